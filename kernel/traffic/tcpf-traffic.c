@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tcpf-traffic - bulk TCP flows that cost the guest almost no system calls.
+ *
+ * In a User-Mode Linux guest a system call of a process costs a ptrace round
+ * trip on the host while a forwarded packet costs none.  So every sender sits
+ * in one sendfile() and every receiver in one recv(MSG_TRUNC | MSG_WAITALL)
+ * for the whole run: the kernel moves the data, nobody copies it, and the
+ * program wakes only to read TCP_INFO at the instants it was asked for.
+ *
+ *   tcpf-traffic send --connect ADDR --start S,S,... --sample LABEL=S,...
+ *   tcpf-traffic recv --listen ADDR --flows N --sample LABEL=S,...
+ *
+ * Instants are seconds after --epoch (a CLOCK_REALTIME second that every node
+ * of the testbed has agreed on); inside, all time is whole nanoseconds.  The last sample ends the program:
+ * a sender resets its connections, so that no backlog outlives the run.
+ * Output is one JSON object per line on stdout; see usage().
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NSEC		((int64_t)1000000000)
+#define MAX_FLOWS	4096
+#define MAX_SAMPLES	64
+/*
+ * What Linux 6.7 appended to struct tcp_info (after snd_wnd, rcv_wnd, rehash);
+ * older headers end before it.
+ * A kernel that does not know these fields leaves the zeros in place.
+ */
+struct rto_counts {
+	uint16_t total_rto;		/* timer expiries, SYN and back-offs too */
+	uint16_t total_rto_recoveries;	/* completed loss recoveries */
+	uint32_t total_rto_time;	/* time spent in them, ms */
+};
+
+union tcp_info_buffer {
+	struct tcp_info info;
+	struct {
+		char before[offsetof(struct tcp_info, tcpi_snd_wnd) + 3 * 4];
+		struct rto_counts counts;
+	} rto;
+};
+
+#define CHUNK		0x7ffff000	/* the most one sendfile or recv takes */
+#define THREAD_STACK	(64 * 1024)
+
+struct flow {
+	int index;
+	int fd;			/* -1 until the socket exists */
+	int64_t start;		/* ns after the epoch (senders) */
+	bool connected;
+	int error;		/* errno that ended the flow early */
+	pthread_t thread;
+};
+
+struct sample {
+	const char *label;
+	int64_t at;		/* ns after the epoch */
+};
+
+struct config {
+	bool sending;
+	struct sockaddr_in addr;
+	int port;
+	int source_port;	/* of flow 0; flow i uses source_port + i */
+	int first;		/* number of the first flow of this process */
+	int flows;
+	int buffer;		/* SO_SNDBUF or SO_RCVBUF, bytes; 0: kernel's */
+	int64_t epoch;		/* ns, CLOCK_REALTIME */
+	char congestion[16];
+	struct sample samples[MAX_SAMPLES];
+	int n_samples;
+};
+
+static struct config cfg = { .port = 5001, .source_port = 20000 };
+static struct flow flows[MAX_FLOWS];
+static int payload_fd = -1;
+
+static void die(const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "tcpf-traffic: ");
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\n");
+	exit(2);
+}
+
+static void usage(FILE *to)
+{
+	fprintf(to,
+"usage: tcpf-traffic send --connect ADDR --start S[,S...] --sample LABEL=S[,...]\n"
+"       tcpf-traffic recv --listen ADDR --flows N --sample LABEL=S[,...]\n"
+"\n"
+"  --epoch S        CLOCK_REALTIME second that all other times count from\n"
+"                   (default: now)\n"
+"  --port P         port of the receiver (default 5001)\n"
+"  --source-port P  flow i sends from port P + i (default 20000)\n"
+"  --start S[,S...] one sender per start time\n"
+"  --first N        number of this process's first flow (default 0)\n"
+"  --flows N        connections a receiver waits for\n"
+"  --sample L=S     read TCP_INFO of every flow at S and label it L;\n"
+"                   the last sample ends the program\n"
+"  --buffer BYTES   socket buffer (SO_SNDBUF / SO_RCVBUF)\n"
+"  --congestion CC  TCP congestion control of the senders\n"
+"\n"
+"One JSON object per line: {\"event\": \"listening\"} when a receiver is ready,\n"
+"then for each sample and flow the fields of struct tcp_info.\n");
+}
+
+/* ------------------------------------------------------------- options */
+
+/* Decimal seconds to nanoseconds, exactly: a double of 10^9 s is 10^-7 s wide. */
+static int64_t parse_seconds(const char *text, const char *what)
+{
+	int64_t seconds = 0, ns = 0, unit = NSEC;
+	const char *c = text;
+
+	for (; *c >= '0' && *c <= '9' && seconds < INT32_MAX; c++)
+		seconds = seconds * 10 + (*c - '0');
+	if (*c == '.' && c > text)
+		for (c++; *c >= '0' && *c <= '9' && unit > 1; c++)
+			ns += (*c - '0') * (unit /= 10);
+	if (c == text || *c)
+		die("%s: '%s' is not a number of seconds", what, text);
+	return seconds * NSEC + ns;
+}
+
+static int parse_count(const char *text, const char *what, int max)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	if (end == text || *end || value < 0 || value > max)
+		die("%s: '%s' is not a number from 0 to %d", what, text, max);
+	return (int)value;
+}
+
+static void parse_starts(char *text)
+{
+	char *item;
+
+	while ((item = strsep(&text, ","))) {
+		if (cfg.flows == MAX_FLOWS)
+			die("--start: more than %d flows", MAX_FLOWS);
+		flows[cfg.flows++].start = parse_seconds(item, "--start");
+	}
+}
+
+static void parse_samples(char *text)
+{
+	char *item;
+
+	while ((item = strsep(&text, ","))) {
+		struct sample *s = &cfg.samples[cfg.n_samples];
+		char *at = strchr(item, '=');
+
+		if (!at)
+			die("--sample: '%s' is not LABEL=SECONDS", item);
+		if (cfg.n_samples == MAX_SAMPLES)
+			die("--sample: more than %d samples", MAX_SAMPLES);
+		*at = 0;
+		s->label = item;
+		s->at = parse_seconds(at + 1, "--sample");
+		if (cfg.n_samples && s->at < s[-1].at)
+			die("--sample: '%s' is earlier than the one before", item);
+		cfg.n_samples++;
+	}
+}
+
+static void parse_address(const char *text, const char *what)
+{
+	cfg.addr.sin_family = AF_INET;
+	if (inet_pton(AF_INET, text, &cfg.addr.sin_addr) != 1)
+		die("%s: '%s' is not an IPv4 address", what, text);
+}
+
+static void parse_option(int opt, char *arg)
+{
+	switch (opt) {
+	case 'c': parse_address(arg, "--connect"); break;
+	case 'l': parse_address(arg, "--listen"); break;
+	case 'e': cfg.epoch = parse_seconds(arg, "--epoch"); break;
+	case 'p': cfg.port = parse_count(arg, "--port", 65535); break;
+	case 'P': cfg.source_port = parse_count(arg, "--source-port", 65535); break;
+	case 'f': cfg.first = parse_count(arg, "--first", 65535); break;
+	case 's': parse_starts(arg); break;
+	case 'n': cfg.flows = parse_count(arg, "--flows", MAX_FLOWS); break;
+	case 'S': parse_samples(arg); break;
+	case 'b': cfg.buffer = parse_count(arg, "--buffer", 1 << 30); break;
+	case 'C': snprintf(cfg.congestion, sizeof(cfg.congestion), "%s", arg); break;
+	default: usage(stderr); exit(2);
+	}
+}
+
+static void parse_command_line(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "connect", required_argument, NULL, 'c' },
+		{ "listen", required_argument, NULL, 'l' },
+		{ "epoch", required_argument, NULL, 'e' },
+		{ "port", required_argument, NULL, 'p' },
+		{ "source-port", required_argument, NULL, 'P' },
+		{ "first", required_argument, NULL, 'f' },
+		{ "start", required_argument, NULL, 's' },
+		{ "flows", required_argument, NULL, 'n' },
+		{ "sample", required_argument, NULL, 'S' },
+		{ "buffer", required_argument, NULL, 'b' },
+		{ "congestion", required_argument, NULL, 'C' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int opt;
+
+	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))) {
+		usage(stdout);
+		exit(0);
+	}
+	if (argc < 2 || (strcmp(argv[1], "send") && strcmp(argv[1], "recv"))) {
+		usage(stderr);
+		exit(2);
+	}
+	cfg.sending = !strcmp(argv[1], "send");
+	while ((opt = getopt_long(argc - 1, argv + 1, "", options, NULL)) != -1)
+		parse_option(opt, optarg);
+	if (!cfg.addr.sin_family)
+		die("%s is missing", cfg.sending ? "--connect" : "--listen");
+	if (!cfg.flows)
+		die("%s is missing", cfg.sending ? "--start" : "--flows");
+	if (!cfg.n_samples)
+		die("--sample is missing: without one the program would never end");
+	if (cfg.source_port + cfg.first + cfg.flows > 65536)
+		die("--source-port %d leaves no ports for %d flows from number %d",
+		    cfg.source_port, cfg.flows, cfg.first);
+	cfg.source_port += cfg.first;
+}
+
+/* ---------------------------------------------------------------- time */
+
+static int64_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return ts.tv_sec * NSEC + ts.tv_nsec;
+}
+
+static void sleep_until(int64_t after_epoch)
+{
+	int64_t at = cfg.epoch + after_epoch;
+	struct timespec ts = { .tv_sec = at / NSEC, .tv_nsec = at % NSEC };
+
+	while (clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
+}
+
+/* ------------------------------------------------------------- sockets */
+
+static void set_option(int fd, int level, int name, int value, const char *what)
+{
+	if (setsockopt(fd, level, name, &value, sizeof(value)))
+		die("setsockopt %s: %s", what, strerror(errno));
+}
+
+/* A namespace cannot raise the kernel's limit, but its root may pass it by. */
+static void set_buffer(int fd)
+{
+	int force = cfg.sending ? SO_SNDBUFFORCE : SO_RCVBUFFORCE;
+	int plain = cfg.sending ? SO_SNDBUF : SO_RCVBUF;
+
+	if (setsockopt(fd, SOL_SOCKET, force, &cfg.buffer, sizeof(cfg.buffer)))
+		set_option(fd, SOL_SOCKET, plain, cfg.buffer, "SO_SNDBUF/SO_RCVBUF");
+}
+
+static int tcp_socket(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		die("socket: %s", strerror(errno));
+	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
+	if (cfg.buffer)
+		set_buffer(fd);
+	if (*cfg.congestion &&
+	    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cfg.congestion,
+		       (socklen_t)strlen(cfg.congestion)))
+		die("congestion control '%s': %s", cfg.congestion, strerror(errno));
+	return fd;
+}
+
+static void *send_flow(void *arg)
+{
+	struct flow *f = arg;
+	struct sockaddr_in to = cfg.addr;
+	off_t offset;
+
+	to.sin_port = htons((uint16_t)cfg.port);
+	sleep_until(f->start);
+	if (connect(f->fd, (struct sockaddr *)&to, sizeof(to))) {
+		f->error = errno;
+		return NULL;
+	}
+	f->connected = true;
+	for (;;) {
+		offset = 0;
+		if (sendfile(f->fd, payload_fd, &offset, CHUNK) < 0)
+			break;
+	}
+	f->error = errno;
+	return NULL;
+}
+
+static void *receive_flow(void *arg)
+{
+	struct flow *f = arg;
+	ssize_t n;
+
+	do {
+		n = recv(f->fd, NULL, CHUNK, MSG_TRUNC | MSG_WAITALL);
+	} while (n > 0);
+	f->error = n < 0 ? errno : 0;
+	return NULL;
+}
+
+static void spawn(struct flow *f, void *(*body)(void *))
+{
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, THREAD_STACK);
+	if (pthread_create(&f->thread, &attr, body, f))
+		die("cannot start the thread of flow %d", f->index);
+	pthread_attr_destroy(&attr);
+}
+
+static void start_senders(void)
+{
+	payload_fd = memfd_create("payload", MFD_CLOEXEC);
+	if (payload_fd < 0 || ftruncate(payload_fd, CHUNK))
+		die("payload: %s", strerror(errno));
+	for (int i = 0; i < cfg.flows; i++) {
+		struct sockaddr_in from = {
+			.sin_family = AF_INET,
+			.sin_port = htons((uint16_t)(cfg.source_port + i)),
+		};
+
+		flows[i].fd = tcp_socket();
+		if (bind(flows[i].fd, (struct sockaddr *)&from, sizeof(from)))
+			die("bind port %d: %s", cfg.source_port + i, strerror(errno));
+		spawn(&flows[i], send_flow);
+	}
+}
+
+static void *accept_flows(void *arg)
+{
+	int listener = *(int *)arg;
+
+	for (int accepted = 0; accepted < cfg.flows; accepted++) {
+		struct sockaddr_in peer;
+		socklen_t len = sizeof(peer);
+		int fd = accept(listener, (struct sockaddr *)&peer, &len);
+		int i = ntohs(peer.sin_port) - cfg.source_port;
+
+		if (fd < 0)
+			die("accept: %s", strerror(errno));
+		if (i < 0 || i >= cfg.flows || flows[i].connected)
+			die("unexpected connection from port %d",
+			    ntohs(peer.sin_port));
+		flows[i].fd = fd;
+		flows[i].connected = true;
+		spawn(&flows[i], receive_flow);
+	}
+	return NULL;
+}
+
+static void start_receiver(void)
+{
+	static pthread_t acceptor;
+	static int listener;
+	struct sockaddr_in at = cfg.addr;
+
+	at.sin_port = htons((uint16_t)cfg.port);
+	listener = tcp_socket();
+	if (bind(listener, (struct sockaddr *)&at, sizeof(at)) ||
+	    listen(listener, cfg.flows))
+		die("listen on port %d: %s", cfg.port, strerror(errno));
+	if (pthread_create(&acceptor, NULL, accept_flows, &listener))
+		die("cannot start the accepting thread");
+	printf("{\"event\":\"listening\",\"port\":%d,\"flows\":%d}\n", cfg.port,
+	       cfg.flows);
+	fflush(stdout);
+}
+
+/* ------------------------------------------------------------- samples */
+
+static void print_info(const struct tcp_info *t, const struct rto_counts *rto)
+{
+	printf(",\"tcp_state\":%u,\"options\":%u,\"snd_mss\":%u,\"rcv_mss\":%u",
+	       t->tcpi_state, t->tcpi_options, t->tcpi_snd_mss, t->tcpi_rcv_mss);
+	printf(",\"rto_us\":%u,\"rtt_us\":%u,\"rttvar_us\":%u,\"snd_cwnd\":%u,"
+	       "\"snd_ssthresh\":%u", t->tcpi_rto, t->tcpi_rtt, t->tcpi_rttvar,
+	       t->tcpi_snd_cwnd, t->tcpi_snd_ssthresh);
+	printf(",\"bytes_sent\":%llu,\"bytes_acked\":%llu,\"bytes_received\":%llu,"
+	       "\"bytes_retrans\":%llu", t->tcpi_bytes_sent, t->tcpi_bytes_acked,
+	       t->tcpi_bytes_received, t->tcpi_bytes_retrans);
+	printf(",\"segs_out\":%u,\"segs_in\":%u,\"data_segs_out\":%u,"
+	       "\"data_segs_in\":%u", t->tcpi_segs_out, t->tcpi_segs_in,
+	       t->tcpi_data_segs_out, t->tcpi_data_segs_in);
+	printf(",\"total_retrans\":%u,\"total_rto\":%u,\"total_rto_recoveries\":%u,"
+	       "\"total_rto_time_ms\":%u", t->tcpi_total_retrans, rto->total_rto,
+	       rto->total_rto_recoveries, rto->total_rto_time);
+	printf(",\"reordering\":%u,\"dsack_dups\":%u,\"reord_seen\":%u,"
+	       "\"rcv_ooopack\":%u", t->tcpi_reordering, t->tcpi_dsack_dups,
+	       t->tcpi_reord_seen, t->tcpi_rcv_ooopack);
+}
+
+static void take_sample(const struct sample *s)
+{
+	int64_t at = now() - cfg.epoch;
+
+	for (int i = 0; i < cfg.flows; i++) {
+		struct flow *f = &flows[i];
+		union tcp_info_buffer buffer;
+		socklen_t len = sizeof(buffer);
+
+		memset(&buffer, 0, sizeof(buffer));
+		printf("{\"event\":\"sample\",\"sample\":\"%s\",\"time_ns\":%lld,"
+		       "\"flow\":%d,\"source_port\":%d,\"connected\":%s", s->label,
+		       (long long)at, cfg.first + i, cfg.source_port + i, f->connected ? "true" : "false");
+		if (f->fd >= 0 &&
+		    !getsockopt(f->fd, IPPROTO_TCP, TCP_INFO, &buffer, &len))
+			print_info(&buffer.info, &buffer.rto.counts);
+		if (f->error)
+			printf(",\"error\":\"%s\"", strerror(f->error));
+		printf("}\n");
+	}
+	fflush(stdout);
+}
+
+static void reset_connections(void)
+{
+	struct linger now_please = { .l_onoff = 1, .l_linger = 0 };
+
+	for (int i = 0; i < cfg.flows; i++)
+		if (flows[i].fd >= 0)
+			setsockopt(flows[i].fd, SOL_SOCKET, SO_LINGER, &now_please,
+				   sizeof(now_please));
+}
+
+int main(int argc, char **argv)
+{
+	cfg.epoch = now();
+	for (int i = 0; i < MAX_FLOWS; i++)
+		flows[i] = (struct flow){ .index = i, .fd = -1 };
+	parse_command_line(argc, argv);
+	if (cfg.sending)
+		start_senders();
+	else
+		start_receiver();
+	for (int i = 0; i < cfg.n_samples; i++) {
+		sleep_until(cfg.samples[i].at);
+		take_sample(&cfg.samples[i]);
+	}
+	if (cfg.sending)
+		reset_connections();
+	/* The threads are in the kernel; leaving the process ends them. */
+	_exit(0);
+}

@@ -1,0 +1,243 @@
+"""What each verb of the command line does, free of printing: also the functions for a notebook."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.errors import RequestError, TestbedError
+from tcpf_lab.metrics import summary
+from tcpf_lab.metrics.capture import describe_captures
+from tcpf_lab.plan.compose import compose
+from tcpf_lab.report.collect import Cell
+from tcpf_lab.report.document import Report, write_report
+from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
+from tcpf_lab.runner import Event, State, state
+from tcpf_lab.spec.load import find, load
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.sweep import Run, expand, parse_only
+from tcpf_lab.testbed import guest_script, registry
+from tcpf_lab.testbed.base import Testbed
+from tcpf_lab.units import format_duration, format_rate
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was asked for: the runs of one experiment, a testbed, and where results are."""
+
+    source: Path
+    experiment: Experiment
+    runs: tuple[Run, ...]
+    testbed_name: str
+    results: Path
+
+    @property
+    def files(self) -> ExperimentFiles:
+        """Where the experiment's results are."""
+        return ExperimentFiles(self.results, self.experiment.name, self.testbed_name)
+
+
+def choose(
+    spec: str,
+    testbed: str,
+    results: Path,
+    only: Sequence[str] | None = None,
+    seeds: int | None = None,
+    overrides: Sequence[str] | None = None,
+) -> Choice:
+    """Read an experiment and select runs; touches nothing but the file.
+
+    Raises
+    ------
+    RequestError
+        If the file, a key, a value or the testbed is not what it should be.
+    """
+    registry.require(testbed)
+    source = find(spec)
+    experiment = apply_overrides(load(source), overrides or ())
+    runs = expand(experiment, parse_only(only or ()), seeds)
+    return Choice(source, experiment, runs, testbed, results)
+
+
+def ready_testbed(choice: Choice) -> Testbed:
+    """Return the testbed, having checked everything that can be checked before a run.
+
+    Raises
+    ------
+    TestbedError
+        Listing all problems at once.
+    """
+    testbed = registry.testbed(choice.testbed_name)
+    problems = testbed.check(compose(choice.runs[0]))
+    if problems:
+        listed = "".join(f"\n  - {problem}" for problem in problems)
+        raise TestbedError(
+            f"not ready:{listed}",
+            where=f"testbed {choice.testbed_name}",
+            hint="`tcpf-lab doctor` looks again",
+        )
+    return testbed
+
+
+def states(choice: Choice) -> list[tuple[Run, State]]:
+    """Tell for each run whether it is complete, stale, failed or missing."""
+    identity = registry.identity(choice.testbed_name)
+    return [(run, state(run, choice.files, identity)) for run in choice.runs]
+
+
+def report(choice: Choice, *, include_invalid: bool = False) -> Report:
+    """Write tables and figures from the runs that are there."""
+    stale = frozenset(run.id for run, now in states(choice) if now is State.STALE)
+    experiment = choice.experiment
+    return write_report(
+        choice.files,
+        cells(choice),
+        experiment.title or experiment.name,
+        conditions(experiment),
+        include_invalid=include_invalid,
+        stale=stale,
+    )
+
+
+def cells(choice: Choice) -> tuple[Cell, ...]:
+    """Group the runs that differ only in their seed."""
+    reference = choice.experiment.reference
+    config = reference.config if reference else choice.experiment.name
+    grouped: dict[tuple[str, int], list[str]] = {}
+    for run in choice.runs:
+        grouped.setdefault((run.case_name, run.flows), []).append(run.id)
+    return tuple(
+        Cell(config=config, case=case, flows=flows, runs=tuple(ids))
+        for (case, flows), ids in grouped.items()
+    )
+
+
+def conditions(experiment: Experiment) -> str:
+    """Say in a few words under which conditions every run was made."""
+    graph = experiment.topology.graph()
+    delay = sum(link.delay_ab + link.delay_ba for link in graph.links)
+    sack = "SACK" if experiment.tcp.sack else "no SACK"
+    return ", ".join(
+        (
+            f"{format_duration(experiment.traffic.duration)} after "
+            f"{format_duration(experiment.traffic.warmup)}",
+            format_rate(graph.bottleneck.rate),
+            format_duration(delay),
+            f"{experiment.tcp.profile} {sack}",
+        )
+    )
+
+
+def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None) -> dict[str, Any]:
+    """Describe what was done for a script."""
+    return {
+        "experiment": choice.experiment.name,
+        "testbed": choice.testbed_name,
+        "results": str(choice.files.root),
+        "runs": [
+            {
+                "run": event.run.id,
+                "state": event.kind,
+                "valid": event.valid,
+                "seconds": round(event.seconds, 3),
+                "detail": event.detail,
+            }
+            for event in events
+        ],
+        "written": [str(path) for path in report.written] if report else [],
+        "left_out": [str(problem) for problem in report.left_out] if report else [],
+    }
+
+
+def size(choice: Choice) -> dict[str, Any]:
+    """Say how large an experiment is."""
+    seconds = sum(compose(run).virtual_seconds for run in choice.runs)
+    return {"spec": str(choice.source), "runs": len(choice.runs), "virtual_seconds": seconds}
+
+
+def list_experiments(results: Path) -> list[dict[str, Any]]:
+    """List every experiment and testbed in a results directory."""
+    found = []
+    for directory in sorted(results.glob("*/*/")):
+        files = ExperimentFiles(results, directory.parent.name, directory.name)
+        complete = sum(1 for _ in files.runs())
+        failed = sum(1 for path in directory.glob(f"*{PARTIAL}"))
+        if complete or failed:
+            found.append(
+                {
+                    "experiment": files.experiment,
+                    "testbed": files.testbed,
+                    "complete": complete,
+                    "failed": failed,
+                }
+            )
+    return found
+
+
+def clean(results: Path, *, dry_run: bool = False) -> list[Path]:
+    """Remove the directories that failed and interrupted runs have left.
+
+    Raises
+    ------
+    RequestError
+        If there is no such results directory.
+    """
+    if not results.is_dir():
+        raise RequestError("no such results directory", where=str(results))
+    leftovers = sorted(path for path in results.glob(f"*/*/*{PARTIAL}") if path.is_dir())
+    if not dry_run:
+        for path in leftovers:
+            shutil.rmtree(path)
+    return leftovers
+
+
+def plan_text(choice: Choice, *, script: bool = False) -> str:
+    """Return the plan of the first run: to read, or as the guest's script."""
+    plan = compose(choice.runs[0])
+    return guest_script.render(plan) if script else f"# {choice.runs[0].id}\n\n{plan}"
+
+
+def analyze(paths: Sequence[str]) -> tuple[list[Path], dict[str, Any]]:
+    """Describe captures; rebuild the metrics of runs.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        Captures, ``-`` for one on standard input, run directories, or directories that hold runs.
+
+    Returns
+    -------
+    tuple of (list of Path, dict)
+        The ``metrics.json`` files rebuilt, and what :func:`describe_captures` says of the captures.
+    """
+    rebuilt: list[Path] = []
+    captures: list[str] = []
+    for path in paths:
+        if path == "-" or not Path(path).is_dir():
+            captures.append(path)
+            continue
+        for run in _runs_below(Path(path)):
+            summary.analyse(run)
+            rebuilt.append(run.metrics)
+    return rebuilt, describe_captures(captures)
+
+
+def _runs_below(path: Path) -> list[RunFiles]:
+    """Return the complete runs whose captures were kept, at or below ``path``."""
+    manifests = [path / "manifest.json"] if (path / "manifest.json").exists() else ()
+    found = [
+        RunFiles(manifest.parent)
+        for manifest in sorted(manifests or path.rglob("manifest.json"))
+        if not manifest.parent.name.endswith(PARTIAL)
+    ]
+    with_captures = [run for run in found if any(run.pcap.glob("*.pcap*"))]
+    if not with_captures:
+        what = f"{len(found)} runs, none with captures" if found else "no run"
+        raise RequestError(
+            f"nothing to analyse: {what}", where=str(path), hint="`tcpf-lab run --keep-pcaps`"
+        )
+    return with_captures

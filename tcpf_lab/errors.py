@@ -1,0 +1,63 @@
+"""Errors that end in one readable message instead of a traceback."""
+
+from __future__ import annotations
+
+
+class LabError(Exception):
+    """A failure that the user can understand and act on.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong, in one sentence.
+    where : str, optional
+        ``file:line``, host, run or command the message is about; printed in front of it.
+    hint : str, optional
+        What to try next.
+    """
+
+    #: Exit status of the command line: 1 a run failed, 2 the request was wrong.
+    exit_status = 1
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the trip from a worker process (keyword arguments included)."""
+        return _rebuild, (type(self), self.message, self.where, self.hint)
+
+    def __str__(self) -> str:
+        """Give ``where: message`` and, on a line of its own, the hint."""
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text}\n  try: {self.hint}" if self.hint else text
+
+
+def _rebuild(kind: type[LabError], message: str, where: str, hint: str) -> LabError:
+    return kind(message, where=where, hint=hint)
+
+
+class RequestError(LabError):
+    """The request itself is wrong: a missing file, an unknown name, a bad option."""
+
+    exit_status = 2
+
+
+class SpecError(RequestError):
+    """An experiment file says something that is not allowed."""
+
+
+class KernelBuildError(LabError):
+    """The virtual-time kernel or a program for it could not be built."""
+
+
+class TestbedError(LabError):
+    """A testbed could not be used, or a run on it did not finish."""
+
+    __test__ = False  # not a test case, whatever its name suggests to pytest
+
+
+class TraceError(LabError):
+    """A capture or a record of a run cannot be read."""

@@ -1,0 +1,1 @@
+"""The plan of a run: pure data, complete before the first command."""

@@ -1,0 +1,62 @@
+"""Where packets are captured, and how: headers only, at three points of the path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcpf_lab.plan.queues import bottleneck
+from tcpf_lab.plan.step import Phase, Ready, Start, Stop
+from tcpf_lab.plan.topology import toward
+from tcpf_lab.spec.topology import Graph
+
+#: Ethernet, IPv4 and the longest TCP header: all that SACK blocks may fill, no payload.
+SNAPLEN = 14 + 20 + 60
+
+
+@dataclass(frozen=True)
+class Point:
+    """One capture: a file name and the interface and direction it is taken at."""
+
+    name: str
+    node: str
+    device: str
+    direction: str  #: ``in``, ``out`` or ``inout``
+
+
+def points(graph: Graph) -> dict[str, Point]:
+    """Return the three captures: where the flows begin, before and after the bottleneck's queue."""
+    queue = bottleneck(graph)
+    sources = graph.having("sender")
+    # Several senders share the first link after the node that joins them.
+    source = (sources if len(sources) == 1 else graph.having("marker"))[0].name
+    at_source = toward(graph, source, queue.peer)
+    before = toward(graph, queue.node, source)
+    return {
+        "sender": Point(source, source, at_source.device, "inout"),
+        "ingress": Point(f"{queue.node}-in", before.node, before.device, "in"),
+        "egress": Point(f"{queue.node}-out", queue.node, queue.device, "out"),
+    }
+
+
+def start(graph: Graph) -> Phase:
+    """Start a tcpdump at every point and await that each is listening.
+
+    ``stdbuf`` makes tcpdump write a quarter of a megabyte at a time instead of 4 kB.
+    """
+    steps = []
+    for point in points(graph).values():
+        log = f"log/tcpdump-{point.name}.log"
+        tcpdump = (
+            *("stdbuf", "-o", "256K", "tcpdump", "-i", point.device, "-Q", point.direction),
+            *("-s", str(SNAPLEN), "--time-stamp-precision=nano", "-Z", "root", "-w", "-", "tcp"),
+        )
+        output = f"pcap/{point.name}.pcap"
+        ready = Ready(log, "listening on")
+        steps.append(Start(point.node, f"tcpdump-{point.name}", tcpdump, output, log, ready))
+    return Phase("captures", tuple(steps))
+
+
+def stop(graph: Graph) -> Phase:
+    """Stop the captures once nothing is under way any more."""
+    names = tuple(f"tcpdump-{point.name}" for point in points(graph).values())
+    return Phase("end of the captures", (Stop(names),))

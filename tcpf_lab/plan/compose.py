@@ -1,0 +1,118 @@
+"""From one run to its whole plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tcpf_lab.plan import capture, collect, queues, topology
+from tcpf_lab.plan.step import AgreeEpoch, Phase, Step, Sysctl
+from tcpf_lab.plan.traffic import traffic
+from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.sweep import Run
+from tcpf_lab.spec.topology import Graph
+
+#: Seconds between the agreement on the epoch and the epoch: time enough to start the programs.
+LEAD_S = 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a testbed has to do for one run, and what must be found true afterwards."""
+
+    phases: tuple[Phase, ...]
+    expect: dict[str, Any]
+    window: tuple[float, float]  #: measured window, seconds after the epoch
+    programs: tuple[str, ...]  #: programs of the system that the traffic needs
+
+    @property
+    def virtual_seconds(self) -> float:
+        """Length of the run on the testbed's clock, about."""
+        return LEAD_S + self.window[1]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps in order."""
+        return tuple(step for phase in self.phases for step in phase.steps)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.phases)) + "\n"
+
+
+def compose(run: Run) -> Plan:
+    """Return the plan of ``run``; depends on nothing but the run."""
+    experiment = run.experiment
+    graph = experiment.topology.graph()
+    ends = [node.name for node in graph.nodes if node.role in ("sender", "receiver")]
+    sysctls = {end: experiment.tcp.sysctls() for end in ends}
+    generator = traffic(run)
+    phases = (
+        *topology.build(graph, dict.fromkeys(ends, _route_options(experiment))),
+        _kernel(run),
+        Phase(
+            "TCP profile",
+            tuple(Sysctl(end, k, v) for end in ends for k, v in sysctls[end].items()),
+        ),
+        queues.build(graph, run.case.queue),
+        collect.settings(graph, sysctls),
+        capture.start(graph),
+        Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
+        generator.receivers,
+        generator.senders,
+        generator.end,
+        collect.drain(graph),
+        capture.stop(graph),
+        collect.counters(graph),
+    )
+    phases = tuple(phase for phase in phases if phase.steps)
+    return Plan(phases, _expect(run, graph, sysctls), window(run), generator.programs)
+
+
+def _route_options(experiment: Experiment) -> tuple[str, ...]:
+    window = experiment.tcp.initial_window
+    return () if window is None else ("initcwnd", str(window))
+
+
+def _kernel(run: Run) -> Phase:
+    """Make room for the socket buffers: limits that belong to a kernel, not to a namespace.
+
+    Unsent data of every flow counts towards ``tcp_mem``; under its pressure the kernel would shrink
+    windows and prune queues, which no machine of the papers did.
+    """
+    buffer = run.experiment.traffic.socket_buffer
+    pages = 8 * run.flows * buffer // 4096 + 65536
+    return Phase(
+        "room for socket buffers",
+        (
+            Sysctl(None, "net.core.wmem_max", str(2 * buffer)),
+            Sysctl(None, "net.core.rmem_max", str(2 * buffer)),
+            Sysctl(None, "net.ipv4.tcp_mem", f"{pages} {pages} {pages}"),
+        ),
+    )
+
+
+def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[str, Any]:
+    """What the analysis needs to know, and what the validity checks hold the testbed to."""
+    queue = queues.bottleneck(graph)
+    devices = [interface.device for interface in topology.interfaces(graph)]
+    return {
+        "captures": {role: point.name for role, point in capture.points(graph).items()},
+        "bottleneck": {
+            "node": queue.node,
+            "device": queue.device,
+            "rate_bits_per_s": queues.rate(graph, queue),
+        },
+        "generator": run.experiment.traffic.generator,
+        "port": PORT,
+        "source_port": SOURCE_PORT,
+        "mss": graph.mss,
+        "qdisc": {
+            "device": queue.device,
+            "kind": run.case.queue.kind,
+            "options": run.case.queue.shown(),
+        },
+        "lossless_devices": [device for device in devices if device != queue.device],
+        "sysctl": sysctls,
+        "offloads_off": {"devices": devices, "features": list(topology.OFFLOADS_OFF)},
+    }

@@ -1,0 +1,92 @@
+"""Link rates, delays and the queue under study, as ``tc`` commands.
+
+``tc`` counts a packet with its 14-byte Ethernet header, in rates, thresholds and backlogs alike; so did
+the kernels of the papers.  The preamble, the checksum and the gap between frames (24 bytes more on a
+wire) are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tcpf_lab.plan.step import Command, Phase, Step
+from tcpf_lab.plan.topology import Interface, interfaces
+from tcpf_lab.spec.model import ETHERNET_HEADER
+from tcpf_lab.spec.queue import Queue
+from tcpf_lab.spec.topology import Graph
+
+#: The shortest packet of these experiments: a TCP acknowledgement without options, with its header.
+SHORTEST_FRAME = 40 + ETHERNET_HEADER
+#: Frames a shaper may send back to back.  On the fast links four let a window's burst pass without a
+#: timer; at the bottleneck two keep the queue in the discipline under study.
+ACCESS_BURST_FRAMES = 4
+BOTTLENECK_BURST_FRAMES = 2
+
+
+def build(graph: Graph, queue: Queue) -> Phase:
+    """Return the phase that limits and delays every link and installs the queue under study."""
+    steps: list[Step] = []
+    for interface in interfaces(graph):
+        if interface.device == bottleneck(graph).device:
+            steps += _bottleneck(graph, interface, queue)
+        else:
+            steps += _access(graph, interface)
+    return Phase("rates, delays and queues", tuple(steps))
+
+
+def bottleneck(graph: Graph) -> Interface:
+    """Return the interface that holds the queue under study."""
+    link = graph.bottleneck
+    return next(i for i in interfaces(graph) if (i.node, i.peer) == (link.a, link.b))
+
+
+def netem_limit(graph: Graph, interface: Interface) -> int:
+    """Return how many packets netem must hold for a delay never to lose one.
+
+    All that can arrive at the link's rate within the delay, in the shortest frames, and a full queue
+    behind it.  netem's own default of 1000 packets drops silently.
+    """
+    under_way = rate(graph, interface) * delay(graph, interface) / 8
+    queued = graph.links[interface.subnet].queue
+    return math.ceil((under_way + queued) / SHORTEST_FRAME)
+
+
+def rate(graph: Graph, interface: Interface) -> int:
+    """Rate of the interface's link, bit/s."""
+    return graph.links[interface.subnet].rate
+
+
+def delay(graph: Graph, interface: Interface) -> float:
+    """Delay added to packets that leave through the interface, s."""
+    link = graph.links[interface.subnet]
+    return link.delay_ab if interface.host == 1 else link.delay_ba
+
+
+def _tc(interface: Interface, *words: str) -> Command:
+    return Command(interface.node, ("tc", "qdisc", "add", "dev", interface.device, *words))
+
+
+def _shaper(graph: Graph, interface: Interface, frames: int) -> tuple[str, ...]:
+    link = graph.links[interface.subnet]
+    burst = frames * (link.mtu + ETHERNET_HEADER)
+    return ("tbf", "rate", f"{link.rate}bit", "burst", str(burst), "limit", str(link.queue))
+
+
+def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
+    shaper = _shaper(graph, interface, ACCESS_BURST_FRAMES)
+    seconds = delay(graph, interface)
+    if not seconds:
+        yield _tc(interface, "root", "handle", "1:", *shaper)
+        return
+    limit = str(netem_limit(graph, interface))
+    netem = ("netem", "limit", limit, "delay", f"{round(seconds * 1e6)}us")
+    yield _tc(interface, "root", "handle", "1:", *netem)
+    yield _tc(interface, "parent", "1:", "handle", "2:", *shaper)
+
+
+def _bottleneck(graph: Graph, interface: Interface, queue: Queue) -> Iterator[Step]:
+    shaper = _shaper(graph, interface, BOTTLENECK_BURST_FRAMES)
+    yield _tc(interface, "root", "handle", "1:", *shaper)
+    words = queue.tc(rate(graph, interface))
+    yield _tc(interface, "parent", "1:", "handle", "2:", *words)

@@ -1,0 +1,157 @@
+"""The vocabulary of a plan: what can be asked of a testbed, as plain data.
+
+A plan is complete before anything is touched.  Each step names the node it concerns (``None`` is the
+testbed itself: the kernel that holds the namespaces), so that one testbed can compile the whole plan
+into a script while another interprets it over SSH, step by step.  No step is a bare sleep: programs
+have a readiness condition, queues are awaited empty, and instants count from the agreed epoch.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+#: Stands for the epoch in arguments: the CLOCK_REALTIME second all instants of a run count from.
+EPOCH = "{epoch}"
+#: Stands for the directory of the project's own programs on the node.
+PROGRAMS = "{programs}"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A started program is ready once ``text`` stands in the run's file ``path``."""
+
+    path: str
+    text: str
+    timeout: float = 10.0
+
+
+@dataclass(frozen=True)
+class Command:
+    """Run to completion; a non-zero exit ends the run with an error."""
+
+    node: str | None
+    argv: tuple[str, ...]
+    output: str | None = None  #: file of the run directory that gets standard output
+
+    def __str__(self) -> str:
+        return _line(self.node, shlex.join(self.argv), self.output)
+
+
+@dataclass(frozen=True)
+class Sysctl:
+    """Set a kernel parameter of a node's network namespace (or of the whole kernel)."""
+
+    node: str | None
+    key: str
+    value: str
+
+    def __str__(self) -> str:
+        return _line(self.node, f"sysctl -w {self.key}={shlex.quote(self.value)}")
+
+
+@dataclass(frozen=True)
+class ReadSysctls:
+    """Write ``key = value`` lines, as ``sysctl`` prints them, to a file of the run directory."""
+
+    node: str
+    keys: tuple[str, ...]
+    output: str
+
+    def __str__(self) -> str:
+        return _line(self.node, f"sysctl {' '.join(self.keys)}", self.output)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Start a program that runs beside the following steps until it is stopped or finishes.
+
+    ``at`` delays it until that many seconds after the epoch.
+    """
+
+    node: str
+    name: str
+    argv: tuple[str, ...]
+    output: str | None = None
+    errors: str | None = None
+    ready: Ready | None = None
+    at: float | None = None
+
+    def __str__(self) -> str:
+        when = "" if self.at is None else f" at {self.at:.6f} s"
+        text = f"start {self.name}{when}: {shlex.join(self.argv)}"
+        if self.errors:
+            text += f" 2> {self.errors}"
+        line = _line(self.node, text, self.output)
+        if self.ready:
+            line += f"  # ready when {self.ready.path} says {self.ready.text!r}"
+        return line
+
+
+@dataclass(frozen=True)
+class AgreeEpoch:
+    """Agree on the epoch, ``lead`` seconds from now, and write it to a file of the run directory."""
+
+    lead: int
+    output: str
+
+    def __str__(self) -> str:
+        return _line(None, f"agree on the epoch: {self.lead} s from now", self.output)
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Wait until started programs have ended by themselves; a non-zero exit is an error."""
+
+    names: tuple[str, ...]
+    deadline: float  #: seconds after the epoch
+
+    def __str__(self) -> str:
+        return _line(None, f"await the end of {_some(self.names)} (by {self.deadline:g} s)")
+
+
+@dataclass(frozen=True)
+class Drained:
+    """Wait until the queues of a device are empty."""
+
+    node: str
+    device: str
+    timeout: float
+
+    def __str__(self) -> str:
+        return _line(self.node, f"await an empty queue on {self.device} ({self.timeout:g} s)")
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Interrupt started programs (SIGINT) and wait until they have written everything."""
+
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return _line(None, f"stop {_some(self.names)}")
+
+
+Step = Command | Sysctl | ReadSysctls | Start | AgreeEpoch | Finish | Drained | Stop
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps that serve one purpose; the purpose is their heading in ``plan.txt``."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f"# {self.name}", *map(str, self.steps)])
+
+
+def _line(node: str | None, text: str, output: str | None = None) -> str:
+    return f"{node or '-':<4} {text}" + (f" > {output}" if output else "")
+
+
+def _some(names: tuple[str, ...], shown: int = 4) -> str:
+    """List a few names and count the rest: 100 flows would fill a screen."""
+    if len(names) <= shown:
+        return ", ".join(names)
+    return f"{', '.join(names[:shown])} and {len(names) - shown} more"

@@ -1,0 +1,59 @@
+"""The project's own generator: flows that block in the kernel and read ``TCP_INFO`` on time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcpf_lab.plan.step import EPOCH, PROGRAMS, Finish, Phase, Ready, Start
+from tcpf_lab.plan.traffic.flows import (
+    PORT,
+    SOURCE_PORT,
+    Pair,
+    Traffic,
+    pairs,
+    start_times,
+    window,
+)
+from tcpf_lab.spec.sweep import Run
+
+#: Seconds of grace for a program that should have ended.
+GRACE_S = 5.0
+
+
+def traffic(run: Run) -> Traffic:
+    """One sending and one receiving program for each pair of hosts, a thread per flow."""
+    _, end = window(run)
+    receivers = tuple(_receive(run, pair) for pair in pairs(run))
+    senders = tuple(_send(run, pair) for pair in pairs(run))
+    names = tuple(start.name for start in (*senders, *receivers))
+    return Traffic(
+        receivers=Phase("receivers", receivers),
+        senders=Phase("senders", senders),
+        end=Phase("end of the traffic", (Finish(names, end + GRACE_S),)),
+        programs=(),
+    )
+
+
+def _receive(run: Run, pair: Pair) -> Start:
+    words = ("recv", "--listen", pair.address, "--flows", str(pair.flows))
+    start = _program(run, pair, pair.receiver, "receivers", words)
+    return replace(start, ready=Ready(str(start.output), "listening"))
+
+
+def _send(run: Run, pair: Pair) -> Start:
+    own = start_times(run)[pair.first : pair.first + pair.flows]
+    starts = ",".join(f"{start:.6f}" for start in own)
+    words = ("send", "--connect", pair.address, "--start", starts)
+    return _program(run, pair, pair.sender, "senders", words)
+
+
+def _program(run: Run, pair: Pair, node: str, role: str, words: tuple[str, ...]) -> Start:
+    begin, end = window(run)
+    argv = (
+        *(f"{PROGRAMS}/tcpf-traffic", *words, "--epoch", EPOCH),
+        *("--port", str(PORT), "--source-port", str(SOURCE_PORT), "--first", str(pair.first)),
+        *("--sample", f"start={begin:g},end={end:g}"),
+        *("--buffer", str(run.experiment.traffic.socket_buffer)),
+    )
+    name = f"{role}-{node}"
+    return Start(node, name, argv, f"stats/{name}.jsonl", f"log/{name}.log")

@@ -1,0 +1,69 @@
+"""Worker processes for runs on this machine: one per core, pinned, and gone when the caller is.
+
+A first interrupt tells the workers to end their guests and leave no half run; a second one kills them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.synchronize import Event as StopFlag
+from typing import Any
+
+from tcpf_lab.testbed import guest_process
+
+PR_SET_PDEATHSIG = 1
+
+
+@contextmanager
+def local_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Yield an executor of ``jobs`` pinned worker processes.
+
+    The workers are forked at the first submission, so what the caller has imported and compiled by
+    then is theirs too.
+    """
+    context = multiprocessing.get_context("fork")
+    stop = context.Event()
+    turn = context.Value("i", 0)
+    pool = ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(stop, turn))
+    try:
+        yield pool
+    except BaseException:
+        stop.set()
+        _second_interrupt_kills(pool)
+        pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def cores() -> int:
+    """Count the processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _start_worker(stop: StopFlag, turn: Any) -> None:
+    """Pin the worker, leave interrupts to the parent, and end with it."""
+    with turn.get_lock():
+        index, turn.value = turn.value, turn.value + 1
+    processors = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {processors[index % len(processors)]})
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    guest_process.stop_when(stop.is_set)
+
+
+def _second_interrupt_kills(pool: ProcessPoolExecutor) -> None:
+    workers = list((pool._processes or {}).values())  # noqa: SLF001 - no public way to reach them
+
+    def kill(_signal: int, _frame: object) -> None:
+        for worker in workers:
+            worker.kill()
+        os._exit(130)
+
+    signal.signal(signal.SIGINT, kill)

@@ -1,0 +1,46 @@
+"""The published numbers, as printed.
+
+``tcpf_tables.csv`` holds four configurations x seven cases x two numbers of flows; one goodput of
+configuration D is printed ``9892`` in a column of kB/s and read as 9.892 kB/s.
+``rio_fixed_point_tables.csv`` holds the analytical and simulated values of the RIO model.
+"""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+_METRICS = ("timeouts", "loss_percent", "goodput_bytes_per_s", "goodput_cov")
+
+
+def published(config: str, case: str, flows: int) -> dict[str, float] | None:
+    """Give the published metrics of one cell.
+
+    Parameters
+    ----------
+    config : str
+        ``"A"`` to ``"D"``.
+    case : str
+        Case as the tables name it, such as ``"NoMark+RED"``.
+    flows : int
+        100 or 50.
+
+    Returns
+    -------
+    dict of str to float, or None
+        ``timeouts`` (count; the duration of the runs is not known), ``loss_percent`` (of bytes),
+        ``goodput_bytes_per_s`` (mean over flows), ``goodput_cov``; None if nothing was published.
+    """
+    cell = _table().get((config, case, flows))
+    return dict(cell) if cell is not None else None
+
+
+@cache
+def _table() -> dict[tuple[str, str, int], dict[str, float]]:
+    with (_HERE / "tcpf_tables.csv").open(encoding="utf-8", newline="") as file:
+        return {
+            (row["config"], row["case"], int(row["flows"])): {m: float(row[m]) for m in _METRICS}
+            for row in csv.DictReader(file)
+        }

@@ -1,0 +1,1 @@
+"""From metrics to the papers' tables and figures."""

@@ -1,0 +1,194 @@
+"""From the runs of an experiment to numbers: one result per cell of its matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tcpf_lab.errors import LabError
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.reference.published import published
+from tcpf_lab.report.style import METRICS
+from tcpf_lab.results import FORMAT, ExperimentFiles, RunFiles, read_json
+
+#: Why a run is not simply part of its cell's means.
+State = Literal["missing", "stale", "invalid", "unreadable"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the matrix: a case with a number of flows, repeated once per run id."""
+
+    config: str
+    case: str
+    flows: int
+    runs: tuple[str, ...]
+
+    @property
+    def n(self) -> int:
+        """Number of runs asked for."""
+        return len(self.runs)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A run that needs a remark; ``used`` says whether it is part of the means all the same."""
+
+    run: str
+    state: State
+    reasons: tuple[str, ...] = ()
+    used: bool = False
+
+    def __str__(self) -> str:
+        """Give ``run: state: reasons``."""
+        words = f"{self.run}: {self.state}"
+        return f"{words}: {'; '.join(self.reasons)}" if self.reasons else words
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One metric of a cell, in the metric's unit.
+
+    ``values`` has one entry per run used; ``ci95`` is the half width of the 95 % confidence
+    interval (Student's t) and is None for fewer than two runs.
+    """
+
+    values: tuple[float, ...]
+    mean: float | None
+    ci95: float | None
+    published: float | None
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What the runs of a cell say; ``metrics`` has every name of ``style.METRICS``.
+
+    ``complete`` counts finished runs of the present spec, ``valid_runs`` those of them that passed
+    every check, ``used`` those that the means are made of.
+    """
+
+    cell: Cell
+    complete: int
+    valid_runs: int
+    used: int
+    metrics: Mapping[str, Estimate]
+    problems: tuple[Problem, ...]
+
+    @property
+    def n(self) -> int:
+        """Number of runs asked for."""
+        return self.cell.n
+
+
+def collect(
+    files: ExperimentFiles,
+    cells: Iterable[Cell],
+    include_invalid: bool = False,
+    stale: Collection[str] = frozenset(),
+) -> list[CellResult]:
+    """Read the metrics of every run of every cell and average them.
+
+    Parameters
+    ----------
+    files : ExperimentFiles
+        Where the runs are.
+    cells : iterable of Cell
+        What to read, in the order of the result.
+    include_invalid : bool
+        Let runs that failed a check into the means; they keep their entry in ``problems``.
+    stale : collection of str
+        Ids of runs made from another spec: left out.
+
+    Returns
+    -------
+    list of CellResult
+        One per cell. Runs that are missing, stale, invalid or unreadable are in ``problems``.
+    """
+    return [_collect_cell(files, cell, include_invalid, stale) for cell in cells]
+
+
+def _collect_cell(
+    files: ExperimentFiles, cell: Cell, include_invalid: bool, stale: Collection[str]
+) -> CellResult:
+    problems: list[Problem] = []
+    used: list[Mapping[str, float]] = []
+    complete = valid_runs = 0
+    for run in cell.runs:
+        problem = _absence(files.run(run), run, stale)
+        if problem is None:
+            complete += 1
+            problem, values = _read(files.run(run), run, cell, include_invalid)
+            valid_runs += problem is None
+            used += [values] if problem is None or problem.used else []
+        problems += [problem] if problem else []
+    return CellResult(
+        cell=cell,
+        complete=complete,
+        valid_runs=valid_runs,
+        used=len(used),
+        metrics=_estimates(cell, used),
+        problems=tuple(problems),
+    )
+
+
+def _absence(files: RunFiles, run: str, stale: Collection[str]) -> Problem | None:
+    if not files.spec.exists():
+        return Problem(run, "missing")
+    if run in stale:
+        return Problem(run, "stale", ("made from another version of the spec",))
+    return None
+
+
+def _read(
+    files: RunFiles, run: str, cell: Cell, include_invalid: bool
+) -> tuple[Problem | None, Mapping[str, float]]:
+    """Give a run's metrics, and what is wrong with the run if something is."""
+    reasons: tuple[str, ...] = ()
+    try:
+        found = _own_metrics(files, cell)
+        valid, reasons = _verdict(found)
+        if not valid and not include_invalid:
+            return Problem(run, "invalid", reasons), {}
+        values = {name: _number(found.get("metrics"), name) for name in METRICS}
+    except LabError as error:
+        said = f"{files.metrics.name}: {error.message}"
+        return Problem(run, "unreadable", (said, *reasons)), {}
+    return (None if valid else Problem(run, "invalid", reasons, used=True)), values
+
+
+def _own_metrics(files: RunFiles, cell: Cell) -> dict[str, Any]:
+    found = read_json(files.metrics)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise LabError(f"not metrics of format {FORMAT}")
+    for key in ("config", "case", "flows"):
+        if found.get(key) != getattr(cell, key):
+            raise LabError(f"{key} is {found.get(key)!r}, expected {getattr(cell, key)!r}")
+    return found
+
+
+def _number(metrics: Any, name: str) -> float:
+    value = metrics.get(name) if isinstance(metrics, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise LabError(f"no value for {name}")
+    return float(value)
+
+
+def _verdict(found: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
+    validity = found.get("validity")
+    if not isinstance(validity, dict) or not isinstance(validity.get("valid"), bool):
+        raise LabError("no validity verdict")
+    return validity["valid"], tuple(str(reason) for reason in validity.get("reasons", ()))
+
+
+def _estimates(cell: Cell, used: list[Mapping[str, float]]) -> dict[str, Estimate]:
+    known: Mapping[str, Any] = published(cell.config, cell.case, cell.flows) or {}
+    return {
+        name: _estimate(tuple(values[name] for values in used), known.get(name)) for name in METRICS
+    }
+
+
+def _estimate(values: tuple[float, ...], known: float | None) -> Estimate:
+    mean, ci95 = mean_ci(values) if values else (None, None)
+    return Estimate(values, mean, ci95, None if known is None else float(known))

@@ -1,0 +1,189 @@
+"""How cases and metrics look, in every table and figure: the one place for it.
+
+The colours run from dark to light in the order of the papers' rows, so that the bars stay apart in
+greyscale; markers of the TCP-friendly family are blue, all others run from orange to yellow, a
+pair of hues that the common colour deficiencies keep apart. Hatches tell neighbours apart as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import cycle
+
+
+@dataclass(frozen=True)
+class CaseStyle:
+    """Look of one case: ``colour`` is ``#rrggbb``, ``hatch`` and ``marker`` are matplotlib's."""
+
+    label: str
+    colour: str
+    hatch: str
+    marker: str
+
+
+#: The seven cases of the papers, in the order of their tables.
+CASES: dict[str, CaseStyle] = {
+    style.label: style
+    for style in (
+        CaseStyle("TCPF+FRIO", "#0b2f66", "", "o"),
+        CaseStyle("TCPF+RIO", "#1b4a95", "///", "s"),
+        CaseStyle("TCPF(O)+RIO", "#2f6db2", "\\\\\\", "^"),
+        CaseStyle("TB+RIO", "#d2702f", "xxx", "D"),
+        CaseStyle("NoMark+FRED", "#e59c38", "...", "v"),
+        CaseStyle("NoMark+TailDrop", "#f2c879", "---", "P"),
+        CaseStyle("NoMark+RED", "#f9eab8", "", "X"),
+    )
+}
+
+#: Looks for cases that the papers do not have, taken in order and repeated when used up.
+FALLBACK: tuple[CaseStyle, ...] = (
+    CaseStyle("", "#3d3d3d", "++", "<"),
+    CaseStyle("", "#7a4f8a", "oo", ">"),
+    CaseStyle("", "#8c8c8c", "||", "p"),
+    CaseStyle("", "#c49bd0", "**", "h"),
+    CaseStyle("", "#d9d9d9", "+", "d"),
+)
+
+
+def case_styles(cases: Sequence[str]) -> dict[str, CaseStyle]:
+    """Give every case its look; a case the papers do not have gets one by its place among such.
+
+    Examples
+    --------
+    >>> case_styles(["CoDel", "TB+RIO"])["CoDel"] == replace(FALLBACK[0], label="CoDel")
+    True
+    """
+    spare = cycle(FALLBACK)
+    return {
+        case: CASES[case] if case in CASES else replace(next(spare), label=case)
+        for case in dict.fromkeys(cases)
+    }
+
+
+def lightness(colour: str) -> float:
+    """Give the CIE lightness L* (0 black, 100 white) of ``#rrggbb``: how it prints in grey."""
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    luminance = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return 116 * luminance ** (1 / 3) - 16 if luminance > 0.008856 else 903.3 * luminance
+
+
+def is_dark(colour: str) -> bool:
+    """Say whether white shows better than black on ``#rrggbb``."""
+    return lightness(colour) < 55
+
+
+@dataclass(frozen=True)
+class MetricStyle:
+    """Words and number format of one metric.
+
+    ``heading`` is the column of a table, ``title`` and ``axis`` belong to a figure, ``slug`` to its
+    file name; ``decimals`` holds for values below ``whole_from``, larger ones are printed whole.
+    """
+
+    name: str
+    heading: str
+    title: str
+    axis: str
+    unit: str
+    slug: str
+    decimals: int
+    whole_from: float = float("inf")
+
+    def places(self, mean: float) -> int:
+        """Give the number of decimals that a mean and its interval are printed with."""
+        return 0 if abs(mean) >= self.whole_from else self.decimals
+
+
+#: The metrics of the tables, in the order of their columns.
+METRICS: dict[str, MetricStyle] = {
+    style.name: style
+    for style in (
+        MetricStyle(
+            name="timeouts",
+            heading="timeouts",
+            title="Number of timeouts",
+            axis="Timeouts of all flows",
+            unit="",
+            slug="timeouts",
+            decimals=1,
+            whole_from=100.0,
+        ),
+        MetricStyle(
+            name="timeouts_per_flow_minute",
+            heading="timeouts per flow-minute",
+            title="Timeouts per flow and minute",
+            axis="Timeouts per flow and minute",
+            unit="1/min",
+            slug="timeouts-per-flow-minute",
+            decimals=2,
+        ),
+        MetricStyle(
+            name="loss_percent",
+            heading="loss (%)",
+            title="Probability of byte loss",
+            axis="Byte loss probability (%)",
+            unit="%",
+            slug="loss",
+            decimals=2,
+        ),
+        MetricStyle(
+            name="goodput_bytes_per_s",
+            heading="goodput (bytes/s)",
+            title="Mean goodput per flow",
+            axis="Mean goodput per flow (bytes/s)",
+            unit="bytes/s",
+            slug="goodput",
+            decimals=0,
+        ),
+        MetricStyle(
+            name="goodput_cov",
+            heading="goodput CoV",
+            title="Coefficient of variation of goodput",
+            axis="CoV of the flows' goodput",
+            unit="",
+            slug="cov",
+            decimals=3,
+        ),
+    )
+}
+
+#: Metrics that the thesis draws, Figures 4.c.1 to 4.c.4 of configuration c.
+DRAWN: tuple[str, ...] = ("timeouts", "loss_percent", "goodput_bytes_per_s", "goodput_cov")
+
+#: matplotlib settings of every figure. DejaVu comes with matplotlib: the same glyphs everywhere.
+RC: dict[str, object] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.titlesize": 11,
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": "#cccccc",
+    "grid.linewidth": 0.6,
+    "xtick.bottom": False,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "hatch.linewidth": 0.7,
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "pdf.fonttype": 42,
+    "path.simplify": False,
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw with our settings only, whatever the user's own matplotlibrc says."""
+    import matplotlib as mpl  # here, because tables use this module and need no matplotlib
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(RC)  # type: ignore[arg-type]
+        yield

@@ -1,0 +1,189 @@
+"""The tables of an experiment: CSV for programs, Markdown like the papers', one for a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from tcpf_lab.report.collect import CellResult, Estimate, Problem
+from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
+
+_NOTHING = "–"
+
+_HOW_TO_READ = """\
+How to read: mean over the runs used ± half width of the 95 % confidence interval (Student's t),
+the published value in parentheses; {nothing} where there is none. A run is one seed; "valid runs"
+counts those that passed every check, of those asked for.{invalid} The published runs do not state
+how long they took, so their timeouts compare by order and ratio, not by size."""
+
+_INVALID_USED = " Runs that failed a check are part of the means, because that was asked for."
+
+
+def csv_header() -> list[str]:
+    """Give the columns of ``table.csv``."""
+    columns = ["config", "case", "flows", "n", "valid_runs"]
+    for name in METRICS:
+        columns += [f"{name}_mean", f"{name}_ci95", f"{name}_published"]
+    return columns
+
+
+def csv_table(results: Sequence[CellResult]) -> str:
+    """Give one row per cell; a number that does not exist is an empty field."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(csv_header())
+    for result in results:
+        cell = result.cell
+        row: list[object] = [cell.config, cell.case, cell.flows, cell.n, result.valid_runs]
+        for name in METRICS:
+            estimate = result.metrics[name]
+            row += map(_digits, (estimate.mean, estimate.ci95, estimate.published))
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def _digits(value: float | None) -> str:
+    """Six significant digits without an exponent."""
+    if value is None:
+        return ""
+    return np.format_float_positional(value, precision=6, fractional=False, trim="-")
+
+
+def entry(estimate: Estimate, metric: MetricStyle) -> tuple[str, str]:
+    """Give a table's entry, ``1532 ± 21``, and the published value beside it, ``(1322)`` or empty.
+
+    A half width too small for the metric's decimals is printed as a bound, never as zero.
+    """
+    known = "" if estimate.published is None else f"({estimate.published:g})"
+    if estimate.mean is None:
+        return _NOTHING, known
+    places = metric.places(estimate.mean)
+    ours = f"{estimate.mean:.{places}f}"
+    if estimate.ci95 is None:
+        return ours, known
+    half = f"{estimate.ci95:.{places}f}"
+    if estimate.ci95 > 0 and float(half) == 0:
+        half = f"<{10.0**-places:.{places}f}"
+    return f"{ours} ± {half}", known
+
+
+def _flow_counts(results: Sequence[CellResult]) -> list[int]:
+    """Flow counts in the order of the matrix."""
+    return list(dict.fromkeys(result.cell.flows for result in results))
+
+
+def markdown_table(results: Sequence[CellResult], title: str, conditions: str) -> str:
+    """Give the papers' table: a row per case, the metrics side by side for each number of flows.
+
+    Parameters
+    ----------
+    results : sequence of CellResult
+        Cells of one experiment.
+    title, conditions : str
+        Heading, and the conditions of every run, e.g. ``60 s, 10 Mbit/s, 200 ms``.
+
+    Returns
+    -------
+    str
+        Markdown: the table, how to read it, and a line per run that is missing or failed a check.
+    """
+    problems = [problem for result in results for problem in result.problems]
+    invalid = _INVALID_USED if any(problem.used for problem in problems) else ""
+    parts = [
+        f"# {title}",
+        f"Conditions of every run: {conditions}.",
+        "\n".join(_markdown_rows(results)),
+        _HOW_TO_READ.format(nothing=_NOTHING, invalid=invalid),
+    ]
+    return "\n\n".join(parts + _problem_parts(problems)) + "\n"
+
+
+def _markdown_rows(results: Sequence[CellResult]) -> list[str]:
+    flows = _flow_counts(results)
+    several = len({result.cell.config for result in results}) > 1
+    by_row: dict[tuple[str, str], dict[int, CellResult]] = {}
+    for result in results:
+        key = (result.cell.config, result.cell.case)
+        by_row.setdefault(key, {})[result.cell.flows] = result
+    head = ["config"] * several + ["case"]
+    for count in flows:
+        headings = (*(style.heading for style in METRICS.values()), "valid runs")
+        head += [f"{count} flows: {heading}" for heading in headings]
+    rows = [head]
+    for (config, case), cells in by_row.items():
+        row = [config] * several + [case]
+        for count in flows:
+            row += _markdown_entries(cells.get(count))
+        rows.append(row)
+    return _aligned(rows, left=1 + several)
+
+
+def _markdown_entries(result: CellResult | None) -> list[str]:
+    if result is None:
+        return [_NOTHING] * (len(METRICS) + 1)
+    entries = [
+        " ".join(filter(None, entry(result.metrics[name], style)))
+        for name, style in METRICS.items()
+    ]
+    return [*entries, f"{result.valid_runs}/{result.n}"]
+
+
+def _aligned(rows: list[list[str]], left: int) -> list[str]:
+    """Markdown rows padded to equal widths, so that the source reads as a table too."""
+    cells = [[text.replace("|", "\\|") for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    lines = []
+    for row in (cells[0], rule, *cells[1:]):
+        padded = (
+            text.ljust(width) if i < left else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append(f"| {' | '.join(padded)} |")
+    return lines
+
+
+def _problem_parts(problems: Sequence[Problem]) -> list[str]:
+    parts = []
+    for heading, used in (("Runs left out", False), ("Runs used although invalid", True)):
+        lines = [f"- {problem}" for problem in problems if problem.used is used]
+        parts += [f"## {heading}", "\n".join(lines)] if lines else []
+    return parts
+
+
+def terminal_table(results: Sequence[CellResult], title: str) -> Table:
+    """Give the papers' metrics for a terminal of 80 columns: a row per cell, grouped by flows.
+
+    The published values stand under ours. ``table.csv`` has every metric.
+    """
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.caption = Text(
+        "mean ± half width of the 95 % interval; (published); valid runs/asked for"
+    )
+    table.add_column("case", overflow="fold")
+    for name in DRAWN:
+        table.add_column(METRICS[name].heading.replace(" (", "\n("), justify="right", no_wrap=True)
+    table.add_column("valid\nruns", justify="right", no_wrap=True)
+    several = len({result.cell.config for result in results}) > 1
+    for count in _flow_counts(results):
+        table.add_row(Text(f"{count} flows", style="bold"))
+        for result in (result for result in results if result.cell.flows == count):
+            name = f"{result.cell.config} {result.cell.case}" if several else result.cell.case
+            table.add_row(Text(name), *_terminal_entries(result))
+        table.add_section()
+    return table
+
+
+def _terminal_entries(result: CellResult) -> list[Text]:
+    row = []
+    for name in DRAWN:
+        ours, known = entry(result.metrics[name], METRICS[name])
+        row.append(Text.assemble(ours, ("\n" + known if known else "", "dim")))
+    runs = f"{result.valid_runs}/{result.n}"
+    return [*row, Text(runs, style="" if result.valid_runs == result.n else "yellow")]

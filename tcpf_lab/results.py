@@ -1,0 +1,147 @@
+"""Where everything of a run is kept: the only module that spells file names.
+
+A run is written to ``<id>.partial`` and renamed to ``<id>`` when it is whole, so a directory without
+that suffix is always complete.  ``docs/results-format.md`` describes every file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.errors import RequestError
+
+#: Version of the run directory's layout, written to ``manifest.json``.
+FORMAT = 1
+PARTIAL = ".partial"
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of one run directory (complete or partial)."""
+
+    root: Path
+
+    @property
+    def spec(self) -> Path:
+        """The resolved spec of this one run; running it repeats the run."""
+        return self.root / "run.yaml"
+
+    @property
+    def plan(self) -> Path:
+        """The commands, as ``tcpf-lab plan`` prints them."""
+        return self.root / "plan.txt"
+
+    @property
+    def manifest(self) -> Path:
+        """Facts about the run, written once."""
+        return self.root / "manifest.json"
+
+    @property
+    def metrics(self) -> Path:
+        """Derived numbers and the validity verdict; rebuilt by ``tcpf-lab analyze``."""
+        return self.root / "metrics.json"
+
+    @property
+    def log(self) -> Path:
+        """Console and standard error of every program."""
+        return self.root / "log"
+
+    @property
+    def pcap(self) -> Path:
+        """Captures, kept only on request."""
+        return self.root / "pcap"
+
+    @property
+    def stats(self) -> Path:
+        """Counters read from the testbed."""
+        return self.root / "stats"
+
+    def capture(self, point: str) -> Path:
+        """Path of the capture taken at ``point``, compressed or not, whichever exists."""
+        plain = self.pcap / f"{point}.pcap"
+        packed = plain.with_suffix(".pcap.zst")
+        return packed if packed.exists() and not plain.exists() else plain
+
+    def create(self) -> None:
+        """Make the directory and its sub-directories."""
+        for directory in (self.root, self.log, self.pcap, self.stats):
+            directory.mkdir(parents=True, exist_ok=True)
+
+
+@dataclass(frozen=True)
+class ExperimentFiles:
+    """``<results>/<experiment>/<testbed>/``: the runs of one experiment on one testbed."""
+
+    results: Path
+    experiment: str
+    testbed: str
+
+    @property
+    def root(self) -> Path:
+        """Directory that holds the runs and the tables."""
+        return self.results / self.experiment / self.testbed
+
+    def run(self, run_id: str) -> RunFiles:
+        """Files of a complete run."""
+        return RunFiles(self.root / run_id)
+
+    def partial(self, run_id: str) -> RunFiles:
+        """Files of the same run while it is being made."""
+        return RunFiles(self.root / (run_id + PARTIAL))
+
+    def runs(self) -> Iterator[RunFiles]:
+        """Yield every complete run, in name order."""
+        if not self.root.is_dir():
+            return
+        for path in sorted(self.root.iterdir()):
+            if path.is_dir() and not path.name.endswith(PARTIAL) and (path / "run.yaml").exists():
+                yield RunFiles(path)
+
+    def table(self, suffix: str) -> Path:
+        """Path of ``table.md`` or ``table.csv``."""
+        return self.root / f"table.{suffix}"
+
+    def figure(self, name: str, suffix: str) -> Path:
+        """Path of a figure."""
+        return self.root / "figures" / f"{name}.{suffix}"
+
+
+def complete(partial: RunFiles, final: RunFiles) -> None:
+    """Rename a finished run into place, replacing an older one of the same name."""
+    if final.root.exists():
+        trash = final.root.with_name(final.root.name + ".replaced" + PARTIAL)
+        shutil.rmtree(trash, ignore_errors=True)
+        final.root.rename(trash)
+        partial.root.rename(final.root)
+        shutil.rmtree(trash)
+    else:
+        partial.root.rename(final.root)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as readable, byte-stable JSON, atomically."""
+    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    write_text(path, text)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that a reader never sees half of it."""
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)  # noqa: PTH105 - Path.replace does the same, this reads as atomic
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON, or say which file is missing or broken."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RequestError("no such file", where=str(path)) from None
+    except json.JSONDecodeError as error:
+        raise RequestError(f"not JSON: {error}", where=str(path)) from None

@@ -1,0 +1,200 @@
+"""Carry out the runs of an experiment: skip what is complete, do the rest, in parallel.
+
+The runner takes any ``concurrent.futures.Executor`` and yields events; whoever called it draws them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import tcpf_lab
+from tcpf_lab import captures
+from tcpf_lab.errors import LabError
+from tcpf_lab.metrics import summary
+from tcpf_lab.plan.compose import Plan, compose
+from tcpf_lab.results import FORMAT, ExperimentFiles, RunFiles, complete, read_json, write_json
+from tcpf_lab.spec.load import dump
+from tcpf_lab.spec.sweep import Run
+from tcpf_lab.testbed.base import Testbed
+
+
+class State(Enum):
+    """What is known about one run in a results directory."""
+
+    COMPLETE = "complete"
+    STALE = "stale"  #: made from another spec, plan or kernel
+    FAILED = "failed"  #: begun and not finished; its log is still there
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything a worker needs for one run; goes to another process whole."""
+
+    run: Run
+    testbed: Testbed
+    files: ExperimentFiles
+    keep_pcaps: bool
+    commit: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to one run."""
+
+    run: Run
+    kind: str  #: ``skipped``, ``finished`` or ``failed``
+    seconds: float = 0.0
+    valid: bool = True
+    detail: str = ""
+
+
+def run_all(
+    runs: Sequence[Run],
+    testbed: Testbed,
+    files: ExperimentFiles,
+    executor: Executor,
+    *,
+    keep_pcaps: bool = False,
+    force: bool = False,
+) -> Iterator[Event]:
+    """Carry ``runs`` out and yield an event for each as it ends.
+
+    A run that is complete and was made from the same spec, plan and kernel is skipped.  A run that
+    fails does not stop the others; its event says why.
+    """
+    commit = git_commit()
+    futures: dict[Future[Event], Run] = {}
+    for run in runs:
+        now = state(run, files, testbed.identity, need_pcaps=keep_pcaps)
+        if now is State.COMPLETE and not force:
+            yield Event(run, "skipped")
+            continue
+        task = Task(run, testbed, files, keep_pcaps, commit)
+        futures[executor.submit(carry_out, task)] = run
+    for future in as_completed(futures):
+        yield future.result()
+
+
+def state(
+    run: Run, files: ExperimentFiles, identity: str | None, *, need_pcaps: bool = False
+) -> State:
+    """Tell whether ``run`` has to be made (again).
+
+    Parameters
+    ----------
+    run : Run
+        The run as it is wanted now.
+    files : ExperimentFiles
+        Where it would be.
+    identity : str or None
+        Identity of the testbed as it is now; None if it cannot be told (then it is not compared).
+    need_pcaps : bool
+        A run without captures does not do.
+    """
+    done = files.run(run.id)
+    if not done.root.exists():
+        return State.FAILED if files.partial(run.id).root.exists() else State.MISSING
+    if not (done.manifest.exists() and done.metrics.exists()):
+        return State.STALE
+    manifest = read_json(done.manifest)
+    if manifest.get("digest") != digest(run, compose(run)):
+        return State.STALE
+    if identity is not None and manifest.get("testbed_identity") != identity:
+        return State.STALE
+    if need_pcaps and not any(done.pcap.glob("*.pcap*")):
+        return State.STALE
+    return State.COMPLETE
+
+
+def digest(run: Run, plan: Plan) -> str:
+    """Identify what a run is made from: its resolved spec and its plan."""
+    return hashlib.sha256(f"{dump(run.experiment)}\0{plan}".encode()).hexdigest()
+
+
+def carry_out(task: Task) -> Event:
+    """Do one run from an empty directory to complete results (in a worker process)."""
+    started = time.monotonic()
+    partial = task.files.partial(task.run.id)
+    try:
+        metrics = _make(task, partial)
+    except LabError as error:
+        return Event(task.run, "failed", time.monotonic() - started, False, str(error))
+    except KeyboardInterrupt:
+        shutil.rmtree(partial.root, ignore_errors=True)
+        raise
+    except OSError as error:
+        where = error.filename or partial.root
+        detail = f"run {task.run.id}: {where}: {error.strerror}"
+        return Event(task.run, "failed", time.monotonic() - started, False, detail)
+    verdict = metrics["validity"]
+    return Event(
+        task.run,
+        "finished",
+        time.monotonic() - started,
+        bool(verdict["valid"]),
+        "; ".join(verdict["reasons"]),
+    )
+
+
+def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
+    run, testbed = task.run, task.testbed
+    plan = compose(run)
+    shutil.rmtree(partial.root, ignore_errors=True)
+    partial.create()
+    partial.spec.write_text(dump(run.experiment), encoding="utf-8")
+    partial.plan.write_text(str(plan), encoding="utf-8")
+    testbed.execute(plan, partial, run.seed)
+    write_json(partial.manifest, _manifest(task, plan))
+    metrics = summary.analyse(partial)
+    if task.keep_pcaps:
+        captures.compress(partial)
+    else:
+        shutil.rmtree(partial.pcap)
+    complete(partial, task.files.run(run.id))
+    return metrics
+
+
+def _manifest(task: Task, plan: Plan) -> dict[str, Any]:
+    run, testbed = task.run, task.testbed
+    reference = run.experiment.reference
+    return {
+        "format": FORMAT,
+        "tcpf_lab": tcpf_lab.__version__,
+        "git_commit": task.commit,
+        "experiment": run.experiment.name,
+        "testbed": testbed.name,
+        "run": run.id,
+        "config": reference.config if reference else run.experiment.name,
+        "case": run.case_name,
+        "flows": run.flows,
+        "seed": run.seed,
+        "clock": testbed.clock,
+        "window_s": list(plan.window),
+        "digest": digest(run, plan),
+        "testbed_identity": testbed.identity,
+        "expect": plan.expect,
+        "facts": testbed.facts(),
+    }
+
+
+def git_commit() -> str:
+    """Name the commit of a checkout (with ``+changes`` if it was edited), or say ``release``."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return "release"
+    command = ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+changes"]
+    try:
+        reply = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return reply.stdout.strip()

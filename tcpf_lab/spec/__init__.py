@@ -1,0 +1,1 @@
+"""What is measured: the experiment file, its checks, and its expansion into runs."""

@@ -1,0 +1,209 @@
+"""Validation errors as sentences: the key path, what is wrong, what is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from tcpf_lab.errors import LabError
+from tcpf_lab.spec.base import KeyPath, OneOf, RefusedError, SpecModel
+from tcpf_lab.spec.model import Experiment, name_problems
+from tcpf_lab.spec.suggest import unknown
+
+#: What a value should have been, for the errors that say only that it is not.
+_EXPECTED = {
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "tuple_type": "a list",
+}
+#: How the bound of a constraint is put into words, and where the error keeps it.
+_BOUNDS = {
+    "greater_than_equal": ("at least", "ge"),
+    "less_than_equal": ("at most", "le"),
+}
+
+
+def explain(error: ValidationError, data: Any) -> list[tuple[KeyPath, str]]:
+    """Give (key path, sentence) for everything that is wrong with ``data``.
+
+    Parameters
+    ----------
+    error : ValidationError
+        What `Experiment.model_validate` raised for ``data``.
+    data : Any
+        Plain data (dict, list, scalars).
+    """
+    found = [item for details in error.errors() for item in _explain(details, data)]
+    if isinstance(data, dict) and isinstance(data.get("cases"), dict):
+        matrix = data.get("matrix")
+        wanted = matrix.get("case") if isinstance(matrix, dict) else None
+        found += [
+            (_inside(path, data), text) for path, text in name_problems(data["cases"], wanted)
+        ]
+    return list(dict.fromkeys(found))
+
+
+def show_path(path: KeyPath) -> str:
+    """Write a key path as messages show it: ``matrix.flows[1]``."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")
+
+
+def shown_value(value: Any) -> str:
+    """Write a value as messages show it, shortened where it is long."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict | list | tuple):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 42 else f"{text[:38]}..."
+
+
+def model_at(path: KeyPath, data: Any) -> type[SpecModel] | None:
+    """Find the model that describes the mapping at ``path`` of ``data``."""
+    return _descend(Experiment, path, data)
+
+
+def models_of(field: FieldInfo) -> dict[str, type[SpecModel]]:
+    """Give the models that can stand under a key, by ``kind``, or one under the empty name."""
+    for note in field.metadata:
+        if isinstance(note, OneOf):
+            return dict(note.kinds)
+    annotation = field.annotation
+    if get_origin(annotation) is dict:
+        return models_of(FieldInfo.from_annotation(get_args(annotation)[1]))
+    candidates = (annotation, *get_args(annotation))
+    models = [item for item in candidates if isinstance(item, type) and issubclass(item, SpecModel)]
+    return {"": models[0]} if models else {}
+
+
+def _descend(model: type[SpecModel], path: KeyPath, data: Any) -> type[SpecModel] | None:
+    if not path:
+        return model
+    field = model.model_fields.get(str(path[0]))
+    if field is None:
+        return None
+    rest, data = path[1:], data[path[0]]
+    if get_origin(field.annotation) is dict:
+        if not rest:
+            return None
+        rest, data = rest[1:], data[rest[0]]
+    models = models_of(field)
+    kind = data.get("kind") if isinstance(data, dict) else None
+    child = models.get("") or models.get(str(kind))
+    return _descend(child, rest, data) if child else None
+
+
+def _inside(location: tuple[str | int, ...], data: Any) -> KeyPath:
+    """Keep of an error's location the steps that lead somewhere in the data.
+
+    The union of kinds puts the kind's name into the location, and a single value that stands for a
+    list gets an index: neither is a key that the user wrote.
+    """
+    path: list[str | int] = []
+    for step in location:
+        if isinstance(data, dict):
+            if step == "[key]" or (data.get("kind") == step and step not in data):
+                continue
+            data = data.get(str(step))
+        elif isinstance(data, list) and isinstance(step, int):
+            data = data[step]
+        else:
+            break
+        path.append(step)
+    return tuple(path)
+
+
+def _explain(details: ErrorDetails, data: Any) -> Iterator[tuple[KeyPath, str]]:
+    location, kind = details["loc"], details["type"]
+    path = _inside(location, data)
+    context = details.get("ctx", {})
+    cause = context.get("error")
+    if kind == "missing":
+        path = _inside(location[:-1], data)
+        yield path, _missing(str(location[-1]), path, data)
+    elif kind == "extra_forbidden":
+        yield path, unknown("unknown key", str(path[-1]), _keys(path[:-1], data))
+    elif isinstance(cause, RefusedError):
+        for inner, sentence in cause.found:
+            yield _inside((*path, *inner), data), sentence
+    elif isinstance(cause, LabError):
+        yield path, cause.message
+    elif isinstance(cause, ValueError):
+        yield path, str(cause)
+    else:
+        say = _SENTENCES.get(kind, _otherwise)
+        yield path, say(details, context)
+
+
+def _missing(key: str, path: KeyPath, data: Any) -> str:
+    model = model_at(path, data)
+    if model is None:
+        return f"missing key '{key}'"
+    needed = [name for name, field in model.model_fields.items() if field.is_required()]
+    return f"missing key '{key}'; needed: {', '.join(needed)}"
+
+
+def _keys(path: KeyPath, data: Any) -> list[str]:
+    model = model_at(path, data)
+    return list(model.model_fields) if model else []
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"'([^']*)'", text)
+
+
+def _literal(details: ErrorDetails, context: dict[str, Any]) -> str:
+    value = details["input"]
+    return unknown(shown_value(value), str(value), _words(str(context["expected"])))
+
+
+def _unknown_kind(_: ErrorDetails, context: dict[str, Any]) -> str:
+    tag = str(context["tag"])
+    return unknown(f"unknown kind {shown_value(tag)}", tag, _words(str(context["expected_tags"])))
+
+
+def _no_kind(*_: object) -> str:
+    return "missing key 'kind'"
+
+
+def _pattern(details: ErrorDetails, _: dict[str, Any]) -> str:
+    where = "name " if details["loc"][-1] == "[key]" else ""
+    return f"{where}{shown_value(details['input'])} has a character or a length that is not allowed"
+
+
+def _too_short(*_: object) -> str:
+    return "must not be empty"
+
+
+def _bound(details: ErrorDetails, context: dict[str, Any]) -> str:
+    words, key = _BOUNDS[details["type"]]
+    return f"must be {words} {context[key]}, not {shown_value(details['input'])}"
+
+
+def _otherwise(details: ErrorDetails, _: dict[str, Any]) -> str:
+    expected = _EXPECTED.get(details["type"])
+    if expected is None:
+        return f"{shown_value(details['input'])}: {details['msg']}"
+    return f"must be {expected}, not {shown_value(details['input'])}"
+
+
+_SENTENCES: dict[str, Callable[[ErrorDetails, dict[str, Any]], str]] = {
+    "literal_error": _literal,
+    "union_tag_invalid": _unknown_kind,
+    "union_tag_not_found": _no_kind,
+    "string_pattern_mismatch": _pattern,
+    "too_short": _too_short,
+    **dict.fromkeys(_BOUNDS, _bound),
+}

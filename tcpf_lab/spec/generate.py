@@ -1,0 +1,20 @@
+"""Write the files that are made from the model: ``python -m tcpf_lab.spec.generate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tcpf_lab import shipped
+from tcpf_lab.results import write_json, write_text
+from tcpf_lab.spec.reference_docs import spec_reference
+from tcpf_lab.spec.schema import json_schema
+
+
+def generate(root: Path) -> None:
+    """Write ``experiments/schema.json`` and ``docs/spec.md`` below the checkout ``root``."""
+    write_json(root / "experiments" / "schema.json", json_schema())
+    write_text(root / "docs" / "spec.md", spec_reference())
+
+
+if __name__ == "__main__":
+    generate(shipped.directory("experiments").parent)

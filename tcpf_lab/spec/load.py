@@ -1,0 +1,207 @@
+"""Experiment files: find, read, check, write.
+
+Everything that is wrong with a file is reported at once, each with ``file:line`` and the key path.
+Reading depends on nothing but the file.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from tcpf_lab import shipped
+from tcpf_lab.errors import RequestError, SpecError
+from tcpf_lab.spec.base import KeyPath
+from tcpf_lab.spec.explain import explain, show_path, shown_value
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.yaml_text import read_yaml
+
+#: No experiment comes near this many bytes; a capture named by mistake does.
+_LARGEST = 1_000_000
+
+
+class SpecErrors(SpecError):  # noqa: N818 - the plural says what it is
+    """Several things wrong with one experiment file; ``problems`` holds one `SpecError` each."""
+
+    def __init__(self, problems: Iterable[SpecError]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the trip from a worker process."""
+        return type(self), (self.problems,)
+
+
+def find(name: str | Path) -> Path:
+    """Give the path of an experiment file.
+
+    Parameters
+    ----------
+    name : str or Path
+        A path as it is; a bare name is looked up in ``./``, in ``./experiments`` and among the
+        experiments that come with tcpf-lab, with or without ``.yaml``.
+
+    Raises
+    ------
+    RequestError
+        If there is no such file.
+    """
+    path = Path(name)
+    if path.is_file() or (path.exists() and len(path.parts) != 1):
+        return path
+    if len(path.parts) != 1:
+        raise RequestError("no such file", where=str(name))
+    folders = (Path(), Path("experiments"), shipped.directory("experiments"))
+    for folder in folders:
+        for candidate in (folder / path, folder / f"{path}.yaml"):
+            if candidate.is_file():
+                return candidate
+    if path.exists():
+        return path
+    known = sorted({file.name for folder in folders[1:] for file in folder.glob("*.yaml")})
+    message = "no such experiment in ./, ./experiments and among those that come with tcpf-lab"
+    raise RequestError(unknown(message, path.name, known), where=str(name))
+
+
+def load(path: str | Path) -> Experiment:
+    """Read an experiment file.
+
+    Raises
+    ------
+    RequestError
+        If the file cannot be read.
+    SpecError
+        If it says something that is not allowed; `SpecErrors` if it does so more than once.
+    """
+    return parse(_read(Path(path)), str(path))
+
+
+def parse(text: str, source: str) -> Experiment:
+    """Read the text of an experiment file.
+
+    Parameters
+    ----------
+    text : str
+        YAML.
+    source : str
+        What messages call the text, in front of the line number.
+
+    Raises
+    ------
+    SpecError, SpecErrors
+        As `load`.
+    """
+    document = read_yaml(text)
+
+    def where(path: KeyPath) -> str:
+        return f"{source}:{document.line(path)}"
+
+    if document.data is None and not document.problems:
+        raise SpecError("the file is empty; an experiment is a mapping with a name", where=source)
+    if document.problems:
+        raise_all(
+            SpecError(_with_path(path, sentence), where=f"{source}:{line}")
+            for line, path, sentence in sorted(document.problems, key=lambda problem: problem[0])
+        )
+    return check(document.data, where, document.line)
+
+
+def check(
+    data: Any, where: Callable[[KeyPath], str], order: Callable[[KeyPath], int]
+) -> Experiment:
+    """Check plain data and build the experiment.
+
+    Parameters
+    ----------
+    data : Any
+        What the file says, without units applied.
+    where : callable
+        Gives the place of a key path, for messages.
+    order : callable
+        Gives the sorting key of a key path, for several messages.
+
+    Raises
+    ------
+    SpecError, SpecErrors
+        As `load`.
+    """
+    if not isinstance(data, dict):
+        message = f"an experiment is a mapping with a name, not {shown_value(data)}"
+        raise SpecError(message, where=where(()))
+    try:
+        return Experiment.model_validate(data)
+    except ValidationError as error:
+        found = sorted(explain(error, data), key=lambda item: order(item[0]))
+        problems = [SpecError(_with_path(path, text), where=where(path)) for path, text in found]
+    raise_all(problems)
+    raise AssertionError("validation failed without a reason")
+
+
+def to_data(experiment: Experiment) -> dict[str, Any]:
+    """Give the experiment as plain data: what `dump` writes, units as text."""
+    return experiment.model_dump(mode="json", exclude_none=True)
+
+
+def dump(experiment: Experiment) -> str:
+    """Write the experiment as canonical YAML; loading it gives an equal experiment.
+
+    Every default is resolved, so the text means the same whatever later versions assume.
+    """
+    yaml = YAML(typ="rt", pure=True)
+    yaml.width = 4096
+    yaml.allow_unicode = True
+    text = StringIO()
+    yaml.dump(_styled(to_data(experiment)), text)
+    return text.getvalue()
+
+
+def raise_all(problems: Iterable[SpecError]) -> None:
+    """Raise one problem as itself and several together; nothing if there is none."""
+    listed = list(problems)
+    if len(listed) > 1:
+        raise SpecErrors(listed)
+    if listed:
+        raise listed[0]
+
+
+def _with_path(path: KeyPath, sentence: str) -> str:
+    return f"{show_path(path)}: {sentence}" if path else sentence
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST + 1)
+    except OSError as error:
+        reasons = {
+            errno.ENOENT: "no such file",
+            errno.EISDIR: "is a directory, not an experiment file",
+        }
+        reason = reasons.get(error.errno or 0, f"cannot be read: {error.strerror}")
+        raise RequestError(reason, where=str(path)) from None
+    if len(raw) > _LARGEST:
+        raise SpecError(f"larger than {_LARGEST} bytes, so not an experiment file", where=str(path))
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise SpecError("not UTF-8 text", where=f"{path}:{line}") from None
+
+
+def _styled(value: Any) -> Any:
+    """Mappings as blocks, lists on one line."""
+    if isinstance(value, dict):
+        return CommentedMap((key, _styled(item)) for key, item in value.items())
+    if isinstance(value, list):
+        flow = CommentedSeq(value)
+        flow.fa.set_flow_style()
+        return flow
+    return value

@@ -1,0 +1,16 @@
+"""Marker kinds: one file per kind, one row per file in `KINDS`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tcpf_lab.spec.base import OneOf
+from tcpf_lab.spec.marker.base import Marker
+from tcpf_lab.spec.marker.none import NoMarker
+
+KINDS: dict[str, type[Marker]] = {"none": NoMarker}
+
+#: A marker of any kind; one without parameters may be written as a bare word.
+AnyMarker = Annotated[Marker, OneOf(KINDS, bare=True)]
+
+__all__ = ["KINDS", "AnyMarker", "Marker", "NoMarker"]

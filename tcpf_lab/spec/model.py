@@ -1,0 +1,117 @@
+"""An experiment: everything that decides what is measured, and nothing about where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.spec.marker import AnyMarker, NoMarker
+from tcpf_lab.spec.matrix import Matrix
+from tcpf_lab.spec.queue import AnyQueue
+from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.tcp import Tcp
+from tcpf_lab.spec.topology import Topology
+from tcpf_lab.spec.traffic import Traffic
+
+#: Stands for every case in the matrix, so no case may have this name.
+ALL = "all"
+
+#: What an Ethernet header adds to a packet where ``tc`` weighs it, bytes.
+ETHERNET_HEADER = 14
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+-]{0,59}$")]
+CaseName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _()+-]{0,59}$")]
+Title = Annotated[
+    str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]{0,200}$")
+]
+
+
+def case_slug(name: str) -> str:
+    """Turn a case name into the part of a run id: lower case, path-safe.
+
+    Examples
+    --------
+    >>> case_slug("TCPF(O)+RIO")
+    'tcpf-o+rio'
+    """
+    dashed = re.sub(r"[^a-z0-9+]+", "-", name.lower())
+    return re.sub(r"-*\+-*", "+", dashed).strip("-")
+
+
+class Reference(SpecModel):
+    """The published numbers that the tables put beside the measured ones."""
+
+    config: Literal["A", "B", "C", "D"] = Field(
+        description="Configuration in the published tables."
+    )
+
+
+class Case(SpecModel):
+    """A row of the tables: what marks the packets, and what queues them."""
+
+    marker: AnyMarker = Field(
+        default=NoMarker(kind="none"),
+        description="`none`, or a mapping whose `kind` names the marker.",
+    )
+    queue: AnyQueue = Field(description="The queue under test; `kind` names it.")
+
+
+class Experiment(SpecModel):
+    """A whole experiment file."""
+
+    name: Name = Field(
+        description="Directory of the results: letters, digits, `_`, `+` and `-`, at most 60."
+    )
+    title: Title = Field(default="", description="One line for the report.")
+    reference: Reference | None = Field(
+        default=None, description="Published numbers to compare with, if there are any."
+    )
+    topology: Topology = Field(description="The machines and the links between them.")
+    tcp: Tcp = Field(description="Which TCP the ends speak.")
+    traffic: Traffic = Field(default=Traffic(), description="What the senders do, and when.")
+    cases: dict[CaseName, Case] = Field(
+        min_length=1,
+        description="The cases by name: letters, digits, spaces, `_`, `(`, `)`, `+` and `-`.",
+    )
+    matrix: Matrix = Field(description="Which combinations are run.")
+
+    @property
+    def selected_cases(self) -> tuple[str, ...]:
+        """Names of the cases in the matrix, in order."""
+        return tuple(self.cases) if self.matrix.case == (ALL,) else self.matrix.case
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield clashing names, unknown cases and queues too small for a packet."""
+        yield from name_problems(self.cases, self.matrix.case)
+        packet = self.topology.builder.mtu + ETHERNET_HEADER
+        for name, case in self.cases.items():
+            if case.queue.limit < packet:
+                sentence = f"must hold at least one packet of mtu with its header, {packet} B"
+                yield ("cases", name, "queue", "limit"), sentence
+
+
+def name_problems(names: Iterable[str], wanted: Any) -> Iterator[tuple[KeyPath, str]]:
+    """Yield what is wrong with the case names and with the matrix's choice of them.
+
+    Works on the names alone, so that they are checked even where a case itself is wrong.
+    """
+    names = list(names)
+    slugs: dict[str, str] = {}
+    for name in names:
+        slug = case_slug(name)
+        if name == ALL:
+            yield ("cases", name), f"'{ALL}' stands for every case and cannot name one"
+        if slug in slugs:
+            sentence = f"gives the same run id as case '{slugs[slug]}' ({slug})"
+            yield ("cases", name), sentence
+        slugs.setdefault(slug, name)
+    chosen = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+    for index, name in enumerate(chosen):
+        if name == ALL and len(chosen) > 1:
+            yield ("matrix", "case", index), f"'{ALL}' stands for every case; name no others"
+        elif isinstance(name, str) and name not in (ALL, *names):
+            yield ("matrix", "case", index), unknown(f"unknown case '{name}'", name, (ALL, *names))

@@ -1,0 +1,84 @@
+"""``--set PATH=VALUE``: change single values of an experiment, with the same checks as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tcpf_lab.errors import SpecError
+from tcpf_lab.spec.base import KeyPath
+from tcpf_lab.spec.load import check, raise_all, to_data
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.yaml_text import read_yaml
+
+
+def apply_overrides(experiment: Experiment, settings: Sequence[str]) -> Experiment:
+    """Give the experiment with some values changed.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Where to start from; it is not changed.
+    settings : sequence of str
+        ``PATH=VALUE`` each: keys joined by dots, as in ``cases.NoMark+RED.queue.max``, and YAML, as
+        in ``100 kB`` or ``{kind: bfifo, limit: 30 kB}``.  Later ones win.
+
+    Raises
+    ------
+    SpecError, SpecErrors
+        As for a file; ``where`` is the option instead of ``file:line``.
+    """
+    if not settings:
+        return experiment
+    data = to_data(experiment)
+    options: list[tuple[KeyPath, str]] = []
+    for setting in settings:
+        path, value = _split(setting)
+        _put(data, path, value, f"--set {setting}")
+        options.append((path, f"--set {setting}"))
+
+    def position(path: KeyPath) -> int:
+        """Index of the option nearest to a key path, the latest of several."""
+        shared = [_shared(key, path) for key, _ in options]
+        nearest = [i for i, depth in enumerate(shared) if depth == max(shared) > 0]
+        return nearest[-1] if nearest else len(options)
+
+    def where(path: KeyPath) -> str:
+        place = position(path)
+        return options[place][1] if place < len(options) else " ".join(text for _, text in options)
+
+    return check(data, where, position)
+
+
+def _split(setting: str) -> tuple[KeyPath, Any]:
+    where = f"--set {setting}"
+    key, equals, text = setting.partition("=")
+    path = tuple(key.strip().split("."))
+    if not equals or not all(path):
+        message = "write PATH=VALUE, as traffic.duration=20s; PATH is keys joined by dots"
+        raise SpecError(message, where=where)
+    document = read_yaml(text)
+    raise_all(SpecError(sentence, where=where) for _, _, sentence in document.problems)
+    return path, document.data
+
+
+def _put(data: dict[str, Any], path: KeyPath, value: Any, where: str) -> None:
+    """Set a value; sections that were left out come into being, cases do not."""
+    if path[0] == "cases" and len(path) > 2 and path[1] not in data["cases"]:
+        raise SpecError(
+            unknown(f"unknown case '{path[1]}'", str(path[1]), data["cases"]), where=where
+        )
+    section: Any = data
+    for depth, key in enumerate(path[:-1], start=1):
+        section = section.setdefault(key, {})
+        if not isinstance(section, dict):
+            above = ".".join(str(step) for step in path[:depth])
+            raise SpecError(f"{above} is a single value without keys", where=where)
+    section[path[-1]] = value
+
+
+def _shared(one: KeyPath, other: KeyPath) -> int:
+    """How many steps two key paths have in common, from the start."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((depth for depth, (a, b) in pairs if a != b), min(len(one), len(other)))

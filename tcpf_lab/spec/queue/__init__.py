@@ -1,0 +1,17 @@
+"""Queue kinds: one file per kind, one row per file in `KINDS`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tcpf_lab.spec.base import OneOf
+from tcpf_lab.spec.queue.base import Queue
+from tcpf_lab.spec.queue.bfifo import Bfifo
+from tcpf_lab.spec.queue.red import Red
+
+KINDS: dict[str, type[Queue]] = {"red": Red, "bfifo": Bfifo}
+
+#: A queue of any kind, as an experiment file holds it.
+AnyQueue = Annotated[Queue, OneOf(KINDS)]
+
+__all__ = ["KINDS", "AnyQueue", "Bfifo", "Queue", "Red"]

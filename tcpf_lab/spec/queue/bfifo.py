@@ -1,0 +1,23 @@
+"""Tail drop: a FIFO limited in bytes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tcpf_lab.spec.queue.base import Queue
+
+
+class Bfifo(Queue):
+    """Tail drop: a FIFO that refuses what does not fit (Linux ``bfifo``)."""
+
+    kind: Literal["bfifo"] = Field(description="Tail drop, limited in bytes.")
+
+    def tc(self, rate: int) -> tuple[str, ...]:  # noqa: ARG002 - a FIFO does not care how fast it drains
+        """Give the words that follow ``tc qdisc add dev X parent Y handle Z``."""
+        return ("bfifo", "limit", str(self.limit))
+
+    def shown(self) -> dict[str, int | float | str]:
+        """Give the options that ``tc -j qdisc show`` must show."""
+        return {"limit": self.limit}

@@ -1,0 +1,138 @@
+"""``docs/spec.md``: every key of an experiment file, from the model itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
+
+from pydantic import PlainSerializer
+from pydantic.fields import FieldInfo
+
+from tcpf_lab.spec import marker, queue
+from tcpf_lab.spec.base import SpecModel
+from tcpf_lab.spec.marker import Marker
+from tcpf_lab.spec.matrix import Matrix
+from tcpf_lab.spec.model import Case, Experiment, Reference
+from tcpf_lab.spec.tcp import NEWRENO, PROFILES, Profile, Tcp
+from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
+from tcpf_lab.spec.traffic import Traffic
+from tcpf_lab.units import DURATION, RATE, SIZE, Quantity
+
+_INTRODUCTION = """\
+# Experiment files
+
+Generated from the model by `python -m tcpf_lab.spec.generate`; a test holds it up to date.
+
+An experiment is one YAML file: what is measured, and nothing about where. Unknown keys are refused,
+values are never converted silently, and everything that is wrong with a file is reported at once,
+with line and key. `tcpf-lab plan FILE --check` only checks.
+"""
+
+
+def spec_reference() -> str:
+    """Give the text of ``docs/spec.md``."""
+    parts = [_INTRODUCTION, _units()]
+    parts += [_section(heading, model) for heading, model in _sections()]
+    parts.append(_profiles())
+    return "\n".join(parts)
+
+
+def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
+    yield "The file", Experiment
+    yield "`reference`", Reference
+    yield "`topology`", Topology
+    yield "`topology.chain`", Chain
+    yield "`topology.dumbbell`", Dumbbell
+    yield "`tcp`", Tcp
+    yield "`traffic`", Traffic
+    yield "`cases.NAME`", Case
+    for kind, model in marker.KINDS.items():
+        yield f"`marker`, kind `{kind}`", model
+    for kind, queue_model in queue.KINDS.items():
+        yield f"`queue`, kind `{kind}`", queue_model
+    yield "`matrix`", Matrix
+
+
+def _units() -> str:
+    rows = [
+        f"| {quantity.noun} | `{quantity.example}` | {', '.join(f'`{u}`' for u in quantity.units)} "
+        f"| {quantity.smallest} to {quantity.largest} |"
+        for quantity in (RATE, SIZE, DURATION)
+    ]
+    return "\n".join(
+        [
+            "## Values with a unit\n",
+            "| Type | Example | Units | Range |",
+            "|---|---|---|---|",
+            *rows,
+            "\n`kB` is 1000 bytes, `KiB` is 1024. A number without a unit is refused. "
+            "Rates may be written in any case and with `/s`.\n",
+        ]
+    )
+
+
+def _section(heading: str, model: type[SpecModel]) -> str:
+    text = (inspect.getdoc(model) or "").split("\nNotes\n")[0].replace("``", "`").strip()
+    rows = [_row(name, field) for name, field in model.model_fields.items()]
+    head = "| Key | Type | Default | Meaning |\n|---|---|---|---|"
+    return "\n".join([f"## {heading}\n", f"{text}\n", head, *rows, ""])
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    default = "required" if field.is_required() else _default(field)
+    return f"| `{name}` | {_type(name, field)} | {default} | {field.description} |"
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is None or isinstance(value, Marker):
+        return "none"
+    if isinstance(value, Traffic):
+        return "as below"
+    for note in field.metadata:
+        if isinstance(note, PlainSerializer):
+            value = note.func(value)  # type: ignore[call-arg]
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"`{text}`" if text else "empty"
+
+
+def _type(name: str, field: FieldInfo) -> str:
+    for note in field.metadata:
+        if isinstance(note, Quantity):
+            return note.noun
+    special = {
+        "cases": "mapping of names",
+        "marker": "word or mapping",
+        "probability": "number, 0 to 1",
+        "seed": "whole number, a list, or a range",
+    }
+    return special.get(name) or _plain_type(field.annotation)
+
+
+def _plain_type(annotation: Any) -> str:
+    arguments = [item for item in get_args(annotation) if item is not type(None)]
+    origin = get_origin(annotation)
+    if origin is tuple:
+        return f"{_plain_type(arguments[0])}, or a list"
+    if arguments and all(isinstance(item, str) for item in arguments):
+        return " or ".join(f"`{item}`" for item in arguments)
+    inner = arguments[0] if arguments else annotation
+    if isinstance(inner, type) and issubclass(inner, SpecModel):
+        return "mapping"
+    names = {bool: "true or false", int: "whole number", str: "text"}
+    return names.get(inner, str(inner))
+
+
+def _profiles() -> str:
+    parts = ["## TCP profiles\n"]
+    parts += [_profile(name, profile) for name, profile in PROFILES.items()]
+    return "\n".join([*parts, f"`tcp_sack` is set as `sack` says. {NEWRENO}\n"])
+
+
+def _profile(name: str, profile: Profile) -> str:
+    rows = [f"| `{item.name}` | {item.value} | {item.reason} |" for item in profile.settings]
+    if profile.initial_window is not None:
+        rows.append(f"| route `initcwnd` | {profile.initial_window} | {profile.window_reason} |")
+    head = "| Setting | Value | Reason |\n|---|---|---|"
+    return "\n".join([f"### `{name}`\n", f"{profile.summary}\n", head, *rows, ""])

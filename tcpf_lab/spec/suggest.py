@@ -1,0 +1,23 @@
+"""The sentence for a word that is not in a list."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def unknown(what: str, word: str, allowed: Iterable[str]) -> str:
+    """Say that ``what`` is unknown, what is allowed, and which of it was probably meant.
+
+    Examples
+    --------
+    >>> unknown("unknown key", "mim", ["min", "max"])
+    "unknown key; allowed: min, max. Did you mean 'min'?"
+    >>> unknown("unknown case 'x'", "x", ["A", "B"])
+    "unknown case 'x'; allowed: A, B"
+    """
+    words = list(allowed)
+    text = f"{what}; allowed: {', '.join(words)}"
+    folded = {candidate.lower(): candidate for candidate in reversed(words)}
+    close = difflib.get_close_matches(word.lower(), list(folded), n=1)
+    return f"{text}. Did you mean '{folded[close[0]]}'?" if close else text

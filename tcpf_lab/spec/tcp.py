@@ -1,0 +1,97 @@
+"""TCP profiles: which TCP the two ends speak, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from tcpf_lab.spec.base import SpecModel
+
+#: Said wherever results with ``sack: false`` are shown.
+NEWRENO = (
+    "Without SACK, Linux's `reno` is NewReno: it stays in recovery and retransmits one hole per "
+    "partial acknowledgement, where the Reno of 1990 left recovery at the first one."
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One sysctl (below ``net.ipv4``), its value, and why it is set."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What is set at both ends before any flow starts.
+
+    ``initial_window`` is in segments, a route attribute (``initcwnd``); None leaves the kernel's.
+    """
+
+    summary: str
+    settings: tuple[Setting, ...]
+    initial_window: int | None = None
+    window_reason: str = ""
+
+
+_NO_METRICS = Setting(
+    "tcp_no_metrics_save", "1", "No flow inherits ssthresh or round-trip time from an earlier one."
+)
+
+PROFILES: dict[str, Profile] = {
+    "linux-2.2": Profile(
+        summary="Switches off what TCP in Linux learned after 2000, as far as sysctls reach.",
+        settings=(
+            Setting(
+                "tcp_recovery", "0", "No RACK: it finds lost retransmissions without a timeout."
+            ),
+            Setting("tcp_early_retrans", "0", "No tail loss probe: it forestalls timeouts."),
+            Setting("tcp_frto", "0", "No F-RTO: a timeout is never taken back as spurious."),
+            Setting("tcp_dsack", "0", "No duplicate SACK: it undoes window reductions."),
+            Setting("tcp_timestamps", "0", "No timestamps: the MSS stays 40 bytes below the MTU."),
+            Setting("tcp_ecn", "0", "No ECN: every congestion signal is a loss."),
+            _NO_METRICS,
+            Setting("tcp_congestion_control", "reno", "Additive increase, halving on loss."),
+            Setting("tcp_window_scaling", "1", "Windows above 64 kB, on by default then and now."),
+        ),
+        initial_window=2,
+        window_reason="Two segments (RFC 2581) instead of the ten of RFC 6928.",
+    ),
+    "modern": Profile(
+        summary="The kernel's own defaults.",
+        settings=(_NO_METRICS,),
+    ),
+}
+
+
+class Tcp(SpecModel):
+    """TCP at both ends."""
+
+    profile: Literal["linux-2.2", "modern"] = Field(
+        description="Set of sysctls, listed under TCP profiles."
+    )
+    sack: bool = Field(
+        default=True, description="Whether selective acknowledgements are used (`tcp_sack`)."
+    )
+    congestion: str | None = Field(
+        default=None,
+        pattern=r"^[a-z][a-z0-9_]{0,15}$",
+        description="Congestion control (`tcp_congestion_control`); left out: the profile's.",
+    )
+
+    def sysctls(self) -> dict[str, str]:
+        """Give the full sysctl names and the values that must be in force at both ends."""
+        values = {item.name: item.value for item in PROFILES[self.profile].settings}
+        values["tcp_sack"] = str(int(self.sack))
+        if self.congestion is not None:
+            values["tcp_congestion_control"] = self.congestion
+        return {f"net.ipv4.{name}": value for name, value in values.items()}
+
+    @property
+    def initial_window(self) -> int | None:
+        """Initial congestion window in segments, or None for the kernel's default."""
+        return PROFILES[self.profile].initial_window

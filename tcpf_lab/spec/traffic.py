@@ -1,0 +1,48 @@
+"""What the senders do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.units import Duration, Size
+
+
+class Traffic(SpecModel):
+    """Long-lived flows that always have data to send.
+
+    Time 0 is the start of the first flow at the earliest; measured is the time from ``warmup`` to
+    ``warmup`` + ``duration``, when the senders stop.
+    """
+
+    generator: Literal["native", "iperf3"] = Field(
+        default="native",
+        description="`native` blocks in the kernel all the time and is fast in virtual time; "
+        "`iperf3` is the well-known one.",
+    )
+    start_spread: Duration = Field(
+        default=2.0,
+        description="Flows start at times drawn uniformly from 0 to this; at most `warmup`.",
+    )
+    warmup: Duration = Field(default=10.0, description="Time before anything is measured.")
+    duration: Duration = Field(default=60.0, description="Time measured.")
+    socket_buffer: Size = Field(
+        default=1_000_000, description="Send buffer and receive buffer of every socket."
+    )
+
+    @property
+    def end(self) -> float:
+        """When the senders stop, seconds."""
+        return self.warmup + self.duration
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield an error if a flow could start in the measured time, or nothing is measured."""
+        if self.start_spread > self.warmup:
+            yield ("start_spread",), "must not be more than warmup"
+        if self.duration == 0:
+            yield ("duration",), "must be more than 0"
+        if self.socket_buffer < 10_000:
+            yield ("socket_buffer",), "must be at least 10 kB"

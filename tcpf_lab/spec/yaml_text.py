@@ -1,0 +1,132 @@
+"""YAML text to plain data and line numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from tcpf_lab.spec.base import KeyPath
+
+_PREFIX = "tag:yaml.org,2002:"
+_DEEPEST = 20
+
+
+@dataclass
+class Document:
+    """What a YAML text says.
+
+    ``data`` is made of dict, list, str, int, float, bool and None; ``lines`` gives the line,
+    from 1, of every key and list item; ``problems`` are (line, key path, sentence).
+    """
+
+    data: Any = None
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    problems: list[tuple[int, KeyPath, str]] = field(default_factory=list)
+
+    def line(self, path: KeyPath) -> int:
+        """Line of a key, or of the nearest key above it that stands in the text."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def read_yaml(text: str) -> Document:
+    """Read one YAML 1.2 document; what is wrong with it is listed, not raised."""
+    document = Document()
+    tab = re.search(r"^ *\t", text, flags=re.MULTILINE)
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+        if root is not None:
+            document.data = _Reader(document).value(root, ())
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        if tab and line == text.count("\n", 0, tab.start()) + 1:
+            document.problems.append((line, (), "a tab indents this line; use spaces"))
+        else:
+            document.problems.append((line, (), f"not valid YAML: {_sentence(error)}"))
+    except YAMLError as error:
+        line = text.count("\n", 0, getattr(error, "position", 0)) + 1
+        document.problems.append((line, (), f"not valid YAML: {str(error).splitlines()[0]}"))
+    except RecursionError:
+        document.problems.append((1, (), "nested too deeply"))
+    return document
+
+
+def _sentence(error: MarkedYAMLError) -> str:
+    if error.context == "expected a single document in the stream":
+        return "a second document starts here; a file holds one experiment"
+    context = f"{error.context}, " if error.context else ""
+    return f"{context}{error.problem}"
+
+
+class _Reader:
+    """Turns nodes into plain data and keeps account of lines and problems."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._scalar: Callable[[Node], Any] = YAML(
+            typ="safe", pure=True
+        ).constructor.construct_object
+        self._seen: dict[int, Any] = {}
+
+    def value(self, node: Node, path: KeyPath) -> Any:
+        """Plain data of a node; an alias gives the data of its anchor."""
+        if id(node) not in self._seen:
+            self._seen[id(node)] = None
+            self._seen[id(node)] = self._read(node, path)
+        return self._seen[id(node)]
+
+    def _problem(self, node: Node, path: KeyPath, sentence: str) -> None:
+        self._document.problems.append((node.start_mark.line + 1, path, sentence))
+
+    def _read(self, node: Node, path: KeyPath) -> Any:
+        if len(path) > _DEEPEST:
+            self._problem(node, path[:4], "nested too deeply")
+            return None
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode):
+            return [self._item(child, (*path, i)) for i, child in enumerate(node.value)]
+        return self._plain(node, path)
+
+    def _item(self, node: Node, path: KeyPath) -> Any:
+        self._document.lines[path] = node.start_mark.line + 1
+        return self.value(node, path)
+
+    def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, ScalarNode):
+                self._problem(key_node, path, "a key must be a word")
+                continue
+            key = str(key_node.value)
+            place = (*path, key)
+            if key_node.tag == f"{_PREFIX}merge":
+                self._problem(
+                    key_node, path, "merge keys (<<) are not supported; write the keys out"
+                )
+            elif key in result:
+                first = self._document.lines[place]
+                self._problem(key_node, place, f"duplicate key; first given in line {first}")
+            else:
+                self._document.lines[place] = key_node.start_mark.line + 1
+                result[key] = self.value(value_node, place)
+        return result
+
+    def _plain(self, node: Node, path: KeyPath) -> Any:
+        if node.tag in (f"{_PREFIX}str", f"{_PREFIX}timestamp"):
+            return str(node.value)
+        if node.tag not in {f"{_PREFIX}{kind}" for kind in ("int", "float", "bool", "null")}:
+            self._problem(node, path, f"the tag {node.tag} is not supported")
+            return None
+        try:
+            return self._scalar(node)
+        except ValueError:
+            self._problem(node, path, "is not a number that can be read")
+            return None

@@ -1,0 +1,162 @@
+"""What the command line shows: tables, and progress on a console that it is given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from tcpf_lab import campaign, pool, runner
+from tcpf_lab.report.document import Report
+from tcpf_lab.report.table import terminal_table
+from tcpf_lab.runner import Event, State
+from tcpf_lab.spec.sweep import Run
+from tcpf_lab.testbed import uml_kernel
+from tcpf_lab.testbed.base import Testbed
+from tcpf_lab.testbed.doctor import Check
+
+
+def run_progress(console: Console) -> Progress:
+    """Return the progress display of runs: how many of how many, and how long still."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+    )
+
+
+def build_progress(console: Console) -> Progress:
+    """Return the progress display of a kernel build."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+    )
+
+
+def event_line(event: Event) -> Text | None:
+    """Return the line that a run's end deserves: nothing unless something is wrong."""
+    if event.kind == "failed":
+        return Text.assemble(("failed: ", "bold red"), event.detail)
+    if event.kind == "finished" and not event.valid:
+        return Text.assemble(("not valid: ", "bold yellow"), f"{event.run.id}: {event.detail}")
+    return None
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table of text without decoration."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def drive(
+    console: Console,
+    choice: campaign.Choice,
+    testbed: Testbed,
+    *,
+    jobs: int,
+    keep_pcaps: bool,
+    force: bool,
+) -> list[Event]:
+    """Carry out the runs of ``choice`` with a progress display; return how each ended."""
+    events: list[Event] = []
+    workers = min(jobs or pool.cores(), len(choice.runs))
+    summary.warm_up()
+    with pool.local_pool(workers) as executor:
+        happening = runner.run_all(
+            choice.runs, testbed, choice.files, executor, keep_pcaps=keep_pcaps, force=force
+        )
+        with run_progress(console) as progress:
+            task = progress.add_task(choice.experiment.name, total=len(choice.runs))
+            for event in happening:
+                events.append(event)
+                progress.advance(task)
+                if line := event_line(event):
+                    progress.console.print(line)
+    return events
+
+
+def build_kernel(console: Console, source: Path | None) -> uml_kernel.Kernel:
+    """Build the kernel with a progress display."""
+    with build_progress(console) as progress:
+        task = progress.add_task("kernel", total=1.0)
+
+        def show(phase: str, share: float) -> None:
+            progress.update(task, description=f"kernel: {phase}", completed=share)
+
+        return uml_kernel.build(source, progress=show)
+
+
+def state_table(states: Sequence[tuple[Run, State]]) -> Table:
+    """Return the states of the runs, a row for each cell."""
+    grouped: dict[tuple[str, int], Counter[State]] = {}
+    for run, state in states:
+        grouped.setdefault((run.case_name, run.flows), Counter())[state] += 1
+    columns = ("case", "flows", *(state.value for state in State))
+    rows = [
+        (case, str(flows), *(str(counts[state] or "-") for state in State))
+        for (case, flows), counts in grouped.items()
+    ]
+    return plain_table(columns, rows)
+
+
+def report_table(report: Report, title: str) -> Table:
+    """Return the experiment's table."""
+    return terminal_table(report.cells, title)
+
+
+def check_table(checks: Sequence[Check]) -> Table:
+    """Return the doctor's findings."""
+    rows = [
+        ("ok" if check.ok else "FAULT", check.name, check.detail, "" if check.ok else check.cure)
+        for check in checks
+    ]
+    return plain_table(("", "checked", "found", "to mend it"), rows)
+
+
+def capture_table(capture: dict[str, Any]) -> Table:
+    """Return the flows of one capture."""
+    columns = ("sender", "receiver", "data", "acked bytes", "retransmissions", "timeouts", "SYN")
+    rows = [
+        (
+            f"{flow['src']}:{flow['sport']}",
+            f"{flow['dst']}:{flow['dport']}",
+            str(flow["data_packets"]),
+            str(flow["acked_bytes"]),
+            str(flow["retransmissions"]),
+            str(flow["timeouts"]),
+            str(flow["syn_timeouts"]),
+        )
+        for flow in capture["flows"]
+    ]
+    table = plain_table(columns, rows)
+    table.title = f"{capture['file']}: {capture['packets']} packets, {len(rows)} flows"
+    return table

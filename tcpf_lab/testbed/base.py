@@ -1,0 +1,34 @@
+"""What every testbed can do: three methods, and the errors they end in."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from tcpf_lab.plan.compose import Plan
+from tcpf_lab.results import RunFiles
+
+
+class Testbed(Protocol):
+    """A place where a plan can be carried out."""
+
+    #: Directory name below ``<results>/<experiment>/``.
+    name: str
+    #: ``virtual`` (deterministic) or ``real``.
+    clock: str
+    #: Changes with everything that may change results: a run made under another one is stale.
+    identity: str
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Return everything that stands in the way of ``plan``, before anything is touched."""
+
+    def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:
+        """Carry ``plan`` out and fill ``run``'s ``log``, ``pcap`` and ``stats``.
+
+        Raises
+        ------
+        TestbedError
+            Naming the run, the cause and the log.
+        """
+
+    def facts(self) -> dict[str, Any]:
+        """Describe the testbed for the manifest: kernel, programs, clock."""

@@ -1,0 +1,95 @@
+"""Run a guest's kernel as a host process: started in a group of its own, watched, never left behind."""
+
+from __future__ import annotations
+
+import functools
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+#: How often a waiting worker looks whether it should stop, s.
+LOOK_EVERY_S = 0.2
+
+_should_stop: Callable[[], bool] = lambda: False  # noqa: E731
+
+
+def stop_when(condition: Callable[[], bool]) -> None:
+    """Make every guest of this process end with ``KeyboardInterrupt`` once ``condition`` holds."""
+    global _should_stop  # noqa: PLW0603 - one flag per worker process, set when it starts
+    _should_stop = condition
+
+
+def run(
+    command: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    console: BinaryIO,
+    deadline: float,
+) -> int | None:
+    """Run the guest in ``directory`` to its end.
+
+    ``setpriv`` makes it die with this process; ``setarch -R``, where the host allows it, keeps address
+    space randomisation out of it.
+
+    Returns
+    -------
+    int or None
+        Exit status, negative for a signal; None if it was killed after ``deadline`` seconds.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the condition given to :func:`stop_when` came true.
+    """
+    guest = subprocess.Popen(  # noqa: S603
+        ["setpriv", "--pdeathsig", "KILL", *_no_randomisation(), *command],
+        cwd=directory,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=console,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        return _wait(guest, time.monotonic() + deadline)
+    finally:
+        _kill_group(guest)
+
+
+def _wait(guest: subprocess.Popen[bytes], until: float) -> int | None:
+    descriptor = os.pidfd_open(guest.pid)
+    try:
+        while True:
+            ended, _, _ = select.select([descriptor], [], [], LOOK_EVERY_S)
+            if ended:
+                return guest.wait()
+            if _should_stop():
+                raise KeyboardInterrupt
+            if time.monotonic() > until:
+                return None
+    finally:
+        os.close(descriptor)
+
+
+def _kill_group(guest: subprocess.Popen[bytes]) -> None:
+    """Kill the kernel and the guest's processes, which share its process group."""
+    try:
+        os.killpg(guest.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # all of them have ended
+    guest.wait()
+
+
+@functools.cache
+def _no_randomisation() -> tuple[str, ...]:
+    probe = subprocess.run(
+        ["setarch", "-R", "true"],  # noqa: S607
+        capture_output=True,
+        check=False,
+    )
+    return ("setarch", "-R") if probe.returncode == 0 else ()

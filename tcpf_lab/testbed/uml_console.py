@@ -1,0 +1,74 @@
+"""How a guest ended: from its exit status, the files it left and its console, to one sentence."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tcpf_lab.errors import TestbedError
+from tcpf_lab.results import RunFiles
+from tcpf_lab.testbed import guest_script
+
+TAIL_LINES = 12
+
+
+def judge(
+    run: RunFiles, status: int | None, elapsed: float, deadline: float, memory_mb: int
+) -> None:
+    """Raise unless the guest carried its whole plan out.
+
+    Raises
+    ------
+    TestbedError
+        Naming the run, the cause, the log and what to try.
+    """
+    failed = run.root / guest_script.FAILED
+    if (run.root / guest_script.FINISHED).exists() and not failed.exists():
+        return
+    console = run.log / "console.txt"
+    text = console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
+    cause, hint = _cause(text, failed, status, elapsed, deadline, memory_mb)
+    raise TestbedError(
+        f"{cause}\n  log: {console}{_tail(text)}", where=f"run {_name(run.root)}", hint=hint
+    )
+
+
+def _name(root: Path) -> str:
+    return root.name.removesuffix(".partial")
+
+
+def _tail(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()][-TAIL_LINES:]
+    return "".join(f"\n  | {line}" for line in lines)
+
+
+def _cause(
+    text: str, failed: Path, status: int | None, elapsed: float, deadline: float, memory_mb: int
+) -> tuple[str, str]:
+    """Order matters: the first explanation that fits is the most specific one."""
+    if failed.exists():
+        return f"failed in the guest: {failed.read_text().strip()}", "read the log's last lines"
+    if "Out of memory" in text or "oom-kill" in text:
+        return (
+            f"the guest ran out of its {memory_mb} MB of memory",
+            "fewer flows or smaller socket buffers",
+        )
+    if "ptrace" in text and "errno" in text:
+        return (
+            "the host does not let the guest trace its processes (ptrace)",
+            "allow ptrace: in a container add --cap-add SYS_PTRACE; see kernel.yama.ptrace_scope",
+        )
+    if status is None:
+        return (
+            f"the guest hung: stopped after {elapsed:.0f} s of real time (limit {deadline:.0f} s)",
+            "run it again with --jobs 1; if it hangs again, keep the log for a report",
+        )
+    if "Kernel panic" in text:
+        panic = next(line for line in text.splitlines() if "Kernel panic" in line)
+        return f"the guest's kernel panicked: {panic.strip()}", "keep the log for a report"
+    if status < 0:
+        return (
+            f"the guest was killed by {signal.Signals(-status).name} after {elapsed:.1f} s",
+            "if nobody killed it, look for the host's out-of-memory killer (dmesg)",
+        )
+    return f"the guest ended early with status {status}", "read the log's last lines"

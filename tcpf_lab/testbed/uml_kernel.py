@@ -1,0 +1,271 @@
+"""The virtual-time kernel: find it in the user's cache, or build it there.
+
+A build is identified by the hash of everything that goes into it (`uml_recipe`).  It is made in a
+temporary directory beside its final place and renamed when it is whole, so an entry in the cache is
+never half a kernel.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.errors import KernelBuildError
+from tcpf_lab.results import read_json, write_json
+from tcpf_lab.testbed import uml_make, uml_recipe
+from tcpf_lab.testbed.uml_recipe import DEFAULT_SOURCE, Recipe
+from tcpf_lab.testbed.workshop import Progress, Workshop
+
+#: Most that a build occupies while it runs (source 0.5 GB, objects 0.3 GB), and some room to spare.
+NEEDED_BYTES = 1_200_000_000
+_KERNEL = "linux"
+_FACTS = "kernel.json"
+_TREE = "tree"
+_LOG = "build.log"
+_CURRENT = "current"
+_TEMPORARY = ".building-"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that has been built, with the guest programs beside it."""
+
+    path: Path  #: the executable ``linux``
+    key: str  #: name of the cache entry: hash of all inputs
+    version: str  #: of the source, ``6.12.117``
+    sha256: str  #: of the executable
+    patches: tuple[str, ...]  #: file names of the project's patches in it
+
+    @property
+    def directory(self) -> Path:
+        """The cache entry; ``tcpf-traffic`` and ``tcpf-guest`` are in it too."""
+        return self.path.parent
+
+    @property
+    def traffic(self) -> Path:
+        """The native traffic generator."""
+        return self.directory / "tcpf-traffic"
+
+    @property
+    def guest(self) -> Path:
+        """The guest's first process and small helper."""
+        return self.directory / "tcpf-guest"
+
+    @property
+    def tree(self) -> Path:
+        """What `make ARCH=um M=dir modules` needs of the kernel's source."""
+        return self.directory / _TREE
+
+
+def cache_directory() -> Path:
+    """Return where kernels are kept: ``$XDG_CACHE_HOME/tcpf-lab/kernel``."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    return root / "tcpf-lab" / "kernel"
+
+
+def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | None:
+    """Return the kernel that was built (or asked for) last from the present recipe, if any."""
+    root = cache or cache_directory()
+    wanted = (recipe or uml_recipe.load()).digest
+    entries = [e for e in root.glob(f"*/{_FACTS}") if not e.parent.name.startswith(".")]
+    for facts in sorted(entries, key=lambda entry: entry.stat().st_mtime_ns, reverse=True):
+        if read_json(facts).get("recipe") == wanted and (facts.parent / _KERNEL).exists():
+            return _kernel(facts.parent)
+    return None
+
+
+def build(
+    source: Path | None = None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+    recipe: Recipe | None = None,
+) -> Kernel:
+    """Build the kernel and the guest programs, unless the cache has them already.
+
+    Parameters
+    ----------
+    source : Path, optional
+        Kernel source tarball; by default that of the distribution's package.
+    cache : Path, optional
+        Directory to keep kernels in; by default `cache_directory`.
+    progress : callable, optional
+        Called with a phase (``wait``, ``unpack``, ``patch``, ``configure``, ``compile``,
+        ``programs``, ``keep``) and the share of it that is done, 0 to 1.
+    recipe : Recipe, optional
+        What to build; by default the project's own.
+
+    Raises
+    ------
+    KernelBuildError
+        If a tool or the source is missing, the source has another version, the disk is too small,
+        or a step fails.
+    """
+    tarball = source or DEFAULT_SOURCE
+    what = recipe or uml_recipe.load()
+    root = cache or cache_directory()
+    tell = progress or (lambda _phase, _share: None)
+    uml_make.require_tools()
+    top, version = uml_recipe.source_version(tarball)
+    uml_recipe.check_version(version, what, tarball)
+    with _disk_errors(root):
+        root.mkdir(parents=True, exist_ok=True)
+        sha256 = uml_recipe.source_sha256(tarball, root)
+        key = uml_recipe.key(what, sha256, uml_recipe.compiler_version())
+        with _lock(root, tell) as lock:
+            entry = root / key
+            if not (entry / _FACTS).exists():
+                _make(what, tarball, top, version, entry, tell, lock)
+            _select(entry)
+    return _kernel(entry)
+
+
+def status(cache: Path | None = None) -> dict[str, Any]:
+    """Describe the present kernel, or what stands in the way of building one."""
+    kernel = find(cache)
+    root = cache or cache_directory()
+    return {
+        "built": kernel is not None,
+        "path": str(kernel.path) if kernel else None,
+        "version": kernel.version if kernel else None,
+        "patches": list(kernel.patches) if kernel else None,
+        "cache": str(root),
+        "missing_packages": list(uml_make.missing_packages()),
+        "source": str(DEFAULT_SOURCE) if DEFAULT_SOURCE.exists() else None,
+    }
+
+
+def _make(
+    recipe: Recipe,
+    source: Path,
+    top: str,
+    version: str,
+    entry: Path,
+    progress: Progress,
+    lock: int,
+) -> None:
+    """Build in a temporary directory and rename it to ``entry``."""
+    _require_room(entry.parent)
+    work = entry.with_name(_TEMPORARY + entry.name)
+    shutil.rmtree(work, ignore_errors=True)
+    result, log = work / "result", work / _LOG
+    (work / "source").mkdir(parents=True)
+    result.mkdir()
+    environment = uml_make.build_environment()
+    shop = Workshop(work / "source", log, progress, environment, keep_open=(lock,))
+    started = time.monotonic()
+    try:
+        uml_make.unpack(source, top, shop)
+        uml_make.apply_patches(recipe, shop)
+        uml_make.configure(recipe, shop)
+        uml_make.compile_kernel(shop, len(os.sched_getaffinity(0)))
+        uml_make.compile_programs(recipe, result, shop)
+        progress("keep", 0.0)
+        shutil.copy2(shop.tree / _KERNEL, result / _KERNEL)
+        uml_make.keep_for_modules(shop.tree, result / _TREE)
+    except KernelBuildError as error:
+        raise _with_log_saved(error, log, entry.parent) from None
+    else:
+        log.rename(result / _LOG)
+        _write_facts(result, recipe, source, version, time.monotonic() - started)
+        shutil.rmtree(entry, ignore_errors=True)
+        result.rename(entry)
+        progress("keep", 1.0)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _write_facts(result: Path, recipe: Recipe, source: Path, version: str, seconds: float) -> None:
+    facts = {
+        "recipe": recipe.digest,
+        "version": version,
+        "sha256": uml_recipe.sha256_of(result / _KERNEL),
+        "patches": [patch.name for patch in recipe.patches],
+        "compiler": uml_recipe.compiler_version(),
+        "source": source.name,
+        "build_seconds": round(seconds, 1),
+    }
+    write_json(result / _FACTS, facts)
+
+
+def _kernel(entry: Path) -> Kernel:
+    facts = read_json(entry / _FACTS)
+    return Kernel(
+        path=entry / _KERNEL,
+        key=entry.name,
+        version=facts["version"],
+        sha256=facts["sha256"],
+        patches=tuple(facts["patches"]),
+    )
+
+
+def _select(entry: Path) -> None:
+    """Make ``entry`` the one that `find` prefers and that the link ``current`` leads to."""
+    (entry / _FACTS).touch()
+    link = entry.with_name(_CURRENT)
+    temporary = entry.with_name(_CURRENT + ".new")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(entry.name)
+    temporary.replace(link)
+
+
+def _require_room(directory: Path) -> None:
+    free = shutil.disk_usage(directory).free
+    if free < NEEDED_BYTES:
+        raise KernelBuildError(
+            f"a kernel build needs {NEEDED_BYTES / 1e9:.1f} GB, there are {free / 1e9:.1f} GB free",
+            where=str(directory),
+            hint="make room, or set XDG_CACHE_HOME to a directory on a larger disk",
+        )
+
+
+@contextmanager
+def _lock(root: Path, progress: Progress) -> Iterator[int]:
+    """Let one build at a time work in ``root``.
+
+    The lock is the system's and belongs to the open file: it ends with the last process that has it
+    open, so one left behind by a killed build does not exist.
+    """
+    with (root / "lock").open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("wait", 0.0)  # another build is at work; its result may be all we need
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            progress("wait", 1.0)
+        for leftover in root.glob(_TEMPORARY + "*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        yield handle.fileno()
+
+
+@contextmanager
+def _disk_errors(root: Path) -> Iterator[None]:
+    """Turn what the file system refuses into an error that names the directory."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            message, hint = "the disk is full", "make room, then build again"
+        else:
+            message, hint = f"cannot be used: {error.strerror}", "set XDG_CACHE_HOME elsewhere"
+        raise KernelBuildError(message, where=str(error.filename or root), hint=hint) from error
+
+
+def _with_log_saved(error: KernelBuildError, log: Path, root: Path) -> KernelBuildError:
+    """Keep the log of a build that failed, and let the error point to it."""
+    saved = root / "failed-build.log"
+    if not log.exists():
+        return error
+    shutil.copyfile(log, saved)
+    where = error.where.replace(str(log), str(saved))
+    return KernelBuildError(
+        error.message, where=where, hint=error.hint.replace(str(log), str(saved))
+    )

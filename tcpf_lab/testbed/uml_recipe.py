@@ -1,0 +1,181 @@
+"""What the virtual-time kernel is made from, and the hash that identifies the result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tcpf_lab import shipped
+from tcpf_lab.errors import KernelBuildError
+from tcpf_lab.results import write_json
+
+#: Where Debian's package puts the source.
+DEFAULT_SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
+SOURCE_PACKAGE = "linux-source-6.12"
+#: Guest programs built along with the kernel, below the ``kernel`` directory.
+PROGRAMS = {"tcpf-traffic": "traffic/tcpf-traffic.c", "tcpf-guest": "uml/guest.c"}
+PROGRAM_FLAGS = ("-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pthread")
+#: Names, dates and paths that a kernel build would otherwise put into its result.
+MAKE_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "KBUILD_BUILD_TIMESTAMP": "1970-01-01",
+    "KBUILD_BUILD_USER": "tcpf-lab",
+    "KBUILD_BUILD_HOST": "tcpf-lab",
+    "KBUILD_BUILD_VERSION": "1",
+    "LOCALVERSION": "",
+}
+MAKE = ("make", "ARCH=um")
+#: Raised when the way of building or the layout of a cache entry changes.
+BUILD_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The project's own part: version, configuration fragment, patches, guest programs."""
+
+    root: Path
+
+    @cached_property
+    def version(self) -> str:
+        """Kernel version, e.g. ``6.12``; any point release of it is accepted."""
+        return (self.root / "uml/version").read_text(encoding="ascii").strip()
+
+    @property
+    def config(self) -> Path:
+        """Fragment on top of ``allnoconfig``."""
+        return self.root / "uml/config"
+
+    @cached_property
+    def patches(self) -> tuple[Path, ...]:
+        """Patches in the order of their numbers."""
+        return tuple(sorted((self.root / "uml/patches").glob("[0-9]*.patch")))
+
+    @property
+    def programs(self) -> dict[str, Path]:
+        """Source file of each guest program."""
+        return {name: self.root / source for name, source in PROGRAMS.items()}
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything above and of how it is built."""
+        files = (self.config, *self.patches, *self.programs.values())
+        parts = {
+            "format": BUILD_FORMAT,
+            "version": self.version,
+            "make": [*MAKE, MAKE_ENVIRONMENT],
+            "flags": PROGRAM_FLAGS,
+            "files": {str(f.relative_to(self.root)): sha256_of(f) for f in files},
+        }
+        return _digest(parts)
+
+
+def load(root: Path | None = None) -> Recipe:
+    """Read the recipe in ``root`` (default: the project's ``kernel`` directory)."""
+    recipe = Recipe(root or shipped.directory("kernel"))
+    for needed in (recipe.root / "uml/version", recipe.config, *recipe.programs.values()):
+        if not needed.is_file():
+            raise KernelBuildError(
+                "no such file; the kernel directory is incomplete",
+                where=str(needed),
+                hint="git checkout -- kernel, or install tcpf-lab again",
+            )
+    return recipe
+
+
+def key(recipe: Recipe, source_sha256: str, compiler: str) -> str:
+    """Return the name of the cache entry (16 hexadecimal digits)."""
+    return _digest({"recipe": recipe.digest, "source": source_sha256, "compiler": compiler})[:16]
+
+
+def compiler_version() -> str:
+    """Return what the C compiler calls itself, ``none`` if there is none."""
+    try:
+        reply = subprocess.run(
+            ["gcc", "--version"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "none"
+    return reply.stdout.partition("\n")[0]
+
+
+def source_version(source: Path) -> tuple[str, str]:
+    """Return a source tarball's top directory and its kernel version (``6.12.117``).
+
+    Raises
+    ------
+    KernelBuildError
+        If the file is missing, not a tarball or not a kernel source.
+    """
+    if not source.is_file():
+        raise KernelBuildError(
+            "no kernel source there",
+            where=str(source),
+            hint=f"sudo apt-get install {SOURCE_PACKAGE}, or give --source TARBALL",
+        )
+    try:
+        with tarfile.open(source, mode="r|*") as archive:
+            for member in archive:
+                top, _, name = member.name.removeprefix("./").partition("/")
+                handle = archive.extractfile(member) if name == "Makefile" else None
+                if handle:
+                    return top, _makefile_version(handle.read().decode("utf-8", "replace"), source)
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise KernelBuildError(f"cannot be read as a tarball: {error}", where=str(source)) from None
+    raise KernelBuildError("not a kernel source: no Makefile in it", where=str(source))
+
+
+def check_version(found: str, recipe: Recipe, source: Path) -> None:
+    """Refuse a source of another version than the recipe's."""
+    if found != recipe.version and not found.startswith(recipe.version + "."):
+        raise KernelBuildError(
+            f"source of another version: it is Linux {found}, "
+            f"configuration and patches are for {recipe.version}",
+            where=str(source),
+            hint=f"sudo apt-get install {SOURCE_PACKAGE}, or give --source TARBALL of "
+            f"linux-{recipe.version}.x",
+        )
+
+
+def source_sha256(source: Path, cache: Path) -> str:
+    """Hash a source tarball, or recall the hash from the last time (same size and time)."""
+    info = source.stat()
+    seen = {"path": str(source.resolve()), "size": info.st_size, "mtime_ns": info.st_mtime_ns}
+    memory = cache / "source.json"
+    try:
+        known = json.loads(memory.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = {}
+    if isinstance(known, dict) and known.get("file") == seen:
+        return str(known["sha256"])
+    digest = sha256_of(source)
+    write_json(memory, {"file": seen, "sha256": digest})
+    return digest
+
+
+def sha256_of(path: Path) -> str:
+    """Hash a file's content."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _makefile_version(text: str, source: Path) -> str:
+    lines = (line.partition("=") for line in text.splitlines()[:8])
+    values = {name.strip(): value.strip() for name, _, value in lines}
+    numbers = [values.get(word, "") for word in ("VERSION", "PATCHLEVEL", "SUBLEVEL")]
+    if not all(number.isdigit() for number in numbers):
+        raise KernelBuildError("not a kernel source: no version in its Makefile", where=str(source))
+    return ".".join(numbers)
+
+
+def _digest(parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

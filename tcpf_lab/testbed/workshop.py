@@ -1,0 +1,149 @@
+"""A directory in which build programs run, with a log, a progress callback and no leftovers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from tcpf_lab.errors import KernelBuildError
+
+#: Told a phase's name and the share of it that is done (0 to 1).
+Progress = Callable[[str, float], None]
+#: How much of the log an error shows.
+TAIL_LINES = 15
+_NO_SPACE = "No space left on device"
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Runs programs in ``tree`` and appends what they say to ``log``.
+
+    ``keep_open`` are file descriptors that every program inherits: a lock held through one of them
+    lasts until the last program has ended, even if this process is killed.
+    """
+
+    tree: Path
+    log: Path
+    progress: Progress
+    environment: Mapping[str, str] = field(default_factory=dict)
+    keep_open: tuple[int, ...] = ()
+
+    def run(self, command: Sequence[str]) -> None:
+        """Run ``command`` to its end; raise `KernelBuildError` if it fails."""
+        with self.log.open("ab") as log, self._started(command, stdout=log) as process:
+            self._finish(process, command)
+
+    def run_counting(self, command: Sequence[str], line_read: Callable[[str], None]) -> None:
+        """Run ``command`` and hand every line that it prints to ``line_read``."""
+        with (
+            self.log.open("ab") as log,
+            self._started(command, stdout=subprocess.PIPE) as process,
+        ):
+            assert process.stdout is not None
+            for line in process.stdout:
+                log.write(line)
+                line_read(line.decode("utf-8", "replace"))
+            self._finish(process, command)
+
+    def run_fed(self, command: Sequence[str], blocks: Iterator[bytes]) -> None:
+        """Run ``command`` with ``blocks`` on its standard input."""
+        with (
+            self.log.open("ab") as log,
+            self._started(command, stdin=subprocess.PIPE, stdout=log) as process,
+        ):
+            assert process.stdin is not None
+            try:
+                for block in blocks:
+                    process.stdin.write(block)
+                process.stdin.close()
+            except BrokenPipeError:
+                pass  # it has ended before its input; its status says why
+            self._finish(process, command)
+
+    @contextmanager
+    def _started(
+        self,
+        command: Sequence[str],
+        *,
+        stdout: int | IO[bytes],
+        stdin: int = subprocess.DEVNULL,
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Start a program in a process group of its own, which ends with this block."""
+        with self.log.open("ab") as log:
+            log.write(f"$ {' '.join(command)}\n".encode())
+        process = subprocess.Popen(
+            command,
+            cwd=self.tree,
+            env=dict(self.environment),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.STDOUT,
+            pass_fds=self.keep_open,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            _end_group(process)
+
+    def _finish(self, process: subprocess.Popen[bytes], command: Sequence[str]) -> None:
+        status = process.wait()
+        if status == 0:
+            return
+        tail = last_lines(self.log)
+        how = f"status {status}" if status > 0 else f"signal {-status}"
+        if any(_NO_SPACE in line for line in tail):
+            raise KernelBuildError(
+                "the disk is full", where=str(self.tree), hint="make room, then build again"
+            )
+        said = "".join(f"\n    {line}" for line in tail)
+        raise KernelBuildError(
+            f"'{_short(command)}' ended with {how}; it said:{said}",
+            where=str(self.log),
+            hint=f"read {self.log}",
+        )
+
+
+def last_lines(log: Path, count: int = TAIL_LINES) -> list[str]:
+    """Return the last lines of a log file."""
+    with log.open(encoding="utf-8", errors="replace") as handle:
+        return [line.rstrip() for line in deque(handle, maxlen=count)]
+
+
+def _short(command: Sequence[str]) -> str:
+    words = [Path(command[0]).name, *(w for w in command[1:] if not w.startswith("--exclude"))]
+    return " ".join(words)
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing of the program behind: a compiler that make started may outlive it."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            break
+        _signal_group(process.pid, number)
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            continue
+    _signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe and not pipe.closed:
+            _close_quietly(pipe)
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # the whole group may have ended
+        os.killpg(pid, number)
+
+
+def _close_quietly(pipe: IO[bytes]) -> None:
+    with suppress(BrokenPipeError):  # what is still buffered may have no reader
+        pipe.close()

@@ -1,0 +1,185 @@
+"""Group packets into flows: one flow per direction that carries data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.trace.jit import compiled, part
+from tcpf_lab.trace.packet import ACK, SYN, TCP, Packets
+
+
+@dataclass(frozen=True)
+class Flows:
+    """The TCP flows of a capture; a flow runs from its data sender to its receiver.
+
+    Attributes
+    ----------
+    src, dst : uint64, shape (flows,)
+        Addresses as in `tcpf_lab.trace.packet.PACKET`.
+    sport, dport : uint16, shape (flows,)
+        Ports.
+    connection : int64, shape (flows,)
+        Row of `start` that holds the packets of both directions.
+    reverse : bool, shape (flows,)
+        Whether data runs against the direction of the connection's first packet.
+    order : int64, shape (TCP packets,)
+        Row numbers of the packets, connection after connection, in capture order within each.
+    start : int64, shape (connections + 1,)
+        Connection c owns ``order[start[c]:start[c + 1]]``.
+    backward : bool, shape (packets,)
+        Whether a packet runs against the direction of its connection's first packet.
+    """
+
+    src: NDArray[np.uint64]
+    dst: NDArray[np.uint64]
+    sport: NDArray[np.uint16]
+    dport: NDArray[np.uint16]
+    connection: NDArray[np.int64]
+    reverse: NDArray[np.bool_]
+    order: NDArray[np.int64]
+    start: NDArray[np.int64]
+    backward: NDArray[np.bool_]
+
+    @property
+    def count(self) -> int:
+        """Number of flows."""
+        return int(self.connection.size)
+
+    def both_ways(self, flow: int) -> NDArray[np.int64]:
+        """Row numbers of the packets of a flow's connection, both directions, in capture order."""
+        row = self.connection[flow]
+        return self.order[self.start[row] : self.start[row + 1]]
+
+    def split(self, flow: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row numbers of the flow's own packets and of those that come back."""
+        rows = self.both_ways(flow)
+        back = self.backward[rows] != self.reverse[flow]
+        return rows[~back], rows[back]
+
+
+@part
+def _same(a: Any, b: Any) -> bool:
+    return bool(a.src == b.src and a.dst == b.dst and a.sport == b.sport and a.dport == b.dport)
+
+
+@part
+def _opposite(a: Any, b: Any) -> bool:
+    return bool(a.src == b.dst and a.dst == b.src and a.sport == b.dport and a.dport == b.sport)
+
+
+@part
+def _slot(p: Any, mask: int) -> Any:
+    """Hash of the connection, the same for both directions."""
+    ends = (p.src ^ p.dst) * np.uint64(0x9E3779B97F4A7C15)
+    ports = np.uint64(p.sport) * np.uint64(p.dport) + np.uint64(p.sport ^ p.dport)
+    mixed = (ends ^ ports) * np.uint64(0xC2B2AE3D27D4EB4F)
+    return np.int64(mixed >> np.uint64(32)) & mask
+
+
+@compiled
+def _label(
+    packets: Packets,
+    table: NDArray[np.int64],
+    first: NDArray[np.int64],
+    label: NDArray[np.int64],
+    backward: NDArray[np.bool_],
+) -> int:
+    """Number the connections; -1 if the hash table is more than half full."""
+    mask = table.size - 1
+    known = 0
+    for i in range(packets.shape[0]):
+        p = packets[i]
+        if p.protocol != 6:
+            label[i] = -1
+            continue
+        at = _slot(p, mask)
+        while table[at] >= 0:
+            other = packets[first[table[at]]]
+            backward[i] = not _same(p, other)
+            if not backward[i] or _opposite(p, other):
+                break
+            at = (at + 1) & mask
+        if table[at] < 0:
+            if known == first.size:
+                return -1
+            table[at] = known
+            first[known] = i
+            backward[i] = False
+            known += 1
+        label[i] = table[at]
+    return known
+
+
+def find_flows(packets: Packets) -> Flows:
+    """Find the TCP flows of a capture.
+
+    A connection whose two directions both carry data makes two flows; one that carries none makes
+    one, in the direction of its SYN (of its first packet if there is none).
+
+    Parameters
+    ----------
+    packets : Packets
+        Shape (n,), in capture order.
+
+    Returns
+    -------
+    Flows
+        In the order of their connections' first packets.
+    """
+    label, first, backward = _connections(packets)
+    tcp = np.flatnonzero(label >= 0)
+    order = tcp[np.argsort(label[tcp], kind="stable")]
+    start = np.searchsorted(label[order], np.arange(first.size + 1))
+    connection, reverse = _directions(packets, label, backward, first.size)
+    head = packets[first[connection]]
+    swap = reverse
+    return Flows(
+        src=np.where(swap, head["dst"], head["src"]),
+        dst=np.where(swap, head["src"], head["dst"]),
+        sport=np.where(swap, head["dport"], head["sport"]),
+        dport=np.where(swap, head["sport"], head["dport"]),
+        connection=connection,
+        reverse=reverse,
+        order=order,
+        start=start,
+        backward=backward,
+    )
+
+
+def _connections(packets: Packets) -> tuple[Any, Any, Any]:
+    """Label of every packet, first packet of every connection, direction of every packet."""
+    label = np.empty(packets.size, np.int64)
+    backward = np.zeros(packets.size, np.bool_)
+    room = 1024
+    while True:
+        table, first = np.full(2 * room, -1), np.empty(room, np.int64)
+        known = _label(packets, table, first, label, backward)
+        if known >= 0:
+            return label, first[:known], backward
+        room *= 4
+
+
+def _directions(packets: Packets, label: Any, backward: Any, count: int) -> tuple[Any, Any]:
+    """Connection and direction of every flow."""
+    side = 2 * label + backward
+    data = side[(label >= 0) & (packets["payload"] > 0)]
+    syn = side[(label >= 0) & ((packets["flags"] & (SYN | ACK)) == SYN)]
+    carries = np.zeros(2 * count, np.bool_)
+    carries[data] = True
+    silent = ~(carries[0::2] | carries[1::2])
+    opened = np.zeros(2 * count, np.bool_)
+    opened[syn] = True
+    carries[1::2] |= silent & opened[1::2] & ~opened[0::2]
+    carries[0::2] |= silent & ~carries[1::2]
+    flow = np.flatnonzero(carries)
+    return flow // 2, (flow % 2).astype(np.bool_)
+
+
+def tcp_only(packets: Packets) -> Packets:
+    """Give the TCP packets."""
+    mask = packets["protocol"] == TCP
+    return packets if mask.all() else packets[mask]

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from tcpf_lab.errors import LabError
+from tcpf_lab.report.collect import Cell, collect
+from tcpf_lab.report.figure import bar_chart, runs_used
+from tcpf_lab.report.style import CASES
+from tcpf_lab.results import ExperimentFiles
+
+
+def test_a_figure_has_the_same_bytes_twice_whatever_the_users_settings(
+    files: ExperimentFiles, cells: list[Cell], write_all: Callable[[], None]
+) -> None:
+    write_all()
+    results = collect(files, cells)
+    once = bar_chart(results, "timeouts", "Configuration A", "60 s")
+    with mpl.rc_context({"font.size": 31, "savefig.dpi": 30}):
+        again = bar_chart(results, "timeouts", "Configuration A", "60 s")
+    assert once == again
+    assert set(once) == {"png", "pdf"}
+    assert once["png"].startswith(b"\x89PNG")
+    assert once["pdf"].startswith(b"%PDF")
+    assert b"CreationDate" not in once["pdf"]
+
+
+def test_a_figure_shows_the_colours_of_its_cases_and_leaves_a_margin(
+    files: ExperimentFiles, cells: list[Cell], write_all: Callable[[], None]
+) -> None:
+    write_all()
+    content = bar_chart(collect(files, cells), "loss_percent", "Configuration A", "60 s")
+    picture = np.rint(imread(io.BytesIO(content["png"]))[..., :3] * 255).astype(int)
+    colour = [int(CASES["NoMark+RED"].colour[i : i + 2], 16) for i in (1, 3, 5)]
+    assert (picture == colour).all(axis=2).mean() > 0.02
+    edges = [picture[0], picture[-1], picture[:, 0], picture[:, -1]]
+    assert all((edge == 255).all() for edge in edges), "something is cut off at the border"
+
+
+def test_other_numbers_give_another_figure(
+    files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
+) -> None:
+    write_run("NoMark+RED", 100, 1)
+    one = bar_chart(collect(files, cells), "timeouts", "A", "60 s")
+    write_run("NoMark+RED", 100, 2)
+    assert bar_chart(collect(files, cells), "timeouts", "A", "60 s")["png"] != one["png"]
+
+
+def test_the_pdf_is_vector_with_the_font_inside(
+    files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
+) -> None:
+    write_run("NoMark+RED", 100, 1)
+    pdf = bar_chart(collect(files, cells), "goodput_cov", "A", "60 s")["pdf"]
+    assert b"/Subtype /Image" not in pdf
+    assert re.search(rb"/FontName /\w+\+DejaVuSans\b", pdf)
+
+
+def test_an_empty_figure_is_an_error_that_says_why(
+    files: ExperimentFiles, cells: list[Cell]
+) -> None:
+    with pytest.raises(LabError, match="nothing to draw for timeouts: none of 4 cells") as caught:
+        bar_chart(collect(files, cells), "timeouts", "Configuration A", "60 s")
+    assert "tcpf-lab status" in caught.value.hint
+
+
+def test_the_title_says_how_many_runs_are_behind_the_bars(
+    files: ExperimentFiles,
+    cells: list[Cell],
+    write_all: Callable[[], None],
+    write_run: Callable[..., None],
+) -> None:
+    write_run("NoMark+RED", 100, 1)
+    assert runs_used(collect(files, cells)) == "0 to 1 of 3 runs, each of "
+    write_all()
+    assert runs_used(collect(files, cells)) == "3 runs of "
+    single = [Cell("A", "NoMark+RED", 100, cells[0].runs[:1])]
+    assert runs_used(collect(files, single)) == "1 run of "

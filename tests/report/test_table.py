@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
+from tcpf_lab.report.style import CASES, METRICS
+from tcpf_lab.report.table import csv_table, entry, markdown_table, terminal_table
+from tcpf_lab.results import ExperimentFiles
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "report"
+HEADER = (
+    "config,case,flows,n,valid_runs,"
+    "timeouts_mean,timeouts_ci95,timeouts_published,"
+    "timeouts_per_flow_minute_mean,timeouts_per_flow_minute_ci95,"
+    "timeouts_per_flow_minute_published,"
+    "loss_percent_mean,loss_percent_ci95,loss_percent_published,"
+    "goodput_bytes_per_s_mean,goodput_bytes_per_s_ci95,goodput_bytes_per_s_published,"
+    "goodput_cov_mean,goodput_cov_ci95,goodput_cov_published"
+)
+
+
+@pytest.fixture
+def results(
+    files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
+) -> list[CellResult]:
+    """One cell whole, one with an invalid run, one with a single run, one with none."""
+    for seed in (1, 2, 3):
+        write_run("NoMark+RED", 100, seed)
+        reasons = ("pcap loss 1203, qdisc 1211",) if seed == 2 else ()
+        write_run("NoMark+RED", 50, seed, reasons)
+    write_run("Mystery", 100, 1)
+    return collect(files, cells)
+
+
+def test_csv_has_exactly_the_agreed_columns(results: list[CellResult]) -> None:
+    assert csv_table(results).splitlines()[0] == HEADER
+
+
+def test_csv_table_is_the_golden_one(results: list[CellResult]) -> None:
+    assert csv_table(results) == (GOLDEN / "table.csv").read_text(encoding="utf-8")
+
+
+def test_markdown_table_is_the_golden_one(results: list[CellResult]) -> None:
+    text = markdown_table(results, "Configuration A", "60 s, 10 Mbit/s, 200 ms")
+    assert text == (GOLDEN / "table.md").read_text(encoding="utf-8")
+
+
+def test_csv_leaves_empty_what_does_not_exist(results: list[CellResult]) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_table(results))))
+    one_run, no_run = rows[2], rows[3]
+    assert (one_run["valid_runs"], one_run["timeouts_mean"], one_run["timeouts_ci95"]) == (
+        "1",
+        "3",
+        "",
+    )
+    assert {no_run[f"{name}_mean"] for name in METRICS} == {""}
+    assert {row["timeouts_per_flow_minute_published"] for row in rows} == {""}
+    assert "nan" not in csv_table(results).lower()
+
+
+def test_csv_numbers_have_six_digits_and_no_exponent(
+    files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
+) -> None:
+    metrics = {"goodput_bytes_per_s": 1234567.0, "goodput_cov": 0.000012345678}
+    write_run("NoMark+RED", 100, 1, metrics=metrics)
+    row = next(csv.DictReader(io.StringIO(csv_table(collect(files, cells[:1])))))
+    assert row["goodput_bytes_per_s_mean"] == "1234570"
+    assert row["goodput_cov_mean"] == "0.0000123457"
+
+
+def test_invalid_runs_in_the_means_are_named_as_such(
+    files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
+) -> None:
+    write_run("NoMark+RED", 100, 1, reasons=("a | b",))
+    text = markdown_table(collect(files, cells[:1], include_invalid=True), "A", "60 s")
+    assert "Runs that failed a check are part of the means" in text
+    used = text.split("## Runs used although invalid")[1]
+    assert "- nomark+red-flows100-seed1: invalid: a | b" in used
+    assert "0/3" in text
+
+
+def test_flow_counts_keep_the_order_of_the_matrix(
+    files: ExperimentFiles, cells: list[Cell], write_all: Callable[[], None]
+) -> None:
+    write_all()
+    header = markdown_table(collect(files, cells[::-1]), "A", "60 s").splitlines()[4]
+    assert header.index("50 flows: timeouts") < header.index("100 flows: timeouts")
+
+
+def test_a_case_name_cannot_break_the_markdown_table(files: ExperimentFiles) -> None:
+    result = collect(files, [Cell("A", "a|b", 2, ("x",))])
+    lines = markdown_table(result, "A", "60 s").splitlines()
+    assert lines[6].startswith("| a\\|b |")
+
+
+@pytest.mark.parametrize(
+    ("metric", "mean", "ci95", "published", "says"),
+    [
+        ("timeouts", 1532.2, 21.4, 1322.0, ("1532 ± 21", "(1322)")),
+        ("timeouts", 2.25, 1.04, 2.0, ("2.2 ± 1.0", "(2)")),
+        ("loss_percent", 9.148, 0.123, 9.01, ("9.15 ± 0.12", "(9.01)")),
+        ("goodput_bytes_per_s", 11650.4, 0.2, None, ("11650 ± <1", "")),
+        ("goodput_cov", 0.0941, None, 0.38, ("0.094", "(0.38)")),
+        ("goodput_cov", 0.0, 0.0, None, ("0.000 ± 0.000", "")),
+        ("goodput_cov", None, None, 0.38, ("–", "(0.38)")),
+    ],
+)
+def test_an_entry_reads_mean_interval_and_published_value(
+    metric: str,
+    mean: float | None,
+    ci95: float | None,
+    published: float | None,
+    says: tuple[str, str],
+) -> None:
+    assert entry(Estimate((), mean, ci95, published), METRICS[metric]) == says
+
+
+def test_terminal_table_of_all_cases_fits_80_columns_uncut(
+    files: ExperimentFiles, write_run: Callable[..., None]
+) -> None:
+    wide = {"timeouts": 1234.0, "goodput_bytes_per_s": 24321.0, "goodput_cov": 0.123}
+    cells = []
+    for flows in (100, 50):
+        for seed in (1, 2):
+            change = {name: value * (1 + 0.1 * seed) for name, value in wide.items()}
+            write_run("NoMark+RED", flows, seed, metrics=change)
+        runs = tuple(f"nomark+red-flows{flows}-seed{seed}" for seed in (1, 2))
+        cells += [
+            Cell("A", case, flows, runs if case == "NoMark+RED" else ("x",)) for case in CASES
+        ]
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(terminal_table(collect(files, cells), "Configuration A"))
+    text = console.export_text()
+    assert "…" not in text
+    assert text.count("NoMark+TailDrop") == 2
+    assert text.count("(1322)") == 1
+    assert "2/2" in text
