@@ -191,7 +191,9 @@ def status(
     elif not found:
         typer.echo(f"no results in {results}")
     else:
-        rows = [(f["experiment"], f["testbed"], str(f["complete"]), str(f["failed"])) for f in found]
+        rows = [
+            (f["experiment"], f["testbed"], str(f["complete"]), str(f["failed"])) for f in found
+        ]
         columns = ("experiment", "testbed", "complete runs", "failed runs")
         out.print(terminal.plain_table(columns, rows))
 
@@ -297,8 +299,9 @@ def main() -> None:
             typer.echo(f"error: {problem}", err=True)
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
-        typer.echo("interrupted; complete runs are kept, `tcpf-lab run` goes on from there", err=True)
+        typer.echo(
+            "interrupted; complete runs are kept, `tcpf-lab run` goes on from there", err=True
+        )
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)
-

@@ -1,6 +1,7 @@
 """Worker processes for runs on this machine: one per core, pinned, and gone when the caller is.
 
-A first interrupt tells the workers to end their guests and leave no half run; a second one kills them.
+A first interrupt tells the workers to end their guests and leave no half run; a second one kills
+them.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _start_worker(stop: StopFlag, turn: Any) -> None:
 
 
 def _second_interrupt_kills(pool: ProcessPoolExecutor) -> None:
-    workers = list((pool._processes or {}).values())  # noqa: SLF001 - no public way to reach them
+    workers = list((pool._processes or {}).values())
 
     def kill(_signal: int, _frame: object) -> None:
         for worker in workers:

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab import campaign, pool, runner
+from tcpf_lab.metrics import summary
 from tcpf_lab.report.document import Report
 from tcpf_lab.report.table import terminal_table
 from tcpf_lab.runner import Event, State

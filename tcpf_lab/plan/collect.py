@@ -1,30 +1,16 @@
-"""What is read back from the testbed: proof that it was as asked, and its own counters."""
+"""After the traffic: wait until nothing is under way, then read every counter."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tcpf_lab.plan.queues import bottleneck, delay
-from tcpf_lab.plan.step import Command, Drained, Phase, ReadSysctls, Step
+from tcpf_lab.plan.step import Command, Drained, Phase, Step
 from tcpf_lab.plan.topology import interfaces
 from tcpf_lab.spec.topology import Graph
 
 #: Queues hold seconds at most; a queue that takes longer than this to drain has stopped.
 DRAIN_TIMEOUT_S = 30.0
-
-
-def settings(graph: Graph, sysctls: Mapping[str, Mapping[str, str]]) -> Phase:
-    """Read back offloads and TCP parameters before traffic starts."""
-    steps: list[Step] = []
-    for node in graph.nodes:
-        for interface in interfaces(graph):
-            if interface.node == node.name:
-                device = interface.device
-                command = ("ethtool", "-k", device)
-                steps.append(Command(node.name, command, f"stats/offload-{device}.txt"))
-        if keys := tuple(sysctls.get(node.name, ())):
-            steps.append(ReadSysctls(node.name, keys, f"stats/sysctl-{node.name}.txt"))
-    return Phase("settings in force", tuple(steps))
 
 
 def drain(graph: Graph) -> Phase:

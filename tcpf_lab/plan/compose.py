@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tcpf_lab.plan import capture, collect, queues, topology
-from tcpf_lab.plan.step import AgreeEpoch, Phase, Step, Sysctl
+from tcpf_lab.plan import capture, collect, queues, settings, topology
+from tcpf_lab.plan.step import AgreeEpoch, Phase, Step
 from tcpf_lab.plan.traffic import traffic
 from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
 from tcpf_lab.spec.model import Experiment
@@ -48,14 +48,10 @@ def compose(run: Run) -> Plan:
     sysctls = {end: experiment.tcp.sysctls() for end in ends}
     generator = traffic(run)
     phases = (
+        settings.kernel(run),
         *topology.build(graph, dict.fromkeys(ends, _route_options(experiment))),
-        _kernel(run),
-        Phase(
-            "TCP profile",
-            tuple(Sysctl(end, k, v) for end in ends for k, v in sysctls[end].items()),
-        ),
+        settings.nodes(graph, sysctls),
         queues.build(graph, run.case.queue),
-        collect.settings(graph, sysctls),
         capture.start(graph),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
         generator.receivers,
@@ -72,24 +68,6 @@ def compose(run: Run) -> Plan:
 def _route_options(experiment: Experiment) -> tuple[str, ...]:
     window = experiment.tcp.initial_window
     return () if window is None else ("initcwnd", str(window))
-
-
-def _kernel(run: Run) -> Phase:
-    """Make room for the socket buffers: limits that belong to a kernel, not to a namespace.
-
-    Unsent data of every flow counts towards ``tcp_mem``; under its pressure the kernel would shrink
-    windows and prune queues, which no machine of the papers did.
-    """
-    buffer = run.experiment.traffic.socket_buffer
-    pages = 8 * run.flows * buffer // 4096 + 65536
-    return Phase(
-        "room for socket buffers",
-        (
-            Sysctl(None, "net.core.wmem_max", str(2 * buffer)),
-            Sysctl(None, "net.core.rmem_max", str(2 * buffer)),
-            Sysctl(None, "net.ipv4.tcp_mem", f"{pages} {pages} {pages}"),
-        ),
-    )
 
 
 def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[str, Any]:
@@ -114,5 +92,5 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         },
         "lossless_devices": [device for device in devices if device != queue.device],
         "sysctl": sysctls,
-        "offloads_off": {"devices": devices, "features": list(topology.OFFLOADS_OFF)},
+        "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
     }

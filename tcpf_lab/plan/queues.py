@@ -1,8 +1,8 @@
 """Link rates, delays and the queue under study, as ``tc`` commands.
 
-``tc`` counts a packet with its 14-byte Ethernet header, in rates, thresholds and backlogs alike; so did
-the kernels of the papers.  The preamble, the checksum and the gap between frames (24 bytes more on a
-wire) are not counted.
+``tc`` counts a packet with its 14-byte Ethernet header, in rates, thresholds and backlogs alike; so
+did the kernels of the papers.  The preamble, the checksum and the gap between frames (24 bytes more
+on a wire) are not counted.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tcpf_lab.spec.topology import Graph
 
 #: The shortest packet of these experiments: a TCP acknowledgement without options, with its header.
 SHORTEST_FRAME = 40 + ETHERNET_HEADER
-#: Frames a shaper may send back to back.  On the fast links four let a window's burst pass without a
-#: timer; at the bottleneck two keep the queue in the discipline under study.
+#: Frames a shaper may send back to back.  On the fast links four let a window's burst pass without
+#: a timer; at the bottleneck two keep the queue in the discipline under study.
 ACCESS_BURST_FRAMES = 4
 BOTTLENECK_BURST_FRAMES = 2
 
@@ -44,8 +44,8 @@ def bottleneck(graph: Graph) -> Interface:
 def netem_limit(graph: Graph, interface: Interface) -> int:
     """Return how many packets netem must hold for a delay never to lose one.
 
-    All that can arrive at the link's rate within the delay, in the shortest frames, and a full queue
-    behind it.  netem's own default of 1000 packets drops silently.
+    All that can arrive at the link's rate within the delay, in the shortest frames, and a full
+    queue behind it.  netem's own default of 1000 packets drops silently.
     """
     under_way = rate(graph, interface) * delay(graph, interface) / 8
     queued = graph.links[interface.subnet].queue

@@ -1,9 +1,10 @@
 """The vocabulary of a plan: what can be asked of a testbed, as plain data.
 
-A plan is complete before anything is touched.  Each step names the node it concerns (``None`` is the
-testbed itself: the kernel that holds the namespaces), so that one testbed can compile the whole plan
-into a script while another interprets it over SSH, step by step.  No step is a bare sleep: programs
-have a readiness condition, queues are awaited empty, and instants count from the agreed epoch.
+A plan is complete before anything is touched.  Each step names the node it concerns (``None`` is
+the testbed itself: the kernel that holds the namespaces), so that one testbed can compile the whole
+plan into a script while another interprets it over SSH, step by step.  No step is a bare sleep:
+programs have a readiness condition, queues are awaited empty, and instants count from the agreed
+epoch.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Sysctl:
 
 @dataclass(frozen=True)
 class ReadSysctls:
-    """Write ``key = value`` lines, as ``sysctl`` prints them, to a file of the run directory."""
+    """Write ``key = value`` lines, as ``sysctl`` prints them, to a file of the run."""
 
     node: str
     keys: tuple[str, ...]
@@ -90,7 +91,7 @@ class Start:
 
 @dataclass(frozen=True)
 class AgreeEpoch:
-    """Agree on the epoch, ``lead`` seconds from now, and write it to a file of the run directory."""
+    """Agree on the epoch, ``lead`` seconds from now, and write it to a file of the run."""
 
     lead: int
     output: str

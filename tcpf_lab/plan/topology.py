@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tcpf_lab.plan.step import Command, Phase, Step, Sysctl
+from tcpf_lab.plan.step import Command, Phase, Step
 from tcpf_lab.spec.topology import Graph
 
 #: Segmentation and coalescing would turn "packets" into 64 kB objects and make every number wrong.
@@ -80,9 +80,7 @@ def toward(graph: Graph, node: str, target: str) -> Interface:
 def other_end(graph: Graph, interface: Interface) -> Interface:
     """Return the interface at the other end of the same link."""
     return next(
-        i
-        for i in interfaces(graph)
-        if i.subnet == interface.subnet and i.host != interface.host
+        i for i in interfaces(graph) if i.subnet == interface.subnet and i.host != interface.host
     )
 
 
@@ -100,7 +98,6 @@ def build(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> tuple[Phas
         Phase("nodes", tuple(_nodes(graph))),
         Phase("links", tuple(_links(graph))),
         Phase("addresses and routes", tuple(_addresses(graph, route_options))),
-        Phase("forwarding and offloads", tuple(_forwarding(graph))),
     )
 
 
@@ -124,10 +121,6 @@ def _links(graph: Graph) -> Iterator[Step]:
 
 
 def _addresses(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> Iterator[Step]:
-    for node in graph.nodes:
-        # IPv6 would only add neighbour discovery to the captures.
-        yield Sysctl(node.name, "net.ipv6.conf.all.disable_ipv6", "1")
-        yield Sysctl(node.name, "net.ipv6.conf.default.disable_ipv6", "1")
     for node in graph.nodes:
         own = [i for i in interfaces(graph) if i.node == node.name]
         yield _ip(node.name, "link", "set", "lo", "up")
@@ -153,13 +146,3 @@ def _route(graph: Graph, node: str, subnet: int, options: tuple[str, ...]) -> St
     _, first = min((ways[link.a], ways[link.b]), key=lambda way: way[0])
     gateway = other_end(graph, first).address
     return _ip(node, "route", "add", f"10.0.{subnet}.0/24", "via", gateway, *options)
-
-
-def _forwarding(graph: Graph) -> Iterator[Step]:
-    for node in graph.nodes:
-        if node.role in FORWARDING:
-            yield Sysctl(node.name, "net.ipv4.ip_forward", "1")
-        for interface in interfaces(graph):
-            if interface.node == node.name:
-                words = [word for feature in OFFLOADS_OFF for word in (feature, "off")]
-                yield Command(node.name, ("ethtool", "-K", interface.device, *words))

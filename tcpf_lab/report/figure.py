@@ -10,6 +10,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from textwrap import wrap
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -53,6 +54,7 @@ _PUBLISHED: dict[str, Any] = {
     "markeredgewidth": 1.0,
     "clip_on": False,
 }
+_SUBTITLE_CHARACTERS = 80
 _GROUP_WIDTH = 0.84  # of the distance between two groups of bars
 
 
@@ -124,12 +126,23 @@ def _draw(results: Sequence[CellResult], metric: MetricStyle, subtitle: str) -> 
     axes.set_xlim(-0.5, len(flows) - 0.5)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(metric.axis)
-    axes.set_title(metric.title, fontweight="bold", pad=24)
-    axes.annotate(
-        subtitle, (0.5, 1), (0, 9), "axes fraction", textcoords="offset points", ha="center"
-    )
+    _head(axes, metric.title, subtitle)
     _legend(figure, list(styles.values()), [result.metrics[metric.name] for result in results])
     return figure
+
+
+def _head(axes: Axes, title: str, subtitle: str) -> None:
+    """Put both above the middle of the axes; a long subtitle is broken, never cut."""
+    lines = wrap(subtitle, _SUBTITLE_CHARACTERS)
+    axes.set_title(title, fontweight="bold", pad=12 + 12 * len(lines))
+    axes.annotate(
+        "\n".join(lines),
+        (0.5, 1),
+        (0, 9),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="center",
+    )
 
 
 @dataclass(frozen=True)

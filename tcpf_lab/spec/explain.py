@@ -12,8 +12,8 @@ from pydantic_core import ErrorDetails
 
 from tcpf_lab.errors import LabError
 from tcpf_lab.spec.base import KeyPath, OneOf, RefusedError, SpecModel
-from tcpf_lab.spec.model import Experiment, name_problems
-from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.model import PATTERNS, Experiment, name_problems
+from tcpf_lab.spec.suggest import closest, unknown
 
 #: What a value should have been, for the errors that say only that it is not.
 _EXPECTED = {
@@ -44,7 +44,13 @@ def explain(error: ValidationError, data: Any) -> list[tuple[KeyPath, str]]:
     data : Any
         Plain data (dict, list, scalars).
     """
-    found = [item for details in error.errors() for item in _explain(details, data)]
+    errors = error.errors()
+    meant = {
+        _meant(_inside(e["loc"], data), data) for e in errors if e["type"] == "extra_forbidden"
+    }
+    # A key that is only misspelt is not missing as well.
+    telling = [e for e in errors if e["type"] != "missing" or _inside(e["loc"], data) not in meant]
+    found = [item for details in telling for item in _explain(details, data)]
     if isinstance(data, dict) and isinstance(data.get("cases"), dict):
         matrix = data.get("matrix")
         wanted = matrix.get("case") if isinstance(matrix, dict) else None
@@ -160,13 +166,20 @@ def _keys(path: KeyPath, data: Any) -> list[str]:
     return list(model.model_fields) if model else []
 
 
+def _meant(path: KeyPath, data: Any) -> KeyPath:
+    """The key path that an unknown one was probably meant to be, or itself."""
+    return (*path[:-1], closest(str(path[-1]), _keys(path[:-1], data)) or path[-1])
+
+
 def _words(text: str) -> list[str]:
     return re.findall(r"'([^']*)'", text)
 
 
 def _literal(details: ErrorDetails, context: dict[str, Any]) -> str:
     value = details["input"]
-    return unknown(shown_value(value), str(value), _words(str(context["expected"])))
+    return unknown(
+        f"unknown value {shown_value(value)}", str(value), _words(str(context["expected"]))
+    )
 
 
 def _unknown_kind(_: ErrorDetails, context: dict[str, Any]) -> str:
@@ -178,9 +191,9 @@ def _no_kind(*_: object) -> str:
     return "missing key 'kind'"
 
 
-def _pattern(details: ErrorDetails, _: dict[str, Any]) -> str:
-    where = "name " if details["loc"][-1] == "[key]" else ""
-    return f"{where}{shown_value(details['input'])} has a character or a length that is not allowed"
+def _pattern(details: ErrorDetails, context: dict[str, Any]) -> str:
+    rule = PATTERNS[context["pattern"]]
+    return f"{shown_value(details['input'])} is not allowed; it must be {rule}"
 
 
 def _too_short(*_: object) -> str:

@@ -13,7 +13,7 @@ from tcpf_lab.spec.marker import AnyMarker, NoMarker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.queue import AnyQueue
 from tcpf_lab.spec.suggest import unknown
-from tcpf_lab.spec.tcp import Tcp
+from tcpf_lab.spec.tcp import CONGESTION, Tcp
 from tcpf_lab.spec.topology import Topology
 from tcpf_lab.spec.traffic import Traffic
 
@@ -23,11 +23,21 @@ ALL = "all"
 #: What an Ethernet header adds to a packet where ``tc`` weighs it, bytes.
 ETHERNET_HEADER = 14
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+-]{0,59}$")]
-CaseName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _()+-]{0,59}$")]
-Title = Annotated[
-    str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]{0,200}$")
-]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_+-]{0,59}$"
+_CASE = r"^[A-Za-z0-9][A-Za-z0-9 _()+-]{0,59}$"
+_TITLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]{0,200}$"
+
+#: What each pattern means, for messages.
+PATTERNS = {
+    _NAME: "1 to 60 letters, digits or any of _+-, the first a letter or a digit",
+    _CASE: "1 to 60 letters, digits, spaces or any of _()+-, the first a letter or a digit",
+    _TITLE: "one line of at most 200 characters",
+    CONGESTION: "the kernel's name for it, in lower case, such as reno",
+}
+
+Name = Annotated[str, Field(pattern=_NAME)]
+CaseName = Annotated[str, Field(pattern=_CASE)]
+Title = Annotated[str, Field(pattern=_TITLE)]
 
 
 def case_slug(name: str) -> str:

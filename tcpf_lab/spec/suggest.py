@@ -18,6 +18,12 @@ def unknown(what: str, word: str, allowed: Iterable[str]) -> str:
     """
     words = list(allowed)
     text = f"{what}; allowed: {', '.join(words)}"
-    folded = {candidate.lower(): candidate for candidate in reversed(words)}
+    meant = closest(word, words)
+    return f"{text}. Did you mean '{meant}'?" if meant is not None else text
+
+
+def closest(word: str, allowed: Iterable[str]) -> str | None:
+    """Give the allowed word that ``word`` was probably meant to be, whatever its case."""
+    folded = {candidate.lower(): candidate for candidate in reversed(list(allowed))}
     close = difflib.get_close_matches(word.lower(), list(folded), n=1)
-    return f"{text}. Did you mean '{folded[close[0]]}'?" if close else text
+    return folded[close[0]] if close else None

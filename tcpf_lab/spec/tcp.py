@@ -9,6 +9,9 @@ from pydantic import Field
 
 from tcpf_lab.spec.base import SpecModel
 
+#: Names of congestion control algorithms (the kernel keeps them in 16 bytes).
+CONGESTION = r"^[a-z][a-z0-9_]{0,14}$"
+
 #: Said wherever results with ``sack: false`` are shown.
 NEWRENO = (
     "Without SACK, Linux's `reno` is NewReno: it stays in recovery and retransmits one hole per "
@@ -79,7 +82,7 @@ class Tcp(SpecModel):
     )
     congestion: str | None = Field(
         default=None,
-        pattern=r"^[a-z][a-z0-9_]{0,15}$",
+        pattern=CONGESTION,
         description="Congestion control (`tcp_congestion_control`); left out: the profile's.",
     )
 

@@ -14,6 +14,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tcpf_lab.spec.base import KeyPath
 
 _PREFIX = "tag:yaml.org,2002:"
+_TAGS = frozenset(("map", "seq", "str", "timestamp", "int", "float", "bool", "null"))
 _DEEPEST = 20
 
 
@@ -74,13 +75,17 @@ class _Reader:
             typ="safe", pure=True
         ).constructor.construct_object
         self._seen: dict[int, Any] = {}
+        self._open: set[int] = set()
 
     def value(self, node: Node, path: KeyPath) -> Any:
         """Plain data of a node; an alias gives the data of its anchor."""
-        if id(node) not in self._seen:
-            self._seen[id(node)] = None
+        if id(node) in self._open:
+            self._problem(node, path, "refers to itself")
+        elif id(node) not in self._seen:
+            self._open.add(id(node))
             self._seen[id(node)] = self._read(node, path)
-        return self._seen[id(node)]
+            self._open.remove(id(node))
+        return self._seen.get(id(node))
 
     def _problem(self, node: Node, path: KeyPath, sentence: str) -> None:
         self._document.problems.append((node.start_mark.line + 1, path, sentence))
@@ -88,6 +93,9 @@ class _Reader:
     def _read(self, node: Node, path: KeyPath) -> Any:
         if len(path) > _DEEPEST:
             self._problem(node, path[:4], "nested too deeply")
+            return None
+        if str(node.tag).removeprefix(_PREFIX) not in _TAGS:
+            self._problem(node, path, f"the tag {node.tag} is not supported")
             return None
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
@@ -122,9 +130,6 @@ class _Reader:
     def _plain(self, node: Node, path: KeyPath) -> Any:
         if node.tag in (f"{_PREFIX}str", f"{_PREFIX}timestamp"):
             return str(node.value)
-        if node.tag not in {f"{_PREFIX}{kind}" for kind in ("int", "float", "bool", "null")}:
-            self._problem(node, path, f"the tag {node.tag} is not supported")
-            return None
         try:
             return self._scalar(node)
         except ValueError:

@@ -11,12 +11,17 @@ from tcpf_lab.results import RunFiles
 class Testbed(Protocol):
     """A place where a plan can be carried out."""
 
-    #: Directory name below ``<results>/<experiment>/``.
-    name: str
-    #: ``virtual`` (deterministic) or ``real``.
-    clock: str
-    #: Changes with everything that may change results: a run made under another one is stale.
-    identity: str
+    @property
+    def name(self) -> str:
+        """Directory name below ``<results>/<experiment>/``."""
+
+    @property
+    def clock(self) -> str:
+        """``virtual`` (deterministic) or ``real``."""
+
+    @property
+    def identity(self) -> str:
+        """Changes with all that may change results: a run made under another one is stale."""
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Return everything that stands in the way of ``plan``, before anything is touched."""

@@ -1,4 +1,4 @@
-"""``tcpf-lab doctor``: everything a testbed needs, checked at once, with the cure for each fault."""
+"""Everything a testbed needs, checked at once, with the cure for each fault."""
 
 from __future__ import annotations
 
@@ -69,5 +69,7 @@ def _disk(results: Path) -> Check:
     free = shutil.disk_usage(results.absolute()).free // 10**6
     cores = len(os.sched_getaffinity(0))
     needed = ROOM_FOR_RUNS_MB * cores
-    detail = f"{free} MB free in {results.absolute()}, {needed} MB needed for {cores} runs at a time"
+    detail = (
+        f"{free} MB free in {results.absolute()}, {needed} MB needed for {cores} runs at a time"
+    )
     return Check("disk", free >= needed, detail, "free some space, or give --results DIR elsewhere")

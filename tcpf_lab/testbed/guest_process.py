@@ -1,7 +1,8 @@
-"""Run a guest's kernel as a host process: started in a group of its own, watched, never left behind."""
+"""Run a guest's kernel as a host process: in a group of its own, watched, never left."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import select
@@ -20,7 +21,7 @@ _should_stop: Callable[[], bool] = lambda: False  # noqa: E731
 
 def stop_when(condition: Callable[[], bool]) -> None:
     """Make every guest of this process end with ``KeyboardInterrupt`` once ``condition`` holds."""
-    global _should_stop  # noqa: PLW0603 - one flag per worker process, set when it starts
+    global _should_stop
     _should_stop = condition
 
 
@@ -33,8 +34,8 @@ def run(
 ) -> int | None:
     """Run the guest in ``directory`` to its end.
 
-    ``setpriv`` makes it die with this process; ``setarch -R``, where the host allows it, keeps address
-    space randomisation out of it.
+    ``setpriv`` makes it die with this process; ``setarch -R``, where the host allows it, keeps
+    address space randomisation out of it.
 
     Returns
     -------
@@ -46,7 +47,7 @@ def run(
     KeyboardInterrupt
         If the condition given to :func:`stop_when` came true.
     """
-    guest = subprocess.Popen(  # noqa: S603
+    guest = subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", *_no_randomisation(), *command],
         cwd=directory,
         env=dict(environment),
@@ -78,17 +79,15 @@ def _wait(guest: subprocess.Popen[bytes], until: float) -> int | None:
 
 def _kill_group(guest: subprocess.Popen[bytes]) -> None:
     """Kill the kernel and the guest's processes, which share its process group."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
         os.killpg(guest.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # all of them have ended
     guest.wait()
 
 
 @functools.cache
 def _no_randomisation() -> tuple[str, ...]:
     probe = subprocess.run(
-        ["setarch", "-R", "true"],  # noqa: S607
+        ["setarch", "-R", "true"],
         capture_output=True,
         check=False,
     )

@@ -1,9 +1,10 @@
 """A whole plan as one shell script for a virtual-time guest.
 
-A virtual-time kernel cannot be driven from outside: while it waits for a reply its clock stands still.
-So everything that a plan asks for is compiled into one script, run by the guest's first process.  In a
-User-Mode Linux guest starting a program costs about 10 ms of real time, a system call 20 us, a shell
-builtin nothing; hence ``ip`` and ``tc`` commands go in batches and parameters are written by ``echo``.
+A virtual-time kernel cannot be driven from outside: while it waits for a reply its clock stands
+still. So everything that a plan asks for is compiled into one script, run by the guest's first
+process.  In a User-Mode Linux guest starting a program costs about 10 ms of real time, a system
+call 20 us, a shell builtin nothing; hence ``ip`` and ``tc`` commands go in batches and parameters
+are written by ``echo``.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ BATCH_PROGRAMS = ("ip", "tc")
 
 _PRELUDE = f"""#!/bin/sh
 # The plan of this run, compiled for the guest; plan.txt is the form to read.
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME=/run TMPDIR=/run
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export LC_ALL=C HOME=/run TMPDIR=/run
 cd {OUT}
 
 fail() {{
@@ -111,14 +113,11 @@ def _batch(steps: list[Step], phase: str) -> Iterator[str]:
     commands = [step for step in steps if isinstance(step, Command)]
     program, node = commands[0].argv[0], commands[0].node
     where = f"-n {node} " if node else ""
-    yield f"{program} {where}-batch - <<'END' || fail {shlex.quote(_batch_name(program, node, phase))}"
+    blame = f"{node or 'testbed'}: a command of {program} -batch in phase {phase}"
+    yield f"{program} {where}-batch - <<'END' || fail {shlex.quote(blame)}"
     for command in commands:
         yield " ".join(command.argv[1:])
     yield "END"
-
-
-def _batch_name(program: str, node: str | None, phase: str) -> str:
-    return f"{node or 'testbed'}: a command of '{program} -batch' in phase '{phase}'"
 
 
 def _shell(steps: list[Step], phase: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The default testbed: a User-Mode Linux kernel in virtual time, one per run.
 
-The whole plan runs inside one guest whose five machines are network namespaces.  The guest's root is
-the host's, read-only; it can write to the run's own directory.  Nothing here needs privileges.
+The whole plan runs inside one guest whose five machines are network namespaces.  The guest's root
+is the host's, read-only; it can write to the run's own directory.  Nothing here needs privileges.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tcpf_lab.plan.compose import Plan
 from tcpf_lab.results import RunFiles
 from tcpf_lab.testbed import guest_process, guest_script, uml_console, uml_kernel
 
-#: The guest's clock at boot, ns: fixed, so that no run depends on the date (2001-09-09 01:46:40 UTC).
+#: The guest's clock at boot, ns: fixed, so that no run depends on the date (2001-09-09 01:46:40
+#: UTC).
 CLOCK_START_NS = 1_000_000_000 * 10**9
 MEMORY_MB = 512
 #: Real seconds a guest may take: a constant for boot and set-up, and a share of its virtual time.

@@ -226,6 +226,21 @@ def _append(s: Any, queue: Any, start: Any, end: Any, now: Any, ever: int) -> No
 
 
 @part
+def _probing(s: Any, queue: Any, now: Any) -> bool:
+    """Whether a tail loss probe may leave now (tcp_schedule_loss_probe).
+
+    Two RTTs after the last packet, or when the head is as old as the timer allows.
+    """
+    if now - s.cause_at <= _EPSILON or s.srtt == 0 or s.head == s.tail:
+        return False
+    quiet = 10 * 8 * (now - s.sent_at)
+    age = 10 * (now - queue[s.head].sent)
+    return bool(
+        (18 * s.srtt <= quiet and quiet <= 25 * s.srtt) or (9 * s.rto <= age and age <= 12 * s.rto)
+    )
+
+
+@part
 def _liberated(s: Any, g: Any, now: Any) -> bool:
     """Whether an ACK of this very instant explains that the head is sent again."""
     if now - s.ack_at > _AT_ONCE or s.mode == _LOSS:
@@ -237,29 +252,28 @@ def _liberated(s: Any, g: Any, now: Any) -> bool:
 
 
 @part
-def _is_timeout(s: Any, g: Any, now: Any, tail: bool) -> int:
+def _is_timeout(s: Any, g: Any, now: Any, probe: bool) -> int:
     """Whether the retransmission of the head is the timer's doing: `RTO`, `TLP` or 0."""
     if g.sacked:  # it is sent again only when the sender has given up the scoreboard (reneging)
         return RTO
     if s.armed >= 0 and 10 * (now - s.armed) >= 9 * s.rto:
         return 0 if _liberated(s, g, now) else RTO
-    srtt = s.srtt // 8
-    quiet = now - s.sent_at
     if s.sack_bytes > 0 and s.mode != _LOSS and not g.again:
         return 0  # the reordering timer of RACK waits for a fraction of an RTT, then resends
-    probing = s.srtt and 10 * quiet >= 18 * srtt and 10 * quiet <= 25 * srtt
-    if probing and tail and s.dups == 0 and s.sack_bytes == 0 and not g.ever:
+    if probe:
         return TLP
-    return RTO if now - s.ack_at > max(srtt // 2, _SILENCE) else 0
+    return RTO if now - s.ack_at > max(s.srtt // 16, _SILENCE) else 0
 
 
 @part
-def _explain(s: Any, g: Any, now: Any, start: Any, tail: bool) -> int:
-    """Why the segment ``g`` is sent again."""
-    if start <= s.una:
-        timer = _is_timeout(s, g, now, tail)
-        if timer:
-            return timer
+def _explain(s: Any, queue: Any, at: int, now: Any, tail: bool) -> int:
+    """Why segment ``at`` is sent again; ``tail``: it is the last one outstanding."""
+    g = queue[at]
+    silent = s.dups == 0 and s.sack_bytes == 0 and not g.ever
+    probe = tail and silent and s.mode == _OPEN and _probing(s, queue, now)
+    timer = _is_timeout(s, g, now, probe) if at == s.head else (TLP if probe else 0)
+    if timer:
+        return timer
     driven = now - s.cause_at <= _EPSILON
     if s.mode == _LOSS:
         return POST_RTO if driven else UNKNOWN
@@ -291,12 +305,12 @@ def _resend(s: Any, queue: Any, start: Any, end: Any, now: Any) -> int:
     at = s.head
     while at < s.tail - 1 and queue[at].end <= start:
         at += 1
-    kind = _explain(s, queue[at], now, start, end >= s.snd_max)
+    kind = _explain(s, queue, at, now, end >= s.snd_max)
     if kind == RTO:
         _time_out(s, queue, now)
     elif kind == FAST:
         s.mode, s.recover = _RECOVERY, s.snd_max
-    if kind != RTO and at == s.head:
+    if kind == TLP or (kind != RTO and at == s.head):
         s.armed = now
     for i in range(at, s.tail):
         if queue[i].start < end:
@@ -323,6 +337,8 @@ def _on_data(s: Any, queue: Any, p: Any) -> int:
     elif start > s.snd_max:  # the capture missed what lies between
         _append(s, queue, s.snd_max, start, now, 1)
     if end > s.snd_max:
+        if not kind and _probing(s, queue, now):
+            s.armed = now  # a tail loss probe of new data
         _append(s, queue, max(start, s.snd_max), end, now, 0)
     s.sent_at = now
     if now - s.cause_at <= _EPSILON:

@@ -35,7 +35,8 @@ def test_a_figure_shows_the_colours_of_its_cases_and_leaves_a_margin(
     files: ExperimentFiles, cells: list[Cell], write_all: Callable[[], None]
 ) -> None:
     write_all()
-    content = bar_chart(collect(files, cells), "loss_percent", "Configuration A", "60 s")
+    conditions = "60 s, " + "10 Mbit/s, 200 ms, and more than a line can hold, " * 3
+    content = bar_chart(collect(files, cells), "loss_percent", "Configuration A", conditions)
     picture = np.rint(imread(io.BytesIO(content["png"]))[..., :3] * 255).astype(int)
     colour = [int(CASES["NoMark+RED"].colour[i : i + 2], 16) for i in (1, 3, 5)]
     assert (picture == colour).all(axis=2).mean() > 0.02

@@ -30,7 +30,7 @@ def start_times(run: Run) -> tuple[float, ...]:
     Rounded to microseconds so that every printed form of the plan carries the exact value.
     """
     traffic = run.experiment.traffic
-    draw = random.Random(f"start times, seed {run.seed}")  # noqa: S311 - not cryptography
+    draw = random.Random(f"start times, seed {run.seed}")
     return tuple(round(draw.uniform(0, traffic.start_spread), 6) for _ in range(run.flows))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -58,9 +59,10 @@ class Red(Queue):
             yield ("probability",), "must be more than 0"
         elif self.min < self.max and self.probability / (self.max - self.min) * 2**31 <= 1:
             yield ("probability",), "is too small for tc to pass on, given max - min"
-        if self.wlog is None:
-            yield ("burst",), "is too small: burst * avpkt must be at least min"
-        elif self.max.bit_length() + self.wlog >= 32:
+        if self.min < self.max and self.wlog is None:
+            least = math.ceil(self.min / self.avpkt)
+            yield ("burst",), f"must be at least {least}, which is min in packets of avpkt"
+        elif self.wlog and self.max.bit_length() + self.wlog >= 32:
             yield ("max",), f"is too large for the kernel's fixed-point average (Wlog {self.wlog})"
 
     @property

@@ -1,0 +1,63 @@
+"""Kernel parameters and offloads: set, and read back as proof that they are in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tcpf_lab.plan.step import Command, Phase, ReadSysctls, Step, Sysctl
+from tcpf_lab.plan.topology import interfaces
+from tcpf_lab.spec.sweep import Run
+from tcpf_lab.spec.topology import Graph, Node
+
+#: Segmentation and coalescing would turn "packets" into 64 kB objects and make every number wrong.
+OFFLOADS_OFF = (
+    "tcp-segmentation-offload",
+    "generic-segmentation-offload",
+    "generic-receive-offload",
+)
+FORWARDING = ("marker", "bottleneck", "router")
+PAGE = 4096
+
+
+def kernel(run: Run) -> Phase:
+    """Set what belongs to a whole kernel, before any namespace of it exists.
+
+    Unsent data of every flow counts towards ``tcp_mem``; under its pressure the kernel would shrink
+    windows and prune queues, which no machine of the papers did.  IPv6, inherited as disabled by
+    the namespaces, would only add neighbour discovery to the captures.
+    """
+    buffer = run.experiment.traffic.socket_buffer
+    pages = 8 * run.flows * buffer // PAGE + 65536
+    return Phase(
+        "the kernel",
+        (
+            Sysctl(None, "net.core.wmem_max", str(2 * buffer)),
+            Sysctl(None, "net.core.rmem_max", str(2 * buffer)),
+            Sysctl(None, "net.ipv4.tcp_mem", f"{pages} {pages} {pages}"),
+            Sysctl(None, "net.core.devconf_inherit_init_net", "1"),
+            Sysctl(None, "net.ipv6.conf.all.disable_ipv6", "1"),
+            Sysctl(None, "net.ipv6.conf.default.disable_ipv6", "1"),
+        ),
+    )
+
+
+def nodes(graph: Graph, sysctls: Mapping[str, Mapping[str, str]]) -> Phase:
+    """Set forwarding, TCP parameters and offloads of every node, and read them back."""
+    steps = [step for node in graph.nodes for step in _node(graph, node, sysctls)]
+    return Phase("settings, and what is in force", tuple(steps))
+
+
+def _node(graph: Graph, node: Node, sysctls: Mapping[str, Mapping[str, str]]) -> Iterator[Step]:
+    if node.role in FORWARDING:
+        yield Sysctl(node.name, "net.ipv4.ip_forward", "1")
+    wanted = sysctls.get(node.name, {})
+    for key, value in wanted.items():
+        yield Sysctl(node.name, key, value)
+    if wanted:
+        yield ReadSysctls(node.name, tuple(wanted), f"stats/sysctl-{node.name}.txt")
+    off = [word for feature in OFFLOADS_OFF for word in (feature, "off")]
+    for interface in interfaces(graph):
+        if interface.node == node.name:
+            device = interface.device
+            yield Command(node.name, ("ethtool", "-K", device, *off))
+            yield Command(node.name, ("ethtool", "-k", device), f"stats/offload-{device}.txt")
