@@ -1,0 +1,1 @@
+"""Arrays to numbers: pure functions, and the summary of one run."""

@@ -40,8 +40,11 @@ class Plan:
         return "\n\n".join(map(str, self.phases)) + "\n"
 
 
-def compose(run: Run) -> Plan:
-    """Return the plan of ``run``; depends on nothing but the run."""
+def compose(run: Run, *, captures: bool = True) -> Plan:
+    """Return the plan of ``run``; depends on nothing but the arguments.
+
+    Without captures a run has no metrics: only a benchmark wants that.
+    """
     experiment = run.experiment
     graph = experiment.topology.graph()
     ends = [node.name for node in graph.nodes if node.role in ("sender", "receiver")]
@@ -52,13 +55,13 @@ def compose(run: Run) -> Plan:
         *topology.build(graph, dict.fromkeys(ends, _route_options(experiment))),
         settings.nodes(graph, sysctls),
         queues.build(graph, run.case.queue),
-        capture.start(graph),
+        *((capture.start(graph),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
         generator.receivers,
         generator.senders,
         generator.end,
         collect.drain(graph),
-        capture.stop(graph),
+        *((capture.stop(graph),) if captures else ()),
         collect.counters(graph),
     )
     phases = tuple(phase for phase in phases if phase.steps)

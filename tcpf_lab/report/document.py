@@ -11,7 +11,6 @@ from pathlib import Path
 
 from tcpf_lab.errors import LabError
 from tcpf_lab.report.collect import Cell, CellResult, Problem, collect
-from tcpf_lab.report.figure import bar_chart
 from tcpf_lab.report.style import DRAWN, METRICS
 from tcpf_lab.report.table import csv_table, markdown_table
 from tcpf_lab.results import ExperimentFiles, write_text
@@ -75,6 +74,8 @@ def _documents(
     files: ExperimentFiles, results: Sequence[CellResult], title: str, conditions: str
 ) -> Iterator[tuple[Path, str | bytes]]:
     """Yield every file of the report, so that none is drawn before the last one is written."""
+    from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
+
     yield files.table("md"), markdown_table(results, title, conditions)
     yield files.table("csv"), csv_table(results)
     configs = list(dict.fromkeys(result.cell.config for result in results))

@@ -64,7 +64,6 @@ class Matrix(SpecModel):
         _one_or_more({"type": "string"}),
     ] = Field(
         default=("all",),
-        min_length=1,
         description="Names of cases, one or a list; `all` for every one in the file's order.",
     )
     flows: Annotated[
@@ -73,7 +72,6 @@ class Matrix(SpecModel):
         PlainSerializer(_written),
         _one_or_more(_FLOWS),
     ] = Field(
-        min_length=1,
         description="Numbers of simultaneous flows, one or a list, each from 1 to 10000.",
     )
     seed: Annotated[
@@ -83,14 +81,15 @@ class Matrix(SpecModel):
         _one_or_more(_SEED, {"type": "string", "pattern": r"^\s*[0-9]{1,10}\.\.[0-9]{1,10}\s*$"}),
     ] = Field(
         default=tuple(range(1, 11)),
-        min_length=1,
         description="Seeds of all randomness: one, a list, or a range such as `1..10`.",
     )
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield an error for every value that is listed twice."""
+        """Yield an error for every empty list and every value that is listed twice."""
         for name in type(self).model_fields:
             values = getattr(self, name)
+            if not values:
+                yield (name,), "must not be empty"
             for index, value in enumerate(values):
                 if value in values[:index]:
                     yield (name, index), f"{value} is listed twice"

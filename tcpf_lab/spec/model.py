@@ -85,6 +85,7 @@ class Experiment(SpecModel):
     traffic: Traffic = Field(default=Traffic(), description="What the senders do, and when.")
     cases: dict[CaseName, Case] = Field(
         min_length=1,
+        json_schema_extra={"additionalProperties": False},
         description="The cases by name: letters, digits, spaces, `_`, `(`, `)`, `+` and `-`.",
     )
     matrix: Matrix = Field(description="Which combinations are run.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import select
 import signal
@@ -34,8 +33,7 @@ def run(
 ) -> int | None:
     """Run the guest in ``directory`` to its end.
 
-    ``setpriv`` makes it die with this process; ``setarch -R``, where the host allows it, keeps
-    address space randomisation out of it.
+    ``setpriv`` makes it die with this process.
 
     Returns
     -------
@@ -48,7 +46,7 @@ def run(
         If the condition given to :func:`stop_when` came true.
     """
     guest = subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", *_no_randomisation(), *command],
+        ["setpriv", "--pdeathsig", "KILL", *command],
         cwd=directory,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
@@ -82,13 +80,3 @@ def _kill_group(guest: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
         os.killpg(guest.pid, signal.SIGKILL)
     guest.wait()
-
-
-@functools.cache
-def _no_randomisation() -> tuple[str, ...]:
-    probe = subprocess.run(
-        ["setarch", "-R", "true"],
-        capture_output=True,
-        check=False,
-    )
-    return ("setarch", "-R") if probe.returncode == 0 else ()

@@ -29,7 +29,7 @@ WATCHDOG_PER_VIRTUAL_S = 2.0
 PROGRAMS_LINK = ".programs"
 HOME = ".home"
 GUEST_TOOLS = ("ip", "tc", "nsenter", "tcpdump", "stdbuf", "ethtool", "date", "sleep", "cat", "sh")
-HOST_TOOLS = ("setpriv", "setarch")
+HOST_TOOLS = ("setpriv",)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from tcpf_lab.results import RunFiles
 from tcpf_lab.testbed import guest_script
 
 TAIL_LINES = 12
+#: A disk with less room than this is full: writes of a guest have failed.
+SPARE_BYTES = 300_000
 
 
 def judge(
@@ -23,7 +26,8 @@ def judge(
         Naming the run, the cause, the log and what to try.
     """
     failed = run.root / guest_script.FAILED
-    if (run.root / guest_script.FINISHED).exists() and not failed.exists():
+    finished = (run.root / guest_script.FINISHED).exists() and not failed.exists()
+    if finished and not _disk_is_full(run.root):
         return
     console = run.log / "console.txt"
     text = console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
@@ -42,10 +46,17 @@ def _tail(text: str) -> str:
     return "".join(f"\n  | {line}" for line in lines)
 
 
+def _disk_is_full(directory: Path) -> bool:
+    room = os.statvfs(directory)
+    return room.f_bavail * room.f_frsize < SPARE_BYTES
+
+
 def _cause(
     text: str, failed: Path, status: int | None, elapsed: float, deadline: float, memory_mb: int
 ) -> tuple[str, str]:
     """Order matters: the first explanation that fits is the most specific one."""
+    if _disk_is_full(failed.parent):
+        return "the disk is full", "free some space, or give --results DIR on another disk"
     if failed.exists():
         return f"failed in the guest: {failed.read_text().strip()}", "read the log's last lines"
     if "Out of memory" in text or "oom-kill" in text:

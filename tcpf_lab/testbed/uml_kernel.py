@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,19 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.errors import KernelBuildError
-from tcpf_lab.results import read_json, write_json
+from tcpf_lab.results import read_json
 from tcpf_lab.testbed import uml_make, uml_recipe
+from tcpf_lab.testbed.uml_entry import FACTS, KERNEL, TEMPORARY, TREE, Order, make
 from tcpf_lab.testbed.uml_recipe import DEFAULT_SOURCE, Recipe
-from tcpf_lab.testbed.workshop import Progress, Workshop
+from tcpf_lab.testbed.workshop import Progress
 
-#: Most that a build occupies while it runs (source 0.5 GB, objects 0.3 GB), and some room to spare.
-NEEDED_BYTES = 1_200_000_000
-_KERNEL = "linux"
-_FACTS = "kernel.json"
-_TREE = "tree"
-_LOG = "build.log"
 _CURRENT = "current"
-_TEMPORARY = ".building-"
 
 
 @dataclass(frozen=True)
@@ -62,7 +55,7 @@ class Kernel:
     @property
     def tree(self) -> Path:
         """What `make ARCH=um M=dir modules` needs of the kernel's source."""
-        return self.directory / _TREE
+        return self.directory / TREE
 
 
 def cache_directory() -> Path:
@@ -76,9 +69,9 @@ def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | No
     """Return the kernel that was built (or asked for) last from the present recipe, if any."""
     root = cache or cache_directory()
     wanted = (recipe or uml_recipe.load()).digest
-    entries = [e for e in root.glob(f"*/{_FACTS}") if not e.parent.name.startswith(".")]
+    entries = [e for e in root.glob(f"*/{FACTS}") if not e.parent.name.startswith(".")]
     for facts in sorted(entries, key=lambda entry: entry.stat().st_mtime_ns, reverse=True):
-        if read_json(facts).get("recipe") == wanted and (facts.parent / _KERNEL).exists():
+        if read_json(facts).get("recipe") == wanted and (facts.parent / KERNEL).exists():
             return _kernel(facts.parent)
     return None
 
@@ -119,13 +112,14 @@ def build(
     with _disk_errors(root):
         root.mkdir(parents=True, exist_ok=True)
         sha256 = uml_recipe.source_sha256(tarball, root)
-        key = uml_recipe.key(what, sha256, uml_recipe.compiler_version())
+        order = Order(
+            what, tarball, top, version, sha256, uml_recipe.compiler_version(), root, tell
+        )
         with _lock(root, tell) as lock:
-            entry = root / key
-            if not (entry / _FACTS).exists():
-                _make(what, tarball, top, version, entry, tell, lock)
-            _select(entry)
-    return _kernel(entry)
+            if not (order.entry / FACTS).exists():
+                make(order, lock)
+            _select(order.entry)
+    return _kernel(order.entry)
 
 
 def status(cache: Path | None = None) -> dict[str, Any]:
@@ -143,63 +137,10 @@ def status(cache: Path | None = None) -> dict[str, Any]:
     }
 
 
-def _make(
-    recipe: Recipe,
-    source: Path,
-    top: str,
-    version: str,
-    entry: Path,
-    progress: Progress,
-    lock: int,
-) -> None:
-    """Build in a temporary directory and rename it to ``entry``."""
-    _require_room(entry.parent)
-    work = entry.with_name(_TEMPORARY + entry.name)
-    shutil.rmtree(work, ignore_errors=True)
-    result, log = work / "result", work / _LOG
-    (work / "source").mkdir(parents=True)
-    result.mkdir()
-    environment = uml_make.build_environment()
-    shop = Workshop(work / "source", log, progress, environment, keep_open=(lock,))
-    started = time.monotonic()
-    try:
-        uml_make.unpack(source, top, shop)
-        uml_make.apply_patches(recipe, shop)
-        uml_make.configure(recipe, shop)
-        uml_make.compile_kernel(shop, len(os.sched_getaffinity(0)))
-        uml_make.compile_programs(recipe, result, shop)
-        progress("keep", 0.0)
-        shutil.copy2(shop.tree / _KERNEL, result / _KERNEL)
-        uml_make.keep_for_modules(shop.tree, result / _TREE)
-    except KernelBuildError as error:
-        raise _with_log_saved(error, log, entry.parent) from None
-    else:
-        log.rename(result / _LOG)
-        _write_facts(result, recipe, source, version, time.monotonic() - started)
-        shutil.rmtree(entry, ignore_errors=True)
-        result.rename(entry)
-        progress("keep", 1.0)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _write_facts(result: Path, recipe: Recipe, source: Path, version: str, seconds: float) -> None:
-    facts = {
-        "recipe": recipe.digest,
-        "version": version,
-        "sha256": uml_recipe.sha256_of(result / _KERNEL),
-        "patches": [patch.name for patch in recipe.patches],
-        "compiler": uml_recipe.compiler_version(),
-        "source": source.name,
-        "build_seconds": round(seconds, 1),
-    }
-    write_json(result / _FACTS, facts)
-
-
 def _kernel(entry: Path) -> Kernel:
-    facts = read_json(entry / _FACTS)
+    facts = read_json(entry / FACTS)
     return Kernel(
-        path=entry / _KERNEL,
+        path=entry / KERNEL,
         key=entry.name,
         version=facts["version"],
         sha256=facts["sha256"],
@@ -209,22 +150,12 @@ def _kernel(entry: Path) -> Kernel:
 
 def _select(entry: Path) -> None:
     """Make ``entry`` the one that `find` prefers and that the link ``current`` leads to."""
-    (entry / _FACTS).touch()
+    (entry / FACTS).touch()
     link = entry.with_name(_CURRENT)
     temporary = entry.with_name(_CURRENT + ".new")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(entry.name)
     temporary.replace(link)
-
-
-def _require_room(directory: Path) -> None:
-    free = shutil.disk_usage(directory).free
-    if free < NEEDED_BYTES:
-        raise KernelBuildError(
-            f"a kernel build needs {NEEDED_BYTES / 1e9:.1f} GB, there are {free / 1e9:.1f} GB free",
-            where=str(directory),
-            hint="make room, or set XDG_CACHE_HOME to a directory on a larger disk",
-        )
 
 
 @contextmanager
@@ -241,7 +172,7 @@ def _lock(root: Path, progress: Progress) -> Iterator[int]:
             progress("wait", 0.0)  # another build is at work; its result may be all we need
             fcntl.flock(handle, fcntl.LOCK_EX)
             progress("wait", 1.0)
-        for leftover in root.glob(_TEMPORARY + "*"):
+        for leftover in root.glob(TEMPORARY + "*"):
             shutil.rmtree(leftover, ignore_errors=True)
         yield handle.fileno()
 
@@ -257,15 +188,3 @@ def _disk_errors(root: Path) -> Iterator[None]:
         else:
             message, hint = f"cannot be used: {error.strerror}", "set XDG_CACHE_HOME elsewhere"
         raise KernelBuildError(message, where=str(error.filename or root), hint=hint) from error
-
-
-def _with_log_saved(error: KernelBuildError, log: Path, root: Path) -> KernelBuildError:
-    """Keep the log of a build that failed, and let the error point to it."""
-    saved = root / "failed-build.log"
-    if not log.exists():
-        return error
-    shutil.copyfile(log, saved)
-    where = error.where.replace(str(log), str(saved))
-    return KernelBuildError(
-        error.message, where=where, hint=error.hint.replace(str(log), str(saved))
-    )

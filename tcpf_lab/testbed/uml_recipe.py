@@ -62,17 +62,28 @@ class Recipe:
         return {name: self.root / source for name, source in PROGRAMS.items()}
 
     @cached_property
-    def digest(self) -> str:
-        """Hash of everything above and of how it is built."""
-        files = (self.config, *self.patches, *self.programs.values())
+    def kernel_digest(self) -> str:
+        """Hash of what the kernel is made from: version, fragment, patches, way of building."""
         parts = {
             "format": BUILD_FORMAT,
             "version": self.version,
             "make": [*MAKE, MAKE_ENVIRONMENT],
-            "flags": PROGRAM_FLAGS,
-            "files": {str(f.relative_to(self.root)): sha256_of(f) for f in files},
+            "files": self._hashes(self.config, *self.patches),
         }
         return _digest(parts)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything: the kernel and the guest programs."""
+        parts = {
+            "kernel": self.kernel_digest,
+            "flags": PROGRAM_FLAGS,
+            "files": self._hashes(*self.programs.values()),
+        }
+        return _digest(parts)
+
+    def _hashes(self, *files: Path) -> dict[str, str]:
+        return {str(file.relative_to(self.root)): sha256_of(file) for file in files}
 
 
 def load(root: Path | None = None) -> Recipe:
@@ -88,9 +99,9 @@ def load(root: Path | None = None) -> Recipe:
     return recipe
 
 
-def key(recipe: Recipe, source_sha256: str, compiler: str) -> str:
-    """Return the name of the cache entry (16 hexadecimal digits)."""
-    return _digest({"recipe": recipe.digest, "source": source_sha256, "compiler": compiler})[:16]
+def key(digest: str, source_sha256: str, compiler: str) -> str:
+    """Return the name of what a digest becomes with a source and a compiler (16 hex digits)."""
+    return _digest({"recipe": digest, "source": source_sha256, "compiler": compiler})[:16]
 
 
 def compiler_version() -> str:

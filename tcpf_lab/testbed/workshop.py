@@ -18,6 +18,8 @@ from tcpf_lab.errors import KernelBuildError
 Progress = Callable[[str, float], None]
 #: How much of the log an error shows.
 TAIL_LINES = 15
+#: Begins the line that names a command in the log.
+_COMMAND = "$ "
 _NO_SPACE = "No space left on device"
 
 
@@ -43,7 +45,7 @@ class Workshop:
     def run_counting(self, command: Sequence[str], line_read: Callable[[str], None]) -> None:
         """Run ``command`` and hand every line that it prints to ``line_read``."""
         with (
-            self.log.open("ab") as log,
+            self.log.open("ab", buffering=0) as log,
             self._started(command, stdout=subprocess.PIPE) as process,
         ):
             assert process.stdout is not None
@@ -77,7 +79,7 @@ class Workshop:
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Start a program in a process group of its own, which ends with this block."""
         with self.log.open("ab") as log:
-            log.write(f"$ {' '.join(command)}\n".encode())
+            log.write(f"{_COMMAND}{' '.join(command)}\n".encode())
         process = subprocess.Popen(
             command,
             cwd=self.tree,
@@ -112,9 +114,15 @@ class Workshop:
 
 
 def last_lines(log: Path, count: int = TAIL_LINES) -> list[str]:
-    """Return the last lines of a log file."""
+    """Return the last lines of what the last command in ``log`` has said."""
+    tail: deque[str] = deque(maxlen=count)
     with log.open(encoding="utf-8", errors="replace") as handle:
-        return [line.rstrip() for line in deque(handle, maxlen=count)]
+        for line in handle:
+            if line.startswith(_COMMAND):
+                tail.clear()
+            else:
+                tail.append(line.rstrip())
+    return list(tail)
 
 
 def _short(command: Sequence[str]) -> str:

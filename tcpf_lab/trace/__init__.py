@@ -1,0 +1,1 @@
+"""Files to arrays: captures, flows, loss recovery, the bottleneck."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -11,7 +14,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def part(function: _Function) -> _Function:
-    """Mark a function that only `compiled` ones of its module call: their cache holds it too."""
+    """Mark a function that only `compiled` ones call: their cache holds its machine code too."""
     return cast(_Function, numba.njit(nogil=True)(function))
 
 
@@ -24,10 +27,19 @@ def compiled(function: _Function) -> _Function:
 
     Notes
     -----
-    The cache notices a change of the file the function stands in and of no other.  Compiled
-    functions that call each other therefore stand in one module.
+    The cache notices a change of the file the function stands in and of no other.  A function
+    that calls parts from other modules takes their `stamp` as a closure variable, which is part of
+    the key under which the machine code is kept.
     """
     try:
         return cast(_Function, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # numba found no directory to keep the machine code in
         return cast(_Function, numba.njit(nogil=True)(function))
+
+
+def stamp(*modules: ModuleType) -> str:
+    """Digest of the modules' sources."""
+    digest = hashlib.sha256()
+    for module in modules:
+        digest.update(Path(str(module.__file__)).read_bytes())
+    return digest.hexdigest()

@@ -19,7 +19,7 @@ _LARGEST_PROBABILITY = 1 - 2.0**-32
 class Red(Queue):
     """RED on the backlog in bytes, not gentle, without ECN (Linux ``red``; Floyd & Jacobson 1993).
 
-    ``min`` must be less than ``max``, and ``max`` not more than ``limit``.
+    ``min`` must be more than ``avpkt`` and less than ``max``, and ``max`` not more than ``limit``.
 
     Notes
     -----
@@ -59,7 +59,9 @@ class Red(Queue):
             yield ("probability",), "must be more than 0"
         elif self.min < self.max and self.probability / (self.max - self.min) * 2**31 <= 1:
             yield ("probability",), "is too small for tc to pass on, given max - min"
-        if self.min < self.max and self.wlog is None:
+        if self.min <= self.avpkt:
+            yield ("min",), "must be more than avpkt, or tc finds no weight for the average"
+        elif self.min < self.max and self.wlog is None:
             least = math.ceil(self.min / self.avpkt)
             yield ("burst",), f"must be at least {least}, which is min in packets of avpkt"
         elif self.wlog and self.max.bit_length() + self.wlog >= 32:

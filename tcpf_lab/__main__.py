@@ -1,0 +1,5 @@
+"""`python -m tcpf_lab` is `tcpf-lab`."""
+
+from tcpf_lab.cli import main
+
+main()

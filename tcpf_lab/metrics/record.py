@@ -1,0 +1,202 @@
+"""Everything a run left behind, read once."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.errors import TraceError
+from tcpf_lab.results import RunFiles, read_json
+from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
+from tcpf_lab.trace.flow import Flows, find_flows
+from tcpf_lab.trace.pcap import Capture, read_capture
+from tcpf_lab.trace.recovery import Recovery, classify
+
+#: Frames are counted as tc does: with the Ethernet header.
+_FRAME = 1014
+#: A queue may hold a packet a little longer than its limit and rate say.
+_MARGIN_NS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run, ready for the metrics.
+
+    Attributes
+    ----------
+    manifest : dict
+        ``manifest.json``.
+    expect : dict
+        Its ``expect``: what the plan asked for.
+    epoch_ns : int
+        Instant that all times of the run count from.
+    window_ns : (int, int)
+        The measured window.
+    captures : dict of str to Capture
+        By role: ``sender``, ``ingress``, ``egress``.
+    flows, recovery : Flows, Recovery
+        Of the capture at the sender.
+    row : int64, shape (n,)
+        For each flow of the plan its row in `flows`, -1 if none was captured.
+    crossing : Crossing
+        The bottleneck.
+    max_delay_ns : int
+        Longest stay in the bottleneck's queue.
+    samples : dict of str to list
+        TCP_INFO by label (``start``, ``end``), one dict per flow; empty without the native senders.
+    """
+
+    manifest: dict[str, Any]
+    expect: dict[str, Any]
+    epoch_ns: int
+    window_ns: tuple[int, int]
+    captures: dict[str, Capture]
+    flows: Flows
+    recovery: Recovery
+    row: NDArray[np.int64]
+    crossing: Crossing
+    max_delay_ns: int
+    samples: dict[str, list[dict[str, Any]]]
+
+    @property
+    def count(self) -> int:
+        """Number of flows of the plan."""
+        return int(self.row.size)
+
+    def instant(self, flow: int, label: str) -> int:
+        """When a flow's window starts or ends: when its TCP_INFO was read, if it was."""
+        rows = self.samples.get(label, [])
+        if rows:
+            return self.epoch_ns + int(rows[flow]["time_ns"])
+        return self.window_ns[0 if label == "start" else 1]
+
+
+def read_record(files: RunFiles) -> Record:
+    """Read the manifest, the counters and the captures of a run.
+
+    Raises
+    ------
+    TraceError
+        If a capture or a record cannot be read.
+    RequestError
+        If the manifest is missing.
+    """
+    manifest = read_json(files.manifest)
+    expect = manifest["expect"]
+    epoch = int(_stats(files, "epoch.json")["epoch_ns"])
+    start, end = (epoch + round(1e9 * at) for at in manifest["window_s"])
+    captures = {
+        role: _capture(files, expect["captures"][role]) for role in ("sender", "ingress", "egress")
+    }
+    packets = captures["sender"].packets
+    flows = find_flows(packets)
+    delay = max_delay_ns(expect)
+    return Record(
+        manifest=manifest,
+        expect=expect,
+        epoch_ns=epoch,
+        window_ns=(start, end),
+        captures=captures,
+        flows=flows,
+        recovery=classify(packets, flows, probes=_probes(expect)),
+        row=_rows(flows, packets, expect, int(manifest["flows"])),
+        crossing=cross(captures["ingress"].packets, captures["egress"].packets, max_delay_ns=delay),
+        max_delay_ns=delay,
+        samples=read_samples(files, int(manifest["flows"])),
+    )
+
+
+def max_delay_ns(expect: dict[str, Any]) -> int:
+    """Longest stay in the bottleneck's queue: its limit at its rate, and a margin.
+
+    Limits of ``pfifo`` count packets, all others bytes.  Without a limit it is half a second.
+    """
+    queue = expect.get("qdisc") or {}
+    limit = (queue.get("options") or {}).get("limit")
+    if limit is None:
+        return MAX_DELAY_NS
+    size = float(limit) * (_FRAME if queue.get("kind") == "pfifo" else 1)
+    drain = 8e9 * size / float(expect["bottleneck"]["rate_bits_per_s"])
+    return max(MAX_DELAY_NS, round(drain) + _MARGIN_NS)
+
+
+def read_samples(files: RunFiles, flows: int) -> dict[str, list[dict[str, Any]]]:
+    """Read the senders' TCP_INFO.
+
+    Returns
+    -------
+    dict of str to list
+        By label, in the order of the flows; empty if the run has no ``senders.jsonl``.
+
+    Raises
+    ------
+    TraceError
+        If a line is damaged or a flow is missing.
+    """
+    path = files.stats / "senders.jsonl"
+    if not path.exists():
+        return {}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            raise TraceError("not a JSON object", where=f"{path}:{number}") from None
+        if row.get("event") == "sample":
+            found.setdefault(row["sample"], []).append(row)
+    for label in ("start", "end"):
+        rows = sorted(found.get(label, []), key=lambda row: int(row["flow"]))
+        if [row["flow"] for row in rows] != list(range(flows)):
+            raise TraceError(
+                f"sample '{label}' has {len(rows)} flows, the plan has {flows}", where=str(path)
+            )
+        found[label] = rows
+    return found
+
+
+def _stats(files: RunFiles, name: str) -> Any:
+    path = files.stats / name
+    if not path.exists():
+        raise TraceError("missing: without it no time of the run is known", where=str(path))
+    return read_json(path)
+
+
+def _capture(files: RunFiles, point: str) -> Capture:
+    """Read a capture; a truncated one is taken, the verdict speaks of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return read_capture(files.capture(point), accept_truncated=True)
+
+
+def _probes(expect: dict[str, Any]) -> bool:
+    """Whether any sender sends tail loss probes: Linux does unless told otherwise."""
+    settings = expect.get("sysctl") or {}
+    asked = [values.get("net.ipv4.tcp_early_retrans") for values in settings.values()]
+    return not any(str(value) == "0" for value in asked if value is not None)
+
+
+def _rows(flows: Flows, packets: Any, expect: dict[str, Any], count: int) -> NDArray[np.int64]:
+    """Find the plan's flows in the capture.
+
+    By source port where the plan fixes it; else the `count` connections to the port that carried
+    most, in the order of their source ports (programs like iperf3 have a control connection too).
+    """
+    row = np.full(count, -1, np.int64)
+    towards = np.flatnonzero(flows.dport == int(expect["port"]))
+    first = expect.get("source_port")
+    if first is not None:
+        for k in towards:
+            flow = int(flows.sport[k]) - int(first)
+            if 0 <= flow < count:
+                row[flow] = k
+        return row
+    carried = [int(np.sum(packets["payload"][flows.split(int(k))[0]])) for k in towards]
+    chosen = towards[np.argsort(carried, kind="stable")[::-1][:count]]
+    chosen = chosen[np.argsort(flows.sport[chosen], kind="stable")]
+    row[: chosen.size] = chosen
+    return row

@@ -1,0 +1,144 @@
+"""Make one entry of the kernel cache: in a temporary directory, renamed when it is whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tcpf_lab.errors import KernelBuildError
+from tcpf_lab.results import read_json, write_json
+from tcpf_lab.testbed import uml_make, uml_recipe
+from tcpf_lab.testbed.uml_recipe import Recipe
+from tcpf_lab.testbed.workshop import Progress, Workshop
+
+#: Most that a build occupies while it runs (source 0.5 GB, objects 0.3 GB), and room to spare.
+NEEDED_BYTES = 1_200_000_000
+KERNEL = "linux"
+FACTS = "kernel.json"
+TREE = "tree"
+LOG = "build.log"
+FAILED_LOG = "failed-build.log"
+TEMPORARY = ".building-"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be built, from what, and where it will be kept."""
+
+    recipe: Recipe
+    source: Path
+    top: str  #: name of the source's top directory
+    version: str  #: of the source
+    source_sha256: str
+    compiler: str
+    root: Path  #: the cache
+    progress: Progress
+
+    @cached_property
+    def entry(self) -> Path:
+        """Directory of the finished kernel and programs."""
+        return self.root / uml_recipe.key(self.recipe.digest, self.source_sha256, self.compiler)
+
+    @cached_property
+    def kernel_key(self) -> str:
+        """Identify the kernel alone: equal for entries that differ in the guest programs."""
+        return uml_recipe.key(self.recipe.kernel_digest, self.source_sha256, self.compiler)
+
+
+def make(order: Order, lock: int) -> None:
+    """Build what was ordered; ``lock`` is a descriptor that every program started inherits."""
+    work = order.entry.with_name(TEMPORARY + order.entry.name)
+    shutil.rmtree(work, ignore_errors=True)
+    result, log = work / "result", work / LOG
+    started = time.monotonic()
+    try:
+        (work / "source").mkdir(parents=True)
+        result.mkdir()
+        environment = uml_make.build_environment()
+        shop = Workshop(work / "source", log, order.progress, environment, keep_open=(lock,))
+        _fill(order, shop, result)
+        log.rename(result / LOG)
+        _write_facts(order, result, time.monotonic() - started)
+        shutil.rmtree(order.entry, ignore_errors=True)
+        result.rename(order.entry)
+    except KernelBuildError as error:
+        raise _with_log_saved(error, log, order.root) from None
+    finally:
+        order.progress("clean", 0.0)
+        shutil.rmtree(work, ignore_errors=True)
+    order.progress("clean", 1.0)
+
+
+def _fill(order: Order, shop: Workshop, result: Path) -> None:
+    """Put kernel, module tree and programs into ``result``."""
+    twin = _twin(order)
+    if twin:
+        for name in (KERNEL, TREE):
+            _link(twin / name, result / name)
+    else:
+        _build_kernel(order, shop, result)
+    uml_make.compile_programs(order.recipe, result, shop)
+
+
+def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
+    _require_room(order.root)
+    uml_make.unpack(order.source, order.top, shop)
+    uml_make.apply_patches(order.recipe, shop)
+    uml_make.configure(order.recipe, shop)
+    uml_make.compile_kernel(shop, len(os.sched_getaffinity(0)))
+    (shop.tree / KERNEL).rename(result / KERNEL)
+    uml_make.keep_for_modules(shop.tree, result / TREE)
+
+
+def _twin(order: Order) -> Path | None:
+    """Find an entry with the same kernel; only its guest programs are of another version."""
+    for facts in order.root.glob(f"[!.]*/{FACTS}"):
+        if read_json(facts).get("kernel_key") == order.kernel_key:
+            return facts.parent
+    return None
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give files a second name: it takes no room and outlives the first."""
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, copy_function=os.link)
+    else:
+        target.hardlink_to(source)
+
+
+def _write_facts(order: Order, result: Path, seconds: float) -> None:
+    facts = {
+        "recipe": order.recipe.digest,
+        "kernel_key": order.kernel_key,
+        "version": order.version,
+        "sha256": uml_recipe.sha256_of(result / KERNEL),
+        "patches": [patch.name for patch in order.recipe.patches],
+        "compiler": order.compiler,
+        "source": order.source.name,
+        "build_seconds": round(seconds, 1),
+    }
+    write_json(result / FACTS, facts)
+
+
+def _require_room(directory: Path) -> None:
+    free = shutil.disk_usage(directory).free
+    if free < NEEDED_BYTES:
+        raise KernelBuildError(
+            f"a kernel build needs {NEEDED_BYTES / 1e9:.1f} GB, there are {free / 1e9:.1f} GB free",
+            where=str(directory),
+            hint="make room, or set XDG_CACHE_HOME to a directory on a larger disk",
+        )
+
+
+def _with_log_saved(error: KernelBuildError, log: Path, root: Path) -> KernelBuildError:
+    """Keep the log of a build that failed, and let the error point to it."""
+    saved = root / FAILED_LOG
+    if not log.exists():
+        return error
+    shutil.copyfile(log, saved)
+    where, hint = (text.replace(str(log), str(saved)) for text in (error.where, error.hint))
+    return KernelBuildError(error.message, where=where, hint=hint)

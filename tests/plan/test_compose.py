@@ -1,0 +1,141 @@
+"""The plan of a run: golden text for one, properties for all shipped experiments."""
+
+from pathlib import Path
+
+import pytest
+
+from tcpf_lab import shipped
+from tcpf_lab.plan import capture, queues
+from tcpf_lab.plan.compose import compose
+from tcpf_lab.plan.step import AgreeEpoch, Command, Drained, Finish, ReadSysctls, Start, Stop
+from tcpf_lab.plan.topology import interfaces, paths, toward
+from tcpf_lab.plan.traffic.flows import pairs, start_times
+from tcpf_lab.spec.load import load
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.sweep import expand
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "plan"
+SHIPPED = sorted(shipped.directory("experiments").glob("*.yaml"))
+
+
+def run_of(name, *settings, **only):
+    experiment = apply_overrides(load(shipped.directory("experiments") / f"{name}.yaml"), settings)
+    return expand(experiment, only)[0]
+
+
+@pytest.mark.parametrize("case", ["NoMark+RED", "NoMark+TailDrop"])
+def test_plan_of_the_smoke_experiment_is_the_reviewed_one(case):
+    run = run_of("smoke", "matrix.flows=3", case=case)
+    expected = (GOLDEN / f"{run.id}.txt").read_text()
+    assert str(compose(run)) == expected
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_every_run_of_a_shipped_experiment_can_be_planned(path):
+    runs = expand(load(path))
+    plans = {run.id: compose(run) for run in runs}
+    assert len(plans) == len(runs)
+    for run in runs:
+        phases = [phase.name for phase in plans[run.id].phases]
+        assert phases[-1] == "counters"
+        assert plans[run.id].expect["qdisc"]["kind"] == run.case.queue.kind
+
+
+def test_plan_depends_on_nothing_but_the_run():
+    assert str(compose(run_of("configA"))) == str(compose(run_of("configA")))
+
+
+def test_two_seeds_differ_only_in_the_start_times():
+    one, two = (compose(run_of("configA", seed=str(seed))) for seed in (1, 2))
+    different = [(a, b) for a, b in zip(one.steps, two.steps, strict=True) if a != b]
+    assert [type(a) for a, _ in different] == [Start]
+    assert different[0][0].name == "senders-S"
+
+
+def test_start_times_are_spread_and_come_from_the_seed():
+    run = run_of("configA", flows="100")
+    starts = start_times(run)
+    assert starts == start_times(run)
+    assert len(set(starts)) == 100
+    assert 0 <= min(starts) < 0.2
+    assert 1.8 < max(starts) <= 2.0
+
+
+def test_every_netem_holds_all_packets_of_its_delay_and_never_has_the_default_limit():
+    graph = run_of("configA").experiment.topology.graph()
+    delayed = [i for i in interfaces(graph) if queues.delay(graph, i)]
+    assert [i.device for i in delayed] == ["D-R2"]
+    packets_under_way = 100e6 * 0.2 / 8 / 54
+    assert queues.netem_limit(graph, delayed[0]) > packets_under_way
+    netem = [s for s in compose(run_of("configA")).steps if "netem" in getattr(s, "argv", ())]
+    assert len(netem) == 1
+    assert "limit" in netem[0].argv
+
+
+def test_queues_outside_the_bottleneck_hold_a_megabyte():
+    plan = compose(run_of("configA"))
+    limits = [
+        int(
+            step.argv[step.argv.index("tbf") :][
+                step.argv[step.argv.index("tbf") :].index("limit") + 1
+            ]
+        )
+        for step in plan.steps
+        if isinstance(step, Command) and "tbf" in step.argv
+    ]
+    assert len(limits) == 8
+    assert min(limits) >= 1_000_000
+
+
+def test_every_started_program_is_awaited_ready_finished_or_stopped():
+    for generator in ("native", "iperf3"):
+        plan = compose(run_of("smoke", f"traffic.generator={generator}"))
+        started = {step.name for step in plan.steps if isinstance(step, Start)}
+        ended = {
+            name for step in plan.steps if isinstance(step, Finish | Stop) for name in step.names
+        }
+        assert started == ended
+
+
+def test_plan_reads_back_what_it_sets():
+    plan = compose(run_of("configB"))
+    read = {key for step in plan.steps if isinstance(step, ReadSysctls) for key in step.keys}
+    assert read == set(plan.expect["sysctl"]["S"])
+    assert plan.expect["sysctl"]["S"]["net.ipv4.tcp_sack"] == "0"
+    offloads = {s.output for s in plan.steps if isinstance(s, Command) and s.argv[1] == "-k"}
+    assert offloads == {f"stats/offload-{d}.txt" for d in plan.expect["offloads_off"]["devices"]}
+
+
+def test_counters_are_read_after_the_queues_have_drained_and_the_captures_ended():
+    steps = compose(run_of("configA")).steps
+    order = [type(step) for step in steps if isinstance(step, AgreeEpoch | Finish | Drained | Stop)]
+    assert order == [AgreeEpoch, Finish, Drained, Drained, Stop]
+    assert all(isinstance(step, Command) for step in steps[steps.index(steps[-1]) - 5 :])
+
+
+def test_captures_stand_before_and_after_the_queue_and_at_the_sender():
+    points = capture.points(run_of("configA").experiment.topology.graph())
+    assert {role: (p.name, p.device, p.direction) for role, p in points.items()} == {
+        "sender": ("S", "S-R0", "inout"),
+        "ingress": ("R1-in", "R1-R0", "in"),
+        "egress": ("R1-out", "R1-R2", "out"),
+    }
+
+
+DUMBBELL = "topology={dumbbell: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 50 ms, pairs: 3}}"
+
+
+def test_several_senders_share_the_flows_and_are_captured_where_they_join():
+    run = run_of("smoke", DUMBBELL)
+    shares = [(p.sender, p.receiver, p.first, p.flows) for p in pairs(run)]
+    assert shares == [("S0", "D0", 0, 3), ("S1", "D1", 3, 3), ("S2", "D2", 6, 4)]
+    graph = run.experiment.topology.graph()
+    assert capture.points(graph)["sender"].device == "R0-R1"
+
+
+def test_every_node_reaches_every_other():
+    graph = run_of("smoke", DUMBBELL).experiment.topology.graph()
+    for node in graph.nodes:
+        assert set(paths(graph, node.name)) == {n.name for n in graph.nodes} - {node.name}
+    assert toward(graph, "S0", "D2").device == "S0-R0"
+    assert paths(graph, "S0")["D2"][0] == 4

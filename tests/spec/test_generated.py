@@ -1,0 +1,131 @@
+"""What is made from the model, or must agree with it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from ruamel.yaml import YAML
+
+from tcpf_lab.spec import marker, queue
+from tcpf_lab.spec.generate import generate
+from tcpf_lab.spec.load import load
+from tcpf_lab.spec.schema import json_schema
+
+HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parents[1]
+SHIPPED = sorted((CHECKOUT / "experiments").glob("*.yaml"))
+METRICS = (
+    "timeouts",
+    "timeouts_per_flow_minute",
+    "loss_percent",
+    "goodput_bytes_per_s",
+    "goodput_cov",
+)
+
+
+def plain(path: Path) -> Any:
+    return YAML(typ="safe", pure=True).load(path.read_text())
+
+
+@pytest.mark.parametrize("name", ["experiments/schema.json", "docs/spec.md"])
+def test_generated_files_are_up_to_date(name: str, tmp_path: Path) -> None:
+    for folder in ("experiments", "docs"):
+        (tmp_path / folder).mkdir()
+    generate(tmp_path)
+    fresh, kept = (tmp_path / name).read_text(), (CHECKOUT / name).read_text()
+    assert fresh == kept, "run: python -m tcpf_lab.spec.generate"
+
+
+def test_the_schema_is_a_valid_schema() -> None:
+    Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_every_shipped_experiment_fits_the_schema_and_points_at_it(path: Path) -> None:
+    Draft202012Validator(json_schema()).validate(plain(path))
+    first = path.read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=schema.json"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "unknown_key_in_queue",
+        "unknown_queue_kind",
+        "unknown_marker",
+        "missing_key",
+        "size_without_unit",
+        "size_in_unknown_unit",
+        "rate_in_bytes_per_second",
+        "probability_above_one",
+        "two_topologies",
+        "case_name_with_a_dot",
+        "name_with_a_slash",
+        "flows_zero",
+        "flows_empty",
+        "sack_is_not_a_switch",
+        "seeds_with_three_dots",
+        "no_cases",
+    ],
+)
+def test_the_schema_refuses_what_an_editor_can_see(name: str) -> None:
+    validator = Draft202012Validator(json_schema())
+    assert not validator.is_valid(plain(HERE / "broken" / f"{name}.yaml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_every_shipped_experiment_is_named_in_the_readme(path: Path) -> None:
+    assert f"| `{path.name}` |" in (CHECKOUT / "experiments" / "README.md").read_text()
+    assert load(path).name == path.stem
+
+
+def glossary_rows() -> list[list[str]]:
+    lines = (CHECKOUT / "docs" / "glossary.md").read_text().splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "|" in line]
+
+
+@pytest.mark.parametrize("kind", [*queue.KINDS, *marker.KINDS])
+def test_every_key_of_a_queue_or_marker_is_in_the_glossary(kind: str) -> None:
+    model = {**queue.KINDS, **marker.KINDS}[kind]
+    keys = {row[0] for row in glossary_rows()}
+    assert {f"`{name}`" for name in model.model_fields} <= keys
+
+
+@pytest.mark.parametrize("kind", queue.KINDS)
+def test_a_queues_key_is_its_tc_word_and_its_json_key(kind: str) -> None:
+    example = {
+        "kind": kind,
+        "limit": "500 kB",
+        "min": "10 kB",
+        "max": "200 kB",
+        "probability": 0.25,
+    }
+    fields = queue.KINDS[kind].model_fields
+    model = queue.KINDS[kind].model_validate({k: v for k, v in example.items() if k in fields})
+    words = model.tc(10_000_000)
+    rows = {row[0].strip("`"): row for row in glossary_rows()}
+    for name in fields:
+        if name != "kind":
+            assert name in words
+            assert rows[name][1] == f"`{name}`"
+    for key in model.shown():
+        assert re.match(rf"`{key}`", rows[key][2])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_of_the_table_is_in_the_glossary(metric: str) -> None:
+    assert f"`{metric}`" in {row[0] for row in glossary_rows()}
+
+
+def test_the_reference_names_every_key_of_the_model() -> None:
+    text = (CHECKOUT / "docs" / "spec.md").read_text()
+    for name, definition in json_schema()["$defs"].items():
+        for key, value in definition.get("properties", {}).items():
+            assert f"| `{key}` |" in text, f"{name}.{key}"
+            assert value.get("description"), f"{name}.{key}"
+    json.dumps(json_schema())

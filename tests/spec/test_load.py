@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tcpf_lab.errors import LabError, RequestError, SpecError
+from tcpf_lab.spec.load import SpecErrors, find, load, parse
+from tcpf_lab.spec.model import Experiment
+
+HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parents[1]
+BROKEN = sorted(path.name for path in (HERE / "broken").glob("*.yaml"))
+
+
+def text_of(experiment: str = "configA") -> str:
+    return (CHECKOUT / "experiments" / f"{experiment}.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_gives_the_recorded_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HERE)
+    path = Path("broken") / name
+    with pytest.raises(LabError) as caught:
+        load(path)
+    assert caught.value.exit_status == 2
+    assert f"{caught.value}\n" == path.with_suffix(".txt").read_text()
+
+
+def test_there_are_many_broken_files_and_no_error_text_without_one() -> None:
+    texts = sorted(path.stem + ".yaml" for path in (HERE / "broken").glob("*.txt"))
+    assert texts == BROKEN
+    assert len(BROKEN) >= 20
+
+
+def test_a_misspelt_key_is_one_error_with_place_key_path_and_suggestion() -> None:
+    with pytest.raises(SpecError) as caught:
+        parse(text_of().replace("min: 10 kB", "mim: 10 kB"), "experiments/configA.yaml")
+    line = (
+        text_of().splitlines().index(next(x for x in text_of().splitlines() if "NoMark+RED:" in x))
+    )
+    assert caught.value.where == f"experiments/configA.yaml:{line + 1}"
+    assert caught.value.message == (
+        "cases.NoMark+RED.queue.mim: unknown key; "
+        "allowed: kind, limit, min, max, probability, burst, avpkt. Did you mean 'min'?"
+    )
+
+
+def test_all_errors_are_reported_together_in_the_order_of_the_file() -> None:
+    with pytest.raises(SpecErrors) as caught:
+        load(HERE / "broken" / "several_at_once.yaml")
+    lines = [int(problem.where.rsplit(":", 1)[1]) for problem in caught.value.problems]
+    assert len(lines) == 5
+    assert lines == sorted(lines)
+
+
+def test_several_errors_survive_a_process_boundary() -> None:
+    with pytest.raises(SpecErrors) as caught:
+        load(HERE / "broken" / "several_at_once.yaml")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, SpecErrors)
+    assert str(again) == str(caught.value)
+
+
+def test_an_unknown_case_in_the_matrix_is_reported_beside_an_error_in_a_case() -> None:
+    text = text_of().replace("min: 10 kB", "min: 10").replace("case: all", "case: RED")
+    with pytest.raises(SpecErrors, match=r"min: 10 lacks a unit(?s:.*)unknown case 'RED'"):
+        parse(text, "x.yaml")
+
+
+def test_a_mapping_shared_by_an_alias_is_read_like_one_written_twice() -> None:
+    shared = text_of("smoke").replace("marker: none, queue: {kind: bfifo", "queue: &q {kind: bfifo")
+    aliased = shared + "# end\n"
+    aliased = aliased.replace("matrix:", "  Twice: {queue: *q}\nmatrix:")
+    experiment = parse(aliased, "x.yaml")
+    assert experiment.cases["Twice"] == experiment.cases["NoMark+TailDrop"]
+
+
+def test_aliases_of_aliases_do_not_multiply() -> None:
+    layers = ["a0: &a0 [1, 2]"] + [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 15)]
+    with pytest.raises(LabError):
+        parse("\n".join(layers), "x.yaml")
+
+
+@pytest.mark.parametrize("mark", ["\ufeff", "", "# comment\n", "%YAML 1.2\n---\n"])
+def test_what_may_stand_in_front_of_a_file_does_no_harm(
+    mark: str, tmp_path: Path, config_a: Experiment
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(mark + text_of(), encoding="utf-8")
+    assert load(path) == config_a
+
+
+def test_line_ends_of_other_systems_do_no_harm(tmp_path: Path, config_a: Experiment) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(text_of().replace("\n", "\r\n").encode())
+    assert load(path) == config_a
+
+
+def test_a_missing_file_a_directory_and_a_capture_are_named_as_such(tmp_path: Path) -> None:
+    big = tmp_path / "big.pcap"
+    big.write_bytes(b"\0" * 1_000_001)
+    for path, message in (
+        (tmp_path / "no.yaml", "no such file"),
+        (tmp_path, "is a directory, not an experiment file"),
+        (big, "larger than 1000000 bytes"),
+    ):
+        with pytest.raises(RequestError, match=message) as caught:
+            load(path)
+        assert caught.value.where == str(path)
+
+
+@pytest.mark.parametrize("name", ["configA.yaml", "configA"])
+def test_a_bare_name_is_found_among_those_that_come_with_the_package(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find(name).samefile(CHECKOUT / "experiments" / "configA.yaml")
+
+
+def test_a_bare_name_is_looked_up_here_before_the_experiments_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").mkdir()
+    shutil.copy(CHECKOUT / "experiments" / "smoke.yaml", tmp_path / "experiments" / "configA.yaml")
+    assert find("configA.yaml") == Path("experiments/configA.yaml")
+    shutil.copy(CHECKOUT / "experiments" / "smoke.yaml", tmp_path / "configA.yaml")
+    assert find("configA.yaml") == Path("configA.yaml")
+
+
+def test_a_name_that_is_nowhere_gives_the_names_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RequestError, match=r"smoke\.yaml\. Did you mean 'configA\.yaml'\?"):
+        find("konfigA.yaml")
+    with pytest.raises(RequestError, match=r"some/where\.yaml: no such file"):
+        find("some/where.yaml")
+
+
+def test_a_results_directory_of_the_same_name_does_not_hide_an_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configA").mkdir()
+    assert find("configA").name == "configA.yaml"
+
+
+def test_two_thresholds_in_the_wrong_order_are_refused_at_their_key() -> None:
+    with pytest.raises(
+        SpecError, match=r"x:\d+: cases\.NoMark\+RED\.queue\.min: must be less than"
+    ):
+        parse(
+            text_of().replace("min: 10 kB", "min: 200 kB").replace("0.25", "0.25, burst: 300"), "x"
+        )

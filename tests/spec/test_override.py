@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from tcpf_lab.errors import SpecError
+from tcpf_lab.spec.load import SpecErrors
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.queue import Bfifo, Red
+
+
+def test_values_are_changed_and_the_original_is_not(config_a: Experiment) -> None:
+    settings = [
+        "traffic.duration=20 s",
+        "cases.NoMark+RED.queue.max=100 kB",
+        "tcp.congestion=cubic",
+    ]
+    changed = apply_overrides(config_a, settings)
+    queue = changed.cases["NoMark+RED"].queue
+    assert isinstance(queue, Red)
+    assert (changed.traffic.duration, queue.max, changed.tcp.congestion) == (20.0, 100_000, "cubic")
+    assert config_a.traffic.duration == 60.0
+
+
+def test_nothing_to_change_gives_the_same_experiment(config_a: Experiment) -> None:
+    assert apply_overrides(config_a, []) == config_a
+
+
+def test_lists_ranges_and_mappings_are_yaml(config_a: Experiment) -> None:
+    settings = [
+        "matrix.flows=[5, 7]",
+        "matrix.seed=3..4",
+        "cases.NoMark+RED.queue={kind: bfifo, limit: 9 kB}",
+    ]
+    changed = apply_overrides(config_a, settings)
+    assert (changed.matrix.flows, changed.matrix.seed) == ((5, 7), (3, 4))
+    assert changed.cases["NoMark+RED"].queue == Bfifo.model_validate(
+        {"kind": "bfifo", "limit": "9 kB"}
+    )
+
+
+def test_the_later_of_two_settings_wins(config_a: Experiment) -> None:
+    changed = apply_overrides(config_a, ["traffic.duration=1 s", "traffic.duration=2 s"])
+    assert changed.traffic.duration == 2.0
+
+
+def test_a_new_case_takes_part_in_a_matrix_of_all(config_a: Experiment) -> None:
+    changed = apply_overrides(config_a, ["cases.Short={queue: {kind: bfifo, limit: 5 kB}}"])
+    assert changed.selected_cases == ("NoMark+TailDrop", "NoMark+RED", "Short")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("traffic.duraton=20 s", "traffic.duraton: unknown key; allowed: generator, .*'duration'"),
+        ("trafic.duration=20 s", "trafic: unknown key; allowed: .*Did you mean 'traffic'"),
+        (
+            "cases.NoMark+REDD.queue.max=1 kB",
+            "unknown case 'NoMark.REDD'; .*Did you mean 'NoMark.RED'",
+        ),
+        ("cases.NoMark+RED.queue.max=100", "cases.NoMark.RED.queue.max: 100 lacks a unit"),
+        ("cases.NoMark+RED.queue.max=5 kB", "queue.min: must be less than max"),
+        (
+            "cases.NoMark+RED.marker.kind=x",
+            "cases.NoMark.RED.marker is a single value without keys",
+        ),
+        ("traffic.warmup=1 s", "traffic.start_spread: must not be more than warmup"),
+        ("matrix.case=RED", "matrix.case: unknown case 'RED'; allowed: all, NoMark.TailDrop"),
+        ("name=", "name: must be text, not nothing"),
+        ("traffic.duration", "write PATH=VALUE"),
+        ("=3", "write PATH=VALUE"),
+        ("a..b=3", "write PATH=VALUE"),
+        ("matrix.flows=[3", "not valid YAML"),
+        ("cases=3", "cases: must be a mapping, not 3"),
+    ],
+)
+def test_a_wrong_setting_is_named_in_the_error(
+    setting: str, message: str, config_a: Experiment
+) -> None:
+    with pytest.raises(SpecError, match=message) as caught:
+        apply_overrides(config_a, [setting])
+    assert caught.value.where == f"--set {setting}"
+
+
+def test_of_several_settings_the_nearest_is_blamed(config_a: Experiment) -> None:
+    settings = ["matrix.flows=0", "cases.NoMark+RED.queue.kind=bfifo", "traffic.duration=3 s"]
+    with pytest.raises(SpecErrors) as caught:
+        apply_overrides(config_a, settings)
+    blamed = {problem.where for problem in caught.value.problems}
+    assert blamed == {"--set matrix.flows=0", "--set cases.NoMark+RED.queue.kind=bfifo"}

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tcpf_lab.spec.tcp import NEWRENO, PROFILES, Tcp
+
+
+def tcp(**keys: Any) -> Tcp:
+    return Tcp.model_validate(keys)
+
+
+def test_the_old_profile_switches_off_what_came_later() -> None:
+    assert tcp(profile="linux-2.2").sysctls() == {
+        "net.ipv4.tcp_recovery": "0",
+        "net.ipv4.tcp_early_retrans": "0",
+        "net.ipv4.tcp_frto": "0",
+        "net.ipv4.tcp_dsack": "0",
+        "net.ipv4.tcp_timestamps": "0",
+        "net.ipv4.tcp_ecn": "0",
+        "net.ipv4.tcp_no_metrics_save": "1",
+        "net.ipv4.tcp_congestion_control": "reno",
+        "net.ipv4.tcp_window_scaling": "1",
+        "net.ipv4.tcp_sack": "1",
+    }
+    assert tcp(profile="linux-2.2").initial_window == 2
+
+
+def test_the_modern_profile_leaves_the_kernel_as_it_is() -> None:
+    modern = tcp(profile="modern", sack=False)
+    assert modern.sysctls() == {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_sack": "0"}
+    assert modern.initial_window is None
+
+
+def test_a_congestion_control_asked_for_replaces_the_profiles() -> None:
+    values = tcp(profile="linux-2.2", congestion="cubic").sysctls()
+    assert values["net.ipv4.tcp_congestion_control"] == "cubic"
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_setting_has_a_reason_in_one_sentence(name: str) -> None:
+    profile = PROFILES[name]
+    assert profile.settings
+    for setting in profile.settings:
+        assert setting.reason.endswith(".")
+
+
+def test_every_profile_can_be_asked_for() -> None:
+    assert [tcp(profile=name).profile for name in PROFILES] == list(PROFILES)
+
+
+def test_reno_without_sack_is_said_to_be_newreno() -> None:
+    assert "NewReno" in NEWRENO

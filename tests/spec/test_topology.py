@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tcpf_lab.spec.topology import Link, Topology
+
+CHAIN = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
+
+
+def graph(**keys: Any) -> Any:
+    return Topology.model_validate(keys).graph()
+
+
+def test_the_chain_is_five_nodes_with_the_delay_at_the_receivers_egress() -> None:
+    chain = graph(chain=CHAIN)
+    assert [(node.name, node.role) for node in chain.nodes] == [
+        ("S", "sender"),
+        ("R0", "marker"),
+        ("R1", "bottleneck"),
+        ("R2", "router"),
+        ("D", "receiver"),
+    ]
+    assert chain.links == (
+        Link("S", "R0", 100_000_000, 0.0, 0.0, 1000, 1_000_000),
+        Link("R0", "R1", 100_000_000, 0.0, 0.0, 1000, 1_000_000),
+        Link("R1", "R2", 10_000_000, 0.0, 0.0, 1000, 1_000_000, bottleneck=True),
+        Link("R2", "D", 100_000_000, 0.0, 0.2, 1000, 1_000_000),
+    )
+    assert (chain.bottleneck.a, chain.bottleneck.b, chain.mss) == ("R1", "R2", 960)
+
+
+def test_the_dumbbell_has_a_delay_for_every_receiver_and_one_bottleneck() -> None:
+    dumbbell = graph(dumbbell={**CHAIN, "pairs": 3})
+    assert [node.name for node in dumbbell.having("sender")] == ["S0", "S1", "S2"]
+    assert [node.name for node in dumbbell.having("receiver")] == ["D0", "D1", "D2"]
+    assert sum(link.delay_ba for link in dumbbell.links) == pytest.approx(0.6)
+    assert dumbbell.bottleneck.rate == 10_000_000
+    ends = [name for link in dumbbell.links for name in (link.a, link.b)]
+    assert set(ends) == {node.name for node in dumbbell.nodes}
+
+
+def test_the_mss_follows_the_mtu() -> None:
+    assert graph(chain={**CHAIN, "mtu": "1500 B"}).mss == 1460
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({}, "exactly one of: chain, dumbbell"),
+        ({"chain": CHAIN, "dumbbell": {**CHAIN, "pairs": 2}}, "exactly one of"),
+        ({"chain": {**CHAIN, "bottleneck": "1 Gbit"}}, "faster than access"),
+        ({"chain": {**CHAIN, "mtu": "100 B"}}, "from 576 B to 9000 B"),
+        ({"chain": {**CHAIN, "host_queue": "5 kB"}}, "at least ten packets"),
+    ],
+)
+def test_a_topology_that_cannot_work_is_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Topology.model_validate(keys)

@@ -1,0 +1,124 @@
+"""Imports go one way, and what makes data knows nothing of what reads it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tcpf_lab
+
+PACKAGE = Path(tcpf_lab.__file__).parent
+
+SHARED = {"errors", "units", "results", "shipped", "spec", "reference"}
+#: Layer -> the other layers it may import; a layer that is not here makes the test fail.
+MAY_IMPORT = {
+    "errors": set(),
+    "units": {"errors"},
+    "results": {"errors"},
+    "shipped": {"errors"},
+    "spec": SHARED,
+    "reference": SHARED,
+    # makes data
+    "plan": SHARED,
+    "testbed": SHARED | {"plan"},
+    "captures": SHARED,
+    "runner": SHARED | {"testbed", "plan", "captures", "metrics.summary"},
+    # reads data
+    "trace": SHARED,
+    "metrics": SHARED | {"trace"},
+    "report": SHARED | {"metrics", "trace"},
+    # theory
+    "models": {"units"},
+}
+#: What a user meets: these may import everything, and nothing imports them.
+OUTER = {"cli", "campaign", "terminal", "pool", "__init__", "__main__"}
+#: The only modules that print.
+MAY_PRINT = {"cli.py", "terminal.py", "spec/generate.py"}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def layer(path: Path) -> str:
+    """Return ``plan`` for ``plan/step.py``, ``runner`` for ``runner.py``."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Yield the full names that a module imports, ``tcpf_lab.metrics.summary.analyse``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def own(names: Iterator[str]) -> Iterator[str]:
+    """Reduce names to those of this project, without its own name in front."""
+    for name in names:
+        if name.startswith("tcpf_lab."):
+            yield name.removeprefix("tcpf_lab.")
+
+
+def allowed(importer: str, name: str) -> bool:
+    if importer in OUTER or name == "__version__":
+        return True
+    candidates = MAY_IMPORT[importer] | {importer}
+    return any(name == known or name.startswith(known + ".") for known in candidates)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_module_imports_only_what_its_layer_may(path: Path) -> None:
+    importer = layer(path)
+    assert importer in OUTER or importer in MAY_IMPORT, f"'{importer}' has no place in MAY_IMPORT"
+    names = sorted(set(own(imported(ast.parse(path.read_text())))))
+    assert [name for name in names if not allowed(importer, name)] == []
+
+
+def test_rule_would_notice_a_testbed_that_reads_metrics() -> None:
+    tree = ast.parse("from tcpf_lab.metrics import goodput\nimport tcpf_lab.report.table")
+    names = list(own(imported(tree)))
+    assert names == ["metrics.goodput", "report.table"]
+    assert not any(allowed("testbed", name) for name in names)
+
+
+def test_runner_has_one_door_to_the_metrics() -> None:
+    assert allowed("runner", "metrics.summary")
+    assert not allowed("runner", "metrics.goodput")
+
+
+@pytest.mark.parametrize("side", ["plan", "metrics", "spec"])
+def test_pure_layers_start_no_process_and_open_no_connection(side: str) -> None:
+    impure = {"subprocess", "socket", "multiprocessing", "fabric"}
+    for path in (PACKAGE / side).rglob("*.py"):
+        used = {name.partition(".")[0] for name in imported(ast.parse(path.read_text()))}
+        assert not used & impure, path
+
+
+def test_models_know_only_mathematics_and_units() -> None:
+    known = {"__future__", "collections", "dataclasses", "math", "numpy", "scipy", "tcpf_lab"}
+    for path in (PACKAGE / "models").rglob("*.py"):
+        used = {name.partition(".")[0] for name in imported(ast.parse(path.read_text()))}
+        assert used <= known, path
+
+
+def test_only_the_command_line_prints() -> None:
+    for path in modules():
+        if str(path.relative_to(PACKAGE)) in MAY_PRINT:
+            continue
+        calls = [
+            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+        ]
+        names = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+        assert "print" not in names, path
+        assert "exit" not in names, path
+
+
+def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
+    vague = {"utils", "util", "helpers", "common", "manager", "misc"}
+    assert [path for path in modules() if path.stem in vague] == []

@@ -1,0 +1,149 @@
+"""The runner: what is skipped, what is made again, what is left behind."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import Future
+from dataclasses import replace
+
+import pytest
+
+from tcpf_lab import runner
+from tcpf_lab.results import ExperimentFiles, read_json
+from tcpf_lab.runner import State, run_all, state
+from tcpf_lab.spec.load import load
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.sweep import expand
+
+
+class Here:
+    """An executor that does the work at once, in this process."""
+
+    def submit(self, function, *arguments):
+        future = Future()
+        future.set_result(function(*arguments))
+        return future
+
+
+@pytest.fixture
+def files(tmp_path):
+    return ExperimentFiles(tmp_path / "results", "tiny", "fake")
+
+
+@pytest.fixture
+def runs(recorded_experiment):
+    return expand(recorded_experiment)
+
+
+def kinds(events):
+    return {event.run.seed: event.kind for event in events}
+
+
+def test_complete_run_has_every_file_and_no_captures(fake, files, runs):
+    (event,) = run_all(runs[:1], fake, files, Here())
+    assert (event.kind, event.valid, event.detail) == ("finished", True, "")
+    done = files.run(runs[0].id)
+    assert {path.name for path in done.root.iterdir()} == {
+        "run.yaml",
+        "plan.txt",
+        "manifest.json",
+        "metrics.json",
+        "log",
+        "stats",
+    }
+    assert not files.partial(runs[0].id).root.exists()
+
+
+def test_complete_runs_are_skipped(fake, files, runs):
+    assert kinds(run_all(runs, fake, files, Here())) == dict.fromkeys((1, 2, 3), "finished")
+    assert kinds(run_all(runs, fake, files, Here())) == dict.fromkeys((1, 2, 3), "skipped")
+
+
+def test_force_repeats_complete_runs(fake, files, runs):
+    list(run_all(runs, fake, files, Here()))
+    marker = files.run(runs[0].id).root / "mark"
+    marker.touch()
+    assert kinds(run_all(runs, fake, files, Here(), force=True))[1] == "finished"
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "change", ["traffic.warmup=2 s", "tcp.sack=false", "cases.NoMark+RED.queue.max=16 kB"]
+)
+def test_changed_spec_makes_a_run_stale_and_it_is_made_again(fake, files, runs, change):
+    list(run_all(runs[:1], fake, files, Here()))
+    (changed,) = expand(apply_overrides(runs[0].experiment, [change]))
+    assert changed.id == runs[0].id
+    assert state(changed, files, fake.identity) is State.STALE
+    assert kinds(run_all([changed], fake, files, Here())) == {1: "finished"}
+    assert state(changed, files, fake.identity) is State.COMPLETE
+
+
+def test_other_kernel_makes_a_run_stale(fake, files, runs):
+    list(run_all(runs[:1], fake, files, Here()))
+    other = replace(fake, identity="another kernel")
+    assert state(runs[0], files, other.identity) is State.STALE
+    assert state(runs[0], files, None) is State.COMPLETE
+
+
+def test_wanting_captures_repeats_a_run_that_has_none(fake, files, runs):
+    list(run_all(runs[:1], fake, files, Here()))
+    assert kinds(run_all(runs[:1], fake, files, Here(), keep_pcaps=True)) == {1: "finished"}
+    kept = sorted(path.name for path in files.run(runs[0].id).pcap.iterdir())
+    assert kept == ["R1-in.pcap.zst", "R1-out.pcap.zst", "S.pcap.zst"]
+    assert kinds(run_all(runs[:1], fake, files, Here(), keep_pcaps=True)) == {1: "skipped"}
+
+
+def test_failed_run_keeps_its_log_and_stops_no_other(fake, files, runs):
+    broken = replace(fake, failing_seeds=(2,))
+    events = list(run_all(runs, broken, files, Here()))
+    assert kinds(events) == {1: "finished", 2: "failed", 3: "finished"}
+    assert "run with seed 2: asked to fail" in next(e.detail for e in events if e.run.seed == 2)
+    assert state(runs[1], files, fake.identity) is State.FAILED
+    assert files.partial(runs[1].id).log.is_dir()
+    assert kinds(run_all(runs, fake, files, Here())) == {1: "skipped", 2: "finished", 3: "skipped"}
+
+
+def test_interrupted_run_leaves_nothing(fake, files, runs, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner.summary, "analyse", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        list(run_all(runs[:1], fake, files, Here()))
+    assert list(files.root.iterdir()) == []
+
+
+def test_running_the_resolved_spec_of_a_run_is_the_same_run(fake, files, runs):
+    list(run_all(runs[1:2], fake, files, Here()))
+    (again,) = expand(load(files.run(runs[1].id).spec))
+    assert again.id == runs[1].id
+    assert state(again, files, fake.identity) is State.COMPLETE
+
+
+def test_analysis_of_kept_captures_gives_the_same_bytes(fake, files, runs):
+    list(run_all(runs[:1], fake, files, Here(), keep_pcaps=True))
+    done = files.run(runs[0].id)
+    before = done.metrics.read_bytes()
+    done.metrics.unlink()
+    runner.summary.analyse(done)
+    assert done.metrics.read_bytes() == before
+
+
+def test_manifest_says_what_the_run_is_and_what_is_expected(fake, files, runs):
+    list(run_all(runs[:1], fake, files, Here()))
+    manifest = read_json(files.run(runs[0].id).manifest)
+    assert manifest["run"] == "nomark+red-flows3-seed1"
+    assert manifest["clock"] == "virtual"
+    assert manifest["window_s"] == [1.0, 5.0]
+    assert manifest["expect"]["qdisc"]["options"] == {"limit": 60000, "min": 5000, "max": 15000}
+
+
+def test_truncated_capture_fails_the_run_with_file_and_offset(fake, files, runs, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(fake.recorded, copy)
+    capture = copy / "pcap" / "S.pcap.zst"
+    capture.write_bytes(capture.read_bytes()[:2000])
+    (event,) = run_all(runs[:1], replace(fake, recorded=copy), files, Here())
+    assert event.kind == "failed"
+    assert "S.pcap.zst" in event.detail

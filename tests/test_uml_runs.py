@@ -1,0 +1,243 @@
+"""Real guests: repeatable to the byte, and every way to fail ends in a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tcpf_lab.errors import TestbedError
+from tcpf_lab.plan.compose import Plan, compose
+from tcpf_lab.plan.step import Command, Phase
+from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
+from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.sweep import expand
+
+pytestmark = pytest.mark.uml
+
+
+def make(uml, experiment, where: Path, *, seed="1", settings=()):
+    """Carry one run out; return its files."""
+    run = expand(apply_overrides(experiment, settings), {"seed": seed})[0]
+    files = ExperimentFiles(where, experiment.name, "uml")
+    event = carry_out(Task(run, uml, files, keep_pcaps=True, commit="test"))
+    assert (event.kind, event.detail) == ("finished", "")
+    return files.run(run.id)
+
+
+def contents(files: RunFiles) -> dict[str, str]:
+    paths = [*sorted(files.pcap.iterdir()), *sorted(files.stats.iterdir()), files.metrics]
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in paths}
+
+
+def test_same_run_in_another_place_and_environment_gives_the_same_bytes(
+    uml, recorded_experiment, tmp_path, monkeypatch
+):
+    one = make(uml, recorded_experiment, tmp_path / "one")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("A_LONG_VARIABLE", "x" * 5000)
+    two = make(uml, recorded_experiment, tmp_path / "another place" / "with, a longer path")
+    assert contents(one) == contents(two)
+
+
+def test_another_seed_gives_another_run(uml, recorded_experiment, tmp_path):
+    one = make(uml, recorded_experiment, tmp_path, seed="1")
+    two = make(uml, recorded_experiment, tmp_path, seed="2")
+    assert contents(one)["S.pcap.zst"] != contents(two)["S.pcap.zst"]
+    assert contents(one)["metrics.json"] != contents(two)["metrics.json"]
+
+
+def test_recorded_run_is_still_what_the_kernel_does(uml, recorded_experiment, recorded, tmp_path):
+    """The goodput of the recording, within what another compiler or kernel patch may change."""
+    metrics = read_json(make(uml, recorded_experiment, tmp_path).metrics)["metrics"]
+    assert 0.8 < metrics["utilisation"] <= 1.01
+    assert metrics["loss_percent"] > 1
+
+
+def test_iperf3_makes_the_same_kind_of_run_and_its_json_is_kept(
+    uml, recorded_experiment, tmp_path
+):
+    done = make(uml, recorded_experiment, tmp_path, settings=["traffic.generator=iperf3"])
+    reports = [json.loads((done.stats / f"iperf3-{flow}.json").read_text()) for flow in range(3)]
+    assert all(report["end"]["sum_sent"]["bytes"] > 0 for report in reports)
+    metrics = read_json(done.metrics)["metrics"]
+    assert 0.8 < metrics["utilisation"] <= 1.01
+
+
+def test_several_senders_and_receivers_share_the_bottleneck(uml, recorded_experiment, tmp_path):
+    dumbbell = "{access: 10 Mbit, bottleneck: 1 Mbit, delay: 100 ms, pairs: 2}"
+    done = make(
+        uml, recorded_experiment, tmp_path, settings=[f"topology={{dumbbell: {dumbbell}}}"]
+    )
+    assert (done.stats / "senders-S1.jsonl").exists()
+    assert 0.8 < read_json(done.metrics)["metrics"]["utilisation"] <= 1.01
+
+
+@pytest.fixture
+def files(tmp_path):
+    run = RunFiles(tmp_path / "a-run.partial")
+    run.create()
+    return run
+
+
+def plan_of(*argv):
+    return Plan((Phase("a phase", (Command(None, argv),)),), {}, (0.0, 1.0), ())
+
+
+def failure(uml, plan, files):
+    with pytest.raises(TestbedError) as caught:
+        uml.execute(plan, files, 1)
+    error = caught.value
+    assert error.where == "run a-run"
+    assert str(files.log / "console.txt") in error.message
+    assert guests() == []
+    return error
+
+
+def guests():
+    """Process ids of all guests on this machine that belong to this test's process."""
+    listing = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
+    ).stdout
+    return [line for line in listing.splitlines() if "time-travel" in line]
+
+
+def test_failing_command_is_named(uml, files):
+    error = failure(uml, plan_of("ls", "/no/such/file"), files)
+    assert "failed in the guest: a phase: -    ls /no/such/file" in error.message
+    assert "No such file or directory" in error.message
+
+
+def test_missing_program_is_named(uml, files):
+    error = failure(uml, plan_of("no-such-program"), files)
+    assert "no-such-program" in error.message
+    assert "not found" in error.message
+
+
+def test_hanging_guest_is_ended_by_the_watchdog(uml, files):
+    spin = plan_of("sh", "-c", "while :; do :; done")
+    error = failure(replace(uml, watchdog_base=1.0), spin, files)
+    assert "the guest hung" in error.message
+
+
+def test_guest_out_of_memory_is_told(uml, files):
+    eat = plan_of("sh", "-c", "x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo ${#x}")
+    error = failure(replace(uml, memory_mb=48), eat, files)
+    assert "ran out of its 48 MB of memory" in error.message
+
+
+def test_killed_guest_is_told(uml, files):
+    def kill():
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            if found := guests():
+                os.kill(int(found[0].split()[0]), signal.SIGKILL)
+                return
+            time.sleep(0.02)
+
+    threading.Thread(target=kill).start()
+    error = failure(uml, plan_of("sh", "-c", "while :; do :; done"), files)
+    assert "killed by SIGKILL" in error.message
+
+
+def test_guest_can_write_to_nothing_but_its_run_directory(uml, files, tmp_path):
+    (tmp_path / "precious").write_text("as it was")
+    for target in (tmp_path / "precious", tmp_path / "new", Path("/etc/new"), Path("/usr/new")):
+        error = failure(uml, plan_of("sh", "-c", f"echo x > {target}"), files)
+        assert "Read-only file system" in error.message
+        (files.log / "failed").unlink()
+    assert (tmp_path / "precious").read_text() == "as it was"
+
+
+def test_problems_seen_before_a_boot_are_all_listed(uml, monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    plan = replace(plan_of("true"), programs=("no-such-generator",))
+    problems = replace(uml, memory_mb=10**9).check(plan)
+    assert any("no-such-generator" in problem for problem in problems)
+    assert any("no place for a guest's memory" in problem for problem in problems)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
+def test_full_disk_is_told_and_nothing_is_called_complete(uml, recorded_experiment, tmp_path):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=500k", "small", tmp_path], check=True)
+    try:
+        files = ExperimentFiles(tmp_path, "tiny", "uml")
+        run = expand(recorded_experiment)[0]
+        event = carry_out(Task(run, uml, files, keep_pcaps=False, commit="test"))
+        assert event.kind == "failed"
+        assert "the disk is full" in event.detail or "No space left on device" in event.detail
+        assert list(files.runs()) == []
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+def interrupted(tmp_path, interrupts):
+    """Start a long experiment by the command line and interrupt it; return what it said."""
+    command = [sys.executable, "-m", "tcpf_lab", "run", "configA.yaml", "--results", str(tmp_path)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    partial = tmp_path / "configA" / "uml"
+    deadline = time.monotonic() + 60
+    while not any(partial.glob("*.partial/log/console.txt")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for _ in range(interrupts):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.3)
+    said, _ = process.communicate(timeout=30)
+    return process, said
+
+
+def remaining(tmp_path):
+    """Return the processes whose working directory is inside ``tmp_path``."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if str(link.readlink()).startswith(str(tmp_path)):
+                found.append(link)
+        except OSError:
+            continue
+    return found
+
+
+def test_interrupt_leaves_no_process_and_no_half_run(uml, tmp_path):
+    process, said = interrupted(tmp_path, 1)
+    assert process.returncode == 130
+    assert "interrupted" in said
+    assert "Traceback" not in said
+    assert remaining(tmp_path) == []
+    assert list((tmp_path / "configA" / "uml").glob("*.partial")) == []
+
+
+def test_second_interrupt_stops_at_once_and_leaves_no_process(uml, tmp_path):
+    process, said = interrupted(tmp_path, 2)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    time.sleep(0.3)
+    assert remaining(tmp_path) == []
+
+
+def test_killed_program_takes_its_guests_along(uml, tmp_path):
+    command = [sys.executable, "-m", "tcpf_lab", "run", "configA.yaml", "--results", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not remaining(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 5
+    while remaining(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert remaining(tmp_path) == []
+    shutil.rmtree(tmp_path)

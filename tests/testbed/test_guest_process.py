@@ -1,0 +1,65 @@
+"""A guest's kernel as a host process, with shell scripts in its place."""
+
+import os
+import time
+
+import pytest
+
+from tcpf_lab.testbed import guest_process
+
+
+@pytest.fixture
+def console(tmp_path):
+    with (tmp_path / "console.txt").open("wb") as sink:
+        yield sink
+
+
+@pytest.fixture(autouse=True)
+def never_stop():
+    yield
+    guest_process.stop_when(lambda: False)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0] != "Z"
+
+
+def run(script, directory, console, deadline=20.0):
+    environment = {"PATH": os.environ["PATH"], "HERE": "x"}
+    return guest_process.run(["/bin/sh", "-c", script], directory, environment, console, deadline)
+
+
+def test_exit_status_and_output_are_kept(tmp_path, console):
+    assert run("echo hello; pwd; exit 3", tmp_path, console) == 3
+    assert (tmp_path / "console.txt").read_text() == f"hello\n{tmp_path}\n"
+
+
+def test_signal_is_a_negative_status(tmp_path, console):
+    assert run("kill -ABRT $$", tmp_path, console) == -6
+
+
+def test_hanging_guest_is_killed_with_its_children(tmp_path, console):
+    script = "sleep 600 & echo $! > child; wait"
+    assert run(script, tmp_path, console, deadline=0.5) is None
+    child = int((tmp_path / "child").read_text())
+    time.sleep(0.1)
+    assert not alive(child)
+
+
+def test_stop_condition_ends_the_guest_and_its_children(tmp_path, console):
+    guest_process.stop_when(lambda: (tmp_path / "child").exists())
+    with pytest.raises(KeyboardInterrupt):
+        run("sleep 600 & echo $! > child; wait", tmp_path, console)
+    child = int((tmp_path / "child").read_text())
+    time.sleep(0.1)
+    assert not alive(child)
+
+
+def test_guest_sees_only_the_environment_it_is_given(tmp_path, console):
+    run("env | grep -v ^_ | grep -v ^PWD= | cut -d= -f1 | sort | tr '\\n' ' '", tmp_path, console)
+    assert (tmp_path / "console.txt").read_text().split() == ["HERE", "PATH"]

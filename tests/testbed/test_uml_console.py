@@ -1,0 +1,70 @@
+"""From a guest's end to a sentence."""
+
+import pytest
+
+from tcpf_lab.errors import TestbedError
+from tcpf_lab.results import RunFiles
+from tcpf_lab.testbed import uml_console
+
+PANIC = """[    0.000000] Linux version 6.12.117
+[   12.300000] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100
+[   12.300000]  [<600200f0>] ? show_stack+0x0/0xc0
+"""
+OUT_OF_MEMORY = """[    2.100000] sh invoked oom-killer: gfp_mask=0xcc0, order=0
+[    2.100000] Out of memory: Killed process 88 (tcpf-traffic) total-vm:8200kB
+"""
+NO_PTRACE = """Checking that ptrace can change system call numbers...ptrace: Operation not permitted
+check_ptrace : expected SIGSTOP, got status = 256, errno = 1
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    files = RunFiles(tmp_path / "nomark+red-flows10-seed1.partial")
+    files.create()
+    return files
+
+
+def judge(run, text, status, **kind):
+    (run.log / "console.txt").write_text(text)
+    arguments = {"elapsed": 3.0, "deadline": 60.0, "memory_mb": 512} | kind
+    with pytest.raises(TestbedError) as caught:
+        uml_console.judge(run, status, **arguments)
+    return caught.value
+
+
+def test_guest_that_finished_its_plan_is_fine(run):
+    (run.log / "finished").write_text("ok\n")
+    uml_console.judge(run, 0, 3.0, 60.0, 512)
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "cause"),
+    [
+        (PANIC, -6, "kernel panicked: [   12.300000] Kernel panic - not syncing: Attempted"),
+        (OUT_OF_MEMORY, 0, "the guest ran out of its 512 MB of memory"),
+        (NO_PTRACE, 1, "does not let the guest trace its processes (ptrace)"),
+        ("booting", None, "the guest hung: stopped after 3 s of real time (limit 60 s)"),
+        ("booting", -9, "the guest was killed by SIGKILL after 3.0 s"),
+        ("", 7, "the guest ended early with status 7"),
+    ],
+    ids=["panic", "out of memory", "ptrace", "hang", "killed", "early end"],
+)
+def test_error_names_run_cause_and_log(run, text, status, cause):
+    error = judge(run, text, status)
+    assert error.where == "run nomark+red-flows10-seed1"
+    assert cause in error.message
+    assert str(run.log / "console.txt") in error.message
+    assert error.hint
+
+
+def test_failed_step_is_named_even_if_the_guest_powered_off_in_order(run):
+    (run.log / "failed").write_text("queues: R1   tc qdisc add dev R1-R2 root red\n")
+    error = judge(run, "[ 1.0] reboot: Power down", 0)
+    assert "failed in the guest: queues: R1   tc qdisc add dev R1-R2 root red" in error.message
+
+
+def test_last_lines_of_the_console_are_shown(run):
+    error = judge(run, "\n".join(f"line {i}" for i in range(100)), 7)
+    assert "line 99" in error.message
+    assert "line 50" not in error.message

@@ -1,0 +1,405 @@
+"""Building and finding kernels, with a small stand-in for the kernel source and for make."""
+
+from __future__ import annotations
+
+import errno
+import io
+import shutil
+import tarfile
+import threading
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from tcpf_lab.errors import KernelBuildError
+from tcpf_lab.testbed import uml_kernel, uml_make, uml_recipe
+from tcpf_lab.testbed.uml_recipe import Recipe
+
+MAKEFILE = "# comment\nVERSION = {0}\nPATCHLEVEL = {1}\nSUBLEVEL = 117\nEXTRAVERSION =\n"
+PROGRAM = "int main(void)\n{\n\treturn 0;\n}\n"
+PATCH = """A reason.
+
+--- a/greeting
++++ b/greeting
+@@ -1 +1 @@
+-hello
++good bye
+"""
+#: Does what the real one does, as far as the build can see.
+FAKE_MAKE = """#!/bin/sh
+echo "$*" >> "{calls}"
+for word; do
+    case $word in KCONFIG_ALLCONFIG=*) fragment=${{word#*=}} ;; esac
+done
+case "$*" in
+*allnoconfig)
+    sed -e /REFUSED/d -e '/=n$/d' "$fragment" > .config
+    ;;
+*)
+    {extra}
+    echo "  CC      init/main.o"
+    cat greeting > linux
+    chmod +x linux
+    : > Module.symvers
+    : > System.map
+    mkdir -p scripts/basic arch/um arch/x86 include tools/include
+    : > scripts/basic/fixdep
+    : > scripts/basic/fixdep.o
+    : > arch/x86/Makefile.um
+    : > arch/x86/source.c
+    ;;
+esac
+"""
+
+
+class Site:
+    """A recipe, a source tarball, a cache and a fake make, all in one directory."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.cache = root / "cache"
+        self.calls = root / "calls"
+        self.recipe_root = root / "kernel"
+        (self.recipe_root / "uml/patches").mkdir(parents=True)
+        (self.recipe_root / "traffic").mkdir()
+        self.write("uml/version", "6.12\n")
+        self.write("uml/config", "# comment\n\nCONFIG_A=y\nCONFIG_B=n\n")
+        self.write("uml/patches/0001-first.patch", PATCH)
+        self.write("uml/guest.c", PROGRAM)
+        self.write("traffic/tcpf-traffic.c", PROGRAM)
+        self.source = self.tarball("6", "12")
+        tools = root / "tools"
+        tools.mkdir()
+        self.make = tools / "make"
+        self.use_make()
+        monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+
+    def write(self, name: str, text: str) -> None:
+        (self.recipe_root / name).write_text(text)
+
+    def use_make(self, extra: str = ":") -> None:
+        self.make.write_text(FAKE_MAKE.format(calls=self.calls, extra=extra))
+        self.make.chmod(0o755)
+
+    def tarball(self, version: str, patchlevel: str, name: str = "linux.tar.xz") -> Path:
+        files = {
+            "Makefile": MAKEFILE.format(version, patchlevel),
+            "greeting": "hello\n",
+            "arch/arm/boot/a.dts": "left out",
+            "arch/um/Makefile": "kept",
+        }
+        path = self.root / name
+        with tarfile.open(path, "w:xz") as archive:
+            for member, text in files.items():
+                info = tarfile.TarInfo(f"linux-source-6.12/{member}")
+                info.size = len(text)
+                archive.addfile(info, io.BytesIO(text.encode()))
+        return path
+
+    @property
+    def recipe(self) -> Recipe:
+        return uml_recipe.load(self.recipe_root)
+
+    def build(self, progress: uml_kernel.Progress | None = None) -> uml_kernel.Kernel:
+        return uml_kernel.build(self.source, self.cache, progress, self.recipe)
+
+    def entries(self) -> list[str]:
+        """What a build has left in the cache, apart from its notes."""
+        notes = {"lock", "source.json", "failed-build.log"}
+        return sorted({p.name for p in self.cache.glob("*")} - notes)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    return Site(tmp_path, monkeypatch)
+
+
+def test_build_leaves_patched_kernel_programs_and_module_tree(site: Site) -> None:
+    kernel = site.build()
+    assert kernel.path.read_text() == "good bye\n"
+    assert kernel.version == "6.12.117"
+    assert kernel.patches == ("0001-first.patch",)
+    assert kernel.traffic.stat().st_mode & 0o100
+    assert kernel.guest.stat().st_mode & 0o100
+    kept = {str(p.relative_to(kernel.tree)) for p in kernel.tree.rglob("*") if p.is_file()}
+    assert {"Makefile", ".config", "Module.symvers", "scripts/basic/fixdep"} <= kept
+    assert "arch/x86/Makefile.um" in kept
+    assert "arch/x86/source.c" not in kept
+    assert "scripts/basic/fixdep.o" not in kept
+    assert site.entries() == sorted([kernel.key, "current"])
+    assert (site.cache / "current/linux").samefile(kernel.path)
+
+
+def test_build_reports_each_phase_up_to_its_end(site: Site) -> None:
+    seen: dict[str, float] = {}
+    site.build(seen.__setitem__)
+    assert list(seen) == ["unpack", "patch", "configure", "compile", "programs", "clean"]
+    assert all(share == 1.0 for share in seen.values())
+
+
+def test_second_build_takes_the_first_from_the_cache(site: Site) -> None:
+    first = site.build()
+    calls = site.calls.read_text()
+    assert site.build() == first
+    assert site.calls.read_text() == calls
+
+
+def test_changed_guest_program_reuses_the_kernel(site: Site) -> None:
+    first = site.build()
+    calls = site.calls.read_text()
+    site.write("uml/guest.c", PROGRAM.replace("return 0", "return 1"))
+    second = site.build()
+    assert second.key != first.key
+    assert second.path.samefile(first.path)
+    assert (second.tree / "Module.symvers").exists()
+    assert not second.guest.samefile(first.guest)
+    assert site.calls.read_text() == calls
+
+
+def test_changed_patch_builds_another_kernel(site: Site) -> None:
+    first = site.build()
+    site.write("uml/patches/0001-first.patch", PATCH.replace("good bye", "so long"))
+    second = site.build()
+    assert second.path.read_text() == "so long\n"
+    assert first.path.read_text() == "good bye\n"
+
+
+def test_found_kernel_is_the_one_that_was_built(site: Site) -> None:
+    assert uml_kernel.find(site.cache, site.recipe) is None
+    kernel = site.build()
+    assert uml_kernel.find(site.cache, site.recipe) == kernel
+
+
+def test_kernel_of_a_changed_recipe_is_not_found(site: Site) -> None:
+    site.build()
+    site.write("uml/config", "CONFIG_A=y\n")
+    assert uml_kernel.find(site.cache, site.recipe) is None
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "uml/version",
+        "uml/config",
+        "uml/patches/0001-first.patch",
+        "uml/guest.c",
+        "traffic/tcpf-traffic.c",
+    ],
+)
+def test_key_changes_with_every_file_of_the_recipe(site: Site, file: str) -> None:
+    before = uml_recipe.key(site.recipe.digest, "source", "gcc 12")
+    path = site.recipe_root / file
+    path.write_text(path.read_text() + "\n6")
+    assert uml_recipe.key(site.recipe.digest, "source", "gcc 12") != before
+
+
+def test_key_changes_with_source_compiler_and_new_patch(site: Site) -> None:
+    before = uml_recipe.key(site.recipe.digest, "source", "gcc 12")
+    assert uml_recipe.key(site.recipe.digest, "source", "gcc 12") == before
+    assert uml_recipe.key(site.recipe.digest, "other", "gcc 12") != before
+    assert uml_recipe.key(site.recipe.digest, "source", "gcc 13") != before
+    site.write("uml/patches/0002-second.patch", PATCH)
+    assert uml_recipe.key(site.recipe.digest, "source", "gcc 12") != before
+
+
+def test_source_hash_is_remembered_until_the_file_changes(site: Site) -> None:
+    site.cache.mkdir()
+    first = uml_recipe.source_sha256(site.source, site.cache)
+    assert first == uml_recipe.sha256_of(site.source)
+    assert uml_recipe.source_sha256(site.source, site.cache) == first
+    site.source.write_bytes(b"another content")
+    assert uml_recipe.source_sha256(site.source, site.cache) == uml_recipe.sha256_of(site.source)
+
+
+def test_source_of_another_version_is_refused(site: Site) -> None:
+    site.source = site.tarball("6", "1")
+    with pytest.raises(KernelBuildError, match=r"source of another version: it is Linux 6\.1\.117"):
+        site.build()
+    assert not site.cache.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "no kernel source there"), (b"no tarball", "cannot be read as a tarball")],
+)
+def test_unusable_source_is_named(site: Site, content: bytes | None, message: str) -> None:
+    site.source.unlink()
+    if content:
+        site.source.write_bytes(content)
+    with pytest.raises(KernelBuildError, match=message) as caught:
+        site.build()
+    assert caught.value.where == str(site.source)
+
+
+def test_truncated_source_leaves_nothing(site: Site) -> None:
+    site.source = site.tarball("6", "12", "short.tar.xz")
+    site.source.write_bytes(site.source.read_bytes()[:-40])
+    with pytest.raises(KernelBuildError):
+        site.build()
+    assert site.entries() == []
+
+
+def test_tarball_of_something_else_is_refused(site: Site) -> None:
+    with tarfile.open(site.source, "w:xz") as archive:
+        archive.add(site.make, "top/file")
+    with pytest.raises(KernelBuildError, match="not a kernel source"):
+        site.build()
+
+
+def test_all_missing_packages_are_named_at_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = site.root / "few"
+    few.mkdir()
+    for tool in ("gcc", "tar", "xz"):
+        (few / tool).symlink_to(shutil.which(tool) or "/bin/false")
+    monkeypatch.setenv("PATH", str(few))
+    with pytest.raises(KernelBuildError) as caught:
+        site.build()
+    assert caught.value.hint.startswith("sudo apt-get install make flex bison bc patch")
+    assert "gcc" not in caught.value.message.split(", ")
+
+
+def test_missing_compiler_means_missing_headers_too(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(site.root))
+    assert {"gcc", "libc6-dev"} <= set(uml_make.missing_packages())
+
+
+def test_small_disk_is_refused_before_anything_is_unpacked(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(10**10, 10**10, 10**8))
+    with pytest.raises(KernelBuildError, match=r"needs 1\.\d GB, there are 0\.1 GB free"):
+        site.build()
+    assert not site.calls.exists()
+    assert site.entries() == []
+
+
+def test_disk_that_fills_up_during_the_build_is_recognised(site: Site) -> None:
+    site.use_make("echo 'ld: cannot write: No space left on device'; exit 1")
+    with pytest.raises(KernelBuildError, match="the disk is full"):
+        site.build()
+    assert site.entries() == []
+
+
+def test_disk_full_while_copying_the_result_is_recognised(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_tree: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(target))
+
+    monkeypatch.setattr(uml_make, "keep_for_modules", full)
+    with pytest.raises(KernelBuildError, match="the disk is full"):
+        site.build()
+    assert site.entries() == []
+
+
+def test_failed_compilation_shows_the_end_of_the_log_and_where_it_is(site: Site) -> None:
+    site.use_make("echo 'main.c:1: error: sorry'; exit 2")
+    with pytest.raises(KernelBuildError, match=r"main\.c:1: error: sorry") as caught:
+        site.build()
+    log = Path(caught.value.where)
+    assert "make ARCH=um" in log.read_text()
+    assert site.entries() == []
+
+
+def test_interrupted_build_leaves_no_entry_and_no_program(site: Site) -> None:
+    site.use_make("echo '  CC      init/main.o'; sleep 60")
+
+    def interrupt(phase: str, share: float) -> None:
+        if phase == "compile" and share > 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        site.build(interrupt)
+    assert site.entries() == []
+    site.use_make()
+    assert site.build().path.exists()  # the lock is free again
+
+
+def test_leftover_of_a_killed_build_is_removed_by_the_next(site: Site) -> None:
+    leftover = site.cache / ".building-0123456789abcdef"
+    (leftover / "source").mkdir(parents=True)
+    site.build()
+    assert not leftover.exists()
+
+
+def test_two_builds_at_once_build_one_kernel(site: Site) -> None:
+    site.use_make("sleep 0.5")
+    kernels: list[uml_kernel.Kernel] = []
+    builders = [threading.Thread(target=lambda: kernels.append(site.build())) for _ in range(2)]
+    for builder in builders:
+        builder.start()
+    for builder in builders:
+        builder.join()
+    assert kernels[0] == kernels[1]
+    assert site.calls.read_text().count("allnoconfig") == 1
+
+
+def test_option_that_kconfig_drops_is_named(site: Site) -> None:
+    site.write("uml/config", "CONFIG_A=y\nCONFIG_REFUSED=y\n")
+    with pytest.raises(KernelBuildError, match="did not take CONFIG_REFUSED=y"):
+        site.build()
+    assert site.entries() == []
+
+
+def test_option_switched_off_is_satisfied_by_its_absence(tmp_path: Path) -> None:
+    fragment, config = tmp_path / "fragment", tmp_path / "config"
+    fragment.write_text("# note\nCONFIG_A=n\nCONFIG_B=n\nCONFIG_C=3\nCONFIG_D=y\n")
+    config.write_text("# CONFIG_A is not set\nCONFIG_B=y\nCONFIG_C=3\nCONFIG_D=m\n")
+    assert uml_make.unsatisfied(fragment, config) == ("CONFIG_B=n", "CONFIG_D=y")
+
+
+def test_patch_that_does_not_fit_stops_the_build(site: Site) -> None:
+    site.write("uml/patches/0002-second.patch", PATCH.replace("hello", "bonjour"))
+    with pytest.raises(KernelBuildError, match="0002-second"):
+        site.build()
+    assert site.entries() == []
+
+
+def test_warning_in_a_guest_program_stops_the_build(site: Site) -> None:
+    site.write("uml/guest.c", "int main(void)\n{\n\tint unused;\n\treturn 0;\n}\n")
+    with pytest.raises(KernelBuildError, match="unused"):
+        site.build()
+
+
+def test_environment_of_the_build_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KCFLAGS", "-O0")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    environment = uml_make.build_environment()
+    assert environment["LC_ALL"] == "C"
+    assert "KCFLAGS" not in environment
+
+
+def test_cache_is_below_the_xdg_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert uml_kernel.cache_directory() == tmp_path / "tcpf-lab/kernel"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert uml_kernel.cache_directory() == tmp_path / "home/.cache/tcpf-lab/kernel"
+
+
+def test_status_tells_what_is_missing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(site.root))
+    status = uml_kernel.status(site.cache)
+    assert status["built"] is False
+    assert "make" in status["missing_packages"]
+
+
+def test_projects_own_patches_each_give_a_reason() -> None:
+    patches = uml_recipe.load().patches
+    assert [patch.name[:4] for patch in patches] == [f"{n + 1:04}" for n in range(len(patches))]
+    for patch in patches:
+        header = patch.read_text().partition("\n--- a/")[0]
+        assert "\nReason: " in header, patch.name
+
+
+def test_incomplete_kernel_directory_is_named(site: Site) -> None:
+    (site.recipe_root / "uml/guest.c").unlink()
+    with pytest.raises(KernelBuildError, match="incomplete") as caught:
+        uml_recipe.load(site.recipe_root)
+    assert caught.value.where.endswith("guest.c")
