@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.results import ExperimentFiles, RunFiles
 from tcpf_lab.runner import Task, carry_out
@@ -18,6 +17,7 @@ from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.base import Testbed
+from tcpf_lab.trace.warm import warm_up
 
 #: The long run of the benchmark: 300 s of 100 flows through RED.
 LONG_S = 300
@@ -34,7 +34,7 @@ def chapter_run(seconds: int) -> Run:
 def measure(testbed: Testbed, repetitions: int) -> dict[str, Any]:
     """Time long runs without and with captures, and the chapter's run with its analysis."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    summary.warm_up()
+    warm_up()
     return {
         "without_captures_300s": _summary(
             LONG_S, [_guest(testbed, captures=False) for _ in range(repetitions)]

@@ -118,8 +118,9 @@ def state(
 
 
 def digest(run: Run, plan: Plan) -> str:
-    """Identify what a run is made from: its resolved spec and its plan."""
-    return hashlib.sha256(f"{dump(run.experiment)}\0{plan}".encode()).hexdigest()
+    """Identify what a run is made from: its resolved spec (without the title) and its plan."""
+    untitled = run.experiment.model_copy(update={"title": ""})
+    return hashlib.sha256(f"{dump(untitled)}\0{plan}".encode()).hexdigest()
 
 
 def carry_out(task: Task) -> Event:

@@ -21,7 +21,6 @@ from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab import campaign, pool, runner
-from tcpf_lab.metrics import summary
 from tcpf_lab.report.document import Report
 from tcpf_lab.report.table import terminal_table
 from tcpf_lab.runner import Event, State
@@ -29,6 +28,7 @@ from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed import uml_kernel
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.doctor import Check
+from tcpf_lab.trace.warm import warm_up
 
 
 def run_progress(console: Console) -> Progress:
@@ -90,7 +90,7 @@ def drive(
     """Carry out the runs of ``choice`` with a progress display; return how each ended."""
     events: list[Event] = []
     workers = min(jobs or pool.cores(), len(choice.runs))
-    summary.warm_up()
+    warm_up()
     with pool.local_pool(workers) as executor:
         happening = runner.run_all(
             choice.runs, testbed, choice.files, executor, keep_pcaps=keep_pcaps, force=force

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -131,32 +133,36 @@ def read_samples(files: RunFiles, flows: int) -> dict[str, list[dict[str, Any]]]
     Returns
     -------
     dict of str to list
-        By label, in the order of the flows; empty if the run has no ``senders.jsonl``.
+        By label, in the order of the flows; empty if the run has no ``senders-<node>.jsonl``.
 
     Raises
     ------
     TraceError
         If a line is damaged or a flow is missing.
     """
-    path = files.stats / "senders.jsonl"
-    if not path.exists():
-        return {}
+    paths = sorted(files.stats.glob("senders-*.jsonl"))
     found: dict[str, list[dict[str, Any]]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            raise TraceError("not a JSON object", where=f"{path}:{number}") from None
-        if row.get("event") == "sample":
-            found.setdefault(row["sample"], []).append(row)
-    for label in ("start", "end"):
+    for path in paths:
+        for row in _json_lines(path):
+            if row.get("event") == "sample":
+                found.setdefault(row["sample"], []).append(row)
+    for label in ("start", "end") if paths else ():
         rows = sorted(found.get(label, []), key=lambda row: int(row["flow"]))
         if [row["flow"] for row in rows] != list(range(flows)):
             raise TraceError(
-                f"sample '{label}' has {len(rows)} flows, the plan has {flows}", where=str(path)
+                f"sample '{label}' has {len(rows)} flows, the plan has {flows}",
+                where=str(files.stats),
             )
         found[label] = rows
     return found
+
+
+def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            raise TraceError("not a JSON object", where=f"{path}:{number}") from None
 
 
 def _stats(files: RunFiles, name: str) -> Any:
@@ -187,14 +193,12 @@ def _rows(flows: Flows, packets: Any, expect: dict[str, Any], count: int) -> NDA
     most, in the order of their source ports (programs like iperf3 have a control connection too).
     """
     row = np.full(count, -1, np.int64)
-    towards = np.flatnonzero(flows.dport == int(expect["port"]))
     first = expect.get("source_port")
     if first is not None:
-        for k in towards:
-            flow = int(flows.sport[k]) - int(first)
-            if 0 <= flow < count:
-                row[flow] = k
+        for k in np.flatnonzero((flows.sport >= first) & (flows.sport < first + count)):
+            row[int(flows.sport[k]) - int(first)] = k
         return row
+    towards = np.flatnonzero(flows.dport == int(expect["port"]))
     carried = [int(np.sum(packets["payload"][flows.split(int(k))[0]])) for k in towards]
     chosen = towards[np.argsort(carried, kind="stable")[::-1][:count]]
     chosen = chosen[np.argsort(flows.sport[chosen], kind="stable")]

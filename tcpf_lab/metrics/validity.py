@@ -71,11 +71,12 @@ def _offloads_off(files: RunFiles, run: Record) -> tuple[bool | None, str]:
     wanted = run.expect["offloads_off"]
     problems = []
     for device in wanted["devices"]:
-        features = _json(files, f"offload-{device}.json")[0]
+        lines = _text(files, files.stats, f"offload-{device}.txt").splitlines()
+        states = {key.strip(): value.split() for key, _, value in (x.partition(":") for x in lines)}
         problems += [
-            f"{device}: {feature} is {'on' if state else 'not reported'}"
+            f"{device}: {feature} is {' '.join(state) or 'not reported'}"
             for feature in wanted["features"]
-            if (state := features.get(feature, {}).get("active")) is not False
+            if (state := states.get(feature, []))[:1] != ["off"]
         ]
     return _verdict(
         problems, f"{len(wanted['features'])} features, {len(wanted['devices'])} devices"
@@ -94,7 +95,7 @@ def _qdisc_in_force(files: RunFiles, run: Record) -> tuple[bool | None, str]:
     """The kernel must report the queue that was asked for."""
     wanted = run.expect["qdisc"]
     device, kind = wanted["device"], wanted["kind"]
-    found = [q for q in _json(files, f"qdisc-{device}.json") if q["kind"] == kind]
+    found = [q for q in _qdiscs(files, device) if q["kind"] == kind]
     if not found:
         return False, f"{device} has no {kind}"
     options = found[0].get("options", {})
@@ -155,10 +156,16 @@ def _link_drops(files: RunFiles, device: str) -> int:
 
 def _root_drops(files: RunFiles, device: str) -> int:
     """Drops of the device's root qdisc, which counts those of its child too."""
-    roots = [q for q in _json(files, f"qdisc-{device}.json") if q.get("root")]
+    roots = [q for q in _qdiscs(files, device) if q.get("root")]
     if not roots:
-        raise _UnreadableError(f"stats/qdisc-{device}.json has no root qdisc")
+        raise _UnreadableError(f"no root qdisc of {device} in stats/qdisc-*.json")
     return int(roots[0]["drops"])
+
+
+def _qdiscs(files: RunFiles, device: str) -> list[dict[str, Any]]:
+    """Queues of a device, as its node reported them; ``R1-R2`` is an interface of ``R1``."""
+    node = device.partition("-")[0]
+    return [q for q in _json(files, f"qdisc-{node}.json") if q.get("dev") == device]
 
 
 def _no_unplanned_loss(files: RunFiles, run: Record) -> tuple[bool | None, str]:

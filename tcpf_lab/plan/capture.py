@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tcpf_lab.plan.queues import bottleneck
-from tcpf_lab.plan.step import Phase, Ready, Start, Stop
+from tcpf_lab.plan.step import LetPass, Phase, Ready, Start, Stop
 from tcpf_lab.plan.topology import toward
 from tcpf_lab.spec.topology import Graph
 
 #: Ethernet, IPv4 and the longest TCP header: all that SACK blocks may fill, no payload.
 SNAPLEN = 14 + 20 + 60
+#: tcpdump's packet ring keeps packets back for up to a second, and a stopped tcpdump loses them.
+RING_TIMEOUT_S = 1.5
 
 
 @dataclass(frozen=True)
@@ -59,4 +61,5 @@ def start(graph: Graph) -> Phase:
 def stop(graph: Graph) -> Phase:
     """Stop the captures once nothing is under way any more."""
     names = tuple(f"tcpdump-{point.name}" for point in points(graph).values())
-    return Phase("end of the captures", (Stop(names),))
+    ring = LetPass(RING_TIMEOUT_S, "the kernel hands an unfilled block to tcpdump after 1 s")
+    return Phase("end of the captures", (ring, Stop(names)))

@@ -133,7 +133,18 @@ class Stop:
         return _line(None, f"stop {_some(self.names)}")
 
 
-Step = Command | Sysctl | ReadSysctls | Start | AgreeEpoch | Finish | Drained | Stop
+@dataclass(frozen=True)
+class LetPass:
+    """Let a time pass that something is known to need and that nothing announces the end of."""
+
+    seconds: float
+    reason: str
+
+    def __str__(self) -> str:
+        return _line(None, f"let {self.seconds:g} s pass: {self.reason}")
+
+
+Step = Command | Sysctl | ReadSysctls | Start | AgreeEpoch | Finish | Drained | Stop | LetPass
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from tcpf_lab.plan.step import (
     Command,
     Drained,
     Finish,
+    LetPass,
     Phase,
     ReadSysctls,
     Start,
@@ -184,6 +185,12 @@ def _drained(steps: list[Step], _phase_name: str) -> Iterator[str]:
         yield f"drained {step.node} {step.device} {round(step.timeout / 0.25)}"
 
 
+def _let_pass(steps: list[Step], _phase_name: str) -> Iterator[str]:
+    for step in steps:
+        assert isinstance(step, LetPass)
+        yield f"sleep {step.seconds:g}"
+
+
 def _stop(steps: list[Step], _phase_name: str) -> Iterator[str]:
     names = [name for step in steps if isinstance(step, Stop) for name in step.names]
     yield f"kill -INT {' '.join(f'$pid_{_variable(name)}' for name in names)}"
@@ -199,6 +206,7 @@ _GROUPS = {
     "AgreeEpoch": _agree,
     "Finish": _finish,
     "Drained": _drained,
+    "LetPass": _let_pass,
     "Stop": _stop,
 }
 

@@ -28,7 +28,8 @@ def test_red_is_handed_to_tc_in_bytes_with_burst_and_bandwidth() -> None:
 
 
 def test_red_shows_limit_and_thresholds() -> None:
-    assert red().shown() == {"limit": 500_000, "min": 10_000, "max": 200_000}
+    sizes = {"limit": 500_000, "min": 10_000, "max": 200_000}
+    assert red().shown() == {**sizes, "ewma": 9, "probability": 0.25}
 
 
 def test_bfifo_is_handed_to_tc_in_bytes() -> None:

@@ -92,5 +92,7 @@ class Red(Queue):
         return ("red", *words)
 
     def shown(self) -> dict[str, int | float | str]:
-        """Give the options that ``tc -j qdisc show`` must show."""
-        return {"limit": self.limit, "min": self.min, "max": self.max}
+        """Give the options that ``tc -d -j qdisc show`` must show; ``ewma`` is Wlog."""
+        assert self.wlog is not None  # held by `problems`
+        sizes = {"limit": self.limit, "min": self.min, "max": self.max}
+        return {**sizes, "ewma": self.wlog, "probability": self.probability}
