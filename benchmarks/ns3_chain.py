@@ -46,7 +46,7 @@ LINKS = (
     (ACCESS_RATE, "100ms"),
 )
 BOTTLENECK = 2
-#: A device's own queue: it never fills, but below RED it holds one packet, so that RED has the rest.
+#: A device's own queue never fills, but below RED it holds one packet: the rest waits in RED.
 DEVICE_QUEUE, DEVICE_QUEUE_BELOW_RED = "10000p", "1p"
 MIN_TH, MAX_TH, LIMIT = 10_000, 200_000, 500_000
 INVERSE_PROBABILITY = 4.0

@@ -16,13 +16,15 @@ from tcpf_lab.errors import LabError, RequestError
 
 SCRIPT = Path(__file__).with_name("ns3_chain.py")
 INSTALL = "pip install 'tcpf-lab[bench]', or name the interpreter of an environment that has ns3"
+#: Simulated seconds of one run.
+SECONDS = 60
 #: Real seconds for loading ns-3, and for each simulated second: ten times what a slow machine took.
 LOAD_LIMIT_S = 300.0
 LIMIT_PER_SIMULATED_S = 5.0
 
 
 def measure(
-    repetitions: int, seconds: int = 60, python: str | Path | None = None
+    repetitions: int, seconds: int = SECONDS, python: str | Path | None = None
 ) -> dict[str, Any]:
     """Run configuration A (RED, 100 flows, seed 1) in ns-3, one process per repetition.
 

@@ -298,10 +298,5 @@ def main() -> None:
         for problem in problems:
             typer.echo(f"error: {problem}", err=True)
         sys.exit(error.exit_status)
-    except KeyboardInterrupt:
-        typer.echo(
-            "interrupted; complete runs are kept, `tcpf-lab run` goes on from there", err=True
-        )
-        sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)

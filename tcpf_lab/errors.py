@@ -59,5 +59,11 @@ class TestbedError(LabError):
     __test__ = False  # not a test case, whatever its name suggests to pytest
 
 
+class InterruptedRunError(LabError):
+    """The user ended the work; what was complete is kept."""
+
+    exit_status = 130
+
+
 class TraceError(LabError):
     """A capture or a record of a run cannot be read."""

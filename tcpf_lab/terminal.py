@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab import campaign, pool, runner
+from tcpf_lab.errors import InterruptedRunError
 from tcpf_lab.report.document import Report
 from tcpf_lab.report.table import terminal_table
 from tcpf_lab.runner import Event, State
@@ -91,7 +94,7 @@ def drive(
     events: list[Event] = []
     workers = min(jobs or pool.cores(), len(choice.runs))
     warm_up()
-    with pool.local_pool(workers) as executor:
+    with interruptible(), pool.local_pool(workers) as executor:
         happening = runner.run_all(
             choice.runs, testbed, choice.files, executor, keep_pcaps=keep_pcaps, force=force
         )
@@ -103,6 +106,24 @@ def drive(
                 if line := event_line(event):
                     progress.console.print(line)
     return events
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn Ctrl-C, and a request to terminate, into an error that says what is kept."""
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            "interrupted; complete runs are kept", hint="the same command goes on from there"
+        ) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def build_kernel(console: Console, source: Path | None) -> uml_kernel.Kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,28 @@ from tcpf_lab.testbed import registry, uml_kernel
 from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.uml import UmlTestbed
 
+GOLDEN = Path(__file__).parent / "golden"
 DATA = Path(__file__).parent / "data"
 RECORDED = DATA / "recorded-run"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write golden files anew; review the diff"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Return a function that holds a text to ``tests/golden/NAME`` (or writes it anew)."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare
 
 
 @pytest.fixture

@@ -136,7 +136,8 @@ def test_manifest_says_what_the_run_is_and_what_is_expected(fake, files, runs):
     assert manifest["run"] == "nomark+red-flows3-seed1"
     assert manifest["clock"] == "virtual"
     assert manifest["window_s"] == [1.0, 5.0]
-    assert manifest["expect"]["qdisc"]["options"] == {"limit": 60000, "min": 5000, "max": 15000}
+    options = {"limit": 60000, "min": 5000, "max": 15000, "ewma": 6, "probability": 0.1}
+    assert manifest["expect"]["qdisc"]["options"] == options
 
 
 def test_truncated_capture_fails_the_run_with_file_and_offset(fake, files, runs, tmp_path):

@@ -65,9 +65,7 @@ def test_recorded_run_is_still_what_the_kernel_does(uml, recorded_experiment, re
     assert metrics["loss_percent"] > 1
 
 
-def test_iperf3_makes_the_same_kind_of_run_and_its_json_is_kept(
-    uml, recorded_experiment, tmp_path
-):
+def test_iperf3_makes_the_same_kind_of_run_and_its_json_is_kept(uml, recorded_experiment, tmp_path):
     done = make(uml, recorded_experiment, tmp_path, settings=["traffic.generator=iperf3"])
     reports = [json.loads((done.stats / f"iperf3-{flow}.json").read_text()) for flow in range(3)]
     assert all(report["end"]["sum_sent"]["bytes"] > 0 for report in reports)
@@ -77,9 +75,7 @@ def test_iperf3_makes_the_same_kind_of_run_and_its_json_is_kept(
 
 def test_several_senders_and_receivers_share_the_bottleneck(uml, recorded_experiment, tmp_path):
     dumbbell = "{access: 10 Mbit, bottleneck: 1 Mbit, delay: 100 ms, pairs: 2}"
-    done = make(
-        uml, recorded_experiment, tmp_path, settings=[f"topology={{dumbbell: {dumbbell}}}"]
-    )
+    done = make(uml, recorded_experiment, tmp_path, settings=[f"topology={{dumbbell: {dumbbell}}}"])
     assert (done.stats / "senders-S1.jsonl").exists()
     assert 0.8 < read_json(done.metrics)["metrics"]["utilisation"] <= 1.01
 

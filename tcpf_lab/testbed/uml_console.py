@@ -57,13 +57,13 @@ def _cause(
     """Order matters: the first explanation that fits is the most specific one."""
     if _disk_is_full(failed.parent):
         return "the disk is full", "free some space, or give --results DIR on another disk"
-    if failed.exists():
-        return f"failed in the guest: {failed.read_text().strip()}", "read the log's last lines"
     if "Out of memory" in text or "oom-kill" in text:
         return (
             f"the guest ran out of its {memory_mb} MB of memory",
             "fewer flows or smaller socket buffers",
         )
+    if failed.exists():
+        return f"failed in the guest: {failed.read_text().strip()}", "read the log's last lines"
     if "ptrace" in text and "errno" in text:
         return (
             "the host does not let the guest trace its processes (ptrace)",

@@ -168,11 +168,11 @@ def _layout(head: bytes, name: str) -> tuple[bool, int, int, int]:
 def _scan(data: Any, layout: tuple[bool, int, int, int]) -> tuple[Packets, Any, int, int]:
     """Run the scanner, giving it more room when its guess of the number of packets was low."""
     room = data.size // 80 + 64
-    packets, counters = np.empty(room, PACKET), scanner.new_counters()
+    packets, counters = np.zeros(room, PACKET), scanner.new_counters()
     at, row, status = scanner.scan(data, _HEADER, layout, packets, 0, counters)
     while status == scanner.FULL:
         room += int((data.size - at) / at * room * 1.1) + 64
-        packets = np.concatenate([packets, np.empty(room - packets.size, PACKET)])
+        packets = np.concatenate([packets, np.zeros(room - packets.size, PACKET)])
         at, row, status = scanner.scan(data, at, layout, packets, row, counters)
     return packets[:row], counters, at, status
 

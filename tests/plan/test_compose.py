@@ -1,7 +1,5 @@
 """The plan of a run: golden text for one, properties for all shipped experiments."""
 
-from pathlib import Path
-
 import pytest
 
 from tcpf_lab import shipped
@@ -14,7 +12,6 @@ from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "plan"
 SHIPPED = sorted(shipped.directory("experiments").glob("*.yaml"))
 
 
@@ -24,10 +21,9 @@ def run_of(name, *settings, **only):
 
 
 @pytest.mark.parametrize("case", ["NoMark+RED", "NoMark+TailDrop"])
-def test_plan_of_the_smoke_experiment_is_the_reviewed_one(case):
+def test_plan_of_the_smoke_experiment_is_the_reviewed_one(case, golden):
     run = run_of("smoke", "matrix.flows=3", case=case)
-    expected = (GOLDEN / f"{run.id}.txt").read_text()
-    assert str(compose(run)) == expected
+    golden(f"plan/{run.id}.txt", str(compose(run)))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)

@@ -1,0 +1,171 @@
+"""``python -m benchmarks``: this project and its peers, measured in turn on one core."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import peer, virtual_time
+from tcpf_lab.errors import LabError
+from tcpf_lab.results import write_json
+from tcpf_lab.testbed.base import Testbed
+from tcpf_lab.testbed.registry import testbed
+
+#: The measurement of ours that ns-3, which captures nothing, is compared with.
+COMPARED = "without_captures_300s"
+SCAN = "benchmarks.bench_scan"
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+out = Console()
+err = Console(stderr=True)
+
+
+def main(
+    repetitions: Annotated[
+        int, typer.Option("--repetitions", metavar="N", min=1, help="Rounds.")
+    ] = 3,
+    skip_peer: Annotated[bool, typer.Option("--skip-peer", help="Leave ns-3 out.")] = False,
+    peer_python: Annotated[
+        str, typer.Option("--peer-python", metavar="FILE", help="Interpreter that has ns3.")
+    ] = sys.executable,
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FILE", help="Where the JSON goes.")
+    ] = Path("results/bench.json"),
+) -> None:
+    """Measure virtual time and ns-3 in turn, then the reading of captures."""
+    try:
+        report = benchmark(repetitions, None if skip_peer else peer_python)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_json(output, report)
+    except LabError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(error.exit_status) from None
+    out.print(table(report))
+    out.print(f"written: {output}", markup=False, highlight=False)
+
+
+def benchmark(repetitions: int, peer_python: str | None) -> dict[str, Any]:
+    """Return everything that was measured; ``peer_python`` None leaves ns-3 out."""
+    ours = testbed("uml")
+    if peer_python:
+        peer.require(peer_python)
+    report: dict[str, Any] = {"format": 1, "machine": machine(), "repetitions": repetitions}
+    rounds = [one_round(ours, peer_python, n, repetitions) for n in range(1, repetitions + 1)]
+    report["virtual_time"] = merge([virtual for virtual, _ in rounds])
+    runs = [ran for _, ran in rounds if ran is not None]
+    report["ns3"] = peer.summary(runs) if runs else None
+    report["ratio_to_ns3"] = ratio(report["virtual_time"][COMPARED], runs) if runs else None
+    report["scan"] = scan()
+    report["machine"]["load_average_at_end"] = list(os.getloadavg())
+    return report
+
+
+def one_round(
+    ours: Testbed, peer_python: str | None, number: int, of: int
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Measure each once, one straight after the other, so that both meet the same machine."""
+    err.print(f"round {number} of {of}: virtual time", highlight=False)
+    virtual = virtual_time.measure(ours, 1)
+    if peer_python is None:
+        return virtual, None
+    err.print(f"round {number} of {of}: ns-3", highlight=False)
+    return virtual, peer.run(peer.SECONDS, peer_python)
+
+
+def merge(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Put the rounds of ``virtual_time.measure`` together as if it had repeated them itself."""
+    merged = {}
+    for name, first in rounds[0].items():
+        wall = [s for measured in rounds for s in measured[name]["wall_seconds"]]
+        merged[name] = {
+            "virtual_seconds": first["virtual_seconds"],
+            "wall_seconds": wall,
+            "virtual_per_wall_second": peer.spread(first["virtual_seconds"], wall),
+        }
+    return merged
+
+
+def ratio(virtual: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Return how many times ns-3's rate ours is, without captures on either side.
+
+    Ours counts boot, set-up and tear-down; of ns-3 only ``Simulator::Run`` counts, which favours it.
+    """
+    ours = [virtual["virtual_seconds"] / s for s in virtual["wall_seconds"]]
+    theirs = [run["simulated_seconds"] / run["wall_seconds"] for run in runs]
+    of_rounds = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "of_medians": round(statistics.median(ours) / statistics.median(theirs), 2),
+        "min_of_rounds": round(min(of_rounds), 2),
+        "max_of_rounds": round(max(of_rounds), 2),
+    }
+
+
+def scan() -> Any:
+    """Return what the benchmark of reading captures prints; None, and say so, if there is none."""
+    if importlib.util.find_spec(SCAN) is None:
+        err.print(f"left out: there is no {SCAN}", highlight=False)
+        return None
+    err.print("reading captures", highlight=False)
+    command = [sys.executable, "-m", SCAN]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise LabError(f"ended with status {done.returncode}: {last[0]}", where=SCAN)
+    try:
+        return json.loads(done.stdout)
+    except json.JSONDecodeError:
+        return {"output": done.stdout.splitlines()}
+
+
+def machine() -> dict[str, Any]:
+    """Return what the rates depend on besides the programs."""
+    names = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return {
+        "cpu": names[0] if names else platform.machine(),
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_average_at_start": list(os.getloadavg()),
+    }
+
+
+def table(report: dict[str, Any]) -> Table:
+    """Return the rates and the ratio as a table."""
+    shown = Table(title="simulated seconds per wall second, one core", title_justify="left")
+    shown.add_column("measured")
+    for column in ("median", "min", "max"):
+        shown.add_column(column, justify="right")
+    for name, measured in report["virtual_time"].items():
+        _row(shown, f"virtual time, {name.replace('_', ' ')}", measured["virtual_per_wall_second"])
+    if report["ns3"]:
+        name = f"ns-3 {report['ns3']['ns3_version']}"
+        length = f"{report['ns3']['simulated_seconds']:.0f}s"
+        _row(shown, f"{name}, Simulator::Run", report["ns3"]["simulated_per_wall_second"])
+        _row(shown, f"{name}, process of {length}", report["ns3"]["process_per_wall_second"])
+        shown.add_section()
+        _row(shown, "ours without captures / Simulator::Run", report["ratio_to_ns3"])
+    return shown
+
+
+def _row(shown: Table, name: str, values: dict[str, float]) -> None:
+    shown.add_row(name, *(str(value) for value in values.values()))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pcap_builder import Pcap, segment
+
+from tcpf_lab.trace.bottleneck import Crossing, backlog, backlogged_rate, cross
+from tcpf_lab.trace.packet import PACKET, Packets
+from tcpf_lab.trace.pcap import read_capture
+
+MS = 1_000_000
+
+
+def side(*packets: tuple[float, int, int], length: int = 960) -> Packets:
+    """Give packets of (ms, sequence number, IP identification)."""
+    array = np.zeros(len(packets), PACKET)
+    array["time_ns"] = [round(MS * at) for at, _, _ in packets]
+    array["seq"] = [seq for _, seq, _ in packets]
+    array["ip_id"] = [ip_id for _, _, ip_id in packets]
+    array["ip_length"], array["wire_length"], array["protocol"] = length + 40, length + 54, 6
+    return array
+
+
+def test_packet_that_does_not_leave_is_lost() -> None:
+    crossing = cross(side((0, 1, 1), (1, 2, 2), (2, 3, 3)), side((5, 1, 1), (6, 3, 3)))
+    assert crossing.lost.tolist() == [False, True, False]
+    assert crossing.departure_ns.tolist() == [5 * MS, -1, 6 * MS]
+    assert crossing.unmatched == 0
+
+
+def test_retransmission_is_told_from_the_original_by_its_identification() -> None:
+    crossing = cross(side((0, 1, 1), (100, 1, 2)), side((110, 1, 2)))
+    assert crossing.lost.tolist() == [True, False]
+
+
+def test_equal_packets_leave_in_the_order_they_came() -> None:
+    crossing = cross(side((0, 1, 1), (1, 1, 1), (2, 1, 1)), side((5, 1, 1), (6, 1, 1)))
+    assert crossing.departure_ns.tolist() == [5 * MS, 6 * MS, -1]
+
+
+def test_identification_that_comes_round_again_matches_the_recent_packet() -> None:
+    crossing = cross(side((0, 1, 7), (2000, 1, 7)), side((2010, 1, 7)), max_delay_ns=500 * MS)
+    assert crossing.departure_ns.tolist() == [-1, 2010 * MS]
+
+
+def test_packet_does_not_leave_before_it_came() -> None:
+    crossing = cross(side((10, 1, 1)), side((9, 1, 1)))
+    assert crossing.lost.tolist() == [True]
+    assert crossing.unmatched == 1
+
+
+def test_packet_that_stays_too_long_is_no_match() -> None:
+    entered, left = side((0, 1, 1)), side((600, 1, 1))
+    assert cross(entered, left).unmatched == 1
+    assert cross(entered, left, max_delay_ns=700 * MS).unmatched == 0
+
+
+def test_marker_may_change_the_code_point() -> None:
+    left = side((5, 1, 1))
+    left["tos"] = 40
+    assert cross(side((0, 1, 1)), left).lost.tolist() == [False]
+
+
+@pytest.mark.parametrize("column", ["sport", "dport", "src", "dst", "flags", "ip_length", "ip_id"])
+def test_every_part_of_the_key_counts(column: str) -> None:
+    left = side((5, 1, 1))
+    left[column] += 1
+    crossing = cross(side((0, 1, 1)), left)
+    assert (crossing.lost.tolist(), crossing.unmatched) == ([True], 1)
+
+
+def test_captures_of_frames_are_matched(tmp_path: Path) -> None:
+    entered, left = Pcap(), Pcap()
+    for i in range(70_000):  # more than there are identifications
+        frame = segment(1 + 960 * (i % 3), ip_id=i % 65536)
+        entered.add(1000 * i, frame)
+        if i % 10:
+            left.add(1000 * i + 500, frame)
+    a = read_capture(entered.write(tmp_path / "in.pcap")).packets
+    b = read_capture(left.write(tmp_path / "out.pcap")).packets
+    crossing = cross(a, b, max_delay_ns=5000)
+    assert np.flatnonzero(crossing.lost).tolist() == list(range(0, 70_000, 10))
+    assert crossing.unmatched == 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=60))
+def test_every_departure_is_accounted_for(drawn: list[tuple[int, bool]]) -> None:
+    entered = side(*[(i, seq, 1) for i, (seq, _) in enumerate(drawn)])
+    left = side(*[(i + 30.5, seq, 1) for i, (seq, stays) in enumerate(drawn) if stays])
+    crossing = cross(entered, left)
+    assert crossing.unmatched == 0
+    assert int(np.sum(~crossing.lost)) == left.size
+    for seq in range(4):
+        mine = entered["seq"] == seq
+        assert np.sum(~crossing.lost[mine]) == np.sum(left["seq"] == seq)
+
+
+def paced(count: int, gap_ms: float, service_ms: float) -> Crossing:
+    """Give packets that come every ``gap_ms`` to a server that needs ``service_ms`` for each."""
+    left, at = [], 0.0
+    for i in range(count):
+        at = max(at, i * gap_ms) + service_ms
+        left.append((at, i, i))
+    return cross(
+        side(*[(i * gap_ms, i, i) for i in range(count)]), side(*left), max_delay_ns=10**12
+    )
+
+
+def test_rate_is_measured_while_packets_wait() -> None:
+    # 1014 bytes in 0.8112 ms are 10 Mbit/s; they come twice as fast.
+    found = backlogged_rate(paced(200, 0.4056, 0.8112))
+    assert found is not None
+    assert found[0] == pytest.approx(10e6, rel=1e-5)
+    assert found[1] > 150
+
+
+def test_idle_queue_has_no_rate() -> None:
+    assert backlogged_rate(paced(200, 2.0, 0.8112)) is None
+
+
+def test_empty_queue_has_no_rate() -> None:
+    assert backlogged_rate(cross(side(), side())) is None
+
+
+def test_burst_at_the_start_of_a_busy_period_is_left_out() -> None:
+    # The bucket lets 4 packets pass at once, then one per 0.8112 ms; 60 busy periods.
+    came, left = [], []
+    for period in range(60):
+        base = 100.0 * period
+        for i in range(40):
+            came.append((base, 40 * period + i, i))
+            left.append((base + max(0, i - 3) * 0.8112, 40 * period + i, i))
+    found = backlogged_rate(cross(side(*came), side(*left)))
+    assert found is not None
+    assert found[0] == pytest.approx(10e6, rel=1e-5)
+
+
+def test_backlog_counts_frames_and_forgets_dropped_packets() -> None:
+    crossing = cross(side((0, 1, 1), (1, 2, 2), (2, 3, 3)), side((3, 1, 1), (4, 3, 3)))
+    line = backlog(crossing)
+    assert (line.time_ns // MS).tolist() == [0, 2, 3, 4]
+    assert line.size.tolist() == [1014, 2028, 1014, 0]

@@ -1,0 +1,274 @@
+"""Scenarios of loss recovery at a Linux sender: what follows ``#`` is the kind to be found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pcap_builder import Pcap, conversation
+
+from tcpf_lab.trace.flow import find_flows
+from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.recovery import KIND_NAMES, RTO, Recovery, classify
+
+# A first RTT sample of 200 ms makes the timer 200 + 400 ms; it shrinks with further samples.
+START = """
+0.0     > SYN
+0.2     < SYN-ACK
+"""
+
+SCENARIOS = {
+    "third duplicate ACK liberates the head": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.2     > 3841:4801
+        0.4     < ack 961
+        0.4001  < ack 961
+        0.4002  < ack 961
+        0.4003  < ack 961
+        0.4003  > 961:1921      # fast
+        """,
+    "without any ACK the timer expires and doubles": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.81    > 1:961         # rto
+        2.01    > 1:961         # rto
+        4.42    > 1:961         # rto
+        """,
+    "SYN without an answer": """
+        5.0     > SYN
+        6.0     > SYN           # syn_rto
+        8.0     > SYN           # syn_rto
+        8.2     < SYN-ACK
+        8.2     > 1:961
+        """,
+    "holes further on are filled in SACK recovery": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.2     > 3841:4801
+        0.2     > 4801:5761
+        0.4     < ack 1 sack 961:1921
+        0.4001  < ack 1 sack 961:1921 2881:3841
+        0.4002  < ack 1 sack 961:1921 2881:4801
+        0.4002  > 1:961         # fast
+        0.4003  < ack 1 sack 961:1921 2881:5761
+        0.4003  > 1921:2881     # sack_recovery
+        """,
+    "partial ACK without SACK": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.2     > 3841:4801
+        0.4     < ack 1
+        0.4     < ack 1
+        0.4     < ack 1
+        0.4     > 1:961         # fast
+        0.6     < ack 1921
+        0.6     > 1921:2881     # partial_ack
+        """,
+    "what follows a timeout in slow start is no timeout": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.81    > 1:961         # rto
+        1.01    < ack 961
+        1.01    > 961:1921      # post_rto
+        1.01    > 1921:2881     # post_rto
+        1.21    < ack 1921
+        1.21    > 2881:3841     # post_rto
+        """,
+    "lost retransmission: timer expires although ACKs keep coming": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.2     > 3841:4801
+        0.4     < ack 1 sack 961:1921
+        0.4001  < ack 1 sack 961:2881
+        0.4002  < ack 1 sack 961:3841
+        0.4002  > 1:961         # fast
+        0.4003  < ack 1 sack 961:4801
+        0.4003  > 4801:5761
+        0.6003  < ack 1 sack 961:5761
+        0.6003  > 5761:6721
+        0.9850  < ack 1 sack 961:6721
+        0.9850  > 6721:7681
+        0.9910  > 1:961         # rto
+        """,
+    "duplicate ACK a few ms before the timer liberates nothing": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.795   < ack 1
+        0.7951  < ack 1
+        0.801   > 1:961         # rto
+        """,
+    "third duplicate ACK when the timer is nearly due": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.795   < ack 1
+        0.7951  < ack 1
+        0.7952  < ack 1
+        0.7952  > 1:961         # fast
+        """,
+    "next hole of a recovery when the timer is nearly due": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.2     > 3841:4801
+        0.2     > 4801:5761
+        0.4     < ack 1 sack 961:1921
+        0.4     < ack 1 sack 961:1921 2881:3841
+        0.4     < ack 1 sack 961:1921 2881:4801
+        0.4     > 1:961         # fast
+        0.6     < ack 1921 sack 2881:4801
+        0.6     > 5761:6721
+        1.11    < ack 1921 sack 2881:5761
+        1.11    > 1921:2881     # sack_recovery
+        """,
+    "ACK of new data arms the timer again": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.4     < ack 961
+        0.4     > 2881:3841
+        0.75    < ack 961
+        0.80    > 961:1921      # unknown
+        """,
+    "retransmission of what the receiver had SACKed": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.4     < ack 1 sack 961:1921
+        0.401   < ack 961 sack 961:1921
+        0.501   > 961:1921      # rto
+        """,
+    "keep-alive probe is no retransmission": """
+        0.2     > 1:961
+        0.4     < ack 961
+        9.0     > 960:961
+        """,
+    "lost FIN is sent again by the timer": """
+        0.2     > 1:961
+        0.2     > 961:961F
+        0.4     < ack 961
+        1.1     > 961:961F      # rto
+        """,
+    "retransmission out of the blue is not explained": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.25    > 1:961         # unknown
+        """,
+    "capture that missed packets goes on": """
+        0.2     > 1:961
+        0.2     > 1921:2881
+        0.4     < ack 2881
+        0.4     > 2881:3841
+        1.2     > 2881:3841     # rto
+        """,
+    "ACK of what the capture missed goes on": """
+        0.2     > 1:961
+        0.4     < ack 4801
+        0.4     > 4801:5761
+        1.2     > 4801:5761     # rto
+        """,
+}
+
+
+def run(capture: Pcap, tmp_path: Path, *, probes: bool = False) -> tuple[list[str], Recovery]:
+    packets = read_capture(capture.write(tmp_path / "x.pcap")).packets
+    flows = find_flows(packets)
+    recovery = classify(packets, flows, probes=probes)
+    kinds = recovery.kind[packets["dport"] == 5001]
+    return [KIND_NAMES.get(int(kind), "new") for kind in kinds], recovery
+
+
+def table(name: str) -> str:
+    return SCENARIOS[name] if name.startswith("SYN") else START + SCENARIOS[name].strip("\n")
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenario(tmp_path: Path, name: str) -> None:
+    capture, expected = conversation(table(name))
+    assert run(capture, tmp_path)[0] == expected
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("isn", [2**32 - 1, 2**32 - 1500, 2**31 - 1000])
+def test_sequence_numbers_that_wrap_change_nothing(tmp_path: Path, name: str, isn: int) -> None:
+    capture, expected = conversation(table(name), isn=isn)
+    assert run(capture, tmp_path)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("tail", "kind"), [("0.606 > 961:1921", "tlp"), ("1.01 > 1:961", "rto")], ids=["tlp", "rto"]
+)
+def test_tail_loss_probe_sends_the_last_segment_after_two_round_trips(
+    tmp_path: Path, tail: str, kind: str
+) -> None:
+    capture, _ = conversation(START + f"0.2 > 1:961\n0.2 > 961:1921\n{tail}")
+    assert run(capture, tmp_path, probes=True)[0][-1] == kind
+
+
+def test_without_probes_the_same_packet_is_not_explained(tmp_path: Path) -> None:
+    capture, _ = conversation(START + "0.2 > 1:961\n0.2 > 961:1921\n0.606 > 961:1921")
+    assert run(capture, tmp_path, probes=False)[0][-1] == "unknown"
+
+
+def test_back_offs_count_from_the_last_progress(tmp_path: Path) -> None:
+    lines = ["0.2 > 1:961", "0.2 > 961:1921", "0.81 > 1:961", "2.01 > 1:961", "4.42 > 1:961"]
+    lines += ["4.62 < ack 961", "4.62 > 961:1921", "7.1 > 961:1921"]
+    capture, _ = conversation(START + "\n".join(lines))
+    _, recovery = run(capture, tmp_path)
+    assert recovery.backoff[recovery.kind == RTO].tolist() == [0, 1, 2, 0]
+
+
+def test_acknowledged_payload_counts_neither_syn_nor_fin(tmp_path: Path) -> None:
+    lines = ["0.2 > 1:961", "0.2 > 961:1000F", "0.4 < ack 961", "0.5 < ack 1001"]
+    capture, _ = conversation(START + "\n".join(lines), isn=2**32 - 500)
+    _, recovery = run(capture, tmp_path)
+    assert recovery.acked.tolist() == [0, 0, 0, 0, 960, 999]
+
+
+def test_port_that_is_used_again_adds_up(tmp_path: Path) -> None:
+    first = START + "0.2 > 1:961\n0.4 < ack 961\n0.4 > RST"
+    second = "5.0 > SYN\n5.2 < SYN-ACK\n5.2 > 1:961\n5.4 < ack 961"
+    capture, _ = conversation(first, isn=1000)
+    conversation(second, isn=2_000_000, into=capture)
+    kinds, recovery = run(capture, tmp_path)
+    assert set(kinds) == {"new"}
+    assert int(np.max(recovery.acked)) == 1920
+
+
+def test_capture_that_begins_in_the_middle_is_understood(tmp_path: Path) -> None:
+    lines = ["0.2 > 5000:5960", "0.4 < ack 5960", "0.4 > 5960:6920", "1.5 > 5960:6920"]
+    capture, _ = conversation("\n".join(lines), isn=77)
+    kinds, recovery = run(capture, tmp_path)
+    assert kinds == ["new", "new", "rto"]
+    assert int(np.max(recovery.acked)) == 960
+
+
+def test_flows_do_not_disturb_each_other(tmp_path: Path) -> None:
+    names = ["third duplicate ACK liberates the head", "lost FIN is sent again by the timer"]
+    lines = []
+    for port, name in enumerate(names, 20000):
+        lines += [(float(line.split()[0]), port, line) for line in table(name).strip().splitlines()]
+    capture = Pcap()
+    for _, port, line in sorted(lines, key=lambda item: item[0]):
+        conversation(line, sport=port, into=capture)
+    packets = read_capture(capture.write(tmp_path / "x.pcap")).packets
+    recovery = classify(packets, find_flows(packets))
+    for port, name in enumerate(names, 20000):
+        kinds = recovery.kind[packets["sport"] == port]
+        expected = conversation(table(name))[1]
+        assert [KIND_NAMES.get(int(kind), "new") for kind in kinds] == expected
