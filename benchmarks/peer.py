@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -94,12 +95,25 @@ def run(seconds: int, python: str | Path | None = None) -> dict[str, Any]:
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
         raise LabError(f"ns-3 ended with status {done.returncode}: {last[0]}", where=interpreter)
-    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return _result(done.stdout, interpreter)
+
+
+def _result(printed: str, interpreter: str) -> dict[str, Any]:
+    """Return the JSON object on the last line: ns-3 itself may print before it."""
+    last = printed.strip().rpartition("\n")[2]
+    try:
+        result = json.loads(last)
+    except json.JSONDecodeError:
+        result = None
+    if not isinstance(result, dict):
+        raise LabError(f"ns-3 printed no result but {last[:80]!r}", where=interpreter)
     return result
 
 
 def require(interpreter: str) -> None:
     """Raise if an interpreter is none, or has no package ``ns3``."""
+    if shutil.which(interpreter) is None:
+        raise LabError("no such interpreter", where=interpreter, hint=INSTALL)
     probe = "import importlib.util as u; raise SystemExit(u.find_spec('ns3') is None)"
     if _process([interpreter, "-c", probe], LOAD_LIMIT_S).returncode != 0:
         raise LabError("the package ns3 is not installed", where=interpreter, hint=INSTALL)

@@ -133,7 +133,8 @@ def conditions(experiment: Experiment) -> str:
 
 
 def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None) -> dict[str, Any]:
-    """Describe what was done for a script."""
+    """Describe what was done for a script, the runs in the order of the matrix."""
+    order = {run.id: index for index, run in enumerate(choice.runs)}
     return {
         "experiment": choice.experiment.name,
         "testbed": choice.testbed_name,
@@ -146,7 +147,7 @@ def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None)
                 "seconds": round(event.seconds, 3),
                 "detail": event.detail,
             }
-            for event in events
+            for event in sorted(events, key=lambda event: order[event.run.id])
         ],
         "written": [str(path) for path in report.written] if report else [],
         "left_out": [str(problem) for problem in report.left_out] if report else [],

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_builder import build_run
+
+from tcpf_lab.metrics.summary import analyse
+from tcpf_lab.results import RunFiles
+
+Change = Callable[[RunFiles], None]
+
+
+def edit(name: str, change: Callable[[Any], None]) -> Change:
+    """Change a JSON file of the run."""
+
+    def apply(run: RunFiles) -> None:
+        path = run.root / name
+        value = json.loads(path.read_text())
+        change(value)
+        path.write_text(json.dumps(value))
+
+    return apply
+
+
+def replace(name: str, old: str, new: str) -> Change:
+    def apply(run: RunFiles) -> None:
+        path = run.root / name
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+
+    return apply
+
+
+def remove(name: str) -> Change:
+    return lambda run: (run.root / name).unlink()
+
+
+def set_expected(key: str, value: object) -> Change:
+    return edit("manifest.json", lambda manifest: manifest["expect"][key].update(value))
+
+
+def cut_tail(run: RunFiles) -> None:
+    path = run.capture("S")
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def lose_departure(run: RunFiles) -> None:
+    path = run.capture("R1-out")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) - 16 - 54])
+
+
+CASES: dict[str, tuple[str, str, Change]] = {
+    "offload on": (
+        "offloads_off",
+        "S-R0: tcp-segmentation-offload is on",
+        replace("stats/offload-S-R0.txt", "offload: off", "offload: on"),
+    ),
+    "offload not reported": (
+        "offloads_off",
+        "not reported",
+        replace("stats/offload-S-R0.txt", "tcp-segmentation-offload: off", ""),
+    ),
+    "offload file missing": (
+        "offloads_off",
+        "offload-S-R0.txt is missing",
+        remove("stats/offload-S-R0.txt"),
+    ),
+    "another qdisc": (
+        "qdisc_in_force",
+        "R1-R2 has no red",
+        replace("stats/qdisc-R1.json", '"red"', '"pfifo"'),
+    ),
+    "another option": (
+        "qdisc_in_force",
+        "red min is 10000, asked for 10002",
+        set_expected("qdisc", {"options": {"min": 10002}}),
+    ),
+    "another sysctl": (
+        "sysctls_in_force",
+        "S: net.ipv4.tcp_sack is 0, not 1",
+        replace("stats/sysctl-S.txt", "tcp_sack = 1", "tcp_sack = 0"),
+    ),
+    "sysctl not reported": (
+        "sysctls_in_force",
+        "net.ipv4.tcp_rmem is not reported",
+        replace("stats/sysctl-S.txt", "tcp_rmem", "tcp_wmem"),
+    ),
+    "sysctl file missing": (
+        "sysctls_in_force",
+        "stats/sysctl-S.txt is missing",
+        remove("stats/sysctl-S.txt"),
+    ),
+    "capture dropped": (
+        "captures_complete",
+        "R1-in: the kernel dropped 3 packets",
+        replace("log/tcpdump-R1-in.log", "0 packets dropped", "3 packets dropped"),
+    ),
+    "capture killed": (
+        "captures_complete",
+        "log/tcpdump-S.log has no summary",
+        lambda run: (run.log / "tcpdump-S.log").write_text("tcpdump: listening\n"),
+    ),
+    "capture log missing": (
+        "captures_complete",
+        "log/tcpdump-R1-out.log is missing",
+        remove("log/tcpdump-R1-out.log"),
+    ),
+    "capture truncated": ("captures_complete", "S: truncated in packet", cut_tail),
+    "drop on the way": (
+        "no_unplanned_loss",
+        "R0-R1: 2 dropped by its queue, 0 by its interface",
+        edit("stats/qdisc-R0.json", lambda rows: rows[0].update(drops=2)),
+    ),
+    "drop by an interface": (
+        "no_unplanned_loss",
+        "S-R0: 0 dropped by its queue, 4 by its interface",
+        edit("stats/link-S.json", lambda rows: rows[0]["stats64"]["tx"].update(dropped=4)),
+    ),
+    "link file missing": ("no_unplanned_loss", "describes R0-R1", remove("stats/link-R0.json")),
+    "qdisc counter differs": (
+        "loss_matches_qdisc",
+        "captures 1, qdisc 2",
+        edit("stats/qdisc-R1.json", lambda rows: rows[1].update(drops=2)),
+    ),
+    "departure missing": ("loss_matches_qdisc", "captures 2, qdisc 1", lose_departure),
+    "another rate": (
+        "bottleneck_rate",
+        "configured 10200000 (-1.961%)",
+        set_expected("bottleneck", {"rate_bits_per_s": 10_200_000}),
+    ),
+    "connection that never came up": (
+        "all_connected",
+        "1 of 2 flows never connected: 1",
+        replace(
+            "stats/senders-S.jsonl",
+            '"sample": "end", "time_ns": 3000000512, "flow": 1, "connected": true',
+            '"sample": "end", "time_ns": 3000000512, "flow": 1, "connected": false',
+        ),
+    ),
+    "TCP_INFO tells another goodput": (
+        "goodput_matches_tcp_info",
+        "1 flows differ; flow 1: capture 38400, TCP_INFO 38399",
+        replace("stats/senders-S.jsonl", '"bytes_acked": 38401', '"bytes_acked": 38400'),
+    ),
+    "qdisc file is not JSON": (
+        "qdisc_in_force",
+        "qdisc-R1.json is not JSON",
+        lambda run: (run.stats / "qdisc-R1.json").write_text("[{"),
+    ),
+    "qdisc file has another form": (
+        "qdisc_in_force",
+        "unexpected content",
+        lambda run: (run.stats / "qdisc-R1.json").write_text("[1]"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_wrong_makes_the_run_invalid_and_is_named(tmp_path: Path, case: str) -> None:
+    name, detail, change = CASES[case]
+    run = build_run(tmp_path / "run")
+    change(run)
+    validity = analyse(run)["validity"]
+    failed = {
+        check["name"]: check["detail"] for check in validity["checks"] if check["ok"] is False
+    }
+    assert name in failed
+    assert detail in failed[name]
+    assert validity["valid"] is False
+    assert any(reason.startswith(f"{name}: ") for reason in validity["reasons"])
+
+
+def test_rate_within_one_per_cent_is_accepted(tmp_path: Path) -> None:
+    run = build_run(tmp_path / "run")
+    set_expected("bottleneck", {"rate_bits_per_s": 10_090_000})(run)
+    assert analyse(run)["validity"]["valid"] is True
+
+
+def test_bottleneck_that_never_had_a_queue_has_no_rate_to_check(tmp_path: Path) -> None:
+    run = build_run(tmp_path / "run")
+    for point in ("R1-in", "R1-out"):
+        path = run.capture(point)
+        path.write_bytes(path.read_bytes()[:24])
+    checks = {check["name"]: check for check in analyse(run)["validity"]["checks"]}
+    assert checks["bottleneck_rate"]["ok"] is None
+
+
+def test_probability_may_be_rounded_as_tc_does(tmp_path: Path) -> None:
+    run = build_run(tmp_path / "run")
+    set_expected("qdisc", {"options": {"probability": 0.25}})(run)
+    edit("stats/qdisc-R1.json", lambda rows: rows[2]["options"].update(probability=0.25000001))(run)
+    assert analyse(run)["validity"]["valid"] is True

@@ -1,0 +1,95 @@
+"""The benchmarks' own arithmetic and messages; nothing here is timed."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import __main__ as bench
+from benchmarks import peer
+from tcpf_lab.errors import LabError, RequestError
+
+
+def ran(wall: float) -> dict[str, Any]:
+    """Return what a simulation of 60 s prints."""
+    return {
+        "simulated_seconds": 60.0,
+        "wall_seconds": wall,
+        "process_seconds": wall + 15.0,
+        "received_bytes": 67_500_000,
+        "red_dropped_packets": 5000,
+        "red_received_packets": 80000,
+        "ns3_version": "3.44",
+    }
+
+
+def interpreter(folder: Path, body: str) -> str:
+    """Make a program that stands for an interpreter with ns3: it accepts the probe."""
+    path = folder / "python"
+    path.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exit 0\n{body}\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_rates_of_repetitions_are_median_least_and_greatest() -> None:
+    found = peer.summary([ran(5.0), ran(4.0), ran(6.0)])
+    assert found["simulated_per_wall_second"] == {"median": 12.0, "min": 10.0, "max": 15.0}
+    assert found["wall_seconds"] == [5.0, 4.0, 6.0]
+    assert found["received_mbit_per_s"] == 9.0
+    assert found["red_loss_percent"] == 6.25
+
+
+def test_interpreter_without_ns3_is_named_with_a_cure(tmp_path: Path) -> None:
+    path = tmp_path / "python"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    with pytest.raises(LabError, match="ns3 is not installed") as caught:
+        peer.measure(1, python=path)
+    assert "pip install 'tcpf-lab[bench]'" in caught.value.hint
+    assert caught.value.where == str(path)
+
+
+def test_missing_interpreter_is_a_message(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="no such interpreter"):
+        peer.require(str(tmp_path / "python"))
+
+
+def test_failed_simulation_shows_its_last_line(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="status 3: no memory"):
+        peer.run(5, interpreter(tmp_path, "echo no memory >&2; exit 3"))
+
+
+def test_last_line_of_a_simulation_is_its_result(tmp_path: Path) -> None:
+    body = """echo noise; echo '{"simulated_seconds": 5.0}'"""
+    assert peer.run(5, interpreter(tmp_path, body)) == {"simulated_seconds": 5.0}
+
+
+def test_simulation_that_prints_no_result_is_a_message(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="printed no result"):
+        peer.run(5, interpreter(tmp_path, "echo noise"))
+
+
+def test_no_repetitions_are_refused() -> None:
+    with pytest.raises(RequestError):
+        peer.measure(0)
+
+
+def test_rounds_add_up_to_one_measurement() -> None:
+    def one(wall: float) -> dict[str, Any]:
+        return {"x": {"virtual_seconds": 300, "wall_seconds": [wall]}}
+
+    merged = bench.merge([one(4.0), one(5.0), one(6.0)])["x"]
+    assert merged["wall_seconds"] == [4.0, 5.0, 6.0]
+    assert merged["virtual_per_wall_second"] == {"median": 60.0, "min": 50.0, "max": 75.0}
+
+
+def test_ratio_pairs_what_was_measured_in_one_round() -> None:
+    virtual = {"virtual_seconds": 300, "wall_seconds": [5.0, 6.0]}
+    found = bench.ratio(virtual, [ran(5.0), ran(4.0)])
+    assert found["min_of_rounds"] == 3.33
+    assert found["max_of_rounds"] == 5.0
+    assert found["of_medians"] == 4.07

@@ -1,0 +1,148 @@
+"""The command line, on the fake testbed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+
+import pytest
+
+from tcpf_lab import cli
+
+
+@pytest.fixture
+def lab(fake, tmp_path, monkeypatch, capsys):
+    """Return a function that runs ``tcpf-lab`` and gives (exit status, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["tcpf-lab", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return int(ended.value.code or 0), said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def spec(recorded):
+    return recorded / "experiment.yaml"
+
+
+def test_run_ends_with_table_and_figures(lab, spec, tmp_path):
+    status, said, _ = lab("run", spec, "--testbed", "fake")
+    assert status == 0
+    root = tmp_path / "results" / "tiny" / "fake"
+    rows = list(csv.DictReader(io.StringIO((root / "table.csv").read_text())))
+    assert [(r["config"], r["case"], r["flows"], r["n"], r["valid_runs"]) for r in rows] == [
+        ("tiny", "NoMark+RED", "3", "3", "3")
+    ]
+    assert float(rows[0]["loss_percent_mean"]) > 0
+    assert (root / "figures" / "fig-tiny-timeouts.pdf").stat().st_size > 1000
+    assert "table.md" in said
+
+
+def test_json_of_a_run_names_every_run_and_file(lab, spec):
+    status, said, _ = lab("run", spec, "--testbed", "fake", "--seeds", "2", "--json")
+    result = json.loads(said)
+    assert status == 0
+    assert [(run["run"], run["state"]) for run in result["runs"]] == [
+        ("nomark+red-flows3-seed1", "finished"),
+        ("nomark+red-flows3-seed2", "finished"),
+    ]
+    assert any(path.endswith("table.csv") for path in result["written"])
+
+
+def test_failed_run_is_exit_status_1_and_named(lab, spec, fake, monkeypatch):
+    from dataclasses import replace
+
+    from tcpf_lab.testbed import registry
+
+    broken = replace(fake, failing_seeds=(2,))
+    monkeypatch.setitem(registry.TESTBEDS, "fake", lambda: broken)
+    status, _, complaints = lab("run", spec, "--testbed", "fake")
+    assert status == 1
+    assert "run with seed 2: asked to fail" in complaints
+    assert "1 of 3 runs failed" in complaints
+
+
+def test_dry_run_and_status_say_what_is_missing_and_touch_nothing(lab, spec, tmp_path):
+    assert "missing" in lab("run", spec, "--testbed", "fake", "--dry-run")[1]
+    assert not (tmp_path / "results").exists()
+    lab("run", spec, "--testbed", "fake", "--seeds", "1")
+    states = json.loads(lab("status", spec, "--testbed", "fake", "--json")[1])
+    assert [state["state"] for state in states] == ["complete", "missing", "missing"]
+    experiments = json.loads(lab("status", "--json")[1])
+    assert experiments == [{"experiment": "tiny", "testbed": "fake", "complete": 1, "failed": 0}]
+
+
+def test_analyze_rebuilds_metrics_of_kept_captures(lab, spec, tmp_path):
+    lab("run", spec, "--testbed", "fake", "--seeds", "1", "--keep-pcaps")
+    run = tmp_path / "results" / "tiny" / "fake" / "nomark+red-flows3-seed1"
+    before = (run / "metrics.json").read_bytes()
+    (run / "metrics.json").unlink()
+    status, said, _ = lab("analyze", run)
+    assert (status, said.strip()) == (0, f"rebuilt {run / 'metrics.json'}")
+    assert (run / "metrics.json").read_bytes() == before
+
+
+def test_analyze_describes_a_capture_by_its_flows(lab, recorded):
+    described = json.loads(lab("analyze", recorded / "pcap" / "S.pcap.zst", "--json")[1])
+    (capture,) = described["captures"]
+    assert len(capture["flows"]) == 3
+    assert {flow["dport"] for flow in capture["flows"]} == {5001}
+    assert capture["totals"]["timeouts"] == sum(flow["timeouts"] for flow in capture["flows"])
+
+
+def test_clean_removes_only_unfinished_runs(lab, spec, tmp_path):
+    lab("run", spec, "--testbed", "fake", "--seeds", "1")
+    root = tmp_path / "results" / "tiny" / "fake"
+    (root / "nomark+red-flows3-seed9.partial").mkdir()
+    assert "would remove" in lab("clean", "--dry-run")[1]
+    assert lab("clean")[0] == 0
+    assert [path.name for path in root.glob("nomark*")] == ["nomark+red-flows3-seed1"]
+
+
+def test_plan_prints_commands_and_check_counts_runs(lab, spec):
+    assert "tc qdisc add dev R1-R2 parent 1: handle 2: red" in lab("plan", spec)[1]
+    assert json.loads(lab("plan", spec, "--check", "--json")[1])["runs"] == 3
+    assert lab("plan", spec, "--script")[1].startswith("#!/bin/sh")
+
+
+def test_version_and_schema(lab):
+    assert lab("--version")[1].startswith("tcpf-lab 0.")
+    assert json.loads(lab("schema")[1])["title"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["run", "no-such.yaml"], "error: no-such.yaml: no such experiment"),
+        (["run", "smoke.yaml", "--testbed", "umm"], "unknown testbed 'umm'; allowed: uml, fake"),
+        (["run", "smoke.yaml", "--only", "sed=1"], "Did you mean 'seed'?"),
+        (["run", "smoke.yaml", "--seeds", "5"], "must be from 1 to 1"),
+        (["run", "smoke.yaml", "--set", "traffic.duraton=5 s"], "Did you mean 'duration'?"),
+        (["analyze", "no-such.pcap"], "no-such.pcap"),
+        (["analyze", "."], "nothing to analyse: no run"),
+        (["clean", "--results", "nowhere"], "nowhere: no such results directory"),
+        (["report", "smoke.yaml", "--testbed", "fake"], "no usable run"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_request_is_answered_with_what_is_allowed(lab, words, expected):
+    status, _, complaints = lab(*words)
+    assert status in (1, 2)
+    assert expected in complaints
+
+
+def test_several_mistakes_in_a_spec_are_told_at_once(lab, tmp_path):
+    (tmp_path / "bad.yaml").write_text("name: bad\ntopolgy: {}\ntcp: {profile: linux-2.3}\n")
+    status, _, complaints = lab("run", "bad.yaml")
+    assert status == 2
+    lines = [line for line in complaints.splitlines() if line.startswith("error: bad.yaml:")]
+    assert len(lines) >= 2
