@@ -25,6 +25,10 @@ from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.units import format_duration, format_rate
 
 
+#: Keeps a number and its unit on one line of a caption.
+NO_BREAK_SPACE = "\u00a0"
+
+
 @dataclass(frozen=True)
 class Choice:
     """What was asked for: the runs of one experiment, a testbed, and where results are."""
@@ -121,15 +125,14 @@ def conditions(experiment: Experiment) -> str:
     graph = experiment.topology.graph()
     delay = sum(link.delay_ab + link.delay_ba for link in graph.links)
     sack = "SACK" if experiment.tcp.sack else "no SACK"
-    return ", ".join(
-        (
-            f"{format_duration(experiment.traffic.duration)} after "
-            f"{format_duration(experiment.traffic.warmup)}",
-            format_rate(graph.bottleneck.rate),
-            format_duration(delay),
-            f"{experiment.tcp.profile} {sack}",
-        )
+    parts = (
+        f"{format_duration(experiment.traffic.duration)} after "
+        f"{format_duration(experiment.traffic.warmup)}",
+        format_rate(graph.bottleneck.rate) + "/s",
+        format_duration(delay),
+        f"{experiment.tcp.profile} {sack}",
     )
+    return ", ".join(part.replace(" ", NO_BREAK_SPACE) for part in parts)
 
 
 def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None) -> dict[str, Any]:
