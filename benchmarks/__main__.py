@@ -100,7 +100,8 @@ def merge(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def ratio(virtual: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Return how many times ns-3's rate ours is, without captures on either side.
 
-    Ours counts boot, set-up and tear-down; of ns-3 only ``Simulator::Run`` counts, which favours it.
+    Ours counts boot, set-up and tear-down; of ns-3 only ``Simulator::Run`` counts, which favours
+    it.  That its wheel is built with logging and assertions (see `ns3_chain`) does not.
     """
     ours = [virtual["virtual_seconds"] / s for s in virtual["wall_seconds"]]
     theirs = [run["simulated_seconds"] / run["wall_seconds"] for run in runs]

@@ -64,6 +64,7 @@ def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     process = [run["process_seconds"] for run in runs]
     return {
         "ns3_version": first["ns3_version"],
+        "ns3_logging_compiled_in": first["ns3_logging_compiled_in"],
         "simulated_seconds": simulated,
         "wall_seconds": [round(s, 3) for s in wall],
         "process_seconds": [round(s, 3) for s in process],

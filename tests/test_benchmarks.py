@@ -24,6 +24,7 @@ def ran(wall: float) -> dict[str, Any]:
         "red_dropped_packets": 5000,
         "red_received_packets": 80000,
         "ns3_version": "3.44",
+        "ns3_logging_compiled_in": True,
     }
 
 

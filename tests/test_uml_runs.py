@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tcpf_lab.errors import TestbedError
-from tcpf_lab.plan.compose import Plan, compose
+from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Command, Phase
 from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
 from tcpf_lab.runner import Task, carry_out

@@ -27,7 +27,8 @@ WATCHDOG_BASE_S = 60.0
 WATCHDOG_PER_VIRTUAL_S = 2.0
 #: Symbolic link in the run directory through which the guest finds the project's programs.
 PROGRAMS_LINK = ".programs"
-HOME = ".home"
+#: UML makes a directory of this name in HOME, which is the run directory: its working directory.
+UML_DIRECTORY = ".uml"
 GUEST_TOOLS = ("ip", "tc", "nsenter", "tcpdump", "stdbuf", "ethtool", "date", "sleep", "cat", "sh")
 HOST_TOOLS = ("setpriv",)
 
@@ -70,7 +71,7 @@ class UmlTestbed:
         try:
             with console.open("wb") as sink:
                 status = guest_process.run(
-                    self._command(seed), run.root, self._environment(run), sink, deadline
+                    self._command(seed), run.root, self._environment(), sink, deadline
                 )
         finally:
             _clean(run)
@@ -106,18 +107,17 @@ class UmlTestbed:
             f"init=/proc/self/cwd/{PROGRAMS_LINK}/tcpf-guest",
         ]
 
-    def _environment(self, run: RunFiles) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         """UML keeps its memory in a file under TMPDIR and a directory of its own under HOME."""
         return {
             "PATH": os.defpath,
-            "HOME": str(run.root / HOME),
+            "HOME": ".",
             "TMPDIR": str(_memory_directory(self.memory_mb) or "/tmp"),  # noqa: S108
         }
 
 
 def _prepare(run: RunFiles, plan: Plan, kernel: uml_kernel.Kernel) -> None:
     (run.log / "guest.sh").write_text(guest_script.render(plan), encoding="utf-8")
-    (run.root / HOME).mkdir(exist_ok=True)
     link = run.root / PROGRAMS_LINK
     link.unlink(missing_ok=True)
     link.symlink_to(kernel.path.parent)
@@ -125,7 +125,7 @@ def _prepare(run: RunFiles, plan: Plan, kernel: uml_kernel.Kernel) -> None:
 
 def _clean(run: RunFiles) -> None:
     (run.root / PROGRAMS_LINK).unlink(missing_ok=True)
-    shutil.rmtree(run.root / HOME, ignore_errors=True)
+    shutil.rmtree(run.root / UML_DIRECTORY, ignore_errors=True)
 
 
 def machine_problem() -> str | None:

@@ -132,8 +132,10 @@ def find_flows(packets: Packets) -> Flows:
     """
     label, first, backward = _connections(packets)
     tcp = np.flatnonzero(label >= 0)
-    order = tcp[np.argsort(label[tcp], kind="stable")]
-    start = np.searchsorted(label[order], np.arange(first.size + 1))
+    # numpy sorts 16-bit numbers stably in linear time.
+    short = label.astype(np.uint16) if first.size <= 1 << 16 else label
+    order = tcp[np.argsort(short[tcp], kind="stable")]
+    start = np.concatenate([[0], np.cumsum(np.bincount(label[tcp], minlength=first.size))])
     connection, reverse = _directions(packets, label, backward, first.size)
     head = packets[first[connection]]
     swap = reverse
