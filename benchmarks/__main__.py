@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import peer, virtual_time
+from benchmarks import bench_scan, peer, virtual_time
 from tcpf_lab.errors import LabError
 from tcpf_lab.results import write_json
 from tcpf_lab.testbed.base import Testbed
@@ -25,8 +22,6 @@ from tcpf_lab.testbed.registry import testbed
 
 #: The measurement of ours that ns-3, which captures nothing, is compared with.
 COMPARED = "without_captures_300s"
-SCAN = "benchmarks.bench_scan"
-CHECKOUT = Path(__file__).resolve().parent.parent
 
 out = Console()
 err = Console(stderr=True)
@@ -53,6 +48,11 @@ def main(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(error.exit_status) from None
     out.print(table(report))
+    out.print(
+        f"captures: {report['scan']['scanner_packets_per_s']} packets/s,"
+        f" {report['scan']['ratio']} times dpkt's",
+        highlight=False,
+    )
     out.print(f"written: {output}", markup=False, highlight=False)
 
 
@@ -67,7 +67,8 @@ def benchmark(repetitions: int, peer_python: str | None) -> dict[str, Any]:
     runs = [ran for _, ran in rounds if ran is not None]
     report["ns3"] = peer.summary(runs) if runs else None
     report["ratio_to_ns3"] = ratio(report["virtual_time"][COMPARED], runs) if runs else None
-    report["scan"] = scan()
+    err.print("reading captures", highlight=False)
+    report["scan"] = bench_scan.main()
     report["machine"]["load_average_at_end"] = list(os.getloadavg())
     return report
 
@@ -111,23 +112,6 @@ def ratio(virtual: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str, 
         "min_of_rounds": round(min(of_rounds), 2),
         "max_of_rounds": round(max(of_rounds), 2),
     }
-
-
-def scan() -> Any:
-    """Return what the benchmark of reading captures prints; None, and say so, if there is none."""
-    if importlib.util.find_spec(SCAN) is None:
-        err.print(f"left out: there is no {SCAN}", highlight=False)
-        return None
-    err.print("reading captures", highlight=False)
-    command = [sys.executable, "-m", SCAN]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise LabError(f"ended with status {done.returncode}: {last[0]}", where=SCAN)
-    try:
-        return json.loads(done.stdout)
-    except json.JSONDecodeError:
-        return {"output": done.stdout.splitlines()}
 
 
 def machine() -> dict[str, Any]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tcpf_lab.errors import LabError
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.results import ExperimentFiles, RunFiles
 from tcpf_lab.runner import Task, carry_out
@@ -33,8 +36,23 @@ def chapter_run(seconds: int) -> Run:
 
 def measure(testbed: Testbed, repetitions: int) -> dict[str, Any]:
     """Time long runs without and with captures, and the chapter's run with its analysis."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     warm_up()
+    with _one_core():
+        return _measure(testbed, repetitions)
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Keep this process, and the guests it starts, on one core."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _measure(testbed: Testbed, repetitions: int) -> dict[str, Any]:
     return {
         "without_captures_300s": _summary(
             LONG_S, [_guest(testbed, captures=False) for _ in range(repetitions)]
@@ -68,7 +86,7 @@ def _whole_run(testbed: Testbed) -> float:
         event = carry_out(task)
         elapsed = time.perf_counter() - started
     if event.kind != "finished":
-        raise RuntimeError(event.detail)
+        raise LabError(event.detail)
     return elapsed
 
 

@@ -15,6 +15,17 @@ from rich.console import Console
 import tcpf_lab
 from tcpf_lab import campaign, terminal
 from tcpf_lab.errors import LabError
+from tcpf_lab.options import (
+    AsJson,
+    IncludeInvalid,
+    KeepPcaps,
+    Only,
+    Overrides,
+    Results,
+    Seeds,
+    Spec,
+    TestbedName,
+)
 from tcpf_lab.report.document import Report
 from tcpf_lab.spec.schema import json_schema
 from tcpf_lab.testbed import registry, uml_kernel
@@ -32,28 +43,6 @@ app.add_typer(kernel_app, name="kernel")
 
 out = Console()
 err = Console(stderr=True)
-
-Spec = Annotated[str, typer.Argument(metavar="SPEC", help="Experiment: a path, or a shipped name.")]
-TestbedName = Annotated[str, typer.Option("--testbed", metavar="NAME", help="Where to run.")]
-Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
-Only = Annotated[
-    list[str] | None,
-    typer.Option("--only", metavar="KEY=VALUE", help="Only these of case, flows or seed."),
-]
-Seeds = Annotated[
-    int | None, typer.Option("--seeds", metavar="N", min=1, help="Only the first N seeds.")
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the experiment."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
-KeepPcaps = Annotated[
-    bool, typer.Option("--keep-pcaps", help="Keep the captures, compressed (zstd).")
-]
-IncludeInvalid = Annotated[
-    bool, typer.Option("--include-invalid", help="Let invalid runs into the means.")
-]
 
 
 def _version(wanted: bool) -> None:

@@ -102,7 +102,7 @@ class UmlTestbed:
             "ro",
             "quiet",
             "con=null",
-            "con0=fd:0,fd:1",
+            "con0=null,fd:1",
             "ssl=null",
             f"init=/proc/self/cwd/{PROGRAMS_LINK}/tcpf-guest",
         ]

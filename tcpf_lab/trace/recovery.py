@@ -29,6 +29,7 @@ from tcpf_lab.trace.sender import (
     SENDER,
     acknowledged,
     append,
+    arm,
     begin,
     on_ack,
     relative,
@@ -102,7 +103,9 @@ def _liberated(s: Any, g: Any, now: Any) -> bool:
     if now - s.ack_at > _AT_ONCE or s.mode == LOSS:
         return False
     waited = now - s.armed
-    if waited < s.rto - _JIFFY or waited > s.rto + s.rto // 4 + 2 * _JIFFY:  # no timer fires now
+    if (
+        waited < s.limit - _JIFFY or waited > s.limit + s.limit // 4 + 2 * _JIFFY
+    ):  # no timer fires now
         return bool(s.dups >= 3 or s.sack_bytes > 0)
     return bool(not g.again and (s.dups >= 3 or s.sack_bytes >= 3 * s.mss))
 
@@ -112,7 +115,7 @@ def _is_timeout(s: Any, g: Any, now: Any, probe: bool) -> int:
     """Whether the retransmission of the head is the timer's doing: `RTO`, `TLP` or 0."""
     if g.sacked:  # it is sent again only when the sender has given up the scoreboard (reneging)
         return RTO
-    if s.armed >= 0 and 10 * (now - s.armed) >= 9 * s.rto:
+    if s.armed >= 0 and 10 * (now - s.armed) >= 9 * s.limit:
         return 0 if _liberated(s, g, now) else RTO
     if s.sack_bytes > 0 and s.mode != LOSS and not g.again:
         return 0  # the reordering timer of RACK waits for a fraction of an RTT, then resends
@@ -151,7 +154,7 @@ def _resend(s: Any, queue: Any, start: Any, end: Any, now: Any) -> int:
     elif kind == FAST:
         s.mode, s.recover = RECOVERY, s.snd_max
     if kind == TLP or (kind != RTO and at == s.head):
-        s.armed = now
+        arm(s, now)
     for i in range(at, s.tail):
         if queue[i].start < end:
             queue[i].sent, queue[i].ever, queue[i].again = now, 1, 1
@@ -178,7 +181,7 @@ def _on_data(s: Any, queue: Any, p: Any) -> int:
         append(s, queue, s.snd_max, start, now, 1)
     if end > s.snd_max:
         if not kind and _probing(s, queue, now):
-            s.armed = now  # a tail loss probe of new data
+            arm(s, now)  # a tail loss probe of new data
         append(s, queue, max(start, s.snd_max), end, now, 0)
     s.sent_at = now
     if now - s.cause_at <= _EPSILON:
@@ -191,7 +194,8 @@ def _on_syn(s: Any, queue: Any, p: Any) -> int:
     """A SYN or SYN-ACK of the data sender: new connection or an expired timer."""
     if s.known and s.isn == p.seq and s.una == 0 and s.head < s.tail:
         queue[s.head].ever = 1
-        s.rto, s.armed = min(2 * s.rto, RTO_MAX), p.time_ns
+        s.rto = min(2 * s.rto, RTO_MAX)
+        arm(s, p.time_ns)
         return SYN_RTO
     if s.known and s.isn == p.seq:
         return 0

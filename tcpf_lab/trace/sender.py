@@ -23,7 +23,7 @@ SENDER = np.dtype(
             *("known", "isn", "una", "snd_max", "fin", "acked_before", "window"),
             *("head", "tail", "mode", "recover", "dups", "sack_bytes", "sack_flow", "mss"),
             *("srtt", "mdev", "mdev_max", "rttvar", "rtt_seq", "rto_min"),
-            *("rto", "armed", "retransmits", "ack_at", "cause_at", "sent_at"),
+            *("rto", "armed", "limit", "retransmits", "ack_at", "cause_at", "sent_at"),
             *("tick", "tick_at", "probes"),
         )
     ]
@@ -50,6 +50,12 @@ def begin(s: Any, base: Any, una: int) -> None:
     s.srtt, s.mdev, s.mdev_max, s.rttvar, s.rtt_seq = 0, 0, 0, 0, 0
     s.rto, s.armed, s.retransmits, s.tick_at = _RTO_INITIAL, -1, 0, 0
     s.ack_at, s.cause_at, s.sent_at = -RTO_MAX, -RTO_MAX, -RTO_MAX
+
+
+@part
+def arm(s: Any, now: Any) -> None:
+    """Start the timer; a later RTT sample changes the next start, not this one."""
+    s.armed, s.limit = now, s.rto
 
 
 @part
@@ -164,14 +170,14 @@ def on_ack(s: Any, queue: Any, p: Any) -> None:
     if s.head == s.tail:
         s.armed = -1
     elif advanced or (sacked >= 0 and now - sacked > now - queue[s.head].sent):
-        s.armed = now
+        arm(s, now)
 
 
 @part
 def append(s: Any, queue: Any, start: Any, end: Any, now: Any, ever: int) -> None:
     """Enter new data; sending while nothing is outstanding arms the timer."""
     if s.head == s.tail:
-        s.armed = now
+        arm(s, now)
     g = queue[s.tail]
     g.start, g.end, g.sent, g.ever, g.again, g.sacked = start, end, now, ever, 0, 0
     s.tail += 1
@@ -189,5 +195,6 @@ def time_out(s: Any, queue: Any, now: Any) -> None:
     if reneged:
         s.sack_bytes = 0
     s.mode, s.recover, s.dups = LOSS, s.snd_max, 0
-    s.rto, s.armed = min(2 * s.rto, RTO_MAX), now
+    s.rto = min(2 * s.rto, RTO_MAX)
+    arm(s, now)
     s.retransmits += 1

@@ -110,6 +110,15 @@ SCENARIOS = {
         0.7951  < ack 1
         0.801   > 1:961         # rto
         """,
+    "a longer RTT sample does not prolong the timer that runs": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.55    < ack 1 sack 961:1921
+        0.551   < ack 1 sack 961:2881
+        0.805   > 1:961         # rto
+        """,
     "third duplicate ACK when the timer is nearly due": """
         0.2     > 1:961
         0.2     > 961:1921

@@ -1,0 +1,30 @@
+"""Arguments and options that several verbs of the command line share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Spec = Annotated[str, typer.Argument(metavar="SPEC", help="Experiment: a path, or a shipped name.")]
+TestbedName = Annotated[str, typer.Option("--testbed", metavar="NAME", help="Where to run.")]
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="KEY=VALUE", help="Only these of case, flows or seed."),
+]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", metavar="N", min=1, help="Only the first N seeds.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the experiment."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
+KeepPcaps = Annotated[
+    bool, typer.Option("--keep-pcaps", help="Keep the captures, compressed (zstd).")
+]
+IncludeInvalid = Annotated[
+    bool, typer.Option("--include-invalid", help="Let invalid runs into the means.")
+]
