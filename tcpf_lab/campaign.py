@@ -24,7 +24,6 @@ from tcpf_lab.testbed import guest_script, registry
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.units import format_duration, format_rate
 
-
 #: Keeps a number and its unit on one line of a caption.
 NO_BREAK_SPACE = "\u00a0"
 

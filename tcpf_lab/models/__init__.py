@@ -1,0 +1,1 @@
+"""Analytic models of queues and of TCP."""
