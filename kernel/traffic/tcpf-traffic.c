@@ -13,7 +13,7 @@
  *
  * Instants are seconds after --epoch (a CLOCK_REALTIME second that every node
  * of the testbed has agreed on); inside, all time is whole nanoseconds.  The last sample ends the program:
- * a sender resets its connections, so that no backlog outlives the run.
+ * connections are reset, so that no backlog outlives the run.
  * Output is one JSON object per line on stdout; see usage().
  */
 #define _GNU_SOURCE
@@ -479,8 +479,11 @@ int main(int argc, char **argv)
 		sleep_until(cfg.samples[i].at);
 		take_sample(&cfg.samples[i]);
 	}
-	if (cfg.sending)
-		reset_connections();
+	/*
+	 * Both ends: a FIN whose answer is lost would be sent again and again
+	 * long after the queues have drained.
+	 */
+	reset_connections();
 	/* The threads are in the kernel; leaving the process ends them. */
 	_exit(0);
 }

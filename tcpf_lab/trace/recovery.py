@@ -139,7 +139,11 @@ def _explain(s: Any, queue: Any, at: int, now: Any, tail: bool) -> int:
         if s.sack_bytes > 0 or (s.sack_flow and driven):
             return SACK_RECOVERY
         return PARTIAL_ACK if driven else UNKNOWN
-    return FAST if s.dups >= 3 or s.sack_bytes > 0 else UNKNOWN
+    if s.dups >= 3 or s.sack_bytes > 0:
+        return FAST
+    # Without SACK Linux counts duplicate ACKs on when the left edge moves: those that answer
+    # needless retransmissions after a timeout start a recovery a little later.
+    return FAST if driven and not s.sack_flow and s.held >= 3 else UNKNOWN
 
 
 @part

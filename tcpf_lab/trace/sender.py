@@ -21,7 +21,7 @@ SENDER = np.dtype(
         (name, np.int64)
         for name in (
             *("known", "isn", "una", "snd_max", "fin", "acked_before", "window"),
-            *("head", "tail", "mode", "recover", "dups", "sack_bytes", "sack_flow", "mss"),
+            *("head", "tail", "mode", "recover", "dups", "held", "sack_bytes", "sack_flow", "mss"),
             *("srtt", "mdev", "mdev_max", "rttvar", "rtt_seq", "rto_min"),
             *("rto", "armed", "limit", "retransmits", "ack_at", "cause_at", "sent_at"),
             *("tick", "tick_at", "probes"),
@@ -46,7 +46,7 @@ def begin(s: Any, base: Any, una: int) -> None:
     s.acked_before = s.acked_before + acknowledged(s)
     s.known, s.isn, s.una, s.snd_max, s.fin = 1, np.int64(base), una, una, -1
     s.head, s.tail, s.mode, s.recover, s.dups, s.window = 0, 0, OPEN, 0, 0, -1
-    s.sack_bytes, s.sack_flow, s.mss = 0, 0, 1
+    s.sack_bytes, s.sack_flow, s.mss, s.held = 0, 0, 1, 0
     s.srtt, s.mdev, s.mdev_max, s.rttvar, s.rtt_seq = 0, 0, 0, 0, 0
     s.rto, s.armed, s.retransmits, s.tick_at = _RTO_INITIAL, -1, 0, 0
     s.ack_at, s.cause_at, s.sent_at = -RTO_MAX, -RTO_MAX, -RTO_MAX
@@ -128,6 +128,7 @@ def advance(s: Any, ack: Any) -> None:
     s.dups, s.retransmits = 0, 0
     # Without SACK, Linux waits for one byte more, lest old duplicates start a recovery anew.
     if s.mode != OPEN and (ack > s.recover or (ack == s.recover and s.sack_flow)):
+        s.held = 0 if s.mode == RECOVERY else s.held
         s.mode = OPEN
 
 
@@ -153,12 +154,15 @@ def on_ack(s: Any, queue: Any, p: Any) -> None:
     s.sack_flow |= p.sacks > 0
     sacked = mark_sacked(s, queue, p)
     advanced = ack > s.una
+    before = s.head
     sent = release(s, queue, ack)
     if advanced:
+        s.held = max(s.held - max(s.head - before - 1, 0), 0)  # as tcp_remove_reno_sacks
         opening = s.una == 0
         advance(s, ack)
     elif p.payload == 0 and (p.sacks > 0 or p.window == s.window):
         s.dups += 1
+        s.held += 1
     s.window = p.window
     sample = now - sent if sent >= 0 else (now - sacked if sacked >= 0 else -1)
     if sample < 0 and advanced:
@@ -194,7 +198,7 @@ def time_out(s: Any, queue: Any, now: Any) -> None:
             queue[i].sacked = 0
     if reneged:
         s.sack_bytes = 0
-    s.mode, s.recover, s.dups = LOSS, s.snd_max, 0
+    s.mode, s.recover, s.dups, s.held = LOSS, s.snd_max, 0, 0
     s.rto = min(2 * s.rto, RTO_MAX)
     arm(s, now)
     s.retransmits += 1
