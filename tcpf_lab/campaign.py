@@ -20,7 +20,7 @@ from tcpf_lab.spec.load import find, load
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import Run, expand, parse_only
-from tcpf_lab.testbed import guest_script, registry
+from tcpf_lab.testbed import guest_plan, registry
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.units import format_duration, format_rate
 
@@ -126,7 +126,7 @@ def conditions(experiment: Experiment) -> str:
     sack = "SACK" if experiment.tcp.sack else "no SACK"
     parts = (
         f"{format_duration(experiment.traffic.duration)} after "
-        f"{format_duration(experiment.traffic.warmup)}",
+        f"{format_duration(experiment.traffic.warmup)} of warm-up",
         format_rate(graph.bottleneck.rate) + "/s",
         format_duration(delay),
         f"{experiment.tcp.profile} {sack}",
@@ -187,21 +187,23 @@ def clean(results: Path, *, dry_run: bool = False) -> list[Path]:
     Raises
     ------
     RequestError
-        If there is no such results directory.
+        If there is no such results directory, or runs are being made in it.
     """
     if not results.is_dir():
         raise RequestError("no such results directory", where=str(results))
     leftovers = sorted(path for path in results.glob(f"*/*/*{PARTIAL}") if path.is_dir())
     if not dry_run:
         for path in leftovers:
-            shutil.rmtree(path)
+            # One that is being made at this moment looks the same; only the lock tells.
+            with ExperimentFiles(results, path.parent.parent.name, path.parent.name).locked():
+                shutil.rmtree(path)
     return leftovers
 
 
-def plan_text(choice: Choice, *, script: bool = False) -> str:
-    """Return the plan of the first run: to read, or as the guest's script."""
+def plan_text(choice: Choice, *, instructions: bool = False) -> str:
+    """Return the plan of the first run: to read, or as the guest's instructions."""
     plan = compose(choice.runs[0])
-    return guest_script.render(plan) if script else f"# {choice.runs[0].id}\n\n{plan}"
+    return guest_plan.render(plan) if instructions else f"# {choice.runs[0].id}\n\n{plan}"
 
 
 def analyze(paths: Sequence[str]) -> tuple[list[Path], dict[str, Any]]:

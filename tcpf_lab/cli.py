@@ -82,19 +82,25 @@ def run(
     if dry_run:
         _show_states(chosen, as_json)
         return
-    _ensure_kernel(chosen)
+    terminal.ensure_kernel(err, chosen)
     bed = campaign.ready_testbed(chosen)
     outcome = terminal.drive(err, chosen, bed, jobs=jobs, keep_pcaps=keep_pcaps, force=force)
     failed = [event for event in outcome if event.kind == "failed"]
-    report = None
+    report, problem = None, None
     if len(failed) < len(chosen.runs):
-        report = campaign.report(chosen, include_invalid=include_invalid)
+        try:
+            report = campaign.report(chosen, include_invalid=include_invalid)
+        except LabError as error:
+            problem = error  # a script is told how the runs ended all the same
     if as_json:
         _print_json(campaign.outcome_json(chosen, outcome, report))
     elif report:
         _show_report(chosen, report)
     if failed:
         err.print(f"{len(failed)} of {len(chosen.runs)} runs failed", style="bold red")
+    if problem:
+        raise problem
+    if failed:
         raise typer.Exit(1)
 
 
@@ -105,8 +111,8 @@ def plan(
     seeds: Seeds = None,
     overrides: Overrides = None,
     check: Annotated[bool, typer.Option("--check", help="Only check the experiment.")] = False,
-    script: Annotated[
-        bool, typer.Option("--script", help="Print the guest's script instead.")
+    instructions: Annotated[
+        bool, typer.Option("--instructions", help="Print the guest's instructions instead.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -119,7 +125,12 @@ def plan(
         else:
             typer.echo(f"{chosen.source}: ok: {summary['runs']} runs")
         return
-    typer.echo(campaign.plan_text(chosen, script=script), nl=False)
+    text = campaign.plan_text(chosen, instructions=instructions)
+    if as_json:
+        form = "instructions" if instructions else "plan"
+        _print_json({"run": chosen.runs[0].id, form: text.splitlines()})
+    else:
+        typer.echo(text, nl=False)
 
 
 @app.command()
@@ -248,11 +259,6 @@ def kernel_path() -> None:
     typer.echo(str(kernel.path))
 
 
-def _ensure_kernel(chosen: campaign.Choice) -> None:
-    if chosen.testbed_name == "uml" and uml_kernel.find() is None:
-        terminal.build_kernel(err, None)
-
-
 def _show_states(chosen: campaign.Choice, as_json: bool) -> None:
     states = campaign.states(chosen)
     if as_json:
@@ -287,5 +293,7 @@ def main() -> None:
         for problem in problems:
             typer.echo(f"error: {problem}", err=True)
         sys.exit(error.exit_status)
-    except BrokenPipeError:
-        sys.exit(141)
+    except OSError as error:
+        where = error.filename or "standard output"
+        typer.echo(f"error: {where}: {error.strerror or error}", err=True)
+        sys.exit(1)

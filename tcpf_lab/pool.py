@@ -35,8 +35,8 @@ def local_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     except BaseException:
+        _second_interrupt_kills(pool)  # first: one that comes now must not find the old handler
         stop.set()
-        _second_interrupt_kills(pool)
         pool.shutdown(wait=True, cancel_futures=True)
         raise
     pool.shutdown()
@@ -67,4 +67,6 @@ def _second_interrupt_kills(pool: ProcessPoolExecutor) -> None:
             worker.kill()
         os._exit(130)
 
-    signal.signal(signal.SIGINT, kill)
+    # An exception from a handler would break the executor's join and leave idle workers for ever.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, kill)

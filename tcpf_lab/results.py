@@ -6,10 +6,12 @@ without that suffix is always complete.  ``docs/results-format.md`` describes ev
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,30 @@ class ExperimentFiles:
             if path.is_dir() and not path.name.endswith(PARTIAL) and (path / "run.yaml").exists():
                 yield RunFiles(path)
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other program from making or removing runs here.
+
+        The lock is on the directory itself: it leaves no file, and ends with the last process that
+        has it open, workers included.
+
+        Raises
+        ------
+        RequestError
+            If another program holds it, or the directory cannot be made.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise RequestError(f"cannot be used: {error.strerror}", where=str(self.root)) from None
+        try:
+            with suppress(OSError):  # a file system without locks has to do without
+                _lock(handle, self.root)
+            yield
+        finally:
+            os.close(handle)
+
     def table(self, suffix: str) -> Path:
         """Path of ``table.md`` or ``table.csv``."""
         return self.root / f"table.{suffix}"
@@ -110,6 +136,17 @@ class ExperimentFiles:
     def figure(self, name: str, suffix: str) -> Path:
         """Path of a figure."""
         return self.root / "figures" / f"{name}.{suffix}"
+
+
+def _lock(handle: int, directory: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RequestError(
+            "another tcpf-lab is at work in this directory",
+            where=str(directory),
+            hint="wait until it has ended, or give another one with --results DIR",
+        ) from None
 
 
 def complete(partial: RunFiles, final: RunFiles) -> None:
@@ -143,5 +180,5 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RequestError("no such file", where=str(path)) from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # neither JSON nor, at times, UTF-8
         raise RequestError(f"not JSON: {error}", where=str(path)) from None

@@ -10,8 +10,9 @@ import hashlib
 import shutil
 import subprocess
 import time
+import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 
 import tcpf_lab
 from tcpf_lab import captures
-from tcpf_lab.errors import LabError
+from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.results import FORMAT, ExperimentFiles, RunFiles, complete, read_json, write_json
@@ -72,18 +73,41 @@ def run_all(
 
     A run that is complete and was made from the same spec, plan and kernel is skipped.  A run that
     fails does not stop the others; its event says why.
+
+    Raises
+    ------
+    RequestError
+        If another program is at work on the same runs, or the directory cannot be used.
     """
     commit = git_commit()
     futures: dict[Future[Event], Run] = {}
-    for run in runs:
-        now = state(run, files, testbed.identity, need_pcaps=keep_pcaps)
-        if now is State.COMPLETE and not force:
-            yield Event(run, "skipped")
-            continue
-        task = Task(run, testbed, files, keep_pcaps, commit)
-        futures[executor.submit(carry_out, task)] = run
-    for future in as_completed(futures):
-        yield future.result()
+    with files.locked():
+        for run in runs:
+            now = state(run, files, testbed.identity, need_pcaps=keep_pcaps)
+            if now is State.COMPLETE and not force:
+                yield _skipped(run, files.run(run.id))
+                continue
+            task = Task(run, testbed, files, keep_pcaps, commit)
+            futures[executor.submit(carry_out, task)] = run
+        for future in as_completed(futures):
+            yield _outcome(future, futures[future])
+
+
+def _skipped(run: Run, done: RunFiles) -> Event:
+    verdict = read_json(done.metrics).get("validity", {})
+    reasons = "; ".join(verdict.get("reasons", ()))
+    return Event(run, "skipped", valid=bool(verdict.get("valid")), detail=reasons)
+
+
+def _outcome(future: Future[Event], run: Run) -> Event:
+    try:
+        return future.result()
+    except BrokenExecutor:
+        detail = (
+            f"run {run.id}: a worker process was killed\n"
+            "  try: look for the host's out-of-memory killer (dmesg), or --jobs 1"
+        )
+        return Event(run, "failed", valid=False, detail=detail)
 
 
 def state(
@@ -105,9 +129,9 @@ def state(
     done = files.run(run.id)
     if not done.root.exists():
         return State.FAILED if files.partial(run.id).root.exists() else State.MISSING
-    if not (done.manifest.exists() and done.metrics.exists()):
+    manifest = _record(done.manifest)
+    if manifest is None or _record(done.metrics) is None:
         return State.STALE
-    manifest = read_json(done.manifest)
     if manifest.get("digest") != digest(run, compose(run)):
         return State.STALE
     if identity is not None and manifest.get("testbed_identity") != identity:
@@ -115,6 +139,15 @@ def state(
     if need_pcaps and not any(done.pcap.glob("*.pcap*")):
         return State.STALE
     return State.COMPLETE
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    """Read one of a run's records; None if it is missing or damaged: then the run is made again."""
+    try:
+        value = read_json(path)
+    except RequestError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def digest(run: Run, plan: Plan) -> str:
@@ -137,6 +170,15 @@ def carry_out(task: Task) -> Event:
     except OSError as error:
         where = error.filename or partial.root
         detail = f"run {task.run.id}: {where}: {error.strerror}"
+        return Event(task.run, "failed", time.monotonic() - started, False, detail)
+    except Exception as error:  # noqa: BLE001 - a fault here must not cost the other runs
+        saved = partial.log / "traceback.txt"
+        saved.parent.mkdir(parents=True, exist_ok=True)
+        saved.write_text(traceback.format_exc(), encoding="utf-8")
+        detail = (
+            f"run {task.run.id}: {type(error).__name__}: {error}\n"
+            f"  try: this is a fault of tcpf-lab; keep {saved} for a report"
+        )
         return Event(task.run, "failed", time.monotonic() - started, False, detail)
     verdict = metrics["validity"]
     return Event(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,9 @@ from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.doctor import Check
 from tcpf_lab.trace.warm import warm_up
 
+#: Failures that are shown with their log's last lines; of the others the first line tells enough.
+SHOWN_IN_FULL = 3
+
 
 def run_progress(console: Console) -> Progress:
     """Return the progress display of runs: how many of how many, and how long still."""
@@ -62,10 +66,11 @@ def build_progress(console: Console) -> Progress:
     )
 
 
-def event_line(event: Event) -> Text | None:
-    """Return the line that a run's end deserves: nothing unless something is wrong."""
+def event_line(event: Event, *, in_full: bool = True) -> Text | None:
+    """Return what a run's end deserves: nothing unless something is wrong."""
     if event.kind == "failed":
-        return Text.assemble(("failed: ", "bold red"), event.detail)
+        detail = event.detail if in_full else event.detail.partition("\n")[0]
+        return Text.assemble(("failed: ", "bold red"), detail)
     if event.kind == "finished" and not event.valid:
         return Text.assemble(("not valid: ", "bold yellow"), f"{event.run.id}: {event.detail}")
     return None
@@ -92,8 +97,10 @@ def drive(
 ) -> list[Event]:
     """Carry out the runs of ``choice`` with a progress display; return how each ended."""
     events: list[Event] = []
+    failures = 0
     workers = min(jobs or pool.cores(), len(choice.runs))
-    warm_up()
+    with interruptible(), _held_back():
+        warm_up()
     with interruptible(), pool.local_pool(workers) as executor:
         happening = runner.run_all(
             choice.runs, testbed, choice.files, executor, keep_pcaps=keep_pcaps, force=force
@@ -103,8 +110,9 @@ def drive(
             for event in happening:
                 events.append(event)
                 progress.advance(task)
-                if line := event_line(event):
-                    progress.console.print(line)
+                failures += event.kind == "failed"
+                if line := event_line(event, in_full=failures <= SHOWN_IN_FULL):
+                    progress.console.print(line, highlight=False)
     return events
 
 
@@ -126,6 +134,28 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Hold a first Ctrl-C back to the end of the block; a second one ends the program.
+
+    The compiler of the analysis calls Python from C and loses an exception that is raised there.
+    """
+    pending: list[int] = []
+
+    def hold(number: int, _frame: object) -> None:
+        if pending:
+            os._exit(130)
+        pending.append(number)
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pending:
+        raise KeyboardInterrupt
+
+
 def build_kernel(console: Console, source: Path | None) -> uml_kernel.Kernel:
     """Build the kernel with a progress display."""
     with build_progress(console) as progress:
@@ -135,6 +165,12 @@ def build_kernel(console: Console, source: Path | None) -> uml_kernel.Kernel:
             progress.update(task, description=f"kernel: {phase}", completed=share)
 
         return uml_kernel.build(source, progress=show)
+
+
+def ensure_kernel(console: Console, choice: campaign.Choice) -> None:
+    """Build the kernel if the chosen testbed needs it and it is not there."""
+    if choice.testbed_name == "uml" and uml_kernel.find() is None:
+        build_kernel(console, None)
 
 
 def state_table(states: Sequence[tuple[Run, State]]) -> Table:

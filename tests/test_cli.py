@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from tcpf_lab import cli
+from tcpf_lab.errors import TestbedError
+from tcpf_lab.results import ExperimentFiles
 
 
 @pytest.fixture
@@ -71,6 +75,17 @@ def test_failed_run_is_exit_status_1_and_named(lab, spec, fake, monkeypatch):
     assert "1 of 3 runs failed" in complaints
 
 
+def test_json_is_printed_even_if_no_run_is_good_enough_for_a_table(lab, spec, monkeypatch):
+    def nothing_usable(*_, **__):
+        raise TestbedError("no usable run")
+
+    monkeypatch.setattr(cli.campaign, "report", nothing_usable)
+    status, said, complaints = lab("run", spec, "--testbed", "fake", "--json")
+    assert status == 1
+    assert [run["state"] for run in json.loads(said)["runs"]] == ["finished"] * 3
+    assert "error: no usable run" in complaints
+
+
 def test_dry_run_and_status_say_what_is_missing_and_touch_nothing(lab, spec, tmp_path):
     assert "missing" in lab("run", spec, "--testbed", "fake", "--dry-run")[1]
     assert not (tmp_path / "results").exists()
@@ -111,7 +126,34 @@ def test_clean_removes_only_unfinished_runs(lab, spec, tmp_path):
 def test_plan_prints_commands_and_check_counts_runs(lab, spec):
     assert "tc qdisc add dev R1-R2 parent 1: handle 2: red" in lab("plan", spec)[1]
     assert json.loads(lab("plan", spec, "--check", "--json")[1])["runs"] == 3
-    assert lab("plan", spec, "--script")[1].startswith("#!/bin/sh")
+    assert lab("plan", spec, "--instructions")[1].startswith("step\t")
+
+
+def test_json_of_a_plan_is_json(lab, spec):
+    shown = json.loads(lab("plan", spec, "--json")[1])
+    assert shown["run"] == "nomark+red-flows3-seed1"
+    assert any("tc qdisc add dev R1-R2" in line for line in shown["plan"])
+
+
+def test_clean_leaves_runs_alone_that_are_being_made(lab, tmp_path):
+    files = ExperimentFiles(tmp_path / "results", "tiny", "fake")
+    files.partial("a-run").create()
+    with files.locked():
+        status, _, complaints = lab("clean")
+    assert status == 2
+    assert "another tcpf-lab is at work" in complaints
+    assert files.partial("a-run").root.exists()
+
+
+def test_full_disk_behind_standard_output_is_told_without_a_traceback(lab, spec, monkeypatch):
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        status, _, complaints = lab("plan", spec)
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
+    assert status == 1
+    assert complaints == "error: standard output: No space left on device\n"
 
 
 def test_version_and_schema(lab):

@@ -49,11 +49,30 @@ def test_every_shipped_experiment_is_described():
         assert path.name in described
 
 
-def test_every_file_named_in_the_architecture_exists():
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    for name in re.findall(r"`((?:tcpf_lab|kernel|docs|tests)/[\w./-]+)`", text):
-        assert (ROOT / name).exists(), name
-    assert len(text.splitlines()) < 150
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_document_names_exists(document):
+    text = (ROOT / document).read_text(encoding="utf-8")
+    names = re.findall(r"`((?:tcpf_lab|kernel|docs|experiments|tests)/[\w./-]+)`", text)
+    assert names
+    assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_every_file_of_a_run_is_described(recorded):
+    """A name in the document stands for all that differ in what stands in angle brackets."""
+    text = (ROOT / "docs" / "results-format.md").read_text(encoding="utf-8")
+    shapes = {
+        re.sub(r"<\w+>", r"[\\w.+-]+", re.escape(name.rpartition("/")[2]))
+        for name in re.findall(r"`([\w./<>-]+\.\w+|log/\w+)`", text)
+    }
+    files = [path for path in recorded.glob("*/*") if path.is_file()]
+    assert files
+    for path in files:
+        name = path.name.removesuffix(".zst")
+        assert any(re.fullmatch(shape, name) for shape in shapes), path.name
+
+
+def test_the_architecture_is_read_in_one_sitting():
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) < 150
 
 
 def test_lab_knows_its_own_words_in_the_readme():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
 from dataclasses import replace
 
 import pytest
 
 from tcpf_lab import runner
-from tcpf_lab.results import ExperimentFiles, read_json
+from tcpf_lab.errors import RequestError
+from tcpf_lab.results import ExperimentFiles, read_json, write_json
 from tcpf_lab.runner import State, run_all, state
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
@@ -148,3 +149,63 @@ def test_truncated_capture_fails_the_run_with_file_and_offset(fake, files, runs,
     (event,) = run_all(runs[:1], replace(fake, recorded=copy), files, Here())
     assert event.kind == "failed"
     assert "S.pcap.zst" in event.detail
+
+
+def test_second_program_in_the_same_directory_is_refused(fake, files, runs):
+    with files.locked(), pytest.raises(RequestError, match="another tcpf-lab is at work"):
+        list(run_all(runs, fake, files, Here()))
+    assert kinds(run_all(runs[:1], fake, files, Here())) == {1: "finished"}
+
+
+def test_results_directory_that_cannot_be_made_is_a_wrong_request(fake, files, runs):
+    files.results.write_text("a file")
+    with pytest.raises(RequestError, match="cannot be used: Not a directory"):
+        list(run_all(runs, fake, files, Here()))
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{", "null"])
+@pytest.mark.parametrize("name", ["manifest.json", "metrics.json"])
+def test_damaged_record_makes_a_run_stale(fake, files, runs, name, damage):
+    list(run_all(runs[:1], fake, files, Here()))
+    (files.run(runs[0].id).root / name).write_text(damage)
+    assert state(runs[0], files, fake.identity) is State.STALE
+    assert kinds(run_all(runs[:1], fake, files, Here())) == {1: "finished"}
+
+
+def test_skipped_run_keeps_its_verdict(fake, files, runs):
+    list(run_all(runs[:1], fake, files, Here()))
+    done = files.run(runs[0].id)
+    metrics = read_json(done.metrics)
+    metrics["validity"] = {"valid": False, "reasons": ["a capture dropped packets"], "checks": []}
+    write_json(done.metrics, metrics)
+    (event,) = run_all(runs[:1], fake, files, Here())
+    assert (event.kind, event.valid) == ("skipped", False)
+    assert event.detail == "a capture dropped packets"
+
+
+def test_killed_worker_is_a_failed_run_and_stops_no_other(fake, files, runs):
+    class Killed(Here):
+        def submit(self, function, task):
+            if task.run.seed != 2:
+                return super().submit(function, task)
+            future = Future()
+            future.set_exception(BrokenExecutor("terminated abruptly"))
+            return future
+
+    events = list(run_all(runs, fake, files, Killed()))
+    assert kinds(events) == {1: "finished", 2: "failed", 3: "finished"}
+    assert "a worker process was killed" in next(e.detail for e in events if e.run.seed == 2)
+
+
+def test_fault_in_the_analysis_fails_one_run_and_its_traceback_is_kept(
+    fake, files, runs, monkeypatch
+):
+    def fault(*_):
+        raise ValueError("an index is out of range")
+
+    monkeypatch.setattr(runner.summary, "analyse", fault)
+    (event,) = run_all(runs[:1], fake, files, Here())
+    assert event.kind == "failed"
+    assert "ValueError: an index is out of range" in event.detail
+    kept = files.partial(runs[0].id).log / "traceback.txt"
+    assert "in fault" in kept.read_text()

@@ -2,8 +2,8 @@
 /*
  * tcpf-guest - what a virtual-time guest needs and a bare system lacks.
  *
- *   (as the first process)          mount what the run needs, then become
- *                                   the shell that runs log/guest.sh
+ *   (as the first process)          mount what the run needs, then carry out
+ *                                   the plan in log/guest.plan
  *   tcpf-guest at EPOCH OFFSET CMD  run CMD when EPOCH + OFFSET seconds come
  *   tcpf-guest poweroff             end the guest
  *
@@ -23,53 +23,67 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "guest.h"
+
 #define RUN_DIRECTORY	"/proc/self/cwd"
 #define PROGRAMS	RUN_DIRECTORY "/.programs"
-#define SCRIPT		"/run/out/log/guest.sh"
-#define NSEC		1000000000LL
 
-static void die(const char *fmt, ...)
+void die(const char *fmt, ...)
 {
+	int error = errno;
 	va_list ap;
 
 	fprintf(stderr, "tcpf-guest: ");
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	fprintf(stderr, ": %s\n", strerror(errno));
+	fprintf(stderr, ": %s\n", strerror(error));
 	exit(1);
 }
 
-static void attach(const char *type, const char *at, const char *data)
+void power_off(void)
+{
+	sync();
+	reboot(RB_POWER_OFF);
+	die("cannot power off");
+}
+
+static void attach(const char *type, const char *at, unsigned long flags, const char *data)
 {
 	if (mkdir(at, 0755) && errno != EEXIST)
 		die("cannot make %s", at);
-	if (mount(type, at, type, 0, data))
+	if (mount(type, at, type, flags, data))
 		die("cannot mount %s on %s", type, at);
 }
 
-static int init(void)
+static void mount_all(void)
 {
-	char *shell[] = { "/bin/sh", SCRIPT, NULL };
-	char *environment[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL };
-
-	attach("proc", "/proc", NULL);
-	attach("sysfs", "/sys", NULL);
-	attach("devtmpfs", "/dev", NULL);
-	attach("tmpfs", "/run", NULL);
-	attach("hostfs", "/run/out", RUN_DIRECTORY);
-	attach("hostfs", "/run/bin", PROGRAMS);
+	attach("proc", "/proc", 0, NULL);
+	attach("sysfs", "/sys", 0, NULL);
+	attach("devtmpfs", "/dev", 0, NULL);
+	attach("tmpfs", "/run", 0, NULL);
+	attach("hostfs", RUN_OUT, 0, RUN_DIRECTORY);
+	attach("hostfs", RUN_BIN, MS_RDONLY, PROGRAMS);
 	if (mkdir("/run/netns", 0755))
 		die("cannot make /run/netns");
-	execve(shell[0], shell, environment);
-	die("cannot run %s", SCRIPT);
-	return 1;
+	if (chdir(RUN_OUT))
+		die("cannot enter %s", RUN_OUT);
+}
+
+/* The programs of a plan see this environment and nothing of the host's. */
+static void set_environment(void)
+{
+	clearenv();
+	setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
+	setenv("LC_ALL", "C", 1);
+	setenv("HOME", "/run", 1);
+	setenv("TMPDIR", "/run", 1);
 }
 
 /* Decimal seconds to nanoseconds without the rounding of a double. */
-static long long nanoseconds(const char *text)
+int64_t nanoseconds(const char *text)
 {
-	long long seconds = 0, ns = 0, unit = NSEC;
+	int64_t seconds = 0, ns = 0, unit = NSEC;
 	const char *c = text;
 
 	for (; *c >= '0' && *c <= '9' && seconds < NSEC * 9; c++)
@@ -84,29 +98,31 @@ static long long nanoseconds(const char *text)
 	return seconds * NSEC + ns;
 }
 
-static int run_at(char **argv)
+void sleep_until(int64_t realtime_ns)
 {
-	long long at = nanoseconds(argv[0]) + nanoseconds(argv[1]);
-	struct timespec ts = { .tv_sec = at / NSEC, .tv_nsec = at % NSEC };
+	struct timespec ts = {
+		.tv_sec = realtime_ns / NSEC,
+		.tv_nsec = realtime_ns % NSEC,
+	};
 
 	while (clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &ts, NULL) == EINTR)
 		;
-	execvp(argv[2], argv + 2);
-	die("cannot run %s", argv[2]);
-	return 1;
 }
 
 int main(int argc, char **argv)
 {
-	if (getpid() == 1 && argc == 1)
-		return init();
-	if (argc >= 5 && !strcmp(argv[1], "at"))
-		return run_at(argv + 2);
-	if (argc == 2 && !strcmp(argv[1], "poweroff")) {
-		sync();
-		reboot(RB_POWER_OFF);
-		die("cannot power off");
+	if (getpid() == 1) {
+		mount_all();
+		set_environment();
+		carry_out_plan();
 	}
+	if (argc >= 5 && !strcmp(argv[1], "at")) {
+		sleep_until(nanoseconds(argv[2]) + nanoseconds(argv[3]));
+		execvp(argv[4], argv + 4);
+		die("cannot run %s", argv[4]);
+	}
+	if (argc == 2 && !strcmp(argv[1], "poweroff"))
+		power_off();
 	fprintf(stderr, "usage: tcpf-guest at EPOCH OFFSET COMMAND [ARG...]\n"
 			"       tcpf-guest poweroff\n");
 	return 2;

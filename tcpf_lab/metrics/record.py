@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.errors import TraceError
-from tcpf_lab.results import RunFiles, read_json
+from tcpf_lab.results import FORMAT, RunFiles, read_json
 from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
 from tcpf_lab.trace.flow import Flows, find_flows
 from tcpf_lab.trace.pcap import Capture, read_capture
 from tcpf_lab.trace.recovery import Recovery, classify
 
-#: Frames are counted as tc does: with the Ethernet header.
-_FRAME = 1014
+#: What of the manifest, and of its ``expect``, every metric needs.
+_NEEDED = ("flows", "window_s", "expect", "captures", "bottleneck", "port", "qdisc")
 #: A queue may hold a packet a little longer than its limit and rate say.
 _MARGIN_NS = 100_000_000
 
@@ -84,11 +84,11 @@ def read_record(files: RunFiles) -> Record:
     Raises
     ------
     TraceError
-        If a capture or a record cannot be read.
+        If a capture or a record cannot be read, or the manifest is not one of this format.
     RequestError
         If the manifest is missing.
     """
-    manifest = read_json(files.manifest)
+    manifest = _manifest(files)
     expect = manifest["expect"]
     epoch = int(_stats(files, "epoch.json")["epoch_ns"])
     start, end = (epoch + round(1e9 * at) for at in manifest["window_s"])
@@ -113,17 +113,33 @@ def read_record(files: RunFiles) -> Record:
     )
 
 
-def max_delay_ns(expect: dict[str, Any]) -> int:
-    """Longest stay in the bottleneck's queue: its limit at its rate, and a margin.
+def _manifest(files: RunFiles) -> dict[str, Any]:
+    """Read the manifest; refuse one that lacks what the analysis cannot do without."""
+    content = read_json(files.manifest)
+    manifest: dict[str, Any] = content if isinstance(content, dict) else {}
+    if manifest.get("format") != FORMAT:
+        raise TraceError(
+            f"not a manifest of format {FORMAT}: format is {manifest.get('format')!r}",
+            where=str(files.manifest),
+            hint="repeat the run, or analyse it with the version that made it",
+        )
+    expect = manifest.get("expect")
+    present = {*manifest, *(expect if isinstance(expect, dict) else ())}
+    missing = [name for name in _NEEDED if name not in present]
+    if missing:
+        raise TraceError(f"the manifest lacks {', '.join(missing)}", where=str(files.manifest))
+    return manifest
 
-    Limits of ``pfifo`` count packets, all others bytes.  Without a limit it is half a second.
+
+def max_delay_ns(expect: dict[str, Any]) -> int:
+    """Longest stay in the bottleneck's queue: its limit in bytes at its rate, and a margin.
+
+    Half a second at least, and where the queue shows no limit.
     """
-    queue = expect.get("qdisc") or {}
-    limit = (queue.get("options") or {}).get("limit")
+    limit = expect["qdisc"].get("options", {}).get("limit")
     if limit is None:
         return MAX_DELAY_NS
-    size = float(limit) * (_FRAME if queue.get("kind") == "pfifo" else 1)
-    drain = 8e9 * size / float(expect["bottleneck"]["rate_bits_per_s"])
+    drain = 8e9 * float(limit) / float(expect["bottleneck"]["rate_bits_per_s"])
     return max(MAX_DELAY_NS, round(drain) + _MARGIN_NS)
 
 
@@ -160,9 +176,12 @@ def read_samples(files: RunFiles, flows: int) -> dict[str, list[dict[str, Any]]]
 def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
-            yield json.loads(line)
+            row = json.loads(line)
         except json.JSONDecodeError:
-            raise TraceError("not a JSON object", where=f"{path}:{number}") from None
+            row = None
+        if not isinstance(row, dict):
+            raise TraceError("not a JSON object", where=f"{path}:{number}")
+        yield row
 
 
 def _stats(files: RunFiles, name: str) -> Any:
@@ -180,10 +199,10 @@ def _capture(files: RunFiles, point: str) -> Capture:
 
 
 def _probes(expect: dict[str, Any]) -> bool:
-    """Whether any sender sends tail loss probes: Linux does unless told otherwise."""
-    settings = expect.get("sysctl") or {}
-    asked = [values.get("net.ipv4.tcp_early_retrans") for values in settings.values()]
-    return not any(str(value) == "0" for value in asked if value is not None)
+    """Whether the senders send tail loss probes: Linux does with SACK, unless told otherwise."""
+    needed = ("net.ipv4.tcp_early_retrans", "net.ipv4.tcp_sack")
+    settings = (expect.get("sysctl") or {}).values()
+    return not any(str(values.get(name)) == "0" for values in settings for name in needed)
 
 
 def _rows(flows: Flows, packets: Any, expect: dict[str, Any], count: int) -> NDArray[np.int64]:

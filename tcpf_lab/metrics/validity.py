@@ -143,15 +143,14 @@ def _captures_complete(files: RunFiles, run: Record) -> tuple[bool | None, str]:
 
 
 def _link_drops(files: RunFiles, device: str) -> int:
-    """Packets that the interface dropped, both directions."""
-    for path in sorted(files.stats.glob("link-*.json")):
-        for link in _json(files, path.name):
-            if link["ifname"] == device:
-                stats = link.get("stats64") or link["stats"]
-                return sum(
-                    int(stats[way][key]) for way in ("rx", "tx") for key in ("dropped", "errors")
-                )
-    raise _UnreadableError(f"no stats/link-*.json describes {device}")
+    """Packets that the interface dropped or found damaged, both directions (/proc/net/dev)."""
+    name = f"dev-{device.partition('-')[0]}.txt"
+    for line in _text(files, files.stats, name).splitlines():
+        found, _, counters = line.partition(":")
+        if found.strip() == device:
+            fields = [int(field) for field in counters.split()]
+            return sum(fields[at] for at in (2, 3, 10, 11))
+    raise _UnreadableError(f"stats/{name} does not describe {device}")
 
 
 def _root_drops(files: RunFiles, device: str) -> int:

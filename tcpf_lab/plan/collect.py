@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tcpf_lab.plan.queues import bottleneck, delay
-from tcpf_lab.plan.step import Command, Drained, Phase, Step
+from tcpf_lab.plan.queues import bottleneck, delay, rate
+from tcpf_lab.plan.step import Command, Drained, Phase, ReadFile, Step
 from tcpf_lab.plan.topology import interfaces
+from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.topology import Graph
 
-#: Queues hold seconds at most; a queue that takes longer than this to drain has stopped.
+#: The least time that queues are given to drain; those of slow or long links get more.
 DRAIN_TIMEOUT_S = 30.0
 
 
-def drain(graph: Graph) -> Phase:
+def drain(graph: Graph, queue: Queue) -> Phase:
     """Wait until every queue on the way there and back is empty."""
-    return Phase("drain", tuple(_drain(graph)))
+    return Phase("drain", tuple(_drain(graph, queue)))
 
 
-def _drain(graph: Graph) -> Iterator[Step]:
-    queue = bottleneck(graph)
-    yield Drained(queue.node, queue.device, DRAIN_TIMEOUT_S)
+def _drain(graph: Graph, queue: Queue) -> Iterator[Step]:
+    narrow = bottleneck(graph)
+    full = queue.limit * 8 / rate(graph, narrow)
+    yield Drained(narrow.node, narrow.device, _timeout(full))
     for interface in interfaces(graph):
-        if delay(graph, interface):
-            yield Drained(interface.node, interface.device, DRAIN_TIMEOUT_S)
+        if seconds := delay(graph, interface):
+            yield Drained(interface.node, interface.device, _timeout(seconds))
+
+
+def _timeout(seconds: float) -> float:
+    """Twice what draining takes at most: a queue that is not empty by then has stopped."""
+    return max(DRAIN_TIMEOUT_S, 2 * seconds)
 
 
 def counters(graph: Graph) -> Phase:
@@ -31,10 +38,9 @@ def counters(graph: Graph) -> Phase:
     steps: list[Step] = []
     for node in graph.nodes:
         qdiscs = ("tc", "-s", "-d", "-j", "qdisc", "show")
-        links = ("ip", "-s", "-j", "link", "show")
         steps.append(Command(node.name, qdiscs, f"stats/qdisc-{node.name}.json"))
-        steps.append(Command(node.name, links, f"stats/link-{node.name}.json"))
+        steps.append(ReadFile(node.name, "/proc/net/dev", f"stats/dev-{node.name}.txt"))
         if node.role in ("sender", "receiver"):
-            netstat = ("cat", "/proc/net/netstat")
-            steps.append(Command(node.name, netstat, f"stats/netstat-{node.name}.txt"))
+            output = f"stats/netstat-{node.name}.txt"
+            steps.append(ReadFile(node.name, "/proc/net/netstat", output))
     return Phase("counters", tuple(steps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tcpf_lab.plan import capture, collect, queues, settings, topology
+from tcpf_lab.plan import capture, collect, marker, queues, settings, topology
 from tcpf_lab.plan.step import AgreeEpoch, Phase, Step
 from tcpf_lab.plan.traffic import traffic
 from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
@@ -54,13 +54,14 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
         settings.kernel(run),
         *topology.build(graph, dict.fromkeys(ends, _route_options(experiment))),
         settings.nodes(graph, sysctls),
+        *marker.build(run),
         queues.build(graph, run.case.queue),
         *((capture.start(graph),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
         generator.receivers,
         generator.senders,
         generator.end,
-        collect.drain(graph),
+        collect.drain(graph, run.case.queue),
         *((capture.stop(graph),) if captures else ()),
         collect.counters(graph),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tcpf_lab.plan.step import Command, Phase, ReadSysctls, Step, Sysctl
+from tcpf_lab.plan.step import OffloadsOff, Phase, ReadSysctls, Step, Sysctl
 from tcpf_lab.plan.topology import interfaces
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph, Node
@@ -55,9 +55,7 @@ def _node(graph: Graph, node: Node, sysctls: Mapping[str, Mapping[str, str]]) ->
         yield Sysctl(node.name, key, value)
     if wanted:
         yield ReadSysctls(node.name, tuple(wanted), f"stats/sysctl-{node.name}.txt")
-    off = [word for feature in OFFLOADS_OFF for word in (feature, "off")]
     for interface in interfaces(graph):
         if interface.node == node.name:
-            device = interface.device
-            yield Command(node.name, ("ethtool", "-K", device, *off))
-            yield Command(node.name, ("ethtool", "-k", device), f"stats/offload-{device}.txt")
+            output = f"stats/offload-{interface.device}.txt"
+            yield OffloadsOff(node.name, interface.device, OFFLOADS_OFF, output)

@@ -64,6 +64,32 @@ class ReadSysctls:
 
 
 @dataclass(frozen=True)
+class ReadFile:
+    """Copy a file of a node, such as a counter below ``/proc/net``, to a file of the run."""
+
+    node: str
+    path: str
+    output: str
+
+    def __str__(self) -> str:
+        return _line(self.node, f"cat {self.path}", self.output)
+
+
+@dataclass(frozen=True)
+class OffloadsOff:
+    """Switch offloads of a device off, and write what is in force, as ``ethtool -k`` prints it."""
+
+    node: str
+    device: str
+    features: tuple[str, ...]
+    output: str
+
+    def __str__(self) -> str:
+        words = " ".join(f"{feature} off" for feature in self.features)
+        return _line(self.node, f"ethtool -K {self.device} {words}; ethtool -k", self.output)
+
+
+@dataclass(frozen=True)
 class Start:
     """Start a program that runs beside the following steps until it is stopped or finishes.
 
@@ -144,7 +170,19 @@ class LetPass:
         return _line(None, f"let {self.seconds:g} s pass: {self.reason}")
 
 
-Step = Command | Sysctl | ReadSysctls | Start | AgreeEpoch | Finish | Drained | Stop | LetPass
+Step = (
+    Command
+    | Sysctl
+    | ReadSysctls
+    | ReadFile
+    | OffloadsOff
+    | Start
+    | AgreeEpoch
+    | Finish
+    | Drained
+    | Stop
+    | LetPass
+)
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,6 @@ from dataclasses import dataclass
 from tcpf_lab.plan.step import Command, Phase, Step
 from tcpf_lab.spec.topology import Graph
 
-#: Segmentation and coalescing would turn "packets" into 64 kB objects and make every number wrong.
-OFFLOADS_OFF = (
-    "tcp-segmentation-offload",
-    "generic-segmentation-offload",
-    "generic-receive-offload",
-)
-
-
-FORWARDING = ("marker", "bottleneck", "router")
-
 
 @dataclass(frozen=True)
 class Interface:
@@ -95,8 +85,7 @@ def build(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> tuple[Phas
         Words appended to every route of a node, for example ``{"S": ("initcwnd", "2")}``.
     """
     return (
-        Phase("nodes", tuple(_nodes(graph))),
-        Phase("links", tuple(_links(graph))),
+        Phase("nodes and links", (*_nodes(graph), *_links(graph))),
         Phase("addresses and routes", tuple(_addresses(graph, route_options))),
     )
 
@@ -136,7 +125,8 @@ def _bring_up(graph: Graph, interface: Interface) -> Iterator[Step]:
     device, peer = interface.device, other_end(graph, interface)
     node = interface.node
     yield _ip(node, "address", "add", f"{interface.address}/24", "dev", device)
-    yield _ip(node, "link", "set", device, "up")
+    # TCP hands a device with all offloads off packets of several segments even so.
+    yield _ip(node, "link", "set", device, "gso_max_segs", "1", "up")
     neighbour = ("neighbour", "add", peer.address, "lladdr", peer.mac)
     yield _ip(node, *neighbour, "dev", device, "nud", "permanent")
 

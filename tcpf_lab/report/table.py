@@ -17,10 +17,10 @@ from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
 _NOTHING = "–"
 
 _HOW_TO_READ = """\
-How to read: mean over the runs used ± half width of the 95 % confidence interval (Student's t),
-the published value in parentheses; {nothing} where there is none. A run is one seed; "valid runs"
-counts those that passed every check, of those asked for.{invalid} The published runs do not state
-how long they took, so their timeouts compare by order and ratio, not by size."""
+Mean over the runs used ± half width of the 95 % confidence interval (Student's t), the published
+value in parentheses; {nothing} where there is none. A run is one seed; "valid runs" counts those
+that passed every check, of those asked for.{invalid} The published runs do not state how long they
+took, so their timeouts compare by order and ratio, not by size."""
 
 _INVALID_USED = " Runs that failed a check are part of the means, because that was asked for."
 
@@ -79,7 +79,9 @@ def _flow_counts(results: Sequence[CellResult]) -> list[int]:
 
 
 def markdown_table(results: Sequence[CellResult], title: str, conditions: str) -> str:
-    """Give the papers' table: a row per case, the metrics side by side for each number of flows.
+    """Give the papers' table, a part per number of flows: a row per case, a column per metric.
+
+    Side by side, as the papers print them, the parts would be too wide for a screen.
 
     Parameters
     ----------
@@ -95,38 +97,26 @@ def markdown_table(results: Sequence[CellResult], title: str, conditions: str) -
     """
     problems = [problem for result in results for problem in result.problems]
     invalid = _INVALID_USED if any(problem.used for problem in problems) else ""
-    parts = [
-        f"# {title}",
-        f"Conditions of every run: {conditions}.",
-        "\n".join(_markdown_rows(results)),
-        _HOW_TO_READ.format(nothing=_NOTHING, invalid=invalid),
-    ]
+    several = len({result.cell.config for result in results}) > 1
+    parts = [f"# {title}", f"Conditions of every run: {conditions}."]
+    for count in _flow_counts(results):
+        own = [result for result in results if result.cell.flows == count]
+        parts += [f"## {count} flows", "\n".join(_markdown_rows(own, several))]
+    parts += ["## How to read", _HOW_TO_READ.format(nothing=_NOTHING, invalid=invalid)]
     return "\n\n".join(parts + _problem_parts(problems)) + "\n"
 
 
-def _markdown_rows(results: Sequence[CellResult]) -> list[str]:
-    flows = _flow_counts(results)
-    several = len({result.cell.config for result in results}) > 1
-    by_row: dict[tuple[str, str], dict[int, CellResult]] = {}
+def _markdown_rows(results: Sequence[CellResult], several: bool) -> list[str]:
+    """One part of the table; ``several`` configurations get a column of their own."""
+    headings = (style.heading for style in METRICS.values())
+    rows = [["config"] * several + ["case", *headings, "valid runs"]]
     for result in results:
-        key = (result.cell.config, result.cell.case)
-        by_row.setdefault(key, {})[result.cell.flows] = result
-    head = ["config"] * several + ["case"]
-    for count in flows:
-        headings = (*(style.heading for style in METRICS.values()), "valid runs")
-        head += [f"{count} flows: {heading}" for heading in headings]
-    rows = [head]
-    for (config, case), cells in by_row.items():
-        row = [config] * several + [case]
-        for count in flows:
-            row += _markdown_entries(cells.get(count))
-        rows.append(row)
+        row = [result.cell.config] * several + [result.cell.case]
+        rows.append(row + _markdown_entries(result))
     return _aligned(rows, left=1 + several)
 
 
-def _markdown_entries(result: CellResult | None) -> list[str]:
-    if result is None:
-        return [_NOTHING] * (len(METRICS) + 1)
+def _markdown_entries(result: CellResult) -> list[str]:
     entries = [
         " ".join(filter(None, entry(result.metrics[name], style)))
         for name, style in METRICS.items()

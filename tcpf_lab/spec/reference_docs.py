@@ -86,8 +86,10 @@ def _row(name: str, field: FieldInfo) -> str:
 
 def _default(field: FieldInfo) -> str:
     value = field.default
-    if value is None or isinstance(value, Marker):
+    if value is None:
         return "none"
+    if isinstance(value, Marker):
+        return f"`{value.kind}`"
     if isinstance(value, Traffic):
         return "as below"
     for note in field.metadata:

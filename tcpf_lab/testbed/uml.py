@@ -16,7 +16,7 @@ from typing import Any
 
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.results import RunFiles
-from tcpf_lab.testbed import guest_process, guest_script, uml_console, uml_kernel
+from tcpf_lab.testbed import guest_plan, guest_process, uml_console, uml_kernel
 
 #: The guest's clock at boot, ns: fixed, so that no run depends on the date (2001-09-09 01:46:40
 #: UTC).
@@ -29,7 +29,7 @@ WATCHDOG_PER_VIRTUAL_S = 2.0
 PROGRAMS_LINK = ".programs"
 #: UML makes a directory of this name in HOME, which is the run directory: its working directory.
 UML_DIRECTORY = ".uml"
-GUEST_TOOLS = ("ip", "tc", "nsenter", "tcpdump", "stdbuf", "ethtool", "date", "sleep", "cat", "sh")
+GUEST_TOOLS = ("ip", "tc", "tcpdump", "stdbuf")
 HOST_TOOLS = ("setpriv",)
 
 
@@ -117,10 +117,11 @@ class UmlTestbed:
 
 
 def _prepare(run: RunFiles, plan: Plan, kernel: uml_kernel.Kernel) -> None:
-    (run.log / "guest.sh").write_text(guest_script.render(plan), encoding="utf-8")
+    instructions = run.root / guest_plan.INSTRUCTIONS
+    instructions.write_text(guest_plan.render(plan), encoding="utf-8")
     link = run.root / PROGRAMS_LINK
     link.unlink(missing_ok=True)
-    link.symlink_to(kernel.path.parent)
+    link.symlink_to(kernel.directory.resolve())  # the guest follows one link, not a chain
 
 
 def _clean(run: RunFiles) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.results import RunFiles
-from tcpf_lab.testbed import guest_script
+from tcpf_lab.testbed import guest_plan
 
 TAIL_LINES = 12
 #: A disk with less room than this is full: writes of a guest have failed.
@@ -25,8 +25,8 @@ def judge(
     TestbedError
         Naming the run, the cause, the log and what to try.
     """
-    failed = run.root / guest_script.FAILED
-    finished = (run.root / guest_script.FINISHED).exists() and not failed.exists()
+    failed = run.root / guest_plan.FAILED
+    finished = (run.root / guest_plan.FINISHED).exists() and not failed.exists()
     if finished and not _disk_is_full(run.root):
         return
     console = run.log / "console.txt"

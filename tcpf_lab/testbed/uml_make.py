@@ -160,9 +160,10 @@ def compile_kernel(shop: Workshop, jobs: int) -> None:
 
 def compile_programs(recipe: Recipe, target: Path, shop: Workshop) -> None:
     """Compile the guest programs into ``target``."""
-    for number, (name, source) in enumerate(recipe.programs.items()):
+    for number, (name, files) in enumerate(recipe.programs.items()):
         shop.progress("programs", number / len(recipe.programs))
-        shop.run(["gcc", *PROGRAM_FLAGS, "-o", str(target / name), str(source.resolve())])
+        sources = [str(file.resolve()) for file in files if file.suffix == ".c"]
+        shop.run(["gcc", *PROGRAM_FLAGS, "-o", str(target / name), *sources])
     shop.progress("programs", 1.0)
 
 

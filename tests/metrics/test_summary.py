@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ import zstandard
 from run_builder import MANIFEST, PAYLOAD, SERVICE_NS, build_run, samples
 
 from tcpf_lab.errors import LabError, RequestError, TraceError
+from tcpf_lab.metrics import record
 from tcpf_lab.metrics.summary import analyse, mean_ci
 from tcpf_lab.results import RunFiles
+from tcpf_lab.trace.recovery import classify
 
 
 @pytest.fixture
@@ -65,6 +68,56 @@ def test_classifier_does_not_see_the_kernels_counters(run: RunFiles) -> None:
     assert (truth["timeouts_pcap"], truth["timeouts_kernel"]) == (1, 14)
     assert truth["error_percent"] == pytest.approx(-100 * 13 / 14)
     assert (truth["flows_exact"], truth["largest_flow_error"]) == (0, 7)
+
+
+def change_manifest(run: RunFiles, *, window_s: list[float], limit: int = 60_000) -> None:
+    """Give the run another window, and its bottleneck another limit."""
+    manifest = json.loads(run.manifest.read_text())
+    manifest["expect"]["qdisc"]["options"]["limit"] = limit
+    run.manifest.write_text(json.dumps(manifest | {"window_s": window_s}))
+
+
+@pytest.mark.parametrize(
+    ("limit", "end_s", "judged"),
+    [
+        (60_000, 2.75, 60),  # the last packet enters at 2.3 s, less than 0.5 s before the end
+        (60_000, 2.85, 61),
+        (1_000_000, 3.15, 60),  # a queue of 0.8 s: 0.9 s before the end are not judged
+        (1_000_000, 3.25, 61),
+    ],
+)
+def test_packets_that_may_leave_after_the_window_are_not_judged(
+    run: RunFiles, limit: int, end_s: float, judged: int
+) -> None:
+    change_manifest(run, window_s=[1.0, end_s], limit=limit)
+    found = analyse(run)
+    assert found["by_dscp"]["0"]["packets"] == judged
+    assert found["metrics"]["loss_percent"] == pytest.approx(100 / judged)
+
+
+def test_timeouts_count_from_the_windows_start_to_before_its_end(run: RunFiles) -> None:
+    for window, timeouts in (([1.0, 2.3], 0), ([2.3, 3.0], 1), ([1.0, 2.300001], 1)):
+        change_manifest(run, window_s=window)
+        result = analyse(run)
+        assert result["metrics"]["timeouts"] == timeouts
+        assert result["truth"]["timeouts_pcap"] == 1
+
+
+def test_every_number_is_defined_in_the_documents(run: RunFiles) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    result = analyse(run)
+    definitions = (docs / "metrics.md").read_text(encoding="utf-8")
+    tables, verdict = definitions.split("## The metrics of the tables")[1].split("## The verdict")
+    rows = re.compile(r"^\| `(\w+)` \|", flags=re.MULTILINE)
+    assert sorted(rows.findall(tables)) == sorted(result["metrics"])
+    assert rows.findall(verdict) == [check["name"] for check in result["validity"]["checks"]]
+    named = set(re.findall(r"`(\w+)`", definitions))
+    assert {*result["by_dscp"]["0"], *result["per_flow"][0], *result["truth"]} <= named
+    layout = (docs / "results-format.md").read_text(encoding="utf-8")
+    section = layout.split("### metrics.json")[1].split("\n## ")[0]
+    assert {*result, *result["validity"], *result["validity"]["checks"][0]} <= set(
+        re.findall(r"`(\w+)`", section)
+    )
 
 
 def test_loss_is_split_by_code_point(run: RunFiles) -> None:
@@ -148,6 +201,51 @@ def test_missing_capture_ends_the_analysis_with_its_name(run: RunFiles) -> None:
     assert error.value.where.endswith("R1-in.pcap")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "not a manifest of format 1: format is None"),
+        ('{"format": 2}', "not a manifest of format 1: format is 2"),
+        ('{"format": 1, "flows": 2}', "the manifest lacks window_s, expect, captures"),
+    ],
+)
+def test_manifest_of_another_kind_is_refused(run: RunFiles, text: str, message: str) -> None:
+    run.manifest.write_text(text)
+    with pytest.raises(TraceError, match=message) as error:
+        analyse(run)
+    assert error.value.where.endswith("manifest.json")
+
+
+def test_file_that_is_not_text_is_named(run: RunFiles) -> None:
+    run.manifest.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(RequestError, match="not JSON") as error:
+        analyse(run)
+    assert error.value.where.endswith("manifest.json")
+
+
+@pytest.mark.parametrize(
+    ("settings", "probes"),
+    [
+        ({}, True),
+        ({"net.ipv4.tcp_sack": "1"}, True),
+        ({"net.ipv4.tcp_early_retrans": "0"}, False),
+        ({"net.ipv4.tcp_sack": "0"}, False),
+    ],
+)
+def test_tail_loss_probes_need_sack_and_early_retransmit(
+    run: RunFiles, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], probes: bool
+) -> None:
+    asked = []
+    monkeypatch.setattr(
+        record, "classify", lambda *words, probes: asked.append(probes) or classify(*words)
+    )
+    manifest = json.loads(run.manifest.read_text())
+    manifest["expect"]["sysctl"] = {"S": settings}
+    run.manifest.write_text(json.dumps(manifest))
+    analyse(run)
+    assert asked == [probes]
+
+
 def test_missing_manifest_ends_the_analysis_with_its_name(run: RunFiles) -> None:
     run.manifest.unlink()
     with pytest.raises(RequestError) as error:
@@ -160,6 +258,7 @@ def test_missing_manifest_ends_the_analysis_with_its_name(run: RunFiles) -> None
     [
         ("epoch.json", None, "missing"),
         ("senders-S.jsonl", "{not json\n", "not a JSON object"),
+        ("senders-S.jsonl", "[1]\n", "not a JSON object"),
         ("senders-S.jsonl", json.dumps(samples()[0]), "1 flows, the plan has 2"),
     ],
 )

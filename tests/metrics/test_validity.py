@@ -119,9 +119,18 @@ CASES: dict[str, tuple[str, str, Change]] = {
     "drop by an interface": (
         "no_unplanned_loss",
         "S-R0: 0 dropped by its queue, 4 by its interface",
-        edit("stats/link-S.json", lambda rows: rows[0]["stats64"]["tx"].update(dropped=4)),
+        replace("stats/dev-S.txt", "800 8 0 0", "800 8 0 4"),
     ),
-    "link file missing": ("no_unplanned_loss", "describes R0-R1", remove("stats/link-R0.json")),
+    "interface missing": (
+        "no_unplanned_loss",
+        "stats/dev-R0.txt does not describe R0-R1",
+        replace("stats/dev-R0.txt", "R0-R1", "R0-R9"),
+    ),
+    "interface file missing": (
+        "no_unplanned_loss",
+        "stats/dev-R0.txt is missing",
+        remove("stats/dev-R0.txt"),
+    ),
     "qdisc counter differs": (
         "loss_matches_qdisc",
         "captures 1, qdisc 2",

@@ -5,7 +5,16 @@ import pytest
 from tcpf_lab import shipped
 from tcpf_lab.plan import capture, queues
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.plan.step import AgreeEpoch, Command, Drained, Finish, ReadSysctls, Start, Stop
+from tcpf_lab.plan.step import (
+    AgreeEpoch,
+    Command,
+    Drained,
+    Finish,
+    OffloadsOff,
+    ReadSysctls,
+    Start,
+    Stop,
+)
 from tcpf_lab.plan.topology import interfaces, paths, toward
 from tcpf_lab.plan.traffic.flows import pairs, start_times
 from tcpf_lab.spec.load import load
@@ -98,7 +107,7 @@ def test_plan_reads_back_what_it_sets():
     read = {key for step in plan.steps if isinstance(step, ReadSysctls) for key in step.keys}
     assert read == set(plan.expect["sysctl"]["S"])
     assert plan.expect["sysctl"]["S"]["net.ipv4.tcp_sack"] == "0"
-    offloads = {s.output for s in plan.steps if isinstance(s, Command) and s.argv[1] == "-k"}
+    offloads = {step.output for step in plan.steps if isinstance(step, OffloadsOff)}
     assert offloads == {f"stats/offload-{d}.txt" for d in plan.expect["offloads_off"]["devices"]}
 
 
@@ -106,7 +115,8 @@ def test_counters_are_read_after_the_queues_have_drained_and_the_captures_ended(
     steps = compose(run_of("configA")).steps
     order = [type(step) for step in steps if isinstance(step, AgreeEpoch | Finish | Drained | Stop)]
     assert order == [AgreeEpoch, Finish, Drained, Drained, Stop]
-    assert all(isinstance(step, Command) for step in steps[steps.index(steps[-1]) - 5 :])
+    after = steps[next(i for i, step in enumerate(steps) if isinstance(step, Stop)) + 1 :]
+    assert {step.output for step in after} >= {"stats/qdisc-R1.json", "stats/dev-R1.txt"}
 
 
 def test_captures_stand_before_and_after_the_queue_and_at_the_sender():
@@ -135,3 +145,25 @@ def test_every_node_reaches_every_other():
         assert set(paths(graph, node.name)) == {n.name for n in graph.nodes} - {node.name}
     assert toward(graph, "S0", "D2").device == "S0-R0"
     assert paths(graph, "S0")["D2"][0] == 4
+
+
+def test_slow_or_long_links_are_given_time_to_drain():
+    slow = run_of("smoke", "topology.chain.bottleneck=20 kbit", case="NoMark+TailDrop")
+    long = run_of("smoke", "topology.chain.delay=40 s", case="NoMark+TailDrop")
+    waits = {
+        (run is long, step.device): step.timeout
+        for run in (slow, long)
+        for step in compose(run).steps
+        if isinstance(step, Drained)
+    }
+    assert waits[False, "R1-R2"] == 2 * 200_000 * 8 / 20_000
+    assert waits[True, "D-R2"] == 2 * 40.0
+
+
+def test_instants_reach_the_generator_without_an_exponent_and_unrounded():
+    settings = ("traffic.start_spread=0 s", "traffic.warmup=10 us", "traffic.duration=999999 s")
+    argv = [
+        step.argv for step in compose(run_of("smoke", *settings)).steps if isinstance(step, Start)
+    ]
+    samples = {words[words.index("--sample") + 1] for words in argv if "--sample" in words}
+    assert samples == {"start=0.00001,end=999999.00001"}

@@ -89,14 +89,34 @@ def test_flow_counts_keep_the_order_of_the_matrix(
     files: ExperimentFiles, cells: list[Cell], write_all: Callable[[], None]
 ) -> None:
     write_all()
-    header = markdown_table(collect(files, cells[::-1]), "A", "60 s").splitlines()[4]
-    assert header.index("50 flows: timeouts") < header.index("100 flows: timeouts")
+    text = markdown_table(collect(files, cells[::-1]), "A", "60 s")
+    assert text.index("## 50 flows") < text.index("## 100 flows")
+
+
+def test_every_row_stands_under_its_number_of_flows(results: list[CellResult]) -> None:
+    text = markdown_table(results, "A", "60 s")
+    many, few = text.split("## 50 flows")
+    assert "(1322)" in many
+    assert "(491)" in few
+    assert "(491)" not in many
+
+
+def test_no_row_of_the_papers_table_is_wider_than_a_wide_terminal(
+    files: ExperimentFiles, write_run: Callable[..., None]
+) -> None:
+    metrics = {"timeouts": 12345.0, "goodput_bytes_per_s": 123456.0, "loss_percent": 12.34}
+    write_run("NoMark+RED", 100, 1, metrics=metrics)
+    write_run("NoMark+RED", 100, 2)
+    runs = tuple(f"nomark+red-flows100-seed{seed}" for seed in (1, 2))
+    cells = [Cell("A", case, 100, runs if case == "NoMark+RED" else ("x",)) for case in CASES]
+    lines = markdown_table(collect(files, cells), "A", "60 s").splitlines()
+    assert max(len(line) for line in lines if line.startswith("|")) <= 160
 
 
 def test_a_case_name_cannot_break_the_markdown_table(files: ExperimentFiles) -> None:
     result = collect(files, [Cell("A", "a|b", 2, ("x",))])
     lines = markdown_table(result, "A", "60 s").splitlines()
-    assert lines[6].startswith("| a\\|b |")
+    assert lines[8].startswith("| a\\|b |")
 
 
 @pytest.mark.parametrize(

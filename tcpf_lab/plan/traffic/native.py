@@ -52,8 +52,13 @@ def _program(run: Run, pair: Pair, node: str, role: str, words: tuple[str, ...])
     argv = (
         *(f"{PROGRAMS}/tcpf-traffic", *words, "--epoch", EPOCH),
         *("--port", str(PORT), "--source-port", str(SOURCE_PORT), "--first", str(pair.first)),
-        *("--sample", f"start={begin:g},end={end:g}"),
+        *("--sample", f"start={_seconds(begin)},end={_seconds(end)}"),
         *("--buffer", str(run.experiment.traffic.socket_buffer)),
     )
     name = f"{role}-{node}"
     return Start(node, name, argv, f"stats/{name}.jsonl", f"log/{name}.log")
+
+
+def _seconds(value: float) -> str:
+    """Write an instant as the program reads it: plain decimals, never an exponent, to 1 ns."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")

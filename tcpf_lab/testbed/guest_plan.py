@@ -1,0 +1,143 @@
+"""A whole plan as instructions for a virtual-time guest.
+
+A virtual-time kernel cannot be driven from outside: while it waits for a reply its clock stands
+still. So everything that a plan asks for is compiled into one list of instructions, which the
+guest's first process (``tcpf-guest``) carries out. In a User-Mode Linux guest starting a program
+costs about 10 ms of real time and a system call 20 us: hence ``ip`` and ``tc`` commands go in
+batches, and what needs no program is done without one. ``kernel/uml/guest_plan.c`` says what each
+instruction does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.step import (
+    PROGRAMS,
+    AgreeEpoch,
+    Command,
+    Drained,
+    Finish,
+    LetPass,
+    OffloadsOff,
+    Phase,
+    ReadFile,
+    ReadSysctls,
+    Start,
+    Step,
+    Stop,
+    Sysctl,
+)
+
+#: Where the project's programs are inside the guest.
+BIN = "/run/bin"
+#: Files of the run directory: the instructions, and how they ended.
+INSTRUCTIONS = "log/guest.plan"
+FINISHED = "log/finished"
+FAILED = "log/failed"
+BATCH_PROGRAMS = ("ip", "tc")
+#: Stands for the console as output, and for the guest itself as node.
+NONE = "-"
+
+
+def render(plan: Plan) -> str:
+    """Compile ``plan`` into the text of ``log/guest.plan``.
+
+    Raises
+    ------
+    ValueError
+        If a word holds a tab or a line break, which separate words and instructions.
+    """
+    lines = [line for phase in plan.phases for line in _phase(phase)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _phase(phase: Phase) -> Iterator[str]:
+    for key, group in itertools.groupby(phase.steps, _group_key):
+        steps = list(group)
+        if key[0] in BATCH_PROGRAMS:
+            yield from _batch(steps, phase.name)
+        elif key[0] == "Start":
+            yield from _starts(steps, phase.name)
+        else:
+            for step in steps:
+                yield _line("step", f"{phase.name}: {' '.join(str(step).split())}")
+                yield _instruction(step)
+
+
+def _group_key(step: Step) -> tuple[str, str | None]:
+    """Steps with equal keys that follow each other are carried out together."""
+    match step:
+        case Command(node, (program, *_), None) if program in BATCH_PROGRAMS:
+            return program, node
+        case _:
+            return type(step).__name__, None
+
+
+def _batch(steps: list[Step], phase: str) -> Iterator[str]:
+    """Give consecutive ``ip`` (or ``tc``) commands of one node to a single process."""
+    commands = [step for step in steps if isinstance(step, Command)]
+    program, node = commands[0].argv[0], commands[0].node
+    yield _line("step", f"{phase}: {node or 'testbed'}: a command of {program} -batch")
+    yield _line("batch", node or NONE, str(len(commands)), program, "-batch", "-")
+    for command in commands:
+        yield _line(" ".join(command.argv[1:]))
+
+
+def _starts(steps: list[Step], phase: str) -> Iterator[str]:
+    """Start all programs of the group, then await the readiness of each."""
+    starts = [step for step in steps if isinstance(step, Start)]
+    for start in starts:
+        yield _line("step", f"{phase}: {start.node}: start {start.name}")
+        at = () if start.at is None else (f"{BIN}/tcpf-guest", "at", "{epoch}", f"{start.at:.9f}")
+        files = (start.output or NONE, start.errors or NONE)
+        yield _line("start", start.name, start.node, *files, *at, *_words(start.argv))
+    for start in starts:
+        if start.ready:
+            yield _line("step", f"{phase}: {start.node}: {start.name} is ready")
+            ready = start.ready
+            yield _line("await", ready.path, f"{ready.timeout:g}", ready.text)
+
+
+def _instruction(step: Step) -> str:
+    match step:
+        case Command(node, argv, output):
+            return _line("run", node or NONE, output or NONE, *_words(argv))
+        case Sysctl(node, key, value):
+            return _line("sysctl", node or NONE, key, value)
+        case ReadSysctls(node, keys, output):
+            return _line("sysctls", node, output, *keys)
+        case ReadFile(node, path, output):
+            return _line("read", node, path, output)
+        case OffloadsOff(node, device, features, output):
+            return _line("offloads", node, output, device, *features)
+        case _:
+            return _of_the_whole_run(step)
+
+
+def _of_the_whole_run(step: Step) -> str:
+    match step:
+        case AgreeEpoch(lead, output):
+            return _line("epoch", str(lead), output)
+        case Finish(names, deadline):
+            return _line("finish", f"{deadline:g}", *names)
+        case Drained(node, device, timeout):
+            return _line("drained", node, device, f"{timeout:g}")
+        case LetPass(seconds):
+            return _line("pass", f"{seconds:g}")
+        case Stop(names):
+            return _line("stop", *names)
+    raise AssertionError(f"no instruction for {type(step).__name__}")
+
+
+def _words(argv: Iterable[str]) -> list[str]:
+    return [word.replace(PROGRAMS, BIN) for word in argv]
+
+
+def _line(*words: str) -> str:
+    for word in words:
+        if "\t" in word or "\n" in word or not word:
+            raise ValueError(f"not a word of an instruction: {word!r}")
+    return "\t".join(words)

@@ -1,0 +1,108 @@
+"""The plan as instructions for the guest's first process."""
+
+from pathlib import Path
+
+import pytest
+
+from tcpf_lab import shipped
+from tcpf_lab.plan.compose import Plan, compose
+from tcpf_lab.plan.step import Command, OffloadsOff, Phase, ReadSysctls, Ready, Start, Sysctl
+from tcpf_lab.spec.load import load
+from tcpf_lab.spec.sweep import expand
+from tcpf_lab.testbed.guest_plan import render
+
+UP = Command("S", ("ip", "link", "set", "lo", "up"))
+INTERPRETER = shipped.directory("kernel") / "uml" / "guest_plan.c"
+
+
+def plan_of(*steps):
+    return Plan((Phase("a phase", steps),), {}, (0.0, 1.0), ())
+
+
+def instructions(*steps):
+    return [line.split("\t") for line in render(plan_of(*steps)).splitlines()]
+
+
+def without_steps(lines):
+    return [words for words in lines if words[0] != "step"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(shipped.directory("experiments").glob("*.yaml")), ids=lambda p: p.name
+)
+def test_interpreter_knows_every_instruction_of_every_shipped_experiment(path: Path):
+    known = INTERPRETER.read_text().split("instructions[] = {")[1].split("};")[0]
+    lines = iter(render(compose(expand(load(path))[0])).splitlines())
+    for line in lines:
+        word, *rest = line.split("\t")
+        assert word == "step" or f'"{word}"' in known
+        if word == "batch":
+            for _ in range(int(rest[1])):
+                assert "\t" not in next(lines)
+
+
+def test_neighbouring_ip_commands_of_a_node_are_one_batch():
+    lines = without_steps(instructions(UP, UP, Command("D", UP.argv)))
+    assert lines == [
+        ["batch", "S", "2", "ip", "-batch", "-"],
+        ["link set lo up"],
+        ["link set lo up"],
+        ["batch", "D", "1", "ip", "-batch", "-"],
+        ["link set lo up"],
+    ]
+
+
+def test_command_whose_output_is_kept_is_not_put_into_a_batch():
+    show = Command("S", ("tc", "qdisc", "show"), "stats/q.json")
+    assert without_steps(instructions(show)) == [
+        ["run", "S", "stats/q.json", "tc", "qdisc", "show"]
+    ]
+
+
+def test_every_instruction_is_preceded_by_what_it_is_for():
+    lines = instructions(Sysctl("S", "net.ipv4.tcp_sack", "0"))
+    assert lines == [
+        ["step", "a phase: S sysctl -w net.ipv4.tcp_sack=0"],
+        ["sysctl", "S", "net.ipv4.tcp_sack", "0"],
+    ]
+
+
+def test_what_needs_no_program_starts_none():
+    lines = without_steps(
+        instructions(
+            Sysctl(None, "net.core.wmem_max", "1"),
+            ReadSysctls("S", ("a", "b"), "out.txt"),
+            OffloadsOff("S", "S-R0", ("generic-receive-offload",), "off.txt"),
+        )
+    )
+    assert lines == [
+        ["sysctl", "-", "net.core.wmem_max", "1"],
+        ["sysctls", "S", "out.txt", "a", "b"],
+        ["offloads", "S", "off.txt", "S-R0", "generic-receive-offload"],
+    ]
+
+
+def test_programs_are_all_started_before_the_first_is_awaited():
+    ready = Ready("log/x", "listening on", 5)
+    starts = [Start("S", name, ("tcpdump",), "a", "log/x", ready) for name in ("one", "two")]
+    lines = without_steps(instructions(*starts))
+    assert [line[0] for line in lines] == ["start", "start", "await", "await"]
+    assert lines[2] == ["await", "log/x", "5", "listening on"]
+
+
+def test_placeholders_become_what_the_guest_knows():
+    start = Start("S", "x", ("{programs}/tcpf-traffic", "--epoch", "{epoch}"), "a", "b")
+    assert without_steps(instructions(start)) == [
+        ["start", "x", "S", "a", "b", "/run/bin/tcpf-traffic", "--epoch", "{epoch}"]
+    ]
+
+
+def test_program_with_a_start_time_waits_for_the_instant_not_for_a_duration():
+    (line,) = without_steps(instructions(Start("S", "c", ("iperf3",), at=0.25)))
+    assert line[5:] == ["/run/bin/tcpf-guest", "at", "{epoch}", "0.250000000", "iperf3"]
+
+
+@pytest.mark.parametrize("word", ["a\tb", "a\nb", ""])
+def test_word_that_would_be_read_as_something_else_is_refused(word):
+    with pytest.raises(ValueError, match="not a word"):
+        render(plan_of(Command("S", ("echo", word))))
