@@ -222,6 +222,8 @@ def analyze(paths: Sequence[str]) -> tuple[list[Path], dict[str, Any]]:
     rebuilt: list[Path] = []
     captures: list[str] = []
     for path in paths:
+        if path != "-" and not Path(path).exists():
+            raise RequestError("no such file or directory", where=path)
         if path == "-" or not Path(path).is_dir():
             captures.append(path)
             continue

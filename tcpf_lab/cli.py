@@ -14,7 +14,7 @@ from rich.console import Console
 
 import tcpf_lab
 from tcpf_lab import campaign, terminal
-from tcpf_lab.errors import LabError
+from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.options import (
     AsJson,
     IncludeInvalid,
@@ -243,6 +243,8 @@ def kernel_build(
     as_json: AsJson = False,
 ) -> None:
     """Build the virtual-time kernel and its programs; does nothing if that was done."""
+    if source is not None and not source.is_file():
+        raise RequestError("no such file", where=str(source))
     kernel = terminal.build_kernel(err, source)
     if as_json:
         _print_json(asdict(kernel))
@@ -289,8 +291,7 @@ def main() -> None:
     except LabError as error:
         if debug:
             traceback.print_exc()
-        problems = getattr(error, "problems", None) or (error,)
-        for problem in problems:
+        for problem in getattr(error, "problems", None) or (error,):
             typer.echo(f"error: {problem}", err=True)
         sys.exit(error.exit_status)
     except OSError as error:

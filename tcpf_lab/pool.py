@@ -53,8 +53,8 @@ def _start_worker(stop: StopFlag, turn: Any) -> None:
         index, turn.value = turn.value, turn.value + 1
     processors = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {processors[index % len(processors)]})
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a whole process group gets them
+        signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     guest_process.stop_when(stop.is_set)
 

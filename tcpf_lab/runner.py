@@ -33,7 +33,7 @@ class State(Enum):
     """What is known about one run in a results directory."""
 
     COMPLETE = "complete"
-    STALE = "stale"  #: made from another spec, plan or kernel
+    STALE = "stale"  #: made from another spec, plan or kernel, or analysed by other code
     FAILED = "failed"  #: begun and not finished; its log is still there
     MISSING = "missing"
 
@@ -129,8 +129,10 @@ def state(
     done = files.run(run.id)
     if not done.root.exists():
         return State.FAILED if files.partial(run.id).root.exists() else State.MISSING
-    manifest = _record(done.manifest)
-    if manifest is None or _record(done.metrics) is None:
+    manifest, metrics = _record(done.manifest), _record(done.metrics)
+    if manifest is None or metrics is None:
+        return State.STALE
+    if metrics.get("analysis") != summary.analysis_identity():
         return State.STALE
     if manifest.get("digest") != digest(run, compose(run)):
         return State.STALE

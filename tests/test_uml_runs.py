@@ -111,7 +111,9 @@ def guests():
 
 def test_failing_command_is_named(uml, files):
     error = failure(uml, plan_of("ls", "/no/such/file"), files)
-    assert "failed in the guest: a phase: - ls /no/such/file: ls ended with status 2" in error.message
+    assert (
+        "failed in the guest: a phase: - ls /no/such/file: ls ended with status 2" in error.message
+    )
     assert "No such file or directory" in error.message
 
 

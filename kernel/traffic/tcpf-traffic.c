@@ -204,7 +204,11 @@ static void parse_option(int opt, char *arg)
 	case 'P': cfg.source_port = parse_count(arg, "--source-port", 65535); break;
 	case 'f': cfg.first = parse_count(arg, "--first", 65535); break;
 	case 's': parse_starts(arg); break;
-	case 'n': cfg.flows = parse_count(arg, "--flows", MAX_FLOWS); break;
+	case 'n':
+		if (cfg.sending)
+			die("--flows is for receivers; a sender has one --start per flow");
+		cfg.flows = parse_count(arg, "--flows", MAX_FLOWS);
+		break;
 	case 'S': parse_samples(arg); break;
 	case 'b': cfg.buffer = parse_count(arg, "--buffer", 1 << 30); break;
 	case 'C': snprintf(cfg.congestion, sizeof(cfg.congestion), "%s", arg); break;
@@ -241,6 +245,8 @@ static void parse_command_line(int argc, char **argv)
 	cfg.sending = !strcmp(argv[1], "send");
 	while ((opt = getopt_long(argc - 1, argv + 1, "", options, NULL)) != -1)
 		parse_option(opt, optarg);
+	if (optind < argc - 1)
+		die("'%s' is not an option", argv[optind + 1]);
 	if (!cfg.addr.sin_family)
 		die("%s is missing", cfg.sending ? "--connect" : "--listen");
 	if (!cfg.flows)

@@ -32,6 +32,7 @@ void fail(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void run_program(const char *node, int input, const char *output, char **argv);
 void start_program(const char *name, const char *node, const char *output,
 		   const char *errors, char **argv);
+void check_running(const char *name);
 void finish_programs(char **names, int64_t seconds);
 void stop_programs(char **names);
 

@@ -19,7 +19,7 @@
  *   read NODE FILE OUTPUT                 copy a file
  *   offloads NODE OUTPUT DEVICE FEATURE...  switch off, and print what is so
  *   start NAME NODE OUTPUT ERRORS ARG...  start a program
- *   await FILE SECONDS TEXT               until FILE holds TEXT
+ *   await NAME FILE SECONDS TEXT          until FILE of program NAME holds TEXT
  *   epoch SECONDS OUTPUT                  agree on the epoch, so long from now
  *   finish SECONDS NAME...                until the programs have ended, at
  *                                         most so long after the epoch
@@ -44,7 +44,7 @@
 
 #include "guest.h"
 
-#define MAX_WORDS	512
+#define MAX_WORDS	16384
 #define LOOK_NS		(20 * 1000 * 1000)	/* between two looks at a file */
 #define LOOK_QUEUE_NS	(250 * 1000 * 1000)	/* between two looks at a queue */
 
@@ -175,11 +175,13 @@ static bool holds(const char *path, const char *text)
 
 static void do_await(char **word)
 {
-	int64_t until = now() + nanoseconds(word[1]);
+	int64_t until = now() + nanoseconds(word[2]);
 
-	while (!holds(word[0], word[2])) {
+	while (!holds(word[1], word[3])) {
+		check_running(word[0]);
 		if (now() > until)
-			fail("%s did not say '%s' within %s s", word[0], word[2], word[1]);
+			fail("%s did not say '%s' in %s within %s s", word[0], word[3],
+			     word[1], word[2]);
 		pass(LOOK_NS);
 	}
 }
@@ -255,7 +257,7 @@ static const struct instruction {
 	{ "read", 3, do_read },
 	{ "offloads", 4, do_offloads },
 	{ "start", 5, do_start },
-	{ "await", 3, do_await },
+	{ "await", 4, do_await },
 	{ "epoch", 2, do_epoch },
 	{ "finish", 2, do_finish },
 	{ "drained", 3, do_drained },
@@ -296,7 +298,7 @@ static char *with_epoch(char *word)
 
 static void carry_out(char *line)
 {
-	char *word[MAX_WORDS + 1];
+	static char *word[MAX_WORDS + 1];
 	int n = 0;
 
 	for (char *w; (w = strsep(&line, "\t"));) {

@@ -135,6 +135,22 @@ void start_program(const char *name, const char *node, const char *output,
 	n_programs++;
 }
 
+/* A program that is awaited ready must not have ended. */
+void check_running(const char *name)
+{
+	struct program *p = find(name);
+	int status;
+
+	if (!p->ended && waitpid(p->pid, &status, WNOHANG) == p->pid) {
+		p->ended = true;
+		p->status = status;
+	}
+	if (!p->ended)
+		return;
+	check_status(name, p->status);
+	fail("%s ended before it was ready", name);
+}
+
 /* Wait until programs have ended by themselves, at most so many seconds. */
 void finish_programs(char **names, int64_t seconds)
 {

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,6 +93,7 @@ def analyse(run: RunFiles) -> dict[str, Any]:
     names = ("experiment", "config", "case", "flows", "seed", "run", "window_s")
     result = {
         "format": FORMAT,
+        "analysis": analysis_identity(),
         **{name: manifest.get(name) for name in names},
         "metrics": _metrics(record, flows),
         "by_dscp": _by_dscp(record),
@@ -99,6 +103,18 @@ def analyse(run: RunFiles) -> dict[str, Any]:
     }
     write_json(run.metrics, result)
     return result
+
+
+@functools.cache
+def analysis_identity() -> str:
+    """Identify the code that turns captures into numbers: a hash of its sources."""
+    package = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for source in sorted(
+        file for part in ("trace", "metrics") for file in package.glob(f"{part}/*.py")
+    ):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _metrics(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int | None]:

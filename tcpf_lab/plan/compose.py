@@ -25,6 +25,7 @@ class Plan:
     expect: dict[str, Any]
     window: tuple[float, float]  #: measured window, seconds after the epoch
     programs: tuple[str, ...]  #: programs of the system that the traffic needs
+    slowness: float = 2.0  #: real seconds that a virtual second may take, for a watchdog
 
     @property
     def virtual_seconds(self) -> float:
@@ -66,7 +67,9 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
         collect.counters(graph),
     )
     phases = tuple(phase for phase in phases if phase.steps)
-    return Plan(phases, _expect(run, graph, sysctls), window(run), generator.programs)
+    return Plan(
+        phases, _expect(run, graph, sysctls), window(run), generator.programs, generator.slowness
+    )
 
 
 def _route_options(experiment: Experiment) -> tuple[str, ...]:

@@ -170,6 +170,8 @@ def _own_metrics(files: RunFiles, cell: Cell) -> dict[str, Any]:
 
 def _number(metrics: Any, name: str) -> float:
     value = metrics.get(name) if isinstance(metrics, dict) else None
+    if isinstance(metrics, dict) and name in metrics and value is None:
+        raise LabError(f"{name} is undefined for it: is its window too short?")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise LabError(f"no value for {name}")
     return float(value)

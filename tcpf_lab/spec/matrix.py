@@ -11,9 +11,11 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from tcpf_lab.spec.base import KeyPath, SpecModel
 
 MOST_SEEDS = 10_000
+#: What the native generator can start.
+MOST_FLOWS = 4096
 _RANGE = re.compile(r"([0-9]{1,10})\.\.([0-9]{1,10})", flags=re.ASCII)
 _SEED = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
-_FLOWS = {"type": "integer", "minimum": 1, "maximum": 10_000}
+_FLOWS = {"type": "integer", "minimum": 1, "maximum": MOST_FLOWS}
 
 
 def _listed(value: Any) -> Any:
@@ -51,7 +53,7 @@ def _one_or_more(item: dict[str, Any], *others: dict[str, Any]) -> WithJsonSchem
 
 
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Flows = Annotated[int, Field(ge=1, le=10_000)]
+Flows = Annotated[int, Field(ge=1, le=MOST_FLOWS)]
 
 
 class Matrix(SpecModel):

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcpf_lab.testbed import uml, uml_kernel
+from tcpf_lab.testbed import uml, uml_kernel, uml_preflight
 
 #: A run with its captures, before they are deleted.
 ROOM_FOR_RUNS_MB = 500
@@ -28,15 +28,15 @@ def diagnose_uml(results: Path = Path()) -> tuple[Check, ...]:
     """Check what the virtual-time testbed needs on this machine."""
     return (
         _python(),
-        _problem("machine", uml.machine_problem(), "Linux on x86_64"),
+        _problem("machine", uml_preflight.machine_problem(), "Linux on x86_64"),
         _problem(
             "programs",
-            uml.tools_problem((*uml.GUEST_TOOLS, *uml.HOST_TOOLS, "iperf3")),
+            uml_preflight.tools_problem(("iperf3",)),
             "all found",
         ),
         _kernel(),
-        _problem("memory for guests", uml.memory_problem(uml.MEMORY_MB), "room enough"),
-        _problem("ptrace", uml.ptrace_problem(), "allowed"),
+        _problem("memory for guests", uml_preflight.memory_problem(uml.MEMORY_MB), "room enough"),
+        _problem("ptrace", uml_preflight.ptrace_problem(), "allowed"),
         _disk(results),
     )
 

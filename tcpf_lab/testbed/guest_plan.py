@@ -98,7 +98,7 @@ def _starts(steps: list[Step], phase: str) -> Iterator[str]:
         if start.ready:
             yield _line("step", f"{phase}: {start.node}: {start.name} is ready")
             ready = start.ready
-            yield _line("await", ready.path, f"{ready.timeout:g}", ready.text)
+            yield _line("await", start.name, ready.path, f"{ready.timeout:g}", ready.text)
 
 
 def _instruction(step: Step) -> str:

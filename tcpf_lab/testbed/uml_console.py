@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 from tcpf_lab.errors import TestbedError
@@ -32,8 +33,9 @@ def judge(
     console = run.log / "console.txt"
     text = console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
     cause, hint = _cause(text, failed, status, elapsed, deadline, memory_mb)
+    said = _tail(text) + "".join(_logs_of_programs(run, cause))
     raise TestbedError(
-        f"{cause}\n  log: {console}{_tail(text)}", where=f"run {_name(run.root)}", hint=hint
+        f"{cause}\n  log: {console}{said}", where=f"run {_name(run.root)}", hint=hint
     )
 
 
@@ -44,6 +46,14 @@ def _name(root: Path) -> str:
 def _tail(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()][-TAIL_LINES:]
     return "".join(f"\n  | {line}" for line in lines)
+
+
+def _logs_of_programs(run: RunFiles, cause: str) -> Iterator[str]:
+    """Yield the last lines of the log of every program that the cause names."""
+    for log in sorted(run.log.glob("*.log")):
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if log.stem in cause and text.strip():
+            yield f"\n  log: {log}{_tail(text)}"
 
 
 def _disk_is_full(directory: Path) -> bool:

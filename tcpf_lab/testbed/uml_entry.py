@@ -8,8 +8,9 @@ import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from tcpf_lab.errors import KernelBuildError
+from tcpf_lab.errors import KernelBuildError, RequestError
 from tcpf_lab.results import read_json, write_json
 from tcpf_lab.testbed import uml_make, uml_recipe
 from tcpf_lab.testbed.uml_recipe import Recipe
@@ -94,10 +95,19 @@ def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
     uml_make.keep_for_modules(shop.tree, result / TREE)
 
 
+def read_facts(path: Path) -> dict[str, Any]:
+    """Read what an entry of the cache says of itself; nothing if it is damaged."""
+    try:
+        facts = read_json(path)
+    except RequestError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
 def _twin(order: Order) -> Path | None:
     """Find an entry with the same kernel; only its guest programs are of another version."""
     for facts in order.root.glob(f"[!.]*/{FACTS}"):
-        if read_json(facts).get("kernel_key") == order.kernel_key:
+        if read_facts(facts).get("kernel_key") == order.kernel_key:
             return facts.parent
     return None
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.errors import KernelBuildError
-from tcpf_lab.results import read_json
 from tcpf_lab.testbed import uml_make, uml_recipe
-from tcpf_lab.testbed.uml_entry import FACTS, KERNEL, TEMPORARY, TREE, Order, make
+from tcpf_lab.testbed.uml_entry import FACTS, KERNEL, TEMPORARY, TREE, Order, make, read_facts
 from tcpf_lab.testbed.uml_recipe import DEFAULT_SOURCE, Recipe
 from tcpf_lab.testbed.workshop import Progress
 
@@ -71,7 +70,7 @@ def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | No
     wanted = (recipe or uml_recipe.load()).digest
     entries = [e for e in root.glob(f"*/{FACTS}") if not e.parent.name.startswith(".")]
     for facts in sorted(entries, key=lambda entry: entry.stat().st_mtime_ns, reverse=True):
-        if read_json(facts).get("recipe") == wanted and (facts.parent / KERNEL).exists():
+        if read_facts(facts).get("recipe") == wanted and (facts.parent / KERNEL).exists():
             return _kernel(facts.parent)
     return None
 
@@ -138,7 +137,7 @@ def status(cache: Path | None = None) -> dict[str, Any]:
 
 
 def _kernel(entry: Path) -> Kernel:
-    facts = read_json(entry / FACTS)
+    facts = read_facts(entry / FACTS)
     return Kernel(
         path=entry / KERNEL,
         key=entry.name,

@@ -66,7 +66,7 @@ def experiments(draw: st.DrawFn) -> dict[str, Any]:
         "cases": {name: {"queue": draw(queues())} for name in names},
         "matrix": {
             "case": draw(case),
-            "flows": draw(st.lists(st.integers(1, 10_000), min_size=1, max_size=3, unique=True)),
+            "flows": draw(st.lists(st.integers(1, 4096), min_size=1, max_size=3, unique=True)),
             "seed": draw(st.one_of(st.just("3..9"), st.integers(0, 5), seeds)),
         },
     }

@@ -87,7 +87,7 @@ def test_programs_are_all_started_before_the_first_is_awaited():
     starts = [Start("S", name, ("tcpdump",), "a", "log/x", ready) for name in ("one", "two")]
     lines = without_steps(instructions(*starts))
     assert [line[0] for line in lines] == ["start", "start", "await", "await"]
-    assert lines[2] == ["await", "log/x", "5", "listening on"]
+    assert lines[2] == ["await", "one", "log/x", "5", "listening on"]
 
 
 def test_placeholders_become_what_the_guest_knows():

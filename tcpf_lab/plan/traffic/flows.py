@@ -22,6 +22,7 @@ class Traffic:
     senders: Phase
     end: Phase
     programs: tuple[str, ...]  #: programs of the system that are needed
+    slowness: float  #: real seconds that a virtual second may take before a guest counts as hung
 
 
 def start_times(run: Run) -> tuple[float, ...]:

@@ -31,6 +31,7 @@ def traffic(run: Run) -> Traffic:
         senders=Phase("senders", senders),
         end=Phase("end of the traffic", (Finish(names, end + GRACE_S),)),
         programs=(),
+        slowness=2.0,
     )
 
 
