@@ -39,6 +39,7 @@
 #define NSEC		((int64_t)1000000000)
 #define MAX_FLOWS	4096
 #define MAX_SAMPLES	64
+#define OUTPUT_BUFFER	(256 * 1024)
 /*
  * What Linux 6.7 appended to struct tcp_info (after snd_wnd, rcv_wnd, rehash);
  * older headers end before it.
@@ -59,7 +60,7 @@ union tcp_info_buffer {
 };
 
 #define CHUNK		0x7ffff000	/* the most one sendfile or recv takes */
-#define THREAD_STACK	(64 * 1024)
+#define THREAD_STACK	(32 * 1024)
 
 struct flow {
 	int index;
@@ -92,6 +93,7 @@ struct config {
 static struct config cfg = { .port = 5001, .source_port = 20000 };
 static struct flow flows[MAX_FLOWS];
 static int payload_fd = -1;
+static char *stacks;
 
 static void die(const char *fmt, ...)
 {
@@ -346,12 +348,23 @@ static void *receive_flow(void *arg)
 	return NULL;
 }
 
+/* All stacks at once, mapped beforehand: threads by the hundred fault on nothing. */
+static void make_stacks(void)
+{
+	stacks = mmap(NULL, (size_t)cfg.flows * THREAD_STACK, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (stacks == MAP_FAILED)
+		die("stacks of %d threads: %s", cfg.flows, strerror(errno));
+}
+
 static void spawn(struct flow *f, void *(*body)(void *))
 {
 	pthread_attr_t attr;
 
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, THREAD_STACK);
+	if (pthread_attr_setstack(&attr, stacks + (size_t)f->index * THREAD_STACK,
+				  THREAD_STACK))
+		die("the stack of flow %d is not taken", f->index);
 	if (pthread_create(&f->thread, &attr, body, f))
 		die("cannot start the thread of flow %d", f->index);
 	pthread_attr_destroy(&attr);
@@ -477,6 +490,8 @@ int main(int argc, char **argv)
 	for (int i = 0; i < MAX_FLOWS; i++)
 		flows[i] = (struct flow){ .index = i, .fd = -1 };
 	parse_command_line(argc, argv);
+	setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER);
+	make_stacks();
 	if (cfg.sending)
 		start_senders();
 	else
