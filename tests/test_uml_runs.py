@@ -102,11 +102,17 @@ def failure(uml, plan, files):
 
 
 def guests():
-    """Process ids of all guests on this machine that belong to this test's process."""
-    listing = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
-    ).stdout
-    return [line for line in listing.splitlines() if "time-travel" in line]
+    """Process ids of all guests that this test's process has started and that still run."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue  # it has just ended
+        if int(parent) == os.getpid() and b"time-travel" in command:
+            found.append(int(process.name))
+    return found
 
 
 def test_failing_command_is_named(uml, files):
@@ -139,7 +145,7 @@ def test_killed_guest_is_told(uml, files):
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             if found := guests():
-                os.kill(int(found[0].split()[0]), signal.SIGKILL)
+                os.kill(found[0], signal.SIGKILL)
                 return
             time.sleep(0.02)
 
@@ -183,7 +189,13 @@ def interrupted(tmp_path, interrupts, number=signal.SIGINT):
     """Start a long experiment by the command line and interrupt it; return what it said."""
     command = [sys.executable, "-m", "tcpf_lab", "run", "configA.yaml", "--results", str(tmp_path)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        # Tests that are run in the background have inherited an ignored interrupt.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     partial = tmp_path / "configA" / "uml"
     deadline = time.monotonic() + 60
