@@ -122,7 +122,7 @@ def require(interpreter: str) -> None:
 
 def _process(command: list[str], limit_s: float) -> subprocess.CompletedProcess[str]:
     """Run a command on one core, in an empty directory: ns-3 searches the current one."""
-    core = min(os.sched_getaffinity(0))
+    core = max(os.sched_getaffinity(0))
     with TemporaryDirectory(prefix="tcpf-bench-") as empty:
         try:
             return subprocess.run(
