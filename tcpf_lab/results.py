@@ -168,9 +168,14 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a text file so that a reader never sees half of it."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a file so that a reader never sees half of it."""
     temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_bytes(content)
     os.replace(temporary, path)  # noqa: PTH105 - Path.replace does the same, this reads as atomic
 
 

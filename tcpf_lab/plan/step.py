@@ -2,9 +2,9 @@
 
 A plan is complete before anything is touched.  Each step names the node it concerns (``None`` is
 the testbed itself: the kernel that holds the namespaces), so that one testbed can compile the whole
-plan into a script while another interprets it over SSH, step by step.  No step is a bare sleep:
-programs have a readiness condition, queues are awaited empty, and instants count from the agreed
-epoch.
+plan into instructions for a guest while another interprets it over SSH, step by step.  No step is a
+bare sleep: programs have a readiness condition, queues are awaited empty, and instants count from
+the agreed epoch.
 """
 
 from __future__ import annotations

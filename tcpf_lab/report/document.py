@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -13,7 +12,7 @@ from tcpf_lab.errors import LabError
 from tcpf_lab.report.collect import Cell, CellResult, Problem, collect
 from tcpf_lab.report.style import DRAWN, METRICS
 from tcpf_lab.report.table import csv_table, markdown_table
-from tcpf_lab.results import ExperimentFiles, write_text
+from tcpf_lab.results import ExperimentFiles, write_bytes, write_text
 
 
 @dataclass(frozen=True)
@@ -122,16 +121,10 @@ def _write(path: Path, content: str | bytes) -> None:
         if isinstance(content, str):
             write_text(path, content)
         else:
-            _write_bytes(path, content)
+            write_bytes(path, content)
     except OSError as error:
         raise LabError(
             f"cannot be written: {error.strerror}",
             where=str(path),
             hint="free some space or make the results directory writable",
         ) from error
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)  # noqa: PTH105 - Path.replace does the same, this reads as atomic

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.trace.jit import compiled, part
-from tcpf_lab.trace.packet import ACK, SYN, TCP, Packets
+from tcpf_lab.trace.packet import ACK, SYN, Packets
 
 
 @dataclass(frozen=True)
@@ -179,9 +179,3 @@ def _directions(packets: Packets, label: Any, backward: Any, count: int) -> tupl
     carries[0::2] |= silent & ~carries[1::2]
     flow = np.flatnonzero(carries)
     return flow // 2, (flow % 2).astype(np.bool_)
-
-
-def tcp_only(packets: Packets) -> Packets:
-    """Give the TCP packets."""
-    mask = packets["protocol"] == TCP
-    return packets if mask.all() else packets[mask]
