@@ -1,0 +1,208 @@
+"""A claim and its verdict: numbers of a table held against a range, noise taken into account."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+import numpy as np
+
+from tcpf_lab.report.bootstrap import Array, CellKey, Interval, Sample, interval
+
+#: Gives the mean of a cell's metric and its resamples.
+Look = Callable[[CellKey, str], Array]
+
+
+class Verdict(StrEnum):
+    """What the numbers say of a claim."""
+
+    HOLDS = "holds"
+    REFUTED = "refuted"
+    NOISE = "within noise"
+    OPEN = "not decidable"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a claim is made, and what is said there, in our words.
+
+    ``document`` is ``thesis`` (its chapter 4), ``paper`` (TCP-Friendly Marking for Scalable
+    Best-Effort Services) or ``tables``, what the published tables show without a sentence on it.
+    """
+
+    document: Literal["thesis", "paper", "tables"]
+    section: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number that must lie in a range: from ``low`` to ``high``, without them if ``strict``.
+
+    ``unit`` is printed behind the number: ``%``, or nothing for a factor or a count.
+    """
+
+    label: str
+    quantity: Callable[[Look], Array]
+    low: float = -math.inf
+    high: float = math.inf
+    strict: bool = False
+    unit: str = ""
+
+    def contains(self, value: float) -> bool:
+        """Say whether a number lies in the range."""
+        if self.strict and value in (self.low, self.high):
+            return math.isinf(value)  # an open side has no end to leave out
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement that can be judged.
+
+    ``statement`` is what must be true, thresholds included. ``every`` tells whether all checks must
+    hold, or one is enough ("up to").
+    """
+
+    id: str
+    sources: tuple[Source, ...]
+    statement: str
+    checks: tuple[Check, ...]
+    every: bool = True
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One check on one table: its number, with interval if seeds give one, and the verdict.
+
+    ``value`` is None where cells are missing or the number is undefined (0 / 0); it can be
+    infinite. ``seeds`` is the smallest number of seeds of the cells involved, 0 if not known.
+    """
+
+    value: float | None
+    interval: Interval | None
+    seeds: int
+    verdict: Verdict
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check on both tables, and the range it asks for (None where it is open)."""
+
+    label: str
+    unit: str
+    low: float | None
+    high: float | None
+    strict: bool
+    published: Reading
+    ours: Reading
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on a claim, and how many of its checks hold."""
+
+    verdict: Verdict
+    holding: int
+    checks: int
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A claim judged on the published table and on ours."""
+
+    id: str
+    sources: tuple[Source, ...]
+    statement: str
+    every: bool
+    published: Judgement
+    ours: Judgement
+    findings: tuple[Finding, ...]
+
+
+def judge(claim: Claim, known: Sample, measured: Sample) -> ClaimResult:
+    """Judge a claim on the published table and on ours.
+
+    Parameters
+    ----------
+    claim : Claim
+        What is claimed.
+    known, measured : Sample
+        The published means; ours, with resamples.
+
+    Returns
+    -------
+    ClaimResult
+        A claim about every check is refuted by one of them, whatever is missing; it holds only if
+        all are known to hold. A claim about any check is the other way round.
+    """
+    findings = tuple(
+        Finding(
+            check.label,
+            check.unit,
+            _finite(check.low),
+            _finite(check.high),
+            check.strict,
+            read(check, known),
+            read(check, measured),
+        )
+        for check in claim.checks
+    )
+    return ClaimResult(
+        id=claim.id,
+        sources=claim.sources,
+        statement=claim.statement,
+        every=claim.every,
+        published=_judgement([finding.published for finding in findings], claim.every),
+        ours=_judgement([finding.ours for finding in findings], claim.every),
+        findings=findings,
+    )
+
+
+def read(check: Check, sample: Sample) -> Reading:
+    """Work out one check on one table."""
+    touched: list[CellKey] = []
+
+    def look(cell: CellKey, metric: str) -> Array:
+        touched.append(cell)
+        return sample.values(cell, metric)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = check.quantity(look)
+    missing = tuple(str(cell) for cell in dict.fromkeys(touched) if cell not in sample.means)
+    seeds = min(sample.seeds.get(cell, 0) for cell in touched)
+    value = float(values[0])
+    if missing or math.isnan(value):
+        return Reading(None, None, seeds, Verdict.OPEN, missing)
+    spread = interval(values[1:], seeds)
+    return Reading(value, spread, seeds, _verdict(check, value, spread))
+
+
+def _verdict(check: Check, value: float, spread: Interval | None) -> Verdict:
+    """Noise decides nothing: the interval must lie on one side of each threshold."""
+    inside = check.contains(value)
+    if spread is None:
+        return Verdict.HOLDS if inside else Verdict.REFUTED
+    low, high = spread
+    if inside and check.contains(low) and check.contains(high):
+        return Verdict.HOLDS
+    apart = high < check.low or low > check.high
+    return Verdict.REFUTED if apart and not inside else Verdict.NOISE
+
+
+def _judgement(readings: Iterable[Reading], every: bool) -> Judgement:
+    verdicts = [reading.verdict for reading in readings]
+    decisive, weakest = Verdict.REFUTED, Verdict.HOLDS
+    if not every:
+        decisive, weakest = weakest, decisive
+    ranked = (decisive, Verdict.OPEN, Verdict.NOISE, weakest)
+    verdict = next(verdict for verdict in ranked if verdict in verdicts)
+    return Judgement(verdict, verdicts.count(Verdict.HOLDS), len(verdicts))
+
+
+def _finite(bound: float) -> float | None:
+    return bound if math.isfinite(bound) else None

@@ -1,0 +1,102 @@
+"""The thesis, sections 4.2 and 4.4: Reno, with good and with mistuned RED parameters."""
+
+from __future__ import annotations
+
+from tcpf_lab.report.bootstrap import CellKey
+from tcpf_lab.report.claims import terms as t
+from tcpf_lab.report.claims.judge import Claim, Source
+from tcpf_lab.report.claims.thesis_sack import gains_kept, narrowing
+from tcpf_lab.report.style import DRAWN
+
+SECTION_4_2: tuple[Claim, ...] = (
+    t.all_metrics(
+        Source("thesis", "4.2", "The improvements with Reno are consistent with those of SACK."),
+        "B",
+        t.BASELINES,
+    ),
+    Claim(
+        "thesis-4.2-factor-18",
+        t.thesis("4.2", "From 1127 timeouts down to 62 in place of the token bucket."),
+        "B, 100 flows: TB+RIO has at least 16.4 times the timeouts of TCPF+FRIO (nine tenths of "
+        "1127 / 62).",
+        t.gains(
+            [t.TIMEOUTS],
+            [(CellKey("B", 100, t.FRIO), CellKey("B", 100, t.TB))],
+            t.ABOUT * 1127 / 62,
+        ),
+    ),
+    Claim(
+        "thesis-4.2-two-orders",
+        t.thesis("4.2", "Close to two orders of magnitude against best effort: from 610 to 8."),
+        "B, 50 flows: RED has at least 10^1.5 = 31.6 times the timeouts of TCPF+FRIO.",
+        t.gains(
+            [t.TIMEOUTS],
+            [(CellKey("B", 50, t.FRIO), CellKey("B", 50, t.RED))],
+            t.ALMOST_TWO_ORDERS,
+        ),
+    ),
+    Claim(
+        "thesis-4.2-reno-not-better",
+        t.thesis("4.2", "All metrics degrade with Reno compared to SACK."),
+        "The four cases of the thesis are not better in B than in A, in any metric, with 100 or "
+        "50 flows (equal printed values pass).",
+        t.gains(DRAWN, t.across("A", "B", t.THESIS_CASES)),
+    ),
+    Claim(
+        "thesis-4.2-reno-gain-factor",
+        t.thesis("4.2", "The marker improves Reno even more than SACK (read as a factor)."),
+        "The gains of TCPF+FRIO and TCPF+RIO over TB+RIO and over RED are larger in B than in A, "
+        "in all four metrics, with 100 and with 50 flows.",
+        tuple(
+            t.gain_growth(metric, pair, t.moved(pair, "B"), low=1, strict=True)
+            for metric in DRAWN
+            for pair in t.matchups("A", t.NEW, t.BASELINES)
+        ),
+    ),
+    Claim(
+        "thesis-4.2-reno-gain-amount",
+        t.thesis("4.2", "The marker improves Reno even more than SACK (read as an amount)."),
+        "TCPF+FRIO and TCPF+RIO lie farther from TB+RIO and from RED in B than in A, in all four "
+        "metrics, with 100 and with 50 flows.",
+        tuple(
+            t.amount_growth(metric, pair, t.moved(pair, "B"))
+            for metric in DRAWN
+            for pair in t.matchups("A", t.NEW, t.BASELINES)
+        ),
+    ),
+)
+
+SECTION_4_4: tuple[Claim, ...] = (
+    t.all_metrics(
+        Source("thesis", "4.4", "Mistuned Reno sees consistent improvements in every metric."),
+        "D",
+        t.BASELINES,
+    ),
+    Claim(
+        "thesis-4.4-gains-kept",
+        t.thesis("4.4", "All ideas of before are supported: mistuning hardly affects the gains."),
+        "The gain of TCPF+FRIO over TB+RIO and over RED in D is at least half of that in B, in "
+        "all four metrics, with 100 and with 50 flows.",
+        gains_kept("B", "D"),
+    ),
+    Claim(
+        "thesis-4.4-gap-narrows-timeouts",
+        t.thesis("4.4", "All ideas of before are supported: the gap of FRIO and RIO closes."),
+        "TCPF+RIO has fewer times the timeouts of TCPF+FRIO in D than in B, with 100 and with 50 "
+        "flows.",
+        narrowing((t.TIMEOUTS,), "B", "D"),
+    ),
+    Claim(
+        "thesis-4.4-reno-not-better",
+        t.thesis("4.4", "Performance degrades compared to SACK with the same parameters."),
+        "The four cases of the thesis are not better in D than in C, in any metric, with 100 or "
+        "50 flows (equal printed values pass).",
+        t.gains(DRAWN, t.across("C", "D", t.THESIS_CASES)),
+    ),
+    Claim(
+        "thesis-4.4-degradation-minor",
+        t.thesis("4.4", "That degradation is minor."),
+        "Each of these values is at most 1.25 times worse in D than in C.",
+        t.gains(DRAWN, t.across("C", "D", t.THESIS_CASES), low=0, high=1.25),
+    ),
+)

@@ -1,0 +1,239 @@
+"""Measured against published: cells, orders of the cases, gains in timeouts, every claim."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from tcpf_lab.errors import LabError
+from tcpf_lab.report.bootstrap import (
+    PUBLISHED_CELLS,
+    CellKey,
+    Interval,
+    Sample,
+    key_of,
+    measured_sample,
+    published_sample,
+)
+from tcpf_lab.report.claims import CLAIMS
+from tcpf_lab.report.claims.judge import Check, ClaimResult, judge, read
+from tcpf_lab.report.claims.terms import BASELINES, FRIO, TIMEOUTS
+from tcpf_lab.report.collect import CellResult, Estimate
+from tcpf_lab.report.rank import Ranking, rankings
+from tcpf_lab.report.style import DRAWN
+
+#: Defaults of the bootstrap.
+SEED = 1
+RESAMPLES = 5000
+#: Below these the intervals are not what they are called.
+FEW_SEEDS = 5
+FEW_RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class CellComparison:
+    """One metric of one cell: ``ratio`` is measured / published, ``ratio_ci`` its 95 % interval.
+
+    ``n`` is the number of runs in the mean, ``ci95`` its half width as in ``table.csv``; ``note``
+    says why a number is None.
+    """
+
+    config: str
+    flows: int
+    case: str
+    metric: str
+    n: int
+    mean: float | None
+    ci95: float | None
+    published: float | None
+    ratio: float | None
+    ratio_ci: Interval | None
+    note: str
+
+
+@dataclass(frozen=True)
+class TimeoutGain:
+    """How many times the timeouts of ``case`` the case ``against`` has, in one block.
+
+    ``measured`` is None where a cell is missing or both have no timeouts at all, and infinite where
+    only ``case`` has none.
+    """
+
+    config: str
+    flows: int
+    metric: str
+    case: str
+    against: str
+    published: float | None
+    measured: float | None
+    interval: Interval | None
+    seeds: int
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that ``tcpf-lab compare`` says.
+
+    ``blocks`` has one ranking for each measured block and metric, ``gains`` two per block,
+    ``missing`` the published cells without a used run, ``problems`` a line per run with a remark,
+    ``notes`` what to keep in mind when reading.
+    """
+
+    seed: int
+    resamples: int
+    cells: tuple[CellComparison, ...]
+    blocks: tuple[Ranking, ...]
+    gains: tuple[TimeoutGain, ...]
+    claims: tuple[ClaimResult, ...]
+    missing: tuple[CellKey, ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def compare(
+    results: Sequence[CellResult], seed: int = SEED, resamples: int = RESAMPLES
+) -> Comparison:
+    """Hold measured cells to the published tables.
+
+    Parameters
+    ----------
+    results : sequence of CellResult
+        Cells of one or several configurations, those without runs included.
+    seed : int
+        Of the bootstrap's random numbers: the same seed gives the same intervals.
+    resamples : int
+        Number of bootstrap resamples.
+
+    Returns
+    -------
+    Comparison
+        What is missing is listed; cells that nobody published are compared with nothing.
+
+    Raises
+    ------
+    LabError
+        If no published cell has a used run, a cell is given twice, or a run id has no seed.
+    """
+    measured, known = measured_sample(results, seed, resamples), published_sample()
+    missing = tuple(cell for cell in PUBLISHED_CELLS if cell not in measured.means)
+    if len(missing) == len(PUBLISHED_CELLS):
+        raise _nothing_to_compare(results)
+    return Comparison(
+        seed=seed,
+        resamples=resamples,
+        cells=tuple(_cells(results)),
+        blocks=tuple(rankings(measured, known)),
+        gains=tuple(_gains(measured, known)),
+        claims=tuple(judge(claim, known, measured) for claim in CLAIMS),
+        missing=missing,
+        problems=tuple(str(problem) for result in results for problem in result.problems),
+        notes=tuple(_notes(results, resamples)),
+    )
+
+
+def _notes(results: Sequence[CellResult], resamples: int) -> Iterator[str]:
+    used = [result.used for result in results if result.used]
+    if len(set(used)) > 1:
+        yield f"cells have {min(used)} to {max(used)} seeds; the fewest decide of an interval"
+    if min(used) == 1:
+        yield "one seed: no interval, a verdict rests on a single number and noise is not seen"
+    elif min(used) < FEW_SEEDS:
+        yield (
+            f"{min(used)} seeds: the bootstrap's intervals cover less than 95 % "
+            "(about 50 % with 2, 75 % with 3, 88 % with 4)"
+        )
+    if resamples < FEW_RESAMPLES:
+        yield f"{resamples} resamples: the ends of the intervals are rough"
+    if any(problem.used for result in results for problem in result.problems):
+        yield "runs that failed a check are part of the means, because that was asked for"
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """Give a comparison as JSON values: keys are the fields' names, infinite numbers are null."""
+    plain: dict[str, Any] = _plain(comparison)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _nothing_to_compare(results: Sequence[CellResult]) -> LabError:
+    """Say what is there instead."""
+    states = Counter(problem.state for result in results for problem in result.problems)
+    told = [f"{count} {state}" for state, count in sorted(states.items())]
+    used = [str(key_of(result)) for result in results if result.used]
+    told += [f"{len(used)} unpublished, such as {used[0]}"] if used else []
+    return LabError(
+        f"no published cell has a usable run (there are {', '.join(told) or 'no runs at all'})",
+        hint="`tcpf-lab run chapter4.yaml`, then compare again",
+    )
+
+
+def _cells(results: Sequence[CellResult]) -> Iterator[CellComparison]:
+    for result in results:
+        for metric in DRAWN:
+            estimate = result.metrics[metric]
+            ratio, spread, note = _ratio(estimate)
+            yield CellComparison(
+                config=result.cell.config,
+                flows=result.cell.flows,
+                case=result.cell.case,
+                metric=metric,
+                n=result.used,
+                mean=estimate.mean,
+                ci95=estimate.ci95,
+                published=estimate.published,
+                ratio=ratio,
+                ratio_ci=spread,
+                note=note,
+            )
+
+
+def _ratio(estimate: Estimate) -> tuple[float | None, Interval | None, str]:
+    """Measured over published, its interval, and why one of them is not there.
+
+    The published value has no interval, so the mean's own is divided by it; no metric can be
+    negative, so it ends at 0.
+    """
+    mean, half, known = estimate.mean, estimate.ci95, estimate.published
+    if known is None or mean is None:
+        return None, None, "no usable run" if mean is None else "nothing published"
+    if known == 0:
+        return None, None, "published as 0: no ratio"
+    if half is None:
+        return mean / known, None, "one seed: no interval"
+    return mean / known, (max(0.0, (mean - half) / known), (mean + half) / known), ""
+
+
+def _gains(measured: Sample, known: Sample) -> Iterator[TimeoutGain]:
+    for config, flows in dict.fromkeys((cell.config, cell.flows) for cell in known.means):
+        for other in BASELINES:
+            yield _gain(CellKey(config, flows, FRIO), CellKey(config, flows, other), measured)
+
+
+def _gain(cell: CellKey, other: CellKey, measured: Sample) -> TimeoutGain:
+    check = Check("", lambda look: look(other, TIMEOUTS) / look(cell, TIMEOUTS))
+    ours = read(check, measured)
+    return TimeoutGain(
+        config=cell.config,
+        flows=cell.flows,
+        metric=TIMEOUTS,
+        case=cell.case,
+        against=other.case,
+        published=read(check, published_sample()).value,
+        measured=ours.value,
+        interval=ours.interval,
+        seeds=ours.seeds,
+        missing=ours.missing,
+    )

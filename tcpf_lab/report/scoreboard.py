@@ -1,0 +1,242 @@
+"""The comparison for a human: tables for a terminal of 80 columns or more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tcpf_lab.report.bootstrap import CellKey, Interval
+from tcpf_lab.report.claims.judge import ClaimResult, Finding, Judgement, Reading, Verdict
+from tcpf_lab.report.claims.terms import NAMES
+from tcpf_lab.report.compare import CellComparison, Comparison, TimeoutGain
+from tcpf_lab.report.rank import Pair, Ranking
+from tcpf_lab.report.style import CASES, DRAWN, METRICS
+
+_NOTHING = "–"
+_COLOURS = {
+    Verdict.HOLDS: "green",
+    Verdict.REFUTED: "red",
+    Verdict.NOISE: "yellow",
+    Verdict.OPEN: "dim",
+}
+
+
+def scoreboard(comparison: Comparison, full: bool = False) -> Iterator[RenderableType]:
+    """Give what a terminal shows, part by part.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What to show.
+    full : bool
+        Show what each claim is taken to mean and every number behind it, not only the most
+        telling one.
+
+    Yields
+    ------
+    rich renderable
+        Ratios, rank correlations, orders, factors, claims, and what is missing.
+    """
+    yield ratio_table(comparison.cells)
+    yield rank_table(comparison.blocks)
+    yield from order_lines(comparison.blocks)
+    yield gain_table(comparison.gains)
+    yield claim_table(comparison.claims, full)
+    yield tally(comparison.claims)
+    yield from missing_lines(comparison.missing)
+    for note in comparison.notes:
+        yield Text(note, style="yellow")
+
+
+def ratio_table(cells: Sequence[CellComparison]) -> Table:
+    """Give measured / published with its interval, a row per cell and a column per metric."""
+    table = _table("Measured / published", "ratio; its 95 % interval (Student's t); n seeds")
+    table.add_column("cell", overflow="fold")
+    for metric in DRAWN:
+        table.add_column(NAMES[metric], justify="right", no_wrap=True)
+    table.add_column("n", justify="right")
+    for block, rows in groupby(cells, key=lambda cell: (cell.config, cell.flows)):
+        table.add_row(Text(f"{block[0]}, {block[1]} flows", style="bold"))
+        for case, metrics in groupby(rows, key=lambda cell: cell.case):
+            own = list(metrics)
+            table.add_row(Text(case), *map(_ratio_entry, own), str(own[0].n))
+        table.add_section()
+    return table
+
+
+def _ratio_entry(cell: CellComparison) -> Text:
+    if cell.ratio is None:
+        return Text(_NOTHING, style="dim")
+    spread = _spread(cell.ratio_ci, "–")  # no ratio is negative, so a dash is read as one
+    return Text.assemble(_number(cell.ratio), (f"\n{spread}" if spread else "", "dim"))
+
+
+def rank_table(blocks: Sequence[Ranking]) -> Table:
+    """Give Kendall's tau-b of each block, a column per metric."""
+    table = _table(
+        "Order of the cases: Kendall's tau-b, measured against published",
+        "bootstrap 95 % interval over paired seeds; n seeds",
+    )
+    table.add_column("block", no_wrap=True)
+    for metric in DRAWN:
+        table.add_column(NAMES[metric], justify="right", no_wrap=True)
+    table.add_column("n", justify="right")
+    for (config, flows), rows in groupby(blocks, key=lambda row: (row.config, row.flows)):
+        own = list(rows)
+        taus = [Text(_NOTHING if row.tau is None else _tau(row)) for row in own]
+        block = f"{config}, {flows} flows\n{len(own[0].order)} of {len(CASES)} cases"
+        table.add_row(block, *taus, str(own[0].seeds))
+    return table
+
+
+def _tau(row: Ranking) -> str:
+    if row.interval is None:
+        return f"{row.tau:.2f}"
+    low, high = row.interval
+    return f"{row.tau:.2f}\n{low:.2f} to {high:.2f}"
+
+
+def order_lines(blocks: Iterable[Ranking]) -> Iterator[Text]:
+    """Give the measured orders, ``≈`` between neighbours within noise, and what is reversed."""
+    yield Text("Measured orders (≈: within noise; reversed: beyond noise)", style="italic")
+    for row in blocks:
+        if len(row.order) < 2:
+            continue
+        line = Text(f"{row.config} {row.flows} {METRICS[row.metric].heading}: ", style="bold")
+        line.append(_order(row.order, row.ties), style="not bold")
+        if row.reversed:
+            pairs = ", ".join(f"{low} < {high}" for low, high in row.reversed)
+            line.append(f"; reversed: {pairs}", style="not bold yellow")
+        if row.note:
+            line.append(f"  [{row.note}]", style="not bold dim")
+        yield line
+
+
+def _order(order: Sequence[str], ties: Sequence[Pair]) -> str:
+    text = order[0]
+    for before, after in pairwise(order):
+        text += f" {'≈' if (before, after) in ties else '<'} {after}"
+    return text
+
+
+def gain_table(gains: Sequence[TimeoutGain]) -> Table:
+    """Give how many times the timeouts of the new marker with FRIO the baselines have."""
+    table = _table(
+        "Timeouts: how many times those of TCPF+FRIO", "bootstrap 95 % interval over paired seeds"
+    )
+    for column in ("block", "against", "published", "measured", "interval", "seeds"):
+        table.add_column(column, justify="left" if column in ("block", "against") else "right")
+    for row in gains:
+        table.add_row(
+            f"{row.config}, {row.flows} flows",
+            row.against,
+            _number(row.published),
+            _number(row.measured),
+            _spread(row.interval) or _NOTHING,
+            str(row.seeds or _NOTHING),
+        )
+    return table
+
+
+def claim_table(claims: Sequence[ClaimResult], full: bool = False) -> Table:
+    """Give each claim with both verdicts and the most telling number, or with all of them."""
+    table = _table("Claims", "verdict, checks that hold of all; 95 % interval of ours")
+    table.add_column("claim", overflow="fold", ratio=1)
+    table.add_column("published")
+    table.add_column("ours")
+    for claim in claims:
+        table.add_row(_told(claim, full), _verdict(claim.published), _verdict(claim.ours))
+        for finding in claim.findings if full else (telling(claim),):
+            table.add_row(
+                Text(f"  {finding.label}: {_range(finding)}?", style="dim"),
+                _reading(finding.published, finding.unit),
+                _reading(finding.ours, finding.unit),
+            )
+        table.add_section()
+    return table
+
+
+def telling(claim: ClaimResult) -> Finding:
+    """Give the check that decides the verdict on ours, else the published one, else the first."""
+    for side in ("ours", "published"):
+        verdict = getattr(claim, side).verdict
+        common = Verdict.HOLDS if claim.every else Verdict.REFUTED
+        if verdict not in (common, Verdict.OPEN):
+            return next(row for row in claim.findings if getattr(row, side).verdict is verdict)
+    measured = [row for row in claim.findings if row.ours.value is not None]
+    return (measured or claim.findings)[0]
+
+
+def _told(claim: ClaimResult, full: bool) -> Text:
+    sources = "\n".join(source.sentence for source in claim.sources)
+    text = Text.assemble((claim.id, "bold"), f"\n{sources}")
+    return text.append(f"\n{claim.statement}", style="italic") if full else text
+
+
+def _verdict(judgement: Judgement) -> Text:
+    colour = _COLOURS[judgement.verdict]
+    return Text.assemble(
+        (str(judgement.verdict), colour), f"\n{judgement.holding}/{judgement.checks}"
+    )
+
+
+def _reading(reading: Reading, unit: str) -> Text:
+    if reading.value is None:
+        return Text(_NOTHING, style="dim")
+    spread = _spread(reading.interval)
+    return Text.assemble(
+        (_number(reading.value) + unit, _COLOURS[reading.verdict]),
+        (f"\n{spread}" if spread else "", "dim"),
+    )
+
+
+def _range(finding: Finding) -> str:
+    low, high = (
+        None if bound is None else f"{bound:.3g}{finding.unit}"
+        for bound in (finding.low, finding.high)
+    )
+    if low is None or high is None:
+        above, below = ("above", "below") if finding.strict else ("at least", "at most")
+        return f"{above} {low}" if high is None else f"{below} {high}"
+    return f"{low} to {high}"
+
+
+def tally(claims: Sequence[ClaimResult]) -> Table:
+    """Count the verdicts."""
+    table = _table("Verdicts", "")
+    table.add_column("of all claims")
+    for verdict in Verdict:
+        table.add_column(str(verdict), justify="right")
+    for name in ("published", "ours"):
+        verdicts = [getattr(claim, name).verdict for claim in claims]
+        table.add_row(name, *(str(verdicts.count(verdict)) for verdict in Verdict))
+    return table
+
+
+def missing_lines(missing: Sequence[CellKey]) -> Iterator[Text]:
+    """Name the published cells that were not measured, a line per block."""
+    for (config, flows), cells in groupby(missing, key=lambda cell: (cell.config, cell.flows)):
+        cases = [cell.case for cell in cells]
+        said = "every case" if len(cases) == len(CASES) else ", ".join(cases)
+        yield Text(f"not measured: {config}, {flows} flows: {said}", style="yellow")
+
+
+def _table(title: str, caption: str) -> Table:
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.caption = Text(caption)
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return _NOTHING
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _spread(spread: Interval | None, between: str = " to ") -> str:
+    return "" if spread is None else between.join(map(_number, spread))

@@ -1,0 +1,59 @@
+"""Cells as `collect` would give them, from values that a test makes up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.reference.published import published
+from tcpf_lab.report.bootstrap import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.collect import Cell, CellResult, Estimate, Problem
+from tcpf_lab.report.style import DRAWN, METRICS
+
+#: Values of each metric, one per seed.
+Values = Mapping[str, Sequence[float]]
+
+
+def known(cell: CellKey) -> dict[str, float]:
+    values = published(cell.config, cell.case, cell.flows)
+    assert values is not None
+    return values
+
+
+def cell_result(cell: CellKey, values: Values, seeds: Sequence[int]) -> CellResult:
+    """One run per seed; ``values`` has as many of each metric."""
+    numbers = published(cell.config, cell.case, cell.flows) or {}
+    metrics = {}
+    for name in METRICS:
+        own = tuple(values.get(name, [0.0] * len(seeds)))
+        assert len(own) == len(seeds)
+        mean, half = mean_ci(own) if own else (None, None)
+        metrics[name] = Estimate(own, mean, half, numbers.get(name))
+    runs = tuple(f"{cell.case.lower()}-flows{cell.flows}-seed{seed}" for seed in seeds)
+    count = len(seeds)
+    return CellResult(
+        Cell(cell.config, cell.case, cell.flows, runs), count, count, count, metrics, ()
+    )
+
+
+def without_runs(cell: CellKey, seeds: Sequence[int] = (1, 2)) -> CellResult:
+    """A cell of the matrix whose runs have not been made."""
+    empty = cell_result(cell, dict.fromkeys(METRICS, ()), ())
+    runs = tuple(f"x-seed{seed}" for seed in seeds)
+    problems = tuple(Problem(run, "missing") for run in runs)
+    own = Cell(cell.config, cell.case, cell.flows, runs)
+    return CellResult(own, 0, 0, 0, empty.metrics, problems)
+
+
+def table(
+    values: Callable[[CellKey, str, int], float] | None = None,
+    *,
+    seeds: Sequence[int] = (1, 2, 3, 4, 5, 6),
+    cells: Sequence[CellKey] = PUBLISHED_CELLS,
+) -> list[CellResult]:
+    """Cells with ``values(cell, metric, seed)``; the published values for every seed by default."""
+    value = values or (lambda cell, metric, seed: known(cell)[metric])
+    return [
+        cell_result(cell, {m: [value(cell, m, s) for s in seeds] for m in DRAWN}, seeds)
+        for cell in cells
+    ]

@@ -1,0 +1,306 @@
+"""The claims on the published tables, and how a verdict comes about."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from table_builder import known, table
+
+from tcpf_lab.report.bootstrap import CellKey, Sample, measured_sample, published_sample
+from tcpf_lab.report.claims import CLAIMS
+from tcpf_lab.report.claims import terms as t
+from tcpf_lab.report.claims.judge import (
+    Check,
+    Claim,
+    ClaimResult,
+    Finding,
+    Reading,
+    Source,
+    Verdict,
+    judge,
+    read,
+)
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "compare.md"
+PUBLISHED = published_sample()
+NOTHING = Sample({}, {})
+FRIO, RED = CellKey("A", 100, t.FRIO), CellKey("A", 100, t.RED)
+
+#: What the papers' own tables refute: claim -> checks that hold, of all.
+REFUTED = {
+    "thesis-4.1-two-orders": (0, 1),
+    "thesis-4.1-cov-orders": (0, 2),
+    "thesis-4.1-scalable-factor": (4, 8),
+    "thesis-4.2-reno-not-better": (30, 32),
+    "thesis-4.2-reno-gain-factor": (19, 32),
+    "thesis-4.2-reno-gain-amount": (27, 32),
+    "thesis-4.3-gains-kept": (14, 16),
+    "thesis-4.3-gap-narrows-others": (4, 6),
+    "thesis-4.4-reno-not-better": (30, 32),
+    "thesis-4.4-degradation-minor": (20, 32),
+    "thesis-4.5-two-orders": (5, 8),
+    "thesis-4.5-loss-halved-rio": (11, 16),
+    "paper-6.2.1-loss-30-50": (2, 4),
+    "paper-6.2.1-loss-30-50-token-bucket": (3, 4),
+    "paper-6.2.1-goodput-10-15": (0, 4),
+    "paper-6.2.1-goodput-10-15-token-bucket": (0, 4),
+    "paper-6.2.1-scalable": (12, 16),
+    "paper-6.2.1-taildrop-better-than-red": (4, 6),
+    "paper-6.2.1-token-bucket-marginal-rows": (4, 6),
+    "paper-6.2.2-sack-better": (54, 56),
+    "paper-6.2.3-timeouts-double": (2, 14),
+    "paper-6.2.4-timeouts-double": (3, 14),
+    "paper-7-goodput-10-15": (0, 16),
+    "paper-7-goodput-10-15-token-bucket": (3, 16),
+    "paper-7-loss-30-50": (4, 16),
+    "paper-7-loss-30-50-token-bucket": (7, 16),
+}
+
+
+def named(name: str) -> Claim:
+    return next(claim for claim in CLAIMS if claim.id == name)
+
+
+def on_published(name: str) -> ClaimResult:
+    return judge(named(name), PUBLISHED, NOTHING)
+
+
+def values_of(name: str) -> list[float]:
+    return [row.published.value or math.nan for row in on_published(name).findings]
+
+
+def timeouts(frio: list[float], red: list[float]) -> Sample:
+    """Two cells with these timeouts, seed by seed."""
+    own = {FRIO: frio, RED: red}
+    return measured_sample(
+        table(
+            lambda cell, metric, seed: own[cell][seed - 1],
+            seeds=range(1, len(frio) + 1),
+            cells=list(own),
+        ),
+        seed=1,
+        resamples=1000,
+    )
+
+
+def claim_of(*checks: Check, every: bool = True) -> Claim:
+    return Claim("x", (Source("paper", "1", "so it is"),), "it is so", checks, every)
+
+
+def factor(low: float, high: float = math.inf, strict: bool = False) -> Check:
+    """RED's timeouts over those of TCPF+FRIO."""
+    return t.gain(t.TIMEOUTS, (FRIO, RED), low, high, strict=strict)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_verdict_on_the_published_table(claim: Claim) -> None:
+    result = judge(claim, PUBLISHED, NOTHING)
+    if claim.id in REFUTED:
+        assert result.published.verdict is Verdict.REFUTED
+        assert (result.published.holding, result.published.checks) == REFUTED[claim.id]
+    else:
+        assert result.published.verdict is Verdict.HOLDS
+    assert result.ours.verdict is Verdict.OPEN
+
+
+def test_every_refuted_claim_exists() -> None:
+    assert set(REFUTED) <= {claim.id for claim in CLAIMS}
+
+
+def test_claims_have_names_of_their_own_and_say_what_they_mean() -> None:
+    names = [claim.id for claim in CLAIMS]
+    assert len(names) == len(set(names))
+    for claim in CLAIMS:
+        assert re.fullmatch(r"(tables|thesis-4\.\d|paper-(6\.2\.\d|7))-[a-z0-9-]+", claim.id)
+        assert claim.statement.endswith((".", ")."))
+        assert claim.sources
+        assert claim.checks
+        assert all(source.sentence.endswith(".") for source in claim.sources)
+        assert claim.id.startswith(claim.sources[0].document)
+
+
+def document_row(claim: Claim) -> str:
+    """The claim's row in the document."""
+    said = "; ".join(f"{x.sentence} ({x.document} {x.section})" for x in claim.sources)
+    result = judge(claim, PUBLISHED, NOTHING).published
+    verdict = f"**{result.verdict}**" if result.verdict is Verdict.REFUTED else result.verdict
+    count = f"{result.holding} of {result.checks}"
+    return f"| `{claim.id}` | {said} | {claim.statement} | {verdict}, {count} |"
+
+
+def test_the_document_has_every_claim_with_its_verdict_on_the_published_table() -> None:
+    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    written = [line for line in lines if re.match(r"\| `(tables|thesis|paper)-", line)]
+    assert written == [document_row(claim) for claim in CLAIMS]
+
+
+def test_the_published_table_measured_gives_the_published_verdicts() -> None:
+    measured = measured_sample(table(), seed=1, resamples=100)
+    for claim in CLAIMS:
+        result = judge(claim, PUBLISHED, measured)
+        for row in result.findings:
+            assert row.ours.value == pytest.approx(row.published.value)
+        if any(row.ours.verdict is not row.published.verdict for row in result.findings):
+            # Equal printed values are a tie in measured numbers: noise, never a verdict.
+            assert result.ours.verdict is Verdict.NOISE
+        else:
+            assert result.ours == result.published
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("thesis-4.1-two-orders", [911 / 41]),
+        ("thesis-4.1-loss-half", [7.75 / 4, 4.13 / 2.14]),
+        ("thesis-4.1-cov-orders", [0.33 / 0.06, 0.12 / 0.03]),
+        ("thesis-4.1-multiplexing", [911 / 253 / 2, 1322 / 491 / 2]),
+        ("thesis-4.3-timeouts-percent", [100 * (1864 / 92 - 1), 100 * (1200 / 92 - 1)]),
+        ("thesis-4.3-cov-percent", [100 * (0.45 / 0.07 - 1)]),
+        ("thesis-4.3-gap-narrows-timeouts", [152 / 92 / (120 / 41), 10 / 7 / (9 / 2)]),
+        ("paper-6.2.1-loss-example", [100 * (4 / 9.01 - 1)]),
+        ("paper-6.2.1-goodput-example", [100 * (11421 / 9015 - 1)]),
+        ("paper-6.2.1-old-marker", [911 / 390, 253 / 49]),
+        ("paper-6.2.2-orders", [1127 / 62, 610 / 8]),
+        ("paper-6.2.4-loss-17-20", [17.11, 20.58]),
+    ],
+)
+def test_numbers_behind_a_claim(name: str, expected: list[float]) -> None:
+    assert values_of(name) == pytest.approx(expected)
+
+
+def test_numbers_of_differences_growth_and_orders_of_magnitude() -> None:
+    amount = on_published("thesis-4.1-scalable-amount").findings[0]
+    assert amount.label == "A 100: timeouts TB+RIO - TCPF+FRIO, against A 50"
+    assert amount.published.value == pytest.approx((911 - 41) / (253 - 2))
+    reno = on_published("thesis-4.2-reno-gain-amount")
+    goodput = next(row for row in reno.findings if "B 100: goodput TCPF+RIO - TB+RIO" in row.label)
+    assert goodput.published.value == pytest.approx((10472 - 9660) / (10575 - 9705))
+    similar = on_published("paper-6.2.1-scalable").findings[0]
+    assert similar.published.value == pytest.approx(math.log10(911 / 41 / (253 / 2)))
+    shadow = on_published("paper-6.2.3-gain-overshadows").findings[0]
+    assert shadow.published.value == pytest.approx(1200 / 92 / (92 / 41))
+    gap = on_published("thesis-4.1-gap-sizes").findings[0]
+    assert gap.published.value == pytest.approx(911 / 41 / (7.75 / 4))
+
+
+def test_immunity_compares_mistuned_with_well_tuned() -> None:
+    labels = [row.label for row in on_published("thesis-4.5-immune").findings]
+    assert labels[0] == "timeouts A 100 TB+RIO / C 100 TCPF+FRIO"
+    assert "goodput D 50 TCPF+RIO / B 50 NoMark+RED" in labels
+
+
+def test_claim_of_one_configuration_reads_no_other() -> None:
+    measured = measured_sample(
+        table(cells=[cell for cell in PUBLISHED.means if cell.config == "A"]), 1, 50
+    )
+    for claim in CLAIMS:
+        if claim.id.startswith(("thesis-4.1-", "paper-6.2.1-")):
+            assert judge(claim, PUBLISHED, measured).ours.verdict is not Verdict.OPEN
+        if claim.id.startswith(("thesis-4.2-", "paper-6.2.3-")):
+            assert judge(claim, PUBLISHED, measured).ours.verdict is Verdict.OPEN
+
+
+@pytest.mark.parametrize(
+    ("red", "verdict"),
+    [
+        ([200, 210, 190, 205], Verdict.HOLDS),
+        ([20, 21, 19, 20], Verdict.REFUTED),
+        ([95, 150, 60, 110], Verdict.NOISE),
+        ([85, 88, 150, 60], Verdict.NOISE),
+    ],
+)
+def test_noise_decides_nothing(red: list[float], verdict: Verdict) -> None:
+    measured = timeouts([10, 10, 10, 10], red)
+    result = judge(claim_of(factor(10)), PUBLISHED, measured)
+    assert result.ours.verdict is verdict
+    reading = result.findings[0].ours
+    assert reading.value == pytest.approx(sum(red) / 40)
+    assert reading.seeds == 4
+    low, high = reading.interval or (math.nan, math.nan)
+    assert low <= sum(red) / 40 <= high
+
+
+def test_one_seed_is_judged_by_its_value_alone() -> None:
+    reading = read(factor(10), timeouts([10], [101]))
+    assert reading == Reading(pytest.approx(10.1), None, 1, Verdict.HOLDS)
+    assert read(factor(10), timeouts([10], [99])).verdict is Verdict.REFUTED
+
+
+def test_missing_cells_are_named_and_leave_a_claim_open() -> None:
+    result = judge(claim_of(factor(10)), PUBLISHED, NOTHING)
+    assert result.ours.verdict is Verdict.OPEN
+    assert result.findings[0].ours.value is None
+    assert set(result.findings[0].ours.missing) == {"A 100 TCPF+FRIO", "A 100 NoMark+RED"}
+
+
+def test_one_refuted_check_refutes_whatever_is_missing_and_one_open_check_leaves_it_open() -> None:
+    absent = t.gain(t.TIMEOUTS, (CellKey("B", 50, t.FRIO), CellKey("B", 50, t.RED)))
+    measured = timeouts([10] * 5, [50] * 5)
+    for low, verdict in ((100, Verdict.REFUTED), (2, Verdict.OPEN)):
+        result = judge(claim_of(absent, factor(low)), PUBLISHED, measured)
+        assert result.ours.verdict is verdict
+
+
+def test_up_to_needs_one_check_only() -> None:
+    measured = timeouts([10] * 5, [50] * 5)
+    absent = t.gain(t.TIMEOUTS, (CellKey("B", 50, t.FRIO), CellKey("B", 50, t.RED)))
+    for checks, verdict in (
+        ((factor(100), factor(2)), Verdict.HOLDS),
+        ((absent, factor(2)), Verdict.HOLDS),
+        ((absent, factor(100)), Verdict.OPEN),
+        ((factor(100), factor(200)), Verdict.REFUTED),
+    ):
+        assert judge(claim_of(*checks, every=False), PUBLISHED, measured).ours.verdict is verdict
+
+
+def test_no_timeouts_on_one_side_are_an_infinite_factor_and_on_both_sides_none() -> None:
+    reading = read(factor(10, strict=True), timeouts([0] * 5, [50, 60, 55, 51, 52]))
+    assert reading.value == math.inf
+    assert reading.verdict is Verdict.HOLDS
+    assert read(factor(10), timeouts([0] * 5, [0] * 5)).verdict is Verdict.OPEN
+
+
+def test_a_scheme_that_is_no_better_is_neither_better_nor_refuted_within_noise() -> None:
+    measured = timeouts([50] * 5, [50] * 5)
+    assert read(t.better(t.TIMEOUTS, (FRIO, RED)), measured).verdict is Verdict.NOISE
+    assert read(factor(1), measured).verdict is Verdict.HOLDS
+    assert read(t.better(t.TIMEOUTS, (FRIO, FRIO)), PUBLISHED).verdict is Verdict.REFUTED
+
+
+@settings(deadline=None)  # the first call loads scipy
+@given(
+    st.lists(st.integers(1, 1000), min_size=2, max_size=6),
+    st.floats(0.1, 20),
+    st.floats(0.1, 20),
+)
+def test_a_verdict_agrees_with_its_interval(red: list[int], one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    reading = read(factor(low, high), timeouts([10.0] * len(red), [float(x) for x in red]))
+    assert reading.interval is not None
+    first, last = reading.interval
+    if reading.verdict is Verdict.HOLDS:
+        assert low <= first <= last <= high
+    if reading.verdict is Verdict.REFUTED:
+        assert last < low or first > high
+    if reading.verdict is Verdict.NOISE:
+        assert first <= high
+        assert last >= low
+
+
+def test_gain_is_above_1_where_the_first_cell_is_better_in_every_metric() -> None:
+    for metric in (t.TIMEOUTS, t.LOSS, t.GOODPUT, t.COV):
+        reading = read(t.gain(metric, (FRIO, RED)), PUBLISHED)
+        numbers = known(FRIO)[metric], known(RED)[metric]
+        assert reading.value == pytest.approx(max(numbers) / min(numbers))
+
+
+def test_a_finding_tells_its_range() -> None:
+    row = judge(claim_of(factor(2, 5)), PUBLISHED, NOTHING).findings[0]
+    published = Reading(pytest.approx(1322 / 41), None, 0, Verdict.REFUTED)
+    label = "A 100: timeouts NoMark+RED / TCPF+FRIO"
+    assert row == Finding(label, "", 2, 5, False, published, row.ours)

@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from rich.console import Console
+from table_builder import cell_result, known, table, without_runs
+
+from tcpf_lab.errors import LabError
+from tcpf_lab.report.bootstrap import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.claims import CLAIMS
+from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.collect import Cell, CellResult, collect
+from tcpf_lab.report.compare import Comparison, compare, comparison_json
+from tcpf_lab.report.scoreboard import scoreboard, telling
+from tcpf_lab.report.style import CASES, DRAWN
+from tcpf_lab.results import ExperimentFiles
+
+A100 = [CellKey("A", 100, case) for case in CASES]
+
+
+@pytest.fixture(scope="module")
+def whole() -> Comparison:
+    """The published tables as measured, every number wobbling by up to 1 % from seed to seed."""
+
+    def value(cell: CellKey, metric: str, seed: int) -> float:
+        return known(cell)[metric] * (1 + 0.01 * math.sin(seed + len(cell.case)))
+
+    return compare(table(value, seeds=range(1, 9)), resamples=400)
+
+
+def text_of(comparison: Comparison, width: int = 80, full: bool = False) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    for part in scoreboard(comparison, full):
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def single(
+    values: Sequence[float], metric: str = "timeouts", cell: CellKey = A100[0]
+) -> Comparison:
+    own = {name: values if name == metric else [1.0] * len(values) for name in DRAWN}
+    return compare([cell_result(cell, own, range(1, len(values) + 1))], resamples=100)
+
+
+def test_ratio_is_the_mean_and_its_students_interval_over_the_published_value() -> None:
+    row = single([80.0, 82.0, 84.0]).cells[0]
+    half = 4.302653 * 2 / math.sqrt(3)
+    assert (row.mean, row.n, row.published, row.note) == (82, 3, 41, "")
+    assert row.ci95 == pytest.approx(half)
+    assert row.ratio == 2
+    assert row.ratio_ci == pytest.approx(((82 - half) / 41, (82 + half) / 41))
+
+
+def test_interval_of_a_ratio_ends_at_zero() -> None:
+    row = single([0.0, 100.0]).cells[0]
+    assert row.ratio_ci is not None
+    assert row.ratio_ci[0] == 0
+
+
+def test_one_seed_has_a_ratio_without_interval_and_says_so() -> None:
+    comparison = single([82.0])
+    row = comparison.cells[0]
+    assert (row.ratio, row.ratio_ci, row.note) == (2, None, "one seed: no interval")
+    assert comparison.notes[0].startswith("one seed: no interval")
+    assert all(
+        reading.ours.interval is None for claim in comparison.claims for reading in claim.findings
+    )
+    assert "one seed" in text_of(comparison)
+
+
+def test_few_seeds_are_remarked_upon() -> None:
+    assert "cover less than 95 %" in single([82.0, 83.0]).notes[0]
+    assert [note for note in single([1.0, 2, 3, 4, 5]).notes if "cover" in note] == []
+
+
+def test_a_published_zero_gives_no_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    zero = dict.fromkeys(DRAWN, 0.0)
+    monkeypatch.setattr("table_builder.published", lambda *_: zero)
+    row = single([3.0, 4.0]).cells[0]
+    assert (row.published, row.ratio, row.ratio_ci) == (0, None, None)
+    assert "published as 0" in row.note
+
+
+def test_cells_without_runs_or_without_published_value_are_shown_as_such() -> None:
+    own = CellKey("A", 100, "CoDel")
+    results = [
+        *table(cells=A100[:1]),
+        without_runs(A100[1]),
+        *table(lambda cell, metric, seed: 1.0, cells=[own]),
+    ]
+    comparison = compare(results, resamples=50)
+    notes = {row.case: row.note for row in comparison.cells}
+    assert notes[A100[1].case] == "no usable run"
+    assert notes["CoDel"] == "nothing published"
+    assert A100[1] in comparison.missing
+    assert A100[0] not in comparison.missing
+    assert len(comparison.missing) == 55
+    assert comparison.problems == ("x-seed1: missing", "x-seed2: missing")
+    assert "CoDel" not in comparison.blocks[0].order
+    shown = text_of(comparison)
+    assert "not measured: B, 50 flows: every case" in shown
+    assert "not measured: A, 100 flows: TCPF+RIO, TCPF(O)+RIO" in shown
+
+
+@pytest.mark.parametrize(
+    ("results", "told"),
+    [
+        ([], "no runs at all"),
+        ([without_runs(A100[0])], "2 missing"),
+        (
+            table(lambda *_: 1.0, cells=[CellKey("smoke", 4, "NoMark+RED")]),
+            "1 unpublished, such as smoke 4 NoMark+RED",
+        ),
+    ],
+)
+def test_nothing_to_compare_is_an_error_that_says_what_there_is(
+    results: list[CellResult], told: str
+) -> None:
+    with pytest.raises(LabError, match=r"no published cell .*" + re.escape(told)):
+        compare(results)
+
+
+def test_the_published_table_measured_has_ratios_and_ranks_of_1(whole: Comparison) -> None:
+    assert len(whole.cells) == 56 * 4
+    assert all(row.ratio == pytest.approx(1, abs=0.01) for row in whole.cells)
+    assert len(whole.blocks) == 32
+    equal = 0.12 + 0.12 * 0.01, "goodput_cov"  # A 50: two cases are printed alike
+    assert all(
+        row.tau == pytest.approx(1, abs=0.03 if row.metric == equal[1] else 1e-9)
+        for row in whole.blocks
+    )
+    assert whole.missing == ()
+    assert whole.notes == ("400 resamples: the ends of the intervals are rough",)
+
+
+def test_gains_are_the_published_factors_with_an_interval(whole: Comparison) -> None:
+    assert len(whole.gains) == 16
+    row = whole.gains[0]
+    assert (row.config, row.flows, row.case, row.against) == ("A", 100, "TCPF+FRIO", "TB+RIO")
+    assert row.published == pytest.approx(911 / 41)
+    assert row.measured == pytest.approx(911 / 41, rel=0.02)
+    low, high = row.interval or (0, 0)
+    assert 21 < low < (row.measured or 0) < high < 24
+    assert (row.seeds, row.missing) == (8, ())
+
+
+def test_gain_over_no_timeouts_at_all_is_infinite_and_null_in_json() -> None:
+    values = {A100[0].case: 0.0, "TB+RIO": 7.0, "NoMark+RED": 0.0}
+    cells = [CellKey("A", 100, case) for case in values]
+    comparison = compare(
+        table(lambda cell, metric, seed: values[cell.case], cells=cells), resamples=20
+    )
+    token_bucket, red = comparison.gains[:2]
+    assert token_bucket.measured == math.inf
+    assert red.measured is None
+    assert comparison_json(comparison)["gains"][0]["measured"] is None
+    assert comparison_json(comparison)["gains"][0]["interval"] == [None, None]
+    assert "inf" in text_of(comparison)
+
+
+def test_gains_of_missing_cells_name_them() -> None:
+    comparison = compare(table(cells=A100[:1]), resamples=20)
+    assert comparison.gains[0].measured is None
+    assert comparison.gains[0].missing == ("A 100 TB+RIO",)
+
+
+def test_all_claims_are_judged(whole: Comparison) -> None:
+    assert [claim.id for claim in whole.claims] == [claim.id for claim in CLAIMS]
+    assert {claim.ours.verdict for claim in whole.claims} <= {
+        Verdict.HOLDS,
+        Verdict.REFUTED,
+        Verdict.NOISE,
+    }
+    agree = sum(claim.ours.verdict is claim.published.verdict for claim in whole.claims)
+    assert agree > 0.8 * len(CLAIMS)
+
+
+def test_the_seed_decides_the_intervals_and_nothing_else() -> None:
+    generator = np.random.default_rng(3)
+    noise = {(cell, s): generator.normal(1, 0.1) for cell in A100 for s in range(1, 7)}
+    results = table(lambda c, m, s: known(c)[m] * noise[c, s], cells=A100)
+    first, again, other = (compare(results, seed, 200) for seed in (1, 1, 2))
+    assert first == again
+    assert first.cells == other.cells
+    assert [row.tau for row in first.blocks] == [row.tau for row in other.blocks]
+    assert first.gains != other.gains
+
+
+def test_json_has_plain_values_only(whole: Comparison) -> None:
+    value = comparison_json(whole)
+    assert list(value) == [
+        "seed",
+        "resamples",
+        "cells",
+        "blocks",
+        "gains",
+        "claims",
+        "missing",
+        "problems",
+        "notes",
+    ]
+    assert json.loads(json.dumps(value, allow_nan=False)) == value
+    claim = next(row for row in value["claims"] if row["id"] == "thesis-4.1-two-orders")
+    assert claim["published"] == {"verdict": "refuted", "holding": 0, "checks": 1}
+    assert claim["sources"][0]["document"] == "thesis"
+    assert claim["findings"][0]["published"]["value"] == pytest.approx(911 / 41)
+    assert claim["findings"][0]["low"] == pytest.approx(10**1.5)
+    assert claim["findings"][0]["high"] is None
+    assert len(claim["findings"][0]["ours"]["interval"]) == 2
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_scoreboard_fits_80_columns_and_names_every_claim(whole: Comparison, full: bool) -> None:
+    shown = text_of(whole, full=full)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert [claim.id for claim in CLAIMS if claim.id not in shown] == []
+    assert "TCPF+FRIO < TCPF+RIO" in shown
+    assert ("at least 10^1.5" in " ".join(shown.split())) is full
+
+
+def test_scoreboard_marks_ties_and_reversed_pairs() -> None:
+    places = {case: 10.0 * place for place, case in enumerate(CASES)}
+    places["TCPF+RIO"] = places["TCPF+FRIO"] + 0.001
+    places["NoMark+RED"] = 1000.0 * -1 + 1000.5  # lowest beyond noise, published highest
+
+    def value(cell: CellKey, metric: str, seed: int) -> float:
+        return 20 + places[cell.case] + math.sin(5 * seed + 2 * list(CASES).index(cell.case))
+
+    comparison = compare(table(value, cells=A100), resamples=300)
+    row = comparison.blocks[0]
+    assert ("NoMark+RED", "TB+RIO") in row.reversed
+    shown = " ".join(text_of(comparison, width=200).split())
+    assert "≈" in shown
+    assert "NoMark+RED < TB+RIO" in shown
+
+
+def test_scoreboard_of_one_seed_has_no_intervals_and_says_so() -> None:
+    shown = text_of(compare(table(seeds=[1], cells=A100)), width=200)
+    assert "[one seed: no interval, no ties]" in shown
+    assert "≈ " not in shown.replace("(≈: within noise", "")
+    assert " to " not in next(line for line in shown.splitlines() if line.startswith(" TCPF+FRIO"))
+
+
+def test_the_number_shown_is_the_one_that_decides(whole: Comparison) -> None:
+    rows = {claim.id: telling(claim) for claim in whole.claims}
+    doubles = rows["paper-6.2.3-timeouts-double"]
+    assert doubles.ours.verdict is Verdict.REFUTED
+    assert rows["paper-7-two-orders"].ours.verdict is Verdict.HOLDS
+    assert rows["thesis-4.1-rio-alone"].ours.verdict is Verdict.HOLDS
+
+
+def test_runs_on_disk_are_paired_by_the_seed_in_their_name(
+    files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
+) -> None:
+    for seed in (1, 2, 3):
+        write_run("NoMark+RED", 100, seed, reasons=("broken",) if seed == 2 else ())
+        write_run("NoMark+RED", 50, seed)
+    comparison = compare(collect(files, cells), resamples=200)
+    red = {row.flows: row for row in comparison.cells if row.metric == "timeouts" and row.n}
+    assert (red[100].n, red[100].mean) == (2, 1322)
+    assert (red[50].n, red[50].mean) == (3, 500)
+    assert any("2 to 3 seeds" in note for note in comparison.notes)
+    assert "nomark+red-flows100-seed2: invalid: broken" in comparison.problems
+    claim = next(row for row in comparison.claims if row.id == "tables-more-flows-worse")
+    timeouts = next(row for row in claim.findings if "A 100 NoMark+RED" in row.label)
+    assert timeouts.ours.value == pytest.approx(1322 / 500)
+    assert timeouts.ours.seeds == 2
+
+
+def test_runs_used_although_invalid_are_remarked_upon(
+    files: ExperimentFiles, red: Cell, write_run: Callable[..., None]
+) -> None:
+    write_run("NoMark+RED", 100, 1, reasons=("broken",))
+    comparison = compare(collect(files, [red], include_invalid=True), resamples=20)
+    assert any("failed a check" in note for note in comparison.notes)
+
+
+def test_56_cells_are_the_published_ones() -> None:
+    assert len(set(PUBLISHED_CELLS)) == 56
+    assert all(isinstance(result, CellResult) for result in table(cells=PUBLISHED_CELLS[:2]))
