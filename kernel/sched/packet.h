@@ -41,7 +41,7 @@ unparseable:
 	return PACKET_UNPARSEABLE;
 }
 
-/* The first 32 bits of the IPv6 header hold the traffic class and nothing sums over them but csum. */
+/* The first 32 bits of an IPv6 header hold the traffic class; nothing but csum sums over them. */
 static inline void packet_set_dscp_ipv6(struct sk_buff *skb, u8 dscp)
 {
 	struct ipv6hdr *header = ipv6_hdr(skb);

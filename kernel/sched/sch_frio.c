@@ -51,29 +51,30 @@ static struct frio_skb_cb *frio_skb_cb(const struct sk_buff *skb)
 	return (struct frio_skb_cb *)qdisc_skb_cb(skb)->data;
 }
 
-/* Apart, for the stack that it takes. */
-static noinline void frio_read_any(struct packet_flow *flow, const struct sk_buff *skb)
+/*
+ * The way of most packets is inlined with a constant class, and calls nothing but at its end: else a
+ * third of the instructions would go into addresses and into saving registers.
+ */
+static __always_inline int frio_keep(struct sk_buff *skb, struct Qdisc *sch, u32 record,
+				     const enum frio_class class)
 {
-	struct packet_info info;
+	struct frio_sched_data *q = qdisc_priv(sch);
+	u32 len = qdisc_pkt_len(skb);
 
-	packet_flow_parsed(flow, packet_read(skb, &info), &info);
+	frio_count(&q->stats, class, FRED_ENQUEUE, len);
+	frio_enqueue(&q->params, &q->vars, frio_flow(&q->flows, record), class, len);
+	frio_skb_cb(skb)->record = record;
+	frio_skb_cb(skb)->class = class;
+	return qdisc_enqueue_tail(skb, sch);
 }
 
-/* IN is the one codepoint; everything else is OUT, and so is what is not IP. */
-static enum frio_class frio_classify(struct packet_flow *flow, const struct frio_sched_data *q,
-				     const struct sk_buff *skb)
+static noinline int frio_drop(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free,
+			      u32 record, enum frio_class class, enum fred_verdict verdict)
 {
-	u32 offset = skb_network_offset(skb), linear = skb_headlen(skb);
+	struct frio_sched_data *q = qdisc_priv(sch);
 
-	if (skb->protocol != htons(ETH_P_IP) || offset >= linear ||
-	    !packet_flow_plain(flow, skb->data + offset, linear - offset, skb->len - offset))
-		frio_read_any(flow, skb);
-	return flow->dscp == q->config.in && flow->key.version ? FRIO_IN : FRIO_OUT;
-}
-
-static int frio_drop(struct sk_buff *skb, struct Qdisc *sch, enum fred_verdict verdict,
-		     struct sk_buff **to_free)
-{
+	frio_count(&q->stats, class, verdict, qdisc_pkt_len(skb));
+	frio_flows_release(&q->flows, record);
 	if (verdict == FRED_PDROP)
 		return qdisc_drop(skb, sch, to_free);
 	qdisc_qstats_overlimit(sch);
@@ -81,53 +82,145 @@ static int frio_drop(struct sk_buff *skb, struct Qdisc *sch, enum fred_verdict v
 	return NET_XMIT_CN;
 }
 
+static __always_inline int frio_decide(struct sk_buff *skb, struct Qdisc *sch,
+				       struct sk_buff **to_free, u32 record,
+				       const enum frio_class class)
+{
+	struct frio_sched_data *q = qdisc_priv(sch);
+	u32 rnd = prandom_u32_state(&q->random);
+	enum fred_verdict verdict = frio_draw(&q->params, &q->vars, class, rnd);
+
+	if (verdict == FRED_ENQUEUE)
+		return frio_keep(skb, sch, record, class);
+	return frio_drop(skb, sch, to_free, record, class, verdict);
+}
+
+static noinline int frio_decide_in(struct sk_buff *skb, struct Qdisc *sch,
+				   struct sk_buff **to_free, u32 record)
+{
+	return frio_decide(skb, sch, to_free, record, FRIO_IN);
+}
+
+static noinline int frio_decide_out(struct sk_buff *skb, struct Qdisc *sch,
+				    struct sk_buff **to_free, u32 record)
+{
+	return frio_decide(skb, sch, to_free, record, FRIO_OUT);
+}
+
+/* Now is looked at only in a view that is empty. */
+static __always_inline int frio_judge(struct sk_buff *skb, struct Qdisc *sch,
+				      struct sk_buff **to_free, u32 record,
+				      const enum frio_class class, u64 now)
+{
+	struct frio_sched_data *q = qdisc_priv(sch);
+	struct frio_flow *flow = frio_flow(&q->flows, record);
+	enum fred_verdict verdict = frio_arrival(&q->params, &q->vars, flow, class, now);
+
+	if (likely(verdict == FRED_ENQUEUE))
+		return frio_keep(skb, sch, record, class);
+	if (verdict != FRED_DRAW)
+		return frio_drop(skb, sch, to_free, record, class, verdict);
+	if (class == FRIO_IN)
+		return frio_decide_in(skb, sch, to_free, record);
+	return frio_decide_out(skb, sch, to_free, record);
+}
+
+static noinline int frio_judge_idle(struct sk_buff *skb, struct Qdisc *sch,
+				    struct sk_buff **to_free, u32 record, enum frio_class class)
+{
+	return frio_judge(skb, sch, to_free, record, class, ktime_get_ns());
+}
+
+static __always_inline int frio_take(struct sk_buff *skb, struct Qdisc *sch,
+				     struct sk_buff **to_free, u32 record,
+				     const enum frio_class class)
+{
+	struct frio_sched_data *q = qdisc_priv(sch);
+
+	if (unlikely(!frio_fits(&q->params, sch->qstats.backlog, qdisc_pkt_len(skb))))
+		return frio_drop(skb, sch, to_free, record, class, FRED_PDROP);
+	if (unlikely(frio_arrival_needs_now(&q->vars, class)))
+		return frio_judge_idle(skb, sch, to_free, record, class);
+	return frio_judge(skb, sch, to_free, record, class, 0);
+}
+
+static noinline int frio_take_in(struct sk_buff *skb, struct Qdisc *sch,
+				 struct sk_buff **to_free, u32 record)
+{
+	return frio_take(skb, sch, to_free, record, FRIO_IN);
+}
+
+static noinline int frio_take_out(struct sk_buff *skb, struct Qdisc *sch,
+				  struct sk_buff **to_free, u32 record)
+{
+	return frio_take(skb, sch, to_free, record, FRIO_OUT);
+}
+
+/* What is not plain: another header, a fragment, not in one piece; or not even IP, which is OUT. */
+static noinline int frio_enqueue_any(struct sk_buff *skb, struct Qdisc *sch,
+				     struct sk_buff **to_free)
+{
+	struct frio_sched_data *q = qdisc_priv(sch);
+	struct packet_info info;
+	u32 record;
+
+	if (packet_read(skb, &info) == PACKET_UNPARSEABLE) {
+		flow_key_none(&info.key);
+		record = frio_flows_get(&q->flows, &info.key);
+		return frio_take_out(skb, sch, to_free, record);
+	}
+	record = frio_flows_get(&q->flows, &info.key);
+	if (info.dscp == q->config.in)
+		return frio_take_in(skb, sch, to_free, record);
+	return frio_take_out(skb, sch, to_free, record);
+}
+
 static int frio_enqueue_skb(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct frio_sched_data *q = qdisc_priv(sch);
-	u32 len = qdisc_pkt_len(skb), hash, record;
-	enum fred_verdict verdict;
-	enum frio_class class;
-	struct frio_flow *flow;
-	struct packet_flow is;
-	u64 now;
+	u32 offset = skb_network_offset(skb), linear = skb_headlen(skb), record;
+	struct packet_plain plain;
 
-	class = frio_classify(&is, q, skb);
-	hash = flow_key_hash(&q->flows.hash, &is.key);
-	record = frio_flows_find(&q->flows, &is.key, hash);
-	flow = frio_flow(&q->flows, record);
-	now = frio_arrival_needs_now(&q->vars, class) ? ktime_get_ns() : 0;
-	verdict = frio_arrival(&q->params, &q->vars, flow, class, len, now);
-	if (verdict == FRED_DRAW)
-		verdict = frio_draw(&q->params, &q->vars, class, prandom_u32_state(&q->random));
-	frio_count(&q->stats, class, verdict, len);
-	if (unlikely(verdict != FRED_ENQUEUE))
-		return frio_drop(skb, sch, verdict, to_free);
+	if (skb->protocol != htons(ETH_P_IP) || offset >= linear ||
+	    !packet_flow_plain(&plain, skb->data + offset, linear - offset))
+		return frio_enqueue_any(skb, sch, to_free);
+	record = frio_flows_get_ipv4(&q->flows, &plain.flow);
+	if (plain.dscp == q->config.in)
+		return frio_take_in(skb, sch, to_free, record);
+	return frio_take_out(skb, sch, to_free, record);
+}
 
-	if (record == FRIO_NEW) {
-		record = frio_flows_add(&q->flows, &is.key, hash);
-		flow = frio_flow(&q->flows, record);
-	}
-	frio_enqueue(&q->params, &q->vars, flow, class, len);
-	frio_skb_cb(skb)->record = record;
-	frio_skb_cb(skb)->class = class;
-	return qdisc_enqueue_tail(skb, sch);
+static __always_inline void frio_leave(struct frio_sched_data *q, const struct sk_buff *skb,
+				       const enum frio_class class, u64 now)
+{
+	u32 record = frio_skb_cb(skb)->record;
+
+	frio_dequeue(&q->params, &q->vars, frio_flow(&q->flows, record), class,
+		     qdisc_pkt_len(skb), now);
+	frio_flows_release(&q->flows, record);
+}
+
+static noinline struct sk_buff *frio_leave_idle(struct frio_sched_data *q, struct sk_buff *skb)
+{
+	frio_leave(q, skb, frio_skb_cb(skb)->class, ktime_get_ns());
+	return skb;
 }
 
 static struct sk_buff *frio_dequeue_skb(struct Qdisc *sch)
 {
 	struct frio_sched_data *q = qdisc_priv(sch);
 	struct sk_buff *skb = qdisc_dequeue_head(sch);
-	u32 len, record, class;
-	u64 now;
+	enum frio_class class;
 
 	if (!skb)
 		return NULL;
-	len = qdisc_pkt_len(skb);
-	record = frio_skb_cb(skb)->record;
 	class = frio_skb_cb(skb)->class;
-	now = frio_dequeue_needs_now(&q->vars, class, len) ? ktime_get_ns() : 0;
-	frio_dequeue(&q->params, &q->vars, frio_flow(&q->flows, record), class, len, now);
-	frio_flows_release(&q->flows, record);
+	if (unlikely(frio_dequeue_needs_now(&q->vars, class, qdisc_pkt_len(skb))))
+		return frio_leave_idle(q, skb);
+	if (class == FRIO_IN)
+		frio_leave(q, skb, FRIO_IN, 0);
+	else
+		frio_leave(q, skb, FRIO_OUT, 0);
 	return skb;
 }
 
@@ -298,7 +391,7 @@ static int frio_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	if (err)
 		return err;
 	capacity = frio_capacity(&config);
-	if (capacity > q->flows.table.capacity) {
+	if (!q->flows.table.records || capacity > frio_flows_capacity(&q->flows)) {
 		memory = kvzalloc(frio_flows_bytes(capacity), GFP_KERNEL);
 		if (!memory) {
 			NL_SET_ERR_MSG(extack, "no memory for the records of flows: try fewer");
@@ -428,7 +521,7 @@ static int frio_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	frio_class_xstats(&x.in, q, FRIO_IN);
 	frio_class_xstats(&x.out, q, FRIO_OUT);
 	x.overflow = q->flows.overflowed;
-	x.flows = q->flows.table.count;
+	x.flows = frio_flows_count(&q->flows);
 	sch_tree_unlock(sch);
 	return gnet_stats_copy_app(d, &x, sizeof(x));
 }

@@ -5,13 +5,13 @@
  */
 #include <linux/kernel.h>
 #include <linux/module.h>
+#include <linux/prandom.h>
 #include <linux/random.h>
 #include <linux/skbuff.h>
 #include <linux/timekeeping.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 
-#include <net/random_sequence.h>
 #include <net/rio.h>
 #include <uapi/rio.h>
 
@@ -24,7 +24,7 @@
 
 struct rio_sched_data {
 	struct rio_vars vars ____cacheline_aligned;
-	struct random_sequence random;
+	struct rnd_state random;
 	struct rio_params params;
 	u8 in;				/* codepoint */
 	bool seeded;			/* by the user */
@@ -80,8 +80,8 @@ static __always_inline int rio_enqueue_class(struct sk_buff *skb, struct Qdisc *
 	struct rio_sched_data *q = qdisc_priv(sch);
 	u64 now = q->vars.class[class].backlog ? 0 : ktime_get_ns();
 	u64 average = rio_arrival(&q->params, &q->vars, class, now);
-	bool draws = rio_draws(&q->params, class, average);
-	u32 rnd = draws ? random_sequence_next(&q->random) : 0;
+	bool draws = rio_draws(&q->params, &q->vars, class, average);
+	u32 rnd = draws ? prandom_u32_state(&q->random) : 0;
 	u32 len = qdisc_pkt_len(skb);
 	enum rio_verdict verdict = rio_decide(&q->params, &q->vars, class, average, len, rnd);
 
@@ -242,7 +242,7 @@ static int rio_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 	if (tb[TCA_RIO_SEED]) {
 		q->seeded = true;
 		q->seed = nla_get_u64(tb[TCA_RIO_SEED]);
-		random_sequence_seed(&q->random, q->seed);
+		prandom_seed_state(&q->random, q->seed);
 	}
 	sch_tree_unlock(sch);
 	return 0;
@@ -275,7 +275,7 @@ static int rio_init_qdisc(struct Qdisc *sch, struct nlattr *opt,
 	q->config.uniformize = EARLY_DROP_UNIFORMIZE_RED;
 	q->in = RIO_DEFAULT_IN;
 	rio_init(&q->vars, ktime_get_ns());
-	random_sequence_seed(&q->random, get_random_u64());
+	prandom_seed_state(&q->random, get_random_u64());
 	return rio_change(sch, opt, extack);
 }
 

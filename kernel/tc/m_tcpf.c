@@ -43,12 +43,6 @@ static void tcpf_usage(void)
 		"protect: retransmissions are in profile. plain: they are packets like others.\n");
 }
 
-static int tcpf_parse(struct action_util *au, int *argc, char ***argv, int code,
-		      struct nlmsghdr *n)
-{
-	return marker_parse(au, argc, argv, code, n, words, tcpf_usage);
-}
-
 static void tcpf_print_reasons(const struct tc_tcpf_xstats *x)
 {
 	for (int i = 0; i < __TC_TCPF_REASONS; i++) {
@@ -101,14 +95,4 @@ static void tcpf_print_xstats(const void *xstats)
 	print_nl();
 }
 
-static int tcpf_print(struct action_util *au, FILE *f, struct rtattr *options)
-{
-	return marker_print(au, f, options, words, tcpf_print_xstats,
-			    sizeof(struct tc_tcpf_xstats));
-}
-
-struct action_util tcpf_action_util = {
-	.id = "tcpf",
-	.parse_aopt = tcpf_parse,
-	.print_aopt = tcpf_print,
-};
+MARKER_UTIL(tcpf);

@@ -24,12 +24,6 @@ static void token_usage(void)
 		"BYTES at most. flow: as continuous, for each flow.\n");
 }
 
-static int token_parse(struct action_util *au, int *argc, char ***argv, int code,
-		       struct nlmsghdr *n)
-{
-	return marker_parse(au, argc, argv, code, n, words, token_usage);
-}
-
 static void token_print_xstats(const void *xstats)
 {
 	const struct tc_token_xstats *x = xstats;
@@ -45,14 +39,4 @@ static void token_print_xstats(const void *xstats)
 	print_nl();
 }
 
-static int token_print(struct action_util *au, FILE *f, struct rtattr *options)
-{
-	return marker_print(au, f, options, words, token_print_xstats,
-			    sizeof(struct tc_token_xstats));
-}
-
-struct action_util token_action_util = {
-	.id = "token",
-	.parse_aopt = token_parse,
-	.print_aopt = token_print,
-};
+MARKER_UTIL(token);

@@ -168,4 +168,24 @@ static inline int marker_print(struct action_util *au, FILE *f, struct rtattr *o
 	return 0;
 }
 
+/* The plugin of a marker, from its table `words` and name_usage and name_print_xstats. */
+#define MARKER_UTIL(name)								\
+static int name##_parse(struct action_util *au, int *argc, char ***argv, int code,	\
+			struct nlmsghdr *n)						\
+{											\
+	return marker_parse(au, argc, argv, code, n, words, name##_usage);		\
+}											\
+											\
+static int name##_print(struct action_util *au, FILE *f, struct rtattr *options)	\
+{											\
+	return marker_print(au, f, options, words, name##_print_xstats,			\
+			    sizeof(struct tc_##name##_xstats));				\
+}											\
+											\
+struct action_util name##_action_util = {						\
+	.id = #name,									\
+	.parse_aopt = name##_parse,							\
+	.print_aopt = name##_print,							\
+}
+
 #endif /* TC_MARKER_H */

@@ -134,6 +134,26 @@ static inline u32 flow_table_find(const struct flow_table *t, const struct flow_
 	return i;
 }
 
+/*
+ * The same for the short form of an IPv4 key. stride: the table's, better a constant than a variable
+ * in what is done for every packet.
+ */
+static inline u32 flow_table_find_ipv4(const struct flow_table *t, const struct flow_ipv4 *flow,
+				       u32 hash, u32 stride)
+{
+	u32 i = t->chains[hash & t->mask];
+
+	while (i != FLOW_TABLE_NONE) {
+		const void *record = t->records + (size_t)i * stride;
+		const struct flow_entry *entry = record;
+
+		if (flow_key_is_ipv4(&entry->key, flow))
+			break;
+		i = entry->next;
+	}
+	return i;
+}
+
 static inline u32 flow_table_oldest(const struct flow_table *t)
 {
 	return t->oldest;
@@ -179,38 +199,36 @@ static inline void flow_table_touch(struct flow_table *t, u32 index)
 }
 
 /*
- * Add a key that is not in the table. The user's part of the record is as it was left at removal:
- * initialise it. FLOW_TABLE_NONE: all records are in use.
+ * The parts of insertion and removal that leave the order alone; a table without one is served by
+ * them. To take a record for a key of that hash, which the caller fills in: NULL if all are in use.
  */
-static inline u32 flow_table_insert(struct flow_table *t, const struct flow_key *key,
-				    u32 hash)
+static inline struct flow_entry *flow_table_take(struct flow_table *t, u32 hash, u32 stride,
+						 u32 *index)
 {
 	u32 *chain = &t->chains[hash & t->mask];
 	struct flow_entry *entry;
 	u32 i = t->freed;
 
-	if (i != FLOW_TABLE_NONE)
-		t->freed = flow_table_entry(t, i)->next;
-	else if (t->fresh < t->capacity)
+	if (i != FLOW_TABLE_NONE) {
+		entry = (void *)(t->records + (size_t)i * stride);
+		t->freed = entry->next;
+	} else if (t->fresh < t->capacity) {
 		i = t->fresh++;
-	else
-		return FLOW_TABLE_NONE;
-
-	entry = flow_table_entry(t, i);
-	entry->key = *key;
+		entry = (void *)(t->records + (size_t)i * stride);
+	} else {
+		return NULL;
+	}
 	entry->hash = hash;
 	entry->next = *chain;
 	*chain = i;
 	t->count++;
-	if (t->order)
-		flow_table_order_append(t, i);
-	return i;
+	*index = i;
+	return entry;
 }
 
-/* Give a record that is in use back. */
-static inline void flow_table_remove(struct flow_table *t, u32 index)
+/* entry: flow_table_entry() of index. */
+static inline void flow_table_drop(struct flow_table *t, struct flow_entry *entry, u32 index)
 {
-	struct flow_entry *entry = flow_table_entry(t, index);
 	u32 *link = &t->chains[entry->hash & t->mask];
 
 	while (*link != index)
@@ -219,6 +237,30 @@ static inline void flow_table_remove(struct flow_table *t, u32 index)
 	entry->next = t->freed;
 	t->freed = index;
 	t->count--;
+}
+
+/*
+ * Add a key that is not in the table. The user's part of the record is as it was left at removal:
+ * initialise it. FLOW_TABLE_NONE: all records are in use.
+ */
+static inline u32 flow_table_insert(struct flow_table *t, const struct flow_key *key, u32 hash)
+{
+	struct flow_entry *entry;
+	u32 index;
+
+	entry = flow_table_take(t, hash, t->stride, &index);
+	if (!entry)
+		return FLOW_TABLE_NONE;
+	entry->key = *key;
+	if (t->order)
+		flow_table_order_append(t, index);
+	return index;
+}
+
+/* Give a record that is in use back. */
+static inline void flow_table_remove(struct flow_table *t, u32 index)
+{
+	flow_table_drop(t, flow_table_entry(t, index), index);
 	if (t->order)
 		flow_table_order_unlink(t, index);
 }

@@ -165,9 +165,11 @@ static inline enum fred_verdict fred_draw(const struct fred_params *p, struct fr
 /* A packet of len bytes, not 0, is in the view from now on. */
 static inline void fred_enqueue(struct fred_vars *v, struct fred_flow *flow, u32 len)
 {
-	if (!flow->qlen)
+	u32 qlen = flow->qlen;
+
+	if (!qlen)
 		v->flows++;
-	flow->qlen += len;
+	flow->qlen = qlen + len;
 	v->backlog += len;
 }
 

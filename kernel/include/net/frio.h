@@ -31,6 +31,7 @@
 #ifndef _NET_FRIO_H
 #define _NET_FRIO_H
 
+#include <linux/compiler.h>
 #include <linux/types.h>
 #include <net/fred.h>
 
@@ -100,13 +101,7 @@ static inline void frio_init(struct frio_vars *v, u64 now)
 	fred_init(&v->view[FRIO_OUT], now);
 }
 
-/* Bytes in the buffer. */
-static inline u32 frio_backlog(const struct frio_params *p, const struct frio_vars *v)
-{
-	return v->view[FRIO_OUT].backlog + (p->mode == FRIO_COUPLED ? 0 : v->view[FRIO_IN].backlog);
-}
-
-/* Bytes of one class in it. */
+/* Bytes of one class in the buffer. */
 static inline u32 frio_class_backlog(const struct frio_params *p, const struct frio_vars *v,
 				     enum frio_class class)
 {
@@ -141,17 +136,21 @@ static inline bool frio_dequeue_needs_now(const struct frio_vars *v, enum frio_c
 	return v->view[class].backlog == len;
 }
 
-/*
- * A packet of len bytes, not 0, arrives. flow: the record of its flow, or an empty one if there is
- * none. On FRED_ENQUEUE call frio_enqueue(); on FRED_DRAW ask frio_draw() with a random number;
- * else it is dropped.
- */
-static inline enum fred_verdict frio_arrival(const struct frio_params *p, struct frio_vars *v,
-					     struct frio_flow *flow, enum frio_class class,
-					     u32 len, u64 now)
+/* Does a packet of len bytes go into the buffer, which holds backlog of both classes? */
+static inline bool frio_fits(const struct frio_params *p, u32 backlog, u32 len)
 {
-	if ((u64)frio_backlog(p, v) + len > p->limit)
-		return FRED_PDROP;
+	return (u64)backlog + len <= p->limit;
+}
+
+/*
+ * A packet that fits arrives. flow is what its flow has, nothing if it has no record. On
+ * FRED_ENQUEUE call frio_enqueue(); on FRED_DRAW ask frio_draw() with a random number; else the
+ * packet is dropped. Always inlined, because with a constant class half of it is gone.
+ */
+static __always_inline enum fred_verdict
+frio_arrival(const struct frio_params *p, struct frio_vars *v, struct frio_flow *flow,
+	     enum frio_class class, u64 now)
+{
 	if (frio_in_both(p, class))
 		fred_sample(&p->view[FRIO_OUT], &v->view[FRIO_OUT], now);
 	fred_sample(&p->view[class], &v->view[class], now);
@@ -164,6 +163,7 @@ static inline enum fred_verdict frio_draw(const struct frio_params *p, struct fr
 	return fred_draw(&p->view[class], &v->view[class], rnd);
 }
 
+/* A packet of len bytes, not 0, is queued. */
 static inline void frio_enqueue(const struct frio_params *p, struct frio_vars *v,
 				struct frio_flow *flow, enum frio_class class, u32 len)
 {

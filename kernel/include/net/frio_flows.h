@@ -2,11 +2,11 @@
 /*
  * The flows of FRIO: which record a packet's flow has, from its first packet queued to its last.
  *
- * A record costs one cache line and is found once per packet, at its arrival; a queued packet
- * remembers the index. A flow without a record is judged as one that has nothing queued, and gets
- * its record when a packet of it is queued. At the bound there is none to get: all flows beyond it
- * are one flow, FRIO_OVERFLOW (frio.h says why). A flow whose packets are there gets a record of
- * its own with the first packet that finds room; then it has two until those have left.
+ * A record costs one cache line. It is looked for once per packet, at its arrival; a queued packet
+ * remembers the index. An arriving packet gets its flow a record; if it is dropped and the flow has
+ * nothing queued, that goes at once. At the bound there is none to get: all flows beyond it are one
+ * flow with the first record, FRIO_OVERFLOW (frio.h says why). A flow whose packets are there gets
+ * a record of its own with the first packet that finds room; then it has two until those have left.
  */
 #ifndef _NET_FRIO_FLOWS_H
 #define _NET_FRIO_FLOWS_H
@@ -15,8 +15,7 @@
 #include <net/flow_table.h>
 #include <net/frio.h>
 
-#define FRIO_OVERFLOW	FLOW_TABLE_NONE		/* the flow of all that have no record */
-#define FRIO_NEW	(FLOW_TABLE_NONE - 1)	/* has none, and may have one */
+#define FRIO_OVERFLOW	0
 
 struct frio_record {
 	struct flow_entry entry;
@@ -26,26 +25,46 @@ struct frio_record {
 struct frio_flows {
 	struct flow_table table;
 	struct flow_hash hash;
-	u32 bound;		/* records that may be in use */
-	struct frio_flow overflow;
-	struct frio_flow nothing;	/* of a flow that has no record yet */
+	u32 bound;		/* records that may be in use, FRIO_OVERFLOW among them */
 	u64 overflowed;		/* packets that arrived of flows beyond the bound */
 };
 
-static inline u64 frio_flows_bytes(u32 capacity)
+/* Memory for `flows` flows. */
+static inline u64 frio_flows_bytes(u32 flows)
 {
-	return flow_table_bytes(capacity, sizeof(struct frio_record), false);
+	return flow_table_bytes(flows + 1, sizeof(struct frio_record), false);
+}
+
+/* The first record is that of a key that no packet has. */
+static inline void frio_flows_reserve(struct frio_flows *f)
+{
+	struct flow_key key;
+
+	flow_key_none(&key);
+	key.version = 0xff;
+	flow_table_insert(&f->table, &key, flow_key_hash(&f->hash, &key));
 }
 
 /* memory: frio_flows_bytes(), zeroed. */
-static inline void frio_flows_init(struct frio_flows *f, void *memory, u32 capacity, u64 seed)
+static inline void frio_flows_init(struct frio_flows *f, void *memory, u32 flows, u64 seed)
 {
-	flow_table_init(&f->table, memory, capacity, sizeof(struct frio_record), false);
+	flow_table_init(&f->table, memory, flows + 1, sizeof(struct frio_record), false);
 	flow_hash_init(&f->hash, seed);
-	f->bound = capacity;
-	f->overflow = (struct frio_flow){};
-	f->nothing = (struct frio_flow){};
+	frio_flows_reserve(f);
+	f->bound = flows + 1;
 	f->overflowed = 0;
+}
+
+/* Flows that there is memory for. */
+static inline u32 frio_flows_capacity(const struct frio_flows *f)
+{
+	return f->table.capacity - 1;
+}
+
+/* Flows that have a record. */
+static inline u32 frio_flows_count(const struct frio_flows *f)
+{
+	return f->table.count - 1;
 }
 
 /*
@@ -54,60 +73,86 @@ static inline void frio_flows_init(struct frio_flows *f, void *memory, u32 capac
  */
 static inline void frio_flows_set_bound(struct frio_flows *f, u32 flows)
 {
-	f->bound = flows < f->table.capacity ? flows : f->table.capacity;
+	f->bound = flows < frio_flows_capacity(f) ? flows + 1 : f->table.capacity;
 }
 
 /* Move into a larger memory, zeroed. Returns the memory that is no longer used. */
-static inline void *frio_flows_move(struct frio_flows *f, void *memory, u32 capacity)
+static inline void *frio_flows_move(struct frio_flows *f, void *memory, u32 flows)
 {
 	struct flow_table from = f->table;
 
-	flow_table_init(&f->table, memory, capacity, sizeof(struct frio_record), false);
+	flow_table_init(&f->table, memory, flows + 1, sizeof(struct frio_record), false);
 	flow_table_move(&f->table, &from);
 	return from.records;
+}
+
+static inline struct frio_record *frio_record(const struct frio_flows *f, u32 record)
+{
+	return (struct frio_record *)f->table.records + record;
+}
+
+static inline struct frio_flow *frio_flow(const struct frio_flows *f, u32 record)
+{
+	return &frio_record(f, record)->flow;
 }
 
 /* All queued packets are gone. */
 static inline void frio_flows_clear(struct frio_flows *f)
 {
+	u32 record;
+
+	for (record = 0; record < f->table.fresh; record++)
+		*frio_flow(f, record) = (struct frio_flow){};
 	flow_table_clear(&f->table);
-	f->overflow = (struct frio_flow){};
+	frio_flows_reserve(f);
 }
 
-static inline struct frio_flow *frio_flow(struct frio_flows *f, u32 record)
+/* May one more flow have a record? If not, its packet counts as overflowed. */
+static inline bool frio_flows_have_room(struct frio_flows *f)
 {
-	if (record < FRIO_NEW)
-		return &((struct frio_record *)flow_table_record(&f->table, record))->flow;
-	return record == FRIO_NEW ? &f->nothing : &f->overflow;
+	if (f->table.count < f->bound)
+		return true;
+	f->overflowed++;
+	return false;
 }
 
-/* Where the flow of an arriving packet stands: its record, FRIO_NEW or FRIO_OVERFLOW. */
-static inline u32 frio_flows_find(struct frio_flows *f, const struct flow_key *key, u32 hash)
+/*
+ * The record of an arriving packet's flow, or FRIO_OVERFLOW. A new one has nothing queued and no
+ * strikes: it was left so.
+ */
+static inline u32 frio_flows_get(struct frio_flows *f, const struct flow_key *key)
 {
+	u32 hash = flow_key_hash(&f->hash, key);
 	u32 record = flow_table_find(&f->table, key, hash);
 
 	if (record != FLOW_TABLE_NONE)
 		return record;
-	if (f->table.count < f->bound)
-		return FRIO_NEW;
-	f->overflowed++;
-	return FRIO_OVERFLOW;
+	if (!frio_flows_have_room(f))
+		return FRIO_OVERFLOW;
+	return flow_table_insert(&f->table, key, hash);
 }
 
-/* A packet of a flow that is FRIO_NEW is going to be queued. Returns its record. */
-static inline u32 frio_flows_add(struct frio_flows *f, const struct flow_key *key, u32 hash)
+static inline u32 frio_flows_get_ipv4(struct frio_flows *f, const struct flow_ipv4 *flow)
 {
-	u32 record = flow_table_insert(&f->table, key, hash);
+	u32 hash = flow_hash_ipv4(&f->hash, flow);
+	u32 stride = sizeof(struct frio_record);
+	u32 record = flow_table_find_ipv4(&f->table, flow, hash, stride);
 
-	*frio_flow(f, record) = f->nothing;
+	if (record != FLOW_TABLE_NONE)
+		return record;
+	if (!frio_flows_have_room(f))
+		return FRIO_OVERFLOW;
+	flow_key_set_ipv4(&flow_table_take(&f->table, hash, stride, &record)->key, flow);
 	return record;
 }
 
-/* A packet has left: the record goes with the flow's last. */
+/* A packet has left or was dropped: the record goes if the flow has nothing queued. */
 static inline void frio_flows_release(struct frio_flows *f, u32 record)
 {
-	if (record != FRIO_OVERFLOW && frio_flow_empty(frio_flow(f, record)))
-		flow_table_remove(&f->table, record);
+	struct frio_record *r = frio_record(f, record);
+
+	if (frio_flow_empty(&r->flow) && record != FRIO_OVERFLOW)
+		flow_table_drop(&f->table, &r->entry, record);
 }
 
 /* frio_change_mode(), for the views and every flow. Records that are not in use are empty. */
@@ -117,7 +162,6 @@ static inline void frio_flows_change_mode(struct frio_flows *f, struct frio_para
 	u32 record;
 
 	frio_change_mode(p, v, to, now);
-	frio_change_flow_mode(v, &f->overflow, to);
 	for (record = 0; record < f->table.fresh; record++)
 		frio_change_flow_mode(v, frio_flow(f, record), to);
 }

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
-#ifndef TCPF_LAB_NET_MAX_MIN_H
-#define TCPF_LAB_NET_MAX_MIN_H
-
+/* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Max-min fair division of a number of bytes among demands: nobody gets more than it asks for,
  * and what is not asked for is divided among the others, so that there is one level L with
@@ -28,6 +25,8 @@
  *
  * The sums cannot overflow: 2^32 demands below 2^32.
  */
+#ifndef _NET_MAX_MIN_H
+#define _NET_MAX_MIN_H
 
 #include <linux/math64.h>
 #include <linux/string.h>

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
-#ifndef TCPF_LAB_NET_PACKET_PARSE_H
-#define TCPF_LAB_NET_PACKET_PARSE_H
-
+/* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Reads an IPv4 or IPv6 packet, and TCP in it, from a flat buffer.
  *
@@ -29,6 +26,8 @@
  *
  * TCP options are read until one is malformed, as hosts do; the segment itself stands.
  */
+#ifndef _NET_PACKET_PARSE_H
+#define _NET_PACKET_PARSE_H
 
 #include <linux/string.h>
 #include <linux/types.h>
@@ -80,7 +79,7 @@ static inline u32 packet_be32(const u8 *p)
 	return (u32)packet_be16(p) << 16 | packet_be16(p + 2);
 }
 
-/* A bounded view of the packet: `end` of the bytes that may be read, `len` of the IP packet. */
+/* Where the reading of a packet stands, and its bounds. */
 struct packet_cursor {
 	const u8	*data;
 	u32		reach;		/* never more than len */
@@ -94,7 +93,7 @@ static inline bool packet_has(const struct packet_cursor *c, u32 bytes)
 	return bytes <= c->reach - c->offset;
 }
 
-/* The MSS and timestamps options among @left bytes at @p; false kinds of length end the reading. */
+/* The options MSS and timestamps among so many bytes; an impossible length ends the reading. */
 static inline void packet_tcp_options(struct packet_info *info, const u8 *p, u32 left)
 {
 	const u8 end = 0, nop = 1, mss = 2, timestamps = 8;
@@ -175,7 +174,7 @@ static inline bool packet_parse_ipv4(struct packet_info *info, struct packet_cur
 	return true;
 }
 
-/* Steps over the extension header at the cursor; false = it does not fit. */
+/* Steps over the extension header at the cursor; false: it does not fit. */
 static inline bool packet_step(struct packet_info *info, struct packet_cursor *c)
 {
 	const u8 *header = c->data + c->offset;

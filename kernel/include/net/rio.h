@@ -90,7 +90,7 @@ struct rio_class_vars {
 	struct early_drop_vars drop;
 };
 
-/* 64 bytes: all that packets change. */
+/* All that packets change. */
 struct rio_vars {
 	struct queue_average total;
 	struct rio_class_vars class[RIO_CLASSES];
@@ -164,9 +164,10 @@ static inline u64 rio_arrival(const struct rio_params *p, struct rio_vars *v,
 }
 
 /* Whether the decision by that average takes a random number. */
-static inline bool rio_draws(const struct rio_params *p, enum rio_class class, u64 average)
+static inline bool rio_draws(const struct rio_params *p, const struct rio_vars *v,
+			     enum rio_class class, u64 average)
 {
-	return early_drop_zone(&p->class[class].drop, average) == EARLY_DROP_BETWEEN;
+	return early_drop_draws(&p->class[class].drop, &v->class[class].drop, average);
 }
 
 /* Decide on that packet of len bytes; on RIO_ENQUEUE it counts as queued. */

@@ -1,11 +1,10 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
-#ifndef TCPF_LAB_NET_TCPF_ALLOCATION_H
-#define TCPF_LAB_NET_TCPF_ALLOCATION_H
-
+/* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Algorithm 1 of the TCP-friendly marker: each interval's tokens are divided among the flows. See
  * tcpf_marker.h for the formulas and for r1 ... r22.
  */
+#ifndef _NET_TCPF_ALLOCATION_H
+#define _NET_TCPF_ALLOCATION_H
 
 #include <linux/math64.h>
 #include <linux/minmax.h>

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
-#ifndef TCPF_LAB_NET_TCPF_FLOWS_H
-#define TCPF_LAB_NET_TCPF_FLOWS_H
-
+/* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the TCP-friendly marker (tcpf_marker.h) knows of each flow, and the memory of it.
  *
@@ -9,6 +6,8 @@
  * kept in a small table of its own. When either table is full, who was silent for longest goes.
  * No memory is taken after the start: a marker of 65536 flows has 11 MB whatever comes.
  */
+#ifndef _NET_TCPF_FLOWS_H
+#define _NET_TCPF_FLOWS_H
 
 #include <linux/minmax.h>
 #include <linux/string.h>

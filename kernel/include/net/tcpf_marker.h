@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
-#ifndef TCPF_LAB_NET_TCPF_MARKER_H
-#define TCPF_LAB_NET_TCPF_MARKER_H
-
+/* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The TCP-friendly marker: Lo Monaco, Feroz, Kalyanaraman, "TCP Friendly Marking for Scalable
  * Best-Effort Services on the Internet", Algorithms 1 and 2, with an answer to every question
@@ -30,21 +27,23 @@
  *	in_count > 0:		     OUT, count += 1
  *	otherwise:		     OUT
  *
- * Fixed point. S and count are real numbers; both are kept as Q32.32, S rounded down from E *
- * 2^32 / in_count, which fits into 64 bits because E < 2^32. Call the rounded one s, 0 <= S - s <
- * 2^-32. While tokens last, of n packets m become IN, so that count moves by (n - m) - m * s. An
- * IN takes s from a count of at least s and an OUT adds 1 to one below s, hence 0 <= count < s +
- * 1 throughout (a tick restores this, see r4), and the count moves by less than s + 1: |n - m *
- * (1 + s)| < s + 1, that is
+ * Fixed point. S and count are real numbers, kept as Q32.32. S is E * 2^32 / in_count - 2^32,
+ * rounded down; it fits into 64 bits because E < 2^32. Call the rounded one s: 0 <= S - s < 2^-32.
+ * While tokens last, m of n packets become IN, and count moves by (n - m) - m * s. An IN takes s
+ * from a count of at least s, and an OUT adds 1 to a count below s, hence
  *
- *	|m - n / (1 + s)| < 1
+ *	0 <= count <= s + 1
  *
- * The IN share is 1 / (1 + s), off by less than one packet over any stretch, however long; and 1
- * / (1 + s) exceeds 1 / (1 + S) by less than 2^-32. An OUT needs count < s, so there are floor(s)
+ * throughout (r4 sees to it at a tick), so that count moves by s + 1 at most:
+ *
+ *	|n - m * (1 + s)| <= s + 1,	that is		|m - n / (1 + s)| <= 1
+ *
+ * The share of IN is 1 / (1 + s), off by at most one packet over any stretch, however long, and
+ * 1 / (1 + s) exceeds 1 / (1 + S) by less than 2^-32. An OUT needs count < s: there are floor(s)
  * or ceil(s) of them between two INs.
  *
- * Decisions (the names are those of the project's notes; "paper" and "plain" are the switches of
- * struct tcpf_params):
+ * Decisions, where the algorithms leave something open; "paper" and "plain" are the switches of
+ * tcpf_set_params(). r21, that segments come one by one, is the network's: offloads are off.
  *
  * r1	Everything is whole bytes: M, E, in_count, the shares. E is rounded down, so it stays less
  *	than one byte under the real average (each halving loses at most 1/2, and halves what was
@@ -72,7 +71,7 @@
  * r13	A flow takes part in a tick if it sent data in the interval or E >= MSS. One that takes
  *	part no longer is like a new flow when it comes back - its old E would halve the estimate
  *	- except for W and what it overdrew. It is forgotten two intervals after FINs of both
- *	sides or one RST (nothing follows an RST), or after 120 s.
+ *	sides or one RST (nothing follows an RST), or after 120 s of silence.
  * r14	A retransmission has payload and starts before the highest byte seen; this includes
  *	partial overlap. One byte at most, just before the highest byte seen, is a keep-alive or a
  *	probe of a closed window and is not.
@@ -88,7 +87,7 @@
  *	double twice in an interval. S follows from E all the same. In "paper", E.
  * r22	Lengths: of the IP packet for tokens, of the payload for W.
  *
- * And what the notes leave to the code:
+ * And further:
  *
  * - Not TCP, or a fragment: OUT. No window can be seen that would need protection, and a share of
  *   `spare` would let a sender that does not back off take what retransmissions and new flows are
@@ -99,12 +98,14 @@
  *   kept in a small table of its own. When the table is full, the flow that was silent for
  *   longest goes.
  * - Ticks are taken when a packet comes. If several have passed, they are worked off one by one
- *   until no flow takes part any longer: a silent flow's E halves, so this ends after 32 -
- *   log2(TCPF_MSS_MIN) halvings, 26, at the latest.
+ *   until no flow takes part any longer: a silent flow's E halves, so that from below 2^32 it is
+ *   below the least MSS, 88, after 27 ticks at the latest.
  *
  * Cost of a packet: one or two look-ups in a hash table. Cost of a tick: at most six passes over
  * the flows that take part in it, in no order; see max_min.h.
  */
+#ifndef _NET_TCPF_MARKER_H
+#define _NET_TCPF_MARKER_H
 
 #include <linux/minmax.h>
 #include <linux/types.h>
@@ -158,9 +159,9 @@ static inline void tcpf_extend(struct tcpf_flow *f, u32 end)
 }
 
 /*
- * r9. With w = W * 2^16 and the gain 1/8, w += (sample * 2^16 - w) / 8. Rounding loses less than
- * 1 of the 2^16 parts at a time, upwards, and seven eighths of it are lost again each time: W is
- * less than 8 / 2^16 bytes too large.
+ * r9. With w = W * 2^16 and the gain 1/8, w += (sample * 2^16 - w) / 8. As w / 8 is rounded down,
+ * each sample makes w too large by less than 1, and keeps 7/8 of the error before it: W is less
+ * than 8 / 2^16 bytes too large, and never too small.
  */
 static inline void tcpf_sample_window(struct tcpf_flow *f)
 {

@@ -1,0 +1,33 @@
+"""The algorithm headers in user space: built once for all workers, driven through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness import locked, make
+
+
+@pytest.fixture(scope="session")
+def products(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Return the directory that all workers of this session build in."""
+    base = tmp_path_factory.getbasetemp()
+    directory = (base.parent if hasattr(request.config, "workerinput") else base) / "kernel-tests"
+    directory.mkdir(exist_ok=True)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def drive(products: Path) -> Callable[[str], ctypes.CDLL]:
+    """Return a function that loads ``drive_NAME.so``."""
+
+    def load(name: str) -> ctypes.CDLL:
+        library = products / f"drive_{name}.so"
+        with locked(products):
+            made = make(products, str(library))
+        assert made.returncode == 0, made.stdout
+        return ctypes.CDLL(str(library))
+
+    return load
