@@ -18,7 +18,7 @@ import pytest
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.plan.step import Command, Phase
+from tcpf_lab.plan.step import Command, LoadModule, Phase
 from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
 from tcpf_lab.runner import Task, carry_out
 from tcpf_lab.spec.override import apply_overrides
@@ -126,6 +126,67 @@ def test_failing_command_is_named(uml, files):
 def test_missing_program_is_named(uml, files):
     error = failure(uml, plan_of("no-such-program"), files)
     assert "cannot run no-such-program: No such file or directory" in error.message
+
+
+def plan_of_steps(*steps):
+    return Plan((Phase("a phase", steps),), {}, (0.0, 1.0), ())
+
+
+def with_module(uml, where, name, content):
+    """Return a testbed whose kernel has one more module, a file of this content."""
+    directory = where / "entry"
+    shutil.copytree(uml.kernel.directory, directory, copy_function=os.link, symlinks=True)
+    (directory / "modules" / f"{name}.ko").write_bytes(content)
+    modules = uml.kernel.modules | {name: "new"}
+    return replace(uml, kernel=replace(uml.kernel, path=directory / "linux", modules=modules))
+
+
+def test_loaded_module_and_its_words_are_there(uml, files):
+    words = "limit 60000 in_min 20000 in_max 40000 in_probability 0.1 out_min 1 out_max 2"
+    add = f"tc qdisc add dev lo root rio {words} out_probability 0.1".split()
+    steps = (
+        LoadModule("R1", "sch_rio"),
+        LoadModule("R2", "sch_rio"),  # of the same kernel: it is there, and that is fine
+        Command(None, tuple(add)),
+        Command(None, ("tc", "-j", "qdisc", "show", "dev", "lo"), "stats/qdisc.json"),
+    )
+    uml.execute(plan_of_steps(*steps), files, 1)
+    (qdisc,) = json.loads((files.stats / "qdisc.json").read_text())
+    assert (qdisc["kind"], qdisc["options"]["limit"]) == ("rio", 60000)
+
+
+def test_module_that_has_not_been_built_is_named_before_and_in_the_guest(uml, files):
+    plan = plan_of_steps(LoadModule(None, "sch_none"))
+    assert uml.check(plan) == ("not built: sch_none, q_none (tcpf-lab doctor shows what is)",)
+    error = failure(uml, plan, files)
+    assert "load module sch_none: no module sch_none has been built" in error.message
+
+
+def test_module_that_the_kernel_refuses_is_named_with_what_it_says(uml, files, tmp_path):
+    broken = with_module(uml, tmp_path, "sch_broken", b"no module")
+    error = failure(broken, plan_of_steps(LoadModule(None, "sch_broken")), files)
+    assert "the kernel refuses module sch_broken: Exec format error" in error.message
+    assert "it says: Invalid ELF header" in error.message
+
+
+def test_module_that_needs_what_is_not_there_is_told_the_symbol(uml, files, tmp_path):
+    module = (uml.kernel.directory / "modules/sch_rio.ko").read_bytes()
+    content = module.replace(b"register_qdisc", b"registre_qdisc")
+    broken = with_module(uml, tmp_path, "sch_broken", content)
+    error = failure(broken, plan_of_steps(LoadModule(None, "sch_broken")), files)
+    assert "Unknown symbol registre_qdisc" in error.message
+
+
+def test_identity_and_facts_have_the_modules_that_a_plan_loads_and_no_other(uml, tmp_path):
+    rio, plain = plan_of_steps(LoadModule(None, "sch_rio")), plan_of("true")
+    assert set(uml.facts(rio)["modules"]) == {"sch_rio", "q_rio"}
+    assert uml.facts(plain)["modules"] == {}
+    for kind, names in (("modules", ("sch_rio", "sch_frio")), ("plugins", ("q_rio", "q_frio"))):
+        for name in names:
+            changed = {kind: getattr(uml.kernel, kind) | {name: "another"}}
+            other = replace(uml, kernel=replace(uml.kernel, **changed))
+            assert other.identity(plain) == uml.identity(plain)
+            assert (other.identity(rio) == uml.identity(rio)) == ("frio" in name)
 
 
 def test_hanging_guest_is_ended_by_the_watchdog(uml, files):

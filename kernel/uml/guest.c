@@ -73,11 +73,15 @@ static void mount_all(void)
 /* The programs of a plan see this environment and nothing of the host's. */
 static void set_environment(void)
 {
+	const char *plugins = plugin_directory();
+
 	clearenv();
 	setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
 	setenv("LC_ALL", "C", 1);
 	setenv("HOME", "/run", 1);
 	setenv("TMPDIR", "/run", 1);
+	if (plugins)
+		setenv("TC_LIB_DIR", plugins, 1);
 }
 
 /* Decimal seconds to nanoseconds without the rounding of a double. */

@@ -6,6 +6,7 @@
  * guest_plan.c     carries out the plan of a run, line by line
  * guest_program.c  programs: start, await, interrupt
  * guest_node.c     namespaces, kernel parameters and offloads
+ * guest_module.c   kernel modules, and the plugins of tc that go with them
  */
 #ifndef TCPF_GUEST_H
 #define TCPF_GUEST_H
@@ -41,5 +42,9 @@ void enter_node(const char *node);
 void write_sysctl(const char *key, const char *value);
 void print_sysctl(int to, const char *key);
 void switch_off(const char *device, char **features, int to);
+
+/* guest_module.c */
+void load_module(const char *name);
+const char *plugin_directory(void);
 
 #endif

@@ -14,6 +14,7 @@
  *   run NODE OUTPUT ARG...                run a program to its end
  *   batch NODE COUNT ARG...               the same, with the COUNT lines that
  *                                         follow as its standard input
+ *   module NAME                           load one of the project's modules
  *   sysctl NODE KEY VALUE                 set a kernel parameter
  *   sysctls NODE OUTPUT KEY...            print kernel parameters
  *   read NODE FILE OUTPUT                 copy a file
@@ -111,6 +112,11 @@ static void do_batch(char **word)
 		fail("batch: %s", strerror(errno));
 	run_program(word[0], fd, "-", word + 2);
 	close(fd);
+}
+
+static void do_module(char **word)
+{
+	load_module(word[0]);
 }
 
 static void do_sysctl(char **word)
@@ -252,6 +258,7 @@ static const struct instruction {
 } instructions[] = {
 	{ "run", 3, do_run },
 	{ "batch", 3, do_batch },
+	{ "module", 1, do_module },
 	{ "sysctl", 3, do_sysctl },
 	{ "sysctls", 3, do_sysctls },
 	{ "read", 3, do_read },

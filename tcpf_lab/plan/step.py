@@ -40,6 +40,20 @@ class Command:
 
 
 @dataclass(frozen=True)
+class LoadModule:
+    """Load one of the project's kernel modules into the kernel that ``node`` runs on.
+
+    The plan orders modules such that what a module needs has been loaded before it.
+    """
+
+    node: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return _line(self.node, f"load module {self.name}")
+
+
+@dataclass(frozen=True)
 class Sysctl:
     """Set a kernel parameter of a node's network namespace (or of the whole kernel)."""
 
@@ -172,6 +186,7 @@ class LetPass:
 
 Step = (
     Command
+    | LoadModule
     | Sysctl
     | ReadSysctls
     | ReadFile

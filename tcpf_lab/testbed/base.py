@@ -19,9 +19,8 @@ class Testbed(Protocol):
     def clock(self) -> str:
         """``virtual`` (deterministic) or ``real``."""
 
-    @property
-    def identity(self) -> str:
-        """Changes with all that may change results: a run made under another one is stale."""
+    def identity(self, plan: Plan) -> str:
+        """Change with all that may change ``plan``'s results: runs of another one are stale."""
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Return everything that stands in the way of ``plan``, before anything is touched."""
@@ -35,5 +34,5 @@ class Testbed(Protocol):
             Naming the run, the cause and the log.
         """
 
-    def facts(self) -> dict[str, Any]:
-        """Describe the testbed for the manifest: kernel, programs, clock."""
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        """Describe for the manifest what ``plan`` runs on: kernel, modules, programs."""

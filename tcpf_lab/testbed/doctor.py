@@ -35,6 +35,7 @@ def diagnose_uml(results: Path = Path()) -> tuple[Check, ...]:
             "all found",
         ),
         _kernel(),
+        _modules(),
         _problem("memory for guests", uml_preflight.memory_problem(uml.MEMORY_MB), "room enough"),
         _problem("ptrace", uml_preflight.ptrace_problem(), "allowed"),
         _disk(results),
@@ -63,6 +64,13 @@ def _kernel() -> Check:
     if missing:
         cure = f"apt-get install {' '.join(missing)}, then {cure}"
     return Check("kernel", False, "not built", cure)
+
+
+def _modules() -> Check:
+    status = uml_kernel.status()
+    built = [*(status["modules"] or ()), *(status["plugins"] or ())]
+    detail = ", ".join(built) or "not built"
+    return Check("modules and tc plugins", bool(built), detail, "tcpf-lab kernel build")
 
 
 def _disk(results: Path) -> Check:

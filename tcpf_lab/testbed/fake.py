@@ -20,7 +20,7 @@ class FakeTestbed:
     """Copy ``log``, ``pcap`` and ``stats`` of a recorded run for every plan."""
 
     recorded: Path
-    identity: str = "recorded"
+    kernel: str = "recorded"  #: stands for all that may change results
     failing_seeds: tuple[int, ...] = ()  #: seeds whose run is to fail
 
     name = "fake"
@@ -37,6 +37,10 @@ class FakeTestbed:
         for name in ("log", "pcap", "stats"):
             shutil.copytree(self.recorded / name, run.root / name, dirs_exist_ok=True)
 
-    def facts(self) -> dict[str, Any]:
+    def identity(self, plan: Plan) -> str:  # noqa: ARG002
+        """Return what it was made with: a recording is of one kernel."""
+        return self.kernel
+
+    def facts(self, plan: Plan) -> dict[str, Any]:  # noqa: ARG002
         """Say where the data comes from."""
         return {"recorded": self.recorded.name}

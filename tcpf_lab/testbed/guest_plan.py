@@ -21,6 +21,7 @@ from tcpf_lab.plan.step import (
     Drained,
     Finish,
     LetPass,
+    LoadModule,
     OffloadsOff,
     Phase,
     ReadFile,
@@ -105,6 +106,8 @@ def _instruction(step: Step) -> str:
     match step:
         case Command(node, argv, output):
             return _line("run", node or NONE, output or NONE, *_words(argv))
+        case LoadModule(_, name):  # all nodes run on the guest's one kernel
+            return _line("module", name)
         case Sysctl(node, key, value):
             return _line("sysctl", node or NONE, key, value)
         case ReadSysctls(node, keys, output):

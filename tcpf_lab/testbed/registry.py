@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tcpf_lab.errors import RequestError, TestbedError
+from tcpf_lab.plan.compose import Plan
 from tcpf_lab.testbed import uml_kernel
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.uml import UmlTestbed
@@ -50,8 +51,8 @@ def testbed(name: str) -> Testbed:
     return TESTBEDS[name]()
 
 
-def identity(name: str) -> str | None:
-    """Return the identity of a testbed as it is now, None if it cannot be used here."""
+def identity(name: str) -> Callable[[Plan], str] | None:
+    """Return what identifies a testbed as it is now for a plan; None if it cannot be used here."""
     try:
         return testbed(name).identity
     except TestbedError:

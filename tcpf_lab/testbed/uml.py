@@ -15,8 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.step import LoadModule
 from tcpf_lab.results import RunFiles
-from tcpf_lab.testbed import guest_plan, guest_process, uml_console, uml_kernel, uml_preflight
+from tcpf_lab.testbed import (
+    guest_plan,
+    guest_process,
+    uml_console,
+    uml_kernel,
+    uml_modules,
+    uml_preflight,
+)
 
 #: The guest's clock at boot, ns: fixed, so that no run depends on the date (2001-09-09 01:46:40
 #: UTC).
@@ -24,6 +32,9 @@ CLOCK_START_NS = 1_000_000_000 * 10**9
 MEMORY_MB = 512
 #: Real seconds a guest may take for boot and set-up; the plan says how many a virtual second may.
 WATCHDOG_BASE_S = 60.0
+#: What of the kernel's messages the console shows: reports of the kasan variant are warnings, and
+#: its first one must not silence the others.
+MESSAGES = {"standard": ("quiet",), "kasan": ("loglevel=7", "kasan_multi_shot")}
 #: Symbolic link in the run directory through which the guest finds the project's programs.
 PROGRAMS_LINK = ".programs"
 #: UML makes a directory of this name in HOME, which is the run directory: its working directory.
@@ -41,11 +52,12 @@ class UmlTestbed:
     name = "uml"
     clock = "virtual"
 
-    @property
-    def identity(self) -> str:
-        """Hash of the kernel's key, which covers the guest's programs, and how it is started."""
+    def identity(self, plan: Plan) -> str:
+        """Hash kernel and guest programs, how they are started, and the modules ``plan`` loads."""
         _, *parameters = self._command(0)
-        return hashlib.sha256(" ".join((self.kernel.key, *parameters)).encode()).hexdigest()[:16]
+        loaded = (f"{name}={digest}" for name, digest in self._loaded(plan).items())
+        words = (self.kernel.machine_key, *parameters, *loaded)
+        return hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Return what can be seen to be wrong before a boot, one sentence per problem."""
@@ -54,6 +66,7 @@ class UmlTestbed:
             for problem in (
                 uml_preflight.machine_problem(),
                 uml_preflight.tools_problem(plan.programs),
+                uml_preflight.modules_problem(self._loaded(plan)),
                 uml_preflight.memory_problem(self.memory_mb),
                 uml_preflight.ptrace_problem(),
             )
@@ -76,17 +89,25 @@ class UmlTestbed:
         elapsed = time.monotonic() - started
         uml_console.judge(run, status, elapsed, deadline, self.memory_mb)
 
-    def facts(self) -> dict[str, Any]:
-        """Describe kernel and programs by version and content."""
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        """Describe kernel, programs, and the modules that ``plan`` loads by version and content."""
         return {
             "kernel": self.kernel.version,
             "kernel_key": self.kernel.key,
             "kernel_sha256": self.kernel.sha256,
             "kernel_patches": list(self.kernel.patches),
+            "modules": self._loaded(plan),
             "memory_mb": self.memory_mb,
             "host_machine": platform.machine(),
             "programs": uml_preflight.versions(),
         }
+
+    def _loaded(self, plan: Plan) -> dict[str, str]:
+        """Give the hashes of the modules that ``plan`` loads and of their ``tc`` plugins."""
+        names = _modules(plan)
+        plugins = map(uml_modules.plugin_of, names)
+        built = self.kernel.modules | self.kernel.plugins
+        return {name: built.get(name, uml_preflight.NOT_BUILT) for name in (*names, *plugins)}
 
     def _command(self, seed: int) -> list[str]:
         """Give the command line; no path of this machine is in it."""
@@ -99,7 +120,7 @@ class UmlTestbed:
             "rootfstype=hostfs",
             "rootflags=/",
             "ro",
-            "quiet",
+            *MESSAGES[self.kernel.variant],
             "con=null",
             "con0=null,fd:1",
             "ssl=null",
@@ -113,6 +134,11 @@ class UmlTestbed:
             "HOME": ".",
             "TMPDIR": str(uml_preflight.memory_directory(self.memory_mb) or "/tmp"),  # noqa: S108
         }
+
+
+def _modules(plan: Plan) -> tuple[str, ...]:
+    """List the modules that ``plan`` loads, each once."""
+    return tuple(dict.fromkeys(step.name for step in plan.steps if isinstance(step, LoadModule)))
 
 
 def _prepare(run: RunFiles, plan: Plan, kernel: uml_kernel.Kernel) -> None:

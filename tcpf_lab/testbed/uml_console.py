@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,23 @@ TAIL_LINES = 12
 SPARE_BYTES = 300_000
 
 
+#: A line by which a kernel reports a fault of its own or of a module.
+_FAULT = re.compile(
+    r"^\[ *\d+\.\d+\] "
+    r"(.*\b(BUG: |BUG [a-z0-9-]+ \(|WARNING: |UBSAN: |ODEBUG: |refcount_t: |ref_tracker: .*leak)"
+    r"|INFO: |h?list_(add|del) corruption)"
+)
+
+
+def faults(console: str) -> list[str]:
+    """Return the first line of every fault that the kernel has reported."""
+    return [line.partition("] ")[2].strip() for line in console.splitlines() if _FAULT.match(line)]
+
+
 def judge(
     run: RunFiles, status: int | None, elapsed: float, deadline: float, memory_mb: int
 ) -> None:
-    """Raise unless the guest carried its whole plan out.
+    """Raise unless the guest carried its whole plan out and its kernel reports no fault.
 
     Raises
     ------
@@ -28,10 +42,10 @@ def judge(
     """
     failed = run.root / guest_plan.FAILED
     finished = (run.root / guest_plan.FINISHED).exists() and not failed.exists()
-    if finished and not _disk_is_full(run.root):
-        return
     console = run.log / "console.txt"
     text = console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
+    if finished and not _disk_is_full(run.root) and not faults(text):
+        return
     cause, hint = _cause(text, failed, status, elapsed, deadline, memory_mb)
     said = _tail(text) + "".join(_logs_of_programs(run, cause))
     raise TestbedError(
@@ -74,6 +88,10 @@ def _cause(
         )
     if failed.exists():
         return f"failed in the guest: {failed.read_text().strip()}", "read the log's last lines"
+    if reports := faults(text):
+        return f"the guest's kernel reports {len(reports)} fault(s): {reports[0]}", (
+            "find the report in the log; a kernel module of the project may be at fault"
+        )
     if "ptrace" in text and "errno" in text:
         return (
             "the host does not let the guest trace its processes (ptrace)",

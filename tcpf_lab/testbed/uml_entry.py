@@ -12,7 +12,7 @@ from typing import Any
 
 from tcpf_lab.errors import KernelBuildError, RequestError
 from tcpf_lab.results import read_json, write_json
-from tcpf_lab.testbed import uml_make, uml_recipe
+from tcpf_lab.testbed import uml_make, uml_modules, uml_recipe
 from tcpf_lab.testbed.uml_recipe import Recipe
 from tcpf_lab.testbed.workshop import Progress, Workshop
 
@@ -41,13 +41,18 @@ class Order:
 
     @cached_property
     def entry(self) -> Path:
-        """Directory of the finished kernel and programs."""
+        """Directory of the finished kernel, programs and modules."""
         return self.root / uml_recipe.key(self.recipe.digest, self.source_sha256, self.compiler)
 
     @cached_property
     def kernel_key(self) -> str:
-        """Identify the kernel alone: equal for entries that differ in the guest programs."""
+        """Identify the kernel alone: equal for entries that differ in programs and modules."""
         return uml_recipe.key(self.recipe.kernel_digest, self.source_sha256, self.compiler)
+
+    @cached_property
+    def machine_key(self) -> str:
+        """Identify kernel and guest programs: equal for entries that differ in modules only."""
+        return uml_recipe.key(self.recipe.machine_digest, self.source_sha256, self.compiler)
 
 
 def make(order: Order, lock: int) -> None:
@@ -75,7 +80,7 @@ def make(order: Order, lock: int) -> None:
 
 
 def _fill(order: Order, shop: Workshop, result: Path) -> None:
-    """Put kernel, module tree and programs into ``result``."""
+    """Put kernel, module tree, programs and modules into ``result``."""
     twin = _twin(order)
     if twin:
         for name in (KERNEL, TREE):
@@ -83,6 +88,7 @@ def _fill(order: Order, shop: Workshop, result: Path) -> None:
     else:
         _build_kernel(order, shop, result)
     uml_make.compile_programs(order.recipe, result, shop)
+    uml_modules.compile_modules(order.recipe, result / TREE, result, shop)
 
 
 def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
@@ -105,7 +111,7 @@ def read_facts(path: Path) -> dict[str, Any]:
 
 
 def _twin(order: Order) -> Path | None:
-    """Find an entry with the same kernel; only its guest programs are of another version."""
+    """Find an entry with the same kernel; programs or modules are of another version."""
     for facts in order.root.glob(f"[!.]*/{FACTS}"):
         if read_facts(facts).get("kernel_key") == order.kernel_key:
             return facts.parent
@@ -124,6 +130,10 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
     facts = {
         "recipe": order.recipe.digest,
         "kernel_key": order.kernel_key,
+        "machine_key": order.machine_key,
+        "variant": order.recipe.variant,
+        "modules": uml_modules.hashes(result / uml_modules.MODULES),
+        "plugins": uml_modules.hashes(result / uml_modules.PLUGINS),
         "version": order.version,
         "sha256": uml_recipe.sha256_of(result / KERNEL),
         "patches": [patch.name for patch in order.recipe.patches],

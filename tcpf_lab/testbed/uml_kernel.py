@@ -23,18 +23,23 @@ from tcpf_lab.testbed.uml_entry import FACTS, KERNEL, TEMPORARY, TREE, Order, ma
 from tcpf_lab.testbed.uml_recipe import DEFAULT_SOURCE, Recipe
 from tcpf_lab.testbed.workshop import Progress
 
+#: Link to the last kernel built or asked for; a variant's name is appended.
 _CURRENT = "current"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that has been built, with the guest programs beside it."""
+    """A kernel that has been built, with the guest programs and the modules beside it."""
 
     path: Path  #: the executable ``linux``
     key: str  #: name of the cache entry: hash of all inputs
+    machine_key: str  #: hash of the inputs of kernel and guest programs
+    variant: str  #: ``standard`` or ``kasan``
     version: str  #: of the source, ``6.12.117``
     sha256: str  #: of the executable
     patches: tuple[str, ...]  #: file names of the project's patches in it
+    modules: dict[str, str]  #: name -> content hash, ``sch_rio``
+    plugins: dict[str, str]  #: of ``tc``: name -> content hash, ``q_rio``
 
     @property
     def directory(self) -> Path:
@@ -68,11 +73,34 @@ def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | No
     """Return the kernel that was built (or asked for) last from the present recipe, if any."""
     root = cache or cache_directory()
     wanted = (recipe or uml_recipe.load()).digest
-    entries = [e for e in root.glob(f"*/{FACTS}") if not e.parent.name.startswith(".")]
+    entries = [
+        facts
+        for facts in root.glob(f"[!.]*/{FACTS}")
+        if not facts.parent.is_symlink()  # the links to the last one
+    ]
     for facts in sorted(entries, key=lambda entry: entry.stat().st_mtime_ns, reverse=True):
         if read_facts(facts).get("recipe") == wanted and (facts.parent / KERNEL).exists():
             return _kernel(facts.parent)
     return None
+
+
+def require(variant: str) -> Kernel:
+    """Return the kernel of that variant.
+
+    Raises
+    ------
+    RequestError
+        If there is no such variant.
+    KernelBuildError
+        If it has not been built from the present recipe.
+    """
+    kernel = find(recipe=uml_recipe.load(variant=variant))
+    if kernel is None:
+        raise KernelBuildError(
+            f"the {variant} kernel has not been built",
+            hint=f"`tcpf-lab kernel build --variant {variant}`",
+        )
+    return kernel
 
 
 def build(
@@ -81,7 +109,7 @@ def build(
     progress: Progress | None = None,
     recipe: Recipe | None = None,
 ) -> Kernel:
-    """Build the kernel and the guest programs, unless the cache has them already.
+    """Build kernel, guest programs and modules, unless the cache has them already.
 
     Parameters
     ----------
@@ -91,7 +119,7 @@ def build(
         Directory to keep kernels in; by default `cache_directory`.
     progress : callable, optional
         Called with a phase (``wait``, ``unpack``, ``patch``, ``configure``, ``compile``,
-        ``programs``, ``keep``) and the share of it that is done, 0 to 1.
+        ``programs``, ``modules``, ``clean``) and the share of it that is done, 0 to 1.
     recipe : Recipe, optional
         What to build; by default the project's own.
 
@@ -117,7 +145,7 @@ def build(
         with _lock(root, tell) as lock:
             if not (order.entry / FACTS).exists():
                 make(order, lock)
-            _select(order.entry)
+            _select(order.entry, what.variant)
     return _kernel(order.entry)
 
 
@@ -130,6 +158,8 @@ def status(cache: Path | None = None) -> dict[str, Any]:
         "path": str(kernel.path) if kernel else None,
         "version": kernel.version if kernel else None,
         "patches": list(kernel.patches) if kernel else None,
+        "modules": sorted(kernel.modules) if kernel else None,
+        "plugins": sorted(kernel.plugins) if kernel else None,
         "cache": str(root),
         "missing_packages": list(uml_make.missing_packages()),
         "source": str(DEFAULT_SOURCE) if DEFAULT_SOURCE.exists() else None,
@@ -141,17 +171,21 @@ def _kernel(entry: Path) -> Kernel:
     return Kernel(
         path=entry / KERNEL,
         key=entry.name,
+        machine_key=facts["machine_key"],
+        variant=facts["variant"],
         version=facts["version"],
         sha256=facts["sha256"],
         patches=tuple(facts["patches"]),
+        modules=facts["modules"],
+        plugins=facts["plugins"],
     )
 
 
-def _select(entry: Path) -> None:
+def _select(entry: Path, variant: str) -> None:
     """Make ``entry`` the one that `find` prefers and that the link ``current`` leads to."""
     (entry / FACTS).touch()
-    link = entry.with_name(_CURRENT)
-    temporary = entry.with_name(_CURRENT + ".new")
+    link = entry.with_name(_CURRENT if variant == "standard" else f"{_CURRENT}-{variant}")
+    temporary = entry.with_name(f"{link.name}.new")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(entry.name)
     temporary.replace(link)

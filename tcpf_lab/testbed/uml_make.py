@@ -119,14 +119,16 @@ def apply_patches(recipe: Recipe, shop: Workshop) -> None:
 
 
 def configure(recipe: Recipe, shop: Workshop) -> None:
-    """Make ``.config`` from ``allnoconfig`` and the fragment; check that it took every line."""
+    """Make ``.config`` from ``allnoconfig`` and the fragments; check that it took every line."""
     shop.progress("configure", 0.0)
-    shop.run([*MAKE, f"KCONFIG_ALLCONFIG={recipe.config.resolve()}", "allnoconfig"])
-    dropped = unsatisfied(recipe.config, shop.tree / ".config")
+    fragment = shop.log.with_name("fragment")
+    fragment.write_text(recipe.config, encoding="ascii")
+    shop.run([*MAKE, f"KCONFIG_ALLCONFIG={fragment.resolve()}", "allnoconfig"])
+    dropped = unsatisfied(fragment, shop.tree / ".config")
     if dropped:
         raise KernelBuildError(
             f"the kernel's configuration did not take {', '.join(dropped)}",
-            where=str(recipe.config),
+            where=", ".join(map(str, recipe.configs)),
             hint="see what each depends on ('depends on' in a Kconfig file), or remove the line",
         )
     shop.progress("configure", 1.0)

@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 #: Programs of the host that every plan needs in the guest, and those that start it.
@@ -15,6 +16,8 @@ GUEST_TOOLS = ("ip", "tc", "tcpdump", "stdbuf")
 HOST_TOOLS = ("setpriv",)
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PTRACE_TRACEME = 0
+#: In the place of a module's hash.
+NOT_BUILT = "not built"
 
 
 def machine_problem() -> str | None:
@@ -34,6 +37,14 @@ def tools_problem(programs: tuple[str, ...] = ()) -> str | None:
     if not missing:
         return None
     return f"missing programs: {', '.join(missing)} (./lab setup installs them)"
+
+
+def modules_problem(loaded: Mapping[str, str]) -> str | None:
+    """Name the kernel modules and ``tc`` plugins of a plan that have not been built."""
+    missing = [name for name, digest in loaded.items() if digest == NOT_BUILT]
+    if not missing:
+        return None
+    return f"not built: {', '.join(missing)} (tcpf-lab doctor shows what is)"
 
 
 @functools.cache

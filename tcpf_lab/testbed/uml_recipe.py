@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tcpf_lab import shipped
-from tcpf_lab.errors import KernelBuildError
+from tcpf_lab.errors import KernelBuildError, RequestError
 from tcpf_lab.results import write_json
 
 #: Where Debian's package puts the source.
@@ -26,8 +27,18 @@ PROGRAMS = {
         "uml/guest_plan.c",
         "uml/guest_program.c",
         "uml/guest_node.c",
+        "uml/guest_module.c",
         "uml/guest.h",
     ),
+}
+#: Directories of the kernel modules and of the plugins by which ``tc`` knows their words, and the
+#: headers of both.
+MODULE_PARTS = ("sched", "tc", "include")
+#: Variant -> fragments on top of ``allnoconfig``, the later ones overriding the earlier, and
+#: directories of patches.
+VARIANTS = {
+    "standard": (("uml/config",), ("uml/patches",)),
+    "kasan": (("uml/config", "uml/config.kasan"), ("uml/patches", "uml/patches/kasan")),
 }
 #: Static: in a guest every page that a dynamic linker touches costs 20 us.
 PROGRAM_FLAGS = ("-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pthread", "-static")
@@ -47,9 +58,10 @@ BUILD_FORMAT = 1
 
 @dataclass(frozen=True)
 class Recipe:
-    """The project's own part: version, configuration fragment, patches, guest programs."""
+    """The project's own part: version, configuration, patches, guest programs, modules."""
 
     root: Path
+    variant: str = "standard"
 
     @cached_property
     def version(self) -> str:
@@ -57,14 +69,27 @@ class Recipe:
         return (self.root / "uml/version").read_text(encoding="ascii").strip()
 
     @property
-    def config(self) -> Path:
-        """Fragment on top of ``allnoconfig``."""
-        return self.root / "uml/config"
+    def configs(self) -> tuple[Path, ...]:
+        """Fragments on top of ``allnoconfig``."""
+        fragments, _ = VARIANTS[self.variant]
+        return tuple(self.root / name for name in fragments)
+
+    @property
+    def config(self) -> str:
+        """All fragments as one, each option once, with its last value."""
+        options: dict[str, str] = {}
+        for fragment in self.configs:
+            for line in map(str.strip, fragment.read_text(encoding="ascii").splitlines()):
+                if line and not line.startswith("#"):
+                    options[line.partition("=")[0]] = line
+        return "".join(f"{line}\n" for line in options.values())
 
     @cached_property
     def patches(self) -> tuple[Path, ...]:
-        """Patches in the order of their numbers."""
-        return tuple(sorted((self.root / "uml/patches").glob("[0-9]*.patch")))
+        """Patches in the order of their numbers, those of the variant last."""
+        _, directories = VARIANTS[self.variant]
+        found = (sorted((self.root / name).glob("[0-9]*.patch")) for name in directories)
+        return tuple(itertools.chain.from_iterable(found))
 
     @property
     def programs(self) -> dict[str, tuple[Path, ...]]:
@@ -79,6 +104,17 @@ class Recipe:
         """All source files of the guest programs."""
         return tuple(file for sources in self.programs.values() for file in sources)
 
+    @property
+    def module_files(self) -> tuple[Path, ...]:
+        """Sources of the modules and of the ``tc`` plugins, and what tells how to build them."""
+        sources = (
+            path
+            for part in MODULE_PARTS
+            for path in (self.root / part).rglob("*")
+            if path.suffix in (".c", ".h") or path.name in ("Kbuild", "Makefile")
+        )
+        return tuple(sorted(path for path in sources if not path.name.endswith(".mod.c")))
+
     @cached_property
     def kernel_digest(self) -> str:
         """Hash of what the kernel is made from: version, fragment, patches, way of building."""
@@ -86,13 +122,13 @@ class Recipe:
             "format": BUILD_FORMAT,
             "version": self.version,
             "make": [*MAKE, MAKE_ENVIRONMENT],
-            "files": self._hashes(self.config, *self.patches),
+            "files": self._hashes(*self.configs, *self.patches),
         }
         return _digest(parts)
 
     @cached_property
-    def digest(self) -> str:
-        """Hash of everything: the kernel and the guest programs."""
+    def machine_digest(self) -> str:
+        """Hash of what every run depends on: the kernel and the guest programs."""
         parts = {
             "kernel": self.kernel_digest,
             "flags": PROGRAM_FLAGS,
@@ -100,14 +136,30 @@ class Recipe:
         }
         return _digest(parts)
 
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything: the kernel, the guest programs, modules and plugins."""
+        return _digest({"machine": self.machine_digest, "files": self._hashes(*self.module_files)})
+
     def _hashes(self, *files: Path) -> dict[str, str]:
         return {str(file.relative_to(self.root)): sha256_of(file) for file in files}
 
 
-def load(root: Path | None = None) -> Recipe:
-    """Read the recipe in ``root`` (default: the project's ``kernel`` directory)."""
-    recipe = Recipe(root or shipped.directory("kernel"))
-    for needed in (recipe.root / "uml/version", recipe.config, *recipe.program_files):
+def load(root: Path | None = None, variant: str = "standard") -> Recipe:
+    """Read the recipe in ``root`` (default: the project's ``kernel`` directory).
+
+    Raises
+    ------
+    RequestError
+        If there is no such variant.
+    KernelBuildError
+        If a file is missing.
+    """
+    if variant not in VARIANTS:
+        raise RequestError(f"unknown variant '{variant}'; allowed: {', '.join(VARIANTS)}")
+    recipe = Recipe(root or shipped.directory("kernel"), variant)
+    others = (recipe.root / name for name in ("uml/version", "sched/Kbuild", "tc/Makefile"))
+    for needed in (*others, *recipe.configs, *recipe.program_files):
         if not needed.is_file():
             raise KernelBuildError(
                 "no such file; the kernel directory is incomplete",

@@ -28,9 +28,9 @@ def test_testbed_that_is_ready_has_no_problems(bed, plan):
     assert bed.check(plan) == ()
 
 
-def test_facts_and_identity_can_be_written_down(bed):
-    assert json.loads(json.dumps(bed.facts())) == bed.facts()
-    assert bed.identity == bed.identity
+def test_facts_and_identity_can_be_written_down(bed, plan):
+    assert json.loads(json.dumps(bed.facts(plan))) == bed.facts(plan)
+    assert bed.identity(plan) == bed.identity(plan)
     assert bed.name
     assert bed.clock in ("virtual", "real")
 

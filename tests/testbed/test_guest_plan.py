@@ -6,9 +6,20 @@ import pytest
 
 from tcpf_lab import shipped
 from tcpf_lab.plan.compose import Plan, compose
-from tcpf_lab.plan.step import Command, OffloadsOff, Phase, ReadSysctls, Ready, Start, Sysctl
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.sweep import expand
+from tcpf_lab.plan.step import (
+    Command,
+    LoadModule,
+    OffloadsOff,
+    Phase,
+    ReadSysctls,
+    Ready,
+    Start,
+    Sysctl,
+)
+from tcpf_lab.spec.collection import Collection
+from tcpf_lab.spec.load import load_any
+from tcpf_lab.spec.members import members
+from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.guest_plan import render
 
 UP = Command("S", ("ip", "link", "set", "lo", "up"))
@@ -32,13 +43,27 @@ def without_steps(lines):
 )
 def test_interpreter_knows_every_instruction_of_every_shipped_experiment(path: Path):
     known = INTERPRETER.read_text().split("instructions[] = {")[1].split("};")[0]
-    lines = iter(render(compose(expand(load(path))[0])).splitlines())
-    for line in lines:
-        word, *rest = line.split("\t")
-        assert word == "step" or f'"{word}"' in known
-        if word == "batch":
-            for _ in range(int(rest[1])):
-                assert "\t" not in next(lines)
+    for run in run_of_each_case(path):
+        lines = iter(render(compose(run)).splitlines())
+        for line in lines:
+            word, *rest = line.split("\t")
+            assert word == "step" or f'"{word}"' in known
+            if word == "batch":
+                for _ in range(int(rest[1])):
+                    assert "\t" not in next(lines)
+
+
+def run_of_each_case(path: Path) -> list[Run]:
+    loaded = load_any(path)
+    if isinstance(loaded, Collection):
+        experiments = [level.experiment for level in members(loaded, path)]
+    else:
+        experiments = [loaded]
+    return [
+        run
+        for experiment in experiments
+        for run in {run.case_name: run for run in expand(experiment, seeds=1)}.values()
+    ]
 
 
 def test_neighbouring_ip_commands_of_a_node_are_one_batch():
@@ -79,6 +104,13 @@ def test_what_needs_no_program_starts_none():
         ["sysctl", "-", "net.core.wmem_max", "1"],
         ["sysctls", "S", "out.txt", "a", "b"],
         ["offloads", "S", "off.txt", "S-R0", "generic-receive-offload"],
+    ]
+
+
+def test_module_is_loaded_by_the_guest_itself_whatever_the_node():
+    assert instructions(LoadModule("R1", "sch_rio")) == [
+        ["step", "a phase: R1 load module sch_rio"],
+        ["module", "sch_rio"],
     ]
 
 

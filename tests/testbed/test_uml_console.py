@@ -10,6 +10,11 @@ PANIC = """[    0.000000] Linux version 6.12.117
 [   12.300000] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100
 [   12.300000]  [<600200f0>] ? show_stack+0x0/0xc0
 """
+USE_AFTER_FREE = """[    5.000000] ==========================================================
+[    5.000000] BUG: KASAN: slab-use-after-free in rio_enqueue+0x126/0x1000 [sch_rio]
+[    5.000000] Write of size 1 at addr 0000000063367443 by task tc/20
+[    5.000000] WARNING: suspicious RCU usage
+"""
 OUT_OF_MEMORY = """[    2.100000] sh invoked oom-killer: gfp_mask=0xcc0, order=0
 [    2.100000] Out of memory: Killed process 88 (tcpf-traffic) total-vm:8200kB
 """
@@ -56,6 +61,39 @@ def test_error_names_run_cause_and_log(run, text, status, cause):
     assert cause in error.message
     assert str(run.log / "console.txt") in error.message
     assert error.hint
+
+
+def test_report_of_the_kernel_is_an_error_though_the_guest_has_finished(run):
+    (run.log / "finished").write_text("")
+    error = judge(run, USE_AFTER_FREE, 0)
+    assert "kernel reports 2 fault(s): BUG: KASAN: slab-use-after-free in rio_en" in error.message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "BUG: sleeping function called from invalid context at mm/slub.c:1",
+        "BUG: scheduling while atomic: tc/20/0x00000002",
+        "WARNING: CPU: 0 PID: 20 at lib/list_debug.c:62 __list_del_entry_valid_or_report+0x1/0x2",
+        "WARNING: possible circular locking dependency detected",
+        "list_del corruption. prev->next should be 1, but was 2. (prev=3)",
+        "UBSAN: shift-out-of-bounds in sch_rio.c:20:54",
+        "ODEBUG: free active (active state 0) object: 1 object type: timer_list hint: 0x0",
+        "refcount_t: underflow; use-after-free.",
+        "INFO: trying to register non-static key.",
+        "BUG kmalloc-64 (Tainted: G           O      ): Poison overwritten",
+    ],
+)
+def test_reports_of_all_kinds_are_recognised(line):
+    assert uml_console.faults(f"[    5.000000] {line}\nother\n") == [line]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[    0.000000] sch_rio: loading out-of-tree module taints kernel.", "WARNING: a program"],
+)
+def test_other_lines_are_no_reports(text):
+    assert uml_console.faults(text) == []
 
 
 def test_failed_step_is_named_even_if_the_guest_powered_off_in_order(run):

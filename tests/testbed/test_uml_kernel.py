@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.errors import KernelBuildError
-from tcpf_lab.testbed import uml_kernel, uml_make, uml_recipe
+from tcpf_lab.errors import KernelBuildError, RequestError
+from tcpf_lab.testbed import uml_kernel, uml_make, uml_modules, uml_recipe
 from tcpf_lab.testbed.uml_recipe import Recipe
 
 MAKEFILE = "# comment\nVERSION = {0}\nPATCHLEVEL = {1}\nSUBLEVEL = 117\nEXTRAVERSION =\n"
@@ -30,9 +30,22 @@ PATCH = """A reason.
 FAKE_MAKE = """#!/bin/sh
 echo "$*" >> "{calls}"
 for word; do
-    case $word in KCONFIG_ALLCONFIG=*) fragment=${{word#*=}} ;; esac
+    case $word in
+    KCONFIG_ALLCONFIG=*) fragment=${{word#*=}} ;;
+    M=*) modules=${{word#*=}} ;;
+    O=*) plugins=${{word#*=}} ;;
+    esac
 done
 case "$*" in
+*M=*)
+    {modules_extra}
+    cp "$modules/sch_a.c" "$modules/sch_a.ko"
+    ;;
+*O=*)
+    mkdir "$plugins"
+    : > "$plugins/q_a.d"
+    : > "$plugins/q_a.so"
+    ;;
 *allnoconfig)
     sed -e /REFUSED/d -e '/=n$/d' "$fragment" > .config
     ;;
@@ -67,9 +80,17 @@ class Site:
         self.write("uml/config", "# comment\n\nCONFIG_A=y\nCONFIG_B=n\n")
         self.write("uml/patches/0001-first.patch", PATCH)
         self.write("uml/guest.c", PROGRAM)
-        for part in ("guest_plan.c", "guest_program.c", "guest_node.c", "guest.h"):
-            self.write(f"uml/{part}", "/* nothing */\n")
+        for part in ("plan.c", "program.c", "node.c", "module.c"):
+            self.write(f"uml/guest_{part}", "/* nothing */\n")
+        self.write("uml/guest.h", "/* nothing */\n")
         self.write("traffic/tcpf-traffic.c", PROGRAM)
+        for part in ("sched", "tc", "include/net"):
+            (self.recipe_root / part).mkdir(parents=True)
+        self.write("sched/Kbuild", "obj-m := sch_a.o\n")
+        self.write("sched/sch_a.c", "/* a module */\n")
+        self.write("tc/Makefile", "all:\n")
+        self.write("tc/q_a.c", "/* a plugin */\n")
+        self.write("include/net/a.h", "/* a header */\n")
         self.source = self.tarball("6", "12")
         tools = root / "tools"
         tools.mkdir()
@@ -80,8 +101,9 @@ class Site:
     def write(self, name: str, text: str) -> None:
         (self.recipe_root / name).write_text(text)
 
-    def use_make(self, extra: str = ":") -> None:
-        self.make.write_text(FAKE_MAKE.format(calls=self.calls, extra=extra))
+    def use_make(self, extra: str = ":", modules_extra: str = ":") -> None:
+        text = FAKE_MAKE.format(calls=self.calls, extra=extra, modules_extra=modules_extra)
+        self.make.write_text(text)
         self.make.chmod(0o755)
 
     def tarball(self, version: str, patchlevel: str, name: str = "linux.tar.xz") -> Path:
@@ -136,7 +158,8 @@ def test_build_leaves_patched_kernel_programs_and_module_tree(site: Site) -> Non
 def test_build_reports_each_phase_up_to_its_end(site: Site) -> None:
     seen: dict[str, float] = {}
     site.build(seen.__setitem__)
-    assert list(seen) == ["unpack", "patch", "configure", "compile", "programs", "clean"]
+    phases = ["unpack", "patch", "configure", "compile", "programs", "modules", "clean"]
+    assert list(seen) == phases
     assert all(share == 1.0 for share in seen.values())
 
 
@@ -156,7 +179,86 @@ def test_changed_guest_program_reuses_the_kernel(site: Site) -> None:
     assert second.path.samefile(first.path)
     assert (second.tree / "Module.symvers").exists()
     assert not second.guest.samefile(first.guest)
-    assert site.calls.read_text() == calls
+    assert second.machine_key != first.machine_key
+    assert kernel_steps(site.calls.read_text()) == kernel_steps(calls)
+
+
+def kernel_steps(calls: str) -> list[str]:
+    """Leave out what is made for modules and plugins."""
+    return [call for call in calls.splitlines() if "-C" not in call.split()]
+
+
+def test_build_leaves_modules_and_plugins_with_their_hashes(site: Site) -> None:
+    kernel = site.build()
+    module, plugin = kernel.directory / "modules/sch_a.ko", kernel.directory / "tc/q_a.so"
+    assert module.read_text() == "/* a module */\n"
+    assert kernel.modules == {"sch_a": uml_recipe.sha256_of(module)}
+    assert kernel.plugins == {"q_a": uml_recipe.sha256_of(plugin)}
+    assert [path.name for path in plugin.parent.iterdir()] == ["q_a.so"]
+    assert uml_modules.plugin_of("sch_a") == "q_a"
+    assert uml_modules.plugin_of("act_b") == "m_b"
+
+
+def test_changed_module_reuses_kernel_and_leaves_the_machine_as_it_is(site: Site) -> None:
+    first = site.build()
+    calls = site.calls.read_text()
+    site.write("sched/sch_a.c", "/* another module */\n")
+    second = site.build()
+    assert second.key != first.key
+    assert second.machine_key == first.machine_key
+    assert second.modules != first.modules
+    assert second.plugins == first.plugins
+    assert second.path.samefile(first.path)
+    assert kernel_steps(site.calls.read_text()) == kernel_steps(calls)
+
+
+def test_products_in_a_checkout_are_neither_used_nor_part_of_the_key(site: Site) -> None:
+    before = site.recipe.digest
+    for name in ("sched/sch_b.ko", "sched/sch_b.mod.c", "sched/.sch_b.o.cmd", "tc/q_b.so"):
+        site.write(name, "left over")
+    assert site.recipe.digest == before
+    kernel = site.build()
+    assert set(kernel.modules) == {"sch_a"}
+    assert set(kernel.plugins) == {"q_a"}
+
+
+def test_module_that_does_not_compile_is_named_with_its_line(site: Site) -> None:
+    fault = 'echo "$modules/sch_a.c:3:1: error: sorry"; echo "make[2]: *** [a.o] Error 1"; exit 2'
+    site.use_make(modules_extra=f"seq 50; {fault}")
+    with pytest.raises(KernelBuildError) as caught:
+        site.build()
+    assert f"{site.recipe_root}/sched/sch_a.c:3:1: error: sorry" in caught.value.message
+    assert "make[2]" not in caught.value.message
+    assert site.entries() == []
+
+
+def test_symbol_that_the_kernel_does_not_have_is_named(site: Site) -> None:
+    fault = 'ERROR: modpost: \\"nothing\\" [sch_a.ko] undefined!'
+    site.use_make(modules_extra=f'echo "{fault}"; exit 2')
+    with pytest.raises(KernelBuildError, match=r'modpost: "nothing" .* undefined'):
+        site.build()
+
+
+def test_variant_has_a_configuration_patches_and_a_key_of_its_own(site: Site) -> None:
+    first = site.build()
+    site.write("uml/config.kasan", "CONFIG_B=y\n")
+    (site.recipe_root / "uml/patches/kasan").mkdir()
+    site.write("uml/patches/kasan/0001-more.patch", PATCH.replace("hello", "good bye", 1))
+    recipe = uml_recipe.load(site.recipe_root, "kasan")
+    assert recipe.config == "CONFIG_A=y\nCONFIG_B=y\n"
+    second = uml_kernel.build(site.source, site.cache, recipe=recipe)
+    assert (second.tree / ".config").read_text() == "CONFIG_A=y\nCONFIG_B=y\n"
+    assert second.patches == ("0001-first.patch", "0001-more.patch")
+    assert second.variant == "kasan"
+    assert uml_kernel.find(site.cache, recipe) == second
+    assert uml_kernel.find(site.cache, site.recipe) == first
+    assert (site.cache / "current/linux").samefile(first.path)
+    assert (site.cache / "current-kasan/linux").samefile(second.path)
+
+
+def test_unknown_variant_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(RequestError, match="unknown variant 'debug'; allowed: standard, kasan"):
+        uml_recipe.load(variant="debug")
 
 
 def test_changed_patch_builds_another_kernel(site: Site) -> None:
@@ -187,6 +289,11 @@ def test_kernel_of_a_changed_recipe_is_not_found(site: Site) -> None:
         "uml/patches/0001-first.patch",
         "uml/guest.c",
         "traffic/tcpf-traffic.c",
+        "sched/Kbuild",
+        "sched/sch_a.c",
+        "tc/Makefile",
+        "tc/q_a.c",
+        "include/net/a.h",
     ],
 )
 def test_key_changes_with_every_file_of_the_recipe(site: Site, file: str) -> None:
@@ -392,16 +499,18 @@ def test_status_tells_what_is_missing(site: Site, monkeypatch: pytest.MonkeyPatc
     assert "make" in status["missing_packages"]
 
 
-def test_projects_own_patches_each_give_a_reason() -> None:
-    patches = uml_recipe.load().patches
+@pytest.mark.parametrize("directory", ["patches", "patches/kasan"])
+def test_projects_own_patches_each_give_a_reason(directory: str) -> None:
+    patches = sorted((uml_recipe.load().root / "uml" / directory).glob("*.patch"))
     assert [patch.name[:4] for patch in patches] == [f"{n + 1:04}" for n in range(len(patches))]
     for patch in patches:
         header = patch.read_text().partition("\n--- a/")[0]
         assert "\nReason: " in header, patch.name
 
 
-def test_incomplete_kernel_directory_is_named(site: Site) -> None:
-    (site.recipe_root / "uml/guest.c").unlink()
+@pytest.mark.parametrize("file", ["uml/guest.c", "sched/Kbuild", "tc/Makefile"])
+def test_incomplete_kernel_directory_is_named(site: Site, file: str) -> None:
+    (site.recipe_root / file).unlink()
     with pytest.raises(KernelBuildError, match="incomplete") as caught:
         uml_recipe.load(site.recipe_root)
-    assert caught.value.where.endswith("guest.c")
+    assert caught.value.where.endswith(file)
