@@ -1,4 +1,7 @@
-"""``python -m benchmarks``: this project and its peers, measured in turn on one core."""
+"""``python -m benchmarks``: this project and its peers, measured in turn on one core.
+
+What a packet costs in the queue disciplines and markers is counted in instructions, last.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bench_scan, peer, virtual_time
+from benchmarks import bench_cost, bench_scan, peer, virtual_time
 from tcpf_lab.errors import LabError
 from tcpf_lab.results import write_json
 from tcpf_lab.testbed.base import Testbed
@@ -39,7 +42,7 @@ def main(
         Path, typer.Option("--output", metavar="FILE", help="Where the JSON goes.")
     ] = Path("results/bench.json"),
 ) -> None:
-    """Measure virtual time and ns-3 in turn, then the reading of captures."""
+    """Measure virtual time and ns-3 in turn, then the reading of captures, then packets' cost."""
     try:
         report = benchmark(repetitions, None if skip_peer else peer_python)
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -53,6 +56,7 @@ def main(
         f" {report['scan']['ratio']} times dpkt's",
         highlight=False,
     )
+    out.print(cost_table(report["cost"]))
     out.print(f"written: {output}", markup=False, highlight=False)
 
 
@@ -61,6 +65,7 @@ def benchmark(repetitions: int, peer_python: str | None) -> dict[str, Any]:
     ours = testbed("uml")
     if peer_python:
         peer.require(peer_python)
+    bench_cost.require()
     report: dict[str, Any] = {"format": 1, "machine": machine(), "repetitions": repetitions}
     rounds = [one_round(ours, peer_python, n, repetitions) for n in range(1, repetitions + 1)]
     report["virtual_time"] = merge([virtual for virtual, _ in rounds])
@@ -69,6 +74,8 @@ def benchmark(repetitions: int, peer_python: str | None) -> dict[str, Any]:
     report["ratio_to_ns3"] = ratio(report["virtual_time"][COMPARED], runs) if runs else None
     err.print("reading captures", highlight=False)
     report["scan"] = bench_scan.main()
+    err.print("counting instructions", highlight=False)
+    report["cost"] = bench_cost.main()
     report["machine"]["load_average_at_end"] = list(os.getloadavg())
     return report
 
@@ -145,6 +152,19 @@ def table(report: dict[str, Any]) -> Table:
         _row(shown, f"{name}, process of {length}", report["ns3"]["process_per_wall_second"])
         shown.add_section()
         _row(shown, "ours without captures / Simulator::Run", report["ratio_to_ns3"])
+    return shown
+
+
+def cost_table(cost: dict[str, Any]) -> Table:
+    """Return the instructions per packet, and per tick, as a table."""
+    shown = Table(title="instructions per packet", title_justify="left")
+    shown.add_column("flows")
+    flows = [str(number) for number in bench_cost.FLOWS]
+    for number in flows:
+        shown.add_column(number, justify="right")
+    counts = cost["per_packet"] | {f"{kind}, each": each for kind, each in cost["per_tick"].items()}
+    for kind, counted in counts.items():
+        shown.add_row(kind, *(str(counted.get(number, "")) for number in flows))
     return shown
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,58 +12,20 @@ from tcpf_lab.errors import RequestError, TestbedError
 from tcpf_lab.metrics import summary
 from tcpf_lab.metrics.capture import describe_captures
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.report.collect import Cell
+from tcpf_lab.report.compare import Comparison, compare
 from tcpf_lab.report.document import Report, write_report
+from tcpf_lab.report.reproduction import write_reproduction
+from tcpf_lab.report.section import Source, gather
 from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
-from tcpf_lab.runner import Event, State, state
-from tcpf_lab.spec.load import find, load
+from tcpf_lab.runner import Event, State
+from tcpf_lab.selection import Choice
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.override import apply_overrides
-from tcpf_lab.spec.sweep import Run, expand, parse_only
 from tcpf_lab.testbed import guest_plan, registry
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.units import format_duration, format_rate
 
 #: Keeps a number and its unit on one line of a caption.
 NO_BREAK_SPACE = "\u00a0"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What was asked for: the runs of one experiment, a testbed, and where results are."""
-
-    source: Path
-    experiment: Experiment
-    runs: tuple[Run, ...]
-    testbed_name: str
-    results: Path
-
-    @property
-    def files(self) -> ExperimentFiles:
-        """Where the experiment's results are."""
-        return ExperimentFiles(self.results, self.experiment.name, self.testbed_name)
-
-
-def choose(
-    spec: str,
-    testbed: str,
-    results: Path,
-    only: Sequence[str] | None = None,
-    seeds: int | None = None,
-    overrides: Sequence[str] | None = None,
-) -> Choice:
-    """Read an experiment and select runs; touches nothing but the file.
-
-    Raises
-    ------
-    RequestError
-        If the file, a key, a value or the testbed is not what it should be.
-    """
-    registry.require(testbed)
-    source = find(spec)
-    experiment = apply_overrides(load(source), overrides or ())
-    runs = expand(experiment, parse_only(only or ()), seeds)
-    return Choice(source, experiment, runs, testbed, results)
 
 
 def ready_testbed(choice: Choice) -> Testbed:
@@ -75,7 +37,7 @@ def ready_testbed(choice: Choice) -> Testbed:
         Listing all problems at once.
     """
     testbed = registry.testbed(choice.testbed_name)
-    problems = testbed.check(compose(choice.runs[0]))
+    problems = _problems(testbed, choice)
     if problems:
         listed = "".join(f"\n  - {problem}" for problem in problems)
         raise TestbedError(
@@ -86,36 +48,63 @@ def ready_testbed(choice: Choice) -> Testbed:
     return testbed
 
 
-def states(choice: Choice) -> list[tuple[Run, State]]:
-    """Tell for each run whether it is complete, stale, failed or missing."""
-    identity = registry.identity(choice.testbed_name)
-    return [(run, state(run, choice.files, identity)) for run in choice.runs]
+def _problems(testbed: Testbed, choice: Choice) -> Iterable[str]:
+    """What is in the way of any run: of one for each pair of marker and queue."""
+    different = {
+        (run.case.marker.kind, run.case.queue.kind, run.experiment.traffic.generator): run
+        for run in reversed(choice.runs)
+    }
+    found = [problem for run in different.values() for problem in testbed.check(compose(run))]
+    return dict.fromkeys(found)
 
 
 def report(choice: Choice, *, include_invalid: bool = False) -> Report:
     """Write tables and figures from the runs that are there."""
-    stale = frozenset(run.id for run, now in states(choice) if now is State.STALE)
-    experiment = choice.experiment
     return write_report(
         choice.files,
-        cells(choice),
-        experiment.title or experiment.name,
-        conditions(experiment),
+        sources(choice),
+        choice.title or choice.name,
+        collection=choice.collection,
         include_invalid=include_invalid,
-        stale=stale,
     )
 
 
-def cells(choice: Choice) -> tuple[Cell, ...]:
-    """Group the runs that differ only in their seed."""
-    reference = choice.experiment.reference
-    config = reference.config if reference else choice.experiment.name
-    grouped: dict[tuple[str, int], list[str]] = {}
-    for run in choice.runs:
-        grouped.setdefault((run.case_name, run.flows), []).append(run.id)
+def reproduction(choice: Choice, written: Report, directory: Path) -> Report:
+    """Write a report's numbers and figures as a reproduction to keep, besides the report itself."""
+    commands = [
+        f"tcpf-lab run {choice.source.name}",
+        f"tcpf-lab report {choice.source.name} --reference results/reference",
+    ]
+    kept = write_reproduction(written, directory, commands)
+    return replace(written, written=(*written.written, *kept))
+
+
+def comparison(choice: Choice, *, include_invalid: bool = False) -> Comparison:
+    """Hold the measured cells of published configurations against the published ones.
+
+    Raises
+    ------
+    LabError
+        If there is nothing to compare.
+    """
+    as_published = [source for source in sources(choice) if not source.factor]
+    sections = gather(as_published, include_invalid)
+    return compare([result for section in sections for result in section.results])
+
+
+def sources(choice: Choice) -> tuple[Source, ...]:
+    """Say which runs a report is made from, experiment by experiment."""
     return tuple(
-        Cell(config=config, case=case, flows=flows, runs=tuple(ids))
-        for (case, flows), ids in grouped.items()
+        Source(
+            files=part.files,
+            cells=part.cells(),
+            title=part.experiment.title or part.experiment.name,
+            conditions=conditions(part.experiment),
+            stale=frozenset(run.id for run, now in states if now is State.STALE),
+            factor=part.level.factor,
+            level=part.level.level,
+        )
+        for part, states in choice.states()
     )
 
 
@@ -136,20 +125,25 @@ def conditions(experiment: Experiment) -> str:
 
 def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None) -> dict[str, Any]:
     """Describe what was done for a script, the runs in the order of the matrix."""
-    order = {run.id: index for index, run in enumerate(choice.runs)}
+    order = {(run.experiment.name, run.id): index for index, run in enumerate(choice.runs)}
+
+    def place(event: Event) -> int:
+        return order[event.run.experiment.name, event.run.id]
+
     return {
-        "experiment": choice.experiment.name,
+        "experiment": choice.name,
         "testbed": choice.testbed_name,
         "results": str(choice.files.root),
         "runs": [
             {
+                "experiment": event.run.experiment.name,
                 "run": event.run.id,
                 "state": event.kind,
                 "valid": event.valid,
                 "seconds": round(event.seconds, 3),
                 "detail": event.detail,
             }
-            for event in sorted(events, key=lambda event: order[event.run.id])
+            for event in sorted(events, key=place)
         ],
         "written": [str(path) for path in report.written] if report else [],
         "left_out": [str(problem) for problem in report.left_out] if report else [],

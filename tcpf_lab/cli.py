@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import traceback
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import tcpf_lab
-from tcpf_lab import campaign, terminal
-from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab import campaign, kernel_verbs, terminal
+from tcpf_lab.errors import LabError
 from tcpf_lab.options import (
     AsJson,
     IncludeInvalid,
@@ -26,9 +23,11 @@ from tcpf_lab.options import (
     Spec,
     TestbedName,
 )
-from tcpf_lab.report.document import Report
+from tcpf_lab.report.compare import comparison_json
+from tcpf_lab.report.scoreboard import scoreboard
+from tcpf_lab.selection import choose
 from tcpf_lab.spec.schema import json_schema
-from tcpf_lab.testbed import registry, uml_kernel
+from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.doctor import diagnose_uml
 
 app = typer.Typer(
@@ -38,11 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="TCP and queue management experiments on a real Linux kernel, in virtual time.",
 )
-kernel_app = typer.Typer(no_args_is_help=True, help="The virtual-time kernel: build, path.")
-app.add_typer(kernel_app, name="kernel")
-
-out = Console()
-err = Console(stderr=True)
+app.add_typer(kernel_verbs.app, name="kernel")
 
 
 def _version(wanted: bool) -> None:
@@ -77,14 +72,14 @@ def run(
     include_invalid: IncludeInvalid = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment; complete runs are skipped.  Ends with its table and figures."""
-    chosen = campaign.choose(spec, testbed, results, only, seeds, overrides)
+    """Run an experiment or a collection; complete runs are skipped.  Ends with the report."""
+    chosen = choose(spec, testbed, results, only, seeds, overrides)
     if dry_run:
-        _show_states(chosen, as_json)
+        terminal.show_states(chosen, as_json)
         return
-    terminal.ensure_kernel(err, chosen)
+    terminal.ensure_kernel(chosen)
     bed = campaign.ready_testbed(chosen)
-    outcome = terminal.drive(err, chosen, bed, jobs=jobs, keep_pcaps=keep_pcaps, force=force)
+    outcome = terminal.drive(chosen, bed, jobs=jobs, keep_pcaps=keep_pcaps, force=force)
     failed = [event for event in outcome if event.kind == "failed"]
     report, problem = None, None
     if len(failed) < len(chosen.runs):
@@ -93,11 +88,11 @@ def run(
         except LabError as error:
             problem = error  # a script is told how the runs ended all the same
     if as_json:
-        _print_json(campaign.outcome_json(chosen, outcome, report))
+        terminal.print_json(campaign.outcome_json(chosen, outcome, report))
     elif report:
-        _show_report(chosen, report)
+        terminal.show_report(report)
     if failed:
-        err.print(f"{len(failed)} of {len(chosen.runs)} runs failed", style="bold red")
+        terminal.complain(f"{len(failed)} of {len(chosen.runs)} runs failed")
     if problem:
         raise problem
     if failed:
@@ -117,18 +112,18 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Print the commands of the first run (all that differ only in the seed are alike)."""
-    chosen = campaign.choose(spec, "uml", Path("results"), only, seeds, overrides)
+    chosen = choose(spec, "uml", Path("results"), only, seeds, overrides)
     if check:
         summary = campaign.size(chosen)
         if as_json:
-            _print_json(summary)
+            terminal.print_json(summary)
         else:
             typer.echo(f"{chosen.source}: ok: {summary['runs']} runs")
         return
     text = campaign.plan_text(chosen, instructions=instructions)
     if as_json:
         form = "instructions" if instructions else "plan"
-        _print_json({"run": chosen.runs[0].id, form: text.splitlines()})
+        terminal.print_json({"run": chosen.runs[0].id, form: text.splitlines()})
     else:
         typer.echo(text, nl=False)
 
@@ -143,12 +138,13 @@ def analyze(
     """Analyse captures, or rebuild the metrics of runs whose captures were kept."""
     rebuilt, described = campaign.analyze(paths)
     if as_json:
-        _print_json({"captures": described["captures"], "runs": [str(path) for path in rebuilt]})
+        runs = [str(path) for path in rebuilt]
+        terminal.print_json({"captures": described["captures"], "runs": runs})
         return
     for path in rebuilt:
         typer.echo(f"rebuilt {path}")
     for capture in described["captures"]:
-        out.print(terminal.capture_table(capture))
+        terminal.show(terminal.capture_table(capture))
 
 
 @app.command()
@@ -160,15 +156,43 @@ def report(
     seeds: Seeds = None,
     overrides: Overrides = None,
     include_invalid: IncludeInvalid = False,
+    reference: Annotated[
+        Path | None,
+        typer.Option("--reference", metavar="DIR", help="Also write a reproduction to keep."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the tables and figures of an experiment from the runs that are there."""
-    chosen = campaign.choose(spec, testbed, results, only, seeds, overrides)
+    """Write the tables and figures of an experiment or a collection from the runs there are."""
+    chosen = choose(spec, testbed, results, only, seeds, overrides)
     written = campaign.report(chosen, include_invalid=include_invalid)
+    if reference is not None:
+        written = campaign.reproduction(chosen, written, reference)
     if as_json:
-        _print_json(campaign.outcome_json(chosen, (), written))
+        terminal.print_json(campaign.outcome_json(chosen, (), written))
     else:
-        _show_report(chosen, written)
+        terminal.show_report(written)
+
+
+@app.command()
+def compare(
+    spec: Spec,
+    testbed: TestbedName = "uml",
+    results: Results = Path("results"),
+    only: Only = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    include_invalid: IncludeInvalid = False,
+    full: Annotated[bool, typer.Option("--full", help="Show every reading of a claim.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Hold what was measured against what was published: ratios, orders, claims."""
+    chosen = choose(spec, testbed, results, only, seeds, overrides)
+    found = campaign.comparison(chosen, include_invalid=include_invalid)
+    if as_json:
+        terminal.print_json(comparison_json(found))
+        return
+    for part in scoreboard(found, full):
+        terminal.show(part)
 
 
 @app.command()
@@ -183,19 +207,16 @@ def status(
 ) -> None:
     """List experiments, or the runs of one: complete, stale, failed, missing."""
     if spec is not None:
-        _show_states(campaign.choose(spec, testbed, results, only, seeds, overrides), as_json)
+        chosen = choose(spec, testbed, results, only, seeds, overrides)
+        terminal.show_states(chosen, as_json)
         return
     found = campaign.list_experiments(results)
     if as_json:
-        _print_json(found)
+        terminal.print_json(found)
     elif not found:
         typer.echo(f"no results in {results}")
     else:
-        rows = [
-            (f["experiment"], f["testbed"], str(f["complete"]), str(f["failed"])) for f in found
-        ]
-        columns = ("experiment", "testbed", "complete runs", "failed runs")
-        out.print(terminal.plain_table(columns, rows))
+        terminal.show(terminal.experiments_table(found))
 
 
 @app.command()
@@ -204,9 +225,9 @@ def doctor(testbed: TestbedName = "uml", as_json: AsJson = False) -> None:
     registry.require(testbed)
     checks = diagnose_uml()
     if as_json:
-        _print_json([check.__dict__ for check in checks])
+        terminal.print_json([check.__dict__ for check in checks])
     else:
-        out.print(terminal.check_table(checks))
+        terminal.show(terminal.check_table(checks))
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 
@@ -220,7 +241,7 @@ def clean(
     """Remove what failed and interrupted runs have left."""
     removed = campaign.clean(results, dry_run=dry_run)
     if as_json:
-        _print_json([str(path) for path in removed])
+        terminal.print_json([str(path) for path in removed])
         return
     for path in removed:
         typer.echo(f"{'would remove' if dry_run else 'removed'} {path}")
@@ -231,54 +252,7 @@ def clean(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of experiment files."""
-    _print_json(json_schema())
-
-
-@kernel_app.command("build")
-def kernel_build(
-    source: Annotated[
-        Path | None,
-        typer.Option("--source", metavar="TARBALL", help="Kernel source of another place."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Build the virtual-time kernel and its programs; does nothing if that was done."""
-    if source is not None and not source.is_file():
-        raise RequestError("no such file", where=str(source))
-    kernel = terminal.build_kernel(err, source)
-    if as_json:
-        _print_json(asdict(kernel))
-    else:
-        typer.echo(f"Linux {kernel.version} for User-Mode Linux: {kernel.path}")
-
-
-@kernel_app.command("path")
-def kernel_path() -> None:
-    """Print where the built kernel is."""
-    kernel = uml_kernel.find()
-    if kernel is None:
-        raise LabError("the kernel has not been built", hint="`tcpf-lab kernel build`")
-    typer.echo(str(kernel.path))
-
-
-def _show_states(chosen: campaign.Choice, as_json: bool) -> None:
-    states = campaign.states(chosen)
-    if as_json:
-        _print_json([{"run": run.id, "state": state.value} for run, state in states])
-    else:
-        out.print(terminal.state_table(states))
-
-
-def _show_report(chosen: campaign.Choice, written: Report) -> None:
-    out.print(terminal.report_table(written, chosen.experiment.title or chosen.experiment.name))
-    for problem in written.left_out:
-        err.print(f"left out: {problem}", style="yellow", highlight=False)
-    for path in written.written:
-        typer.echo(path)
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=1, default=str))
+    terminal.print_json(json_schema())
 
 
 def main() -> None:

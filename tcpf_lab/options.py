@@ -12,7 +12,7 @@ TestbedName = Annotated[str, typer.Option("--testbed", metavar="NAME", help="Whe
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="KEY=VALUE", help="Only these of case, flows or seed."),
+    typer.Option("--only", metavar="KEY=VALUE", help="Only these of config, case, flows or seed."),
 ]
 Seeds = Annotated[
     int | None, typer.Option("--seeds", metavar="N", min=1, help="Only the first N seeds.")
@@ -27,4 +27,16 @@ KeepPcaps = Annotated[
 ]
 IncludeInvalid = Annotated[
     bool, typer.Option("--include-invalid", help="Let invalid runs into the means.")
+]
+Source = Annotated[
+    Path | None,
+    typer.Option("--source", metavar="TARBALL", help="Kernel source of another place."),
+]
+Variant = Annotated[
+    str,
+    typer.Option(
+        "--variant",
+        metavar="standard|kasan",
+        help="'kasan' finds faults of memory and locking in the modules, but is slow.",
+    ),
 ]

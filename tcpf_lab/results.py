@@ -163,8 +163,12 @@ def complete(partial: RunFiles, final: RunFiles) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write ``value`` as readable, byte-stable JSON, atomically."""
-    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    write_text(path, text)
+    write_text(path, as_json(value))
+
+
+def as_json(value: Any) -> str:
+    """Give ``value`` as readable JSON, the same bytes for the same value."""
+    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -23,8 +24,16 @@ from tcpf_lab import captures
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import Plan, compose
-from tcpf_lab.results import FORMAT, ExperimentFiles, RunFiles, complete, read_json, write_json
-from tcpf_lab.spec.load import dump
+from tcpf_lab.results import (
+    FORMAT,
+    ExperimentFiles,
+    RunFiles,
+    as_json,
+    complete,
+    read_json,
+    write_json,
+)
+from tcpf_lab.spec.load import dump, to_data
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed.base import Testbed
 
@@ -63,15 +72,16 @@ class Event:
 def run_all(
     runs: Sequence[Run],
     testbed: Testbed,
-    files: ExperimentFiles,
+    results: Path,
     executor: Executor,
     *,
     keep_pcaps: bool = False,
     force: bool = False,
 ) -> Iterator[Event]:
-    """Carry ``runs`` out and yield an event for each as it ends.
+    """Carry ``runs`` of any experiments out and yield an event for each as it ends.
 
-    A run that is complete and was made from the same spec, plan and kernel is skipped.  A run that
+    Those that take long begin first, so that no worker is left with one at the end.  A run that is
+    complete and was made from the same spec, plan and kernel is skipped.  A run that
     fails does not stop the others; its event says why.
 
     Raises
@@ -81,8 +91,13 @@ def run_all(
     """
     commit = git_commit()
     futures: dict[Future[Event], Run] = {}
-    with files.locked():
-        for run in runs:
+    names = dict.fromkeys(run.experiment.name for run in runs)
+    directories = {name: ExperimentFiles(results, name, testbed.name) for name in names}
+    with ExitStack() as locks:
+        for files in directories.values():
+            locks.enter_context(files.locked())
+        for run in sorted(runs, key=_expense, reverse=True):
+            files = directories[run.experiment.name]
             now = state(run, files, testbed.identity, need_pcaps=keep_pcaps)
             if now is State.COMPLETE and not force:
                 yield _skipped(run, files.run(run.id))
@@ -91,6 +106,11 @@ def run_all(
             futures[executor.submit(carry_out, task)] = run
         for future in as_completed(futures):
             yield _outcome(future, futures[future])
+
+
+def _expense(run: Run) -> tuple[float, int]:
+    """What a run's time grows with, the most important first."""
+    return run.experiment.traffic.end, run.flows
 
 
 def _skipped(run: Run, done: RunFiles) -> Event:
@@ -111,7 +131,11 @@ def _outcome(future: Future[Event], run: Run) -> Event:
 
 
 def state(
-    run: Run, files: ExperimentFiles, identity: str | None, *, need_pcaps: bool = False
+    run: Run,
+    files: ExperimentFiles,
+    identity: Callable[[Plan], str] | None,
+    *,
+    need_pcaps: bool = False,
 ) -> State:
     """Tell whether ``run`` has to be made (again).
 
@@ -121,8 +145,9 @@ def state(
         The run as it is wanted now.
     files : ExperimentFiles
         Where it would be.
-    identity : str or None
-        Identity of the testbed as it is now; None if it cannot be told (then it is not compared).
+    identity : callable or None
+        Identity of the testbed as it is now for a plan; None if it cannot be told (then it is not
+        compared).
     need_pcaps : bool
         A run without captures does not do.
     """
@@ -134,9 +159,10 @@ def state(
         return State.STALE
     if metrics.get("analysis") != summary.analysis_identity():
         return State.STALE
-    if manifest.get("digest") != digest(run, compose(run)):
+    plan = compose(run)
+    if manifest.get("digest") != digest(run, plan):
         return State.STALE
-    if identity is not None and manifest.get("testbed_identity") != identity:
+    if identity is not None and manifest.get("testbed_identity") != identity(plan):
         return State.STALE
     if need_pcaps and not any(done.pcap.glob("*.pcap*")):
         return State.STALE
@@ -155,7 +181,7 @@ def _record(path: Path) -> dict[str, Any] | None:
 def digest(run: Run, plan: Plan) -> str:
     """Identify what a run is made from: its resolved spec (without the title) and its plan."""
     untitled = run.experiment.model_copy(update={"title": ""})
-    return hashlib.sha256(f"{dump(untitled)}\0{plan}".encode()).hexdigest()
+    return hashlib.sha256(f"{as_json(to_data(untitled))}\0{plan}".encode()).hexdigest()
 
 
 def carry_out(task: Task) -> Event:
@@ -227,9 +253,9 @@ def _manifest(task: Task, plan: Plan) -> dict[str, Any]:
         "clock": testbed.clock,
         "window_s": list(plan.window),
         "digest": digest(run, plan),
-        "testbed_identity": testbed.identity,
+        "testbed_identity": testbed.identity(plan),
         "expect": plan.expect,
-        "facts": testbed.facts(),
+        "facts": testbed.facts(plan),
     }
 
 

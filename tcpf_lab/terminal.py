@@ -1,7 +1,8 @@
-"""What the command line shows: tables, and progress on a console that it is given."""
+"""What the command line shows: tables, progress, JSON."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import Counter
@@ -10,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+import typer
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,19 +25,75 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from tcpf_lab import campaign, pool, runner
+from tcpf_lab import pool, runner
 from tcpf_lab.errors import InterruptedRunError
 from tcpf_lab.report.document import Report
+from tcpf_lab.report.factors import terminal_factors
 from tcpf_lab.report.table import terminal_table
 from tcpf_lab.runner import Event, State
+from tcpf_lab.selection import Choice
 from tcpf_lab.spec.sweep import Run
-from tcpf_lab.testbed import uml_kernel
+from tcpf_lab.testbed import uml_kernel, uml_recipe
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.doctor import Check
 from tcpf_lab.trace.warm import warm_up
 
 #: Failures that are shown with their log's last lines; of the others the first line tells enough.
 SHOWN_IN_FULL = 3
+
+_out = Console()
+_err = Console(stderr=True)
+
+
+def show(what: RenderableType) -> None:
+    """Print a table."""
+    _out.print(what)
+
+
+def complain(text: str) -> None:
+    """Print what went wrong, on standard error."""
+    _err.print(text, style="bold red")
+
+
+def print_json(value: Any) -> None:
+    """Print JSON for a script."""
+    typer.echo(json.dumps(value, indent=1, default=str))
+
+
+def show_states(choice: Choice, as_json: bool) -> None:
+    """Print which runs are complete, stale, failed or missing."""
+    found = list(choice.states())
+    if as_json:
+        rows = [
+            {"experiment": part.experiment.name, "run": run.id, "state": now.value}
+            for part, states in found
+            for run, now in states
+        ]
+        print_json(rows)
+        return
+    for part, states in found:
+        table = state_table(states)
+        table.title = part.experiment.name if choice.collection else None
+        show(table)
+
+
+def show_report(report: Report) -> None:
+    """Print a report's tables, what was left out of them, and the files written."""
+    if any(section.source.factor for section in report.sections):
+        show(terminal_factors(report.sections))
+    else:
+        for section in report.sections:
+            show(terminal_table(section.results, section.source.title))
+    for problem in report.left_out:
+        _err.print(f"left out: {problem}", style="yellow", highlight=False)
+    for path in report.written:
+        typer.echo(path)
+
+
+def experiments_table(found: Sequence[dict[str, Any]]) -> Table:
+    """Return a row for each experiment of a results directory."""
+    rows = [(f["experiment"], f["testbed"], str(f["complete"]), str(f["failed"])) for f in found]
+    return plain_table(("experiment", "testbed", "complete runs", "failed runs"), rows)
 
 
 def run_progress(console: Console) -> Progress:
@@ -72,7 +130,10 @@ def event_line(event: Event, *, in_full: bool = True) -> Text | None:
         detail = event.detail if in_full else event.detail.partition("\n")[0]
         return Text.assemble(("failed: ", "bold red"), detail)
     if event.kind == "finished" and not event.valid:
-        return Text.assemble(("not valid: ", "bold yellow"), f"{event.run.id}: {event.detail}")
+        return Text.assemble(
+            ("not valid: ", "bold yellow"),
+            f"{event.run.experiment.name}/{event.run.id}: {event.detail}",
+        )
     return None
 
 
@@ -87,8 +148,7 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def drive(
-    console: Console,
-    choice: campaign.Choice,
+    choice: Choice,
     testbed: Testbed,
     *,
     jobs: int,
@@ -103,10 +163,10 @@ def drive(
         warm_up()
     with interruptible(), pool.local_pool(workers) as executor:
         happening = runner.run_all(
-            choice.runs, testbed, choice.files, executor, keep_pcaps=keep_pcaps, force=force
+            choice.runs, testbed, choice.results, executor, keep_pcaps=keep_pcaps, force=force
         )
-        with run_progress(console) as progress:
-            task = progress.add_task(choice.experiment.name, total=len(choice.runs))
+        with run_progress(_err) as progress:
+            task = progress.add_task(choice.name, total=len(choice.runs))
             for event in happening:
                 events.append(event)
                 progress.advance(task)
@@ -156,21 +216,22 @@ def _held_back() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def build_kernel(console: Console, source: Path | None) -> uml_kernel.Kernel:
+def build_kernel(source: Path | None, variant: str = "standard") -> uml_kernel.Kernel:
     """Build the kernel with a progress display."""
-    with build_progress(console) as progress:
+    with build_progress(_err) as progress:
         task = progress.add_task("kernel", total=1.0)
 
         def show(phase: str, share: float) -> None:
             progress.update(task, description=f"kernel: {phase}", completed=share)
 
-        return uml_kernel.build(source, progress=show)
+        recipe = uml_recipe.load(variant=variant)
+        return uml_kernel.build(source, progress=show, recipe=recipe)
 
 
-def ensure_kernel(console: Console, choice: campaign.Choice) -> None:
+def ensure_kernel(choice: Choice) -> None:
     """Build the kernel if the chosen testbed needs it and it is not there."""
     if choice.testbed_name == "uml" and uml_kernel.find() is None:
-        build_kernel(console, None)
+        build_kernel(None)
 
 
 def state_table(states: Sequence[tuple[Run, State]]) -> Table:
@@ -184,11 +245,6 @@ def state_table(states: Sequence[tuple[Run, State]]) -> Table:
         for (case, flows), counts in grouped.items()
     ]
     return plain_table(columns, rows)
-
-
-def report_table(report: Report, title: str) -> Table:
-    """Return the experiment's table."""
-    return terminal_table(report.cells, title)
 
 
 def check_table(checks: Sequence[Check]) -> Table:

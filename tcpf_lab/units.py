@@ -25,7 +25,7 @@ class UnitError(SpecError, ValueError):
     """A value without a unit, with an unknown one, or out of range."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # hashable whatever it holds: annotations are hashed
 class Quantity:
     """How one kind of value is written.
 

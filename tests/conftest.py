@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,3 +63,33 @@ def uml() -> UmlTestbed:
     if kernel is None:
         pytest.skip("the virtual-time kernel has not been built: `tcpf-lab kernel build`")
     return UmlTestbed(kernel)
+
+
+@pytest.fixture
+def lab(
+    fake: FakeTestbed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs ``tcpf-lab`` and gives (exit status, stdout, stderr)."""
+    from tcpf_lab import cli  # here: loading everything takes a second
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tcpf-lab", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return int(ended.value.code or 0), said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def spec(recorded: Path) -> Path:
+    """Return the experiment of the recorded run."""
+    return recorded / "experiment.yaml"

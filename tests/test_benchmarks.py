@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import peer
+from benchmarks import bench_cost, peer
 from tcpf_lab.errors import LabError, RequestError
 
 
@@ -94,3 +94,59 @@ def test_ratio_pairs_what_was_measured_in_one_round() -> None:
     assert found["min_of_rounds"] == 3.33
     assert found["max_of_rounds"] == 5.0
     assert found["of_medians"] == 4.07
+
+
+PROFILE = """# callgrind format
+events: Ir
+summary: 60
+
+fl=load.c
+fn=cost_counted_enqueue
+0 10
+cfn=red_enqueue
+calls=2 0
+0 50
+
+fn=red_enqueue
+0 30
++3 5
+* 1
+cfi=clock.c
+cfn=ktime_get
+calls=1 0
+0 14
+
+fn=ktime_get
+0 14
+
+totals: 60
+"""
+
+
+def test_instructions_of_the_harness_itself_do_not_count() -> None:
+    assert bench_cost.instructions(PROFILE) == 50
+
+
+def test_cost_is_compared_with_reds_and_over_flows() -> None:
+    packet = {
+        "red": {"256": 100.0},
+        "rio": {"256": 125.0},
+        "frio": {"1": 150.0, "65536": 180.0},
+        "tcpf": {"1": 400.0, "16": 380.0},
+    }
+    assert bench_cost.ratios(packet) == {
+        "ratio_to_red": {"rio": 1.25, "frio": 1.8},
+        "dearest_to_cheapest": {"frio": 1.2, "tcpf": 1.05},
+    }
+
+
+def test_missing_valgrind_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RequestError, match="valgrind is not installed"):
+        bench_cost.require()
+
+
+def test_missing_kernel_source_is_a_message(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="without the kernel's source") as caught:
+        bench_cost.build(tmp_path, tmp_path, tmp_path / "linux.tar.xz")
+    assert caught.value.where == str(tmp_path / "linux.tar.xz")

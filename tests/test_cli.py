@@ -16,28 +16,6 @@ from tcpf_lab.errors import TestbedError
 from tcpf_lab.results import ExperimentFiles
 
 
-@pytest.fixture
-def lab(fake, tmp_path, monkeypatch, capsys):
-    """Return a function that runs ``tcpf-lab`` and gives (exit status, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["tcpf-lab", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return int(ended.value.code or 0), said.out, said.err
-
-    return call
-
-
-@pytest.fixture
-def spec(recorded):
-    return recorded / "experiment.yaml"
-
-
 def test_run_ends_with_table_and_figures(lab, spec, tmp_path):
     status, said, _ = lab("run", spec, "--testbed", "fake")
     assert status == 0

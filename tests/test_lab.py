@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -58,10 +59,9 @@ class Checkout:
         return path.read_text().splitlines() if path.exists() else []
 
     def have_everything(self) -> None:
-        """Let no package be missing: `needs` names programs and files that exist."""
+        """Let no package be missing: `needs` and `test_needs` name programs that exist."""
         text = self.script.read_text()
-        before, _, rest = text.partition("needs='")
-        self.script.write_text(f"{before}needs='sh sh{rest[rest.index(chr(39)) :]}")
+        self.script.write_text(re.sub("needs='[^']*'", "needs='sh sh'", text))
 
     def run(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -232,6 +232,25 @@ def test_setup_builds_the_kernel_only_if_there_is_none(checkout: Checkout) -> No
     program.write_text(program.read_text() + '[ "$2" != path ]\n')
     assert checkout.run("setup").returncode == 0
     assert checkout.calls(".venv/bin/tcpf-lab")[2:] == ["kernel", "path", "kernel", "build"]
+
+
+def test_what_only_tests_need_is_installed_for_them_alone(checkout: Checkout) -> None:
+    checkout.have_everything()
+    text = checkout.script.read_text()
+    missing = "test_needs='a-package /nowhere/a\nanother /nowhere/b'"
+    checkout.script.write_text(re.sub("test_needs='[^']*'", missing, text))
+    checkout.record("apt-get")
+    assert checkout.run("setup").returncode == 0
+    assert checkout.calls("apt-get") == []
+    checkout.run("test")
+    assert checkout.calls("apt-get")[-2:] == ["a-package", "another"]
+
+
+def test_tests_build_both_variants_of_the_kernel(checkout: Checkout) -> None:
+    checkout.have_everything()
+    checkout.run("test")
+    calls = checkout.calls(".venv/bin/tcpf-lab")
+    assert calls == ["kernel", "path", "kernel", "path", "--variant", "kasan"]
 
 
 def test_failed_kernel_build_ends_the_script(checkout: Checkout) -> None:

@@ -41,7 +41,7 @@ def kinds(events):
 
 
 def test_complete_run_has_every_file_and_no_captures(fake, files, runs):
-    (event,) = run_all(runs[:1], fake, files, Here())
+    (event,) = run_all(runs[:1], fake, files.results, Here())
     assert (event.kind, event.valid, event.detail) == ("finished", True, "")
     done = files.run(runs[0].id)
     assert {path.name for path in done.root.iterdir()} == {
@@ -56,15 +56,15 @@ def test_complete_run_has_every_file_and_no_captures(fake, files, runs):
 
 
 def test_complete_runs_are_skipped(fake, files, runs):
-    assert kinds(run_all(runs, fake, files, Here())) == dict.fromkeys((1, 2, 3), "finished")
-    assert kinds(run_all(runs, fake, files, Here())) == dict.fromkeys((1, 2, 3), "skipped")
+    assert kinds(run_all(runs, fake, files.results, Here())) == dict.fromkeys((1, 2, 3), "finished")
+    assert kinds(run_all(runs, fake, files.results, Here())) == dict.fromkeys((1, 2, 3), "skipped")
 
 
 def test_force_repeats_complete_runs(fake, files, runs):
-    list(run_all(runs, fake, files, Here()))
+    list(run_all(runs, fake, files.results, Here()))
     marker = files.run(runs[0].id).root / "mark"
     marker.touch()
-    assert kinds(run_all(runs, fake, files, Here(), force=True))[1] == "finished"
+    assert kinds(run_all(runs, fake, files.results, Here(), force=True))[1] == "finished"
     assert not marker.exists()
 
 
@@ -72,37 +72,41 @@ def test_force_repeats_complete_runs(fake, files, runs):
     "change", ["traffic.warmup=2 s", "tcp.sack=false", "cases.NoMark+RED.queue.max=16 kB"]
 )
 def test_changed_spec_makes_a_run_stale_and_it_is_made_again(fake, files, runs, change):
-    list(run_all(runs[:1], fake, files, Here()))
+    list(run_all(runs[:1], fake, files.results, Here()))
     (changed,) = expand(apply_overrides(runs[0].experiment, [change]))
     assert changed.id == runs[0].id
     assert state(changed, files, fake.identity) is State.STALE
-    assert kinds(run_all([changed], fake, files, Here())) == {1: "finished"}
+    assert kinds(run_all([changed], fake, files.results, Here())) == {1: "finished"}
     assert state(changed, files, fake.identity) is State.COMPLETE
 
 
 def test_other_kernel_makes_a_run_stale(fake, files, runs):
-    list(run_all(runs[:1], fake, files, Here()))
-    other = replace(fake, identity="another kernel")
+    list(run_all(runs[:1], fake, files.results, Here()))
+    other = replace(fake, kernel="another kernel")
     assert state(runs[0], files, other.identity) is State.STALE
     assert state(runs[0], files, None) is State.COMPLETE
 
 
 def test_wanting_captures_repeats_a_run_that_has_none(fake, files, runs):
-    list(run_all(runs[:1], fake, files, Here()))
-    assert kinds(run_all(runs[:1], fake, files, Here(), keep_pcaps=True)) == {1: "finished"}
+    list(run_all(runs[:1], fake, files.results, Here()))
+    assert kinds(run_all(runs[:1], fake, files.results, Here(), keep_pcaps=True)) == {1: "finished"}
     kept = sorted(path.name for path in files.run(runs[0].id).pcap.iterdir())
     assert kept == ["R1-in.pcap.zst", "R1-out.pcap.zst", "S.pcap.zst"]
-    assert kinds(run_all(runs[:1], fake, files, Here(), keep_pcaps=True)) == {1: "skipped"}
+    assert kinds(run_all(runs[:1], fake, files.results, Here(), keep_pcaps=True)) == {1: "skipped"}
 
 
 def test_failed_run_keeps_its_log_and_stops_no_other(fake, files, runs):
     broken = replace(fake, failing_seeds=(2,))
-    events = list(run_all(runs, broken, files, Here()))
+    events = list(run_all(runs, broken, files.results, Here()))
     assert kinds(events) == {1: "finished", 2: "failed", 3: "finished"}
     assert "run with seed 2: asked to fail" in next(e.detail for e in events if e.run.seed == 2)
     assert state(runs[1], files, fake.identity) is State.FAILED
     assert files.partial(runs[1].id).log.is_dir()
-    assert kinds(run_all(runs, fake, files, Here())) == {1: "skipped", 2: "finished", 3: "skipped"}
+    assert kinds(run_all(runs, fake, files.results, Here())) == {
+        1: "skipped",
+        2: "finished",
+        3: "skipped",
+    }
 
 
 def test_interrupted_run_leaves_nothing(fake, files, runs, monkeypatch):
@@ -111,19 +115,19 @@ def test_interrupted_run_leaves_nothing(fake, files, runs, monkeypatch):
 
     monkeypatch.setattr(runner.summary, "analyse", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        list(run_all(runs[:1], fake, files, Here()))
+        list(run_all(runs[:1], fake, files.results, Here()))
     assert list(files.root.iterdir()) == []
 
 
 def test_running_the_resolved_spec_of_a_run_is_the_same_run(fake, files, runs):
-    list(run_all(runs[1:2], fake, files, Here()))
+    list(run_all(runs[1:2], fake, files.results, Here()))
     (again,) = expand(load(files.run(runs[1].id).spec))
     assert again.id == runs[1].id
     assert state(again, files, fake.identity) is State.COMPLETE
 
 
 def test_analysis_of_kept_captures_gives_the_same_bytes(fake, files, runs):
-    list(run_all(runs[:1], fake, files, Here(), keep_pcaps=True))
+    list(run_all(runs[:1], fake, files.results, Here(), keep_pcaps=True))
     done = files.run(runs[0].id)
     before = done.metrics.read_bytes()
     done.metrics.unlink()
@@ -132,7 +136,7 @@ def test_analysis_of_kept_captures_gives_the_same_bytes(fake, files, runs):
 
 
 def test_manifest_says_what_the_run_is_and_what_is_expected(fake, files, runs):
-    list(run_all(runs[:1], fake, files, Here()))
+    list(run_all(runs[:1], fake, files.results, Here()))
     manifest = read_json(files.run(runs[0].id).manifest)
     assert manifest["run"] == "nomark+red-flows3-seed1"
     assert manifest["clock"] == "virtual"
@@ -146,39 +150,39 @@ def test_truncated_capture_fails_the_run_with_file_and_offset(fake, files, runs,
     shutil.copytree(fake.recorded, copy)
     capture = copy / "pcap" / "S.pcap.zst"
     capture.write_bytes(capture.read_bytes()[:2000])
-    (event,) = run_all(runs[:1], replace(fake, recorded=copy), files, Here())
+    (event,) = run_all(runs[:1], replace(fake, recorded=copy), files.results, Here())
     assert event.kind == "failed"
     assert "S.pcap.zst" in event.detail
 
 
 def test_second_program_in_the_same_directory_is_refused(fake, files, runs):
     with files.locked(), pytest.raises(RequestError, match="another tcpf-lab is at work"):
-        list(run_all(runs, fake, files, Here()))
-    assert kinds(run_all(runs[:1], fake, files, Here())) == {1: "finished"}
+        list(run_all(runs, fake, files.results, Here()))
+    assert kinds(run_all(runs[:1], fake, files.results, Here())) == {1: "finished"}
 
 
 def test_results_directory_that_cannot_be_made_is_a_wrong_request(fake, files, runs):
     files.results.write_text("a file")
     with pytest.raises(RequestError, match="cannot be used: Not a directory"):
-        list(run_all(runs, fake, files, Here()))
+        list(run_all(runs, fake, files.results, Here()))
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{", "null"])
 @pytest.mark.parametrize("name", ["manifest.json", "metrics.json"])
 def test_damaged_record_makes_a_run_stale(fake, files, runs, name, damage):
-    list(run_all(runs[:1], fake, files, Here()))
+    list(run_all(runs[:1], fake, files.results, Here()))
     (files.run(runs[0].id).root / name).write_text(damage)
     assert state(runs[0], files, fake.identity) is State.STALE
-    assert kinds(run_all(runs[:1], fake, files, Here())) == {1: "finished"}
+    assert kinds(run_all(runs[:1], fake, files.results, Here())) == {1: "finished"}
 
 
 def test_skipped_run_keeps_its_verdict(fake, files, runs):
-    list(run_all(runs[:1], fake, files, Here()))
+    list(run_all(runs[:1], fake, files.results, Here()))
     done = files.run(runs[0].id)
     metrics = read_json(done.metrics)
     metrics["validity"] = {"valid": False, "reasons": ["a capture dropped packets"], "checks": []}
     write_json(done.metrics, metrics)
-    (event,) = run_all(runs[:1], fake, files, Here())
+    (event,) = run_all(runs[:1], fake, files.results, Here())
     assert (event.kind, event.valid) == ("skipped", False)
     assert event.detail == "a capture dropped packets"
 
@@ -192,7 +196,7 @@ def test_killed_worker_is_a_failed_run_and_stops_no_other(fake, files, runs):
             future.set_exception(BrokenExecutor("terminated abruptly"))
             return future
 
-    events = list(run_all(runs, fake, files, Killed()))
+    events = list(run_all(runs, fake, files.results, Killed()))
     assert kinds(events) == {1: "finished", 2: "failed", 3: "finished"}
     assert "a worker process was killed" in next(e.detail for e in events if e.run.seed == 2)
 
@@ -204,8 +208,46 @@ def test_fault_in_the_analysis_fails_one_run_and_its_traceback_is_kept(
         raise ValueError("an index is out of range")
 
     monkeypatch.setattr(runner.summary, "analyse", fault)
-    (event,) = run_all(runs[:1], fake, files, Here())
+    (event,) = run_all(runs[:1], fake, files.results, Here())
     assert event.kind == "failed"
     assert "ValueError: an index is out of range" in event.detail
     kept = files.partial(runs[0].id).log / "traceback.txt"
     assert "in fault" in kept.read_text()
+
+
+class Recorded(Here):
+    """Notes what is handed in, in order."""
+
+    def __init__(self):
+        self.order = []
+
+    def submit(self, function, task):
+        self.order.append((task.run.experiment.name, task.run.flows, task.run.seed))
+        return super().submit(function, task)
+
+
+def test_what_takes_long_begins_first_whatever_experiment_it_belongs_to(fake, files, runs):
+    settings = ["name=long", "traffic.duration=9 s", "matrix.flows=[2, 3]", "matrix.seed=1"]
+    longer = expand(apply_overrides(runs[0].experiment, settings))
+    executor = Recorded()
+    list(run_all([*runs, *longer], fake, files.results, executor))
+    assert executor.order == [("long", 3, 1), ("long", 2, 1), *(("tiny", 3, k) for k in (1, 2, 3))]
+
+
+def test_runs_of_several_experiments_are_kept_apart_and_skipped_apart(fake, files, runs):
+    (other,) = expand(apply_overrides(runs[0].experiment, ["name=other", "matrix.seed=1"]))
+    assert other.id == runs[0].id
+    list(run_all([other], fake, files.results, Here()))
+    events = list(run_all([runs[0], other], fake, files.results, Here()))
+    assert {e.run.experiment.name: e.kind for e in events} == {
+        "tiny": "finished",
+        "other": "skipped",
+    }
+    assert ExperimentFiles(files.results, "other", "fake").run(other.id).metrics.exists()
+
+
+def test_every_directory_that_is_worked_in_is_locked(fake, files, runs):
+    (other,) = expand(apply_overrides(runs[0].experiment, ["name=other", "matrix.seed=1"]))
+    busy = ExperimentFiles(files.results, "other", "fake")
+    with busy.locked(), pytest.raises(RequestError, match="another tcpf-lab is at work"):
+        list(run_all([runs[0], other], fake, files.results, Here()))

@@ -14,14 +14,29 @@ from tcpf_lab.trace.recovery import RTO, SYN_RTO
 
 def gained_bytes(run: Record, flow: int) -> int:
     """Payload bytes of a flow acknowledged within its window, according to the capture."""
+    (first, _), (last, _) = (_acknowledged(run, flow, at) for at in ("start", "end"))
+    return last - first
+
+
+def possible_gains(run: Record, flow: int) -> set[int]:
+    """Give what TCP_INFO may say instead of `gained_bytes`.
+
+    In virtual time an acknowledgement can arrive at the very instant at which TCP_INFO is read, and
+    either may come first.
+    """
+    starts, ends = (_acknowledged(run, flow, at) for at in ("start", "end"))
+    return {last - first for first in starts for last in ends}
+
+
+def _acknowledged(run: Record, flow: int, label: str) -> tuple[int, int]:
+    """Payload bytes acknowledged by a label's instant, with and without the instant itself."""
     row = int(run.row[flow])
     if row < 0:
-        return 0
+        return 0, 0
     back = run.flows.split(row)[1]
     came = run.captures["sender"].packets["time_ns"][back]
-    acked = run.recovery.acked[back]
-    first, last = (acknowledged_at(came, acked, run.instant(flow, at)) for at in ("start", "end"))
-    return last - first
+    acked, at = run.recovery.acked[back], run.instant(flow, label)
+    return acknowledged_at(came, acked, at), acknowledged_at(came, acked, at - 1)
 
 
 def flow_row(run: Record, flow: int, gained: int) -> dict[str, Any]:

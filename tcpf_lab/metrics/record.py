@@ -17,7 +17,7 @@ from tcpf_lab.results import FORMAT, RunFiles, read_json
 from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
 from tcpf_lab.trace.flow import Flows, find_flows
 from tcpf_lab.trace.pcap import Capture, read_capture
-from tcpf_lab.trace.recovery import Recovery, classify
+from tcpf_lab.trace.recovery import RTO_MIN_NS, Recovery, classify
 
 #: What of the manifest, and of its ``expect``, every metric needs.
 _NEEDED = ("flows", "window_s", "expect", "captures", "bottleneck", "port", "qdisc")
@@ -105,7 +105,7 @@ def read_record(files: RunFiles) -> Record:
         window_ns=(start, end),
         captures=captures,
         flows=flows,
-        recovery=classify(packets, flows, probes=_probes(expect)),
+        recovery=classify(packets, flows, rto_min_ns=_rto_min_ns(expect), probes=_probes(expect)),
         row=_rows(flows, packets, expect, int(manifest["flows"])),
         crossing=cross(captures["ingress"].packets, captures["egress"].packets, max_delay_ns=delay),
         max_delay_ns=delay,
@@ -203,6 +203,13 @@ def _probes(expect: dict[str, Any]) -> bool:
     needed = ("net.ipv4.tcp_early_retrans", "net.ipv4.tcp_sack")
     settings = (expect.get("sysctl") or {}).values()
     return not any(str(values.get(name)) == "0" for values in settings for name in needed)
+
+
+def _rto_min_ns(expect: dict[str, Any]) -> int:
+    """The senders' least variance term: their routes', the kernel's where a route has none."""
+    asked = {metrics.get("rto_min") for metrics in (expect.get("routes") or {}).values()}
+    given = [milliseconds for milliseconds in asked if milliseconds is not None]
+    return 1_000_000 * int(given[0]) if given else RTO_MIN_NS
 
 
 def _rows(flows: Flows, packets: Any, expect: dict[str, Any], count: int) -> NDArray[np.int64]:

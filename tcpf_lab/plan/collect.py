@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcpf_lab.plan import marker
 from tcpf_lab.plan.queues import bottleneck, delay, rate
 from tcpf_lab.plan.step import Command, Drained, Phase, ReadFile, Step
 from tcpf_lab.plan.topology import interfaces
 from tcpf_lab.spec.queue import Queue
+from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph
 
 #: The least time that queues are given to drain; those of slow or long links get more.
@@ -33,8 +35,8 @@ def _timeout(seconds: float) -> float:
     return max(DRAIN_TIMEOUT_S, 2 * seconds)
 
 
-def counters(graph: Graph) -> Phase:
-    """Read the counters of every queue and interface, and TCP's at both ends."""
+def counters(run: Run, graph: Graph) -> Phase:
+    """Read the counters of every queue, interface and marker, and TCP's at both ends."""
     steps: list[Step] = []
     for node in graph.nodes:
         qdiscs = ("tc", "-s", "-d", "-j", "qdisc", "show")
@@ -43,4 +45,7 @@ def counters(graph: Graph) -> Phase:
         if node.role in ("sender", "receiver"):
             output = f"stats/netstat-{node.name}.txt"
             steps.append(ReadFile(node.name, "/proc/net/netstat", output))
-    return Phase("counters", tuple(steps))
+        if node.role == "sender":
+            routes = ("ip", "-j", "route", "show")
+            steps.append(Command(node.name, routes, f"stats/route-{node.name}.json"))
+    return Phase("counters", (*steps, *marker.counters(run)))

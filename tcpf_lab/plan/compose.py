@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcpf_lab.plan import capture, collect, marker, queues, settings, topology
-from tcpf_lab.plan.step import AgreeEpoch, Phase, Step
+from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
 from tcpf_lab.plan.traffic import traffic
 from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
-from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph
 
@@ -52,11 +51,12 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
     sysctls = {end: experiment.tcp.sysctls() for end in ends}
     generator = traffic(run)
     phases = (
+        modules(run),
         settings.kernel(run),
-        *topology.build(graph, dict.fromkeys(ends, _route_options(experiment))),
+        *topology.build(graph, dict.fromkeys(ends, experiment.tcp.route_options())),
         settings.nodes(graph, sysctls),
+        queues.build(graph, run.case.queue, run.seed),
         *marker.build(run),
-        queues.build(graph, run.case.queue),
         *((capture.start(graph),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
         generator.receivers,
@@ -64,7 +64,7 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
         generator.end,
         collect.drain(graph, run.case.queue),
         *((capture.stop(graph),) if captures else ()),
-        collect.counters(graph),
+        collect.counters(run, graph),
     )
     phases = tuple(phase for phase in phases if phase.steps)
     return Plan(
@@ -72,14 +72,16 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
     )
 
 
-def _route_options(experiment: Experiment) -> tuple[str, ...]:
-    window = experiment.tcp.initial_window
-    return () if window is None else ("initcwnd", str(window))
+def modules(run: Run) -> Phase:
+    """Return the phase that loads the project's own kernel modules that the case needs."""
+    needed = dict.fromkeys((*run.case.marker.modules, *run.case.queue.modules))
+    return Phase("kernel modules", tuple(LoadModule(None, name) for name in needed))
 
 
 def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[str, Any]:
     """What the analysis needs to know, and what the validity checks hold the testbed to."""
     queue = queues.bottleneck(graph)
+    senders = [node.name for node in graph.having("sender")]
     devices = [interface.device for interface in topology.interfaces(graph)]
     return {
         "captures": {role: point.name for role, point in capture.points(graph).items()},
@@ -95,9 +97,11 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "qdisc": {
             "device": queue.device,
             "kind": run.case.queue.kind,
-            "options": run.case.queue.shown(),
+            "options": run.case.queue.shown(queues.rate(graph, queue), run.seed),
         },
+        "marker": marker.expect(run),
         "lossless_devices": [device for device in devices if device != queue.device],
         "sysctl": sysctls,
+        "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
         "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
     }

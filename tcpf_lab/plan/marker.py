@@ -1,30 +1,74 @@
-"""The case's marker at the marking router: one function per kind, named here."""
+"""The case's marker at the marking router: one action, which both directions pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-from tcpf_lab.plan.step import Phase
+from tcpf_lab.plan.step import Command, Phase, Step
+from tcpf_lab.plan.topology import Interface, toward
+from tcpf_lab.spec.marker import NoMarker
 from tcpf_lab.spec.sweep import Run
+from tcpf_lab.spec.topology import Graph
+
+#: Number of the action, by which both filters name the same one.
+INDEX = "1"
 
 
-def _none(_run: Run) -> tuple[Phase, ...]:
-    return ()
+@dataclass(frozen=True)
+class Place:
+    """An interface of the marking router, and the way data passes it."""
+
+    interface: Interface
+    forward: str  #: ``ingress`` or ``egress``; acknowledgements pass it the other way
 
 
-#: What installs each kind of marker, by its name in the experiment file.
-MARKERS: dict[str, Callable[[Run], tuple[Phase, ...]]] = {"none": _none}
+def place(graph: Graph) -> Place:
+    """Return where the marker stands: at the sender, or where several senders have joined."""
+    (router,) = graph.having("marker")
+    senders = graph.having("sender")
+    if len(senders) == 1:
+        return Place(toward(graph, router.name, senders[0].name), "ingress")
+    return Place(toward(graph, router.name, graph.bottleneck.a), "egress")
 
 
 def build(run: Run) -> tuple[Phase, ...]:
-    """Return the phases that install the marker of ``run``'s case.
+    """Return the phases that install the marker of ``run``'s case: none if nothing is marked."""
+    chosen = run.case.marker
+    if isinstance(chosen, NoMarker):
+        return ()
+    here = place(run.experiment.topology.graph())
+    node, device = here.interface.node, here.interface.device
+    words = [
+        ("qdisc", "add", "dev", device, "clsact"),
+        ("actions", "add", "action", *chosen.tc(), "forward", here.forward, "index", INDEX),
+    ]
+    for direction in ("ingress", "egress"):
+        action = ("action", chosen.kind, "index", INDEX)
+        words.append(("filter", "add", "dev", device, direction, "matchall", *action))
+    return (Phase("marker", tuple(Command(node, ("tc", *line)) for line in words)),)
 
-    Raises
-    ------
-    NotImplementedError
-        If the specification knows a kind that no plan can carry out.
-    """
-    kind = run.case.marker.kind
-    if kind not in MARKERS:
-        raise NotImplementedError(f"no plan for marker kind '{kind}'")
-    return MARKERS[kind](run)
+
+def counters(run: Run) -> tuple[Step, ...]:
+    """Return the step that reads what the marker shows of itself, if there is one."""
+    chosen = run.case.marker
+    if isinstance(chosen, NoMarker):
+        return ()
+    node = place(run.experiment.topology.graph()).interface.node
+    words = ("tc", "-s", "-d", "-j", "actions", "list", "action", chosen.kind)
+    return (Command(node, words, f"stats/action-{node}.json"),)
+
+
+def expect(run: Run) -> dict[str, Any] | None:
+    """Return what the marking router must show, None if nothing is marked."""
+    chosen = run.case.marker
+    if isinstance(chosen, NoMarker):
+        return None
+    here = place(run.experiment.topology.graph())
+    return {
+        "node": here.interface.node,
+        "kind": chosen.kind,
+        "index": int(INDEX),
+        "bind": 2,
+        "options": {**chosen.shown(), "forward": here.forward},
+    }

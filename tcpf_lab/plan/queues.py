@@ -24,12 +24,13 @@ ACCESS_BURST_FRAMES = 4
 BOTTLENECK_BURST_FRAMES = 2
 
 
-def build(graph: Graph, queue: Queue) -> Phase:
+def build(graph: Graph, queue: Queue, seed: int) -> Phase:
     """Return the phase that limits and delays every link and installs the queue under study."""
     steps: list[Step] = []
     for interface in interfaces(graph):
         if interface.device == bottleneck(graph).device:
-            steps += _bottleneck(graph, interface, queue)
+            words = queue.tc(rate(graph, interface), seed)
+            steps += _bottleneck(graph, interface, words)
         else:
             steps += _access(graph, interface)
     return Phase("rates, delays and queues", tuple(steps))
@@ -85,8 +86,7 @@ def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
     yield _tc(interface, "parent", "1:", "handle", "2:", *shaper)
 
 
-def _bottleneck(graph: Graph, interface: Interface, queue: Queue) -> Iterator[Step]:
+def _bottleneck(graph: Graph, interface: Interface, words: tuple[str, ...]) -> Iterator[Step]:
     shaper = _shaper(graph, interface, BOTTLENECK_BURST_FRAMES)
     yield _tc(interface, "root", "handle", "1:", *shaper)
-    words = queue.tc(rate(graph, interface))
     yield _tc(interface, "parent", "1:", "handle", "2:", *words)

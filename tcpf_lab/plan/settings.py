@@ -23,8 +23,7 @@ def kernel(run: Run) -> Phase:
     """Set what belongs to a whole kernel, before any namespace of it exists.
 
     Unsent data of every flow counts towards ``tcp_mem``; under its pressure the kernel would shrink
-    windows and prune queues, which no machine of the papers did.  IPv6, inherited as disabled by
-    the namespaces, would only add neighbour discovery to the captures.
+    windows and prune queues, which no machine of the papers did.
     """
     buffer = run.experiment.traffic.socket_buffer
     pages = 8 * run.flows * buffer // PAGE + 65536
@@ -34,9 +33,6 @@ def kernel(run: Run) -> Phase:
             Sysctl(None, "net.core.wmem_max", str(2 * buffer)),
             Sysctl(None, "net.core.rmem_max", str(2 * buffer)),
             Sysctl(None, "net.ipv4.tcp_mem", f"{pages} {pages} {pages}"),
-            Sysctl(None, "net.core.devconf_inherit_init_net", "1"),
-            Sysctl(None, "net.ipv6.conf.all.disable_ipv6", "1"),
-            Sysctl(None, "net.ipv6.conf.default.disable_ipv6", "1"),
         ),
     )
 

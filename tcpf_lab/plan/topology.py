@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tcpf_lab.plan.step import Command, Phase, Step
+from tcpf_lab.plan.step import Command, Phase, Step, Sysctl
 from tcpf_lab.spec.topology import Graph
 
 
@@ -86,7 +86,7 @@ def build(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> tuple[Phas
     """
     return (
         Phase("nodes and links", (*_nodes(graph), *_links(graph))),
-        Phase("addresses and routes", tuple(_addresses(graph, route_options))),
+        Phase("addresses and routes", (*_no_ipv6(graph), *_addresses(graph, route_options))),
     )
 
 
@@ -107,6 +107,12 @@ def _links(graph: Graph) -> Iterator[Step]:
             for end in (near, far)
         ]
         yield _ip(None, "link", "add", *ends[0], "type", "veth", "peer", *ends[1])
+
+
+def _no_ipv6(graph: Graph) -> Iterator[Step]:
+    """Keep IPv6 off while no interface is up yet: its discovery would be marked and queued too."""
+    for node in graph.nodes:
+        yield Sysctl(node.name, "net.ipv6.conf.all.disable_ipv6", "1")
 
 
 def _addresses(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> Iterator[Step]:

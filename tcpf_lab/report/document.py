@@ -1,15 +1,17 @@
-"""Everything that is reported on an experiment, written into its directory."""
+"""Everything that is reported on an experiment or a collection, written into its directory."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tcpf_lab.errors import LabError
-from tcpf_lab.report.collect import Cell, CellResult, Problem, collect
+from tcpf_lab.report.chapter import chapter
+from tcpf_lab.report.collect import CellResult, Problem
+from tcpf_lab.report.factors import factors
+from tcpf_lab.report.section import Document, Section, Source, figures, gather
 from tcpf_lab.report.style import DRAWN, METRICS
 from tcpf_lab.report.table import csv_table, markdown_table
 from tcpf_lab.results import ExperimentFiles, write_bytes, write_text
@@ -20,32 +22,37 @@ class Report:
     """What was written, from which numbers, and the runs that are not part of them."""
 
     written: tuple[Path, ...]
-    cells: tuple[CellResult, ...]
+    sections: tuple[Section, ...]
     left_out: tuple[Problem, ...]
+
+    @property
+    def cells(self) -> tuple[CellResult, ...]:
+        """Every cell of every section."""
+        return tuple(result for section in self.sections for result in section.results)
 
 
 def write_report(
     files: ExperimentFiles,
-    cells: Sequence[Cell],
+    sources: Sequence[Source],
     title: str,
-    conditions: str,
+    *,
+    collection: bool = False,
     include_invalid: bool = False,
-    stale: Collection[str] = frozenset(),
 ) -> Report:
-    """Write ``table.md``, ``table.csv`` and the figures of an experiment.
+    """Write the tables and figures of an experiment or a collection.
 
     Parameters
     ----------
     files : ExperimentFiles
-        Where the runs are and the report goes.
-    cells : sequence of Cell
-        The matrix, in its own order.
-    title, conditions : str
-        ``Configuration A`` and the conditions of every run, ``60 s, 10 Mbit/s, 200 ms``.
+        Where the report goes.
+    sources : sequence of Source
+        The runs: of one experiment, or of each in a collection.
+    title : str
+        Of the whole.
+    collection : bool
+        Whether the sources are a collection's, even if only one was asked for.
     include_invalid : bool
         Let runs that failed a check into the means.
-    stale : collection of str
-        Ids of runs made from another spec: left out.
 
     Returns
     -------
@@ -57,41 +64,40 @@ def write_report(
     LabError
         If there is not a single usable run, or a file cannot be written.
     """
-    results = collect(files, cells, include_invalid, stale)
-    problems = [problem for result in results for problem in result.problems]
-    if not any(result.used for result in results):
+    sections = gather(sources, include_invalid)
+    problems = [problem for section in sections for problem in _problems(section, collection)]
+    if not any(section.usable for section in sections):
         raise _nothing_usable(files, problems)
     written = []
-    for path, content in _documents(files, results, title, conditions):
-        _write(path, content)
+    for path, content in _documents(files, sections, title, collection):
+        write_document(path, content)
         written.append(path)
     left_out = tuple(problem for problem in problems if not problem.used)
-    return Report(tuple(written), tuple(results), left_out)
+    return Report(tuple(written), sections, left_out)
+
+
+def _problems(section: Section, collection: bool) -> Iterator[Problem]:
+    """Yield what is wrong with runs; in a collection a run's id alone does not name it."""
+    above = f"{section.source.files.experiment}/" if collection else ""
+    for result in section.results:
+        for problem in result.problems:
+            yield replace(problem, run=above + problem.run)
 
 
 def _documents(
-    files: ExperimentFiles, results: Sequence[CellResult], title: str, conditions: str
-) -> Iterator[tuple[Path, str | bytes]]:
-    """Yield every file of the report, so that none is drawn before the last one is written."""
-    from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
-
-    yield files.table("md"), markdown_table(results, title, conditions)
-    yield files.table("csv"), csv_table(results)
-    configs = list(dict.fromkeys(result.cell.config for result in results))
-    for config in configs:
-        own = [result for result in results if result.cell.config == config]
-        if not any(result.used for result in own):
-            continue  # the table lists its runs with the reasons; there is nothing to draw
-        several = len(configs) > 1
-        name = f"fig-{files.experiment}" + (f"-{_path_safe(config)}" if several else "")
-        heading = f"{title}, configuration {config}" if several else title
-        for metric in DRAWN:
-            for suffix, content in bar_chart(own, metric, heading, conditions).items():
-                yield files.figure(f"{name}-{METRICS[metric].slug}", suffix), content
+    files: ExperimentFiles, sections: Sequence[Section], title: str, collection: bool
+) -> Iterator[Document]:
+    if any(section.source.factor for section in sections):
+        return factors(files, sections, title)
+    return chapter(files, sections) if collection else _experiment(files, sections[0])
 
 
-def _path_safe(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+def _experiment(files: ExperimentFiles, section: Section) -> Iterator[Document]:
+    title, conditions = section.source.title, section.source.conditions
+    yield files.table("md"), markdown_table(section.results, title, conditions)
+    yield files.table("csv"), csv_table(section.results)
+    for metric in DRAWN:
+        yield from figures(files, section, metric, f"fig-{files.experiment}-{METRICS[metric].slug}")
 
 
 def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem]) -> LabError:
@@ -115,7 +121,14 @@ def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem]) -> LabE
     )
 
 
-def _write(path: Path, content: str | bytes) -> None:
+def write_document(path: Path, content: str | bytes) -> None:
+    """Write a file of a report, and the directories above it.
+
+    Raises
+    ------
+    LabError
+        If it cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, str):

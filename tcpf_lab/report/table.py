@@ -14,7 +14,8 @@ from rich.text import Text
 from tcpf_lab.report.collect import CellResult, Estimate, Problem
 from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
 
-_NOTHING = "–"
+#: Stands in a table where there is no number.
+NOTHING = "–"
 
 _HOW_TO_READ = """\
 Mean over the runs used ± half width of the 95 % confidence interval (Student's t), the published
@@ -62,7 +63,7 @@ def entry(estimate: Estimate, metric: MetricStyle) -> tuple[str, str]:
     """
     known = "" if estimate.published is None else f"({estimate.published:g})"
     if estimate.mean is None:
-        return _NOTHING, known
+        return NOTHING, known
     places = metric.places(estimate.mean)
     ours = f"{estimate.mean:.{places}f}"
     if estimate.ci95 is None:
@@ -102,7 +103,7 @@ def markdown_table(results: Sequence[CellResult], title: str, conditions: str) -
     for count in _flow_counts(results):
         own = [result for result in results if result.cell.flows == count]
         parts += [f"## {count} flows", "\n".join(_markdown_rows(own, several))]
-    parts += ["## How to read", _HOW_TO_READ.format(nothing=_NOTHING, invalid=invalid)]
+    parts += ["## How to read", _HOW_TO_READ.format(nothing=NOTHING, invalid=invalid)]
     return "\n\n".join(parts + _problem_parts(problems)) + "\n"
 
 
@@ -113,7 +114,7 @@ def _markdown_rows(results: Sequence[CellResult], several: bool) -> list[str]:
     for result in results:
         row = [result.cell.config] * several + [result.cell.case]
         rows.append(row + _markdown_entries(result))
-    return _aligned(rows, left=1 + several)
+    return aligned(rows, left=1 + several)
 
 
 def _markdown_entries(result: CellResult) -> list[str]:
@@ -124,7 +125,7 @@ def _markdown_entries(result: CellResult) -> list[str]:
     return [*entries, f"{result.valid_runs}/{result.n}"]
 
 
-def _aligned(rows: list[list[str]], left: int) -> list[str]:
+def aligned(rows: list[list[str]], left: int) -> list[str]:
     """Markdown rows padded to equal widths, so that the source reads as a table too."""
     cells = [[text.replace("|", "\\|") for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

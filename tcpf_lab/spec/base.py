@@ -13,6 +13,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -37,12 +38,22 @@ class SpecModel(BaseModel):
         """Yield (key path, sentence) for every rule between keys that does not hold."""
         yield from ()
 
+    def values(self) -> dict[str, Any]:
+        """Give every key and its value in base units, in the model's order."""
+        fields = type(self).model_fields.items()
+        return {field.alias or name: getattr(self, name) for name, field in fields}
+
     @model_validator(mode="after")
     def _refuse_problems(self) -> Self:
         found = tuple(self.problems())
         if found:
             raise RefusedError(found)
         return self
+
+
+def keys(model: type[SpecModel]) -> dict[str, FieldInfo]:
+    """Give the keys of a mapping as a file writes them; a word of Python has another name here."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ class OneOf:
 
 
 def _needs_only_kind(model: type[SpecModel]) -> bool:
-    return [name for name, field in model.model_fields.items() if field.is_required()] == ["kind"]
+    return [name for name, field in keys(model).items() if field.is_required()] == ["kind"]
 
 
 def _spell_out(value: Any) -> Any:

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from tcpf_lab.errors import LabError
-from tcpf_lab.spec.base import KeyPath, OneOf, RefusedError, SpecModel
+from tcpf_lab.spec.base import KeyPath, OneOf, RefusedError, SpecModel, keys
 from tcpf_lab.spec.model import PATTERNS, Experiment, name_problems
 from tcpf_lab.spec.suggest import closest, unknown
 
@@ -34,23 +34,29 @@ _BOUNDS = {
 }
 
 
-def explain(error: ValidationError, data: Any) -> list[tuple[KeyPath, str]]:
+def explain(
+    error: ValidationError, data: Any, root: type[SpecModel] = Experiment
+) -> list[tuple[KeyPath, str]]:
     """Give (key path, sentence) for everything that is wrong with ``data``.
 
     Parameters
     ----------
     error : ValidationError
-        What `Experiment.model_validate` raised for ``data``.
+        What ``root.model_validate`` raised for ``data``.
     data : Any
         Plain data (dict, list, scalars).
+    root : SpecModel class
+        What the whole of ``data`` describes.
     """
     errors = error.errors()
     meant = {
-        _meant(_inside(e["loc"], data), data) for e in errors if e["type"] == "extra_forbidden"
+        _meant(_inside(e["loc"], data), data, root)
+        for e in errors
+        if e["type"] == "extra_forbidden"
     }
     # A key that is only misspelt is not missing as well.
     telling = [e for e in errors if e["type"] != "missing" or _inside(e["loc"], data) not in meant]
-    found = [item for details in telling for item in _explain(details, data)]
+    found = [item for details in telling for item in _explain(details, data, root)]
     if isinstance(data, dict) and isinstance(data.get("cases"), dict):
         matrix = data.get("matrix")
         wanted = matrix.get("case") if isinstance(matrix, dict) else None
@@ -76,9 +82,22 @@ def shown_value(value: Any) -> str:
     return text if len(text) <= 42 else f"{text[:38]}..."
 
 
-def model_at(path: KeyPath, data: Any) -> type[SpecModel] | None:
-    """Find the model that describes the mapping at ``path`` of ``data``."""
-    return _descend(Experiment, path, data)
+def model_at(path: KeyPath, data: Any, root: type[SpecModel]) -> type[SpecModel] | None:
+    """Find the model that describes the mapping at ``path`` of ``data``, which ``root`` does."""
+    if not path:
+        return root
+    field = keys(root).get(str(path[0]))
+    if field is None:
+        return None
+    rest, data = path[1:], data[path[0]]
+    if get_origin(field.annotation) in (dict, tuple):
+        if not rest:
+            return None
+        rest, data = rest[1:], data[rest[0]]
+    models = models_of(field)
+    kind = data.get("kind") if isinstance(data, dict) else None
+    child = models.get("") or models.get(str(kind))
+    return model_at(rest, data, child) if child else None
 
 
 def models_of(field: FieldInfo) -> dict[str, type[SpecModel]]:
@@ -92,23 +111,6 @@ def models_of(field: FieldInfo) -> dict[str, type[SpecModel]]:
     candidates = (annotation, *get_args(annotation))
     models = [item for item in candidates if isinstance(item, type) and issubclass(item, SpecModel)]
     return {"": models[0]} if models else {}
-
-
-def _descend(model: type[SpecModel], path: KeyPath, data: Any) -> type[SpecModel] | None:
-    if not path:
-        return model
-    field = model.model_fields.get(str(path[0]))
-    if field is None:
-        return None
-    rest, data = path[1:], data[path[0]]
-    if get_origin(field.annotation) is dict:
-        if not rest:
-            return None
-        rest, data = rest[1:], data[rest[0]]
-    models = models_of(field)
-    kind = data.get("kind") if isinstance(data, dict) else None
-    child = models.get("") or models.get(str(kind))
-    return _descend(child, rest, data) if child else None
 
 
 def _inside(location: tuple[str | int, ...], data: Any) -> KeyPath:
@@ -131,16 +133,18 @@ def _inside(location: tuple[str | int, ...], data: Any) -> KeyPath:
     return tuple(path)
 
 
-def _explain(details: ErrorDetails, data: Any) -> Iterator[tuple[KeyPath, str]]:
+def _explain(
+    details: ErrorDetails, data: Any, root: type[SpecModel]
+) -> Iterator[tuple[KeyPath, str]]:
     location, kind = details["loc"], details["type"]
     path = _inside(location, data)
     context = details.get("ctx", {})
     cause = context.get("error")
     if kind == "missing":
         path = _inside(location[:-1], data)
-        yield path, _missing(str(location[-1]), path, data)
+        yield path, _missing(str(location[-1]), path, data, root)
     elif kind == "extra_forbidden":
-        yield path, unknown("unknown key", str(path[-1]), _keys(path[:-1], data))
+        yield path, unknown("unknown key", str(path[-1]), _keys(path[:-1], data, root))
     elif isinstance(cause, RefusedError):
         for inner, sentence in cause.found:
             yield _inside((*path, *inner), data), sentence
@@ -153,22 +157,22 @@ def _explain(details: ErrorDetails, data: Any) -> Iterator[tuple[KeyPath, str]]:
         yield path, say(details, context)
 
 
-def _missing(key: str, path: KeyPath, data: Any) -> str:
-    model = model_at(path, data)
+def _missing(key: str, path: KeyPath, data: Any, root: type[SpecModel]) -> str:
+    model = model_at(path, data, root)
     if model is None:
         return f"missing key '{key}'"
-    needed = [name for name, field in model.model_fields.items() if field.is_required()]
+    needed = [name for name, field in keys(model).items() if field.is_required()]
     return f"missing key '{key}'; needed: {', '.join(needed)}"
 
 
-def _keys(path: KeyPath, data: Any) -> list[str]:
-    model = model_at(path, data)
-    return list(model.model_fields) if model else []
+def _keys(path: KeyPath, data: Any, root: type[SpecModel]) -> list[str]:
+    model = model_at(path, data, root)
+    return list(keys(model)) if model else []
 
 
-def _meant(path: KeyPath, data: Any) -> KeyPath:
+def _meant(path: KeyPath, data: Any, root: type[SpecModel]) -> KeyPath:
     """The key path that an unknown one was probably meant to be, or itself."""
-    return (*path[:-1], closest(str(path[-1]), _keys(path[:-1], data)) or path[-1])
+    return (*path[:-1], closest(str(path[-1]), _keys(path[:-1], data, root)) or path[-1])
 
 
 def _words(text: str) -> list[str]:

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable, Iterable
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -18,7 +18,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from tcpf_lab import shipped
 from tcpf_lab.errors import RequestError, SpecError
-from tcpf_lab.spec.base import KeyPath
+from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.explain import explain, show_path, shown_value
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.suggest import unknown
@@ -26,6 +27,9 @@ from tcpf_lab.spec.yaml_text import read_yaml
 
 #: No experiment comes near this many bytes; a capture named by mistake does.
 _LARGEST = 1_000_000
+#: The key that makes a file a collection of experiments.
+_COLLECTION = "experiments"
+M = TypeVar("M", bound=SpecModel)
 
 
 class SpecErrors(SpecError):  # noqa: N818 - the plural says what it is
@@ -84,6 +88,21 @@ def load(path: str | Path) -> Experiment:
     return parse(_read(Path(path)), str(path))
 
 
+def load_any(path: str | Path) -> Experiment | Collection:
+    """Read an experiment file or a collection, which has the key ``experiments``.
+
+    Raises
+    ------
+    RequestError, SpecError, SpecErrors
+        As `load`.
+    """
+    text = _read(Path(path))
+    data = read_yaml(text).data
+    if isinstance(data, dict) and _COLLECTION in data:
+        return _parse(text, str(path), Collection)
+    return parse(text, str(path))
+
+
 def parse(text: str, source: str) -> Experiment:
     """Read the text of an experiment file.
 
@@ -99,6 +118,10 @@ def parse(text: str, source: str) -> Experiment:
     SpecError, SpecErrors
         As `load`.
     """
+    return _parse(text, source, Experiment)
+
+
+def _parse(text: str, source: str, model: type[M]) -> M:
     document = read_yaml(text)
 
     def where(path: KeyPath) -> str:
@@ -111,13 +134,16 @@ def parse(text: str, source: str) -> Experiment:
             SpecError(_with_path(path, sentence), where=f"{source}:{line}")
             for line, path, sentence in sorted(document.problems, key=lambda problem: problem[0])
         )
-    return check(document.data, where, document.line)
+    return check(document.data, where, document.line, model)
 
 
 def check(
-    data: Any, where: Callable[[KeyPath], str], order: Callable[[KeyPath], int]
-) -> Experiment:
-    """Check plain data and build the experiment.
+    data: Any,
+    where: Callable[[KeyPath], str],
+    order: Callable[[KeyPath], int],
+    model: type[M],
+) -> M:
+    """Check plain data and build the experiment, or the collection.
 
     Parameters
     ----------
@@ -127,6 +153,8 @@ def check(
         Gives the place of a key path, for messages.
     order : callable
         Gives the sorting key of a key path, for several messages.
+    model : SpecModel class
+        What the data describes as a whole.
 
     Raises
     ------
@@ -137,9 +165,9 @@ def check(
         message = f"an experiment is a mapping with a name, not {shown_value(data)}"
         raise SpecError(message, where=where(()))
     try:
-        return Experiment.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
-        found = sorted(explain(error, data), key=lambda item: order(item[0]))
+        found = sorted(explain(error, data, model), key=lambda item: order(item[0]))
         problems = [SpecError(_with_path(path, text), where=where(path)) for path, text in found]
     raise_all(problems)
     raise AssertionError("validation failed without a reason")
@@ -147,7 +175,7 @@ def check(
 
 def to_data(experiment: Experiment) -> dict[str, Any]:
     """Give the experiment as plain data: what `dump` writes, units as text."""
-    return experiment.model_dump(mode="json", exclude_none=True)
+    return experiment.model_dump(mode="json", exclude_none=True, by_alias=True)
 
 
 def dump(experiment: Experiment) -> str:

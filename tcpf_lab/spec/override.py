@@ -12,8 +12,13 @@ from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.yaml_text import read_yaml
 
+#: Stands for every case in a path.
+ANY = "*"
 
-def apply_overrides(experiment: Experiment, settings: Sequence[str]) -> Experiment:
+
+def apply_overrides(
+    experiment: Experiment, settings: Sequence[str], label: str = "--set"
+) -> Experiment:
     """Give the experiment with some values changed.
 
     Parameters
@@ -22,7 +27,10 @@ def apply_overrides(experiment: Experiment, settings: Sequence[str]) -> Experime
         Where to start from; it is not changed.
     settings : sequence of str
         ``PATH=VALUE`` each: keys joined by dots, as in ``cases.NoMark+RED.queue.max``, and YAML, as
-        in ``100 kB`` or ``{kind: bfifo, limit: 30 kB}``.  Later ones win.
+        in ``100 kB`` or ``{kind: bfifo, limit: 30 kB}``.  Later ones win.  ``cases.*`` stands for
+        every case that has the rest of the path, and there must be one.
+    label : str
+        What messages put in front of a setting.
 
     Raises
     ------
@@ -34,9 +42,11 @@ def apply_overrides(experiment: Experiment, settings: Sequence[str]) -> Experime
     data = to_data(experiment)
     options: list[tuple[KeyPath, str]] = []
     for setting in settings:
-        path, value = _split(setting)
-        _put(data, path, value, f"--set {setting}")
-        options.append((path, f"--set {setting}"))
+        where = f"{label} {setting}"
+        pattern, value = _split(setting, where)
+        for path in _meant(data, pattern, where):
+            _put(data, path, value, where)
+            options.append((path, where))
 
     def position(path: KeyPath) -> int:
         """Index of the option nearest to a key path, the latest of several."""
@@ -44,15 +54,14 @@ def apply_overrides(experiment: Experiment, settings: Sequence[str]) -> Experime
         nearest = [i for i, depth in enumerate(shared) if depth == max(shared) > 0]
         return nearest[-1] if nearest else len(options)
 
-    def where(path: KeyPath) -> str:
-        place = position(path)
-        return options[place][1] if place < len(options) else " ".join(text for _, text in options)
+    def place(path: KeyPath) -> str:
+        at = position(path)
+        return options[at][1] if at < len(options) else " ".join(text for _, text in options)
 
-    return check(data, where, position)
+    return check(data, place, position, Experiment)
 
 
-def _split(setting: str) -> tuple[KeyPath, Any]:
-    where = f"--set {setting}"
+def _split(setting: str, where: str) -> tuple[KeyPath, Any]:
     key, equals, text = setting.partition("=")
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
@@ -61,6 +70,26 @@ def _split(setting: str) -> tuple[KeyPath, Any]:
     document = read_yaml(text)
     raise_all(SpecError(sentence, where=where) for _, _, sentence in document.problems)
     return path, document.data
+
+
+def _meant(data: dict[str, Any], path: KeyPath, where: str) -> list[KeyPath]:
+    """Give the path, or one for each case that has it where ``*`` stands for the case."""
+    if path[:2] != ("cases", ANY) or len(path) < 3:
+        return [path]
+    found: list[KeyPath] = [
+        ("cases", name, *path[2:]) for name, case in data["cases"].items() if _has(case, path[2:])
+    ]
+    if not found:
+        raise SpecError(f"no case has {'.'.join(map(str, path[2:]))}", where=where)
+    return found
+
+
+def _has(section: Any, path: KeyPath) -> bool:
+    for key in path:
+        if not isinstance(section, dict) or key not in section:
+            return False
+        section = section[key]
+    return True
 
 
 def _put(data: dict[str, Any], path: KeyPath, value: Any, where: str) -> None:

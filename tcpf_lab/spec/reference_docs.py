@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, get_args, get_origin
 
 from pydantic import PlainSerializer
 from pydantic.fields import FieldInfo
 
 from tcpf_lab.spec import marker, queue
-from tcpf_lab.spec.base import SpecModel
+from tcpf_lab.spec.base import SpecModel, keys
+from tcpf_lab.spec.collection import Collection, Member
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
@@ -28,6 +30,20 @@ An experiment is one YAML file: what is measured, and nothing about where. Unkno
 values are never converted silently, and everything that is wrong with a file is reported at once,
 with line and key. `tcpf-lab plan FILE --check` only checks.
 """
+
+
+#: Types that need other words than the annotation's.
+_SPECIAL = {
+    "cases": "mapping of names",
+    "marker": "word or mapping",
+    "probability": "number, 0 to 1",
+    "seed": "whole number, a list, or a range",
+    "in": "code point",
+    "out": "code point",
+    "only": "mapping",
+    "experiments": "list of words and mappings",
+    "set": "list",
+}
 
 
 def spec_reference() -> str:
@@ -52,6 +68,8 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     for kind, queue_model in queue.KINDS.items():
         yield f"`queue`, kind `{kind}`", queue_model
     yield "`matrix`", Matrix
+    yield "A collection", Collection
+    yield "`experiments[N]`", Member
 
 
 def _units() -> str:
@@ -74,7 +92,7 @@ def _units() -> str:
 
 def _section(heading: str, model: type[SpecModel]) -> str:
     text = (inspect.getdoc(model) or "").split("\nNotes\n")[0].replace("``", "`").strip()
-    rows = [_row(name, field) for name, field in model.model_fields.items()]
+    rows = [_row(name, field) for name, field in keys(model).items()]
     head = "| Key | Type | Default | Meaning |\n|---|---|---|---|"
     return "\n".join([f"## {heading}\n", f"{text}\n", head, *rows, ""])
 
@@ -88,6 +106,8 @@ def _default(field: FieldInfo) -> str:
     value = field.default
     if value is None:
         return "none"
+    if value in ({}, ()):
+        return "empty"
     if isinstance(value, Marker):
         return f"`{value.kind}`"
     if isinstance(value, Traffic):
@@ -100,16 +120,13 @@ def _default(field: FieldInfo) -> str:
 
 
 def _type(name: str, field: FieldInfo) -> str:
-    for note in field.metadata:
+    within = [getattr(item, "__metadata__", ()) for item in get_args(field.annotation)]
+    for note in (*field.metadata, *chain.from_iterable(within)):
         if isinstance(note, Quantity):
             return note.noun
-    special = {
-        "cases": "mapping of names",
-        "marker": "word or mapping",
-        "probability": "number, 0 to 1",
-        "seed": "whole number, a list, or a range",
-    }
-    return special.get(name) or _plain_type(field.annotation)
+    return _SPECIAL.get(name.removeprefix("in_").removeprefix("out_")) or _plain_type(
+        field.annotation
+    )
 
 
 def _plain_type(annotation: Any) -> str:
@@ -134,7 +151,7 @@ def _profiles() -> str:
 
 def _profile(name: str, profile: Profile) -> str:
     rows = [f"| `{item.name}` | {item.value} | {item.reason} |" for item in profile.settings]
-    if profile.initial_window is not None:
-        rows.append(f"| route `initcwnd` | {profile.initial_window} | {profile.window_reason} |")
+    if profile.initcwnd is not None:
+        rows.append(f"| route `initcwnd` | {profile.initcwnd} | {profile.window_reason} |")
     head = "| Setting | Value | Reason |\n|---|---|---|"
     return "\n".join([f"### `{name}`\n", f"{profile.summary}\n", head, *rows, ""])

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic.json_schema import models_json_schema
+
+from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.model import Experiment
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """Give the JSON Schema (2020-12) of an experiment file.
+    """Give the JSON Schema (2020-12) of an experiment file or a collection.
 
     It accepts the forms that the YAML may have, units included.  Rules between keys - ``min`` less
     than ``max``, cases that the matrix names - are beyond it; `load` holds those.
     """
-    schema = Experiment.model_json_schema(mode="validation")
-    return {"$schema": DIALECT, **_without_discriminator(schema)}
+    _, schema = models_json_schema(
+        [(Experiment, "validation"), (Collection, "validation")],
+        title="An experiment, or a collection of them",
+    )
+    return {
+        "$schema": DIALECT,
+        **_without_discriminator(schema),
+        # One branch or the other: an editor then says what is wrong within it.
+        "if": {"required": ["experiments"]},
+        "then": {"$ref": "#/$defs/Collection"},
+        "else": {"$ref": "#/$defs/Experiment"},
+    }
 
 
 def _without_discriminator(schema: Any) -> Any:

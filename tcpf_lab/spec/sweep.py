@@ -11,7 +11,8 @@ from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, case_slug
 from tcpf_lab.spec.suggest import unknown
 
-_KEYS = ("case", "flows", "seed")
+#: What of the matrix can be restricted.
+KEYS = ("case", "flows", "seed")
 T = TypeVar("T")
 
 
@@ -53,16 +54,36 @@ def expand(
     RequestError
         If ``only`` names an unknown key or value, or ``seeds`` is not from 1 to what there is.
     """
+    matrix = narrow(experiment, only, seeds).matrix
+    return tuple(
+        _run(experiment, case, flows, seed)
+        for case in matrix.case
+        for flows in matrix.flows
+        for seed in matrix.seed
+    )
+
+
+def narrow(
+    experiment: Experiment, only: Mapping[str, str] | None = None, seeds: int | None = None
+) -> Experiment:
+    """Give the experiment with fewer values in its matrix, `expand` describes which.
+
+    Raises
+    ------
+    RequestError
+        As `expand`.
+    """
     wanted = dict(only or {})
     for key in wanted:
-        if key not in _KEYS:
+        if key not in KEYS:
             raise RequestError(
-                unknown(f"unknown key '{key}'", key, _KEYS), where=f"--only {key}=..."
+                unknown(f"unknown key '{key}'", key, KEYS), where=f"--only {key}=..."
             )
     cases = _chosen("case", {case_slug(c): c for c in experiment.selected_cases}, wanted)
     flows = _chosen("flows", {str(n): n for n in experiment.matrix.flows}, wanted)
     chosen = _chosen("seed", {str(n): n for n in _first(experiment.matrix.seed, seeds)}, wanted)
-    return tuple(_run(experiment, c, f, s) for c in cases for f in flows for s in chosen)
+    matrix = Matrix(case=tuple(cases), flows=tuple(flows), seed=tuple(chosen))
+    return experiment.model_copy(update={"matrix": matrix})
 
 
 def parse_only(settings: Iterable[str]) -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import SpecModel
+from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.units import Duration
 
 #: Names of congestion control algorithms (the kernel keeps them in 16 bytes).
 CONGESTION = r"^[a-z][a-z0-9_]{0,14}$"
@@ -32,12 +34,12 @@ class Setting:
 class Profile:
     """What is set at both ends before any flow starts.
 
-    ``initial_window`` is in segments, a route attribute (``initcwnd``); None leaves the kernel's.
+    ``initcwnd`` is the initial window in segments, a route's; None leaves the kernel's.
     """
 
     summary: str
     settings: tuple[Setting, ...]
-    initial_window: int | None = None
+    initcwnd: int | None = None
     window_reason: str = ""
 
 
@@ -61,7 +63,7 @@ PROFILES: dict[str, Profile] = {
             Setting("tcp_congestion_control", "reno", "Additive increase, halving on loss."),
             Setting("tcp_window_scaling", "1", "Windows above 64 kB, on by default then and now."),
         ),
-        initial_window=2,
+        initcwnd=2,
         window_reason="Two segments (RFC 2581) instead of the ten of RFC 6928.",
     ),
     "modern": Profile(
@@ -85,6 +87,27 @@ class Tcp(SpecModel):
         pattern=CONGESTION,
         description="Congestion control (`tcp_congestion_control`); left out: the profile's.",
     )
+    initcwnd: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="Initial congestion window in segments, set on the routes; left out: the "
+        "profile's.",
+    )
+    rto_min: Duration | None = Field(
+        default=None,
+        description="Least variance term of the retransmission timer, which is so much above the "
+        "round-trip time, set on the routes; left out: the kernel's 200 ms.",
+    )
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield a timer that a route cannot hold, or that the kernel would never let expire."""
+        if self.rto_min is None:
+            return
+        if not 0.01 <= self.rto_min <= 120:
+            yield ("rto_min",), "must be from 10 ms to 120 s"
+        elif round(self.rto_min, 3) != self.rto_min:
+            yield ("rto_min",), "must be a whole number of milliseconds"
 
     def sysctls(self) -> dict[str, str]:
         """Give the full sysctl names and the values that must be in force at both ends."""
@@ -94,7 +117,15 @@ class Tcp(SpecModel):
             values["tcp_congestion_control"] = self.congestion
         return {f"net.ipv4.{name}": value for name, value in values.items()}
 
-    @property
-    def initial_window(self) -> int | None:
-        """Initial congestion window in segments, or None for the kernel's default."""
-        return PROFILES[self.profile].initial_window
+    def route_metrics(self) -> dict[str, int]:
+        """Give what every route of both ends must show: ``initcwnd``, ``rto_min`` in ms."""
+        window = PROFILES[self.profile].initcwnd if self.initcwnd is None else self.initcwnd
+        initcwnd = {} if window is None else {"initcwnd": window}
+        rto_min = {} if self.rto_min is None else {"rto_min": round(self.rto_min * 1000)}
+        return initcwnd | rto_min
+
+    def route_options(self) -> tuple[str, ...]:
+        """Give the words of ``ip route add`` for that."""
+        units = {"initcwnd": "", "rto_min": "ms"}
+        words = ((key, f"{value}{units[key]}") for key, value in self.route_metrics().items())
+        return tuple(word for pair in words for word in pair)

@@ -38,10 +38,27 @@ MANIFEST: dict[str, Any] = {
         "source_port": 20000,
         "generator": "native",
         "qdisc": {"device": "R1-R2", "kind": "red", "options": {"limit": 60000, "min": 10000}},
+        "marker": {
+            "node": "R0",
+            "kind": "tcpf",
+            "index": 1,
+            "bind": 2,
+            "options": {"interval": 400000, "in": 10, "out": 0, "retransmits": "protect"},
+        },
+        "routes": {"S": {"initcwnd": 2, "rto_min": 200}},
         "lossless_devices": DEVICES,
         "sysctl": {"S": {"net.ipv4.tcp_sack": "1", "net.ipv4.tcp_rmem": "4096 1000 2000"}},
         "offloads_off": {"devices": ["S-R0"], "features": ["tcp-segmentation-offload"]},
     },
+}
+
+#: What the marker shows: it found nothing to mark, so all 63 packets carry the code point 0.
+MARKED = {
+    "interval": 400000,
+    "in": 10,
+    "out": 0,
+    "retransmits": "protect",
+    "xstats": {"in_packets": 0, "out_packets": 63},
 }
 
 
@@ -121,6 +138,14 @@ def write_stats(files: RunFiles) -> None:
         "R1": [{**quiet, "dev": "R1-R0"}, {**quiet, "dev": "R1-R2", "drops": 1}],
     }
     queues["R1"].append({**red, "dev": "R1-R2", "parent": "1:"})
+    marker = {"kind": "tcpf", "index": 1, "ref": 3, "bind": 2, **MARKED}
+    put("action-R0.json", json.dumps([{"total acts": 1}, {"actions": [marker]}]))
+    far = {
+        "dst": "10.0.3.0/24",
+        "gateway": "10.0.0.2",
+        "metrics": [{"initcwnd": 2, "rto_min": 200}],
+    }
+    put("route-S.json", json.dumps([{"dst": "10.0.0.0/24", "dev": "S-R0"}, far]))
     for node, rows in queues.items():
         put(f"qdisc-{node}.json", json.dumps(rows))
         names = sorted({str(row["dev"]) for row in rows})

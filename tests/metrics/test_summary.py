@@ -237,13 +237,33 @@ def test_tail_loss_probes_need_sack_and_early_retransmit(
 ) -> None:
     asked = []
     monkeypatch.setattr(
-        record, "classify", lambda *words, probes: asked.append(probes) or classify(*words)
+        record, "classify", lambda *words, probes, **_: asked.append(probes) or classify(*words)
     )
     manifest = json.loads(run.manifest.read_text())
     manifest["expect"]["sysctl"] = {"S": settings}
     run.manifest.write_text(json.dumps(manifest))
     analyse(run)
     assert asked == [probes]
+
+
+@pytest.mark.parametrize(
+    ("routes", "rto_min_ns"),
+    [({"S": {"rto_min": 1000}}, 10**9), ({"S": {"initcwnd": 2}}, 2 * 10**8), (None, 2 * 10**8)],
+)
+def test_timeouts_are_told_by_the_senders_own_least_timer(
+    run: RunFiles, monkeypatch: pytest.MonkeyPatch, routes: object, rto_min_ns: int
+) -> None:
+    asked = []
+    monkeypatch.setattr(
+        record,
+        "classify",
+        lambda *words, rto_min_ns, **_: asked.append(rto_min_ns) or classify(*words),
+    )
+    manifest = json.loads(run.manifest.read_text())
+    manifest["expect"]["routes"] = routes
+    run.manifest.write_text(json.dumps(manifest))
+    analyse(run)
+    assert asked == [rto_min_ns]
 
 
 def test_missing_manifest_ends_the_analysis_with_its_name(run: RunFiles) -> None:

@@ -54,6 +54,9 @@ def lose_departure(run: RunFiles) -> None:
     path.write_bytes(whole[: len(whole) - 16 - 54])
 
 
+#: The queue claims that the packet it dropped was IN, at random.
+IN_DROPPED = {"in": {"early": 1, "forced": 0, "pdrop": 0}, "out": {"early": 0, "forced": 0}}
+
 CASES: dict[str, tuple[str, str, Change]] = {
     "offload on": (
         "offloads_off",
@@ -79,6 +82,46 @@ CASES: dict[str, tuple[str, str, Change]] = {
         "qdisc_in_force",
         "red min is 10000, asked for 10002",
         set_expected("qdisc", {"options": {"min": 10002}}),
+    ),
+    "another marker": (
+        "marker_in_force",
+        "R0 has no action tcpf 1",
+        replace("stats/action-R0.json", '"tcpf"', '"token"'),
+    ),
+    "another option of the marker": (
+        "marker_in_force",
+        "R0: tcpf retransmits is plain, asked for protect",
+        replace("stats/action-R0.json", '"protect"', '"plain"'),
+    ),
+    "marker in one direction only": (
+        "marker_in_force",
+        "R0: tcpf bind is 1, asked for 2",
+        replace("stats/action-R0.json", '"bind": 2', '"bind": 1'),
+    ),
+    "marker not read": (
+        "marks_match_marker",
+        "stats/action-R0.json is missing",
+        remove("stats/action-R0.json"),
+    ),
+    "marks that the marker does not know of": (
+        "marks_match_marker",
+        "out: captures 63, marker 62",
+        replace("stats/action-R0.json", '"out_packets": 63', '"out_packets": 62'),
+    ),
+    "another initial window": (
+        "routes_in_force",
+        "S: route to 10.0.3.0/24 initcwnd is 10, asked for 2",
+        replace("stats/route-S.json", '"initcwnd": 2', '"initcwnd": 10'),
+    ),
+    "route without metrics": (
+        "routes_in_force",
+        "S: route to 10.0.3.0/24 rto_min is not reported, asked for 200",
+        edit("stats/route-S.json", lambda routes: routes[1].pop("metrics")),
+    ),
+    "drops of a class differ": (
+        "loss_matches_qdisc",
+        "in captures 0, qdisc 1, out captures 1, qdisc 0",
+        edit("stats/qdisc-R1.json", lambda rows: rows[2].update(IN_DROPPED)),
     ),
     "another sysctl": (
         "sysctls_in_force",
@@ -197,6 +240,46 @@ def test_bottleneck_that_never_had_a_queue_has_no_rate_to_check(tmp_path: Path) 
         path.write_bytes(path.read_bytes()[:24])
     checks = {check["name"]: check for check in analyse(run)["validity"]["checks"]}
     assert checks["bottleneck_rate"]["ok"] is None
+
+
+def test_drops_of_either_class_are_counted_whatever_their_cause(tmp_path: Path) -> None:
+    run = build_run(tmp_path / "run")
+    causes = {"in": {"early": 0, "strike": 0}, "out": {"early": 0, "strike": 1, "pdrop": 0}}
+    edit("stats/qdisc-R1.json", lambda rows: rows[2].update(causes))(run)
+    checks = {check["name"]: check for check in analyse(run)["validity"]["checks"]}
+    assert checks["loss_matches_qdisc"] == {
+        "name": "loss_matches_qdisc",
+        "ok": True,
+        "detail": "captures 1, qdisc 1, in captures 0, qdisc 0, out captures 1, qdisc 1, "
+        "left without entering 0",
+    }
+
+
+def test_run_without_a_marker_has_nothing_to_check_of_one(tmp_path: Path) -> None:
+    run = build_run(tmp_path / "run")
+    edit("manifest.json", lambda manifest: manifest["expect"].update(marker=None))(run)
+    (run.stats / "action-R0.json").unlink()
+    validity = analyse(run)["validity"]
+    checks = {check["name"]: check["ok"] for check in validity["checks"]}
+    assert (checks["marker_in_force"], checks["marks_match_marker"]) == (None, None)
+    assert validity["valid"] is True
+
+
+@pytest.mark.parametrize(("told", "ok"), [(0, True), (-960, True), (960, False)])
+def test_acknowledgement_at_the_instant_of_the_sample_may_count_or_not(
+    tmp_path: Path, told: int, ok: bool
+) -> None:
+    """Flow 0's first sample is read at the very instant at which an acknowledgement arrives."""
+    run = build_run(tmp_path / "run")
+    first = 1_500_000_000 + 200_000_000
+    acked = 960 + told + 1
+    old = '"sample": "start", "time_ns": 1000000000, "flow": 0'
+    replace("stats/senders-S.jsonl", old, old.replace("1000000000", str(first)))(run)
+    lines = (run.stats / "senders-S.jsonl").read_text().splitlines()
+    lines[0] = lines[0].replace('"bytes_acked": 1,', f'"bytes_acked": {acked},')
+    (run.stats / "senders-S.jsonl").write_text("\n".join(lines) + "\n")
+    checks = {check["name"]: check for check in analyse(run)["validity"]["checks"]}
+    assert checks["goodput_matches_tcp_info"]["ok"] is ok
 
 
 def test_probability_may_be_rounded_as_tc_does(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tcpf_lab.plan.step import (
     Command,
     Drained,
     Finish,
+    LoadModule,
     OffloadsOff,
     ReadSysctls,
     Start,
@@ -17,7 +18,9 @@ from tcpf_lab.plan.step import (
 )
 from tcpf_lab.plan.topology import interfaces, paths, toward
 from tcpf_lab.plan.traffic.flows import pairs, start_times
-from tcpf_lab.spec.load import load
+from tcpf_lab.spec.collection import Collection
+from tcpf_lab.spec.load import load, load_any
+from tcpf_lab.spec.members import Level, members
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
 
@@ -29,7 +32,7 @@ def run_of(name, *settings, **only):
     return expand(experiment, only)[0]
 
 
-@pytest.mark.parametrize("case", ["NoMark+RED", "NoMark+TailDrop"])
+@pytest.mark.parametrize("case", ["TCPF+FRIO", "TB+RIO", "NoMark+RED", "NoMark+TailDrop"])
 def test_plan_of_the_smoke_experiment_is_the_reviewed_one(case, golden):
     run = run_of("smoke", "matrix.flows=3", case=case)
     golden(f"plan/{run.id}.txt", str(compose(run)))
@@ -37,13 +40,14 @@ def test_plan_of_the_smoke_experiment_is_the_reviewed_one(case, golden):
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_every_run_of_a_shipped_experiment_can_be_planned(path):
-    runs = expand(load(path))
-    plans = {run.id: compose(run) for run in runs}
-    assert len(plans) == len(runs)
-    for run in runs:
-        phases = [phase.name for phase in plans[run.id].phases]
-        assert phases[-1] == "counters"
-        assert plans[run.id].expect["qdisc"]["kind"] == run.case.queue.kind
+    read = load_any(path)
+    levels = members(read, path) if isinstance(read, Collection) else [Level(read)]
+    for run in (run for level in levels for run in expand(level.experiment, seeds=1)):
+        plan = compose(run)
+        assert plan.phases[-1].name == "counters"
+        assert plan.expect["qdisc"]["kind"] == run.case.queue.kind
+        loaded = [step.name for step in plan.steps if isinstance(step, LoadModule)]
+        assert loaded == [*run.case.marker.modules, *run.case.queue.modules]
 
 
 def test_plan_depends_on_nothing_but_the_run():
@@ -51,10 +55,19 @@ def test_plan_depends_on_nothing_but_the_run():
 
 
 def test_two_seeds_differ_only_in_the_start_times():
-    one, two = (compose(run_of("configA", seed=str(seed))) for seed in (1, 2))
+    one, two = (compose(run_of("configA", seed=s, case="NoMark+RED")) for s in ("1", "2"))
     different = [(a, b) for a, b in zip(one.steps, two.steps, strict=True) if a != b]
     assert [type(a) for a, _ in different] == [Start]
     assert different[0][0].name == "senders-S"
+
+
+def test_a_queue_that_draws_random_numbers_gets_the_runs_seed() -> None:
+    one, two = (compose(run_of("configA", seed=s, case="TB+RIO")) for s in ("1", "2"))
+    different = [(a, b) for a, b in zip(one.steps, two.steps, strict=True) if a != b]
+    (queue, other), (start, _) = different
+    assert (queue.argv[-2:], other.argv[-2:]) == (("seed", "1"), ("seed", "2"))
+    assert start.name == "senders-S"
+    assert one.expect["qdisc"]["options"]["seed"] == 1
 
 
 def test_start_times_are_spread_and_come_from_the_seed():
@@ -167,3 +180,25 @@ def test_instants_reach_the_generator_without_an_exponent_and_unrounded():
     ]
     samples = {words[words.index("--sample") + 1] for words in argv if "--sample" in words}
     assert samples == {"start=0.00001,end=999999.00001"}
+
+
+def test_ipv6_is_off_in_every_namespace_before_an_interface_comes_up() -> None:
+    steps = compose(run_of("smoke", DUMBBELL)).steps
+    off = [i for i, s in enumerate(steps) if getattr(s, "key", "").endswith("all.disable_ipv6")]
+    up = [i for i, s in enumerate(steps) if isinstance(s, Command) and s.argv[-1] == "up"]
+    nodes = {node.name for node in run_of("smoke", DUMBBELL).experiment.topology.graph().nodes}
+    assert {steps[i].node for i in off} == nodes
+    assert max(off) < min(up)
+
+
+def test_routes_carry_the_least_timeout_and_are_read_back_at_the_senders() -> None:
+    plan = compose(run_of("smoke", "tcp.rto_min=1 s", "tcp.initcwnd=4"))
+    routes = [s.argv for s in plan.steps if isinstance(s, Command) and s.argv[:3] == ROUTE]
+    far = [argv for argv in routes if "rto_min" in argv]
+    assert len(far) == 6  # three networks beyond the next one at either end
+    assert {argv[-4:] for argv in far} == {("initcwnd", "4", "rto_min", "1000ms")}
+    assert plan.expect["routes"] == {"S": {"initcwnd": 4, "rto_min": 1000}}
+    assert "stats/route-S.json" in {getattr(step, "output", None) for step in plan.steps}
+
+
+ROUTE = ("ip", "route", "add")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tcpf_lab.report.collect import Cell
+from tcpf_lab.report.section import Source
 from tcpf_lab.results import ExperimentFiles, write_json
 
 #: timeouts, loss in percent, goodput in bytes/s, its CoV of each run; three runs per cell.
@@ -64,6 +65,12 @@ def cells() -> list[Cell]:
         Cell("A", case, flows, tuple(run_id(case, flows, seed) for seed in (1, 2, 3)))
         for case, flows in RUNS
     ]
+
+
+@pytest.fixture
+def source(files: ExperimentFiles, cells: list[Cell]) -> Source:
+    """The runs of a whole experiment."""
+    return Source(files, cells, "Configuration A", "60 s, 10 Mbit/s, 200 ms")
 
 
 @pytest.fixture

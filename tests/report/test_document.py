@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tcpf_lab.errors import LabError
 from tcpf_lab.report import document
 from tcpf_lab.report.collect import Cell
 from tcpf_lab.report.document import write_report
+from tcpf_lab.report.section import Source
 from tcpf_lab.results import ExperimentFiles
 
 FIGURES = [
@@ -30,10 +32,10 @@ def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_report_is_two_tables_and_four_figures(
-    files: ExperimentFiles, cells: list[Cell], write_all: Callable[[], None]
+    files: ExperimentFiles, source: Source, cells: list[Cell], write_all: Callable[[], None]
 ) -> None:
     write_all()
-    report = write_report(files, cells, "Configuration A", "60 s, 10 Mbit/s, 200 ms")
+    report = write_report(files, [source], "Configuration A")
     names = [str(path.relative_to(files.root)) for path in report.written]
     assert names == ["table.md", "table.csv", *FIGURES]
     assert report.left_out == ()
@@ -42,23 +44,24 @@ def test_a_report_is_two_tables_and_four_figures(
 
 @pytest.mark.usefixtures("one_figure")
 def test_a_report_has_the_same_bytes_again(
-    files: ExperimentFiles, cells: list[Cell], write_all: Callable[[], None]
+    files: ExperimentFiles, source: Source, cells: list[Cell], write_all: Callable[[], None]
 ) -> None:
     write_all()
-    write_report(files, cells, "Configuration A", "60 s, 10 Mbit/s, 200 ms")
+    write_report(files, [source], "Configuration A")
     first = contents(files.root)
     assert len(first) == 4
-    write_report(files, cells, "Configuration A", "60 s, 10 Mbit/s, 200 ms")
+    write_report(files, [source], "Configuration A")
     assert contents(files.root) == first
 
 
 @pytest.mark.usefixtures("one_figure")
 def test_a_report_with_gaps_lists_the_runs_left_out(
-    files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
+    files: ExperimentFiles, source: Source, cells: list[Cell], write_run: Callable[..., None]
 ) -> None:
     write_run("NoMark+RED", 100, 1)
     write_run("NoMark+RED", 100, 2, reasons=("drops differ",))
-    report = write_report(files, cells[:1], "A", "60 s", stale={cells[0].runs[2]})
+    gaps = replace(source, cells=cells[:1], stale={cells[0].runs[2]})
+    report = write_report(files, [gaps], "A")
     assert [(problem.run[-5:], problem.state) for problem in report.left_out] == [
         ("seed2", "invalid"),
         ("seed3", "missing"),
@@ -68,59 +71,46 @@ def test_a_report_with_gaps_lists_the_runs_left_out(
     assert "nan" not in text.lower().split()
 
 
-@pytest.mark.usefixtures("one_figure")
-def test_several_configurations_get_figures_of_their_own(
-    files: ExperimentFiles, write_run: Callable[..., None]
-) -> None:
-    write_run("NoMark+RED", 100, 1)
-    mine = Cell("A", "NoMark+RED", 100, ("nomark+red-flows100-seed1",))
-    report = write_report(files, [mine, Cell("B", "NoMark+RED", 100, ("none",))], "Both", "60 s")
-    names = {path.name for path in report.written}
-    assert "fig-configA-a-timeouts.png" in names
-    assert not any("-b-" in name for name in names)
-    assert "B      | NoMark+RED" in files.table("md").read_text(encoding="utf-8")
-
-
 def test_nothing_usable_is_an_error_that_says_what_to_type(
-    files: ExperimentFiles, cells: list[Cell]
+    files: ExperimentFiles, source: Source, cells: list[Cell]
 ) -> None:
     with pytest.raises(LabError, match=r"no usable run among 12 \(12 missing\)") as caught:
-        write_report(files, cells, "A", "60 s")
+        write_report(files, [source], "A")
     assert caught.value.hint == "`tcpf-lab run configA.yaml --testbed uml`"
     assert not files.root.exists()
 
 
 def test_only_invalid_runs_are_an_error_that_offers_to_include_them(
-    files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
+    files: ExperimentFiles, source: Source, cells: list[Cell], write_run: Callable[..., None]
 ) -> None:
     for seed in (1, 2, 3):
         write_run("NoMark+RED", 100, seed, reasons=("drops differ",))
     with pytest.raises(LabError, match=r"3 invalid\); the first: .*drops differ") as caught:
-        write_report(files, cells[:1], "A", "60 s")
+        write_report(files, [replace(source, cells=cells[:1])], "A")
     assert "--include-invalid" in caught.value.hint
 
 
 def test_runs_without_metrics_are_an_error_that_names_analyze(
-    files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
+    files: ExperimentFiles, source: Source, cells: list[Cell], write_run: Callable[..., None]
 ) -> None:
     for seed in (1, 2, 3):
         write_run("NoMark+RED", 100, seed)
         files.run(cells[0].runs[seed - 1]).metrics.unlink()
     with pytest.raises(LabError, match="3 unreadable") as caught:
-        write_report(files, cells[:1], "A", "60 s")
+        write_report(files, [replace(source, cells=cells[:1])], "A")
     assert "tcpf-lab analyze" in caught.value.hint
 
 
-def test_no_cells_are_an_error(files: ExperimentFiles) -> None:
+def test_no_cells_are_an_error(files: ExperimentFiles, source: Source) -> None:
     with pytest.raises(LabError, match="no run was asked for"):
-        write_report(files, [], "A", "60 s")
+        write_report(files, [replace(source, cells=[])], "A")
 
 
 def test_a_report_that_cannot_be_written_says_where(
-    files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
+    files: ExperimentFiles, source: Source, cells: list[Cell], write_run: Callable[..., None]
 ) -> None:
     write_run("NoMark+RED", 100, 1)
     (files.root / "figures").write_text("in the way")
     with pytest.raises(LabError, match="cannot be written") as caught:
-        write_report(files, cells, "A", "60 s")
+        write_report(files, [source], "A")
     assert caught.value.where.endswith(".png")

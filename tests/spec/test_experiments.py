@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from tcpf_lab.reference.published import published
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.queue import Bfifo, Red
+from tcpf_lab.report.style import CASES
+from tcpf_lab.spec.collection import Collection
+from tcpf_lab.spec.load import load, load_any
+from tcpf_lab.spec.marker import NoMarker, Tcpf, Token
+from tcpf_lab.spec.members import members
+from tcpf_lab.spec.queue import Bfifo, Frio, Red, Rio
 from tcpf_lab.spec.sweep import expand
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
@@ -23,8 +27,8 @@ def test_a_configuration_is_the_papers(config: str, sack: bool, top: int) -> Non
     assert experiment.reference is not None
     assert experiment.reference.config == config
     assert (experiment.tcp.profile, experiment.tcp.sack) == ("linux-2.2", sack)
-    assert list(experiment.cases) == ["NoMark+TailDrop", "NoMark+RED"]
-    tail_drop, red = (case.queue for case in experiment.cases.values())
+    assert tuple(experiment.cases) == tuple(CASES)
+    tail_drop, red = (experiment.cases[f"NoMark+{name}"].queue for name in ("TailDrop", "RED"))
     assert isinstance(tail_drop, Bfifo)
     assert tail_drop.limit == top
     assert isinstance(red, Red)
@@ -37,6 +41,35 @@ def test_a_configuration_is_the_papers(config: str, sack: bool, top: int) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("config", "top"), [("A", 200_000), ("B", 200_000), ("C", 30_000), ("D", 30_000)]
+)
+def test_queues_with_precedences_have_the_papers_thresholds(config: str, top: int) -> None:
+    cases = load(EXPERIMENTS / f"config{config}.yaml").cases
+    queues = [case.queue for case in cases.values() if isinstance(case.queue, Rio | Frio)]
+    assert [queue.kind for queue in queues] == ["frio", "rio", "rio", "rio", "frio"]
+    for queue in queues:
+        assert (queue.limit, queue.ewma, queue.mode) == (500_000, 9, "coupled")
+        assert (queue.in_min, queue.in_max, queue.in_probability) == (50_000, 490_000, 0.005)
+        assert (queue.out_min, queue.out_max, queue.out_probability) == (10_000, top, 0.25)
+
+
+@pytest.mark.parametrize("config", "ABCD")
+def test_markers_deal_out_the_papers_tokens_and_differ_as_the_cases_say(config: str) -> None:
+    cases = load(EXPERIMENTS / f"config{config}.yaml").cases
+    friendly, older, bucket = (cases[name].marker for name in ("TCPF+RIO", "TCPF(O)+RIO", "TB+RIO"))
+    assert isinstance(friendly, Tcpf)
+    assert isinstance(older, Tcpf)
+    assert isinstance(bucket, Token)
+    for marker in (friendly, older, bucket):
+        assert (marker.interval, marker.tokens) == (0.4, 296_000)
+    assert cases["TCPF+FRIO"].marker == friendly
+    assert (friendly.retransmits, older.retransmits) == ("protect", "plain")
+    assert (friendly.profile, older.profile, bucket.mode) == (*("recommended",) * 2, "reset")
+    unmarked = [name for name, case in cases.items() if isinstance(case.marker, NoMarker)]
+    assert unmarked == ["NoMark+FRED", "NoMark+TailDrop", "NoMark+RED"]
+
+
 @pytest.mark.parametrize("config", "ABCD")
 def test_a_configuration_runs_as_long_as_planned_from_host_to_host(config: str) -> None:
     experiment = load(EXPERIMENTS / f"config{config}.yaml")
@@ -46,7 +79,7 @@ def test_a_configuration_runs_as_long_as_planned_from_host_to_host(config: str) 
     assert min(link.queue for link in graph.links) >= 1_000_000
     assert [link.rate // 10**6 for link in graph.links] == [100, 100, 10, 100]
     assert (graph.links[-1].delay_ba, graph.mss) == (0.2, 960)
-    assert len(expand(experiment)) == 40
+    assert len(expand(experiment)) == 7 * 2 * 10
 
 
 @pytest.mark.parametrize("config", "ABCD")
@@ -55,8 +88,51 @@ def test_every_cell_of_a_configuration_has_published_numbers(config: str) -> Non
         assert published(config, run.case_name, run.flows) is not None
 
 
-def test_the_smoke_experiment_is_two_short_runs() -> None:
+def collection(name: str) -> Collection:
+    read = load_any(EXPERIMENTS / f"{name}.yaml")
+    assert isinstance(read, Collection)
+    return read
+
+
+def test_chapter_4_is_the_four_configurations_as_they_stand() -> None:
+    levels = list(members(collection("chapter4"), EXPERIMENTS / "chapter4.yaml"))
+    assert [(level.config, level.factor) for level in levels] == [(c, "") for c in "ABCD"]
+    for level in levels:
+        alone = load(EXPERIMENTS / f"config{level.config}.yaml")
+        assert level.experiment.name == alone.name
+        assert expand(level.experiment) == expand(alone)
+
+
+def test_the_sensitivity_sweep_varies_every_unpublished_choice_one_at_a_time() -> None:
+    levels = list(members(collection("sensitivity"), EXPERIMENTS / "sensitivity.yaml"))
+    assert {level.factor for level in levels} >= {
+        "minimum RTO",
+        "initial window",
+        "packet size",
+        "duration",
+        "start spread",
+        "weight of the averages",
+        "profile of the marker",
+        "FRED's minq",
+        "FRED's fair share",
+        "FRED with many flows",
+        "tail drop's limit",
+    }
+    alone = load(EXPERIMENTS / "configA.yaml")
+    assert (levels[0].factor, levels[0].experiment.name) == ("", "configA")
+    for level in levels[1:]:
+        changed = level.experiment
+        assert changed.name.startswith("sensitivity-")
+        assert (changed.matrix.flows, changed.matrix.seed) == ((100,), (1, 2, 3))
+        parts = ("topology", "tcp", "traffic", "cases")
+        different = [part for part in parts if getattr(changed, part) != getattr(alone, part)]
+        assert len(different) == 1, level
+
+
+def test_the_smoke_experiment_is_four_short_runs_with_every_module() -> None:
     smoke = load(EXPERIMENTS / "smoke.yaml")
-    assert len(expand(smoke)) == 2
+    assert len(expand(smoke)) == 4
+    needed = {m for c in smoke.cases.values() for m in (*c.marker.modules, *c.queue.modules)}
+    assert needed == {"act_tcpf", "act_token", "sch_rio", "sch_frio"}
     assert smoke.traffic.end <= 10
     assert smoke.reference is None

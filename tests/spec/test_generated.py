@@ -14,8 +14,9 @@ from ruamel.yaml import YAML
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.report.table import csv_header
 from tcpf_lab.spec import marker, queue
+from tcpf_lab.spec.base import keys as keys_of
 from tcpf_lab.spec.generate import generate
-from tcpf_lab.spec.load import load
+from tcpf_lab.spec.load import load_any
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Reference
 from tcpf_lab.spec.schema import json_schema
@@ -78,7 +79,7 @@ def test_the_schema_refuses_what_an_editor_can_see(name: str) -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_every_shipped_experiment_is_named_in_the_readme(path: Path) -> None:
     assert f"| `{path.name}` |" in (CHECKOUT / "experiments" / "README.md").read_text()
-    assert load(path).name == path.stem
+    assert load_any(path).name == path.stem
 
 
 def glossary_rows() -> list[list[str]]:
@@ -90,7 +91,7 @@ def glossary_rows() -> list[list[str]]:
 def test_every_key_of_a_queue_or_marker_is_in_the_glossary(kind: str) -> None:
     model = {**queue.KINDS, **marker.KINDS}[kind]
     keys = {row[0] for row in glossary_rows()}
-    assert {f"`{name}`" for name in model.model_fields} <= keys
+    assert {f"`{name}`" for name in keys_of(model)} <= keys
 
 
 @pytest.mark.parametrize("kind", queue.KINDS)
@@ -101,10 +102,13 @@ def test_a_queues_key_is_its_tc_word_and_the_glossary_has_its_json_key(kind: str
         "min": "10 kB",
         "max": "200 kB",
         "probability": 0.25,
+        **{f"{side}_min": "10 kB" for side in ("in", "out")},
+        **{f"{side}_max": "200 kB" for side in ("in", "out")},
+        **{f"{side}_probability": 0.25 for side in ("in", "out")},
     }
-    fields = queue.KINDS[kind].model_fields
+    fields = keys_of(queue.KINDS[kind])
     model = queue.KINDS[kind].model_validate({k: v for k, v in example.items() if k in fields})
-    words = model.tc(10_000_000)
+    words = model.tc(10_000_000, 1)
     rows = {row[0].strip("`"): row for row in glossary_rows()}
     for name in fields:
         if name != "kind":
@@ -112,7 +116,20 @@ def test_a_queues_key_is_its_tc_word_and_the_glossary_has_its_json_key(kind: str
             assert rows[name][1] == f"`{name}`"
     queues = [row for row in rows.values() if len(row) == 5 and "`" in row[2]]
     read_back = {row[2].split("`")[1] for row in queues}
-    assert set(model.shown()) <= read_back
+    assert set(model.shown(10_000_000, 1)) - {"bandwidth", "seed"} <= read_back
+
+
+@pytest.mark.parametrize("kind", [kind for kind in marker.KINDS if kind != "none"])
+def test_a_markers_key_is_its_tc_word_and_its_json_key(kind: str) -> None:
+    example = {"kind": kind, "interval": "400 ms", "tokens": "296 kB"}
+    model = marker.KINDS[kind].model_validate(example)
+    rows = {row[0].strip("`"): row for row in glossary_rows()}
+    for name in keys_of(marker.KINDS[kind]):
+        if name != "kind":
+            assert name in model.tc()
+            assert name in model.shown()
+            assert rows[name][1] == f"`{name}`"
+            assert rows[name][2].startswith(f"`{name}`")
 
 
 @pytest.mark.parametrize("metric", METRICS)

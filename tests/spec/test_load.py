@@ -37,7 +37,7 @@ def test_there_are_many_broken_files_and_no_error_text_without_one() -> None:
 
 def test_a_misspelt_key_is_one_error_with_place_key_path_and_suggestion() -> None:
     with pytest.raises(SpecError) as caught:
-        parse(text_of().replace("min: 10 kB", "mim: 10 kB"), "experiments/configA.yaml")
+        parse(text_of().replace(" min: 10 kB", " mim: 10 kB"), "experiments/configA.yaml")
     line = (
         text_of().splitlines().index(next(x for x in text_of().splitlines() if "NoMark+RED:" in x))
     )
@@ -65,7 +65,7 @@ def test_several_errors_survive_a_process_boundary() -> None:
 
 
 def test_an_unknown_case_in_the_matrix_is_reported_beside_an_error_in_a_case() -> None:
-    text = text_of().replace("min: 10 kB", "min: 10").replace("case: all", "case: RED")
+    text = text_of().replace(" min: 10 kB", " min: 10").replace("case: all", "case: RED")
     with pytest.raises(SpecErrors, match=r"min: 10 lacks a unit(?s:.*)unknown case 'RED'"):
         parse(text, "x.yaml")
 

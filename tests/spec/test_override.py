@@ -46,7 +46,18 @@ def test_the_later_of_two_settings_wins(config_a: Experiment) -> None:
 
 def test_a_new_case_takes_part_in_a_matrix_of_all(config_a: Experiment) -> None:
     changed = apply_overrides(config_a, ["cases.Short={queue: {kind: bfifo, limit: 5 kB}}"])
-    assert changed.selected_cases == ("NoMark+TailDrop", "NoMark+RED", "Short")
+    assert changed.selected_cases == (*config_a.selected_cases, "Short")
+
+
+def test_a_star_means_every_case_that_has_the_rest_of_the_path(config_a: Experiment) -> None:
+    changed = apply_overrides(config_a, ["cases.*.queue.ewma=6", "cases.*.marker.profile=paper"])
+    weights = {n: c.queue.ewma for n, c in changed.cases.items() if hasattr(c.queue, "ewma")}
+    assert weights == dict.fromkeys(
+        ("TCPF+FRIO", "TCPF+RIO", "TCPF(O)+RIO", "TB+RIO", "NoMark+FRED"), 6
+    )
+    profiles = [c.marker.profile for c in changed.cases.values() if hasattr(c.marker, "profile")]
+    assert profiles == ["paper"] * 3
+    assert changed.cases["NoMark+RED"] == config_a.cases["NoMark+RED"]
 
 
 @pytest.mark.parametrize(
@@ -65,13 +76,16 @@ def test_a_new_case_takes_part_in_a_matrix_of_all(config_a: Experiment) -> None:
             "cases.NoMark.RED.marker is a single value without keys",
         ),
         ("traffic.warmup=1 s", "traffic.start_spread: must not be more than warmup"),
-        ("matrix.case=RED", "matrix.case: unknown case 'RED'; allowed: all, NoMark.TailDrop"),
+        ("matrix.case=RED", "matrix.case: unknown case 'RED'; allowed: all, TCPF.FRIO, "),
         ("name=", "name: must be text, not nothing"),
         ("traffic.duration", "write PATH=VALUE"),
         ("=3", "write PATH=VALUE"),
         ("a..b=3", "write PATH=VALUE"),
         ("matrix.flows=[3", "not valid YAML"),
         ("cases=3", "cases: must be a mapping, not 3"),
+        ("cases.*.queue.emwa=3", "no case has queue.emwa"),
+        ("cases.*.queue.minq=-1", "cases.TCPF.FRIO.queue.minq: must be at least 0, not -1"),
+        ("cases.*=3", "unknown case|is not allowed"),
     ],
 )
 def test_a_wrong_setting_is_named_in_the_error(
@@ -79,7 +93,8 @@ def test_a_wrong_setting_is_named_in_the_error(
 ) -> None:
     with pytest.raises(SpecError, match=message) as caught:
         apply_overrides(config_a, [setting])
-    assert caught.value.where == f"--set {setting}"
+    problems = getattr(caught.value, "problems", (caught.value,))
+    assert {problem.where for problem in problems} == {f"--set {setting}"}
 
 
 def test_of_several_settings_the_nearest_is_blamed(config_a: Experiment) -> None:

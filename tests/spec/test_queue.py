@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tcpf_lab.spec.queue import KINDS, Bfifo, Red
+from tcpf_lab.spec.queue import KINDS, Bfifo, Frio, Red, Rio
 
 GOOD = {
     "kind": "red",
@@ -21,7 +21,7 @@ def red(**changes: Any) -> Red:
 
 
 def test_red_is_handed_to_tc_in_bytes_with_burst_and_bandwidth() -> None:
-    assert " ".join(red().tc(10_000_000)) == (
+    assert " ".join(red().tc(10_000_000, 1)) == (
         "red limit 500000 min 10000 max 200000 avpkt 1000 "
         "burst 73 probability 0.25 bandwidth 10000000bit"
     )
@@ -29,13 +29,13 @@ def test_red_is_handed_to_tc_in_bytes_with_burst_and_bandwidth() -> None:
 
 def test_red_shows_limit_and_thresholds() -> None:
     sizes = {"limit": 500_000, "min": 10_000, "max": 200_000}
-    assert red().shown() == {**sizes, "ewma": 9, "probability": 0.25}
+    assert red().shown(10_000_000, 1) == {**sizes, "ewma": 9, "probability": 0.25}
 
 
 def test_bfifo_is_handed_to_tc_in_bytes() -> None:
     queue = Bfifo.model_validate({"kind": "bfifo", "limit": "200 kB"})
-    assert queue.tc(10_000_000) == ("bfifo", "limit", "200000")
-    assert queue.shown() == {"limit": 200_000}
+    assert queue.tc(10_000_000, 1) == ("bfifo", "limit", "200000")
+    assert queue.shown(10_000_000, 1) == {"limit": 200_000}
 
 
 @pytest.mark.parametrize("top", ["200 kB", "30 kB"])
@@ -58,14 +58,14 @@ def test_the_weight_is_worked_out_as_tc_does(changes: dict[str, Any], wlog: int)
 
 
 def test_a_probability_of_one_is_not_handed_over_as_one_which_wraps_to_zero() -> None:
-    words = red(probability=1).tc(10_000_000)
+    words = red(probability=1).tc(10_000_000, 1)
     handed = float(words[words.index("probability") + 1])
     assert 2**32 - 1 <= handed * 2**32 < 2**32
 
 
 @pytest.mark.parametrize("probability", [1e-5, 0.005, 0.5])
 def test_a_probability_is_handed_over_exactly_and_without_exponent(probability: float) -> None:
-    words = red(probability=probability, max="11 kB").tc(10_000_000)
+    words = red(probability=probability, max="11 kB").tc(10_000_000, 1)
     word = words[words.index("probability") + 1]
     assert float(word) == probability
     assert "e" not in word
@@ -94,3 +94,49 @@ def test_every_kind_is_registered_under_its_own_name() -> None:
     for kind, model in KINDS.items():
         assert model.model_fields["kind"].annotation.__args__ == (kind,)
         assert model.__module__ == f"tcpf_lab.spec.queue.{kind}"
+
+
+THRESHOLDS = {
+    "limit": "500 kB",
+    "in_min": "50 kB",
+    "in_max": "490 kB",
+    "in_probability": 0.005,
+    "out_min": "10 kB",
+    "out_max": "200 kB",
+    "out_probability": 0.25,
+}
+HANDED = (
+    "limit 500000 in_min 50000 in_max 490000 in_probability 0.005 "
+    "out_min 10000 out_max 200000 out_probability 0.25 ewma 9 avpkt 1000 in 10"
+)
+
+
+def test_rio_is_handed_to_tc_with_every_default_and_the_runs_rate_and_seed() -> None:
+    rio = Rio.model_validate({"kind": "rio", **THRESHOLDS})
+    assert " ".join(rio.tc(10_000_000, 7)) == (
+        f"rio {HANDED} mode coupled uniformize red bandwidth 10000000bit seed 7"
+    )
+    assert rio.modules == ("sch_rio",)
+
+
+def test_frio_is_handed_to_tc_with_every_default_and_the_runs_rate_and_seed() -> None:
+    frio = Frio.model_validate({"kind": "frio", **THRESHOLDS, "many_flows": True, "in": "EF"})
+    assert " ".join(frio.tc(8_000_000, 7)) == (
+        f"frio {HANDED.removesuffix('10')}46 mode coupled share instant many_flows on minq 2 "
+        "flows 65536 bandwidth 8000000bit seed 7"
+    )
+    assert frio.modules == ("sch_frio",)
+
+
+@pytest.mark.parametrize("kind", ["rio", "frio"])
+def test_a_queue_with_precedences_shows_every_word_as_a_plain_number_or_word(kind: str) -> None:
+    queue = KINDS[kind].model_validate({"kind": kind, **THRESHOLDS})
+    shown = queue.shown(10_000_000, 7)
+    assert shown["bandwidth"] == 1_250_000
+    assert (shown["seed"], shown["in"], shown["in_probability"]) == (7, 10, 0.005)
+    assert list(shown) == [word for word in queue.tc(10_000_000, 7) if word in shown]
+
+
+def test_thresholds_may_coincide_where_the_kernel_allows_it() -> None:
+    step = Rio.model_validate({"kind": "rio", **THRESHOLDS, "in_min": "490 kB", "ewma": 0})
+    assert (step.in_min, step.in_max, step.ewma) == (490_000, 490_000, 0)

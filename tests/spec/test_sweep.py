@@ -15,11 +15,8 @@ from tcpf_lab.spec.sweep import expand, parse_only
 
 def test_the_matrix_expands_by_case_then_flows_then_seed(config_a: Experiment) -> None:
     runs = expand(config_a)
-    assert len(runs) == 2 * 2 * 10
-    assert [run.id for run in runs[:2]] == [
-        "nomark+taildrop-flows100-seed1",
-        "nomark+taildrop-flows100-seed2",
-    ]
+    assert len(runs) == 7 * 2 * 10
+    assert [run.id for run in runs[:2]] == ["tcpf+frio-flows100-seed1", "tcpf+frio-flows100-seed2"]
     assert runs[-1].id == "nomark+red-flows50-seed10"
     assert len({run.id for run in runs}) == len(runs)
 
@@ -72,7 +69,7 @@ def test_seeds_takes_the_first_of_the_matrix(config_a: Experiment) -> None:
     [
         (
             {"case": "RED"},
-            r"--only case=RED: unknown case 'RED'; allowed: NoMark\+TailDrop, NoMark\+RED",
+            r"--only case=RED: unknown case 'RED'; allowed: TCPF\+FRIO, .*NoMark\+RED",
         ),
         ({"flows": "10"}, "--only flows=10: unknown flows '10'; allowed: 100, 50"),
         ({"seed": "1,11"}, "unknown seed '11'; allowed: 1, 2, 3"),

@@ -24,13 +24,13 @@ def test_the_old_profile_switches_off_what_came_later() -> None:
         "net.ipv4.tcp_window_scaling": "1",
         "net.ipv4.tcp_sack": "1",
     }
-    assert tcp(profile="linux-2.2").initial_window == 2
+    assert tcp(profile="linux-2.2").route_options() == ("initcwnd", "2")
 
 
 def test_the_modern_profile_leaves_the_kernel_as_it_is() -> None:
     modern = tcp(profile="modern", sack=False)
     assert modern.sysctls() == {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_sack": "0"}
-    assert modern.initial_window is None
+    assert modern.route_options() == ()
 
 
 def test_a_congestion_control_asked_for_replaces_the_profiles() -> None:
@@ -44,6 +44,13 @@ def test_every_setting_has_a_reason_in_one_sentence(name: str) -> None:
     assert profile.settings
     for setting in profile.settings:
         assert setting.reason.endswith(".")
+
+
+def test_routes_get_the_initial_window_and_the_least_timeout_asked_for() -> None:
+    asked = tcp(profile="linux-2.2", initcwnd=10, rto_min="1 s")
+    assert asked.route_options() == ("initcwnd", "10", "rto_min", "1000ms")
+    assert asked.route_metrics() == {"initcwnd": 10, "rto_min": 1000}
+    assert tcp(profile="modern", rto_min="400 ms").route_options() == ("rto_min", "400ms")
 
 
 def test_every_profile_can_be_asked_for() -> None:

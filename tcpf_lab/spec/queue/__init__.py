@@ -7,11 +7,13 @@ from typing import Annotated
 from tcpf_lab.spec.base import OneOf
 from tcpf_lab.spec.queue.base import Queue
 from tcpf_lab.spec.queue.bfifo import Bfifo
+from tcpf_lab.spec.queue.frio import Frio
 from tcpf_lab.spec.queue.red import Red
+from tcpf_lab.spec.queue.rio import Rio
 
-KINDS: dict[str, type[Queue]] = {"red": Red, "bfifo": Bfifo}
+KINDS: dict[str, type[Queue]] = {"red": Red, "bfifo": Bfifo, "rio": Rio, "frio": Frio}
 
 #: A queue of any kind, as an experiment file holds it.
 AnyQueue = Annotated[Queue, OneOf(KINDS)]
 
-__all__ = ["KINDS", "AnyQueue", "Bfifo", "Queue", "Red"]
+__all__ = ["KINDS", "AnyQueue", "Bfifo", "Frio", "Queue", "Red", "Rio"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -13,21 +14,26 @@ from tcpf_lab.units import Size
 class Queue(SpecModel):
     """The queue at the bottleneck; its keys are the words that ``tc`` uses."""
 
+    #: The project's own kernel modules that the kind needs, in the order of loading.
+    modules: ClassVar[tuple[str, ...]] = ()
+
     kind: str
     limit: Size = Field(
         description="What the queue can hold; a packet that does not fit any more is dropped."
     )
 
     @abstractmethod
-    def tc(self, rate: int) -> tuple[str, ...]:
+    def tc(self, rate: int, seed: int) -> tuple[str, ...]:
         """Give the words that follow ``tc qdisc add dev X parent Y handle Z``.
 
         Parameters
         ----------
         rate : int
             Rate at which the queue is drained, bit/s.
+        seed : int
+            The run's seed, for a queue that draws random numbers of its own.
         """
 
     @abstractmethod
-    def shown(self) -> dict[str, int | float | str]:
-        """Give the options that ``tc -j qdisc show`` must show once the queue is in force."""
+    def shown(self, rate: int, seed: int) -> dict[str, int | float | str | bool]:
+        """Give the options that ``tc -d -j qdisc show`` must show once the queue is in force."""

@@ -14,10 +14,10 @@ class Bfifo(Queue):
 
     kind: Literal["bfifo"] = Field(description="Tail drop, limited in bytes.")
 
-    def tc(self, rate: int) -> tuple[str, ...]:  # noqa: ARG002 - a FIFO does not care how fast it drains
+    def tc(self, rate: int, seed: int) -> tuple[str, ...]:  # noqa: ARG002 - neither matters to a FIFO
         """Give the words that follow ``tc qdisc add dev X parent Y handle Z``."""
         return ("bfifo", "limit", str(self.limit))
 
-    def shown(self) -> dict[str, int | float | str]:
-        """Give the options that ``tc -j qdisc show`` must show."""
+    def shown(self, rate: int, seed: int) -> dict[str, int | float | str | bool]:  # noqa: ARG002
+        """Give the options that ``tc -d -j qdisc show`` must show."""
         return {"limit": self.limit}

@@ -83,7 +83,7 @@ class Red(Queue):
                 return wlog
         return None
 
-    def tc(self, rate: int) -> tuple[str, ...]:
+    def tc(self, rate: int, seed: int) -> tuple[str, ...]:  # noqa: ARG002 - the kernel's own randomness
         """Give the words that follow ``tc qdisc add dev X parent Y handle Z``."""
         sizes = (("limit", self.limit), ("min", self.min), ("max", self.max), ("avpkt", self.avpkt))
         words = [word for key, size in sizes for word in (key, str(size))]
@@ -91,7 +91,7 @@ class Red(Queue):
         words += ["burst", str(self.burst), "probability", probability, "bandwidth", f"{rate}bit"]
         return ("red", *words)
 
-    def shown(self) -> dict[str, int | float | str]:
+    def shown(self, rate: int, seed: int) -> dict[str, int | float | str | bool]:  # noqa: ARG002
         """Give the options that ``tc -d -j qdisc show`` must show; ``ewma`` is Wlog."""
         assert self.wlog is not None  # held by `problems`
         sizes = {"limit": self.limit, "min": self.min, "max": self.max}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One command: a program in a network namespace, or a word of our own.
+ *
+ *   insmod FILE [PARAMETER...]   load a module
+ *   unload NAME SECONDS          unload one as soon as nothing uses it, within so many seconds
+ *   pause MS                     let traffic pass
+ *   write FILE TEXT              a kernel parameter, which may be its namespace's own
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stress.h"
+
+#define NODES "/run/netns/"
+
+/* "-" is the namespace that the process is in already. */
+void enter_node(const char *node)
+{
+	char path[64];
+	int fd;
+
+	if (!strcmp(node, "-"))
+		return;
+	snprintf(path, sizeof(path), NODES "%s", node);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWNET)) {
+		fprintf(stderr, "%s: %m\n", path);
+		_exit(127);
+	}
+	close(fd);
+}
+
+static int load_module(char **words)
+{
+	char parameters[256] = "";
+	int fd = open(words[1], O_RDONLY | O_CLOEXEC);
+	int error = 0;
+
+	for (int i = 2; words[i]; i++) {
+		strncat(parameters, words[i], sizeof(parameters) - strlen(parameters) - 2);
+		strcat(parameters, " ");
+	}
+	if (fd < 0 || syscall(SYS_finit_module, fd, parameters, 0))
+		error = errno;
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
+static int write_file(char **words)
+{
+	int fd = open(words[1], O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0 && write(fd, words[2], strlen(words[2])) > 0)
+		return 0;
+	fprintf(stderr, "%s: %m\n", words[1]);
+	return 1;
+}
+
+static int pause_for(long ms)
+{
+	struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
+
+	nanosleep(&time, NULL);
+	return 0;
+}
+
+static int unload_module(const char *name, const char *seconds)
+{
+	int64_t until = monotonic() + strtol(seconds, NULL, 10) * NSEC;
+
+	while (syscall(SYS_delete_module, name, O_NONBLOCK)) {
+		if (monotonic() > until)
+			return errno;
+		pause_for(5);
+	}
+	return 0;
+}
+
+/* Carry out a word of our own; -1 if it is none. */
+static int own_word(char **words)
+{
+	if (!strcmp(words[0], "insmod"))
+		return load_module(words);
+	if (!strcmp(words[0], "unload"))
+		return unload_module(words[1], words[2]);
+	if (!strcmp(words[0], "pause"))
+		return pause_for(strtol(words[1], NULL, 10));
+	return -1;
+}
+
+/* Run a program to its end; input -1 is no input. */
+static int run_program(const char *node, char **words, int input, int errors)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid < 0)
+		die("fork: %m");
+	if (!pid) {
+		int null = open("/dev/null", O_RDWR);
+
+		dup2(input < 0 ? null : input, 0);
+		dup2(null, 1);
+		dup2(errors, 2);
+		enter_node(node);
+		if (!strcmp(words[0], "write"))
+			_exit(write_file(words));
+		execvp(words[0], words);
+		fprintf(stderr, "%s: %m\n", words[0]);
+		_exit(127);
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			die("waitpid: %m");
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int memory_file(void)
+{
+	int fd = memfd_create("stress", MFD_CLOEXEC);
+
+	if (fd < 0)
+		die("memfd_create: %m");
+	return fd;
+}
+
+static void refuse(struct command *command, const char *reply)
+{
+	command->refused = true;
+	snprintf(command->reply, sizeof(command->reply), "%s", reply);
+}
+
+void run_command(struct command *command)
+{
+	char text[MAX_LINE], reply[MAX_REPLY] = "", *words[MAX_WORDS];
+	int status, errors;
+
+	snprintf(text, sizeof(text), "%s", command->text);
+	if (split(text, words) < 2)
+		die("scenario: '%s' is not NODE COMMAND", command->text);
+	status = own_word(words + 1);
+	if (status > 0)
+		refuse(command, strerror(status));
+	if (status >= 0)
+		return;
+	errors = memory_file();
+	if (run_program(words[0], words + 1, -1, errors)) {
+		if (pread(errors, reply, sizeof(reply) - 1, 0) < 0)
+			die("pread: %m");
+		reply[strcspn(reply, "\n")] = '\0';
+		refuse(command, reply);
+	}
+	close(errors);
+}
+
+/* Whether two commands can be told to one process of ip or tc: starting one costs most. */
+bool same_batch(const char *a, const char *b)
+{
+	size_t n = strcspn(a, " ") + 1;
+
+	n += strcspn(a + n, " ") + 1;
+	return !strncmp(a, b, n) && (!strncmp(a + n - 4, " ip ", 4) || !strncmp(a + n - 4, " tc ", 4));
+}
+
+/* Before "Command failed -:LINE" stands why: keep the first line of that. */
+static void read_failures(FILE *errors, struct command *commands, unsigned int n)
+{
+	char line[256], why[MAX_REPLY] = "";
+	unsigned int number;
+
+	rewind(errors);
+	while (fgets(line, sizeof(line), errors)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (sscanf(line, "Command failed -:%u", &number) != 1) {
+			if (!why[0])
+				snprintf(why, sizeof(why), "%.*s", MAX_REPLY - 1, line);
+			continue;
+		}
+		if (number < 1 || number > n)
+			die("%s: there were %u commands", line, n);
+		refuse(&commands[number - 1], why);
+		why[0] = '\0';
+	}
+}
+
+void run_batch(struct command *commands, unsigned int n)
+{
+	char text[MAX_LINE], *words[MAX_WORDS];
+	char *arguments[] = { NULL, "-s", "-d", "-force", "-batch", "-", NULL };
+	FILE *input = fdopen(memory_file(), "w+"), *errors = fdopen(memory_file(), "w+");
+	int status;
+
+	snprintf(text, sizeof(text), "%s", commands[0].text);
+	split(text, words);
+	arguments[0] = words[1];
+	for (unsigned int i = 0; i < n; i++)
+		fprintf(input, "%s\n", commands[i].text + strlen(words[0]) + strlen(words[1]) + 2);
+	rewind(input);
+	status = run_program(words[0], arguments, fileno(input), fileno(errors));
+	read_failures(errors, commands, n);
+	if (status > 1)
+		die("%s %s: status %d", words[0], words[1], status);
+	fclose(input);
+	fclose(errors);
+}

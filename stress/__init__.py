@@ -1,0 +1,1 @@
+"""The modules under load on several processors, watched by KCSAN and lockdep."""

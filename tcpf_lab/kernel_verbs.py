@@ -1,0 +1,36 @@
+"""The verbs of ``tcpf-lab kernel``: build, path."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import typer
+
+from tcpf_lab import terminal
+from tcpf_lab.errors import RequestError
+from tcpf_lab.options import AsJson, Source, Variant
+from tcpf_lab.testbed import uml_kernel
+
+app = typer.Typer(no_args_is_help=True, help="The virtual-time kernel: build, path.")
+
+
+@app.command()
+def build(
+    source: Source = None,
+    variant: Variant = "standard",
+    as_json: AsJson = False,
+) -> None:
+    """Build the virtual-time kernel, its programs and modules; does nothing if that was done."""
+    if source is not None and not source.is_file():
+        raise RequestError("no such file", where=str(source))
+    kernel = terminal.build_kernel(source, variant)
+    if as_json:
+        terminal.print_json(asdict(kernel))
+    else:
+        typer.echo(f"Linux {kernel.version} for User-Mode Linux: {kernel.path}")
+
+
+@app.command()
+def path(variant: Variant = "standard") -> None:
+    """Print where the built kernel is."""
+    typer.echo(str(uml_kernel.require(variant).path))

@@ -1,0 +1,103 @@
+"""Whether what was asked for was in force: offloads, queue, marker, TCP parameters, routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcpf_lab.metrics.evidence import action, qdiscs, stats_json, text_of
+from tcpf_lab.metrics.record import Record
+from tcpf_lab.results import RunFiles
+
+#: tc prints probabilities from 32-bit fractions.
+_OPTION_TOLERANCE = 1e-4
+Finding = tuple[bool | None, str]
+
+
+def verdict(problems: list[str], good: str) -> Finding:
+    """Give the verdict of a check that looked for problems."""
+    return not problems, "; ".join(problems) or good
+
+
+def offloads_off(files: RunFiles, run: Record) -> Finding:
+    """No device may join or split segments."""
+    wanted = run.expect["offloads_off"]
+    problems = []
+    for device in wanted["devices"]:
+        lines = text_of(files, files.stats, f"offload-{device}.txt").splitlines()
+        states = {key.strip(): value.split() for key, _, value in (x.partition(":") for x in lines)}
+        problems += [
+            f"{device}: {feature} is {' '.join(state) or 'not reported'}"
+            for feature in wanted["features"]
+            if (state := states.get(feature, []))[:1] != ["off"]
+        ]
+    return verdict(
+        problems, f"{len(wanted['features'])} features, {len(wanted['devices'])} devices"
+    )
+
+
+def _differs(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, bool) or not isinstance(wanted, (int, float)):
+        return bool(value != wanted)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return True
+    return abs(value - wanted) > _OPTION_TOLERANCE * abs(wanted)
+
+
+def qdisc_in_force(files: RunFiles, run: Record) -> Finding:
+    """The kernel must report the queue that was asked for."""
+    wanted = run.expect["qdisc"]
+    device, kind = wanted["device"], wanted["kind"]
+    found = [q for q in qdiscs(files, device) if q["kind"] == kind]
+    if not found:
+        return False, f"{device} has no {kind}"
+    asked = wanted.get("options", {})
+    problems = _differences(f"{device}: {kind}", found[0].get("options", {}), asked)
+    return verdict(problems, f"{kind} on {device} with {len(asked)} options")
+
+
+def marker_in_force(files: RunFiles, run: Record) -> Finding:
+    """The marking router must report the marker that was asked for, in both directions."""
+    wanted = run.expect.get("marker")
+    if wanted is None:
+        return None, "nothing is marked"
+    node, kind = wanted["node"], wanted["kind"]
+    found = action(files, node, kind, wanted["index"])
+    if found is None:
+        return False, f"{node} has no action {kind} {wanted['index']}"
+    asked = {"bind": wanted["bind"], **wanted["options"]}
+    problems = _differences(f"{node}: {kind}", found, asked)
+    return verdict(problems, f"{kind} at {node} with {len(asked)} options")
+
+
+def _differences(what: str, found: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+    return [
+        f"{what} {key} is {found.get(key, 'not reported')}, asked for {value}"
+        for key, value in asked.items()
+        if _differs(found.get(key), value)
+    ]
+
+
+def sysctls_in_force(files: RunFiles, run: Record) -> Finding:
+    """Every setting of the TCP profile must be read back."""
+    problems, checked = [], 0
+    for node, settings in run.expect["sysctl"].items():
+        lines = text_of(files, files.stats, f"sysctl-{node}.txt").splitlines()
+        pairs = (line.partition("=") for line in lines if "=" in line)
+        found = {key.strip(): " ".join(value.split()) for key, _, value in pairs}
+        for key, value in settings.items():
+            checked += 1
+            if found.get(key) != " ".join(str(value).split()):
+                problems.append(f"{node}: {key} is {found.get(key, 'not reported')}, not {value}")
+    return verdict(problems, f"{checked} settings")
+
+
+def routes_in_force(files: RunFiles, run: Record) -> Finding:
+    """Every route through a gateway must have the initial window and the timer asked for."""
+    problems, checked = [], 0
+    for node, wanted in (run.expect.get("routes") or {}).items():
+        for route in stats_json(files, f"route-{node}.json"):
+            if "gateway" in route:
+                (found,) = route.get("metrics") or ({},)
+                problems += _differences(f"{node}: route to {route['dst']}", found, wanted)
+                checked += 1
+    return verdict(problems, f"{checked} routes")

@@ -1,0 +1,78 @@
+"""Several experiments together, under the numbers that the published tables and figures have.
+
+Configuration A is Table 4.1 and Figures 4.1.1 to 4.1.4 of the thesis, with four of the cases, and
+Table 4 of the paper, with all seven; B, C and D follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tcpf_lab.report.section import Document, Section, figures
+from tcpf_lab.report.style import DRAWN, METRICS
+from tcpf_lab.report.table import csv_table, markdown_table
+from tcpf_lab.results import ExperimentFiles
+
+#: The cases of the thesis' tables and figures, its cases 1 to 4.
+THESIS_CASES = ("TCPF+FRIO", "TCPF+RIO", "TB+RIO", "NoMark+RED")
+#: Configurations of the published tables, in their order.
+CONFIGURATIONS = "ABCD"
+#: The paper's Table 4 is of the first configuration.
+_FIRST_TABLE = 4
+
+
+def chapter(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator[Document]:
+    """Yield every table and figure of a collection.
+
+    Parameters
+    ----------
+    files : ExperimentFiles
+        Where the report goes.
+    sections : sequence of Section
+        The experiments; those with a published configuration get its numbers, all others their
+        own names.
+    """
+    for section in sections:
+        if section.config in CONFIGURATIONS:
+            yield from _published(files, section)
+        else:
+            yield from _own(files, section)
+    yield files.table("csv"), csv_table([r for section in sections for r in section.results])
+
+
+def thesis_part(section: Section) -> Section:
+    """Give the section with the thesis' cases only."""
+    results = [result for result in section.results if result.cell.case in THESIS_CASES]
+    return replace(section, results=tuple(results))
+
+
+def figure_numbers(section: Section) -> dict[str, str]:
+    """Give the number of a published configuration's figures, by metric: ``4.1.1``, ..."""
+    row = 1 + CONFIGURATIONS.index(section.config)
+    return {metric: f"4.{row}.{number}" for number, metric in enumerate(DRAWN, 1)}
+
+
+def figure_name(number: str, metric: str) -> str:
+    """Give the file name of a figure, without its suffix."""
+    return f"fig-{number}-{METRICS[metric].slug}"
+
+
+def _published(files: ExperimentFiles, section: Section) -> Iterator[Document]:
+    place, title = CONFIGURATIONS.index(section.config), section.source.title
+    thesis = thesis_part(section)
+    for name, part in ((f"4.{1 + place}", thesis), (str(_FIRST_TABLE + place), section)):
+        if part.results:
+            table = markdown_table(part.results, f"Table {name}. {title}", part.source.conditions)
+            yield files.root / f"table-{name}.md", table
+    for metric, number in figure_numbers(section).items():
+        name, heading = figure_name(number, metric), f"Figure {number}. {title}"
+        yield from figures(files, thesis, metric, name, heading)
+
+
+def _own(files: ExperimentFiles, section: Section) -> Iterator[Document]:
+    name = section.source.files.experiment
+    table = markdown_table(section.results, section.source.title, section.source.conditions)
+    yield files.root / f"table-{name}.md", table
+    for metric in DRAWN:
+        yield from figures(files, section, metric, figure_name(name, metric))

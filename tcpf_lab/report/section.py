@@ -1,0 +1,80 @@
+"""What a report is made of: the runs of one experiment, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcpf_lab.report.collect import Cell, CellResult, collect
+from tcpf_lab.results import ExperimentFiles
+
+#: A file of a report and its content; made one by one, so that a full disk is told early.
+Document = tuple[Path, str | bytes]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The runs of one experiment.
+
+    Parameters
+    ----------
+    files : ExperimentFiles
+        Where they are.
+    cells : sequence of Cell
+        The matrix, in its own order.
+    title, conditions : str
+        ``Configuration A`` and the conditions of every run, ``60 s, 10 Mbit/s, 200 ms``.
+    stale : collection of str
+        Ids of runs made from another spec: left out.
+    factor, level : str
+        What was varied in a collection, and its value; empty for an experiment as it stands.
+    """
+
+    files: ExperimentFiles
+    cells: Sequence[Cell]
+    title: str
+    conditions: str
+    stale: Collection[str] = frozenset()
+    factor: str = ""
+    level: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the runs of one experiment say."""
+
+    source: Source
+    results: tuple[CellResult, ...]
+
+    @property
+    def config(self) -> str:
+        """The configuration, in the published tables if it has one there."""
+        return self.source.cells[0].config
+
+    @property
+    def usable(self) -> bool:
+        """Whether a single run is part of the means."""
+        return any(result.used for result in self.results)
+
+
+def gather(sources: Iterable[Source], include_invalid: bool = False) -> tuple[Section, ...]:
+    """Read the metrics of all runs and average them, experiment by experiment."""
+    return tuple(
+        Section(source, tuple(collect(source.files, source.cells, include_invalid, source.stale)))
+        for source in sources
+    )
+
+
+def figures(
+    files: ExperimentFiles, section: Section, metric: str, name: str, heading: str = ""
+) -> Iterator[Document]:
+    """Yield the bar chart of a metric in every format; none if there is no run to draw."""
+    from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
+
+    if not section.usable:
+        return  # the table lists its runs with the reasons; there is nothing to draw
+    title = heading or section.source.title
+    drawn = bar_chart(section.results, metric, title, section.source.conditions)
+    for suffix, content in drawn.items():
+        yield files.figure(name, suffix), content

@@ -1,0 +1,174 @@
+"""What was asked for: the runs of an experiment or of a collection, a testbed, a directory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tcpf_lab.errors import RequestError
+from tcpf_lab.report.collect import Cell
+from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.runner import State, state
+from tcpf_lab.spec.collection import Collection
+from tcpf_lab.spec.load import find, load_any
+from tcpf_lab.spec.members import Level, members
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.sweep import KEYS, Run, expand, parse_only
+from tcpf_lab.testbed import registry
+
+#: Key of ``--only`` that chooses among the experiments of a collection.
+_CONFIG = "config"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One experiment of a choice, and which of its runs."""
+
+    level: Level
+    runs: tuple[Run, ...]
+    files: ExperimentFiles
+
+    @property
+    def experiment(self) -> Experiment:
+        """What its runs are made from."""
+        return self.level.experiment
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Group the runs that differ only in their seed."""
+        grouped: dict[tuple[str, int], list[str]] = {}
+        for run in self.runs:
+            grouped.setdefault((run.case_name, run.flows), []).append(run.id)
+        return tuple(
+            Cell(config=self.level.config, case=case, flows=flows, runs=tuple(ids))
+            for (case, flows), ids in grouped.items()
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Everything that a verb works on; an experiment by itself is a choice of one part."""
+
+    source: Path
+    name: str
+    title: str
+    collection: bool
+    parts: tuple[Part, ...]
+    testbed_name: str
+    results: Path
+
+    @property
+    def files(self) -> ExperimentFiles:
+        """Where the report goes; the runs of a collection are each with their experiment."""
+        return ExperimentFiles(self.results, self.name, self.testbed_name)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, in the order of the parts."""
+        return tuple(run for part in self.parts for run in part.runs)
+
+    def states(self) -> Iterator[tuple[Part, list[tuple[Run, State]]]]:
+        """Tell for each run whether it is complete, stale, failed or missing."""
+        identity = registry.identity(self.testbed_name)
+        for part in self.parts:
+            yield part, [(run, state(run, part.files, identity)) for run in part.runs]
+
+
+def choose(
+    spec: str,
+    testbed: str,
+    results: Path,
+    only: Sequence[str] | None = None,
+    seeds: int | None = None,
+    overrides: Sequence[str] | None = None,
+) -> Choice:
+    """Read an experiment or a collection and select runs; touches nothing but the files.
+
+    Parameters
+    ----------
+    spec : str
+        A path or a shipped name.
+    testbed : str
+        Name of the testbed.
+    results : Path
+        The results directory.
+    only, seeds, overrides
+        As the options ``--only``, ``--seeds`` and ``--set``; ``config`` in ``only`` takes
+        configurations or names of experiments, and the other keys then hold for what is left.
+
+    Raises
+    ------
+    RequestError
+        If a file, a key, a value or the testbed is not what it should be.
+    """
+    registry.require(testbed)
+    source = find(spec)
+    read = load_any(source)
+    collection = isinstance(read, Collection)
+    wanted = _wanted(only or ())
+    levels = members(read, source) if isinstance(read, Collection) else (Level(read),)
+    chosen = [
+        replace(level, experiment=apply_overrides(level.experiment, overrides or ()))
+        for level in _chosen(levels, wanted.pop(_CONFIG, None))
+    ]
+    _refuse_equal_names(chosen, source)
+    parts = tuple(
+        Part(level, runs, ExperimentFiles(results, level.experiment.name, testbed))
+        for level, runs in _expanded(chosen, wanted, seeds)
+    )
+    named = read if collection else parts[0].experiment
+    return Choice(source, named.name, named.title, collection, parts, testbed, results)
+
+
+def _wanted(only: Sequence[str]) -> dict[str, str]:
+    wanted = parse_only(only)
+    for key in wanted:
+        if key not in (_CONFIG, *KEYS):
+            message = unknown(f"unknown key '{key}'", key, (_CONFIG, *KEYS))
+            raise RequestError(message, where=f"--only {key}=...")
+    return wanted
+
+
+def _expanded(
+    levels: Iterable[Level], wanted: Mapping[str, str], seeds: int | None
+) -> list[tuple[Level, tuple[Run, ...]]]:
+    """Expand every level that has what is wanted; in a collection not all have every case."""
+    found, errors = [], []
+    for level in levels:
+        try:
+            found.append((level, expand(level.experiment, wanted, seeds)))
+        except RequestError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    return found
+
+
+def _chosen(levels: Iterable[Level], wanted: str | None) -> Iterator[Level]:
+    """Yield the levels that ``--only config=...`` names, in their own order."""
+    known = list(levels)
+    if wanted is None:
+        yield from known
+        return
+    names = {name: None for level in known for name in (level.config, level.experiment.name)}
+    words = [word.strip() for word in wanted.split(",")]
+    for word in words:
+        if word not in names:
+            message = unknown(f"unknown config '{word}'", word, names)
+            raise RequestError(message, where=f"--only {_CONFIG}={wanted}")
+    yield from (level for level in known if level.config in words or level.experiment.name in words)
+
+
+def _refuse_equal_names(levels: Iterable[Level], source: Path) -> None:
+    """Two experiments of one name would take each other's results for stale."""
+    counts = Counter(level.experiment.name for level in levels)
+    for name, count in counts.items():
+        if count > 1:
+            raise RequestError(
+                f"{count} experiments are called '{name}'; their results would be mixed",
+                where=str(source),
+                hint="give each a name of its own",
+            )

@@ -1,0 +1,43 @@
+"""Flow random early drop with in and out."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from tcpf_lab.spec.queue.precedence import Precedence
+
+#: What the kernel's table of flows may hold.
+MOST_FLOWS = 2**20
+
+
+class Frio(Precedence):
+    """FRIO: FRED (Lin & Morris 1997) once for IN and once for OUT; the project's ``frio``.
+
+    With nothing marked it is FRED with the OUT thresholds.
+    """
+
+    modules: ClassVar[tuple[str, ...]] = ("sch_frio",)
+
+    kind: Literal["frio"] = Field(description="Flow random early drop with in and out.")
+    mode: Literal["coupled", "decoupled"] = Field(
+        default="coupled",
+        description="What OUT is judged on: the whole queue, or the OUT packets in it.",
+    )
+    share: Literal["instant", "average"] = Field(
+        default="instant", description="Which backlog is divided by the flows for a fair share."
+    )
+    many_flows: bool = Field(
+        default=False,
+        description="Let every flow keep two packets where the average is above `max`.",
+    )
+    minq: int = Field(
+        default=2,
+        ge=0,
+        le=65535,
+        description="Packets of `avpkt` that a flow may queue before it is dropped at random.",
+    )
+    flows: int = Field(
+        default=65536, ge=1, le=MOST_FLOWS, description="Flows known at the same time, at most."
+    )

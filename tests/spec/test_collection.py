@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tcpf_lab.errors import LabError, RequestError, SpecError
+from tcpf_lab.spec.collection import Collection
+from tcpf_lab.spec.load import load_any
+from tcpf_lab.spec.members import Level, members
+from tcpf_lab.spec.model import Experiment
+
+
+def write(directory: Path, text: str) -> Path:
+    path = directory / "c.yaml"
+    path.write_text(text)
+    return path
+
+
+def levels(path: Path) -> list[Level]:
+    read = load_any(path)
+    assert isinstance(read, Collection)
+    return list(members(read, path))
+
+
+def test_a_bare_name_is_the_experiment_as_it_stands(tmp_path: Path, config_a: Experiment) -> None:
+    (found,) = levels(write(tmp_path, "name: c\nexperiments: [configA]\n"))
+    assert (found.config, found.factor, found.level) == ("A", "", "")
+    assert found.experiment.name == "configA"
+    assert found.experiment.cases == config_a.cases
+
+
+def test_a_change_gets_a_name_of_its_own_from_factor_and_level(tmp_path: Path) -> None:
+    text = (
+        "name: c\nexperiments:\n"
+        "- {spec: configA, factor: Packet size, level: 1.5 kB, set: [topology.chain.mtu=1500 B]}\n"
+    )
+    (found,) = levels(write(tmp_path, text))
+    assert found.experiment.name == "c-packet-size-1_5-kb"
+    assert found.experiment.topology.builder.mtu == 1500
+    assert found.config == "A", "the published configuration stays"
+
+
+def test_only_the_cases_that_a_change_touches_are_in_the_matrix(tmp_path: Path) -> None:
+    text = (
+        "name: c\nexperiments:\n"
+        "  - {spec: configA, factor: f, level: '1', set: [cases.*.marker.profile=paper]}\n"
+        "  - {spec: configA, factor: f, level: '2', set: [cases.*.queue.minq=3, tcp.sack=false]}\n"
+        "  - {spec: configA, factor: f, level: '3', set: [cases.*.queue.minq=2]}\n"
+    )
+    one, two, same = levels(write(tmp_path, text))
+    assert one.experiment.matrix.case == ("TCPF+FRIO", "TCPF+RIO", "TCPF(O)+RIO")
+    assert len(two.experiment.matrix.case) == 7
+    assert len(same.experiment.matrix.case) == 7, "a level that is the default runs everything"
+
+
+def test_every_experiment_is_narrowed_alike(tmp_path: Path) -> None:
+    text = "name: c\nonly: {flows: 100, case: TB+RIO}\nseeds: 3\nexperiments: [configA, configB]\n"
+    for found in levels(write(tmp_path, text)):
+        matrix = found.experiment.matrix
+        assert (matrix.case, matrix.flows, matrix.seed) == (("TB+RIO",), (100,), (1, 2, 3))
+
+
+def test_an_experiment_beside_the_collection_goes_before_a_shipped_one(tmp_path: Path) -> None:
+    shipped = Path(__file__).parents[2] / "experiments" / "smoke.yaml"
+    (tmp_path / "configA.yaml").write_text(shipped.read_text())
+    (found,) = levels(write(tmp_path, "name: c\nexperiments: [configA]\n"))
+    assert (found.experiment.name, found.config) == ("smoke", "smoke")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: c\nexperiments: []\n", "c.yaml:2: experiments: must not be empty"),
+        ("experiments: [configA]\n", "c.yaml:1: missing key 'name'; needed: name, experiments"),
+        (
+            "name: c\nexperiments: [configA, configA]\n",
+            "experiments[1]: is in the collection twice",
+        ),
+        ("name: c\nexperiments: configA\n", "experiments: must be a list, not 'configA'"),
+        ("name: c\nexperiments: [3]\n", "experiments[0]: must be a mapping, not 3"),
+        (
+            "name: c\nexperiments: [{spc: x}]\n",
+            "experiments[0].spc: unknown key; allowed: spec, factor",
+        ),
+        ("name: c\nexperiments: [x]\nmatrix: {}\n", "c.yaml:3: matrix: unknown key; allowed: name"),
+        (
+            "name: c\nexperiments:\n- {spec: x, set: [a.b=1]}\n",
+            "c.yaml:3: experiments[0]: what is set needs a name: give factor and level",
+        ),
+        (
+            "name: c\nexperiments:\n- {spec: x, factor: f, level: l}\n",
+            "c.yaml:3: experiments[0]: needs something to set",
+        ),
+        ("name: c\nseeds: 0\nexperiments: [x]\n", "c.yaml:2: seeds: must be at least 1, not 0"),
+    ],
+)
+def test_a_broken_collection_is_answered_like_a_broken_experiment(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_any(write(tmp_path, text))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        ("configX", "configX: no such experiment"),
+        (
+            "{spec: configA, factor: f, level: l, set: [tcp.sakc=1]}",
+            "c.yaml: f l: set tcp.sakc=1: tcp",
+        ),
+        ("{spec: configA, factor: f, level: l, set: [cases.*.x=1]}", "no case has x"),
+    ],
+)
+def test_what_is_wrong_with_an_experiment_of_a_collection_is_named(
+    tmp_path: Path, member: str, message: str
+) -> None:
+    path = write(tmp_path, f"name: c\nexperiments: [{member}]\n")
+    with pytest.raises(LabError) as caught:
+        levels(path)
+    assert message in str(caught.value)
+
+
+def test_a_restriction_to_what_there_is_not_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "name: c\nonly: {flows: 7}\nexperiments: [configA]\n")
+    with pytest.raises(RequestError, match="unknown flows '7'; allowed: 100, 50"):
+        levels(path)

@@ -1,0 +1,138 @@
+"""Collections on the command line: one pool, each run in its experiment's own directory."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+TEXT = """\
+name: both
+title: Two buffers
+experiments:
+  - {spec}
+  - {{spec: {spec}, factor: buffer, level: 2 MB, set: [traffic.socket_buffer=2 MB]}}
+"""
+
+
+@pytest.fixture
+def both(spec, tmp_path):
+    path = tmp_path / "both.yaml"
+    path.write_text(TEXT.format(spec=spec))
+    return path
+
+
+def states(said):
+    return [(row["experiment"], row["run"][-5:], row["state"]) for row in json.loads(said)]
+
+
+def test_runs_of_all_experiments_are_made_each_in_its_own_directory(lab, both, tmp_path):
+    status, said, _ = lab("run", both, "--testbed", "fake", "--seeds", "2", "--json")
+    result = json.loads(said)
+    assert status == 0
+    assert [(run["experiment"], run["state"]) for run in result["runs"]] == [
+        *[("tiny", "finished")] * 2,
+        *[("both-buffer-2-mb", "finished")] * 2,
+    ]
+    root = tmp_path / "results"
+    assert result["results"] == "results/both/fake"
+    assert (root / "both-buffer-2-mb/fake/nomark+red-flows3-seed2/metrics.json").exists()
+    assert [path.rpartition("/")[2] for path in result["written"]] == ["table.md", "table.csv"]
+
+
+def test_what_an_experiment_has_done_a_collection_does_not_repeat(lab, both, spec):
+    lab("run", spec, "--testbed", "fake", "--seeds", "1")
+    found = states(lab("status", both, "--testbed", "fake", "--seeds", "2", "--json")[1])
+    assert found == [
+        ("tiny", "seed1", "complete"),
+        ("tiny", "seed2", "missing"),
+        ("both-buffer-2-mb", "seed1", "missing"),
+        ("both-buffer-2-mb", "seed2", "missing"),
+    ]
+    shown = lab("status", both, "--testbed", "fake")[1]
+    assert shown.index("tiny") < shown.index("both-buffer-2-mb")
+
+
+@pytest.mark.parametrize("wanted", ["both-buffer-2-mb", "tiny,both-buffer-2-mb"])
+def test_only_takes_experiments_of_a_collection_by_name(lab, both, wanted):
+    words = ("--testbed", "fake", "--only", f"config={wanted}", "--only", "seed=3", "--json")
+    found = states(lab("run", both, "--dry-run", *words)[1])
+    assert [name for name, *_ in found] == sorted(wanted.split(","), reverse=True)
+    assert {seed for _, seed, _ in found} == {"seed3"}
+
+
+def test_an_unknown_experiment_of_a_collection_is_answered_with_those_there_are(lab, both):
+    status, _, complaints = lab("plan", both, "--only", "config=big")
+    assert status == 2
+    assert "unknown config 'big'; allowed: tiny, both-buffer-2-mb" in complaints
+
+
+def test_a_plan_is_of_the_first_run_and_check_counts_all(lab, both):
+    assert json.loads(lab("plan", both, "--check", "--json")[1])["runs"] == 6
+    assert lab("plan", both)[1].startswith("# nomark+red-flows3-seed1\n")
+    second = lab("plan", both, "--only", "config=both-buffer-2-mb")[1]
+    assert "--buffer 2000000" in second
+
+
+def test_set_changes_every_experiment(lab, both):
+    words = ("--set", "matrix.seed=8..9", "--testbed", "fake", "--json")
+    assert len(states(lab("run", both, "--dry-run", *words)[1])) == 4
+
+
+def test_experiments_of_one_name_would_mix_their_results(lab, both):
+    status, _, complaints = lab("run", both, "--set", "name=same", "--dry-run")
+    assert status == 2
+    assert "2 experiments are called 'same'" in complaints
+
+
+def test_the_report_of_factors_goes_by_level(lab, both, tmp_path):
+    lab("run", both, "--testbed", "fake", "--seeds", "1")
+    status, said, _ = lab("report", both, "--testbed", "fake", "--seeds", "1")
+    assert status == 0
+    assert "buffer" in said
+    rows = list(csv.DictReader((tmp_path / "results/both/fake/table.csv").open()))
+    assert [(row["factor"], row["level"]) for row in rows] == [
+        ("as it stands", ""),
+        ("buffer", "2 MB"),
+    ]
+    assert rows[0]["loss_percent_mean"] == rows[1]["loss_percent_mean"]
+
+
+def test_a_reproduction_is_written_beside_the_report(lab, spec, tmp_path):
+    lab("run", spec, "--testbed", "fake", "--seeds", "1")
+    words = ("--testbed", "fake", "--seeds", "1", "--reference", "kept", "--json")
+    written = json.loads(lab("report", spec, *words)[1])["written"]
+    assert "kept/tiny/manifest.json" in written
+    manifest = json.loads((tmp_path / "kept/tiny/manifest.json").read_text())
+    assert manifest["commands"][0] == "tcpf-lab run experiment.yaml"
+    assert manifest["seeds"] == [1]
+    assert manifest["facts"] == {"recorded": "recorded-run"}
+
+
+def test_there_is_nothing_to_compare_with_what_nobody_published(lab, spec):
+    lab("run", spec, "--testbed", "fake", "--seeds", "1")
+    status, _, complaints = lab("compare", spec, "--testbed", "fake", "--seeds", "1")
+    assert status == 1
+    assert "no published cell has a usable run" in complaints
+
+
+def test_an_unknown_key_of_only_is_answered_with_those_there_are(lab, both):
+    status, _, complaints = lab("plan", both, "--only", "confg=tiny")
+    assert status == 2
+    assert "allowed: config, case, flows, seed. Did you mean 'config'?" in complaints
+
+
+def test_levels_that_lack_a_case_are_left_out_where_only_that_case_is_wanted(lab):
+    words = ("--dry-run", "--testbed", "fake", "--only", "case=NoMark+TailDrop", "--seeds", "1")
+    names = [name for name, *_ in states(lab("run", "sensitivity.yaml", *words, "--json")[1])]
+    assert names[0] == "configA"
+    assert "sensitivity-tail-drop-s-limit-60-kb" in names
+    assert "sensitivity-profile-of-the-marker-paper" not in names
+    status, _, complaints = lab("run", "sensitivity.yaml", *words[:3], "--only", "case=Mine")
+    assert (status, "unknown case 'Mine'" in complaints) == (2, True)
+
+
+def test_a_name_that_is_set_is_the_name_of_the_results(lab, spec, tmp_path):
+    lab("run", spec, "--testbed", "fake", "--seeds", "1", "--set", "name=renamed")
+    assert (tmp_path / "results/renamed/fake/table.csv").exists()
