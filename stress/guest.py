@@ -26,6 +26,9 @@ PARAMETERS = (
     "tsc=reliable",
     # One of so many accesses is watched, for some 80 us.
     "kcsan.skip_watch=500",
+    # What waits for a grace period waits no longer than it must: that is where commands spend their
+    # time, and where memory is freed too early if it is.
+    "rcupdate.rcu_expedited=1",
     "rcupdate.rcu_cpu_stall_timeout=60",
 )
 

@@ -213,6 +213,8 @@ def _attach_marker(device: str, marker: Kind, index: int) -> Iterator[str]:
     yield "- pause {1|100}"
     yield f"R tc filter del dev {device} {{ingress|egress}}"
     yield f"R tc qdisc del dev {device} clsact"
+    # What a filter has bound is free a grace period after the filter is gone.
+    yield "- pause {1|200}"
     yield f"R tc actions flush {action}"
     yield "- pause {1|200}"
 
@@ -225,6 +227,9 @@ def _change_marker(marker: Kind, index: int) -> Iterator[str]:
     yield "- pause {1|40}"
     yield f"R tc actions add {action} {marker.words} index {index + 10}"
     yield f"R tc actions del {action} index {index + 10}"
+    yield "- pause {1|40}"
+    yield f"R tc actions del {action} index {index}"
+    yield "- pause {40|400}"
 
 
 def _dump_marker(device: str, marker: Kind, index: int) -> Iterator[str]:
@@ -239,7 +244,7 @@ def _unload(kind: Kind) -> Iterator[str]:
     yield f"- unload {kind.module} 10"
     yield "- pause {1|50}"
     yield f"- insmod /modules/{kind.module}.ko"
-    yield "- pause {200|2000}"
+    yield "- pause {2000|8000}"
 
 
 def _links() -> Iterator[str]:

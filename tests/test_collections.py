@@ -118,9 +118,9 @@ def test_there_is_nothing_to_compare_with_what_nobody_published(lab, spec):
 
 
 def test_an_unknown_key_of_only_is_answered_with_those_there_are(lab, both):
-    status, _, complaints = lab("plan", both, "--only", "confg=tiny")
+    status, _, complaints = lab("plan", both, "--only", "case_=tiny")
     assert status == 2
-    assert "allowed: config, case, flows, seed. Did you mean 'config'?" in complaints
+    assert "allowed: config, case, flows, seed. Did you mean 'case'?" in complaints
 
 
 def test_levels_that_lack_a_case_are_left_out_where_only_that_case_is_wanted(lab):
