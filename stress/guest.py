@@ -24,8 +24,10 @@ PARAMETERS = (
     "console=ttyS0",
     "panic=-1",
     "tsc=reliable",
-    # One of so many accesses is watched, for some 80 us.
-    "kcsan.skip_watch=500",
+    # One of so many accesses is watched, for so many us: as long as a packet takes here.
+    "kcsan.skip_watch=100",
+    "kcsan.udelay_task=1000",
+    "kcsan.udelay_interrupt=300",
     # What waits for a grace period waits no longer than it must: that is where commands spend their
     # time, and where memory is freed too early if it is.
     "rcupdate.rcu_expedited=1",

@@ -52,8 +52,8 @@ static struct frio_skb_cb *frio_skb_cb(const struct sk_buff *skb)
 }
 
 /*
- * The way of most packets is inlined with a constant class, and calls nothing but at its end: else a
- * third of the instructions would go into addresses and into saving registers.
+ * The way of most packets is inlined with a constant class, and calls nothing but at its end: else
+ * a third of the instructions would go into addresses and into saving registers.
  */
 static __always_inline int frio_keep(struct sk_buff *skb, struct Qdisc *sch, u32 record,
 				     const enum frio_class class)

@@ -57,8 +57,8 @@ static void pin(const char *processor)
 	CPU_SET(strtoul(processor, NULL, 10), &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
 		die("flood: processor %s: %m", processor);
-	/* Programs that change queues must get their turn. */
-	setpriority(PRIO_PROCESS, 0, 10);
+	/* Programs that change queues come first: of traffic there is enough while they wait. */
+	setpriority(PRIO_PROCESS, 0, 19);
 }
 
 static void set_codepoint(int fd, int family, uint32_t chance)

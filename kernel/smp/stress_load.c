@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -105,6 +106,7 @@ static void run(struct scenario *s, unsigned int number)
 		sink(step);
 	if (step->when == FLOOD)
 		flood(step, random);
+	setpriority(PRIO_PROCESS, 0, -10);
 	repeat(s, number, random);
 }
 

@@ -194,36 +194,41 @@ static void what_is_cleared_is_empty(void)
 	queue(&b, 2, FRIO_OUT);
 	frio_init(&b.vars, 0);
 	frio_flows_clear(&b.flows);
+	CHECK_EQ(frio_flows_count(&b.flows), 0);
 	CHECK(frio_flow_empty(frio_flow(&b.flows, FRIO_OVERFLOW)));
-	CHECK_EQ(frio_flow(&b.flows, queue(&b, 1, FRIO_OUT))->view[FRIO_OUT].qlen, 100);
+	CHECK(queue(&b, 1, FRIO_OUT) != FRIO_OVERFLOW);
+	CHECK_EQ(frio_flow(&b.flows, queue(&b, 1, FRIO_OUT))->view[FRIO_OUT].qlen, 200);
+	CHECK_EQ(queue(&b, 2, FRIO_OUT), FRIO_OVERFLOW);
 	free(b.flows.table.records);
 }
 
-/* Flow 1 has IN and OUT queued, 2 IN, 3 has left, and 4 and 5 found no record. */
+/* Flow 1 has IN and OUT queued, 2 has left, 3 has IN, and 4 and 5 found no record. */
 static void the_mode_changes_for_every_flow(void)
 {
 	struct buffer b;
-	u32 one, three;
+	u32 one, two, three;
 
 	set_up(&b, 3);
 	one = queue(&b, 1, FRIO_IN);
 	queue(&b, 1, FRIO_OUT);
-	queue(&b, 2, FRIO_IN);
+	two = queue(&b, 2, FRIO_IN);
 	three = queue(&b, 3, FRIO_IN);
 	CHECK_EQ(queue(&b, 4, FRIO_IN), FRIO_OVERFLOW);
 	CHECK_EQ(queue(&b, 5, FRIO_OUT), FRIO_OVERFLOW);
-	leave(&b, three, FRIO_IN);
+	leave(&b, two, FRIO_IN);
 	CHECK_EQ(b.vars.view[FRIO_OUT].flows, 3);
 
 	frio_flows_change_mode(&b.flows, &b.params, &b.vars, FRIO_DECOUPLED, 0);
 	CHECK_EQ(b.vars.view[FRIO_OUT].flows, 2);
 	CHECK_EQ(b.vars.view[FRIO_OUT].backlog, 200);
 	CHECK_EQ(frio_flow(&b.flows, one)->view[FRIO_OUT].qlen, 100);
+	CHECK_EQ(frio_flow(&b.flows, three)->view[FRIO_OUT].qlen, 0);
 	CHECK_EQ(frio_flow(&b.flows, FRIO_OVERFLOW)->view[FRIO_OUT].qlen, 100);
 	frio_flows_change_mode(&b.flows, &b.params, &b.vars, FRIO_COUPLED, 0);
 	CHECK_EQ(b.vars.view[FRIO_OUT].flows, 3);
 	CHECK_EQ(b.vars.view[FRIO_OUT].backlog, 500);
 	CHECK_EQ(frio_flow(&b.flows, one)->view[FRIO_OUT].qlen, 200);
+	CHECK_EQ(frio_flow(&b.flows, three)->view[FRIO_OUT].qlen, 100);
 	CHECK_EQ(frio_flow(&b.flows, FRIO_OVERFLOW)->view[FRIO_OUT].qlen, 200);
 	free(b.flows.table.records);
 }

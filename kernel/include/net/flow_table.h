@@ -135,8 +135,8 @@ static inline u32 flow_table_find(const struct flow_table *t, const struct flow_
 }
 
 /*
- * The same for the short form of an IPv4 key. stride: the table's, better a constant than a variable
- * in what is done for every packet.
+ * The same for the short form of an IPv4 key. stride is the table's: where every packet comes by, a
+ * constant is better than a variable.
  */
 static inline u32 flow_table_find_ipv4(const struct flow_table *t, const struct flow_ipv4 *flow,
 				       u32 hash, u32 stride)
