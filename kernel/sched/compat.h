@@ -26,4 +26,4 @@
 #define ACT_P_BOUND	0
 #endif
 
-#endif
+#endif /* SCHED_COMPAT_H */

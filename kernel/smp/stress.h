@@ -10,8 +10,8 @@
  * stress_packet.c    packets that no TCP would send
  * stress_sink.c      where the traffic ends
  */
-#ifndef TCPF_STRESS_H
-#define TCPF_STRESS_H
+#ifndef SMP_STRESS_H
+#define SMP_STRESS_H
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -93,4 +93,4 @@ size_t make_packet(uint8_t *packet, const struct sockaddr_storage *to, uint64_t 
 /* stress_sink.c */
 void sink(struct step *step) __attribute__((noreturn));
 
-#endif
+#endif /* SMP_STRESS_H */

@@ -4,8 +4,8 @@
  * read while another processor writes to them. Nothing crashes of that, so only a detector of data
  * races finds it; if it does not, it proves nothing of the modules as they are.
  */
-#ifndef TCPF_SMP_UNLOCKED_H
-#define TCPF_SMP_UNLOCKED_H
+#ifndef SMP_UNLOCKED_H
+#define SMP_UNLOCKED_H
 
 /* What takes locks inline comes first and keeps them. */
 #include <linux/module.h>
@@ -27,4 +27,4 @@
 #define sch_tree_lock(sch)	UNLESS_DUMP((sch_tree_lock)(sch))
 #define sch_tree_unlock(sch)	UNLESS_DUMP((sch_tree_unlock)(sch))
 
-#endif
+#endif /* SMP_UNLOCKED_H */

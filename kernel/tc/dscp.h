@@ -62,4 +62,4 @@ static inline void print_dscp(const char *key, __u8 dscp)
 	print_uint(PRINT_JSON, key, NULL, dscp);
 }
 
-#endif
+#endif /* TC_DSCP_H */

@@ -161,4 +161,4 @@ void tc_print_rate(enum output_type type, const char *key, const char *format,
 void print_action_control(FILE *f, const char *prefix, int action, const char *suffix);
 void print_tm(FILE *f, const struct tcf_t *tm);
 
-#endif
+#endif /* TC_IPROUTE2_H */

@@ -281,4 +281,4 @@ static inline void print_words(const struct word *words, struct rtattr *tb[])
 		}
 }
 
-#endif
+#endif /* TC_WORDS_H */

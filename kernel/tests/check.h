@@ -4,8 +4,8 @@
  * table that the checks after it belong to. main() runs its cases with RUN and returns
  * check_finish(), which is 0 only if checks were made and none failed.
  */
-#ifndef CHECK_H
-#define CHECK_H
+#ifndef TESTS_CHECK_H
+#define TESTS_CHECK_H
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,4 +61,4 @@ static inline int check_finish(void)
 	return check_failed || !check_made;
 }
 
-#endif /* CHECK_H */
+#endif /* TESTS_CHECK_H */

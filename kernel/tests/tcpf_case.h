@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* A TCP-friendly marker for table tests: it starts anew, flows have numbers, time is set. */
-#ifndef TCPF_CASE_H
-#define TCPF_CASE_H
+#ifndef TESTS_TCPF_CASE_H
+#define TESTS_TCPF_CASE_H
 
 #include <stdlib.h>
 
@@ -88,4 +88,4 @@ static inline void check_active(u32 expected)
 		CHECK_EQ(tcpf_flow(&marker, marker.active[i])->place, i);
 }
 
-#endif
+#endif /* TESTS_TCPF_CASE_H */

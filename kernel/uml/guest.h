@@ -8,8 +8,8 @@
  * guest_node.c     namespaces, kernel parameters and offloads
  * guest_module.c   kernel modules, and the plugins of tc that go with them
  */
-#ifndef TCPF_GUEST_H
-#define TCPF_GUEST_H
+#ifndef UML_GUEST_H
+#define UML_GUEST_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,4 +47,4 @@ void switch_off(const char *device, char **features, int to);
 void load_module(const char *name);
 const char *plugin_directory(void);
 
-#endif
+#endif /* UML_GUEST_H */

@@ -57,8 +57,8 @@
  * which is pb > rnd 2^32 / (2^32 + count rnd). So a decision is that of exact
  * arithmetic unless the exact pb lies less than 2^-30 above the threshold.
  */
-#ifndef _NET_EARLY_DROP_H
-#define _NET_EARLY_DROP_H
+#ifndef NET_EARLY_DROP_H
+#define NET_EARLY_DROP_H
 
 #include <linux/types.h>
 #include <linux/math64.h>
@@ -203,4 +203,4 @@ static inline bool early_drop_random(const struct early_drop_params *p,
 	return true;
 }
 
-#endif
+#endif /* NET_EARLY_DROP_H */

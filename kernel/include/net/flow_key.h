@@ -11,8 +11,8 @@
  * unused field is 0: keys are compared and hashed as words.
  */
 
-#ifndef _NET_FLOW_KEY_H
-#define _NET_FLOW_KEY_H
+#ifndef NET_FLOW_KEY_H
+#define NET_FLOW_KEY_H
 
 #include <linux/string.h>
 #include <linux/types.h>
@@ -192,4 +192,4 @@ static inline u32 flow_key_hash(const struct flow_hash *h, const struct flow_key
 	return flow_hash_mix(sum);
 }
 
-#endif
+#endif /* NET_FLOW_KEY_H */

@@ -23,8 +23,8 @@
  * recently used: insertion and flow_table_touch() make a record the newest; flow_table_oldest() is
  * the one to evict; flow_table_newer() walks on from there.
  */
-#ifndef _NET_FLOW_TABLE_H
-#define _NET_FLOW_TABLE_H
+#ifndef NET_FLOW_TABLE_H
+#define NET_FLOW_TABLE_H
 
 #include <linux/string.h>
 #include <linux/types.h>
@@ -300,4 +300,4 @@ static inline void flow_table_move(struct flow_table *to, const struct flow_tabl
 	to->newest = from->newest;
 }
 
-#endif
+#endif /* NET_FLOW_TABLE_H */

@@ -40,8 +40,8 @@
  * (early_drop.h). qlen >= q / N is decided as qlen N >= q, in 64 bits: both factors are below 2^32.
  * The average is scaled / 2^ewma: an integer is >= it if it is >= its ceiling.
  */
-#ifndef _NET_FRED_H
-#define _NET_FRED_H
+#ifndef NET_FRED_H
+#define NET_FRED_H
 
 #include <linux/types.h>
 #include <net/early_drop.h>
@@ -186,4 +186,4 @@ static inline void fred_dequeue(struct fred_vars *v, struct fred_flow *flow, u32
 		queue_average_empty(&v->average, now);
 }
 
-#endif
+#endif /* NET_FRED_H */

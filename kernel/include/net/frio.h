@@ -28,8 +28,8 @@
  *   at least, an IPv4 header. If the size table of a qdisc makes packets smaller, the flows that
  *   find no record share that one too.
  */
-#ifndef _NET_FRIO_H
-#define _NET_FRIO_H
+#ifndef NET_FRIO_H
+#define NET_FRIO_H
 
 #include <linux/compiler.h>
 #include <linux/types.h>
@@ -273,4 +273,4 @@ static inline void frio_change_flow_mode(struct frio_vars *v, struct frio_flow *
 	v->view[FRIO_OUT].flows--;
 }
 
-#endif
+#endif /* NET_FRIO_H */

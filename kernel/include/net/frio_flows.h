@@ -8,8 +8,8 @@
  * flow with the first record, FRIO_OVERFLOW (frio.h says why). A flow whose packets are there gets
  * a record of its own with the first packet that finds room; then it has two until those have left.
  */
-#ifndef _NET_FRIO_FLOWS_H
-#define _NET_FRIO_FLOWS_H
+#ifndef NET_FRIO_FLOWS_H
+#define NET_FRIO_FLOWS_H
 
 #include <linux/types.h>
 #include <net/flow_table.h>
@@ -166,4 +166,4 @@ static inline void frio_flows_change_mode(struct frio_flows *f, struct frio_para
 		frio_change_flow_mode(v, frio_flow(f, record), to);
 }
 
-#endif
+#endif /* NET_FRIO_FLOWS_H */

@@ -25,8 +25,8 @@
  *
  * The sums cannot overflow: 2^32 demands below 2^32.
  */
-#ifndef _NET_MAX_MIN_H
-#define _NET_MAX_MIN_H
+#ifndef NET_MAX_MIN_H
+#define NET_MAX_MIN_H
 
 #include <linux/math64.h>
 #include <linux/string.h>
@@ -118,4 +118,4 @@ static inline u32 max_min_share(const struct max_min *m, u32 demand)
 	return demand < m->level ? demand : m->level;
 }
 
-#endif
+#endif /* NET_MAX_MIN_H */

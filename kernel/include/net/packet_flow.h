@@ -7,8 +7,8 @@
  * packet_parse(). It is not asked whether lengths contradict each other: to a queue a packet with a
  * damaged header is a packet of its flow.
  */
-#ifndef _NET_PACKET_FLOW_H
-#define _NET_PACKET_FLOW_H
+#ifndef NET_PACKET_FLOW_H
+#define NET_PACKET_FLOW_H
 
 #include <linux/string.h>
 #include <linux/types.h>
@@ -43,4 +43,4 @@ static inline bool packet_flow_plain(struct packet_plain *plain, const u8 *data,
 	return true;
 }
 
-#endif
+#endif /* NET_PACKET_FLOW_H */

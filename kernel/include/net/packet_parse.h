@@ -26,8 +26,8 @@
  *
  * TCP options are read until one is malformed, as hosts do; the segment itself stands.
  */
-#ifndef _NET_PACKET_PARSE_H
-#define _NET_PACKET_PARSE_H
+#ifndef NET_PACKET_PARSE_H
+#define NET_PACKET_PARSE_H
 
 #include <linux/string.h>
 #include <linux/types.h>
@@ -249,4 +249,4 @@ static inline enum packet_kind packet_parse(struct packet_info *info, const u8 *
 	return PACKET_IP;
 }
 
-#endif
+#endif /* NET_PACKET_PARSE_H */

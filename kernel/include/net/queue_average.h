@@ -48,8 +48,8 @@
  * Together: less than 2^-23 of the average, and less than 1 unit of scaled, which
  * is 2^-ewma byte, for rounding the product down.
  */
-#ifndef _NET_QUEUE_AVERAGE_H
-#define _NET_QUEUE_AVERAGE_H
+#ifndef NET_QUEUE_AVERAGE_H
+#define NET_QUEUE_AVERAGE_H
 
 #include <linux/types.h>
 #include <linux/limits.h>
@@ -226,4 +226,4 @@ static inline void queue_average_rescale(struct queue_average *v, u8 from, u8 to
 		v->scaled >>= from - to;
 }
 
-#endif
+#endif /* NET_QUEUE_AVERAGE_H */

@@ -28,8 +28,8 @@
  *   the buffer is full, its thresholds are wrong, and the papers drop from the tail.
  * - A packet fits if the backlog with it is not more than limit, as in bfifo.
  */
-#ifndef _NET_RIO_H
-#define _NET_RIO_H
+#ifndef NET_RIO_H
+#define NET_RIO_H
 
 #include <linux/types.h>
 #include <net/early_drop.h>
@@ -210,4 +210,4 @@ static inline void rio_count(struct rio_stats *stats, enum rio_class class,
 	count->bytes += len;
 }
 
-#endif
+#endif /* NET_RIO_H */

@@ -3,8 +3,8 @@
  * Algorithm 1 of the TCP-friendly marker: each interval's tokens are divided among the flows. See
  * tcpf_marker.h for the formulas and for r1 ... r22.
  */
-#ifndef _NET_TCPF_ALLOCATION_H
-#define _NET_TCPF_ALLOCATION_H
+#ifndef NET_TCPF_ALLOCATION_H
+#define NET_TCPF_ALLOCATION_H
 
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -166,4 +166,4 @@ static inline void tcpf_marker_change(struct tcpf_params *p, const struct tcpf_p
 	*p = *to;
 }
 
-#endif
+#endif /* NET_TCPF_ALLOCATION_H */

@@ -6,8 +6,8 @@
  * kept in a small table of its own. When either table is full, who was silent for longest goes.
  * No memory is taken after the start: a marker of 65536 flows has 11 MB whatever comes.
  */
-#ifndef _NET_TCPF_FLOWS_H
-#define _NET_TCPF_FLOWS_H
+#ifndef NET_TCPF_FLOWS_H
+#define NET_TCPF_FLOWS_H
 
 #include <linux/minmax.h>
 #include <linux/string.h>
@@ -366,4 +366,4 @@ static inline void tcpf_end(struct tcpf_marker *m, u32 index, u8 ended, u64 now)
 	tcpf_activate(m, index);
 }
 
-#endif
+#endif /* NET_TCPF_FLOWS_H */

@@ -104,8 +104,8 @@
  * Cost of a packet: one or two look-ups in a hash table. Cost of a tick: at most six passes over
  * the flows that take part in it, in no order; see max_min.h.
  */
-#ifndef _NET_TCPF_MARKER_H
-#define _NET_TCPF_MARKER_H
+#ifndef NET_TCPF_MARKER_H
+#define NET_TCPF_MARKER_H
 
 #include <linux/minmax.h>
 #include <linux/types.h>
@@ -350,4 +350,4 @@ static inline void tcpf_read_reverse(const struct tcpf_params *p, struct tcpf_ma
 		tcpf_end(m, index, TCPF_FIN_REVERSE, now);
 }
 
-#endif
+#endif /* NET_TCPF_MARKER_H */

@@ -32,8 +32,8 @@
  * time. As T < 2^32 and M < 2^31, dt M + remainder < 2^63 + 2^32. In dt >= T it earns M or more and is
  * full. Comparing len with tokens alone is comparing it with the whole, as len is an integer.
  */
-#ifndef _NET_TOKEN_MARKER_H
-#define _NET_TOKEN_MARKER_H
+#ifndef NET_TOKEN_MARKER_H
+#define NET_TOKEN_MARKER_H
 
 #include <linux/math64.h>
 #include <linux/types.h>
@@ -186,4 +186,4 @@ static inline enum token_marker_verdict token_marker(const struct token_marker_p
 	return TOKEN_MARKER_IN;
 }
 
-#endif /* _NET_TOKEN_MARKER_H */
+#endif /* NET_TOKEN_MARKER_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /* Netlink attributes and statistics of the qdisc frio; the names are the words of tc. */
-#ifndef _UAPI_FRIO_H
-#define _UAPI_FRIO_H
+#ifndef UAPI_FRIO_H
+#define UAPI_FRIO_H
 
 #include <linux/types.h>
 
@@ -69,4 +69,4 @@ struct tc_frio_xstats {
 	__u32 unused;
 };
 
-#endif
+#endif /* UAPI_FRIO_H */

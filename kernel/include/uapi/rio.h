@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /* Netlink attributes and statistics of the qdisc rio; the names are the words of tc. */
-#ifndef _UAPI_RIO_H
-#define _UAPI_RIO_H
+#ifndef UAPI_RIO_H
+#define UAPI_RIO_H
 
 #include <linux/types.h>
 
@@ -58,4 +58,4 @@ struct tc_rio_xstats {
 	__u32 unused;
 };
 
-#endif
+#endif /* UAPI_RIO_H */

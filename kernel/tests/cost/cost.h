@@ -9,8 +9,8 @@
  *
  * This header is for both worlds, the kernel's and libc's.
  */
-#ifndef COST_H
-#define COST_H
+#ifndef TESTS_COST_COST_H
+#define TESTS_COST_COST_H
 
 /* What is asked for on the command line. */
 struct cost_order {
@@ -34,4 +34,4 @@ void cost_run(const struct cost_order *order, struct cost_result *result);
 void *cost_allocate(unsigned long bytes);	/* zeroed; does not return without */
 void cost_fail(const char *what) __attribute__((noreturn));
 
-#endif /* COST_H */
+#endif /* TESTS_COST_COST_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What load.c needs of stand_in.c. */
-#ifndef COST_STAND_IN_H
-#define COST_STAND_IN_H
+#ifndef TESTS_COST_STAND_IN_H
+#define TESTS_COST_STAND_IN_H
 
 #include <net/act_api.h>
 #include <net/pkt_sched.h>
@@ -12,4 +12,4 @@ struct tc_action_ops *cost_action_ops(const char *kind);
 
 extern u64 cost_now;	/* ns, what ktime_get() gives */
 
-#endif /* COST_STAND_IN_H */
+#endif /* TESTS_COST_STAND_IN_H */
