@@ -59,8 +59,8 @@ def main(
 ) -> None:
     """Put queues and markers under load, and show every report of the kernel's checks.
 
-    subject: modules (as they are), unlocked (their dumps without locks: must fail) or mainline (red and
-    gact, to see what the kernel itself does).
+    subject: modules (as they are), unlocked (their dumps without locks: must fail) or mainline (red
+    and gact, to see what the kernel itself does).
     """
     teller = Teller()
     try:

@@ -24,10 +24,11 @@ PARAMETERS = (
     "console=ttyS0",
     "panic=-1",
     "tsc=reliable",
-    # One of so many accesses is watched, for so many us: as long as a packet takes here.
+    # One of so many accesses is watched, for so many us at most: of a command's for longer than a
+    # processor of a busy machine stands still, of a packet's for less than a packet takes.
     "kcsan.skip_watch=100",
-    "kcsan.udelay_task=1000",
-    "kcsan.udelay_interrupt=300",
+    "kcsan.udelay_task=5000",
+    "kcsan.udelay_interrupt=100",
     # What waits for a grace period waits no longer than it must: that is where commands spend their
     # time, and where memory is freed too early if it is.
     "rcupdate.rcu_expedited=1",
@@ -36,6 +37,8 @@ PARAMETERS = (
 
 #: Told how many seconds the load has lasted, and how many commands and packets there were.
 Follow = Callable[[int, int, int], None]
+#: Told the kernel's messages so far; whether there need not be more.
+Enough = Callable[[str], bool]
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,10 @@ class Outcome:
     journal: str
 
 
-def run(guest: Guest, directory: Path, follow: Follow) -> Outcome:
-    """Run ``guest`` to its end; its files are in ``directory``.
+def run(
+    guest: Guest, directory: Path, follow: Follow, enough: Enough = lambda _console: False
+) -> Outcome:
+    """Run ``guest`` to its end, or until it has said enough; its files are in ``directory``.
 
     Raises
     ------
@@ -80,7 +85,13 @@ def run(guest: Guest, directory: Path, follow: Follow) -> Outcome:
             command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
         )
         try:
-            _wait(process, journal, guest.seconds * PATIENCE + ALLOWANCE_S, follow)
+            _wait(
+                process,
+                journal,
+                guest.seconds * PATIENCE + ALLOWANCE_S,
+                follow,
+                lambda: enough(_read(console)),
+            )
         finally:
             process.kill()
             process.wait()
@@ -118,11 +129,17 @@ def _command(guest: Guest, directory: Path) -> list[str]:
     ]
 
 
-def _wait(process: subprocess.Popen[bytes], journal: Path, seconds: float, follow: Follow) -> None:
+def _wait(
+    process: subprocess.Popen[bytes],
+    journal: Path,
+    seconds: float,
+    follow: Follow,
+    done: Callable[[], bool],
+) -> None:
     until = time.monotonic() + seconds
     told = ""
-    while process.poll() is None and time.monotonic() < until:
-        time.sleep(0.5)
+    while process.poll() is None and time.monotonic() < until and not done():
+        time.sleep(1)
         lines = [line for line in _read(journal).splitlines() if line.startswith("progress ")]
         if lines and lines[-1] != told and len(words := lines[-1].split()) == 4:
             told = lines[-1]

@@ -43,30 +43,30 @@ RIO = Kind(
     "sch_rio",
     f"{_THRESHOLDS} mode {{coupled|decoupled|wred}} uniformize {{none|red}} ewma {{0|2|9}}"
     " avpkt {500|1000} bandwidth 4mbit seed {1|2}",
-    "{limit 5000 in_max 5000 in_min 4000 out_max 4000 out_min 0"
+    "{limit 5000 in_max 5000 in_min 4000 out_max 4000 out_min 100"
     "|limit 200000|mode wred|mode coupled ewma 1|out_probability 0.3 in cs1}",
 )
 FRIO = Kind(
     "frio",
     "sch_frio",
     f"{_THRESHOLDS} mode {{coupled|decoupled}} share {{instant|average}} many_flows {{on|off}}"
-    " minq {1|2|4} flows {4|100|65536} ewma {0|2|9} avpkt {500|1000} bandwidth 4mbit seed {1|2}",
-    "{limit 5000 in_max 5000 in_min 4000 out_max 4000 out_min 0"
-    "|limit 200000|flows 2|flows 70000|share average|many_flows on|minq 3 in cs1}",
+    " minq {1|2|4} flows {4|100|4096} ewma {0|2|9} avpkt {500|1000} bandwidth 4mbit seed {1|2}",
+    "{limit 5000 in_max 5000 in_min 4000 out_max 4000 out_min 100"
+    "|limit 200000|flows 2|flows 6000|share average|many_flows on|minq 3 in cs1}",
 )
 TCPF = Kind(
     "tcpf",
     "act_tcpf",
     "interval {1ms|20ms|400ms} tokens {2000|30000} profile {recommended|paper}"
-    " retransmits {protect|plain} flows {8|1000|65536} forward {ingress|egress}",
-    "{interval 5ms tokens 9000|flows 3|flows 70000|profile paper|forward ingress|in 10 out cs1}",
+    " retransmits {protect|plain} flows {8|500|4096} forward {ingress|egress} {pipe|continue|pass}",
+    "{interval 5ms tokens 9000|flows 3|flows 6000|profile paper|forward ingress|in 10 out cs1}",
 )
 TOKEN = Kind(
     "token",
     "act_token",
     "interval {1ms|20ms|400ms} tokens {2000|30000} mode {reset|continuous|flow}"
-    " flows {8|1000|65536} forward {ingress|egress}",
-    "{interval 5ms tokens 9000|flows 3|flows 70000|mode flow|mode reset|in 10 out cs1}",
+    " flows {8|500|4096} forward {ingress|egress} {pipe|continue|pass}",
+    "{interval 5ms tokens 9000|flows 3|flows 6000|mode flow|mode reset|in 10 out cs1}",
 )
 #: Mainline's own, by which races of the kernel itself are told from ours.
 RED = Kind(
@@ -103,7 +103,7 @@ def compose(
     """
     kinds = dict.fromkeys((*queues, *markers))
     lines = [f"seconds {seconds}", f"seed {seed}"]
-    lines += [f"setup - insmod /modules/{kind.module}.ko" for kind in kinds]
+    lines += [f"setup - load {kind.module}" for kind in kinds]
     lines += (f"setup {line}" for line in _network())
     lines += (f"sink {host} {PORT}" for host in ("D1", "D2"))
     lines += _floods(processors)
@@ -116,7 +116,7 @@ def compose(
         lines += _loop(f"change-{device}", _change_marker(marker, number))
         lines += _loop(f"dump-{device}", _dump_marker(device, marker, number))
     for kind in kinds:
-        lines += _loop(f"unload-{kind.name}", _unload(kind))
+        lines += _loop(f"reload-{kind.name}", _reload(kind))
     lines += _loop("links", _links())
     lines += _loop("dismantle", _dismantle(queues, markers))
     lines += (f"teardown {line}" for line in _teardown(kinds))
@@ -168,30 +168,32 @@ def _floods(processors: int) -> Iterator[str]:
 
 
 def _replace_queue(device: str, queue: Kind) -> Iterator[str]:
+    """As the child of a slow shaper, alone, and one for each transmit queue of the device."""
     tc, words = f"R tc qdisc replace dev {device}", f"{queue.name} {queue.words}"
     yield f"{tc} root handle 1: tbf rate {{2mbit|20mbit}} burst 20000 limit 300000"
     yield f"{tc} parent 1:1 handle 10: {words}"
-    yield "- pause {50|300}"
+    yield "- pause {100|600}"
     yield f"{tc} parent 1:1 handle 10: {words}"
     yield f"{tc} parent 1:1 handle 11: {words}"
-    yield "- pause {50|300}"
+    yield f"R tc qdisc change dev {device} parent 1:1 handle 11: {queue.name} {queue.change}"
+    yield "- pause {100|600}"
     yield f"R tc qdisc del dev {device} root"
     yield "- pause {1|100}"
     yield f"{tc} root handle 2: {words}"
-    yield "- pause {50|300}"
+    yield f"R tc qdisc change dev {device} root handle 2: {queue.name} {queue.change}"
+    yield "- pause {100|600}"
     yield f"{tc} root handle 3: mq"
     yield f"{tc} parent 3:1 handle 31: {words}"
     yield f"{tc} parent 3:2 handle 32: {words}"
-    yield "- pause {50|300}"
+    yield "- pause {100|600}"
     yield f"R tc qdisc del dev {device} root"
     yield "- pause {1|100}"
 
 
 def _change_queue(device: str, queue: Kind) -> Iterator[str]:
-    for place in ("parent 1:1 handle 10:", "root handle 2:"):
-        yield f"R tc qdisc change dev {device} {place} {queue.name} {queue.change}"
-        yield "- pause {1|40}"
-        yield f"R tc qdisc change dev {device} {place} {queue.name} {queue.words}"
+    place = "{parent 1:1 handle 10:|parent 1:1 handle 11:|root handle 2:|parent 3:1 handle 31:}"
+    for words in (queue.change, queue.words):
+        yield f"R tc qdisc change dev {device} {place} {queue.name} {words}"
         yield "- pause {1|40}"
 
 
@@ -207,10 +209,10 @@ def _attach_marker(device: str, marker: Kind, index: int) -> Iterator[str]:
     yield f"R tc qdisc replace dev {device} clsact"
     for direction in ("ingress", "egress"):
         yield f"{add} {direction} pref 1 matchall {action} index {index}"
-    yield "- pause {50|300}"
+    yield "- pause {300|1500}"
     # Its own instance: the last reference goes with the filter, under traffic.
     yield f"{add} ingress pref 2 matchall {action} {marker.words}"
-    yield "- pause {1|100}"
+    yield "- pause {100|500}"
     yield f"R tc filter del dev {device} {{ingress|egress}}"
     yield f"R tc qdisc del dev {device} clsact"
     # What a filter has bound is free a grace period after the filter is gone.
@@ -239,11 +241,9 @@ def _dump_marker(device: str, marker: Kind, index: int) -> Iterator[str]:
     yield "- pause {1|40}"
 
 
-def _unload(kind: Kind) -> Iterator[str]:
+def _reload(kind: Kind) -> Iterator[str]:
     """Wait for an instant at which nobody uses it: what it has deferred may be under way still."""
-    yield f"- unload {kind.module} 10"
-    yield "- pause {1|50}"
-    yield f"- insmod /modules/{kind.module}.ko"
+    yield f"- reload {kind.module} 10"
     yield "- pause {2000|8000}"
 
 

@@ -30,6 +30,7 @@ def carry_out(
     seed: int,
     progress: Progress,
     follow: guest.Follow,
+    enough: guest.Enough = lambda _console: False,
 ) -> Verdict:
     """Put ``subject`` under load and judge it; what the guest left is in ``directory``.
 
@@ -49,6 +50,8 @@ def carry_out(
         Told the phases of builds.
     follow : callable
         Told seconds, commands and packets during the load.
+    enough : callable, optional
+        Told the kernel's messages so far; returns whether there need not be more.
 
     Raises
     ------
@@ -74,6 +77,7 @@ def carry_out(
             ),
             directory,
             follow,
+            enough,
         )
     verdict = judge(outcome.console, outcome.journal, text)
     write_json(directory / "verdict.json", describe(verdict))

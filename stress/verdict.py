@@ -1,8 +1,13 @@
 """What a guest's console and journal say: reports of the kernel's checks, and what was done.
 
-The rule: every report is a failure, except data races of the kernel itself.  A data race is the
-modules' own if a frame of one of them is in the stack of either access; the others are listed.
-Weak evidence is a failure too: a check that did not run, a line of the scenario that never
+The rule: every report is a failure, except data races of the kernel itself, which are listed.  A
+data race is a module's own if one of the two accesses is plain (not ``READ_ONCE`` or the like) and
+done by the module: in the innermost frame, or in a routine of the kernel that copies or links what
+it is given.  Where a module's access is marked as it should be and the kernel's is not, the kernel
+is the one to mend; a module that is only further up the stack has called the kernel.  So is what the
+kernel reads of every qdisc without a lock (`UNLOCKED_READERS`).
+
+Weak evidence is a failure too: a check that did not run, a line of the scenario that has never
 succeeded.
 """
 
@@ -20,9 +25,16 @@ _REPORT = re.compile(
     r"|INFO: task .* blocked|INFO: trying to register|rcu: INFO: .*stall|workqueue lockup"
     r"|DEBUG_LOCKS_WARN_ON|unregister_netdevice: waiting|leaked|Poison overwritten"
 )
-_FRAME = re.compile(r"\+0x[0-9a-f]+/0x[0-9a-f]+ \[(\w+)\]")
+_FRAME = re.compile(r"^ +(?:\? )?([\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[(\w+)\])?")
+#: First line of the stack of one access; in the brackets may be "marked".
+_ACCESS = re.compile(r"^(?:read|write|read-write)(?: \((.*?)\))? to 0x[0-9a-f]+ of ")
+#: Routines that touch what their caller gives them, for the caller.
+_FOR_CALLER = re.compile(r"_*(mem(cpy|move|set|cmp)|nla_|gnet_stats_|list_|hlist_)")
 _RULER = re.compile(r"^=+$")
 _END = "---[ end trace"
+#: Functions of the kernel that by its design read without a lock what every qdisc counts: length,
+#: backlog, packets, drops.  A qdisc's own statistics have a function of its own in between.
+UNLOCKED_READERS = ("tc_fill_qdisc", "tc_fill_tclass", "est_fetch_counters")
 #: Most that one report is taken to have.
 _LINES = 120
 #: Lines that the kernel's own tests of the checks must leave at boot.
@@ -40,12 +52,21 @@ class Report:
 
     title: str
     text: str
-    modules: tuple[str, ...]  #: that have frames in it
+    modules: tuple[str, ...]  #: of a data race whose it is, otherwise that have frames in it
 
     @property
     def race(self) -> bool:
         """Whether it is a data race."""
         return _RACE in self.title
+
+
+@dataclass(frozen=True)
+class _Access:
+    """One access of a data race."""
+
+    function: str
+    module: str | None
+    marked: bool
 
 
 @dataclass(frozen=True)
@@ -55,6 +76,7 @@ class Done:
     line: str
     done: int
     refused: int
+    spent_ms: int
     reply: str
 
 
@@ -121,8 +143,31 @@ def reports(console: str) -> Iterator[Report]:
 
 
 def _report(text: list[str]) -> Report:
-    joined = "\n".join(text)
-    return Report(text[0], joined, tuple(dict.fromkeys(_FRAME.findall(joined))))
+    if _RACE in text[0]:
+        modules = _owners(text)
+    else:
+        frames = map(_FRAME.match, text)
+        modules = tuple(frame[2] for frame in frames if frame and frame[2])
+    return Report(text[0], "\n".join(text), tuple(dict.fromkeys(modules)))
+
+
+def _owners(text: list[str]) -> tuple[str, ...]:
+    """Return the modules that have done one of the accesses of a data race, and plainly."""
+    accesses = tuple(_accesses(text))
+    if any(access.function in UNLOCKED_READERS for access in accesses):
+        return ()
+    return tuple(access.module for access in accesses if access.module and not access.marked)
+
+
+def _accesses(text: list[str]) -> Iterator[_Access]:
+    """Yield who has done each access: the innermost frame that is not for its caller."""
+    begun: re.Match[str] | None = None
+    for line in text:
+        if access := _ACCESS.match(line):
+            begun = access
+        elif begun and (frame := _FRAME.match(line)) and not _FOR_CALLER.match(frame[1]):
+            yield _Access(frame[1], frame[2], "marked" in (begun[1] or ""))
+            begun = None
 
 
 def steps(journal: str, scenario: str) -> tuple[Done, ...]:
@@ -131,9 +176,9 @@ def steps(journal: str, scenario: str) -> tuple[Done, ...]:
     found = []
     for entry in journal.splitlines():
         if entry.startswith("step "):
-            words = entry.split(" ", 5)
-            number, done, refused = map(int, words[1:4])
-            found.append(Done(lines[number], done, refused, "".join(words[5:])))
+            words = entry.split(" ", 6)
+            number, done, refused, _, spent = map(int, words[1:6])
+            found.append(Done(lines[number], done, refused, spent, "".join(words[6:])))
     return tuple(found)
 
 

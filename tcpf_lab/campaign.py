@@ -89,7 +89,10 @@ def comparison(choice: Choice, *, include_invalid: bool = False) -> Comparison:
     """
     as_published = [source for source in sources(choice) if not source.factor]
     sections = gather(as_published, include_invalid)
-    return compare([result for section in sections for result in section.results])
+    return compare(
+        [result for section in sections for result in section.results],
+        conditions=[(s.config, s.source.conditions) for s in sections if s.usable],
+    )
 
 
 def sources(choice: Choice) -> tuple[Source, ...]:

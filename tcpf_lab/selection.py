@@ -15,9 +15,9 @@ from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.load import find, load_any
 from tcpf_lab.spec.members import Level, members
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.override import apply_overrides, overlap
 from tcpf_lab.spec.suggest import unknown
-from tcpf_lab.spec.sweep import KEYS, Run, expand, parse_only
+from tcpf_lab.spec.sweep import KEYS, Run, expand, narrow_each, parse_only
 from tcpf_lab.testbed import registry
 
 #: Key of ``--only`` that chooses among the experiments of a collection.
@@ -43,9 +43,19 @@ class Part:
         for run in self.runs:
             grouped.setdefault((run.case_name, run.flows), []).append(run.id)
         return tuple(
-            Cell(config=self.level.config, case=case, flows=flows, runs=tuple(ids))
+            Cell(self.level.config, case, flows, tuple(ids), self.level.published)
             for (case, flows), ids in grouped.items()
         )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The words of a command line that decide what is run, as they were typed."""
+
+    spec: str
+    only: tuple[str, ...] = ()
+    seeds: int | None = None
+    overrides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,7 @@ class Choice:
     parts: tuple[Part, ...]
     testbed_name: str
     results: Path
+    asked: Asked
 
     @property
     def files(self) -> ExperimentFiles:
@@ -104,23 +115,24 @@ def choose(
     RequestError
         If a file, a key, a value or the testbed is not what it should be.
     """
+    asked = Asked(spec, tuple(only or ()), seeds, tuple(overrides or ()))
     registry.require(testbed)
     source = find(spec)
     read = load_any(source)
     collection = isinstance(read, Collection)
-    wanted = _wanted(only or ())
+    wanted = _wanted(asked.only)
     levels = members(read, source) if isinstance(read, Collection) else (Level(read),)
     chosen = [
-        replace(level, experiment=apply_overrides(level.experiment, overrides or ()))
-        for level in _chosen(levels, wanted.pop(_CONFIG, None))
+        _overridden(level, asked.overrides) for level in _chosen(levels, wanted.pop(_CONFIG, None))
     ]
-    _refuse_equal_names(chosen, source)
+    if isinstance(read, Collection):
+        _refuse_equal_names(read.name, levels, chosen, source)
     parts = tuple(
         Part(level, runs, ExperimentFiles(results, level.experiment.name, testbed))
         for level, runs in _expanded(chosen, wanted, seeds)
     )
     named = read if collection else parts[0].experiment
-    return Choice(source, named.name, named.title, collection, parts, testbed, results)
+    return Choice(source, named.name, named.title, collection, parts, testbed, results, asked)
 
 
 def _wanted(only: Sequence[str]) -> dict[str, str]:
@@ -135,16 +147,31 @@ def _wanted(only: Sequence[str]) -> dict[str, str]:
 def _expanded(
     levels: Iterable[Level], wanted: Mapping[str, str], seeds: int | None
 ) -> list[tuple[Level, tuple[Run, ...]]]:
-    """Expand every level that has what is wanted; in a collection not all have every case."""
-    found, errors = [], []
-    for level in levels:
-        try:
-            found.append((level, expand(level.experiment, wanted, seeds)))
-        except RequestError as error:
-            errors.append(error)
+    """Expand what every level has of what is wanted; in a collection not all have every case."""
+    every = list(levels)
+    narrowed = narrow_each([level.experiment for level in every], wanted, seeds)
+    found = [
+        (level, expand(experiment))
+        for level, experiment in zip(every, narrowed, strict=True)
+        if experiment is not None
+    ]
     if not found:
-        raise errors[0]
+        words = " ".join(f"--only {key}={value}" for key, value in wanted.items())
+        raise RequestError("no experiment has a run that is all of this", where=words)
     return found
+
+
+def _overridden(level: Level, overrides: Sequence[str]) -> Level:
+    """Change a level as the command line says, which must not undo what makes it a level."""
+    for setting in overrides:
+        own = next((own for own in level.settings if overlap(own, setting)), None)
+        if own is not None:
+            raise RequestError(
+                f"the level '{level.factor} {level.level}' of the collection sets {own}",
+                where=f"--set {setting}",
+                hint=f"leave it out: --only {_CONFIG}=... with the experiments to change",
+            )
+    return replace(level, experiment=apply_overrides(level.experiment, overrides))
 
 
 def _chosen(levels: Iterable[Level], wanted: str | None) -> Iterator[Level]:
@@ -162,9 +189,20 @@ def _chosen(levels: Iterable[Level], wanted: str | None) -> Iterator[Level]:
     yield from (level for level in known if level.config in words or level.experiment.name in words)
 
 
-def _refuse_equal_names(levels: Iterable[Level], source: Path) -> None:
-    """Two experiments of one name would take each other's results for stale."""
-    counts = Counter(level.experiment.name for level in levels)
+def _refuse_equal_names(
+    own: str, levels: Iterable[Level], chosen: Iterable[Level], source: Path
+) -> None:
+    """Two experiments of one name would take each other's results for stale.
+
+    The collection's report goes where an experiment of its name has its own, chosen or not.
+    """
+    counts = Counter(level.experiment.name for level in chosen)
+    if own in counts or own in (level.experiment.name for level in levels):
+        raise RequestError(
+            f"the collection and an experiment of it are both called '{own}'",
+            where=str(source),
+            hint="give the collection a name of its own: its report has a directory too",
+        )
     for name, count in counts.items():
         if count > 1:
             raise RequestError(

@@ -15,7 +15,9 @@ MODULE_LINES = 300
 FUNCTION_LINES = 40
 C_FUNCTION_LINES = 60
 
-PYTHON = sorted((ROOT / "tcpf_lab").rglob("*.py"))
+PYTHON = sorted(
+    path for place in ("tcpf_lab", "benchmarks", "stress") for path in (ROOT / place).rglob("*.py")
+)
 C = sorted(path for path in (ROOT / "kernel").rglob("*.c"))
 
 

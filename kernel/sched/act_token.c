@@ -100,9 +100,10 @@ static void token_xstats(const struct marker *m, void *xstats)
 		.out_bytes = t->stats.out_bytes,
 		.untouched = atomic64_read(&t->untouched),
 		.evicted = t->stats.evicted,
-		.flows_now = m->word[TCA_TOKEN_MODE] == TC_TOKEN_MODE_FLOW ? t->vars.flows.count : 0,
 	};
 
+	if (m->word[TCA_TOKEN_MODE] == TC_TOKEN_MODE_FLOW)
+		x.flows_now = t->vars.flows.count;
 	memcpy(xstats, &x, sizeof(x));
 }
 

@@ -83,10 +83,21 @@ static const struct marker_kind *marker_kind(const struct tc_action *a)
 
 /* -------------------------------------------------------------------------------- packets */
 
+/* tcf_lastuse_update(), which several processors do at once, with its accesses marked. */
+static inline void marker_used(struct tcf_t *times)
+{
+	unsigned long now = jiffies;
+
+	if (READ_ONCE(times->lastuse) != now)
+		WRITE_ONCE(times->lastuse, now);
+	if (unlikely(!READ_ONCE(times->firstuse)))
+		WRITE_ONCE(times->firstuse, now);
+}
+
 /* Count a packet, whatever becomes of it. Returns what is to be done with it after the marker. */
 static inline int marker_seen(struct marker *m, struct sk_buff *skb)
 {
-	tcf_lastuse_update(&m->common.tcfa_tm);
+	marker_used(&m->common.tcfa_tm);
 	tcf_action_update_bstats(&m->common, skb);
 	return READ_ONCE(m->common.tcfa_action);
 }
@@ -259,7 +270,12 @@ static int marker_dump(struct sk_buff *skb, struct tc_action *a, int bind, int r
 		.bindcnt = atomic_read(&a->tcfa_bindcnt) - bind,
 	};
 	struct nlattr *xstats;
-	struct tcf_t times;
+	struct tcf_t used = {
+		.install = a->tcfa_tm.install,
+		.lastuse = READ_ONCE(a->tcfa_tm.lastuse),
+		.firstuse = READ_ONCE(a->tcfa_tm.firstuse),
+		.expires = a->tcfa_tm.expires,
+	}, times;
 	int err;
 
 	spin_lock_bh(&a->tcfa_lock);
@@ -267,7 +283,7 @@ static int marker_dump(struct sk_buff *skb, struct tc_action *a, int bind, int r
 	err = nla_put(skb, TCA_MARKER_PARMS, sizeof(parms), &parms);
 	err = err ?: nla_put_u32(skb, TCA_MARKER_CONTROL, a->tcfa_action);
 	err = err ?: marker_put_words(skb, kind, m->word);
-	tcf_tm_dump(&times, &a->tcfa_tm);
+	tcf_tm_dump(&times, &used);
 	err = err ?: nla_put_64bit(skb, TCA_MARKER_TM, sizeof(times), &times, TCA_MARKER_PAD);
 	xstats = err ? NULL : nla_reserve_64bit(skb, TCA_MARKER_XSTATS, kind->xstats_bytes,
 						TCA_MARKER_PAD);

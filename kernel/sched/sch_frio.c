@@ -20,12 +20,9 @@
 
 #include "compat.h"
 #include "packet.h"
+#include "precedence.h"
 
-#define FRIO_DEFAULT_AVPKT	1000
-#define FRIO_DEFAULT_BANDWIDTH	1250000		/* 10 Mbit/s */
-#define FRIO_DEFAULT_EWMA	9
 #define FRIO_DEFAULT_FLOWS	65536
-#define FRIO_DEFAULT_IN		10		/* AF11 */
 #define FRIO_DEFAULT_MINQ	2
 
 struct frio_sched_data {
@@ -242,112 +239,61 @@ static void frio_destroy(struct Qdisc *sch)
 }
 
 static const struct nla_policy frio_policy[TCA_FRIO_MAX + 1] = {
-	[TCA_FRIO_LIMIT] = { .type = NLA_U32 },
-	[TCA_FRIO_IN_MIN] = { .type = NLA_U32 },
-	[TCA_FRIO_IN_MAX] = { .type = NLA_U32 },
-	[TCA_FRIO_IN_PROBABILITY] = { .type = NLA_U32 },
-	[TCA_FRIO_OUT_MIN] = { .type = NLA_U32 },
-	[TCA_FRIO_OUT_MAX] = { .type = NLA_U32 },
-	[TCA_FRIO_OUT_PROBABILITY] = { .type = NLA_U32 },
-	[TCA_FRIO_MODE] = { .type = NLA_U8 },
+	PRECEDENCE_POLICY,
 	[TCA_FRIO_SHARE] = { .type = NLA_U8 },
 	[TCA_FRIO_MANY_FLOWS] = { .type = NLA_U8 },
 	[TCA_FRIO_MINQ] = { .type = NLA_U32 },
 	[TCA_FRIO_FLOWS] = { .type = NLA_U32 },
-	[TCA_FRIO_EWMA] = { .type = NLA_U8 },
-	[TCA_FRIO_AVPKT] = { .type = NLA_U32 },
-	[TCA_FRIO_BANDWIDTH] = { .type = NLA_U64 },
-	[TCA_FRIO_IN] = { .type = NLA_U8 },
-	[TCA_FRIO_SEED] = { .type = NLA_U64 },
 };
-
-static void frio_read_u32(u32 *value, const struct nlattr *attr)
-{
-	if (attr)
-		*value = nla_get_u32(attr);
-}
-
-static void frio_read_u8(u8 *value, const struct nlattr *attr)
-{
-	if (attr)
-		*value = nla_get_u8(attr);
-}
 
 static void frio_read(struct frio_config *config, struct nlattr **tb)
 {
-	struct frio_curve *in = &config->curve[FRIO_IN], *out = &config->curve[FRIO_OUT];
-
-	frio_read_u32(&config->limit, tb[TCA_FRIO_LIMIT]);
-	frio_read_u32(&in->min, tb[TCA_FRIO_IN_MIN]);
-	frio_read_u32(&in->max, tb[TCA_FRIO_IN_MAX]);
-	frio_read_u32(&in->probability, tb[TCA_FRIO_IN_PROBABILITY]);
-	frio_read_u32(&out->min, tb[TCA_FRIO_OUT_MIN]);
-	frio_read_u32(&out->max, tb[TCA_FRIO_OUT_MAX]);
-	frio_read_u32(&out->probability, tb[TCA_FRIO_OUT_PROBABILITY]);
-	frio_read_u8(&config->mode, tb[TCA_FRIO_MODE]);
-	frio_read_u8(&config->share, tb[TCA_FRIO_SHARE]);
-	frio_read_u8(&config->many_flows, tb[TCA_FRIO_MANY_FLOWS]);
-	frio_read_u32(&config->minq, tb[TCA_FRIO_MINQ]);
-	frio_read_u32(&config->flows, tb[TCA_FRIO_FLOWS]);
-	frio_read_u8(&config->ewma, tb[TCA_FRIO_EWMA]);
-	frio_read_u32(&config->avpkt, tb[TCA_FRIO_AVPKT]);
-	if (tb[TCA_FRIO_BANDWIDTH])
-		config->bandwidth = nla_get_u64(tb[TCA_FRIO_BANDWIDTH]);
-	frio_read_u8(&config->in, tb[TCA_FRIO_IN]);
-}
-
-/* Refuse with a message, pointing to the attribute if the request has it. */
-#define FRIO_REFUSE(extack, attr, message)					\
-	({									\
-		NL_SET_ERR_MSG_ATTR(extack, attr, message);			\
-		-EINVAL;							\
-	})
-
-static int frio_check_curves(const struct frio_curve *curve, struct nlattr **tb,
-			     struct netlink_ext_ack *extack)
-{
-	if (!curve[FRIO_IN].min)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_IN_MIN],
-				   "in_min must be above 0: it bounds what one flow may queue");
-	if (curve[FRIO_IN].min > curve[FRIO_IN].max)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_IN_MIN], "in_min must not exceed in_max");
-	if (!curve[FRIO_OUT].min)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_OUT_MIN],
-				   "out_min must be above 0: it bounds what one flow may queue");
-	if (curve[FRIO_OUT].min > curve[FRIO_OUT].max)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_OUT_MIN], "out_min must not exceed out_max");
-	return 0;
+	precedence_read_u32(&config->limit, tb[TCA_PRECEDENCE_LIMIT]);
+	precedence_read_curves(&config->curve[FRIO_IN], &config->curve[FRIO_OUT], tb);
+	precedence_read_u8(&config->mode, tb[TCA_PRECEDENCE_MODE]);
+	precedence_read_u8(&config->share, tb[TCA_FRIO_SHARE]);
+	precedence_read_u8(&config->many_flows, tb[TCA_FRIO_MANY_FLOWS]);
+	precedence_read_u32(&config->minq, tb[TCA_FRIO_MINQ]);
+	precedence_read_u32(&config->flows, tb[TCA_FRIO_FLOWS]);
+	precedence_read_u8(&config->ewma, tb[TCA_PRECEDENCE_EWMA]);
+	precedence_read_u32(&config->avpkt, tb[TCA_PRECEDENCE_AVPKT]);
+	precedence_read_u64(&config->bandwidth, tb[TCA_PRECEDENCE_BANDWIDTH]);
+	precedence_read_u8(&config->in, tb[TCA_PRECEDENCE_IN]);
 }
 
 static int frio_check(const struct frio_config *config, struct nlattr **tb,
 		      struct netlink_ext_ack *extack)
 {
-	if (!config->limit)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_LIMIT], "limit must be above 0");
+	const struct precedence_curve *in = &config->curve[FRIO_IN];
+	const struct precedence_curve *out = &config->curve[FRIO_OUT];
+
+	if (!in->min)
+		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_IN_MIN],
+					 "in_min must be above 0: "
+					 "it bounds what one flow may queue");
+	if (!out->min)
+		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_OUT_MIN],
+					 "out_min must be above 0: "
+					 "it bounds what one flow may queue");
 	if (config->mode >= FRIO_MODES)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_MODE],
-				   "mode must be coupled (0) or decoupled (1)");
+		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_MODE],
+					 "mode must be coupled (0) or decoupled (1)");
 	if (config->share >= FRED_SHARES)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_SHARE],
-				   "share must be instant (0) or average (1)");
+		return PRECEDENCE_REFUSE(extack, tb[TCA_FRIO_SHARE],
+					 "share must be instant (0) or average (1)");
 	if (config->many_flows > 1)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_MANY_FLOWS],
-				   "many_flows must be off (0) or on (1)");
+		return PRECEDENCE_REFUSE(extack, tb[TCA_FRIO_MANY_FLOWS],
+					 "many_flows must be off (0) or on (1)");
 	if (config->minq > TC_FRIO_MINQ_MAX)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_MINQ],
-				   "minq must be from 0 to 65535 packets");
+		return PRECEDENCE_REFUSE(extack, tb[TCA_FRIO_MINQ],
+					 "minq must be from 0 to 65535 packets");
 	if (!config->flows || config->flows > TC_FRIO_FLOWS_MAX)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_FLOWS], "flows must be from 1 to 1048576");
-	if (config->ewma > QUEUE_AVERAGE_MAX_EWMA)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_EWMA], "ewma must be from 0 to 31");
+		return PRECEDENCE_REFUSE(extack, tb[TCA_FRIO_FLOWS],
+					 "flows must be from 1 to 1048576");
 	if (!config->avpkt || config->avpkt > TC_FRIO_AVPKT_MAX)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_AVPKT],
-				   "avpkt must be from 1 to 65535 bytes");
-	if (!config->bandwidth)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_BANDWIDTH], "bandwidth must be above 0");
-	if (config->in > 63)
-		return FRIO_REFUSE(extack, tb[TCA_FRIO_IN], "in must be a codepoint from 0 to 63");
-	return frio_check_curves(config->curve, tb, extack);
+		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_AVPKT],
+					 "avpkt must be from 1 to 65535 bytes");
+	return precedence_check_curves(in, out, tb, extack);
 }
 
 /* Returns the memory that is no longer used, if there is any. */
@@ -387,7 +333,7 @@ static int frio_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	if (err)
 		return err;
 	frio_read(&config, tb);
-	err = frio_check(&config, tb, extack);
+	err = precedence_check(tb, extack) ?: frio_check(&config, tb, extack);
 	if (err)
 		return err;
 	capacity = frio_capacity(&config);
@@ -403,9 +349,9 @@ static int frio_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	if (memory)
 		memory = frio_use_memory(q, memory, capacity);
 	frio_apply(q, &config);
-	if (tb[TCA_FRIO_SEED]) {
+	if (tb[TCA_PRECEDENCE_SEED]) {
 		q->seeded = true;
-		q->seed = nla_get_u64(tb[TCA_FRIO_SEED]);
+		q->seed = nla_get_u64(tb[TCA_PRECEDENCE_SEED]);
 		prandom_seed_state(&q->random, q->seed);
 	}
 	sch_tree_unlock(sch);
@@ -413,39 +359,18 @@ static int frio_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	return 0;
 }
 
-static int frio_require(struct nlattr *opt, struct netlink_ext_ack *extack)
-{
-	if (!opt || !nla_find_nested(opt, TCA_FRIO_LIMIT))
-		NL_SET_ERR_MSG(extack, "limit is required");
-	else if (!opt || !nla_find_nested(opt, TCA_FRIO_IN_MIN))
-		NL_SET_ERR_MSG(extack, "in_min is required");
-	else if (!opt || !nla_find_nested(opt, TCA_FRIO_IN_MAX))
-		NL_SET_ERR_MSG(extack, "in_max is required");
-	else if (!opt || !nla_find_nested(opt, TCA_FRIO_IN_PROBABILITY))
-		NL_SET_ERR_MSG(extack, "in_probability is required");
-	else if (!opt || !nla_find_nested(opt, TCA_FRIO_OUT_MIN))
-		NL_SET_ERR_MSG(extack, "out_min is required");
-	else if (!opt || !nla_find_nested(opt, TCA_FRIO_OUT_MAX))
-		NL_SET_ERR_MSG(extack, "out_max is required");
-	else if (!opt || !nla_find_nested(opt, TCA_FRIO_OUT_PROBABILITY))
-		NL_SET_ERR_MSG(extack, "out_probability is required");
-	else
-		return 0;
-	return -EINVAL;
-}
-
 static int frio_init_qdisc(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
 	struct frio_sched_data *q = qdisc_priv(sch);
-	int err = frio_require(opt, extack);
+	int err = precedence_require(opt, extack);
 
 	if (err)
 		return err;
-	q->config.avpkt = FRIO_DEFAULT_AVPKT;
-	q->config.bandwidth = FRIO_DEFAULT_BANDWIDTH;
-	q->config.ewma = FRIO_DEFAULT_EWMA;
+	q->config.avpkt = PRECEDENCE_DEFAULT_AVPKT;
+	q->config.bandwidth = PRECEDENCE_DEFAULT_BANDWIDTH;
+	q->config.ewma = PRECEDENCE_DEFAULT_EWMA;
 	q->config.flows = FRIO_DEFAULT_FLOWS;
-	q->config.in = FRIO_DEFAULT_IN;
+	q->config.in = PRECEDENCE_DEFAULT_IN;
 	q->config.minq = FRIO_DEFAULT_MINQ;
 	q->config.mode = FRIO_COUPLED;
 	q->config.share = FRED_SHARE_INSTANT;
@@ -453,16 +378,6 @@ static int frio_init_qdisc(struct Qdisc *sch, struct nlattr *opt, struct netlink
 	frio_init(&q->vars, ktime_get_ns());
 	prandom_seed_state(&q->random, get_random_u64());
 	return frio_change(sch, opt, extack);
-}
-
-static int frio_put_curves(struct sk_buff *skb, const struct frio_curve *curve)
-{
-	return nla_put_u32(skb, TCA_FRIO_IN_MIN, curve[FRIO_IN].min) ||
-	       nla_put_u32(skb, TCA_FRIO_IN_MAX, curve[FRIO_IN].max) ||
-	       nla_put_u32(skb, TCA_FRIO_IN_PROBABILITY, curve[FRIO_IN].probability) ||
-	       nla_put_u32(skb, TCA_FRIO_OUT_MIN, curve[FRIO_OUT].min) ||
-	       nla_put_u32(skb, TCA_FRIO_OUT_MAX, curve[FRIO_OUT].max) ||
-	       nla_put_u32(skb, TCA_FRIO_OUT_PROBABILITY, curve[FRIO_OUT].probability);
 }
 
 static int frio_dump(struct Qdisc *sch, struct sk_buff *skb)
@@ -473,18 +388,20 @@ static int frio_dump(struct Qdisc *sch, struct sk_buff *skb)
 
 	if (!opts)
 		return -EMSGSIZE;
-	if (nla_put_u32(skb, TCA_FRIO_LIMIT, config->limit) ||
-	    frio_put_curves(skb, config->curve) ||
-	    nla_put_u8(skb, TCA_FRIO_MODE, config->mode) ||
+	if (nla_put_u32(skb, TCA_PRECEDENCE_LIMIT, config->limit) ||
+	    precedence_put_curves(skb, &config->curve[FRIO_IN], &config->curve[FRIO_OUT]) ||
+	    nla_put_u8(skb, TCA_PRECEDENCE_MODE, config->mode) ||
 	    nla_put_u8(skb, TCA_FRIO_SHARE, config->share) ||
 	    nla_put_u8(skb, TCA_FRIO_MANY_FLOWS, config->many_flows) ||
 	    nla_put_u32(skb, TCA_FRIO_MINQ, config->minq) ||
 	    nla_put_u32(skb, TCA_FRIO_FLOWS, config->flows) ||
-	    nla_put_u8(skb, TCA_FRIO_EWMA, config->ewma) ||
-	    nla_put_u32(skb, TCA_FRIO_AVPKT, config->avpkt) ||
-	    nla_put_u64_64bit(skb, TCA_FRIO_BANDWIDTH, config->bandwidth, TCA_FRIO_PAD) ||
-	    nla_put_u8(skb, TCA_FRIO_IN, config->in) ||
-	    (q->seeded && nla_put_u64_64bit(skb, TCA_FRIO_SEED, q->seed, TCA_FRIO_PAD))) {
+	    nla_put_u8(skb, TCA_PRECEDENCE_EWMA, config->ewma) ||
+	    nla_put_u32(skb, TCA_PRECEDENCE_AVPKT, config->avpkt) ||
+	    nla_put_u64_64bit(skb, TCA_PRECEDENCE_BANDWIDTH, config->bandwidth,
+			      TCA_PRECEDENCE_PAD) ||
+	    nla_put_u8(skb, TCA_PRECEDENCE_IN, config->in) ||
+	    (q->seeded &&
+	     nla_put_u64_64bit(skb, TCA_PRECEDENCE_SEED, q->seed, TCA_PRECEDENCE_PAD))) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}
@@ -494,22 +411,17 @@ static int frio_dump(struct Qdisc *sch, struct sk_buff *skb)
 static void frio_class_xstats(struct tc_frio_class_xstats *x, const struct frio_sched_data *q,
 			      enum frio_class class)
 {
-	const struct frio_count *count = q->stats.count[class];
+	const struct precedence_count *count = q->stats.count[class];
 	const struct fred_vars *view = &q->vars.view[class];
 
-	x->enqueued = count[FRED_ENQUEUE].packets;
-	x->enqueued_bytes = count[FRED_ENQUEUE].bytes;
-	x->early = count[FRED_EARLY].packets;
-	x->early_bytes = count[FRED_EARLY].bytes;
-	x->forced = count[FRED_FORCED].packets;
-	x->forced_bytes = count[FRED_FORCED].bytes;
-	x->strike = count[FRED_STRIKE].packets;
-	x->strike_bytes = count[FRED_STRIKE].bytes;
-	x->pdrop = count[FRED_PDROP].packets;
-	x->pdrop_bytes = count[FRED_PDROP].bytes;
+	x->enqueued = precedence_put_count(&count[FRED_ENQUEUE]);
+	x->early = precedence_put_count(&count[FRED_EARLY]);
+	x->forced = precedence_put_count(&count[FRED_FORCED]);
+	x->strike = precedence_put_count(&count[FRED_STRIKE]);
+	x->pdrop = precedence_put_count(&count[FRED_PDROP]);
 	x->backlog = frio_class_backlog(&q->params, &q->vars, class);
 	x->average = queue_average_bytes(&q->params.view[class].average, &view->average);
-	x->flows = view->flows;
+	x->flows_now = view->flows;
 }
 
 static int frio_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
@@ -521,7 +433,7 @@ static int frio_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	frio_class_xstats(&x.in, q, FRIO_IN);
 	frio_class_xstats(&x.out, q, FRIO_OUT);
 	x.overflow = q->flows.overflowed;
-	x.flows = frio_flows_count(&q->flows);
+	x.flows_now = frio_flows_count(&q->flows);
 	sch_tree_unlock(sch);
 	return gnet_stats_copy_app(d, &x, sizeof(x));
 }
@@ -544,8 +456,8 @@ static struct Qdisc_ops frio_qdisc_ops __read_mostly = {
 static int __init frio_module_init(void)
 {
 	BUILD_BUG_ON(sizeof(struct frio_record) != 64);
-	BUILD_BUG_ON((int)TC_FRIO_COUPLED != FRIO_COUPLED);
-	BUILD_BUG_ON((int)TC_FRIO_DECOUPLED != FRIO_DECOUPLED);
+	BUILD_BUG_ON((int)TC_PRECEDENCE_COUPLED != FRIO_COUPLED);
+	BUILD_BUG_ON((int)TC_PRECEDENCE_DECOUPLED != FRIO_DECOUPLED);
 	BUILD_BUG_ON((int)TC_FRIO_SHARE_INSTANT != FRED_SHARE_INSTANT);
 	BUILD_BUG_ON((int)TC_FRIO_SHARE_AVERAGE != FRED_SHARE_AVERAGE);
 	return register_qdisc(&frio_qdisc_ops);

@@ -16,11 +16,7 @@
 #include <uapi/rio.h>
 
 #include "compat.h"
-
-#define RIO_DEFAULT_AVPKT	1000
-#define RIO_DEFAULT_BANDWIDTH	1250000		/* 10 Mbit/s */
-#define RIO_DEFAULT_EWMA	9
-#define RIO_DEFAULT_IN		10		/* AF11 */
+#include "precedence.h"
 
 struct rio_sched_data {
 	struct rio_vars vars ____cacheline_aligned;
@@ -127,91 +123,43 @@ static void rio_reset(struct Qdisc *sch)
 }
 
 static const struct nla_policy rio_policy[TCA_RIO_MAX + 1] = {
-	[TCA_RIO_LIMIT] = { .type = NLA_U32 },
-	[TCA_RIO_IN_MIN] = { .type = NLA_U32 },
-	[TCA_RIO_IN_MAX] = { .type = NLA_U32 },
-	[TCA_RIO_IN_PROBABILITY] = { .type = NLA_U32 },
-	[TCA_RIO_OUT_MIN] = { .type = NLA_U32 },
-	[TCA_RIO_OUT_MAX] = { .type = NLA_U32 },
-	[TCA_RIO_OUT_PROBABILITY] = { .type = NLA_U32 },
-	[TCA_RIO_MODE] = { .type = NLA_U8 },
+	PRECEDENCE_POLICY,
 	[TCA_RIO_UNIFORMIZE] = { .type = NLA_U8 },
-	[TCA_RIO_EWMA] = { .type = NLA_U8 },
-	[TCA_RIO_AVPKT] = { .type = NLA_U32 },
-	[TCA_RIO_BANDWIDTH] = { .type = NLA_U64 },
-	[TCA_RIO_IN] = { .type = NLA_U8 },
-	[TCA_RIO_SEED] = { .type = NLA_U64 },
 };
-
-static void rio_read_u32(u32 *value, const struct nlattr *attr)
-{
-	if (attr)
-		*value = nla_get_u32(attr);
-}
-
-static void rio_read_u8(u8 *value, const struct nlattr *attr)
-{
-	if (attr)
-		*value = nla_get_u8(attr);
-}
 
 static void rio_read(struct rio_config *config, u8 *in, struct nlattr **tb)
 {
-	struct rio_curve *curve = config->curve;
-
-	rio_read_u32(&config->limit, tb[TCA_RIO_LIMIT]);
-	rio_read_u32(&curve[RIO_IN].min, tb[TCA_RIO_IN_MIN]);
-	rio_read_u32(&curve[RIO_IN].max, tb[TCA_RIO_IN_MAX]);
-	rio_read_u32(&curve[RIO_IN].probability, tb[TCA_RIO_IN_PROBABILITY]);
-	rio_read_u32(&curve[RIO_OUT].min, tb[TCA_RIO_OUT_MIN]);
-	rio_read_u32(&curve[RIO_OUT].max, tb[TCA_RIO_OUT_MAX]);
-	rio_read_u32(&curve[RIO_OUT].probability, tb[TCA_RIO_OUT_PROBABILITY]);
-	rio_read_u8(&config->mode, tb[TCA_RIO_MODE]);
-	rio_read_u8(&config->uniformize, tb[TCA_RIO_UNIFORMIZE]);
-	rio_read_u8(&config->ewma, tb[TCA_RIO_EWMA]);
-	rio_read_u32(&config->avpkt, tb[TCA_RIO_AVPKT]);
-	if (tb[TCA_RIO_BANDWIDTH])
-		config->bandwidth = nla_get_u64(tb[TCA_RIO_BANDWIDTH]);
-	rio_read_u8(in, tb[TCA_RIO_IN]);
+	precedence_read_u32(&config->limit, tb[TCA_PRECEDENCE_LIMIT]);
+	precedence_read_curves(&config->curve[RIO_IN], &config->curve[RIO_OUT], tb);
+	precedence_read_u8(&config->mode, tb[TCA_PRECEDENCE_MODE]);
+	precedence_read_u8(&config->uniformize, tb[TCA_RIO_UNIFORMIZE]);
+	precedence_read_u8(&config->ewma, tb[TCA_PRECEDENCE_EWMA]);
+	precedence_read_u32(&config->avpkt, tb[TCA_PRECEDENCE_AVPKT]);
+	precedence_read_u64(&config->bandwidth, tb[TCA_PRECEDENCE_BANDWIDTH]);
+	precedence_read_u8(in, tb[TCA_PRECEDENCE_IN]);
 }
 
-/* Refuse with a message, pointing to the attribute if the request has it. */
-#define RIO_REFUSE(extack, attr, message)					\
-	({									\
-		NL_SET_ERR_MSG_ATTR(extack, attr, message);			\
-		-EINVAL;							\
-	})
-
-static int rio_check(const struct rio_config *config, u8 in, struct nlattr **tb,
+static int rio_check(const struct rio_config *config, struct nlattr **tb,
 		     struct netlink_ext_ack *extack)
 {
-	const struct rio_curve *curve = config->curve;
+	const struct precedence_curve *in = &config->curve[RIO_IN], *out = &config->curve[RIO_OUT];
 
-	if (!config->limit)
-		return RIO_REFUSE(extack, tb[TCA_RIO_LIMIT], "limit must be above 0");
-	if (!curve[RIO_IN].max)
-		return RIO_REFUSE(extack, tb[TCA_RIO_IN_MAX], "in_max must be above 0");
-	if (curve[RIO_IN].min > curve[RIO_IN].max)
-		return RIO_REFUSE(extack, tb[TCA_RIO_IN_MIN], "in_min must not exceed in_max");
-	if (!curve[RIO_OUT].max)
-		return RIO_REFUSE(extack, tb[TCA_RIO_OUT_MAX], "out_max must be above 0");
-	if (curve[RIO_OUT].min > curve[RIO_OUT].max)
-		return RIO_REFUSE(extack, tb[TCA_RIO_OUT_MIN], "out_min must not exceed out_max");
+	if (!in->max)
+		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_IN_MAX],
+					 "in_max must be above 0");
+	if (!out->max)
+		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_OUT_MAX],
+					 "out_max must be above 0");
 	if (config->mode >= RIO_MODES)
-		return RIO_REFUSE(extack, tb[TCA_RIO_MODE],
-				  "mode must be coupled (0), decoupled (1) or wred (2)");
+		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_MODE],
+					 "mode must be coupled (0), decoupled (1) or wred (2)");
 	if (config->uniformize > EARLY_DROP_UNIFORMIZE_RED)
-		return RIO_REFUSE(extack, tb[TCA_RIO_UNIFORMIZE],
-				  "uniformize must be none (0) or red (1)");
-	if (config->ewma > QUEUE_AVERAGE_MAX_EWMA)
-		return RIO_REFUSE(extack, tb[TCA_RIO_EWMA], "ewma must be from 0 to 31");
+		return PRECEDENCE_REFUSE(extack, tb[TCA_RIO_UNIFORMIZE],
+					 "uniformize must be none (0) or red (1)");
 	if (!config->avpkt)
-		return RIO_REFUSE(extack, tb[TCA_RIO_AVPKT], "avpkt must be above 0");
-	if (!config->bandwidth)
-		return RIO_REFUSE(extack, tb[TCA_RIO_BANDWIDTH], "bandwidth must be above 0");
-	if (in > 63)
-		return RIO_REFUSE(extack, tb[TCA_RIO_IN], "in must be a codepoint from 0 to 63");
-	return 0;
+		return PRECEDENCE_REFUSE(extack, tb[TCA_PRECEDENCE_AVPKT],
+					 "avpkt must be above 0");
+	return precedence_check_curves(in, out, tb, extack);
 }
 
 /*
@@ -230,7 +178,7 @@ static int rio_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 	if (err)
 		return err;
 	rio_read(&config, &in, tb);
-	err = rio_check(&config, in, tb, extack);
+	err = precedence_check(tb, extack) ?: rio_check(&config, tb, extack);
 	if (err)
 		return err;
 
@@ -239,54 +187,32 @@ static int rio_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 	rio_set_params(&q->params, &config);
 	q->config = config;
 	q->in = in;
-	if (tb[TCA_RIO_SEED]) {
+	if (tb[TCA_PRECEDENCE_SEED]) {
 		q->seeded = true;
-		q->seed = nla_get_u64(tb[TCA_RIO_SEED]);
+		q->seed = nla_get_u64(tb[TCA_PRECEDENCE_SEED]);
 		prandom_seed_state(&q->random, q->seed);
 	}
 	sch_tree_unlock(sch);
 	return 0;
 }
 
-static bool rio_is_whole(struct nlattr *opt)
-{
-	int attr;
-
-	for (attr = TCA_RIO_LIMIT; attr <= TCA_RIO_OUT_PROBABILITY; attr++)
-		if (!opt || !nla_find_nested(opt, attr))
-			return false;
-	return true;
-}
-
 static int rio_init_qdisc(struct Qdisc *sch, struct nlattr *opt,
 			  struct netlink_ext_ack *extack)
 {
 	struct rio_sched_data *q = qdisc_priv(sch);
+	int err = precedence_require(opt, extack);
 
-	if (!rio_is_whole(opt)) {
-		NL_SET_ERR_MSG(extack,
-			       "limit, in_min, in_max, in_probability, out_min, out_max and out_probability are required");
-		return -EINVAL;
-	}
-	q->config.avpkt = RIO_DEFAULT_AVPKT;
-	q->config.bandwidth = RIO_DEFAULT_BANDWIDTH;
-	q->config.ewma = RIO_DEFAULT_EWMA;
+	if (err)
+		return err;
+	q->config.avpkt = PRECEDENCE_DEFAULT_AVPKT;
+	q->config.bandwidth = PRECEDENCE_DEFAULT_BANDWIDTH;
+	q->config.ewma = PRECEDENCE_DEFAULT_EWMA;
 	q->config.mode = RIO_COUPLED;
 	q->config.uniformize = EARLY_DROP_UNIFORMIZE_RED;
-	q->in = RIO_DEFAULT_IN;
+	q->in = PRECEDENCE_DEFAULT_IN;
 	rio_init(&q->vars, ktime_get_ns());
 	prandom_seed_state(&q->random, get_random_u64());
 	return rio_change(sch, opt, extack);
-}
-
-static int rio_put_curves(struct sk_buff *skb, const struct rio_curve *curve)
-{
-	return nla_put_u32(skb, TCA_RIO_IN_MIN, curve[RIO_IN].min) ||
-	       nla_put_u32(skb, TCA_RIO_IN_MAX, curve[RIO_IN].max) ||
-	       nla_put_u32(skb, TCA_RIO_IN_PROBABILITY, curve[RIO_IN].probability) ||
-	       nla_put_u32(skb, TCA_RIO_OUT_MIN, curve[RIO_OUT].min) ||
-	       nla_put_u32(skb, TCA_RIO_OUT_MAX, curve[RIO_OUT].max) ||
-	       nla_put_u32(skb, TCA_RIO_OUT_PROBABILITY, curve[RIO_OUT].probability);
 }
 
 static int rio_dump(struct Qdisc *sch, struct sk_buff *skb)
@@ -297,15 +223,17 @@ static int rio_dump(struct Qdisc *sch, struct sk_buff *skb)
 
 	if (!opts)
 		return -EMSGSIZE;
-	if (nla_put_u32(skb, TCA_RIO_LIMIT, config->limit) ||
-	    rio_put_curves(skb, config->curve) ||
-	    nla_put_u8(skb, TCA_RIO_MODE, config->mode) ||
+	if (nla_put_u32(skb, TCA_PRECEDENCE_LIMIT, config->limit) ||
+	    precedence_put_curves(skb, &config->curve[RIO_IN], &config->curve[RIO_OUT]) ||
+	    nla_put_u8(skb, TCA_PRECEDENCE_MODE, config->mode) ||
 	    nla_put_u8(skb, TCA_RIO_UNIFORMIZE, config->uniformize) ||
-	    nla_put_u8(skb, TCA_RIO_EWMA, config->ewma) ||
-	    nla_put_u32(skb, TCA_RIO_AVPKT, config->avpkt) ||
-	    nla_put_u64_64bit(skb, TCA_RIO_BANDWIDTH, config->bandwidth, TCA_RIO_PAD) ||
-	    nla_put_u8(skb, TCA_RIO_IN, q->in) ||
-	    (q->seeded && nla_put_u64_64bit(skb, TCA_RIO_SEED, q->seed, TCA_RIO_PAD))) {
+	    nla_put_u8(skb, TCA_PRECEDENCE_EWMA, config->ewma) ||
+	    nla_put_u32(skb, TCA_PRECEDENCE_AVPKT, config->avpkt) ||
+	    nla_put_u64_64bit(skb, TCA_PRECEDENCE_BANDWIDTH, config->bandwidth,
+			      TCA_PRECEDENCE_PAD) ||
+	    nla_put_u8(skb, TCA_PRECEDENCE_IN, q->in) ||
+	    (q->seeded &&
+	     nla_put_u64_64bit(skb, TCA_PRECEDENCE_SEED, q->seed, TCA_PRECEDENCE_PAD))) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}
@@ -315,16 +243,12 @@ static int rio_dump(struct Qdisc *sch, struct sk_buff *skb)
 static void rio_class_xstats(struct tc_rio_class_xstats *x, const struct rio_sched_data *q,
 			     enum rio_class class)
 {
-	const struct rio_count *count = q->stats.count[class];
+	const struct precedence_count *count = q->stats.count[class];
 
-	x->enqueued = count[RIO_ENQUEUE].packets;
-	x->enqueued_bytes = count[RIO_ENQUEUE].bytes;
-	x->early = count[RIO_EARLY].packets;
-	x->early_bytes = count[RIO_EARLY].bytes;
-	x->forced = count[RIO_FORCED].packets;
-	x->forced_bytes = count[RIO_FORCED].bytes;
-	x->pdrop = count[RIO_PDROP].packets;
-	x->pdrop_bytes = count[RIO_PDROP].bytes;
+	x->enqueued = precedence_put_count(&count[RIO_ENQUEUE]);
+	x->early = precedence_put_count(&count[RIO_EARLY]);
+	x->forced = precedence_put_count(&count[RIO_FORCED]);
+	x->pdrop = precedence_put_count(&count[RIO_PDROP]);
 	x->backlog = q->vars.class[class].backlog;
 	x->average = queue_average_bytes(&q->params.average, &q->vars.class[class].average);
 }
@@ -358,9 +282,9 @@ static struct Qdisc_ops rio_qdisc_ops __read_mostly = {
 
 static int __init rio_module_init(void)
 {
-	BUILD_BUG_ON((int)TC_RIO_COUPLED != RIO_COUPLED);
-	BUILD_BUG_ON((int)TC_RIO_DECOUPLED != RIO_DECOUPLED);
-	BUILD_BUG_ON((int)TC_RIO_WRED != RIO_WRED);
+	BUILD_BUG_ON((int)TC_PRECEDENCE_COUPLED != RIO_COUPLED);
+	BUILD_BUG_ON((int)TC_PRECEDENCE_DECOUPLED != RIO_DECOUPLED);
+	BUILD_BUG_ON((int)TC_PRECEDENCE_WRED != RIO_WRED);
 	BUILD_BUG_ON((int)TC_RIO_UNIFORMIZE_NONE != EARLY_DROP_UNIFORMIZE_NONE);
 	BUILD_BUG_ON((int)TC_RIO_UNIFORMIZE_RED != EARLY_DROP_UNIFORMIZE_RED);
 	return register_qdisc(&rio_qdisc_ops);

@@ -8,11 +8,12 @@
  *   progress SECONDS COMMANDS PACKETS
  *   failed WHAT                            of a process of the load, of setup or teardown
  *   state NAME VALUE                       of the kernel's own checks, after the teardown
- *   step NUMBER DONE REFUSED BYTES REPLY   for every line of the scenario, in its order
+ *   step NUMBER DONE REFUSED BYTES MS REPLY  for every line of the scenario, in its order
  *   end
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,9 +124,10 @@ static void tell_state(const char *path, const char *const *words)
 		for (int i = 0; words[i]; i++) {
 			char *word = strstr(line, words[i]);
 
-			if (word)
-				fprintf(journal, "state %s %s", words[i],
-					word + strlen(words[i]) + strspn(word + strlen(words[i]), ": "));
+			if (!word)
+				continue;
+			word += strlen(words[i]);
+			fprintf(journal, "state %s %s", words[i], word + strspn(word, ": "));
 		}
 	}
 	fclose(file);
@@ -160,9 +162,10 @@ static void tell_all(void)
 	for (unsigned int i = 0; i < scenario->n_steps; i++) {
 		const struct step *step = &scenario->steps[i];
 
-		fprintf(journal, "step %u %llu %llu %llu %s\n", i, (unsigned long long)step->done,
-			(unsigned long long)step->refused, (unsigned long long)step->bytes,
-			step->reply);
+		fprintf(journal, "step %u %llu %llu %llu %llu %s\n", i,
+			(unsigned long long)step->done, (unsigned long long)step->refused,
+			(unsigned long long)step->bytes,
+			(unsigned long long)step->spent / (NSEC / 1000), step->reply);
 	}
 }
 
@@ -202,6 +205,7 @@ int main(void)
 	if (!journal)
 		return 1;	/* the kernel says that its first process has gone */
 	fcntl(fileno(journal), F_SETFD, FD_CLOEXEC);
+	signal(SIGPIPE, SIG_IGN);
 	setenv("PATH", "/bin", 1);
 	setenv("TC_LIB_DIR", "/tc", 1);
 	read_scenario(SCENARIO, scenario);

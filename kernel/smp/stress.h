@@ -6,6 +6,7 @@
  * stress_load.c      the processes of the load
  * stress_scenario.c  the scenario: one instruction on a line
  * stress_command.c   one command: a program in a namespace, or a word of our own
+ * stress_batch.c     many commands: ip and tc, started once
  * stress_flood.c     traffic, one process each, pinned to a processor
  * stress_packet.c    packets that no TCP would send
  * stress_sink.c      where the traffic ends
@@ -35,6 +36,7 @@ struct step {
 	uint64_t done;		/* commands that succeeded, packets, connections */
 	uint64_t refused;	/* commands with another status than 0 */
 	uint64_t bytes;
+	uint64_t spent;		/* ns on commands */
 	char reply[MAX_REPLY];	/* the last refused command's first line */
 };
 
@@ -79,9 +81,14 @@ int split(char *text, char **words);
 
 /* stress_command.c */
 void enter_node(const char *node);
+pid_t start_program(const char *node, char **words, int input, int errors);
+void refuse(struct command *command, const char *reply);
 void run_command(struct command *command);
+
+/* stress_batch.c */
 bool same_batch(const char *a, const char *b);
 void run_batch(struct command *commands, unsigned int n);
+void end_batches(void);
 
 /* stress_flood.c */
 void flood(struct step *step, uint64_t random) __attribute__((noreturn));

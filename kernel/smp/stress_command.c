@@ -2,8 +2,9 @@
 /*
  * One command: a program in a network namespace, or a word of our own.
  *
- *   insmod FILE [PARAMETER...]   load a module
- *   unload NAME SECONDS          unload one as soon as nothing uses it, within so many seconds
+ *   load NAME                    a module from /modules
+ *   unload NAME SECONDS          as soon as nothing uses it, within so many seconds
+ *   reload NAME SECONDS          unload it so, and load it again
  *   pause MS                     let traffic pass
  *   write FILE TEXT              a kernel parameter, which may be its namespace's own
  */
@@ -40,17 +41,15 @@ void enter_node(const char *node)
 	close(fd);
 }
 
-static int load_module(char **words)
+static int load_module(const char *name)
 {
-	char parameters[256] = "";
-	int fd = open(words[1], O_RDONLY | O_CLOEXEC);
+	char path[64];
 	int error = 0;
+	int fd;
 
-	for (int i = 2; words[i]; i++) {
-		strncat(parameters, words[i], sizeof(parameters) - strlen(parameters) - 2);
-		strcat(parameters, " ");
-	}
-	if (fd < 0 || syscall(SYS_finit_module, fd, parameters, 0))
+	snprintf(path, sizeof(path), "/modules/%s.ko", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || syscall(SYS_finit_module, fd, "", 0))
 		error = errno;
 	if (fd >= 0)
 		close(fd);
@@ -80,46 +79,66 @@ static int unload_module(const char *name, const char *seconds)
 	int64_t until = monotonic() + strtol(seconds, NULL, 10) * NSEC;
 
 	while (syscall(SYS_delete_module, name, O_NONBLOCK)) {
-		if (monotonic() > until)
+		if (errno != EAGAIN || monotonic() > until)
 			return errno;
 		pause_for(5);
 	}
 	return 0;
 }
 
+/* What was loaded before can be loaded again. */
+static int reload_module(const char *name, const char *seconds)
+{
+	int busy = unload_module(name, seconds);
+	int error = busy ? 0 : load_module(name);
+
+	if (error)
+		complain("cannot load %s again: %s", name, strerror(error));
+	return busy ?: error;
+}
+
 /* Carry out a word of our own; -1 if it is none. */
 static int own_word(char **words)
 {
-	if (!strcmp(words[0], "insmod"))
-		return load_module(words);
+	if (!strcmp(words[0], "load"))
+		return load_module(words[1]);
 	if (!strcmp(words[0], "unload"))
 		return unload_module(words[1], words[2]);
+	if (!strcmp(words[0], "reload"))
+		return reload_module(words[1], words[2]);
 	if (!strcmp(words[0], "pause"))
 		return pause_for(strtol(words[1], NULL, 10));
 	return -1;
 }
 
-/* Run a program to its end; input -1 is no input. */
-static int run_program(const char *node, char **words, int input, int errors)
+/* Start a program in a node; input -1 is no input. */
+pid_t start_program(const char *node, char **words, int input, int errors)
 {
 	pid_t pid = fork();
-	int status;
+	int null;
 
 	if (pid < 0)
 		die("fork: %m");
-	if (!pid) {
-		int null = open("/dev/null", O_RDWR);
+	if (pid)
+		return pid;
+	null = open("/dev/null", O_RDWR);
+	dup2(input < 0 ? null : input, 0);
+	dup2(null, 1);
+	dup2(errors, 2);
+	enter_node(node);
+	if (!strcmp(words[0], "write"))
+		_exit(write_file(words));
+	execvp(words[0], words);
+	fprintf(stderr, "%s: %m\n", words[0]);
+	_exit(127);
+}
 
-		dup2(input < 0 ? null : input, 0);
-		dup2(null, 1);
-		dup2(errors, 2);
-		enter_node(node);
-		if (!strcmp(words[0], "write"))
-			_exit(write_file(words));
-		execvp(words[0], words);
-		fprintf(stderr, "%s: %m\n", words[0]);
-		_exit(127);
-	}
+/* Run a program in a node to its end. */
+static int run_program(const char *node, char **words, int errors)
+{
+	int status;
+	pid_t pid = start_program(node, words, -1, errors);
+
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			die("waitpid: %m");
@@ -135,7 +154,7 @@ static int memory_file(void)
 	return fd;
 }
 
-static void refuse(struct command *command, const char *reply)
+void refuse(struct command *command, const char *reply)
 {
 	command->refused = true;
 	snprintf(command->reply, sizeof(command->reply), "%s", reply);
@@ -155,62 +174,11 @@ void run_command(struct command *command)
 	if (status >= 0)
 		return;
 	errors = memory_file();
-	if (run_program(words[0], words + 1, -1, errors)) {
+	if (run_program(words[0], words + 1, errors)) {
 		if (pread(errors, reply, sizeof(reply) - 1, 0) < 0)
 			die("pread: %m");
 		reply[strcspn(reply, "\n")] = '\0';
 		refuse(command, reply);
 	}
 	close(errors);
-}
-
-/* Whether two commands can be told to one process of ip or tc: starting one costs most. */
-bool same_batch(const char *a, const char *b)
-{
-	size_t n = strcspn(a, " ") + 1;
-
-	n += strcspn(a + n, " ") + 1;
-	return !strncmp(a, b, n) && (!strncmp(a + n - 4, " ip ", 4) || !strncmp(a + n - 4, " tc ", 4));
-}
-
-/* Before "Command failed -:LINE" stands why: keep the first line of that. */
-static void read_failures(FILE *errors, struct command *commands, unsigned int n)
-{
-	char line[256], why[MAX_REPLY] = "";
-	unsigned int number;
-
-	rewind(errors);
-	while (fgets(line, sizeof(line), errors)) {
-		line[strcspn(line, "\n")] = '\0';
-		if (sscanf(line, "Command failed -:%u", &number) != 1) {
-			if (!why[0])
-				snprintf(why, sizeof(why), "%.*s", MAX_REPLY - 1, line);
-			continue;
-		}
-		if (number < 1 || number > n)
-			die("%s: there were %u commands", line, n);
-		refuse(&commands[number - 1], why);
-		why[0] = '\0';
-	}
-}
-
-void run_batch(struct command *commands, unsigned int n)
-{
-	char text[MAX_LINE], *words[MAX_WORDS];
-	char *arguments[] = { NULL, "-s", "-d", "-force", "-batch", "-", NULL };
-	FILE *input = fdopen(memory_file(), "w+"), *errors = fdopen(memory_file(), "w+");
-	int status;
-
-	snprintf(text, sizeof(text), "%s", commands[0].text);
-	split(text, words);
-	arguments[0] = words[1];
-	for (unsigned int i = 0; i < n; i++)
-		fprintf(input, "%s\n", commands[i].text + strlen(words[0]) + strlen(words[1]) + 2);
-	rewind(input);
-	status = run_program(words[0], arguments, fileno(input), fileno(errors));
-	read_failures(errors, commands, n);
-	if (status > 1)
-		die("%s %s: status %d", words[0], words[1], status);
-	fclose(input);
-	fclose(errors);
 }

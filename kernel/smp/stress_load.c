@@ -35,6 +35,7 @@ static unsigned int carry_out(struct scenario *s, unsigned int first, uint64_t *
 	static struct command commands[MAX_BATCH];
 	struct step *steps[MAX_BATCH];
 	unsigned int n = 0, next;
+	int64_t start;
 
 	for (next = first; next < s->n_steps && n < MAX_BATCH; next++) {
 		struct step *step = &s->steps[next];
@@ -47,6 +48,7 @@ static unsigned int carry_out(struct scenario *s, unsigned int first, uint64_t *
 		resolve(step->text, random, commands[n].text, MAX_LINE);
 		steps[n++] = step;
 	}
+	start = monotonic();
 	if (same_batch(commands[0].text, commands[0].text))
 		run_batch(commands, n);
 	else
@@ -54,6 +56,7 @@ static unsigned int carry_out(struct scenario *s, unsigned int first, uint64_t *
 	for (unsigned int i = 0; i < n; i++) {
 		steps[i]->done += !commands[i].refused;
 		steps[i]->refused += commands[i].refused;
+		steps[i]->spent += (monotonic() - start) / n;
 		if (commands[i].refused)
 			memcpy(steps[i]->reply, commands[i].reply, MAX_REPLY);
 	}
@@ -68,6 +71,7 @@ bool carry_out_all(struct scenario *s, enum when when)
 
 	for (unsigned int i = 0; i < s->n_steps;)
 		i = s->steps[i].when == when ? carry_out(s, i, &random) : i + 1;
+	end_batches();
 	for (unsigned int i = 0; i < s->n_steps; i++) {
 		if (s->steps[i].when != when || !s->steps[i].refused)
 			continue;
@@ -88,8 +92,10 @@ static void repeat(struct scenario *s, unsigned int first, uint64_t random)
 				i++;
 				continue;
 			}
-			if (s->stopping)
+			if (s->stopping) {
+				end_batches();
 				_exit(0);
+			}
 			i = carry_out(s, i, &random);
 		}
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Packets that no TCP would send: any source, flags and lengths, fragments, options that lead
- * beyond their header.  A million different flows pass in a minute, none with more than a few packets.
+ * beyond their header.  A million different flows pass in a minute, none with more than a few
+ * packets.
  */
 #include <arpa/inet.h>
 #include <netinet/ip.h>

@@ -50,17 +50,9 @@ struct action_util {
 
 /* --------------------------------------------------------- reading words */
 
-void incomplete_command(void) __attribute__((noreturn));
 void invarg(const char *message, const char *word) __attribute__((noreturn));
 void missarg(const char *key) __attribute__((noreturn));
 void duparg(const char *key, const char *word) __attribute__((noreturn));
-
-#define NEXT_ARG()				\
-	do {					\
-		argv++;				\
-		if (--argc <= 0)		\
-			incomplete_command();	\
-	} while (0)
 
 /* These return 0 if the word is well formed. */
 int get_u8(__u8 *value, const char *word, int base);

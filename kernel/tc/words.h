@@ -40,8 +40,10 @@ static inline int get_bytes(__u32 *bytes, const char *text)
 {
 	char *suffix;
 	double number = strtod(text, &suffix);
-	const char *units = "kmg", *unit = *suffix ? strchr(units, tolower((unsigned char)*suffix)) : NULL;
+	const char *units = "kmg", *unit = NULL;
 
+	if (*suffix)
+		unit = strchr(units, tolower((unsigned char)*suffix));
 	for (; unit && unit >= units; unit--)
 		number *= 1024;
 	/* get_size takes a sign and wraps around. */
@@ -204,7 +206,10 @@ static inline int add_words(struct nlmsghdr *n, const struct word *words, const 
 			usage();
 			return -1;
 		}
-		NEXT_ARG();
+		if (argc < 2)
+			missarg(words[i].name);
+		argc--;
+		argv++;
 		if (seen[i])
 			duparg(words[i].name, *argv);
 		seen[i] = true;

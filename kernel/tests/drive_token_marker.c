@@ -35,7 +35,9 @@ int drive_token_marker(u32 mode, u32 interval, u32 tokens, u32 flows, size_t cou
 int drive_token_marker(u32 mode, u32 interval, u32 tokens, u32 flows, size_t count,
 		       const struct step *steps, struct outcome *outcomes)
 {
-	const struct token_marker_params p = { .mode = mode, .interval = interval, .tokens = tokens };
+	const struct token_marker_params p = {
+		.mode = mode, .interval = interval, .tokens = tokens,
+	};
 	const u32 bytes = sizeof(struct token_marker_flow);
 	void *memory = calloc(1, flow_table_bytes(flows, bytes, true));
 	struct token_marker_stats s = { 0 };

@@ -41,7 +41,8 @@ static void below_at_between_at_and_above_the_thresholds(void)
 		  OUTSIDE },
 		{ (30000 << 9) + 1, EARLY_DROP_ABOVE, EARLY_DROP_FORCED, EARLY_DROP_FORCED, OUTSIDE,
 		  OUTSIDE },
-		{ U64_MAX, EARLY_DROP_ABOVE, EARLY_DROP_FORCED, EARLY_DROP_FORCED, OUTSIDE, OUTSIDE },
+		{ U64_MAX, EARLY_DROP_ABOVE, EARLY_DROP_FORCED, EARLY_DROP_FORCED, OUTSIDE,
+		  OUTSIDE },
 	};
 	struct early_drop_params p = params(10000, 30000, 0.25, RED, 9);
 

@@ -243,8 +243,8 @@ static void each_class_has_its_own_curve_and_draws_from_it(void)
 	struct frio_vars v;
 
 	config.ewma = 0;
-	config.curve[FRIO_IN] = (struct frio_curve){ 5000, 15000, 1U << 31 };
-	config.curve[FRIO_OUT] = (struct frio_curve){ 6000, 26000, 1U << 30 };
+	config.curve[FRIO_IN] = (struct precedence_curve){ 5000, 15000, 1U << 31 };
+	config.curve[FRIO_OUT] = (struct precedence_curve){ 6000, 26000, 1U << 30 };
 	frio_set_params(&p, &config);
 	frio_init(&v, 0);
 	for (int i = 0; i < 3; i++) {
@@ -256,7 +256,8 @@ static void each_class_has_its_own_curve_and_draws_from_it(void)
 	frio_enqueue(&p, &v, &flow, FRIO_IN, 2500);
 	frio_enqueue(&p, &v, &flow, FRIO_OUT, 2000);
 
-	/* IN: 10000 of 5000 to 15000 at 1/2, pb 1/4. OUT: 15000 of 6000 to 26000 at 1/4, pb .1125 */
+	/* IN: 10000 of 5000 to 15000 at 1/2, pb 1/4. */
+	/* OUT: 15000 of 6000 to 26000 at 1/4, pb .1125. */
 	CHECK_EQ(arrive(&p, &v, &flow, FRIO_IN, 0), FRED_DRAW);
 	CHECK_EQ(frio_draw(&p, &v, FRIO_IN, (1U << 30) + 16), FRED_ENQUEUE);
 	CHECK_EQ(v.view[FRIO_IN].drop.count, 0);

@@ -112,7 +112,7 @@ static void what_is_not_what_the_link_layer_says(void)
 		{ 4, 0, LINK, LINK + BYTES, PACKET_UNPARSEABLE },
 		{ 4, ETH_P_IP, LINK, LINK + BYTES - 1, PACKET_UNPARSEABLE },	/* cut off */
 		{ 4, ETH_P_IP, LINK, LINK + 1, PACKET_UNPARSEABLE },
-		{ 4, ETH_P_IP, LINK, LINK, PACKET_UNPARSEABLE },		/* nothing is there */
+		{ 4, ETH_P_IP, LINK, LINK, PACKET_UNPARSEABLE },	/* nothing is there */
 		{ 4, ETH_P_IP, -1, LINK + BYTES, PACKET_UNPARSEABLE },
 	};
 
@@ -145,7 +145,8 @@ static void every_codepoint_by_every_other(void)
 		make(version, dsfield);
 		skb.ip_summed = CHECKSUM_COMPLETE;
 		/* any of the forms that the sum may have */
-		skb.csum = csum_add(sum_of(packet + LINK, BYTES), 0xffff0000 - (i << 16) + (i & 0xffff));
+		skb.csum = csum_add(sum_of(packet + LINK, BYTES),
+				    0xffff0000 - (i << 16) + (i & 0xffff));
 		skb.csum = csum_sub(skb.csum, i & 0xffff);
 		skb.csum = csum_add(skb.csum, i << 16 | 0xffff);
 		packet_read(&skb, &info);

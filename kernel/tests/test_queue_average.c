@@ -40,7 +40,8 @@ static void an_arrival_moves_the_average_by_its_weight(void)
 		{ 0, 0, U32_MAX, U32_MAX },
 		{ 31, 0, U32_MAX, U32_MAX },
 		{ 31, (u64)U32_MAX << 31, U32_MAX, (u64)U32_MAX << 31 },
-		{ 31, ((u64)U32_MAX << 31) + 0x7fffffff, U32_MAX, ((u64)U32_MAX << 31) + 0x7fffffff },
+		{ 31, ((u64)U32_MAX << 31) + 0x7fffffff, U32_MAX,
+		  ((u64)U32_MAX << 31) + 0x7fffffff },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -298,9 +298,12 @@ static void expired_timers(void)
 		u64 after;	/* the last progress */
 		bool expired;
 	} table[] = {
-		{ false, false, 1000, 200 * MS, true },  { false, false, 1000, 200 * MS - 1, false },
-		{ false, false, 2000, 300 * MS, false }, { false, false, 500, 300 * MS, false },
-		{ true, false, 1000, 300 * MS, false },  { false, true, 1000, 300 * MS, false },
+		{ false, false, 1000, 200 * MS, true },
+		{ false, false, 1000, 200 * MS - 1, false },
+		{ false, false, 2000, 300 * MS, false },
+		{ false, false, 500, 300 * MS, false },
+		{ true, false, 1000, 300 * MS, false },
+		{ false, true, 1000, 300 * MS, false },
 	};
 	u32 row;
 
@@ -366,8 +369,9 @@ static void acknowledgements(void)
 		u8 flags;
 		bool believed;
 	} table[] = {
-		{ 1000, ACK, false }, { 1001, ACK, true },  { 3000, ACK, true }, { 3001, ACK, false },
-		{ 999, ACK, false },  { 2000, FIN, false }, { 1000 + 0x80000001, ACK, false },
+		{ 1000, ACK, false }, { 1001, ACK, true }, { 3000, ACK, true },
+		{ 3001, ACK, false }, { 999, ACK, false }, { 2000, FIN, false },
+		{ 1000 + 0x80000001, ACK, false },
 	};
 	u32 row;
 

@@ -124,7 +124,9 @@ static void continuous_loses_nothing(void)
 /* The largest pool and interval that there are. */
 static void continuous_at_the_limits(void)
 {
-	static const struct token_marker_params p = { TOKEN_MARKER_CONTINUOUS, 4000000000U, S32_MAX };
+	static const struct token_marker_params p = {
+		TOKEN_MARKER_CONTINUOUS, 4000000000U, S32_MAX,
+	};
 	static const struct packet rows[] = {
 		{ 0, S32_MAX, 1, 0, 0, 0 },
 		/* (2^31 - 1) (4e9 - 1) = 4e9 (2^31 - 2) + 4e9 - (2^31 - 1) */

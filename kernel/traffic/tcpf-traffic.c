@@ -12,8 +12,9 @@
  *   tcpf-traffic recv --listen ADDR --flows N --sample LABEL=S,...
  *
  * Instants are seconds after --epoch (a CLOCK_REALTIME second that every node
- * of the testbed has agreed on); inside, all time is whole nanoseconds.  The last sample ends the program:
- * connections are reset, so that no backlog outlives the run.
+ * of the testbed has agreed on); inside, all time is whole nanoseconds.  The
+ * last sample ends the program: connections are reset, so that no backlog
+ * outlives the run.
  * Output is one JSON object per line on stdout; see usage().
  */
 #define _GNU_SOURCE
@@ -463,7 +464,8 @@ static void take_sample(const struct sample *s)
 		memset(&buffer, 0, sizeof(buffer));
 		printf("{\"event\":\"sample\",\"sample\":\"%s\",\"time_ns\":%lld,"
 		       "\"flow\":%d,\"source_port\":%d,\"connected\":%s", s->label,
-		       (long long)at, cfg.first + i, cfg.source_port + i, f->connected ? "true" : "false");
+		       (long long)at, cfg.first + i, cfg.source_port + i,
+		       f->connected ? "true" : "false");
 		if (f->fd >= 0 &&
 		    !getsockopt(f->fd, IPPROTO_TCP, TCP_INFO, &buffer, &len))
 			print_info(&buffer.info, &buffer.rto.counts);

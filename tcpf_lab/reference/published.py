@@ -11,6 +11,12 @@ import csv
 from functools import cache
 from pathlib import Path
 
+#: Configurations and numbers of flows of the published tables, in their order.
+CONFIGS = ("A", "B", "C", "D")
+FLOWS = (100, 50)
+#: The cases of the thesis' tables and figures, its cases 1 to 4; the paper has three more.
+THESIS_CASES = ("TCPF+FRIO", "TCPF+RIO", "TB+RIO", "NoMark+RED")
+
 _HERE = Path(__file__).resolve().parent
 _METRICS = ("timeouts", "loss_percent", "goodput_bytes_per_s", "goodput_cov")
 

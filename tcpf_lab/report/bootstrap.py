@@ -15,17 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.errors import LabError
-from tcpf_lab.reference.published import published
+from tcpf_lab.reference.published import CONFIGS, FLOWS, published
 from tcpf_lab.report.collect import CellResult
 from tcpf_lab.report.style import CASES, DRAWN
 
 Array = NDArray[np.float64]
 #: Lower and upper end of a confidence interval.
 Interval = tuple[float, float]
-
-#: What was published: configurations, numbers of flows; the cases are those of ``style.CASES``.
-CONFIGS = ("A", "B", "C", "D")
-FLOWS = (100, 50)
 
 CONFIDENCE = 0.95
 _SEED = re.compile(r"-seed(\d+)$")

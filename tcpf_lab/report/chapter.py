@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from tcpf_lab.reference.published import CONFIGS, THESIS_CASES
 from tcpf_lab.report.section import Document, Section, figures
 from tcpf_lab.report.style import DRAWN, METRICS
 from tcpf_lab.report.table import csv_table, markdown_table
 from tcpf_lab.results import ExperimentFiles
 
-#: The cases of the thesis' tables and figures, its cases 1 to 4.
-THESIS_CASES = ("TCPF+FRIO", "TCPF+RIO", "TB+RIO", "NoMark+RED")
-#: Configurations of the published tables, in their order.
-CONFIGURATIONS = "ABCD"
 #: The paper's Table 4 is of the first configuration.
 _FIRST_TABLE = 4
 
@@ -34,7 +31,7 @@ def chapter(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator[Doc
         own names.
     """
     for section in sections:
-        if section.config in CONFIGURATIONS:
+        if section.config in CONFIGS:
             yield from _published(files, section)
         else:
             yield from _own(files, section)
@@ -49,7 +46,7 @@ def thesis_part(section: Section) -> Section:
 
 def figure_numbers(section: Section) -> dict[str, str]:
     """Give the number of a published configuration's figures, by metric: ``4.1.1``, ..."""
-    row = 1 + CONFIGURATIONS.index(section.config)
+    row = 1 + CONFIGS.index(section.config)
     return {metric: f"4.{row}.{number}" for number, metric in enumerate(DRAWN, 1)}
 
 
@@ -59,7 +56,7 @@ def figure_name(number: str, metric: str) -> str:
 
 
 def _published(files: ExperimentFiles, section: Section) -> Iterator[Document]:
-    place, title = CONFIGURATIONS.index(section.config), section.source.title
+    place, title = CONFIGS.index(section.config), section.source.title
     thesis = thesis_part(section)
     for name, part in ((f"4.{1 + place}", thesis), (str(_FIRST_TABLE + place), section)):
         if part.results:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tcpf_lab.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
@@ -15,16 +15,27 @@ from tcpf_lab.results import FORMAT, ExperimentFiles, RunFiles, read_json
 
 #: Why a run is not simply part of its cell's means.
 State = Literal["missing", "stale", "invalid", "unreadable"]
+STATES: tuple[State, ...] = get_args(State)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of the matrix: a case with a number of flows, repeated once per run id."""
+    """One cell of the matrix: a case with a number of flows, repeated once per run id.
+
+    ``config`` is a configuration of the published tables or, where ``published`` is False, the name
+    of an experiment that may be called like one.
+    """
 
     config: str
     case: str
     flows: int
     runs: tuple[str, ...]
+    published: bool = True
+
+    @property
+    def known(self) -> Mapping[str, float]:
+        """The published values by metric, as far as there are any."""
+        return (self.published and published(self.config, self.case, self.flows)) or {}
 
     @property
     def n(self) -> int:
@@ -99,7 +110,7 @@ def collect(
     include_invalid : bool
         Let runs that failed a check into the means; they keep their entry in ``problems``.
     stale : collection of str
-        Ids of runs made from another spec: left out.
+        Ids of runs made from another spec, kernel or analysis: left out.
 
     Returns
     -------
@@ -137,7 +148,7 @@ def _absence(files: RunFiles, run: str, stale: Collection[str]) -> Problem | Non
     if not files.spec.exists():
         return Problem(run, "missing")
     if run in stale:
-        return Problem(run, "stale", ("made from another version of the spec",))
+        return Problem(run, "stale", ("made from another spec, kernel or analysis",))
     return None
 
 
@@ -185,9 +196,9 @@ def _verdict(found: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
 
 
 def _estimates(cell: Cell, used: list[Mapping[str, float]]) -> dict[str, Estimate]:
-    known: Mapping[str, Any] = published(cell.config, cell.case, cell.flows) or {}
     return {
-        name: _estimate(tuple(values[name] for values in used), known.get(name)) for name in METRICS
+        name: _estimate(tuple(values[name] for values in used), cell.known.get(name))
+        for name in METRICS
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from tcpf_lab.report.bootstrap import (
 from tcpf_lab.report.claims import CLAIMS
 from tcpf_lab.report.claims.judge import Check, ClaimResult, judge, read
 from tcpf_lab.report.claims.terms import BASELINES, FRIO, TIMEOUTS
-from tcpf_lab.report.collect import CellResult, Estimate
+from tcpf_lab.report.collect import STATES, CellResult, Estimate, State
 from tcpf_lab.report.rank import Ranking, rankings
 from tcpf_lab.report.style import DRAWN
 
@@ -59,7 +59,7 @@ class TimeoutGain:
     """How many times the timeouts of ``case`` the case ``against`` has, in one block.
 
     ``measured`` is None where a cell is missing or both have no timeouts at all, and infinite where
-    only ``case`` has none.
+    only ``case`` has none; ``note`` says which of them.
     """
 
     config: str
@@ -72,6 +72,24 @@ class TimeoutGain:
     interval: Interval | None
     seeds: int
     missing: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Runs that are not part of the means for the same reason, and the first of them."""
+
+    state: State
+    runs: int
+    first: str
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which conditions the runs of some configurations were made."""
+
+    configs: tuple[str, ...]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -80,22 +98,27 @@ class Comparison:
 
     ``blocks`` has one ranking for each measured block and metric, ``gains`` two per block,
     ``missing`` the published cells without a used run, ``problems`` a line per run with a remark,
-    ``notes`` what to keep in mind when reading.
+    ``left_out`` how many runs are not used and why, ``notes`` what to keep in mind when reading.
     """
 
     seed: int
     resamples: int
+    conditions: tuple[Conditions, ...]
     cells: tuple[CellComparison, ...]
     blocks: tuple[Ranking, ...]
     gains: tuple[TimeoutGain, ...]
     claims: tuple[ClaimResult, ...]
     missing: tuple[CellKey, ...]
     problems: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...]
 
 
 def compare(
-    results: Sequence[CellResult], seed: int = SEED, resamples: int = RESAMPLES
+    results: Sequence[CellResult],
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
+    conditions: Iterable[tuple[str, str]] = (),
 ) -> Comparison:
     """Hold measured cells to the published tables.
 
@@ -107,6 +130,8 @@ def compare(
         Of the bootstrap's random numbers: the same seed gives the same intervals.
     resamples : int
         Number of bootstrap resamples.
+    conditions : iterable of (str, str)
+        Configurations and the conditions that their runs were made under.
 
     Returns
     -------
@@ -125,14 +150,39 @@ def compare(
     return Comparison(
         seed=seed,
         resamples=resamples,
+        conditions=tuple(_conditions(conditions)),
         cells=tuple(_cells(results)),
         blocks=tuple(rankings(measured, known)),
         gains=tuple(_gains(measured, known)),
         claims=tuple(judge(claim, known, measured) for claim in CLAIMS),
         missing=missing,
         problems=tuple(str(problem) for result in results for problem in result.problems),
+        left_out=tuple(_left_out(results)),
         notes=tuple(_notes(results, resamples)),
     )
+
+
+def _conditions(conditions: Iterable[tuple[str, str]]) -> Iterator[Conditions]:
+    """Name the configurations that share their conditions together."""
+    shared: dict[str, list[str]] = {}
+    for config, text in dict.fromkeys(conditions):
+        shared.setdefault(text, []).append(config)
+    for text, configs in shared.items():
+        yield Conditions(tuple(configs), text)
+
+
+def _left_out(results: Sequence[CellResult]) -> Iterator[LeftOut]:
+    """Count the runs that are not used, by the reason."""
+    first: dict[State, str] = {}
+    runs: Counter[State] = Counter()
+    for result in results:
+        for problem in result.problems:
+            if not problem.used:
+                first.setdefault(problem.state, f"{result.cell.config}: {problem}")
+                runs[problem.state] += 1
+    for state in STATES:
+        if runs[state]:
+            yield LeftOut(state, runs[state], first[state])
 
 
 def _notes(results: Sequence[CellResult], resamples: int) -> Iterator[str]:
@@ -219,10 +269,12 @@ def _ratio(estimate: Estimate) -> tuple[float | None, Interval | None, str]:
 def _gains(measured: Sample, known: Sample) -> Iterator[TimeoutGain]:
     for config, flows in dict.fromkeys((cell.config, cell.flows) for cell in known.means):
         for other in BASELINES:
-            yield _gain(CellKey(config, flows, FRIO), CellKey(config, flows, other), measured)
+            yield _gain(
+                CellKey(config, flows, FRIO), CellKey(config, flows, other), measured, known
+            )
 
 
-def _gain(cell: CellKey, other: CellKey, measured: Sample) -> TimeoutGain:
+def _gain(cell: CellKey, other: CellKey, measured: Sample, known: Sample) -> TimeoutGain:
     check = Check("", lambda look: look(other, TIMEOUTS) / look(cell, TIMEOUTS))
     ours = read(check, measured)
     return TimeoutGain(
@@ -231,9 +283,10 @@ def _gain(cell: CellKey, other: CellKey, measured: Sample) -> TimeoutGain:
         metric=TIMEOUTS,
         case=cell.case,
         against=other.case,
-        published=read(check, published_sample()).value,
+        published=read(check, known).value,
         measured=ours.value,
         interval=ours.interval,
         seeds=ours.seeds,
         missing=ours.missing,
+        note=ours.note,
     )

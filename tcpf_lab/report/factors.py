@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tcpf_lab.reference.published import published
 from tcpf_lab.report.collect import CellResult
-from tcpf_lab.report.rank import tau_b
+from tcpf_lab.report.rank import correlation
 from tcpf_lab.report.section import Document, Section
 from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
 from tcpf_lab.report.table import NOTHING, aligned, csv_table, entry
@@ -110,11 +110,8 @@ def rank_correlation(results: Sequence[CellResult], metric: str) -> float | None
         and (known := published(result.cell.config, result.cell.case, result.cell.flows))
         and metric in known
     ]
-    if len(pairs) < 2:
-        return None
-    theirs, ours = (np.array(side, float) for side in zip(*pairs, strict=True))
-    tau = float(tau_b(theirs, ours)[0])
-    return None if np.isnan(tau) else tau
+    taus = correlation(*np.array(pairs, float).reshape(-1, 2).T)
+    return None if taus is None else float(taus[0])
 
 
 def _table(levels: Sequence[_Level], metric: MetricStyle, flows: int) -> list[str]:

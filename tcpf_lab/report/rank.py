@@ -79,6 +79,27 @@ def tau_b(x: Array, y: Array) -> Array:
     return result
 
 
+def correlation(theirs: Array, ours: Array) -> Array | None:
+    """Give :func:`tau_b`, or None where it is undefined.
+
+    Parameters
+    ----------
+    theirs : array of float, shape (n,)
+        Published values of n cases.
+    ours : array of float, shape (n,) or (n, 1 + R)
+        Measured means, and resamples of them.
+
+    Returns
+    -------
+    array of float, shape (1,) or (1 + R,); or None
+        None for fewer than two cases, or if the means or the published values are all equal.
+    """
+    if len(theirs) < 2:
+        return None
+    taus = tau_b(theirs, ours)
+    return None if np.isnan(taus[0]) else taus
+
+
 def rankings(measured: Sample, known: Sample) -> Iterator[Ranking]:
     """Rank the cases of every block that has at least one measured case, by every metric."""
     for config, flows in dict.fromkeys((cell.config, cell.flows) for cell in known.means):
@@ -91,14 +112,19 @@ def rankings(measured: Sample, known: Sample) -> Iterator[Ranking]:
 def _ranking(cells: list[CellKey], metric: str, measured: Sample, known: Sample) -> Ranking:
     there = [cell for cell in cells if cell in measured.means]
     seeds = min(measured.seeds[cell] for cell in there)
-    tau, spread = _correlation(there, metric, measured, known, seeds)
+    taus = correlation(
+        np.array([_mean(known, cell, metric) for cell in there]),
+        np.stack([measured.values(cell, metric) for cell in there]),
+    )
+    tau = None if taus is None else float(taus[0])
     order = _ascending(there, metric, measured)
+    published = _ascending(there, metric, known)
     return Ranking(
         config=cells[0].config,
         flows=cells[0].flows,
         metric=metric,
         tau=tau,
-        interval=spread,
+        interval=None if taus is None else interval(taus[1:], seeds),
         seeds=seeds,
         order=_names(order),
         ties=tuple(_pair(a, b) for a, b in pairwise(order) if _tied(a, b, metric, measured)),
@@ -108,26 +134,13 @@ def _ranking(cells: list[CellKey], metric: str, measured: Sample, known: Sample)
             if _mean(known, a, metric) > _mean(known, b, metric)
             and not _tied(a, b, metric, measured)
         ),
-        published_order=_names(published := _ascending(there, metric, known)),
+        published_order=_names(published),
         published_ties=tuple(
             _pair(a, b) for a, b in pairwise(published) if _tied(a, b, metric, known)
         ),
         missing=tuple(cell.case for cell in cells if cell not in there),
         note=_note(len(there), seeds, tau),
     )
-
-
-def _correlation(
-    cells: list[CellKey], metric: str, measured: Sample, known: Sample, seeds: int
-) -> tuple[float | None, Interval | None]:
-    if len(cells) < 2:
-        return None, None
-    ours = np.stack([measured.values(cell, metric) for cell in cells])
-    theirs = np.array([_mean(known, cell, metric) for cell in cells])
-    taus = tau_b(theirs, ours)
-    if np.isnan(taus[0]):
-        return None, None
-    return float(taus[0]), interval(taus[1:], seeds)
 
 
 def _note(cases: int, seeds: int, tau: float | None) -> str:

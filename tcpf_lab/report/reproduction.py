@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.report.chapter import CONFIGURATIONS, figure_name, figure_numbers, thesis_part
+from tcpf_lab.reference.published import CONFIGS
+from tcpf_lab.report.chapter import figure_name, figure_numbers, thesis_part
 from tcpf_lab.report.document import Report, write_document
 from tcpf_lab.report.section import Document, Section
 from tcpf_lab.report.table import csv_table, markdown_table
@@ -56,7 +57,7 @@ def _documents(section: Section, directory: Path, commands: Sequence[str]) -> It
     yield root / "table.csv", csv_table(section.results)
     yield root / "table.md", markdown_table(section.results, source.title, source.conditions)
     yield root / "manifest.json", as_json(manifest(section, commands))
-    if section.usable and section.config in CONFIGURATIONS:
+    if section.usable and section.config in CONFIGS:
         part = thesis_part(section)
         for metric, number in figure_numbers(section).items():
             heading = f"Figure {number}. {source.title}"

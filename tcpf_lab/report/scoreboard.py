@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tcpf_lab.reference.published import CONFIGS, FLOWS
 from tcpf_lab.report.bootstrap import CellKey, Interval
 from tcpf_lab.report.claims.judge import ClaimResult, Finding, Judgement, Reading, Verdict
 from tcpf_lab.report.claims.terms import NAMES
-from tcpf_lab.report.compare import CellComparison, Comparison, TimeoutGain
+from tcpf_lab.report.compare import CellComparison, Comparison, Conditions, LeftOut, TimeoutGain
 from tcpf_lab.report.rank import Pair, Ranking
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
 
@@ -40,8 +41,9 @@ def scoreboard(comparison: Comparison, full: bool = False) -> Iterator[Renderabl
     Yields
     ------
     rich renderable
-        Ratios, rank correlations, orders, factors, claims, and what is missing.
+        Conditions, ratios, rank correlations, orders, factors, claims, and what is not in them.
     """
+    yield from condition_lines(comparison.conditions)
     yield ratio_table(comparison.cells)
     yield rank_table(comparison.blocks)
     yield from order_lines(comparison.blocks)
@@ -49,24 +51,48 @@ def scoreboard(comparison: Comparison, full: bool = False) -> Iterator[Renderabl
     yield claim_table(comparison.claims, full)
     yield tally(comparison.claims)
     yield from missing_lines(comparison.missing)
+    yield from left_out_lines(comparison.left_out)
     for note in comparison.notes:
         yield Text(note, style="yellow")
 
 
+def condition_lines(conditions: Iterable[Conditions]) -> Iterator[Text]:
+    """Say what runs were compared, a line per kind of conditions."""
+    for row in conditions:
+        yield Text.assemble((f"{', '.join(row.configs)}: ", "bold"), row.text)
+
+
 def ratio_table(cells: Sequence[CellComparison]) -> Table:
-    """Give measured / published with its interval, a row per cell and a column per metric."""
+    """Give measured / published with its interval, a row per cell and a column per metric.
+
+    Blocks stand in the published order, those that nobody published behind them, and so do the
+    cases of a block; a block without runs is left out.
+    """
     table = _table("Measured / published", "ratio; its 95 % interval (Student's t); n seeds")
     table.add_column("cell", overflow="fold")
     for metric in DRAWN:
         table.add_column(NAMES[metric], justify="right", no_wrap=True)
     table.add_column("n", justify="right")
-    for block, rows in groupby(cells, key=lambda cell: (cell.config, cell.flows)):
+    for block, rows in _by_block(cells).items():
+        if not any(row.n for row in rows):
+            continue
         table.add_row(Text(f"{block[0]}, {block[1]} flows", style="bold"))
         for case, metrics in groupby(rows, key=lambda cell: cell.case):
             own = list(metrics)
             table.add_row(Text(case), *map(_ratio_entry, own), str(own[0].n))
         table.add_section()
     return table
+
+
+def _by_block(cells: Sequence[CellComparison]) -> dict[tuple[str, int], list[CellComparison]]:
+    blocks: dict[tuple[str, int], list[CellComparison]] = {
+        block: [] for block in product(CONFIGS, FLOWS)
+    }
+    places = {case: place for place, case in enumerate(CASES)}
+    for cell in cells:
+        blocks.setdefault((cell.config, cell.flows), []).append(cell)
+        places.setdefault(cell.case, len(places))
+    return {block: sorted(rows, key=lambda row: places[row.case]) for block, rows in blocks.items()}
 
 
 def _ratio_entry(cell: CellComparison) -> Text:
@@ -203,7 +229,7 @@ def _range(finding: Finding) -> str:
     if low is None or high is None:
         above, below = ("above", "below") if finding.strict else ("at least", "at most")
         return f"{above} {low}" if high is None else f"{below} {high}"
-    return f"{low} to {high}"
+    return f"{low} to {high}" + (", ends excluded" if finding.strict else "")
 
 
 def tally(claims: Sequence[ClaimResult]) -> Table:
@@ -224,6 +250,13 @@ def missing_lines(missing: Sequence[CellKey]) -> Iterator[Text]:
         cases = [cell.case for cell in cells]
         said = "every case" if len(cases) == len(CASES) else ", ".join(cases)
         yield Text(f"not measured: {config}, {flows} flows: {said}", style="yellow")
+
+
+def left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[Text]:
+    """Count the runs that are not part of the means, a line per reason, with the first of them."""
+    for row in left_out:
+        count = f"{row.runs} {row.state}{', the first' if row.runs > 1 else ''}"
+        yield Text(f"left out, {count}: {row.first}", style="yellow")
 
 
 def _table(title: str, caption: str) -> Table:

@@ -9,6 +9,8 @@ from pathlib import Path
 from tcpf_lab.report.collect import Cell, CellResult, collect
 from tcpf_lab.results import ExperimentFiles
 
+#: Configurations of the published tables, in their order.
+CONFIGURATIONS = ("A", "B", "C", "D")
 #: A file of a report and its content; made one by one, so that a full disk is told early.
 Document = tuple[Path, str | bytes]
 
@@ -26,9 +28,12 @@ class Source:
     title, conditions : str
         ``Configuration A`` and the conditions of every run, ``60 s, 10 Mbit/s, 200 ms``.
     stale : collection of str
-        Ids of runs made from another spec: left out.
+        Ids of runs made from another spec, kernel or analysis: left out.
     factor, level : str
         What was varied in a collection, and its value; empty for an experiment as it stands.
+    settings : tuple of str
+        What was changed of the experiment's file, ``PATH=VALUE`` each: by the level, then by the
+        command line.
     """
 
     files: ExperimentFiles
@@ -38,6 +43,12 @@ class Source:
     stale: Collection[str] = frozenset()
     factor: str = ""
     level: str = ""
+    settings: tuple[str, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """The title, with factor and level where something was varied."""
+        return f"{self.title}, {self.factor}: {self.level}" if self.factor else self.title
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,12 @@ class Section:
     def config(self) -> str:
         """The configuration, in the published tables if it has one there."""
         return self.source.cells[0].config
+
+    @property
+    def published(self) -> bool:
+        """Whether the published tables have it: an experiment as it stands, with a reference."""
+        cell = self.source.cells[0]
+        return cell.published and cell.config in CONFIGURATIONS and not self.source.factor
 
     @property
     def usable(self) -> bool:
@@ -74,7 +91,7 @@ def figures(
 
     if not section.usable:
         return  # the table lists its runs with the reasons; there is nothing to draw
-    title = heading or section.source.title
+    title = heading or section.source.heading
     drawn = bar_chart(section.results, metric, title, section.source.conditions)
     for suffix, content in drawn.items():
         yield files.figure(name, suffix), content

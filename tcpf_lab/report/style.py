@@ -79,8 +79,9 @@ def is_dark(colour: str) -> bool:
 class MetricStyle:
     """Words and number format of one metric.
 
-    ``heading`` is the column of a table, ``title`` and ``axis`` belong to a figure, ``slug`` to its
-    file name; ``decimals`` holds for values below ``whole_from``, larger ones are printed whole.
+    ``word`` is what a sentence calls it, and its ``slug`` a figure's file name; ``heading`` is the
+    column of a table, ``title`` and ``axis`` belong to a figure; ``decimals`` holds for values
+    below ``whole_from``, larger ones are printed whole.
     """
 
     name: str
@@ -88,9 +89,14 @@ class MetricStyle:
     title: str
     axis: str
     unit: str
-    slug: str
+    word: str
     decimals: int
     whole_from: float = float("inf")
+
+    @property
+    def slug(self) -> str:
+        """The word, fit for a file name."""
+        return self.word.lower().replace(" ", "-")
 
     def places(self, mean: float) -> int:
         """Give the number of decimals that a mean and its interval are printed with."""
@@ -107,7 +113,7 @@ METRICS: dict[str, MetricStyle] = {
             title="Number of timeouts",
             axis="Timeouts of all flows",
             unit="",
-            slug="timeouts",
+            word="timeouts",
             decimals=1,
             whole_from=100.0,
         ),
@@ -117,7 +123,7 @@ METRICS: dict[str, MetricStyle] = {
             title="Timeouts per flow and minute",
             axis="Timeouts per flow and minute",
             unit="1/min",
-            slug="timeouts-per-flow-minute",
+            word="timeouts per flow-minute",
             decimals=2,
         ),
         MetricStyle(
@@ -126,7 +132,7 @@ METRICS: dict[str, MetricStyle] = {
             title="Probability of byte loss",
             axis="Byte loss probability (%)",
             unit="%",
-            slug="loss",
+            word="loss",
             decimals=2,
         ),
         MetricStyle(
@@ -135,7 +141,7 @@ METRICS: dict[str, MetricStyle] = {
             title="Mean goodput per flow",
             axis="Mean goodput per flow (bytes/s)",
             unit="bytes/s",
-            slug="goodput",
+            word="goodput",
             decimals=0,
         ),
         MetricStyle(
@@ -144,7 +150,7 @@ METRICS: dict[str, MetricStyle] = {
             title="Coefficient of variation of goodput",
             axis="CoV of the flows' goodput",
             unit="",
-            slug="cov",
+            word="CoV",
             decimals=3,
         ),
     )

@@ -11,7 +11,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
-from tcpf_lab.spec.model import Name, Title
+from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
+from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.sweep import KEYS
 
 
 class Member(SpecModel):
@@ -52,6 +54,8 @@ class Member(SpecModel):
         """Yield a change that has no name, and a name for no change."""
         if self.settings and not (self.factor and self.level):
             yield (), "what is set needs a name: give factor and level"
+        elif self.settings and not self.slug:
+            yield ("level",), "a name is made of factor and level: they need a letter or digit, a-z"
         if not self.settings and (self.factor or self.level):
             yield ("set",) if "set" in self.model_fields_set else (), "needs something to set"
 
@@ -59,7 +63,7 @@ class Member(SpecModel):
     def slug(self) -> str:
         """Factor and level as part of a name; empty if nothing is changed."""
         words = re.sub(r"[^a-z0-9.]+", "-", f"{self.factor} {self.level}".lower())
-        return words.replace(".", "_").strip("-")
+        return words.replace(".", "_").strip("-_")
 
 
 class Collection(SpecModel):
@@ -71,7 +75,8 @@ class Collection(SpecModel):
     title: Title = Field(default="", description="One line for the report.")
     only: dict[str, str | int] = Field(
         default={},
-        description="Restricts `case` or `flows` of every experiment, as `--only` does.",
+        json_schema_extra={"propertyNames": {"enum": list(KEYS)}},
+        description="Restricts `case`, `flows` or `seed` of every experiment, as `--only` does.",
     )
     seeds: int | None = Field(
         default=None, ge=1, description="Only the first so many seeds of every experiment."
@@ -88,13 +93,24 @@ class Collection(SpecModel):
         return value
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield experiments that would get the same name."""
-        seen: set[tuple[str, str]] = set()
+        """Yield unknown restrictions, and names that are too long or given twice."""
+        for key in self.only:
+            if key not in KEYS:
+                yield ("only", key), unknown("unknown key", key, KEYS)
+        seen: dict[tuple[str, str], int] = {}
         for index, member in enumerate(self.experiments):
-            identity = ("", member.slug) if member.slug else (member.spec, "")
-            if identity in seen:
-                yield ("experiments", index), "is in the collection twice"
-            seen.add(identity)
+            identity = (self.named(member, ""), "" if member.slug else member.spec)
+            first = seen.setdefault(identity, index)
+            if first != index:
+                yield ("experiments", index), self._twice(member, first)
+            elif member.slug and not re.fullmatch(NAME, identity[0]):
+                sentence = f"its name would be '{identity[0]}'; a name must be {PATTERNS[NAME]}"
+                yield ("experiments", index), sentence
+
+    def _twice(self, member: Member, first: int) -> str:
+        if not member.slug:
+            return "is in the collection twice"
+        return f"gets the same name as experiments[{first}]: '{self.named(member, '')}'"
 
     def named(self, member: Member, experiment_name: str) -> str:
         """Give the name of a member's results: its own, or one made of what is changed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -54,8 +54,7 @@ def explain(
         for e in errors
         if e["type"] == "extra_forbidden"
     }
-    # A key that is only misspelt is not missing as well.
-    telling = [e for e in errors if e["type"] != "missing" or _inside(e["loc"], data) not in meant]
+    telling = [e for e in errors if not _repeats(e, _inside(e["loc"], data), meant)]
     found = [item for details in telling for item in _explain(details, data, root)]
     if isinstance(data, dict) and isinstance(data.get("cases"), dict):
         matrix = data.get("matrix")
@@ -64,6 +63,16 @@ def explain(
             (_inside(path, data), text) for path, text in name_problems(data["cases"], wanted)
         ]
     return list(dict.fromkeys(found))
+
+
+def _repeats(details: ErrorDetails, path: KeyPath, meant: Collection[KeyPath]) -> bool:
+    """Tell of an error whether it only follows from others.
+
+    A key that is misspelt is not missing as well, and a list of wrong items is not empty.
+    """
+    if details["type"] == "too_short":
+        return bool(details["input"])
+    return details["type"] == "missing" and path in meant
 
 
 def show_path(path: KeyPath) -> str:

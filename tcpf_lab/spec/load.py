@@ -44,7 +44,7 @@ class SpecErrors(SpecError):  # noqa: N818 - the plural says what it is
         return type(self), (self.problems,)
 
 
-def find(name: str | Path) -> Path:
+def find(name: str | Path, beside: Path | None = None) -> Path:
     """Give the path of an experiment file.
 
     Parameters
@@ -52,6 +52,8 @@ def find(name: str | Path) -> Path:
     name : str or Path
         A path as it is; a bare name is looked up in ``./``, in ``./experiments`` and among the
         experiments that come with tcpf-lab, with or without ``.yaml``.
+    beside : Path, optional
+        A directory to look in first, for an experiment that a collection names.
 
     Raises
     ------
@@ -59,6 +61,9 @@ def find(name: str | Path) -> Path:
         If there is no such file.
     """
     path = Path(name)
+    for near in (beside / path, beside / f"{path}.yaml") if beside else ():
+        if near.is_file():
+            return near
     if path.is_file() or (path.exists() and len(path.parts) != 1):
         return path
     if len(path.parts) != 1:
@@ -70,9 +75,15 @@ def find(name: str | Path) -> Path:
                 return candidate
     if path.exists():
         return path
-    known = sorted({file.name for folder in folders[1:] for file in folder.glob("*.yaml")})
+    files = {file.name: file for folder in folders[:0:-1] for file in folder.glob("*.yaml")}
+    known = sorted(name for name, file in files.items() if not (beside and _is_collection(file)))
     message = "no such experiment in ./, ./experiments and among those that come with tcpf-lab"
     raise RequestError(unknown(message, path.name, known), where=str(name))
+
+
+def _is_collection(path: Path) -> bool:
+    data = read_yaml(_read(path)).data
+    return isinstance(data, dict) and _COLLECTION in data
 
 
 def load(path: str | Path) -> Experiment:
@@ -173,6 +184,12 @@ def check(
     raise AssertionError("validation failed without a reason")
 
 
+def places(path: Path) -> Callable[[KeyPath], str]:
+    """Give a function from a key path to where it stands in the file, ``file:line``."""
+    document = read_yaml(_read(path))
+    return lambda keys: f"{path}:{document.line(keys)}"
+
+
 def to_data(experiment: Experiment) -> dict[str, Any]:
     """Give the experiment as plain data: what `dump` writes, units as text."""
     return experiment.model_dump(mode="json", exclude_none=True, by_alias=True)
@@ -189,6 +206,11 @@ def dump(experiment: Experiment) -> str:
     text = StringIO()
     yaml.dump(_styled(to_data(experiment)), text)
     return text.getvalue()
+
+
+def each(error: SpecError) -> tuple[SpecError, ...]:
+    """Give the errors of which one consists, or itself."""
+    return error.problems if isinstance(error, SpecErrors) else (error,)
 
 
 def raise_all(problems: Iterable[SpecError]) -> None:

@@ -12,10 +12,10 @@ from tcpf_lab.spec.base import KeyPath, SpecModel
 
 MOST_SEEDS = 10_000
 #: What the native generator can start.
-MOST_FLOWS = 4096
+MOST_SENDING = 4096
 _RANGE = re.compile(r"([0-9]{1,10})\.\.([0-9]{1,10})", flags=re.ASCII)
 _SEED = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
-_FLOWS = {"type": "integer", "minimum": 1, "maximum": MOST_FLOWS}
+_FLOWS = {"type": "integer", "minimum": 1, "maximum": MOST_SENDING}
 
 
 def _listed(value: Any) -> Any:
@@ -53,7 +53,7 @@ def _one_or_more(item: dict[str, Any], *others: dict[str, Any]) -> WithJsonSchem
 
 
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Flows = Annotated[int, Field(ge=1, le=MOST_FLOWS)]
+Flows = Annotated[int, Field(ge=1, le=MOST_SENDING)]
 
 
 class Matrix(SpecModel):
@@ -74,7 +74,7 @@ class Matrix(SpecModel):
         PlainSerializer(_written),
         _one_or_more(_FLOWS),
     ] = Field(
-        description="Numbers of simultaneous flows, one or a list, each from 1 to 10000.",
+        description=f"Numbers of simultaneous flows, one or a list, each from 1 to {MOST_SENDING}.",
     )
     seed: Annotated[
         tuple[Seed, ...],

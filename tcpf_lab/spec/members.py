@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tcpf_lab.errors import RequestError, SpecError
+from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.collection import Collection, Member
-from tcpf_lab.spec.load import find, load
+from tcpf_lab.spec.load import each, find, load_any, places, raise_all
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.override import apply_overrides
-from tcpf_lab.spec.sweep import narrow
+from tcpf_lab.spec.sweep import narrow_each
+
+Places = Callable[[KeyPath], str]
 
 
 @dataclass(frozen=True)
 class Level:
-    """An experiment, and which level of which factor it is; both empty for an unchanged one."""
+    """An experiment, and which level of which factor it is; both empty for an unchanged one.
+
+    ``settings`` are the changes that make the level, ``PATH=VALUE`` each.
+    """
 
     experiment: Experiment
     factor: str = ""
     level: str = ""
+    settings: tuple[str, ...] = ()
+
+    @property
+    def published(self) -> bool:
+        """Whether it is a configuration of the published tables."""
+        return self.experiment.reference is not None
 
     @property
     def config(self) -> str:
@@ -28,8 +41,8 @@ class Level:
         return reference.config if reference else self.experiment.name
 
 
-def members(collection: Collection, source: Path) -> Iterator[Level]:
-    """Yield the collection's experiments, changed and narrowed as it says.
+def members(collection: Collection, source: Path) -> tuple[Level, ...]:
+    """Give the collection's experiments, changed and narrowed as it says.
 
     One of which only cases are changed is narrowed to these.
 
@@ -43,30 +56,74 @@ def members(collection: Collection, source: Path) -> Iterator[Level]:
     Raises
     ------
     RequestError, SpecError, SpecErrors
-        If an experiment cannot be found or read, or a change of it is not allowed.
+        If experiments cannot be found or read, or changes of them are not allowed; of those that
+        the collection itself has wrong, all.
     """
-    for member in collection.experiments:
-        experiment = load(_file(member, source))
-        label = f"{source}: {member.factor} {member.level}: set"
-        changed = _touched(experiment, apply_overrides(experiment, member.settings, label))
-        name = collection.named(member, changed.name)
-        named = changed.model_copy(update={"name": name})
-        only = {key: str(value) for key, value in collection.only.items()}
-        yield Level(narrow(named, only, collection.seeds), member.factor, member.level)
+    place = places(source)
+    levels: list[Level] = []
+    problems: list[SpecError] = []
+    for index in range(len(collection.experiments)):
+        try:
+            levels.append(_level(collection, index, source.parent, place))
+        except SpecError as error:
+            problems += each(error)
+    raise_all(problems)
+    return _narrowed(collection, levels, place)
 
 
-def _touched(before: Experiment, after: Experiment) -> Experiment:
+def _level(collection: Collection, index: int, folder: Path, place: Places) -> Level:
+    member = collection.experiments[index]
+    above: KeyPath = ("experiments", index)
+    experiment = _read(member, folder, place((*above, "spec")))
+    changed = apply_overrides(
+        experiment, member.settings, lambda at: f"{place((*above, 'set', at))}: set"
+    )
+    touched = _touched(experiment, changed, place((*above, "set")))
+    name = collection.named(member, changed.name)
+    named = touched.model_copy(update={"name": name})
+    return Level(named, member.factor, member.level, member.settings)
+
+
+def _read(member: Member, folder: Path, where: str) -> Experiment:
+    try:
+        path = find(member.spec, beside=folder)
+    except RequestError as error:
+        raise SpecError(f"{error.where}: {error.message}", where=where) from None
+    read = load_any(path)
+    if isinstance(read, Collection):
+        message = f"{member.spec}: a collection cannot contain a collection"
+        raise SpecError(message, where=where, hint="name its experiments one by one")
+    return read
+
+
+def _touched(before: Experiment, after: Experiment, where: str) -> Experiment:
     """Keep of the matrix the cases that changed, where nothing but cases did."""
     if before == after or before.model_copy(update={"cases": after.cases}) != after:
         return after
     different = [name for name, case in after.cases.items() if case != before.cases.get(name)]
     cases = tuple(name for name in after.selected_cases if name in different)
+    if not cases:
+        message = f"changes {', '.join(different)}, which the matrix does not run"
+        raise SpecError(message, where=where)
     matrix = after.matrix.model_copy(update={"case": cases})
     return after.model_copy(update={"matrix": matrix})
 
 
-def _file(member: Member, source: Path) -> Path:
-    for beside in (source.parent / member.spec, source.parent / f"{member.spec}.yaml"):
-        if beside.is_file():
-            return beside
-    return find(member.spec)
+def _narrowed(collection: Collection, levels: list[Level], place: Places) -> tuple[Level, ...]:
+    only = {key: str(value) for key, value in collection.only.items()}
+    experiments = [level.experiment for level in levels]
+    found, problems = [], []
+    narrowed = narrow_each(
+        experiments,
+        only,
+        collection.seeds,
+        lambda key: place((key,) if key == "seeds" else ("only", key)),
+    )
+    for index, (level, experiment) in enumerate(zip(levels, narrowed, strict=True)):
+        if experiment is None:
+            message = f"experiments[{index}]: runs nothing of what `only` names"
+            problems.append(SpecError(message, where=place(("experiments", index))))
+        else:
+            found.append(replace(level, experiment=experiment))
+    raise_all(problems)
+    return tuple(found)

@@ -9,9 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.spec.dscp import format_dscp
 from tcpf_lab.spec.marker import AnyMarker, NoMarker
+from tcpf_lab.spec.marker.meter import Meter
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.queue import AnyQueue
+from tcpf_lab.spec.queue.precedence import Precedence
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.tcp import CONGESTION, Tcp
 from tcpf_lab.spec.topology import Topology
@@ -23,19 +26,20 @@ ALL = "all"
 #: What an Ethernet header adds to a packet where ``tc`` weighs it, bytes.
 ETHERNET_HEADER = 14
 
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9_+-]{0,59}$"
+#: What a directory of results may be called.
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_+-]{0,59}$"
 _CASE = r"^[A-Za-z0-9][A-Za-z0-9 _()+-]{0,59}$"
 _TITLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]{0,200}$"
 
 #: What each pattern means, for messages.
 PATTERNS = {
-    _NAME: "1 to 60 letters, digits or any of _+-, the first a letter or a digit",
+    NAME: "1 to 60 letters, digits or any of _+-, the first a letter or a digit",
     _CASE: "1 to 60 letters, digits, spaces or any of _()+-, the first a letter or a digit",
     _TITLE: "one line of at most 200 characters",
     CONGESTION: "the kernel's name for it, in lower case, such as reno",
 }
 
-Name = Annotated[str, Field(pattern=_NAME)]
+Name = Annotated[str, Field(pattern=NAME)]
 CaseName = Annotated[str, Field(pattern=_CASE)]
 Title = Annotated[str, Field(pattern=_TITLE)]
 
@@ -68,6 +72,16 @@ class Case(SpecModel):
         description="`none`, or a mapping whose `kind` names the marker.",
     )
     queue: AnyQueue = Field(description="The queue under test; `kind` names it.")
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield a queue that takes nothing of what is marked for in-profile."""
+        marker, queue = self.marker, self.queue
+        if not isinstance(marker, Meter) or not isinstance(queue, Precedence):
+            return
+        if queue.in_ != marker.in_:
+            marked, known = format_dscp(marker.in_), format_dscp(queue.in_)
+            sentence = f"is {known} where the marker's is {marked}: every packet would be OUT"
+            yield ("queue", "in"), sentence
 
 
 class Experiment(SpecModel):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcpf_lab.errors import SpecError
 from tcpf_lab.spec.base import KeyPath
-from tcpf_lab.spec.load import check, raise_all, to_data
+from tcpf_lab.spec.load import check, each, raise_all, to_data
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.yaml_text import read_yaml
@@ -17,7 +17,9 @@ ANY = "*"
 
 
 def apply_overrides(
-    experiment: Experiment, settings: Sequence[str], label: str = "--set"
+    experiment: Experiment,
+    settings: Sequence[str],
+    label: Callable[[int], str] = lambda _: "--set",
 ) -> Experiment:
     """Give the experiment with some values changed.
 
@@ -29,8 +31,8 @@ def apply_overrides(
         ``PATH=VALUE`` each: keys joined by dots, as in ``cases.NoMark+RED.queue.max``, and YAML, as
         in ``100 kB`` or ``{kind: bfifo, limit: 30 kB}``.  Later ones win.  ``cases.*`` stands for
         every case that has the rest of the path, and there must be one.
-    label : str
-        What messages put in front of a setting.
+    label : callable
+        Gives what messages put in front of a setting, by its index.
 
     Raises
     ------
@@ -41,12 +43,14 @@ def apply_overrides(
         return experiment
     data = to_data(experiment)
     options: list[tuple[KeyPath, str]] = []
-    for setting in settings:
-        where = f"{label} {setting}"
-        pattern, value = _split(setting, where)
-        for path in _meant(data, pattern, where):
-            _put(data, path, value, where)
-            options.append((path, where))
+    problems: list[SpecError] = []
+    for index, setting in enumerate(settings):
+        where = f"{label(index)} {setting}"
+        try:
+            options += [(path, where) for path in _applied(data, setting, where)]
+        except SpecError as error:
+            problems += each(error)
+    raise_all(problems)
 
     def position(path: KeyPath) -> int:
         """Index of the option nearest to a key path, the latest of several."""
@@ -59,6 +63,30 @@ def apply_overrides(
         return options[at][1] if at < len(options) else " ".join(text for _, text in options)
 
     return check(data, place, position, Experiment)
+
+
+def _applied(data: dict[str, Any], setting: str, where: str) -> list[KeyPath]:
+    """Change the data as a setting says; give the key paths that it meant."""
+    pattern, value = _split(setting, where)
+    paths = _meant(data, pattern, where)
+    for path in paths:
+        _put(data, path, value, where)
+    return paths
+
+
+def overlap(one: str, other: str) -> bool:
+    """Tell whether two settings, ``PATH=VALUE`` each, change the same value or one within it.
+
+    Examples
+    --------
+    >>> overlap("cases.*.queue.ewma=5", "cases.NoMark+FRED.queue={kind: bfifo}")
+    True
+    >>> overlap("tcp.sack=true", "tcp.rto_min=1 s")
+    False
+    """
+    sides = (setting.partition("=")[0].split(".") for setting in (one, other))
+    steps = [(a.strip(), b.strip()) for a, b in zip(*sides, strict=False)]
+    return all(a == b or (at == 1 and ANY in (a, b)) for at, (a, b) in enumerate(steps))
 
 
 def _split(setting: str, where: str) -> tuple[KeyPath, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 from tcpf_lab.errors import RequestError
 from tcpf_lab.spec.matrix import Matrix
@@ -13,7 +13,6 @@ from tcpf_lab.spec.suggest import unknown
 
 #: What of the matrix can be restricted.
 KEYS = ("case", "flows", "seed")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,17 +72,90 @@ def narrow(
     RequestError
         As `expand`.
     """
+    (narrowed,) = narrow_each([experiment], only, seeds)
+    assert narrowed is not None  # what the only experiment lacks is refused
+    return narrowed
+
+
+def narrow_each(
+    experiments: Sequence[Experiment],
+    only: Mapping[str, str] | None = None,
+    seeds: int | None = None,
+    where: Callable[[str], str] | None = None,
+) -> list[Experiment | None]:
+    """Give of each experiment what it has of the wanted values, None for one without any.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+        What to narrow, at least one.
+    only, seeds
+        As for `expand`; each value must be in some matrix, not in every one.
+    where : callable, optional
+        Gives the place of a key of ``only``, or of ``seeds``, for messages; the option by default.
+
+    Raises
+    ------
+    RequestError
+        If ``only`` names an unknown key, a value is in no matrix, or none has so many seeds.
+    """
     wanted = dict(only or {})
-    for key in wanted:
-        if key not in KEYS:
-            raise RequestError(
-                unknown(f"unknown key '{key}'", key, KEYS), where=f"--only {key}=..."
-            )
-    cases = _chosen("case", {case_slug(c): c for c in experiment.selected_cases}, wanted)
-    flows = _chosen("flows", {str(n): n for n in experiment.matrix.flows}, wanted)
-    chosen = _chosen("seed", {str(n): n for n in _first(experiment.matrix.seed, seeds)}, wanted)
-    matrix = Matrix(case=tuple(cases), flows=tuple(flows), seed=tuple(chosen))
-    return experiment.model_copy(update={"matrix": matrix})
+    place = where or (lambda key: _option(key, wanted, seeds))
+    most = max(len(experiment.matrix.seed) for experiment in experiments)
+    if seeds is not None and not 1 <= seeds <= most:
+        message = f"must be from 1 to {most}, the number of seeds in the matrix"
+        raise RequestError(message, where=place("seeds"))
+    values = [_values(experiment, seeds) for experiment in experiments]
+    words = {key: _words(key, text, values, place) for key, text in wanted.items()}
+    return [
+        _narrowed(experiment, own, words)
+        for experiment, own in zip(experiments, values, strict=True)
+    ]
+
+
+def _option(key: str, wanted: Mapping[str, str], seeds: int | None) -> str:
+    return f"--seeds {seeds}" if key == "seeds" else f"--only {key}={wanted[key]}"
+
+
+def _values(experiment: Experiment, seeds: int | None) -> dict[str, dict[str, Any]]:
+    """What ``only`` may say: for each key the values of the matrix by the word that means them."""
+    return {
+        "case": {case_slug(name): name for name in experiment.selected_cases},
+        "flows": {str(number): number for number in experiment.matrix.flows},
+        "seed": {str(number): number for number in experiment.matrix.seed[:seeds]},
+    }
+
+
+def _words(
+    key: str,
+    text: str,
+    values: Sequence[Mapping[str, Mapping[str, Any]]],
+    place: Callable[[str], str],
+) -> set[str]:
+    """The words of a list, each of which is in some matrix."""
+    if key not in KEYS:
+        raise RequestError(unknown(f"unknown key '{key}'", key, KEYS), where=place(key))
+    known = {name: value for own in values for name, value in own[key].items()}
+    words = set()
+    for word in text.split(","):
+        name = case_slug(word) if key == "case" else word.strip()
+        if name not in known:
+            message = unknown(f"unknown {key} '{word}'", word, map(str, known.values()))
+            raise RequestError(message, where=place(key))
+        words.add(name)
+    return words
+
+
+def _narrowed(
+    experiment: Experiment, values: Mapping[str, Mapping[str, Any]], words: Mapping[str, set[str]]
+) -> Experiment | None:
+    chosen = {
+        key: tuple(value for name, value in own.items() if name in words.get(key, own))
+        for key, own in values.items()
+    }
+    if not all(chosen.values()):
+        return None
+    return experiment.model_copy(update={"matrix": Matrix(**chosen)})
 
 
 def parse_only(settings: Iterable[str]) -> dict[str, str]:
@@ -106,28 +178,6 @@ def parse_only(settings: Iterable[str]) -> dict[str, str]:
             )
         result[key] = value
     return result
-
-
-def _chosen(key: str, values: Mapping[str, T], wanted: Mapping[str, str]) -> list[T]:
-    if key not in wanted:
-        return list(values.values())
-    picked = []
-    for word in wanted[key].split(","):
-        name = case_slug(word) if key == "case" else word.strip()
-        if name not in values:
-            message = unknown(f"unknown {key} '{word}'", word, [str(v) for v in values.values()])
-            raise RequestError(message, where=f"--only {key}={wanted[key]}")
-        picked.append(name)
-    return [value for name, value in values.items() if name in picked]
-
-
-def _first(seeds: tuple[int, ...], count: int | None) -> tuple[int, ...]:
-    if count is None:
-        return seeds
-    if not 1 <= count <= len(seeds):
-        message = f"must be from 1 to {len(seeds)}, the number of seeds in the matrix"
-        raise RequestError(message, where=f"--seeds {count}")
-    return seeds[:count]
 
 
 def _run(experiment: Experiment, case_name: str, flows: int, seed: int) -> Run:

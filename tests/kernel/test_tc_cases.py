@@ -47,7 +47,13 @@ def test_guest_with_all_cases_came_to_its_end(said_at_the_end: str) -> None:
     assert said_at_the_end == ""
 
 
-KINDS = {"rio": "TCA_RIO_", "frio": "TCA_FRIO_", "tcpf": "TCA_TCPF_", "token": "TCA_TOKEN_"}
+#: Kind -> what its own attributes begin with, and those that it shares with another kind.
+KINDS = {
+    "rio": ("TCA_RIO_", "TCA_PRECEDENCE_"),
+    "frio": ("TCA_FRIO_", "TCA_PRECEDENCE_"),
+    "tcpf": ("TCA_TCPF_", "TCA_MARKER_"),
+    "token": ("TCA_TOKEN_", "TCA_MARKER_"),
+}
 #: Attributes that no request sets.
 SHOWN_ONLY = {"UNSPEC", "PAD", "MAX", "TM", "XSTATS"}
 
@@ -63,9 +69,10 @@ def test_every_kind_has_cases_of_every_category(kind: str) -> None:
     assert there - {kind} == wanted
 
 
-@pytest.mark.parametrize(("kind", "prefix"), KINDS.items())
-def test_every_attribute_is_refused_something_by_the_kernel(kind: str, prefix: str) -> None:
-    prefixes = (prefix,) if kind in ("rio", "frio") else (prefix, "TCA_MARKER_")
+@pytest.mark.parametrize(("kind", "prefixes"), KINDS.items())
+def test_every_attribute_is_refused_something_by_the_kernel(
+    kind: str, prefixes: tuple[str, str]
+) -> None:
     numbers = tc_cases.attribute_numbers(KERNEL_TESTS.parent / "include/uapi")
     attributes = {
         name: number

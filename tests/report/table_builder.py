@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.reference.published import published
@@ -43,6 +44,12 @@ def without_runs(cell: CellKey, seeds: Sequence[int] = (1, 2)) -> CellResult:
     problems = tuple(Problem(run, "missing") for run in runs)
     own = Cell(cell.config, cell.case, cell.flows, runs)
     return CellResult(own, 0, 0, 0, empty.metrics, problems)
+
+
+def with_problems(result: CellResult, *problems: Problem) -> CellResult:
+    """The cell with these remarks; runs that it does not have yet are asked for as well."""
+    runs = tuple(dict.fromkeys((*(problem.run for problem in problems), *result.cell.runs)))
+    return replace(result, cell=replace(result.cell, runs=runs), problems=problems)
 
 
 def table(

@@ -6,6 +6,7 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from tcpf_lab.report.claims.judge import (
     judge,
     read,
 )
+from tcpf_lab.report.claims.thesis_sack import narrowing
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "compare.md"
 PUBLISHED = published_sample()
@@ -52,6 +54,7 @@ REFUTED = {
     "paper-6.2.1-scalable": (12, 16),
     "paper-6.2.1-taildrop-better-than-red": (4, 6),
     "paper-6.2.1-token-bucket-marginal-rows": (4, 6),
+    "paper-6.2.2-similar-gains": (10, 12),
     "paper-6.2.2-sack-better": (54, 56),
     "paper-6.2.3-timeouts-double": (2, 14),
     "paper-6.2.4-timeouts-double": (3, 14),
@@ -145,11 +148,7 @@ def test_the_published_table_measured_gives_the_published_verdicts() -> None:
         result = judge(claim, PUBLISHED, measured)
         for row in result.findings:
             assert row.ours.value == pytest.approx(row.published.value)
-        if any(row.ours.verdict is not row.published.verdict for row in result.findings):
-            # Equal printed values are a tie in measured numbers: noise, never a verdict.
-            assert result.ours.verdict is Verdict.NOISE
-        else:
-            assert result.ours == result.published
+        assert result.ours == result.published
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,7 @@ def test_the_published_table_measured_gives_the_published_verdicts() -> None:
         ("thesis-4.1-multiplexing", [911 / 253 / 2, 1322 / 491 / 2]),
         ("thesis-4.3-timeouts-percent", [100 * (1864 / 92 - 1), 100 * (1200 / 92 - 1)]),
         ("thesis-4.3-cov-percent", [100 * (0.45 / 0.07 - 1)]),
-        ("thesis-4.3-gap-narrows-timeouts", [152 / 92 / (120 / 41), 10 / 7 / (9 / 2)]),
+        ("thesis-4.3-gap-narrows-timeouts", [60 / 92 / (79 / 41), 3 / 7 / (7 / 2)]),
         ("paper-6.2.1-loss-example", [100 * (4 / 9.01 - 1)]),
         ("paper-6.2.1-goodput-example", [100 * (11421 / 9015 - 1)]),
         ("paper-6.2.1-old-marker", [911 / 390, 253 / 49]),
@@ -175,11 +174,12 @@ def test_numbers_behind_a_claim(name: str, expected: list[float]) -> None:
 
 def test_numbers_of_differences_growth_and_orders_of_magnitude() -> None:
     amount = on_published("thesis-4.1-scalable-amount").findings[0]
-    assert amount.label == "A 100: timeouts TB+RIO - TCPF+FRIO, against A 50"
-    assert amount.published.value == pytest.approx((911 - 41) / (253 - 2))
+    assert amount.label == "A 100: timeouts TB+RIO - TCPF+FRIO, less that of A 50"
+    assert amount.published.value == pytest.approx((911 - 41) - (253 - 2))
     reno = on_published("thesis-4.2-reno-gain-amount")
     goodput = next(row for row in reno.findings if "B 100: goodput TCPF+RIO - TB+RIO" in row.label)
-    assert goodput.published.value == pytest.approx((10472 - 9660) / (10575 - 9705))
+    assert goodput.published.value == pytest.approx((10472 - 9660) - (10575 - 9705))
+    assert goodput.unit == " bytes/s"
     similar = on_published("paper-6.2.1-scalable").findings[0]
     assert similar.published.value == pytest.approx(math.log10(911 / 41 / (253 / 2)))
     shadow = on_published("paper-6.2.3-gain-overshadows").findings[0]
@@ -265,9 +265,11 @@ def test_no_timeouts_on_one_side_are_an_infinite_factor_and_on_both_sides_none()
     assert read(factor(10), timeouts([0] * 5, [0] * 5)).verdict is Verdict.OPEN
 
 
-def test_a_scheme_that_is_no_better_is_neither_better_nor_refuted_within_noise() -> None:
+def test_a_scheme_that_is_as_good_in_every_seed_is_not_better() -> None:
     measured = timeouts([50] * 5, [50] * 5)
-    assert read(t.better(t.TIMEOUTS, (FRIO, RED)), measured).verdict is Verdict.NOISE
+    assert read(t.better(t.TIMEOUTS, (FRIO, RED)), measured).verdict is Verdict.REFUTED
+    wobbling = timeouts([50] * 5, [49, 51, 50, 52, 48])
+    assert read(t.better(t.TIMEOUTS, (FRIO, RED)), wobbling).verdict is Verdict.NOISE
     assert read(factor(1), measured).verdict is Verdict.HOLDS
     assert read(t.better(t.TIMEOUTS, (FRIO, FRIO)), PUBLISHED).verdict is Verdict.REFUTED
 
@@ -277,10 +279,13 @@ def test_a_scheme_that_is_no_better_is_neither_better_nor_refuted_within_noise()
     st.lists(st.integers(1, 1000), min_size=2, max_size=6),
     st.floats(0.1, 20),
     st.floats(0.1, 20),
+    st.booleans(),
 )
-def test_a_verdict_agrees_with_its_interval(red: list[int], one: float, other: float) -> None:
+def test_a_verdict_agrees_with_its_interval(
+    red: list[int], one: float, other: float, strict: bool
+) -> None:
     low, high = sorted((one, other))
-    reading = read(factor(low, high), timeouts([10.0] * len(red), [float(x) for x in red]))
+    reading = read(factor(low, high, strict), timeouts([10.0] * len(red), [float(x) for x in red]))
     assert reading.interval is not None
     first, last = reading.interval
     if reading.verdict is Verdict.HOLDS:
@@ -304,3 +309,143 @@ def test_a_finding_tells_its_range() -> None:
     published = Reading(pytest.approx(1322 / 41), None, 0, Verdict.REFUTED)
     label = "A 100: timeouts NoMark+RED / TCPF+FRIO"
     assert row == Finding(label, "", 2, 5, False, published, row.ours)
+
+
+def two_blocks(one: tuple[float, float], other: tuple[float, float]) -> Sample:
+    """TCPF+FRIO's and RED's value in A 100, then in B 100; every metric has them."""
+    values = dict(zip((FRIO, RED, *t.moved((FRIO, RED), "B")), (*one, *other), strict=True))
+    cells = table(lambda cell, name, seed: values[cell], seeds=[1], cells=list(values))
+    return measured_sample(cells, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "metric", "difference"),
+    [
+        ((10, 15), (20, 28), t.TIMEOUTS, 3),
+        ((10, 15), (20, 25), t.TIMEOUTS, 0),  # equal is not farther
+        ((15, 10), (28, 20), t.TIMEOUTS, -3),  # worse, and by more: no growth
+        ((15, 10), (10, 15), t.TIMEOUTS, 10),
+        ((100, 90), (95, 80), t.GOODPUT, 5),
+        ((90, 100), (80, 95), t.GOODPUT, -5),
+    ],
+)
+def test_an_amount_grows_by_a_difference_whatever_its_sign(
+    first: tuple[float, float], second: tuple[float, float], metric: str, difference: float
+) -> None:
+    pair = FRIO, RED
+    reading = read(t.amount_growth(metric, pair, t.moved(pair, "B")), two_blocks(first, second))
+    assert reading.value == difference
+    assert reading.verdict is (Verdict.HOLDS if difference > 0 else Verdict.REFUTED)
+
+
+def scaled(sample: Sample, config: str, excess: float) -> Sample:
+    """The published cells; the gain of TCPF+FRIO over RED in goodput, less 1, times ``excess``."""
+    means = {cell: dict(own) for cell, own in sample.means.items()}
+    for flows in (100, 50):
+        frio, red = (CellKey(config, flows, case) for case in (t.FRIO, t.RED))
+        gain = means[frio][t.GOODPUT] / means[red][t.GOODPUT]
+        means[frio][t.GOODPUT] = means[red][t.GOODPUT] * (1 + excess * (gain - 1))
+    return Sample(means, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "excess", "stays"),
+    [
+        ("thesis-4.3-gains-kept", "C", 0.6, True),
+        ("thesis-4.3-gains-kept", "C", 0.3, False),
+        ("thesis-4.3-gains-kept", "A", -0.1, False),
+        ("thesis-4.4-gains-kept", "D", 0.3, False),
+        ("paper-6.2.2-similar-gains", "B", 0.6, True),
+        ("paper-6.2.2-similar-gains", "B", 0.3, False),
+        ("paper-6.2.2-similar-gains", "B", 2.2, False),
+    ],
+)
+def test_a_gain_near_1_that_is_lost_fails_its_check(
+    name: str, config: str, excess: float, stays: bool
+) -> None:
+    """With 16 to 33 % more goodput than RED no loss of it would halve the factor."""
+    rows = judge(named(name), PUBLISHED, scaled(PUBLISHED, config, excess)).findings
+    goodput = [r.ours.verdict for r in rows if "goodput TCPF+FRIO / NoMark+RED" in r.label]
+    assert goodput == [Verdict.HOLDS if stays else Verdict.REFUTED] * 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        (3.0, 2.0, Verdict.HOLDS),
+        (3.0, 0.5, Verdict.HOLDS),  # half too few is nearer than three times too many
+        (1.2, 0.5, Verdict.REFUTED),
+        (2.0, 2.0, Verdict.REFUTED),
+        (0.8, 0.7, Verdict.REFUTED),  # FRIO is the worse one: no gap that could narrow
+        (0.7, 0.8, Verdict.REFUTED),
+        (1.0, 1.0, Verdict.REFUTED),
+        (math.nan, 1.0, Verdict.OPEN),
+        (2.0, math.nan, Verdict.OPEN),
+    ],
+)
+def test_a_gap_narrows_if_there_is_one_and_it_comes_nearer_to_none(
+    before: float, after: float, verdict: Verdict
+) -> None:
+    check = narrowing((t.TIMEOUTS,), "A", "C")[0]
+    gains = {"A": before, "C": after}
+    means = {
+        CellKey(config, 100, case): {
+            t.TIMEOUTS: np.array([gains[config] if case == t.RIO else 1.0])
+        }
+        for config in gains
+        for case in (t.FRIO, t.RIO)
+    }
+    assert read(check, Sample(means, {})).verdict is verdict
+
+
+def test_an_interval_that_ends_on_a_bound_that_is_left_out_is_outside_of_the_range() -> None:
+    assert factor(1, strict=True).excludes(0.5, 1)
+    assert not factor(1, strict=True).excludes(1, 1.5)
+    assert not factor(1).excludes(0.5, 1)
+    assert factor(1, 2, strict=True).excludes(2, 3)
+    assert not factor(1, 2).excludes(2, 3)
+    assert not factor(1, strict=True).excludes(math.inf, math.inf), "an open side has no end"
+    sometimes_equal = timeouts([10] * 4, [10, 9, 9, 9])
+    reading = read(factor(1, strict=True), sometimes_equal)
+    assert reading.interval is not None
+    assert reading.interval[1] == 1
+    assert reading.verdict is Verdict.REFUTED
+
+
+def test_a_number_that_is_not_there_or_infinite_says_why() -> None:
+    assert read(factor(1), NOTHING).note == "missing: a cell has no usable run"
+    assert read(factor(1), timeouts([0], [0])).note.startswith("undefined")
+    assert read(factor(1), timeouts([0], [1])).note == "infinite"
+    assert read(factor(1), timeouts([1], [1])).note == ""
+    check = narrowing((t.TIMEOUTS,), "A", "C")[0]
+    means = {
+        CellKey(config, 100, case): {t.TIMEOUTS: np.ones(1)}
+        for config in "AC"
+        for case in (t.FRIO, t.RIO)
+    }
+    assert read(check, Sample(means, {})).note == "minus infinite"
+
+
+def test_a_statement_stands_by_itself_and_names_cases_in_one_way() -> None:
+    for claim in CLAIMS:
+        assert not re.match(r"The same|Each of these|That ", claim.statement), claim.id
+        assert "NoMark" not in claim.statement, claim.id
+        # Which cells: a configuration, or all of them.
+        assert re.search(r"\b[A-D]\b|block|configuration", claim.statement), claim.id
+        assert not any(x.sentence.startswith(("The same", "That ")) for x in claim.sources)
+    assert named("paper-6.2.1-all-metrics").statement.startswith(
+        "A: TCPF+FRIO and TCPF+RIO are better than TB+RIO, FRED, tail drop and RED in all four"
+    )
+
+
+def test_the_document_says_what_nine_tenths_save_and_what_similar_gains_fail_by() -> None:
+    text = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
+    cov, red, bucket = (
+        *values_of("thesis-4.3-cov-percent"),
+        *values_of("thesis-4.3-timeouts-percent"),
+    )
+    assert f"{cov:.0f} % of 600 %" in text
+    assert f"{red:.0f} % of 2000 % and {bucket:.0f} % of 1300 %" in text
+    worst = sorted(values_of("paper-6.2.2-similar-gains"))[-2:]
+    assert f"{worst[0]:.2f} and {worst[1]:.2f} times" in text
+    assert "3 of 14" in text

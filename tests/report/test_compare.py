@@ -5,21 +5,26 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
 from rich.console import Console
-from table_builder import cell_result, known, table, without_runs
+from table_builder import cell_result, known, table, with_problems, without_runs
 
+from tcpf_lab import campaign
 from tcpf_lab.errors import LabError
 from tcpf_lab.report.bootstrap import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.claims import CLAIMS
 from tcpf_lab.report.claims.judge import Verdict
-from tcpf_lab.report.collect import Cell, CellResult, collect
-from tcpf_lab.report.compare import Comparison, compare, comparison_json
-from tcpf_lab.report.scoreboard import scoreboard, telling
+from tcpf_lab.report.collect import Cell, CellResult, Problem, collect
+from tcpf_lab.report.compare import Comparison, Conditions, LeftOut, compare, comparison_json
+from tcpf_lab.report.scoreboard import ratio_table, scoreboard, telling
+from tcpf_lab.report.section import Source
 from tcpf_lab.report.style import CASES, DRAWN
 from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.selection import Choice
 
 A100 = [CellKey("A", 100, case) for case in CASES]
 
@@ -146,6 +151,7 @@ def test_gains_are_the_published_factors_with_an_interval(whole: Comparison) -> 
     assert (row.config, row.flows, row.case, row.against) == ("A", 100, "TCPF+FRIO", "TB+RIO")
     assert row.published == pytest.approx(911 / 41)
     assert row.measured == pytest.approx(911 / 41, rel=0.02)
+    assert row.note == ""
     low, high = row.interval or (0, 0)
     assert 21 < low < (row.measured or 0) < high < 24
     assert (row.seeds, row.missing) == (8, ())
@@ -162,6 +168,8 @@ def test_gain_over_no_timeouts_at_all_is_infinite_and_null_in_json() -> None:
     assert red.measured is None
     assert comparison_json(comparison)["gains"][0]["measured"] is None
     assert comparison_json(comparison)["gains"][0]["interval"] == [None, None]
+    notes = [row["note"] for row in comparison_json(comparison)["gains"][:3]]
+    assert [note.partition(":")[0] for note in notes] == ["infinite", "undefined", "missing"]
     assert "inf" in text_of(comparison)
 
 
@@ -198,12 +206,14 @@ def test_json_has_plain_values_only(whole: Comparison) -> None:
     assert list(value) == [
         "seed",
         "resamples",
+        "conditions",
         "cells",
         "blocks",
         "gains",
         "claims",
         "missing",
         "problems",
+        "left_out",
         "notes",
     ]
     assert json.loads(json.dumps(value, allow_nan=False)) == value
@@ -285,3 +295,88 @@ def test_runs_used_although_invalid_are_remarked_upon(
 def test_56_cells_are_the_published_ones() -> None:
     assert len(set(PUBLISHED_CELLS)) == 56
     assert all(isinstance(result, CellResult) for result in table(cells=PUBLISHED_CELLS[:2]))
+
+
+def first_column(comparison: Comparison) -> list[str]:
+    return [str(cell) for cell in ratio_table(comparison.cells).columns[0].cells]
+
+
+def test_ratios_stand_block_by_block_though_the_matrix_has_the_case_outermost() -> None:
+    own = [CellKey("A", 100, "CoDel"), CellKey("smoke", 4, "CoDel")]
+    cells = [
+        *own,
+        *(
+            CellKey(config, flows, case)
+            for case in ("TB+RIO", "TCPF+FRIO")
+            for flows in (50, 100)
+            for config in "BA"
+        ),
+    ]
+    results = [
+        *table(lambda cell, metric, seed: float(seed), cells=cells),
+        *(without_runs(CellKey("C", 50, case)) for case in CASES),
+        without_runs(CellKey("B", 100, "TCPF+RIO")),
+    ]
+    assert first_column(compare(results, resamples=20)) == [
+        *("A, 100 flows", "TCPF+FRIO", "TB+RIO", "CoDel"),
+        *("A, 50 flows", "TCPF+FRIO", "TB+RIO"),
+        *("B, 100 flows", "TCPF+FRIO", "TCPF+RIO", "TB+RIO"),
+        *("B, 50 flows", "TCPF+FRIO", "TB+RIO"),
+        *("smoke, 4 flows", "CoDel"),
+    ]
+
+
+def test_runs_left_out_are_counted_with_the_first_of_each_kind() -> None:
+    first, second = table(cells=A100[:2])
+    results = [
+        with_problems(first, Problem("x-seed7", "stale", ("made from another spec",))),
+        with_problems(
+            second,
+            Problem("x-seed8", "invalid", ("drops differ",)),
+            Problem("x-seed9", "unreadable", ("metrics.json: not JSON",)),
+            Problem("x-seed10", "invalid", ("too short",)),
+            Problem("tcpf+rio-flows100-seed1", "invalid", used=True),
+        ),
+    ]
+    comparison = compare(results, resamples=20)
+    assert comparison.left_out == (
+        LeftOut("stale", 1, "A: x-seed7: stale: made from another spec"),
+        LeftOut("invalid", 2, "A: x-seed8: invalid: drops differ"),
+        LeftOut("unreadable", 1, "A: x-seed9: unreadable: metrics.json: not JSON"),
+    )
+    shown = text_of(comparison, width=120)
+    assert "left out, 1 stale: A: x-seed7: stale: made from another spec" in shown
+    assert "left out, 2 invalid, the first: A: x-seed8: invalid: drops differ" in shown
+    assert comparison_json(comparison)["left_out"][1]["runs"] == 2
+
+
+def test_conditions_stand_above_everything_and_once_for_all_that_share_them() -> None:
+    results = table(cells=[*A100[:1], CellKey("B", 50, "TB+RIO"), CellKey("C", 50, "TB+RIO")])
+    conditions = [("A", "60 s, SACK"), ("B", "60 s, no SACK"), ("C", "60 s, SACK")]
+    comparison = compare(results, resamples=20, conditions=conditions)
+    assert comparison.conditions == (
+        Conditions(("A", "C"), "60 s, SACK"),
+        Conditions(("B",), "60 s, no SACK"),
+    )
+    assert text_of(comparison).startswith("A, C: 60 s, SACK\nB: 60 s, no SACK\n")
+    assert comparison_json(comparison)["conditions"][0] == {
+        "configs": ["A", "C"],
+        "text": "60 s, SACK",
+    }
+
+
+def test_conditions_and_stale_runs_come_from_the_experiments(
+    source: Source,
+    red: Cell,
+    write_run: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for seed in (1, 2, 3):
+        write_run("NoMark+RED", 100, seed)
+    varied = replace(source, factor="minimum RTO", level="1 s", conditions="30 s")
+    made = replace(source, cells=[red], stale={red.runs[2]})
+    monkeypatch.setattr(campaign, "sources", lambda choice: (made, varied))
+    comparison = campaign.comparison(cast(Choice, None))
+    assert comparison.conditions == (Conditions(("A",), source.conditions),)
+    assert [(row.state, row.runs) for row in comparison.left_out] == [("stale", 1)]
+    assert red.runs[2] in comparison.left_out[0].first

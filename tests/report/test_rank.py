@@ -10,6 +10,7 @@ from table_builder import cell_result, known, table
 
 from tcpf_lab.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.reference.published import CONFIGS, FLOWS, THESIS_CASES
 from tcpf_lab.report.bootstrap import (
     PUBLISHED_CELLS,
     CellKey,
@@ -20,7 +21,7 @@ from tcpf_lab.report.bootstrap import (
     used_seeds,
 )
 from tcpf_lab.report.collect import Cell, CellResult, Problem
-from tcpf_lab.report.rank import Ranking, rankings, tau_b
+from tcpf_lab.report.rank import Ranking, correlation, rankings, tau_b
 from tcpf_lab.report.style import CASES, DRAWN
 
 A100 = [CellKey("A", 100, case) for case in CASES]
@@ -237,3 +238,20 @@ def test_a_run_without_a_seed_in_its_name_is_refused() -> None:
 def test_a_cell_given_twice_is_refused() -> None:
     with pytest.raises(LabError, match="twice"):
         measured_sample([*table(cells=A100), *table(cells=A100)], 1, 10)
+
+
+def test_correlation_is_tau_where_there_is_one() -> None:
+    x, y = np.arange(3.0), np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0]])
+    found = correlation(x, y)
+    assert found is not None
+    np.testing.assert_array_equal(found, [1, -1])
+    assert correlation(x, np.ones(3)) is None
+    assert correlation(np.ones(3), x) is None
+    assert correlation(x[:1], x[:1]) is None
+    assert correlation(np.empty(0), np.empty(0)) is None
+
+
+def test_what_was_published_has_one_home() -> None:
+    assert {cell.config for cell in PUBLISHED_CELLS} == set(CONFIGS)
+    assert {cell.flows for cell in PUBLISHED_CELLS} == set(FLOWS)
+    assert [case for case in CASES if case in THESIS_CASES] == list(THESIS_CASES)

@@ -34,6 +34,7 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 #include <net/fred.h>
+#include <net/precedence.h>
 
 #define FRIO_PACKET_MIN	20
 
@@ -49,15 +50,9 @@ enum frio_mode {
 	FRIO_MODES
 };
 
-struct frio_curve {
-	u32 min;		/* bytes, not 0 */
-	u32 max;		/* bytes, at least min */
-	u32 probability;	/* Q0.32 */
-};
-
 /* What a user may set. */
 struct frio_config {
-	struct frio_curve curve[FRIO_CLASSES];
+	struct precedence_curve curve[FRIO_CLASSES];
 	u32 limit;		/* bytes, not 0 */
 	u32 minq;		/* packets; minq * avpkt below 2^32 */
 	u32 flows;		/* not 0 */
@@ -85,13 +80,8 @@ struct frio_flow {
 	struct fred_flow view[FRIO_CLASSES];
 };
 
-struct frio_count {
-	u64 packets;
-	u64 bytes;
-};
-
 struct frio_stats {
-	struct frio_count count[FRIO_CLASSES][FRED_VERDICTS];
+	struct precedence_count count[FRIO_CLASSES][FRED_VERDICTS];
 };
 
 /* A buffer that has never held a packet. */
@@ -184,7 +174,7 @@ static inline void frio_dequeue(const struct frio_params *p, struct frio_vars *v
 static inline void frio_count(struct frio_stats *stats, enum frio_class class,
 			      enum fred_verdict verdict, u32 len)
 {
-	struct frio_count *count = &stats->count[class][verdict];
+	struct precedence_count *count = &stats->count[class][verdict];
 
 	count->packets++;
 	count->bytes += len;
@@ -206,7 +196,7 @@ static inline void frio_set_params(struct frio_params *p, const struct frio_conf
 	int class;
 
 	for (class = 0; class < FRIO_CLASSES; class++) {
-		const struct frio_curve *curve = &config->curve[class];
+		const struct precedence_curve *curve = &config->curve[class];
 		struct fred_params *view = &p->view[class];
 
 		queue_average_set_params(&view->average, config->ewma, config->avpkt,

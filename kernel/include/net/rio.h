@@ -33,6 +33,7 @@
 
 #include <linux/types.h>
 #include <net/early_drop.h>
+#include <net/precedence.h>
 #include <net/queue_average.h>
 
 enum rio_class {
@@ -56,15 +57,9 @@ enum rio_verdict {
 	RIO_VERDICTS
 };
 
-struct rio_curve {
-	u32 min;		/* bytes */
-	u32 max;		/* bytes, at least min */
-	u32 probability;	/* Q0.32 */
-};
-
 /* What a user may set. */
 struct rio_config {
-	struct rio_curve curve[RIO_CLASSES];
+	struct precedence_curve curve[RIO_CLASSES];
 	u32 limit;		/* bytes */
 	u32 avpkt;		/* bytes, not 0 */
 	u64 bandwidth;		/* bytes/s, not 0 */
@@ -96,13 +91,8 @@ struct rio_vars {
 	struct rio_class_vars class[RIO_CLASSES];
 };
 
-struct rio_count {
-	u64 packets;
-	u64 bytes;
-};
-
 struct rio_stats {
-	struct rio_count count[RIO_CLASSES][RIO_VERDICTS];
+	struct precedence_count count[RIO_CLASSES][RIO_VERDICTS];
 };
 
 static inline void rio_set_params(struct rio_params *p, const struct rio_config *config)
@@ -111,7 +101,7 @@ static inline void rio_set_params(struct rio_params *p, const struct rio_config 
 
 	queue_average_set_params(&p->average, config->ewma, config->avpkt, config->bandwidth);
 	for (i = 0; i < RIO_CLASSES; i++) {
-		const struct rio_curve *curve = &config->curve[i];
+		const struct precedence_curve *curve = &config->curve[i];
 
 		early_drop_set_params(&p->class[i].drop, curve->min, curve->max,
 				      curve->probability, config->uniformize, config->ewma);
@@ -204,7 +194,7 @@ static inline void rio_empty(struct rio_vars *v, enum rio_class class, u64 now)
 static inline void rio_count(struct rio_stats *stats, enum rio_class class,
 			     enum rio_verdict verdict, u32 len)
 {
-	struct rio_count *count = &stats->count[class][verdict];
+	struct precedence_count *count = &stats->count[class][verdict];
 
 	count->packets++;
 	count->bytes += len;

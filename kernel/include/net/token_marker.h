@@ -4,8 +4,9 @@
  * it takes them; else it is OUT and takes none.
  *
  * Sources: A. Lo Monaco, A. Feroz and S. Kalyanaraman, "TCP-Friendly Marking for Scalable
- * Best-Effort Services on the Internet", section 6 (one bucket for all, M bytes every T); N. Malouch
- * and Z. Liu, "Performance Analysis of TCP with RIO Routers", section 3 (one bucket for each flow).
+ * Best-Effort Services on the Internet", section 6 (one bucket for all, M bytes every T);
+ * N. Malouch and Z. Liu, "Performance Analysis of TCP with RIO Routers", section 3 (one bucket for
+ * each flow).
  *
  *	reset		pool <- M at each tick t0 + k T
  *	continuous	pool <- min(M, pool + dt M/T) at each packet, dt after the one before
@@ -18,19 +19,23 @@
  *   with any credit beyond M an interval could carry more than the contract.
  * - len is the IP total length, of every IP packet alike: what the paper's rate, 740 kB/s, and a
  *   router's queue count too.
- * - flow: r = 40 packets/s and sigma = 20 packets in the paper, thus M = 20 packets, T = sigma / r =
- *   500 ms. A pool starts full, or a new flow would need half a second to be let in.
+ * - flow: r = 40 packets/s and sigma = 20 packets in the paper, thus M = 20 packets and
+ *   T = sigma / r = 500 ms. A pool starts full, or a new flow would need half a second to be let
+ *   in.
  * - A flow without a record is a flow with a full pool. So a record may be given up as soon as its
- *   flow has been quiet for T; if all are needed, the least recently used goes first and is counted.
+ *   flow has been quiet for T; if all are needed, the least recently used goes first and is
+ *   counted.
  * - Ticks are caught up when a packet comes: many missed ones fill the pool as one does.
  *
  * Fixed point: a pool is tokens + remainder / T, with T in ns. In dt < T it earns
  *
- *	dt M / T + remainder / T = q + r / T,	q, r = quotient and remainder of (dt M + remainder) by T
+ *	dt M / T + remainder / T = q + r / T
+ *	q, r = quotient and remainder of (dt M + remainder) by T
  *
- * exactly: nothing is lost between packets, however close they are, so that the rate is M / T over any
- * time. As T < 2^32 and M < 2^31, dt M + remainder < 2^63 + 2^32. In dt >= T it earns M or more and is
- * full. Comparing len with tokens alone is comparing it with the whole, as len is an integer.
+ * exactly: nothing is lost between packets, however close they are, so that the rate is M / T over
+ * any time. As T < 2^32 and M < 2^31, dt M + remainder < 2^63 + 2^32. In dt >= T it earns M or more
+ * and is full. Comparing len with tokens alone is comparing it with the whole, as len is an
+ * integer.
  */
 #ifndef NET_TOKEN_MARKER_H
 #define NET_TOKEN_MARKER_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the markers `tcpf` and `token` and their tools say to each other. Each word is a netlink
  * attribute, a __u8 or a __u32. Those that both markers have stand here; a kind's own follow in its
@@ -16,7 +16,7 @@ enum {
 	TCA_MARKER_PARMS,	/* struct tc_marker */
 	TCA_MARKER_PAD,
 	TCA_MARKER_XSTATS,	/* the kind's own structure */
-	TCA_MARKER_CONTROL,	/* __u32: TC_ACT_PIPE ... ; not given: stays as it is, at first pipe */
+	TCA_MARKER_CONTROL,	/* __u32: TC_ACT_PIPE ... ; not given: stays, at first pipe */
 	TCA_MARKER_INTERVAL,	/* __u32: us between two ticks */
 	TCA_MARKER_TOKENS,	/* __u32: bytes for each interval */
 	TCA_MARKER_IN,		/* __u8: codepoint of what is in profile */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/* SPDX-License-Identifier: GPL-2.0 */
 /* The marker `tcpf`: TCP-friendly marking, see net/tcpf_marker.h. */
 #ifndef UAPI_TCPF_H
 #define UAPI_TCPF_H

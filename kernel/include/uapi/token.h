@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/* SPDX-License-Identifier: GPL-2.0 */
 /* The marker `token`: a token bucket, see net/token_marker.h. */
 #ifndef UAPI_TOKEN_H
 #define UAPI_TOKEN_H

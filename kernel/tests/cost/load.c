@@ -149,32 +149,24 @@ static void red_options(void)
 }
 
 /* As red for OUT; IN, half of the packets, at half of the backlog. */
-static void rio_options(int limit, const int *out, const int *in)
+static void rio_options(void)
 {
-	static const u32 value[] = { 10000, 200000, 1 << 30 };
-	int i;
-
-	put_u32(limit, 500000);
-	for (i = 0; i < 3; i++) {
-		put_u32(out[i], value[i]);
-		put_u32(in[i], i ? value[i] : value[i] / 2);
-	}
+	put_u32(TCA_PRECEDENCE_LIMIT, 500000);
+	put_u32(TCA_PRECEDENCE_OUT_MIN, 10000);
+	put_u32(TCA_PRECEDENCE_IN_MIN, 5000);
+	put_u32(TCA_PRECEDENCE_OUT_MAX, 200000);
+	put_u32(TCA_PRECEDENCE_IN_MAX, 200000);
+	put_u32(TCA_PRECEDENCE_OUT_PROBABILITY, 1 << 30);
+	put_u32(TCA_PRECEDENCE_IN_PROBABILITY, 1 << 30);
 }
 
 static void put_options(const char *kind)
 {
-	static const int rio_out[] = { TCA_RIO_OUT_MIN, TCA_RIO_OUT_MAX, TCA_RIO_OUT_PROBABILITY };
-	static const int rio_in[] = { TCA_RIO_IN_MIN, TCA_RIO_IN_MAX, TCA_RIO_IN_PROBABILITY };
-	static const int frio_out[] = { TCA_FRIO_OUT_MIN, TCA_FRIO_OUT_MAX, TCA_FRIO_OUT_PROBABILITY };
-	static const int frio_in[] = { TCA_FRIO_IN_MIN, TCA_FRIO_IN_MAX, TCA_FRIO_IN_PROBABILITY };
-
 	clear_options();
 	if (!strcmp(kind, "red"))
 		red_options();
-	else if (!strcmp(kind, "rio"))
-		rio_options(TCA_RIO_LIMIT, rio_out, rio_in);
 	else
-		rio_options(TCA_FRIO_LIMIT, frio_out, frio_in);
+		rio_options();
 }
 
 static struct Qdisc *make_qdisc(const char *kind)

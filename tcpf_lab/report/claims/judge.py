@@ -58,6 +58,13 @@ class Check:
             return math.isinf(value)  # an open side has no end to leave out
         return self.low <= value <= self.high
 
+    def excludes(self, low: float, high: float) -> bool:
+        """Say whether no number from ``low`` to ``high`` lies in the range."""
+        if high < self.low or low > self.high:
+            return True
+        touching = high == self.low or low == self.high
+        return touching and not self.contains(low) and not self.contains(high)
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -80,6 +87,7 @@ class Reading:
 
     ``value`` is None where cells are missing or the number is undefined (0 / 0); it can be
     infinite. ``seeds`` is the smallest number of seeds of the cells involved, 0 if not known.
+    ``note`` says why the number is not there, or that it is infinite, which JSON cannot.
     """
 
     value: float | None
@@ -87,6 +95,7 @@ class Reading:
     seeds: int
     verdict: Verdict
     missing: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,9 +186,20 @@ def read(check: Check, sample: Sample) -> Reading:
     seeds = min(sample.seeds.get(cell, 0) for cell in touched)
     value = float(values[0])
     if missing or math.isnan(value):
-        return Reading(None, None, seeds, Verdict.OPEN, missing)
+        return Reading(None, None, seeds, Verdict.OPEN, missing, _note(value, missing))
     spread = interval(values[1:], seeds)
-    return Reading(value, spread, seeds, _verdict(check, value, spread))
+    verdict = _verdict(check, value, spread)
+    return Reading(value, spread, seeds, verdict, note=_note(value, missing))
+
+
+def _note(value: float, missing: tuple[str, ...]) -> str:
+    if missing:
+        return "missing: a cell has no usable run"
+    if math.isnan(value):
+        return "undefined: 0 on both sides, or infinite on both"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "minus infinite"
+    return ""
 
 
 def _verdict(check: Check, value: float, spread: Interval | None) -> Verdict:
@@ -190,8 +210,7 @@ def _verdict(check: Check, value: float, spread: Interval | None) -> Verdict:
     low, high = spread
     if inside and check.contains(low) and check.contains(high):
         return Verdict.HOLDS
-    apart = high < check.low or low > check.high
-    return Verdict.REFUTED if apart and not inside else Verdict.NOISE
+    return Verdict.REFUTED if check.excludes(low, high) and not inside else Verdict.NOISE
 
 
 def _judgement(readings: Iterable[Reading], every: bool) -> Judgement:

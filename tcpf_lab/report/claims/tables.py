@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tcpf_lab.report.bootstrap import CONFIGS, CellKey
+from tcpf_lab.reference.published import CONFIGS
+from tcpf_lab.report.bootstrap import CellKey
 from tcpf_lab.report.claims import terms as t
 from tcpf_lab.report.claims.judge import Claim, Source
 from tcpf_lab.report.style import CASES

@@ -11,9 +11,10 @@ from itertools import product
 
 import numpy as np
 
-from tcpf_lab.report.bootstrap import CONFIGS, FLOWS, Array, CellKey
+from tcpf_lab.reference.published import CONFIGS, FLOWS
+from tcpf_lab.report.bootstrap import Array, CellKey
 from tcpf_lab.report.claims.judge import Check, Claim, Look, Source
-from tcpf_lab.report.style import CASES, DRAWN
+from tcpf_lab.report.style import CASES, DRAWN, METRICS
 
 FRIO, RIO, OLD, TB, FRED, TAIL_DROP, RED = CASES
 #: The new marker, with either queue.
@@ -21,11 +22,11 @@ NEW = (FRIO, RIO)
 #: What the new marker is measured against: in the paper, and in the thesis.
 OTHERS = (TB, FRED, TAIL_DROP, RED)
 BASELINES = (TB, RED)
-#: The rows of the thesis's tables.
-THESIS_CASES = (*NEW, *BASELINES)
+#: What sentences call the cases without marking; numbers are labelled with the cases' own names.
+_SPOKEN = {FRED: "FRED", TAIL_DROP: "tail drop", RED: "RED"}
 
 TIMEOUTS, LOSS, GOODPUT, COV = DRAWN
-NAMES = {TIMEOUTS: "timeouts", LOSS: "loss", GOODPUT: "goodput", COV: "CoV"}
+NAMES = {metric: METRICS[metric].word for metric in DRAWN}
 
 #: From half-way between one and two orders of magnitude on, "two" is the nearer word.
 ALMOST_TWO_ORDERS = 10**1.5
@@ -50,10 +51,16 @@ def all_metrics(source: Source, config: str, others: Collection[str]) -> Claim:
     return Claim(
         f"{source.document}-{source.section}-all-metrics",
         (source,),
-        f"{config}: TCPF+FRIO and TCPF+RIO are better than {', '.join(others)} in all four "
-        "metrics, with 100 and with 50 flows.",
+        f"{config}: TCPF+FRIO and TCPF+RIO are better than {_spoken(others)} in all four metrics, "
+        "with 100 and with 50 flows.",
         better_everywhere(config, NEW, others),
     )
+
+
+def _spoken(cases: Collection[str]) -> str:
+    """Give ``TB+RIO, FRED, tail drop and RED``."""
+    *first, last = (_SPOKEN.get(case, case) for case in cases)
+    return f"{', '.join(first)} and {last}"
 
 
 def blocks(configs: Collection[str] = CONFIGS) -> Iterator[tuple[str, int]]:
@@ -133,7 +140,31 @@ def gain_growth(
     def quantity(look: Look) -> Array:
         return gain_of(look, second, metric) / gain_of(look, first, metric)
 
-    return Check(_gain_label(metric, second) + _against(first), quantity, low, high, strict)
+    label = f"{_gain_label(metric, second)}, against {_block(first)}"
+    return Check(label, quantity, low, high, strict)
+
+
+def excess_growth(
+    metric: str,
+    first: Pair,
+    second: Pair,
+    low: float,
+    high: float = np.inf,
+    *,
+    strict: bool = False,
+) -> Check:
+    """Ask for the second pair's gain over that of the first, both less 1.
+
+    A gain near 1 is mostly that 1, whatever happens to what is gained. Where the first pair gains
+    nothing there is nothing to compare with: minus infinity, outside of every range.
+    """
+
+    def quantity(look: Look) -> Array:
+        before, after = (gain_of(look, pair, metric) - 1 for pair in (first, second))
+        return np.where(before <= 0, -np.inf, after / before)
+
+    label = f"{_gain_label(metric, second)}, less 1, against {_block(first)}"
+    return Check(label, quantity, low, high, strict)
 
 
 def amount_growth(metric: str, first: Pair, second: Pair) -> Check:
@@ -143,10 +174,16 @@ def amount_growth(metric: str, first: Pair, second: Pair) -> Check:
         ours, theirs = (look(cell, metric) for cell in pair)
         return ours - theirs if metric == GOODPUT else theirs - ours
 
+    def quantity(look: Look) -> Array:
+        return apart(look, second) - apart(look, first)
+
     ours, theirs = second if metric == GOODPUT else second[::-1]
     block = f"{ours.config} {ours.flows}: {NAMES[metric]}"
-    label = f"{block} {ours.case} - {theirs.case}{_against(first)}"
-    return Check(label, lambda look: apart(look, second) / apart(look, first), low=1, strict=True)
+    label = f"{block} {ours.case} - {theirs.case}, less that of {_block(first)}"
+    unit = METRICS[metric].unit
+    return Check(
+        label, quantity, low=0, strict=True, unit=unit if unit in ("", "%") else f" {unit}"
+    )
 
 
 def change(metric: str, pair: Pair, low: float = -np.inf, high: float = np.inf) -> Check:
@@ -193,5 +230,5 @@ def _two(metric: str, pair: Pair, word: str) -> str:
     return f"{NAMES[metric]} {one} {word} {other}"
 
 
-def _against(pair: Pair) -> str:
-    return f", against {pair[0].config} {pair[0].flows}"
+def _block(pair: Pair) -> str:
+    return f"{pair[0].config} {pair[0].flows}"

@@ -12,10 +12,10 @@ from tcpf_lab.spec.marker.base import Marker
 from tcpf_lab.spec.tc_word import tc_time, tc_value
 from tcpf_lab.units import Duration, Size
 
-#: What the kernel's table of flows may hold.
-MOST_FLOWS = 2**24
-#: What the kernel counts in nanoseconds of 32 bits.
-_INTERVALS = (1e-3, 4.0)
+#: What the marker's table may hold in the kernel, TC_MARKER_FLOWS_MAX.
+MOST_MARKED_FLOWS = 2**20
+#: In seconds; the kernel counts in nanoseconds of 32 bits, TC_MARKER_INTERVAL_MAX.
+INTERVALS = (1e-3, 4.0)
 
 
 class Meter(Marker):
@@ -30,12 +30,15 @@ class Meter(Marker):
         default=AF12, description="Code point of packets out-of-profile, name or number."
     )
     flows: int = Field(
-        default=65536, ge=1, le=MOST_FLOWS, description="Flows known at the same time, at most."
+        default=65536,
+        ge=1,
+        le=MOST_MARKED_FLOWS,
+        description="Flows known at the same time, at most.",
     )
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an interval that the kernel cannot keep, and code points that are alike."""
-        if not _INTERVALS[0] <= self.interval <= _INTERVALS[1]:
+        if not INTERVALS[0] <= self.interval <= INTERVALS[1]:
             yield ("interval",), "must be from 1 ms to 4 s"
         if self.in_ == self.out:
             yield ("out",), "must differ from in"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.queue.precedence import Precedence
 
-#: What the kernel's table of flows may hold.
-MOST_FLOWS = 2**20
+#: What the queue's table may hold in the kernel, TC_FRIO_FLOWS_MAX.
+MOST_QUEUED_FLOWS = 2**20
+#: In bytes, TC_FRIO_AVPKT_MAX.
+LONGEST_AVPKT = 65535
+#: TC_FRIO_MINQ_MAX.
+MOST_MINQ = 65535
 
 
 class Frio(Precedence):
@@ -35,9 +41,18 @@ class Frio(Precedence):
     minq: int = Field(
         default=2,
         ge=0,
-        le=65535,
+        le=MOST_MINQ,
         description="Packets of `avpkt` that a flow may queue before it is dropped at random.",
     )
     flows: int = Field(
-        default=65536, ge=1, le=MOST_FLOWS, description="Flows known at the same time, at most."
+        default=65536,
+        ge=1,
+        le=MOST_QUEUED_FLOWS,
+        description="Flows known at the same time, at most.",
     )
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield what every such queue refuses, and packets longer than this one can count."""
+        yield from super().problems()
+        if self.avpkt > LONGEST_AVPKT:
+            yield ("avpkt",), f"must be at most {LONGEST_AVPKT} B"

@@ -12,8 +12,8 @@ from tcpf_lab.spec.queue.base import Queue
 from tcpf_lab.spec.tc_word import tc_value
 from tcpf_lab.units import Probability, Size
 
-#: The longest of the kernel's averages: a weight of ``2**-31``.
-_LARGEST_EWMA = 31
+#: The longest of the kernel's averages, TC_PRECEDENCE_EWMA_MAX: a weight of ``2**-31``.
+LARGEST_EWMA = 31
 
 
 class Precedence(Queue):
@@ -28,7 +28,7 @@ class Precedence(Queue):
     ewma: int = Field(
         default=9,
         ge=0,
-        le=_LARGEST_EWMA,
+        le=LARGEST_EWMA,
         description="The averages have the weight 2^-ewma: 9 is 1/512, 0 the instantaneous length.",
     )
     avpkt: Size = Field(
