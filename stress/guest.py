@@ -26,9 +26,10 @@ PARAMETERS = (
     "tsc=reliable",
     # One of so many accesses is watched, for so many us at most: of a command's for longer than a
     # processor of a busy machine stands still, of a packet's for less than a packet takes.
-    "kcsan.skip_watch=100",
-    "kcsan.udelay_task=5000",
-    "kcsan.udelay_interrupt=100",
+    "kcsan.skip_watch=30",
+    "kcsan.udelay_task=4000",
+    "kcsan.udelay_interrupt=40",
+    "slab_debug=FZP,kmalloc-*",
     # What waits for a grace period waits no longer than it must: that is where commands spend their
     # time, and where memory is freed too early if it is.
     "rcupdate.rcu_expedited=1",

@@ -208,7 +208,8 @@ def _attach_marker(device: str, marker: Kind, index: int) -> Iterator[str]:
     yield f"R tc actions replace {action} {marker.words} index {index}"
     yield f"R tc qdisc replace dev {device} clsact"
     for direction in ("ingress", "egress"):
-        yield f"{add} {direction} pref 1 matchall {action} index {index}"
+        # Bound if it is there, made anew if another loop has just deleted it.
+        yield f"{add} {direction} pref 1 matchall {action} {marker.words} index {index}"
     yield "- pause {300|1500}"
     # Its own instance: the last reference goes with the filter, under traffic.
     yield f"{add} ingress pref 2 matchall {action} {marker.words}"
@@ -244,7 +245,7 @@ def _dump_marker(device: str, marker: Kind, index: int) -> Iterator[str]:
 def _reload(kind: Kind) -> Iterator[str]:
     """Wait for an instant at which nobody uses it: what it has deferred may be under way still."""
     yield f"- reload {kind.module} 10"
-    yield "- pause {2000|8000}"
+    yield "- pause {5000|15000}"
 
 
 def _links() -> Iterator[str]:

@@ -4,8 +4,8 @@ The rule: every report is a failure, except data races of the kernel itself, whi
 data race is a module's own if one of the two accesses is plain (not ``READ_ONCE`` or the like) and
 done by the module: in the innermost frame, or in a routine of the kernel that copies or links what
 it is given.  Where a module's access is marked as it should be and the kernel's is not, the kernel
-is the one to mend; a module that is only further up the stack has called the kernel.  So is what the
-kernel reads of every qdisc without a lock (`UNLOCKED_READERS`).
+is the one to mend; a module that is only further up the stack has called the kernel.  What the
+kernel reads of every qdisc without a lock (`UNLOCKED_READERS`) is its own affair too.
 
 Weak evidence is a failure too: a check that did not run, a line of the scenario that has never
 succeeded.

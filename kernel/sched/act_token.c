@@ -33,23 +33,21 @@ static int token_act(struct sk_buff *skb, const struct tc_action *a, struct tcf_
 	int control = marker_seen(&t->marker, skb);
 	enum token_marker_verdict verdict;
 	struct packet_info info;
-	u8 dscp;
-
-	if (!marker_forward(&t->marker, skb))
-		return control;
-	if (packet_read(skb, &info) == PACKET_UNPARSEABLE)
-		goto untouched;
+	bool readable = packet_read(skb, &info) != PACKET_UNPARSEABLE;
+	bool forward;
+	u8 dscp = 0;
 
 	spin_lock(&t->marker.common.tcfa_lock);
-	verdict = token_marker(&t->params, &t->vars, &t->stats, &info.key, info.len,
-			       ktime_get_ns());
-	dscp = t->marker.word[verdict == TOKEN_MARKER_IN ? TCA_MARKER_IN : TCA_MARKER_OUT];
+	forward = marker_forward(&t->marker, skb);
+	if (forward && readable) {
+		verdict = token_marker(&t->params, &t->vars, &t->stats, &info.key, info.len,
+				       ktime_get_ns());
+		dscp = t->marker.word[verdict == TOKEN_MARKER_IN ? TCA_MARKER_IN : TCA_MARKER_OUT];
+	}
 	spin_unlock(&t->marker.common.tcfa_lock);
-	if (likely(packet_set_dscp(skb, &info, dscp)))
-		return control;
 
-untouched:
-	atomic64_inc(&t->untouched);
+	if (forward && !(readable && likely(packet_set_dscp(skb, &info, dscp))))
+		atomic64_inc(&t->untouched);
 	return control;
 }
 

@@ -54,6 +54,7 @@ struct marker {
 struct marker_kind {
 	struct tc_action_ops ops;
 	struct pernet_operations net;
+	struct nla_policy policy[MARKER_ATTRIBUTES];	/* of words: from `words`, at load */
 	const struct marker_word *words;
 	int last_attribute;
 	int xstats_bytes;
@@ -102,11 +103,11 @@ static inline int marker_seen(struct marker *m, struct sk_buff *skb)
 	return READ_ONCE(m->common.tcfa_action);
 }
 
-/* Whether a packet goes the way that is marked. */
+/* Whether a packet goes the way that is marked. Called under the lock. */
 static inline bool marker_forward(const struct marker *m, const struct sk_buff *skb)
 {
 	return skb_at_tc_ingress(skb) ==
-	       (READ_ONCE(m->word[TCA_MARKER_FORWARD]) == TC_MARKER_FORWARD_INGRESS);
+	       (m->word[TCA_MARKER_FORWARD] == TC_MARKER_FORWARD_INGRESS);
 }
 
 /* ---------------------------------------------------------------------------------- words */
@@ -139,20 +140,23 @@ static int marker_read(const struct marker_kind *kind, struct nlattr **tb, u32 *
 	return 0;
 }
 
+/* The policy outlives every request: the answer to a refused one quotes it. */
+static void marker_fill_policy(struct marker_kind *kind)
+{
+	int i;
+
+	for (i = TCA_MARKER_FIRST_WORD; i <= kind->last_attribute; i++)
+		kind->policy[i].type = kind->words[i].bytes == 1 ? NLA_U8 : NLA_U32;
+}
+
 static int marker_parse(const struct marker_kind *kind, struct nlattr **tb, struct nlattr *nla,
 			struct netlink_ext_ack *extack)
 {
-	struct nla_policy policy[MARKER_ATTRIBUTES] = {
-		[TCA_MARKER_PARMS] = NLA_POLICY_EXACT_LEN(sizeof(struct tc_marker)),
-		[TCA_MARKER_CONTROL] = { .type = NLA_U32 },
-	};
-	int i, err;
+	int err;
 
-	for (i = TCA_MARKER_FIRST_WORD; i <= kind->last_attribute; i++)
-		policy[i].type = kind->words[i].bytes == 1 ? NLA_U8 : NLA_U32;
 	if (!nla)
 		return marker_refuse(extack, NULL, "a marker needs options");
-	err = nla_parse_nested(tb, kind->last_attribute, nla, policy, extack);
+	err = nla_parse_nested(tb, kind->last_attribute, nla, kind->policy, extack);
 	if (err < 0)
 		return err;
 	if (!tb[TCA_MARKER_PARMS])
@@ -164,7 +168,8 @@ static int marker_parse(const struct marker_kind *kind, struct nlattr **tb, stru
 static int marker_change(const struct marker_kind *kind, struct marker *m, struct nlattr **tb,
 			 struct tcf_proto *tp, bool first, struct netlink_ext_ack *extack)
 {
-	int control = first ? TC_ACT_PIPE : READ_ONCE(m->common.tcfa_action);
+	bool sets_control = first || tb[TCA_MARKER_CONTROL];
+	int control = TC_ACT_PIPE;
 	struct tcf_chain *chain = NULL;
 	u32 word[MARKER_ATTRIBUTES];
 	void *memory = NULL;
@@ -179,12 +184,15 @@ static int marker_change(const struct marker_kind *kind, struct marker *m, struc
 		return err;
 	if (tb[TCA_MARKER_CONTROL])
 		control = nla_get_u32(tb[TCA_MARKER_CONTROL]);
-	err = tcf_action_check_ctrlact(control, tp, &chain, extack);
-	if (err < 0)
-		return err;
+	/* Control that stays is not looked at: its chain is known only where it was bound. */
+	if (sets_control) {
+		err = tcf_action_check_ctrlact(control, tp, &chain, extack);
+		if (err < 0)
+			return err;
+	}
 	bytes = kind->memory(m, word);
 	if (bytes) {
-		memory = kvzalloc(bytes, GFP_KERNEL);
+		memory = kvzalloc(bytes, GFP_KERNEL_ACCOUNT);
 		if (!memory) {
 			if (chain)
 				tcf_chain_put_by_act(chain);
@@ -198,7 +206,8 @@ static int marker_change(const struct marker_kind *kind, struct marker *m, struc
 	memcpy(m->word, word, sizeof(word));
 	if (memory)
 		swap(m->memory, memory);
-	chain = tcf_action_set_ctrlact(&m->common, control, chain);
+	if (sets_control)
+		chain = tcf_action_set_ctrlact(&m->common, control, chain);
 	spin_unlock_bh(&m->common.tcfa_lock);
 
 	kvfree(memory);
@@ -324,6 +333,12 @@ static void marker_cleanup(struct tc_action *a)
 		.size = sizeof(type) + BUILD_BUG_ON_ZERO(offsetof(type, marker)),	\
 	}
 
+#define MARKER_POLICY									\
+	{										\
+		[TCA_MARKER_PARMS] = NLA_POLICY_EXACT_LEN(sizeof(struct tc_marker)),	\
+		[TCA_MARKER_CONTROL] = { .type = NLA_U32 },				\
+	}
+
 /* kind is `static struct marker_kind name_kind`, whose functions are called name_act and so on. */
 #define MARKER_MODULE(name, number, type)						\
 static struct marker_kind name##_kind;							\
@@ -355,6 +370,7 @@ static struct marker_kind name##_kind = {						\
 		.id = &name##_kind.ops.net_id,						\
 		.size = sizeof(struct tc_action_net),					\
 	},										\
+	.policy = MARKER_POLICY,							\
 	.words = name##_words,								\
 	.last_attribute = ARRAY_SIZE(name##_words) - 1 +				\
 			  BUILD_BUG_ON_ZERO(ARRAY_SIZE(name##_words) > MARKER_ATTRIBUTES), \
@@ -366,6 +382,7 @@ static struct marker_kind name##_kind = {						\
 											\
 static int __init name##_module_init(void)						\
 {											\
+	marker_fill_policy(&name##_kind);						\
 	return tcf_register_action(&name##_kind.ops, &name##_kind.net);			\
 }											\
 											\

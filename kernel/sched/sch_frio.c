@@ -338,7 +338,7 @@ static int frio_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 		return err;
 	capacity = frio_capacity(&config);
 	if (!q->flows.table.records || capacity > frio_flows_capacity(&q->flows)) {
-		memory = kvzalloc(frio_flows_bytes(capacity), GFP_KERNEL);
+		memory = kvzalloc(frio_flows_bytes(capacity), GFP_KERNEL_ACCOUNT);
 		if (!memory) {
 			NL_SET_ERR_MSG(extack, "no memory for the records of flows: try fewer");
 			return -ENOMEM;

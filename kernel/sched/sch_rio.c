@@ -40,20 +40,21 @@ static struct rio_skb_cb *rio_skb_cb(const struct sk_buff *skb)
 	return (struct rio_skb_cb *)qdisc_skb_cb(skb)->data;
 }
 
-/* A header behind VLAN tags or beyond the linear part, and what is not IP: -1. */
+/*
+ * A header beyond the linear part; -1 for what is not IP, such as a VLAN tag that stands in the
+ * packet still (one that a device took out is no hindrance).
+ */
 static noinline int rio_read_dscp(const struct sk_buff *skb)
 {
 	u8 copy[2];
 	const u8 *ip = skb_header_pointer(skb, skb_network_offset(skb), sizeof(copy), copy);
+	int version = ip ? ip[0] >> 4 : 0;
 
-	switch (ip ? skb_protocol(skb, true) : 0) {
-	case htons(ETH_P_IP):
+	if (version == 4 && skb->protocol == htons(ETH_P_IP))
 		return ip[1] >> 2;
-	case htons(ETH_P_IPV6):
+	if (version == 6 && skb->protocol == htons(ETH_P_IPV6))
 		return (ip[0] & 0x0f) << 2 | ip[1] >> 6;
-	default:
-		return -1;
-	}
+	return -1;
 }
 
 /* IN is the one codepoint; everything else is OUT, and so is what is not IP. */

@@ -308,6 +308,11 @@ static void changed(void)
 	tcpf_marker_change(&params, &to, &marker, now);
 	CHECK_EQ(marker.next_tick, now + INTERVAL / 4);
 	CHECK_EQ(marker.flows.count, 1);
+	ROW("of fewer tokens debt takes half at most");
+	marker.debt = 20000;
+	tcpf_set_params(&to, INTERVAL / 4, 1000, true, false);
+	tcpf_marker_change(&params, &to, &marker, now);
+	CHECK_EQ(marker.debt, 500);
 }
 
 int main(void)

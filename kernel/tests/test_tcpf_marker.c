@@ -30,7 +30,8 @@ static enum tcpf_reason mark_info(enum packet_kind kind, const struct packet_inf
 	       marker.stats.packets[reason] == before.packets[reason])
 		reason++;
 	CHECK_EQ(marker.stats.packets[reason], before.packets[reason] + 1);
-	CHECK_EQ(marker.stats.bytes[reason], before.bytes[reason] + info->len);
+	CHECK_EQ(marker.stats.bytes[reason],
+		 before.bytes[reason] + (kind == PACKET_UNPARSEABLE ? 0 : info->len));
 	CHECK_EQ(verdict, reason == TCPF_UNPARSEABLE ? TCPF_LEAVE :
 			  reason <= TCPF_ALLOCATED   ? TCPF_IN :
 						       TCPF_OUT);
@@ -94,8 +95,12 @@ static void what_is_no_data(void)
 	CHECK_EQ(mark(1, 5, 0, FIN | ACK, T0), TCPF_CONTROL);
 	CHECK_EQ(mark(1, 5, 0, RST, T0), TCPF_CONTROL);
 	CHECK_EQ(marker.spare, 180);
-	CHECK_EQ(mark(1, 5, 1000, SYN, T0), TCPF_CONTROL);
-	CHECK_EQ(mark(1, 5, 1000, RST, T0), TCPF_CONTROL);
+	ROW("with data, only what is spare pays for all of it");
+	CHECK_EQ(mark(1, 5, 140, SYN, T0), TCPF_NEW);
+	CHECK_EQ(marker.spare, 0);
+	CHECK_EQ(mark(1, 5, 1000, SYN, T0), TCPF_NO_SPARE);
+	CHECK_EQ(mark(1, 5, 1000, RST, T0), TCPF_NO_SPARE);
+	CHECK_EQ(mark(1, 5, 0, SYN, T0), TCPF_CONTROL);
 	CHECK_EQ(marker.spare, 0);
 	CHECK_EQ(marker.pool, 0);
 	CHECK_EQ(marker.debt, 0);
@@ -422,12 +427,18 @@ static void ends(void)
 	CHECK(!known());
 	data(1000, 1000, T0 + 4 * INTERVAL);
 	CHECK_EQ(mark(1, 77, 0, SYN, T0 + 4 * INTERVAL), TCPF_CONTROL);
-	reverse(1, SYN, 1460, T0 + 4 * INTERVAL);
+	CHECK(!known());
+	data(1000, 1000, T0 + 4 * INTERVAL);
+	CHECK_EQ(mark(1, 77, 0, SYN | ACK, T0 + 4 * INTERVAL), TCPF_CONTROL);
+	reverse(1, SYN | ACK, 1460, T0 + 4 * INTERVAL);
 	CHECK(known());
 	reverse(1, RST, 0, T0 + 4 * INTERVAL);
-	reverse(1, SYN, 1460, T0 + 4 * INTERVAL);
+	reverse(1, SYN | ACK, 1460, T0 + 4 * INTERVAL);
 	CHECK(!known());
 	CHECK_EQ(marker.handshakes.count, 1);
+	data(1000, 1000, T0 + 4 * INTERVAL);
+	reverse(1, SYN, 1460, T0 + 4 * INTERVAL);
+	CHECK(!known());
 }
 
 /* From the first packet to the tick: one flow with Algorithm 1 behind it. */

@@ -102,11 +102,16 @@ def _match(
             after[known] = bucket[at]
             bucket[at] = known
             known += 1
-        i, found = bucket[(_key(p) >> np.uint64(20)) & mask], -1
+        i, found, remarked = bucket[(_key(p) >> np.uint64(20)) & mask], -1, -1
         while i >= 0 and p.time_ns - entered[i].time_ns <= max_delay:
             if departure[i] < 0 and _same(entered[i], p):
-                found = i
+                if entered[i].tos >> 2 == p.tos >> 2:
+                    found = i
+                else:
+                    remarked = i
             i = after[i]
+        if found < 0:
+            found = remarked
         if found < 0:
             unmatched += 1
         else:
@@ -118,8 +123,9 @@ def cross(entered: Packets, left: Packets, *, max_delay_ns: int = MAX_DELAY_NS) 
     """Match the packets that entered a queue with those that left it.
 
     Two packets are the same if addresses, ports, protocol, IP identification, sequence number,
-    length and flags agree.  Identifications repeat after 65 536 packets, so a packet matches the
-    oldest free one that entered at most `max_delay_ns` earlier.
+    length and flags agree.  Identifications repeat after 65 536 packets, and sooner where a sender
+    draws them, so a packet matches the oldest free one that entered at most `max_delay_ns` earlier:
+    one of its own codepoint if there is one, else of any, as something may mark in between.
 
     Parameters
     ----------

@@ -65,6 +65,14 @@ def test_marker_may_change_the_code_point() -> None:
     assert cross(side((0, 1, 1)), left).lost.tolist() == [False]
 
 
+def test_of_equal_packets_one_of_the_same_code_point_is_the_match() -> None:
+    entered = side((0, 1, 1), (1, 1, 1))
+    entered["tos"] = [12 << 2, 10 << 2 | 2]
+    left = side((5, 1, 1))
+    left["tos"] = 10 << 2 | 3  # ECN's bits may change on the way
+    assert cross(entered, left).departure_ns.tolist() == [-1, 5 * MS]
+
+
 @pytest.mark.parametrize("column", ["sport", "dport", "src", "dst", "flags", "ip_length", "ip_id"])
 def test_every_part_of_the_key_counts(column: str) -> None:
     left = side((5, 1, 1))

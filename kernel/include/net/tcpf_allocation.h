@@ -163,6 +163,7 @@ static inline void tcpf_marker_change(struct tcpf_params *p, const struct tcpf_p
 	tcpf_advance(p, m, now);
 	if (p->interval != to->interval)
 		m->next_tick = now + to->interval;
+	m->debt = min_t(u32, m->debt, to->tokens / 2);	/* r8, with fewer tokens too */
 	*p = *to;
 }
 

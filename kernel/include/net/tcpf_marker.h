@@ -75,9 +75,10 @@
  * r14	A retransmission has payload and starts before the highest byte seen; this includes
  *	partial overlap. One byte at most, just before the highest byte seen, is a keep-alive or a
  *	probe of a closed window and is not.
- * r15	SYN (with data or not), and FIN, RST without data: IN, paid from `spare` as far as it
- *	goes, never by debt, which a flood of SYNs could drive up. Pure ACKs: IN and free. None of
- *	them moves W or E.
+ * r15	SYN, FIN and RST without data: IN, paid from `spare` as far as it goes, never by debt,
+ *	which a flood of SYNs could drive up. A SYN or RST with data is IN only if `spare` pays
+ *	for all of it, else who sets SYN on every packet would have all of them IN. Pure ACKs: IN
+ *	and free. None of them moves W or E.
  * r16	Each direction of a connection is a flow of its own; only the forward one is marked here.
  * r17	Sequence numbers compare modulo 2^32. An ACK is believed if it acknowledges data that was
  *	seen; so una never passes snd_max, and a difference of 2^31 or more is not a window.
@@ -232,25 +233,43 @@ static inline enum tcpf_reason tcpf_mark_data(const struct tcpf_params *p, struc
 	return f->tiny ? TCPF_TINY : TCPF_ALLOCATED;
 }
 
-/* A SYN for a connection of which an end was seen: its ports are used again. */
+/*
+ * A SYN says that the ports are used again, even if no end was seen: a host that restarts says no
+ * goodbye, and with the old snd_max everything of the new connection could be a retransmission. A
+ * record is made by data, which no first SYN comes after. A SYN with an ACK may come after data,
+ * as its sender repeats it while the ACK of it is lost: there an end must have been seen.
+ */
 static inline bool tcpf_is_reused(const struct tcpf_marker *m, u32 index,
 				  const struct packet_info *info)
 {
-	return (info->flags & PACKET_TCP_SYN) && tcpf_flow(m, index)->ended;
+	if (!(info->flags & PACKET_TCP_SYN))
+		return false;
+	return !(info->flags & PACKET_TCP_ACK) || tcpf_flow(m, index)->ended;
 }
 
-/* SYN; FIN and RST without data. */
+/* r15: how SYN, FIN and RST are paid for. */
+static inline enum tcpf_reason tcpf_pay_control(struct tcpf_marker *m,
+						const struct packet_info *info)
+{
+	u32 paid = min_t(u32, m->spare, info->len);
+
+	if (info->payload > 0)
+		return tcpf_mark_new(m, info->len);
+	m->spare -= paid;
+	tcpf_pay(m, paid);
+	return TCPF_CONTROL;
+}
+
+/* SYN, RST; FIN without data. */
 static inline enum tcpf_reason tcpf_mark_control(struct tcpf_marker *m,
 						 const struct packet_info *info, u64 now)
 {
 	u32 hash = flow_key_hash(&m->hash, &info->key);
 	u32 index = tcpf_find(m, &info->key, hash, now);
-	u32 paid = min_t(u32, m->spare, info->len);
+	enum tcpf_reason reason = tcpf_pay_control(m, info);
 
-	m->spare -= paid;
-	tcpf_pay(m, paid);
 	if (index == FLOW_TABLE_NONE)
-		return TCPF_CONTROL;
+		return reason;
 	if (tcpf_is_reused(m, index, info)) {
 		tcpf_forget(m, index);
 	} else if (info->flags & PACKET_TCP_RST) {
@@ -259,7 +278,7 @@ static inline enum tcpf_reason tcpf_mark_control(struct tcpf_marker *m,
 		tcpf_extend(tcpf_flow(m, index), info->seq + 1);
 		tcpf_end(m, index, TCPF_FIN_FORWARD, now);
 	}
-	return TCPF_CONTROL;
+	return reason;
 }
 
 static inline enum tcpf_reason tcpf_mark_tcp(const struct tcpf_params *p, struct tcpf_marker *m,
@@ -301,9 +320,9 @@ static inline enum tcpf_verdict tcpf_mark(const struct tcpf_params *p, struct tc
 	else if (kind == PACKET_IP)
 		reason = TCPF_OTHER;
 	m->stats.packets[reason]++;
-	m->stats.bytes[reason] += info->len;
 	if (reason == TCPF_UNPARSEABLE)
 		return TCPF_LEAVE;
+	m->stats.bytes[reason] += info->len;
 	return reason <= TCPF_ALLOCATED ? TCPF_IN : TCPF_OUT;
 }
 

@@ -31,7 +31,7 @@ enum tc_tcpf_retransmits {
 
 /* Why a packet was marked as it was; the first six are IN, the next four OUT. */
 enum tc_tcpf_reason {
-	TC_TCPF_CONTROL,	/* SYN; FIN or RST without data */
+	TC_TCPF_CONTROL,	/* SYN, FIN or RST without data */
 	TC_TCPF_ACK,		/* pure ACK */
 	TC_TCPF_RETRANSMISSION,
 	TC_TCPF_NEW,		/* no tick yet, paid from what is spare */

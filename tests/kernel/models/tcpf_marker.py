@@ -254,9 +254,16 @@ class Marker:
 
     def control(self, f: Flow | None, p: Packet, now: int) -> str:
         """Note how connections begin and end (r13, r15)."""
-        self.spare -= min(self.spare, p.length)
+        reason = "control"
+        if p.payload and self.spare < p.length:
+            reason = "no_spare"
+        elif p.payload:
+            self.spare -= p.length
+            reason = "new"
+        else:
+            self.spare -= min(self.spare, p.length)
         if f is not None:
-            if p.flags & SYN and f.ended:
+            if self.is_reused(f, p):
                 del self.flows[p.flow]
             elif p.flags & RST:
                 self.end(f, "reset", now)
@@ -264,7 +271,12 @@ class Marker:
                 end = (p.seq + 1) % 2**32
                 f.snd_max = end if before(f.snd_max, end) else f.snd_max
                 self.end(f, "fin forward", now)
-        return "control"
+        return reason
+
+    @staticmethod
+    def is_reused(f: Flow, p: Packet) -> bool:
+        """Does a SYN begin another connection between the same ports?"""
+        return bool(p.flags & SYN and (not p.flags & ACK or f.ended))
 
     def charge(self, length: int) -> None:
         """Pay for a retransmission (r7, r8)."""
@@ -278,7 +290,7 @@ class Marker:
         if not p.tcp:
             return
         f = self.touch(p.flow, now)
-        if f is not None and p.flags & SYN and f.ended:
+        if f is not None and self.is_reused(f, p):
             del self.flows[p.flow]
             f = None
         if f is None:
