@@ -64,12 +64,10 @@ def main(
     """
     teller = Teller()
     try:
-        if subject not in trial.SUBJECTS:
-            known = ", ".join(trial.SUBJECTS)
-            raise RequestError(f"unknown subject '{subject}'; allowed: {known}")
         if prepare:
             kernel.build(teller.phase)
             raise typer.Exit
+        require_subject(subject)
         verdict = trial.carry_out(
             subject,
             output,
@@ -85,6 +83,13 @@ def main(
     show(verdict)
     out.print(f"written: {output}")
     raise typer.Exit(0 if verdict.passed else 1)
+
+
+def require_subject(subject: str) -> None:
+    """Refuse a subject that there is not."""
+    if subject not in trial.SUBJECTS:
+        known = ", ".join(trial.SUBJECTS)
+        raise RequestError(f"unknown subject '{subject}'; allowed: {known}")
 
 
 def show(verdict: Verdict) -> None:
