@@ -67,16 +67,7 @@ def main(
         if prepare:
             kernel.build(teller.phase)
             raise typer.Exit
-        require_subject(subject)
-        verdict = trial.carry_out(
-            subject,
-            output,
-            seconds=round(minutes * 60),
-            processors=processors,
-            seed=seed,
-            progress=teller.phase,
-            follow=teller.load,
-        )
+        verdict = put_under_load(subject, output, minutes, processors, seed, teller)
     except LabError as error:
         err.print(f"error: {error}")
         raise typer.Exit(error.exit_status) from None
@@ -85,11 +76,22 @@ def main(
     raise typer.Exit(0 if verdict.passed else 1)
 
 
-def require_subject(subject: str) -> None:
-    """Refuse a subject that there is not."""
+def put_under_load(
+    subject: str, output: Path, minutes: float, processors: int, seed: int, teller: Teller
+) -> Verdict:
+    """Carry a trial out, after a look at its subject."""
     if subject not in trial.SUBJECTS:
         known = ", ".join(trial.SUBJECTS)
         raise RequestError(f"unknown subject '{subject}'; allowed: {known}")
+    return trial.carry_out(
+        subject,
+        output,
+        seconds=round(minutes * 60),
+        processors=processors,
+        seed=seed,
+        progress=teller.phase,
+        follow=teller.load,
+    )
 
 
 def show(verdict: Verdict) -> None:
