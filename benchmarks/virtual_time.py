@@ -37,12 +37,12 @@ def chapter_run(seconds: int) -> Run:
 def measure(testbed: Testbed, repetitions: int) -> dict[str, Any]:
     """Time long runs without and with captures, and the chapter's run with its analysis."""
     warm_up()
-    with _one_core():
+    with one_core():
         return _measure(testbed, repetitions)
 
 
 @contextmanager
-def _one_core() -> Iterator[None]:
+def one_core() -> Iterator[None]:
     """Keep this process, and the guests it starts, on the last core: the first has interrupts."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})

@@ -156,7 +156,7 @@ def test_loaded_module_and_its_words_are_there(uml, files):
 
 
 def test_module_that_has_not_been_built_is_named_before_and_in_the_guest(uml, files):
-    plan = plan_of_steps(LoadModule(None, "sch_none"))
+    plan = plan_of_steps(LoadModule("R1", "sch_none"))
     assert uml.check(plan) == ("not built: sch_none, q_none (tcpf-lab doctor shows what is)",)
     error = failure(uml, plan, files)
     assert "load module sch_none: no module sch_none has been built" in error.message
@@ -164,7 +164,7 @@ def test_module_that_has_not_been_built_is_named_before_and_in_the_guest(uml, fi
 
 def test_module_that_the_kernel_refuses_is_named_with_what_it_says(uml, files, tmp_path):
     broken = with_module(uml, tmp_path, "sch_broken", b"no module")
-    error = failure(broken, plan_of_steps(LoadModule(None, "sch_broken")), files)
+    error = failure(broken, plan_of_steps(LoadModule("R1", "sch_broken")), files)
     assert "the kernel refuses module sch_broken: Exec format error" in error.message
     assert "it says: Invalid ELF header" in error.message
 
@@ -173,12 +173,12 @@ def test_module_that_needs_what_is_not_there_is_told_the_symbol(uml, files, tmp_
     module = (uml.kernel.directory / "modules/sch_rio.ko").read_bytes()
     content = module.replace(b"register_qdisc", b"registre_qdisc")
     broken = with_module(uml, tmp_path, "sch_broken", content)
-    error = failure(broken, plan_of_steps(LoadModule(None, "sch_broken")), files)
+    error = failure(broken, plan_of_steps(LoadModule("R1", "sch_broken")), files)
     assert "Unknown symbol registre_qdisc" in error.message
 
 
 def test_identity_and_facts_have_the_modules_that_a_plan_loads_and_no_other(uml, tmp_path):
-    rio, plain = plan_of_steps(LoadModule(None, "sch_rio")), plan_of("true")
+    rio, plain = plan_of_steps(LoadModule("R1", "sch_rio")), plan_of("true")
     assert set(uml.facts(rio)["modules"]) == {"sch_rio", "q_rio"}
     assert uml.facts(plain)["modules"] == {}
     for kind, names in (("modules", ("sch_rio", "sch_frio")), ("plugins", ("q_rio", "q_frio"))):

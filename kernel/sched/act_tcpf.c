@@ -58,17 +58,31 @@ static int tcpf_act(struct sk_buff *skb, const struct tc_action *a, struct tcf_r
 	return control;
 }
 
+struct tcpf_memory {
+	struct tcpf_room room;
+	u64 records[];
+};
+
 static u64 tcpf_memory(const struct marker *m, const u32 *word)
 {
 	u32 flows = word[TCA_MARKER_FLOWS];
 
-	return m->memory && flows == m->word[TCA_MARKER_FLOWS] ? 0 : tcpf_marker_bytes(flows);
+	if (m->memory && flows == m->word[TCA_MARKER_FLOWS])
+		return 0;
+	return sizeof(struct tcpf_memory) + tcpf_marker_bytes(flows);
+}
+
+static void tcpf_prepare(void *memory, const u32 *word)
+{
+	struct tcpf_memory *to = memory;
+
+	tcpf_room_init(&to->room, to->records, word[TCA_MARKER_FLOWS]);
 }
 
 static void tcpf_apply(struct marker *m, const u32 *word, void *memory, bool first, u64 now)
 {
 	struct tcpf_action *t = to_tcpf(m);
-	u32 flows = word[TCA_MARKER_FLOWS];
+	const struct tcpf_memory *to = memory;
 	struct tcpf_params params;
 
 	tcpf_set_params(&params, (u64)word[TCA_MARKER_INTERVAL] * NSEC_PER_USEC,
@@ -76,12 +90,12 @@ static void tcpf_apply(struct marker *m, const u32 *word, void *memory, bool fir
 			word[TCA_TCPF_RETRANSMITS] == TC_TCPF_RETRANSMITS_PLAIN);
 	if (first) {
 		t->params = params;
-		tcpf_marker_init(&t->state, &params, memory, flows, get_random_u64(), now);
+		tcpf_marker_init(&t->state, &params, &to->room, get_random_u64(), now);
 		return;
 	}
 	tcpf_marker_change(&t->params, &params, &t->state, now);
-	if (memory)
-		tcpf_marker_resize(&t->state, memory, flows);
+	if (to)
+		tcpf_marker_resize(&t->state, &to->room);
 }
 
 static void tcpf_xstats(const struct marker *m, void *xstats)

@@ -51,6 +51,11 @@ static int token_act(struct sk_buff *skb, const struct tc_action *a, struct tcf_
 	return control;
 }
 
+struct token_memory {
+	struct flow_table flows;
+	u64 records[];
+};
+
 static u64 token_memory(const struct marker *m, const u32 *word)
 {
 	const struct token_action *t = to_token(m);
@@ -58,18 +63,24 @@ static u64 token_memory(const struct marker *m, const u32 *word)
 	if (word[TCA_TOKEN_MODE] != TC_TOKEN_MODE_FLOW ||
 	    (m->memory && t->vars.flows.capacity == word[TCA_MARKER_FLOWS]))
 		return 0;
-	return flow_table_bytes(word[TCA_MARKER_FLOWS], sizeof(struct token_marker_flow), true);
+	return sizeof(struct token_memory) +
+	       flow_table_bytes(word[TCA_MARKER_FLOWS], sizeof(struct token_marker_flow), true);
+}
+
+static void token_prepare(void *memory, const u32 *word)
+{
+	struct token_memory *to = memory;
+
+	flow_table_init(&to->flows, to->records, word[TCA_MARKER_FLOWS],
+			sizeof(struct token_marker_flow), true);
 }
 
 /* More flows: all are kept. Fewer: all are forgotten, which gives each a full pool. */
-static void token_move(struct token_action *t, void *memory, u32 capacity)
+static void token_move(struct token_action *t, struct token_memory *to)
 {
-	struct flow_table flows;
-
-	flow_table_init(&flows, memory, capacity, sizeof(struct token_marker_flow), true);
-	if (t->marker.memory && capacity > t->vars.flows.capacity)
-		flow_table_move(&flows, &t->vars.flows);
-	t->vars.flows = flows;
+	if (t->marker.memory && to->flows.capacity > t->vars.flows.capacity)
+		flow_table_move(&to->flows, &t->vars.flows);
+	t->vars.flows = to->flows;
 }
 
 static void token_apply(struct marker *m, const u32 *word, void *memory, bool first, u64 now)
@@ -79,7 +90,7 @@ static void token_apply(struct marker *m, const u32 *word, void *memory, bool fi
 	if (first)
 		flow_hash_init(&t->vars.hash, get_random_u64());
 	if (memory)
-		token_move(t, memory, word[TCA_MARKER_FLOWS]);
+		token_move(t, memory);
 	t->params.mode = word[TCA_TOKEN_MODE];
 	t->params.interval = word[TCA_MARKER_INTERVAL] * NSEC_PER_USEC;
 	t->params.tokens = word[TCA_MARKER_TOKENS];

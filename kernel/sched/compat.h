@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What differs between the kernels that the modules build for, 6.1 and 6.12:
- * the only place that asks for a version.
+ * the only place that asks what a kernel has.
  */
 #ifndef SCHED_COMPAT_H
 #define SCHED_COMPAT_H
 
 #include <linux/module.h>
-#include <linux/version.h>
 #include <net/act_api.h>
 #include <net/pkt_sched.h>
 

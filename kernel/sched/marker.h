@@ -31,8 +31,9 @@ struct marker_word {
 };
 
 #define MARKER_WORDS									\
-	[TCA_MARKER_INTERVAL] = { 4, 1, TC_MARKER_INTERVAL_MAX, MARKER_REQUIRED,	\
-				  "interval must be given, from 1us to 4s" },		\
+	[TCA_MARKER_INTERVAL] = { 4, TC_MARKER_INTERVAL_MIN, TC_MARKER_INTERVAL_MAX,		\
+				  MARKER_REQUIRED,					\
+				  "interval must be given, from 1ms to 4s" },		\
 	[TCA_MARKER_TOKENS] = { 4, 1, TC_MARKER_TOKENS_MAX, MARKER_REQUIRED,		\
 				"tokens must be given, from 1 to 2147483647 bytes" },	\
 	[TCA_MARKER_IN] = { 1, 0, TC_MARKER_DSCP_MAX, TC_MARKER_IN_DEFAULT,		\
@@ -40,7 +41,7 @@ struct marker_word {
 	[TCA_MARKER_OUT] = { 1, 0, TC_MARKER_DSCP_MAX, TC_MARKER_OUT_DEFAULT,		\
 			     "out must be a codepoint from 0 to 63" },			\
 	[TCA_MARKER_FLOWS] = { 4, 1, TC_MARKER_FLOWS_MAX, TC_MARKER_FLOWS_DEFAULT,	\
-			       "flows must be from 1 to 1048576" },			\
+			       "flows must be from 1 to 262144" },			\
 	[TCA_MARKER_FORWARD] = { 1, 0, __TC_MARKER_FORWARD_MAX - 1,			\
 				 TC_MARKER_FORWARD_INGRESS,				\
 				 "forward must be ingress or egress" }
@@ -63,9 +64,11 @@ struct marker_kind {
 	 * Called without the lock.
 	 */
 	u64 (*memory)(const struct marker *m, const u32 *word);
+	/* Make that memory ready, which takes its time. Called without the lock. */
+	void (*prepare)(void *memory, const u32 *word);
 	/*
-	 * Go by these words from now on; first: nothing was in force yet. memory is new or NULL;
-	 * if it is new, the old one is freed afterwards. Called under the lock; cannot fail.
+	 * Go by these words from now on; first: nothing was in force yet. memory is prepared or NULL;
+	 * if it is there, the old one is freed afterwards. Called under the lock; cannot fail.
 	 */
 	void (*apply)(struct marker *m, const u32 *word, void *memory, bool first, u64 now);
 	/* Called under the lock. */
@@ -95,12 +98,19 @@ static inline void marker_used(struct tcf_t *times)
 		WRITE_ONCE(times->firstuse, now);
 }
 
-/* Count a packet, whatever becomes of it. Returns what is to be done with it after the marker. */
+/*
+ * Count a packet, and its drop if control says so. Returns what is to be done with it after the
+ * marker.
+ */
 static inline int marker_seen(struct marker *m, struct sk_buff *skb)
 {
+	int control = READ_ONCE(m->common.tcfa_action);
+
 	marker_used(&m->common.tcfa_tm);
 	tcf_action_update_bstats(&m->common, skb);
-	return READ_ONCE(m->common.tcfa_action);
+	if (control == TC_ACT_SHOT)
+		tcf_action_inc_drop_qstats(&m->common);
+	return control;
 }
 
 /* Whether a packet goes the way that is marked. Called under the lock. */
@@ -199,6 +209,7 @@ static int marker_change(const struct marker_kind *kind, struct marker *m, struc
 			NL_SET_ERR_MSG(extack, "no memory for so many flows");
 			return -ENOMEM;
 		}
+		kind->prepare(memory, word);
 	}
 
 	spin_lock_bh(&m->common.tcfa_lock);
@@ -376,6 +387,7 @@ static struct marker_kind name##_kind = {						\
 			  BUILD_BUG_ON_ZERO(ARRAY_SIZE(name##_words) > MARKER_ATTRIBUTES), \
 	.xstats_bytes = sizeof(struct tc_##name##_xstats),				\
 	.memory = name##_memory,							\
+	.prepare = name##_prepare,							\
 	.apply = name##_apply,								\
 	.xstats = name##_xstats,							\
 };											\

@@ -311,11 +311,11 @@ static void *frio_use_memory(struct frio_sched_data *q, void *memory, u32 capaci
  */
 static void frio_apply(struct frio_sched_data *q, const struct frio_config *config)
 {
+	u64 now = ktime_get_ns();
+
 	if (config->mode != q->params.mode)
-		frio_flows_change_mode(&q->flows, &q->params, &q->vars, config->mode,
-				       ktime_get_ns());
-	frio_rescale(&q->vars, q->config.ewma, config->ewma);
-	frio_set_params(&q->params, config);
+		frio_flows_change_mode(&q->flows, &q->params, &q->vars, config->mode, now);
+	frio_change_params(&q->params, &q->vars, config, now);
 	frio_flows_set_bound(&q->flows, config->flows);
 	q->config = *config;
 }

@@ -184,8 +184,7 @@ static int rio_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 		return err;
 
 	sch_tree_lock(sch);
-	rio_rescale(&q->vars, q->config.ewma, config.ewma);
-	rio_set_params(&q->params, &config);
+	rio_change_params(&q->params, &q->vars, &config, ktime_get_ns());
 	q->config = config;
 	q->in = in;
 	if (tb[TCA_PRECEDENCE_SEED]) {

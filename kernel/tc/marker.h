@@ -12,18 +12,20 @@
 #include "words.h"
 
 #define MARKER_ATTRIBUTES 16	/* more than any kind has */
+#define MARKER_XSTATS_MAX 256	/* bytes; no kind has more */
 
 static const char *const marker_forward[] = { "ingress", "egress", NULL };
 
 /* Rows of the table of words; a kind's own come between the two. */
 #define MARKER_WORDS_FIRST								\
-	{ "interval", TCA_MARKER_INTERVAL, WORD_TIME, NULL, NULL },			\
+	{ "interval", TCA_MARKER_INTERVAL, WORD_TIME, NULL,				\
+	  "a time with its unit from 1ms to 4s, as 400ms" },				\
 	{ "tokens", TCA_MARKER_TOKENS, WORD_SIZE, NULL, NULL }
 
 #define MARKER_WORDS_LAST								\
 	{ "in", TCA_MARKER_IN, WORD_DSCP, NULL, NULL },					\
 	{ "out", TCA_MARKER_OUT, WORD_DSCP, NULL, NULL },				\
-	{ "flows", TCA_MARKER_FLOWS, WORD_U32, NULL, NULL },				\
+	{ "flows", TCA_MARKER_FLOWS, WORD_U32, NULL, "a number from 1 to 262144" },	\
 	{ "forward", TCA_MARKER_FORWARD, WORD_CHOICE, marker_forward, "ingress or egress" }, \
 	{ NULL, 0, 0, NULL, NULL }
 
@@ -94,7 +96,7 @@ static inline bool marker_parse_word(struct marker_line *line, const struct word
 static inline bool marker_ends(const char *word)
 {
 	static const char *const words[] = { "action", "cookie", "hw_stats", "no_percpu",
-					     "flowid", "classid", NULL };
+					     "skip_hw", "flowid", "classid", NULL };
 	__u8 at;
 
 	return !get_choice(&at, word, words);
@@ -108,6 +110,11 @@ static inline int marker_parse(struct action_util *au, int *argc, char ***argv, 
 	struct rtattr *options = addattr_nest(n, MAX_MSG, code);
 
 	while (line.argc > 0 && !marker_ends(*line.argv)) {
+		if (!strcmp(*line.argv, "skip_sw")) {
+			fprintf(stderr, "%s: skip_sw leaves it to hardware, which none can do\n",
+				au->id);
+			return -1;
+		}
 		if (marker_parse_word(&line, words) || marker_parse_shared(&line))
 			continue;
 		if (strcmp(*line.argv, "help"))
@@ -125,9 +132,9 @@ static inline int marker_parse(struct action_util *au, int *argc, char ***argv, 
 static inline void marker_print_xstats(const struct rtattr *attr,
 				       void (*print)(const void *xstats), size_t bytes)
 {
-	__u64 xstats[32];	/* aligned, as the attribute may not be */
+	__u64 xstats[MARKER_XSTATS_MAX / sizeof(__u64)];	/* the attribute may not be aligned */
 
-	if (!attr || RTA_PAYLOAD(attr) < bytes || bytes > sizeof(xstats))
+	if (!attr || RTA_PAYLOAD(attr) < bytes)
 		return;
 	memcpy(xstats, RTA_DATA(attr), bytes);
 	open_json_object("xstats");
@@ -170,6 +177,9 @@ static inline int marker_print(struct action_util *au, FILE *f, struct rtattr *o
 
 /* The plugin of a marker, from its table `words` and name_usage and name_print_xstats. */
 #define MARKER_UTIL(name)								\
+_Static_assert(sizeof(struct tc_##name##_xstats) <= MARKER_XSTATS_MAX,			\
+	       "the statistics of " #name " do not fit into what they are copied to");	\
+											\
 static int name##_parse(struct action_util *au, int *argc, char ***argv, int code,	\
 			struct nlmsghdr *n)						\
 {											\

@@ -44,7 +44,7 @@ static inline int get_bytes(__u32 *bytes, const char *text)
 
 	if (*suffix)
 		unit = strchr(units, tolower((unsigned char)*suffix));
-	for (; unit && unit >= units; unit--)
+	for (long power = unit ? unit - units + 1 : 0; power > 0; power--)
 		number *= 1024;
 	/* get_size takes a sign and wraps around. */
 	if (!isdigit((unsigned char)*text) || number > UINT32_MAX)

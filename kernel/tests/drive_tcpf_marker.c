@@ -56,10 +56,11 @@ struct drive *drive_new(u64 interval, u32 tokens, bool paper, bool plain, u32 fl
 			u64 now)
 {
 	struct drive *d = calloc(1, sizeof(*d));
+	struct tcpf_room room;
 
 	tcpf_set_params(&d->params, interval, tokens, paper, plain);
-	tcpf_marker_init(&d->marker, &d->params, calloc(1, tcpf_marker_bytes(flows)), flows, seed,
-			 now);
+	tcpf_room_init(&room, calloc(1, tcpf_marker_bytes(flows)), flows);
+	tcpf_marker_init(&d->marker, &d->params, &room, seed, now);
 	return d;
 }
 
@@ -72,8 +73,10 @@ void drive_free(struct drive *d)
 void drive_resize(struct drive *d, u32 flows)
 {
 	void *old = d->marker.flows.records;
+	struct tcpf_room room;
 
-	tcpf_marker_resize(&d->marker, calloc(1, tcpf_marker_bytes(flows)), flows);
+	tcpf_room_init(&room, calloc(1, tcpf_marker_bytes(flows)), flows);
+	tcpf_marker_resize(&d->marker, &room);
 	free(old);
 }
 

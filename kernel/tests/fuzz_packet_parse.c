@@ -191,6 +191,7 @@ static void feed_marker(enum packet_kind kind, const struct packet_info *info, u
 int main(int argc, char **argv)
 {
 	u64 count = argc > 1 ? strtoull(argv[1], NULL, 10) : 0, input, kinds[3] = { 0, 0, 0 };
+	struct tcpf_room room;
 
 	if (argc != 3 || count == 0) {
 		fprintf(stderr, "usage: fuzz_packet_parse COUNT SEED\n");
@@ -198,7 +199,8 @@ int main(int argc, char **argv)
 	}
 	state = strtoull(argv[2], NULL, 10) * 2 + 1;
 	tcpf_set_params(&params, INTERVAL, TOKENS, false, false);
-	tcpf_marker_init(&marker, &params, calloc(1, tcpf_marker_bytes(FLOWS)), FLOWS, 1, now);
+	tcpf_room_init(&room, calloc(1, tcpf_marker_bytes(FLOWS)), FLOWS);
+	tcpf_marker_init(&marker, &params, &room, 1, now);
 	for (input = 0; input < count; input++) {
 		u32 len = make_packet();
 		struct packet_info info;

@@ -22,11 +22,21 @@ static inline void stop(void)
 	memset(&marker, 0, sizeof(marker));
 }
 
+static inline struct tcpf_room new_room(u32 flows)
+{
+	struct tcpf_room room;
+
+	tcpf_room_init(&room, calloc(1, tcpf_marker_bytes(flows)), flows);
+	return room;
+}
+
 static inline void start(u32 tokens, bool paper, bool plain, u32 flows)
 {
+	struct tcpf_room room = new_room(flows);
+
 	stop();
 	tcpf_set_params(&params, INTERVAL, tokens, paper, plain);
-	tcpf_marker_init(&marker, &params, calloc(1, tcpf_marker_bytes(flows)), flows, 1, T0);
+	tcpf_marker_init(&marker, &params, &room, 1, T0);
 }
 
 static inline void set_key(struct flow_key *key, u32 flow)

@@ -216,6 +216,8 @@ static void a_cleared_table_is_empty(void)
 	static const u32 nothing[] = { 0 };
 	struct flow_table t = table_of(2, true);
 
+	flow_table_clear(&t);
+	CHECK_EQ(t.count, 0);
 	insert(&t, 1);
 	insert(&t, 2);
 	flow_table_clear(&t);

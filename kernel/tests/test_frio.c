@@ -340,14 +340,43 @@ static void verdicts_are_counted_by_class(void)
 
 static void a_new_weight_keeps_the_averages(void)
 {
+	struct frio_config config = papers;
+	struct frio_params p = params(FRIO_COUPLED);
 	struct frio_vars v;
 
 	frio_init(&v, 0);
+	v.view[FRIO_IN].backlog = 1000;
+	v.view[FRIO_OUT].backlog = 3000;
 	v.view[FRIO_IN].average.scaled = 100 << 9;
 	v.view[FRIO_OUT].average.scaled = 200 << 9;
-	frio_rescale(&v, 9, 4);
+	config.ewma = 4;
+	config.limit = 1234;
+	frio_change_params(&p, &v, &config, 1000000000);
+	CHECK_EQ(p.limit, 1234);
 	CHECK_EQ(v.view[FRIO_IN].average.scaled, 100 << 4);
 	CHECK_EQ(v.view[FRIO_OUT].average.scaled, 200 << 4);
+}
+
+/* OUT is queued, IN idles since 0: 512 packets long by the old avpkt, then as long by the new. */
+static void a_change_ages_what_idles_by_the_old_configuration(void)
+{
+	struct frio_config config = papers;
+	struct frio_params p = params(FRIO_COUPLED);
+	struct frio_flow flow = {};
+	struct frio_vars v;
+
+	frio_init(&v, 0);
+	v.view[FRIO_OUT].backlog = 3000;
+	v.view[FRIO_IN].average.scaled = 10000 << 9;
+	v.view[FRIO_OUT].average.scaled = 10000 << 9;
+	config.avpkt = 500;
+	frio_change_params(&p, &v, &config, 512 * 800000ULL);
+	CHECK_EQ(v.view[FRIO_IN].average.scaled >> 9, 3675);
+	CHECK_EQ(v.view[FRIO_IN].average.idle_since, 512 * 800000ULL);
+	CHECK_EQ(v.view[FRIO_OUT].average.scaled, 10000 << 9);
+	CHECK_EQ(v.view[FRIO_OUT].average.idle_since, 0);
+	arrive(&p, &v, &flow, FRIO_IN, 512 * 800000ULL + 512 * 400000ULL);
+	CHECK_EQ(v.view[FRIO_IN].average.scaled >> 9, 1350);
 }
 
 /* Flows with IN, with OUT, with both and with nothing queued; the mode goes there and back. */
@@ -436,6 +465,7 @@ int main(void)
 	RUN(time_is_looked_at_only_where_it_is_asked_for);
 	RUN(verdicts_are_counted_by_class);
 	RUN(a_new_weight_keeps_the_averages);
+	RUN(a_change_ages_what_idles_by_the_old_configuration);
 	RUN(the_mode_changes_as_if_it_had_always_been_so);
 	RUN(a_view_that_the_mode_empties_is_idle);
 	RUN(a_view_that_was_idle_stays_so);

@@ -238,6 +238,41 @@ static void a_change_of_weight_keeps_the_average(void)
 	CHECK_EQ(v.scaled, 777);
 }
 
+/* Half a second of silence at the old rate, then some at the new one. */
+static void what_has_idled_ages_by_the_old_parameters(void)
+{
+	static const struct {
+		u32 backlog;
+		u8 ewma;		/* new */
+		u64 then;		/* scaled, right after the change */
+		u64 since;		/* idle_since */
+		u64 later;		/* 0.8 ms after it, by the new parameters */
+	} rows[] = {
+		{ 0, 1, 1ULL << 39, 1800000, 1ULL << 37 },
+		{ 0, 2, 1ULL << 40, 1800000, 618475290624 },	/* (3/4)^2 of it */
+		{ 1, 1, 1ULL << 40, 1000000, 0 },
+		{ 1, 3, 1ULL << 42, 1000000, 0 },
+		{ 0, 0, 1ULL << 38, 1800000, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct queue_average_params old = params(1, 1000, 1250000);
+		struct queue_average_params new = params(rows[i].ewma, 1000, 2500000);
+		struct queue_average v = { .scaled = 1ULL << 40, .idle_since = 1000000 };
+
+		ROW("row %zu", i);
+		queue_average_change(&old, &v, rows[i].backlog, rows[i].ewma, 1800000);
+		CHECK_EQ(v.idle_since, rows[i].since);
+		if (rows[i].backlog) {
+			CHECK_EQ(v.scaled, rows[i].then);
+			continue;
+		}
+		check_aged(v.scaled, rows[i].then);
+		queue_average_arrival(&new, &v, 0, 2600000);
+		check_aged(v.scaled, rows[i].later);
+	}
+}
+
 int main(void)
 {
 	RUN(an_arrival_moves_the_average_by_its_weight);
@@ -251,5 +286,6 @@ int main(void)
 	RUN(extreme_rates_stay_within_the_arithmetic);
 	RUN(powers_of_one_half);
 	RUN(a_change_of_weight_keeps_the_average);
+	RUN(what_has_idled_ages_by_the_old_parameters);
 	return check_finish();
 }

@@ -218,16 +218,61 @@ static void a_class_ages_while_the_other_is_queued(void)
 
 static void a_change_of_weight_keeps_all_averages(void)
 {
+	struct rio_config config = papers;
+	struct rio_params p;
 	struct rio_vars v;
 
+	rio_set_params(&p, &config);
 	rio_init(&v, 0);
+	v.class[RIO_IN].backlog = 500;
+	v.class[RIO_OUT].backlog = 700;
 	v.total.scaled = 7 << 9;
 	v.class[RIO_IN].average.scaled = 4 << 9;
 	v.class[RIO_OUT].average.scaled = 3 << 9;
-	rio_rescale(&v, 9, 3);
+	config.ewma = 3;
+	config.limit = 1234;
+	rio_change_params(&p, &v, &config, 1000000000);
+	CHECK_EQ(p.average.ewma, 3);
+	CHECK_EQ(p.limit, 1234);
 	CHECK_EQ(v.total.scaled, 7 << 3);
 	CHECK_EQ(v.class[RIO_IN].average.scaled, 4 << 3);
 	CHECK_EQ(v.class[RIO_OUT].average.scaled, 3 << 3);
+}
+
+/* OUT is queued, IN idles since 0; then nothing is. One packet takes 0.8 ms by the old bandwidth. */
+static void a_change_ages_what_idles_by_the_old_configuration(void)
+{
+	struct rio_config config = papers;
+	struct rio_params p;
+	struct rio_vars v;
+
+	config.ewma = 1;
+	rio_set_params(&p, &config);
+	rio_init(&v, 0);
+	v.class[RIO_OUT].backlog = 700;
+	v.total.scaled = 1 << 20;
+	v.class[RIO_IN].average.scaled = 1 << 20;
+	v.class[RIO_OUT].average.scaled = 1 << 20;
+	config.bandwidth *= 2;
+	rio_change_params(&p, &v, &config, 800000);
+	CHECK_EQ(v.total.scaled, 1 << 20);
+	CHECK_EQ(v.class[RIO_OUT].average.scaled, 1 << 20);
+	CHECK_EQ(v.class[RIO_OUT].average.idle_since, 0);
+	CHECK(v.class[RIO_IN].average.scaled <= 1 << 19);
+	CHECK(v.class[RIO_IN].average.scaled >= (1 << 19) - 1);
+	CHECK_EQ(v.class[RIO_IN].average.idle_since, 800000);
+	rio_arrival(&p, &v, RIO_IN, 1200000);
+	CHECK(v.class[RIO_IN].average.scaled <= 1 << 18);
+	CHECK(v.class[RIO_IN].average.scaled >= (1 << 18) - 2);
+
+	rio_departure(&v, RIO_OUT, 700);
+	rio_empty(&v, RIO_OUT, 2000000);
+	v.total.scaled = 1 << 20;
+	config.ewma = 3;
+	rio_change_params(&p, &v, &config, 2400000);
+	CHECK(v.total.scaled <= 1 << 21);	/* halved, and of a unit that is a fourth */
+	CHECK(v.total.scaled >= (1 << 21) - 4);
+	CHECK_EQ(v.total.idle_since, 2400000);
 }
 
 static void packets_are_counted_by_class_and_verdict(void)
@@ -254,6 +299,7 @@ int main(void)
 	RUN(each_class_idles_on_its_own);
 	RUN(a_class_ages_while_the_other_is_queued);
 	RUN(a_change_of_weight_keeps_all_averages);
+	RUN(a_change_ages_what_idles_by_the_old_configuration);
 	RUN(packets_are_counted_by_class_and_verdict);
 	return check_finish();
 }

@@ -198,10 +198,43 @@ static void the_least_recently_used_makes_room(void)
 	RUN_ROWS(&p, rows);
 	CHECK_EQ(vars.flows.count, 3);
 	CHECK_EQ(stats.evicted, 3);
+	CHECK_EQ(vars.flows.fresh, 3);
 
 	token_marker_start(&p, &vars, T0 + 4);
 	CHECK_EQ(vars.flows.count, 0);
 	CHECK_EQ(token_marker(&p, &vars, &stats, keys, 1000, T0 + 4), TOKEN_MARKER_IN);
+}
+
+/* A full pool is what a flow without a record has: nothing is lost with the record. */
+static void only_what_still_lacks_tokens_is_evicted(void)
+{
+	static const struct token_marker_params p = { TOKEN_MARKER_FLOW, 500 * MS, 1000 };
+	static const struct {
+		u64 after;	/* ns since the flow's one packet */
+		u32 len;
+		u32 evicted;
+	} rows[] = {
+		{ 0, 1, 1 },
+		{ MS / 2 - 1, 1, 1 },		/* 1 byte takes half a ms */
+		{ MS / 2, 1, 0 },
+		{ 250 * MS - 1, 500, 1 },
+		{ 250 * MS, 500, 0 },
+		{ 500 * MS - 1, 1000, 1 },
+		{ 500 * MS, 1000, 0 },
+		{ 1ULL << 62, 1000, 0 },
+		{ 0, 1001, 0 },			/* OUT: it took nothing */
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		ROW("row %zu", i);
+		start(&p, 1);
+		token_marker(&p, &vars, &stats, &keys[0], rows[i].len, T0);
+		token_marker(&p, &vars, &stats, &keys[1], 40, T0 + rows[i].after);
+		CHECK_EQ(stats.evicted, rows[i].evicted);
+		CHECK_EQ(vars.flows.count, 1);
+		CHECK(flow_table_find(&vars.flows, &keys[0], flow_key_hash(&vars.hash, &keys[0])) ==
+		      FLOW_TABLE_NONE);
+	}
 }
 
 int main(void)
@@ -217,6 +250,7 @@ int main(void)
 	RUN(a_smaller_pool);
 	RUN(each_flow_its_own);
 	RUN(the_least_recently_used_makes_room);
+	RUN(only_what_still_lacks_tokens_is_evicted);
 	free(vars.flows.records);
 	return check_finish();
 }

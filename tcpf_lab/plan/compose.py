@@ -51,7 +51,7 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
     sysctls = {end: experiment.tcp.sysctls() for end in ends}
     generator = traffic(run)
     phases = (
-        modules(run),
+        modules(run, graph),
         settings.kernel(run),
         *topology.build(graph, dict.fromkeys(ends, experiment.tcp.route_options())),
         settings.nodes(graph, sysctls),
@@ -72,10 +72,14 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
     )
 
 
-def modules(run: Run) -> Phase:
-    """Return the phase that loads the project's own kernel modules that the case needs."""
-    needed = dict.fromkeys((*run.case.marker.modules, *run.case.queue.modules))
-    return Phase("kernel modules", tuple(LoadModule(None, name) for name in needed))
+def modules(run: Run, graph: Graph) -> Phase:
+    """Return the phase that loads the project's own kernel modules where the case needs them."""
+    (marking,) = graph.having("marker")
+    steps = (
+        *(LoadModule(marking.name, name) for name in run.case.marker.modules),
+        *(LoadModule(graph.bottleneck.a, name) for name in run.case.queue.modules),
+    )
+    return Phase("kernel modules", tuple(dict.fromkeys(steps)))
 
 
 def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The vocabulary of a plan: what can be asked of a testbed, as plain data.
 
-A plan is complete before anything is touched.  Each step names the node it concerns (``None`` is
-the testbed itself: the kernel that holds the namespaces), so that one testbed can compile the whole
-plan into instructions for a guest while another interprets it over SSH, step by step.  No step is a
+A plan is complete before anything is touched.  Each step names the node it concerns, so that one
+testbed can compile the whole plan into instructions for a guest while another interprets it over
+SSH, step by step.  No step is a
 bare sleep: programs have a readiness condition, queues are awaited empty, and instants count from
 the agreed epoch.
 """
@@ -28,8 +28,59 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class AddNode:
+    """Make the network namespace that is the node."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return _line(None, shlex.join(("ip", *self.words)))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Give the arguments of ``ip`` that do it."""
+        return ("netns", "add", self.node)
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a link: the interface in its node, by the name and address it is to have."""
+
+    node: str
+    device: str
+    mac: str
+
+
+@dataclass(frozen=True)
+class AddLink:
+    """Put an interface into each of two nodes such that what leaves one arrives at the other.
+
+    Between nodes of one kernel this is a pair of veth devices; ``words`` make it.  Where an
+    inventory names interfaces of hosts, these are moved into the nodes instead.
+    """
+
+    ends: tuple[End, End]
+    mtu: int
+
+    def __str__(self) -> str:
+        return _line(None, shlex.join(("ip", *self.words)))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Give the arguments of ``ip`` that do it within one kernel."""
+        near, far = (
+            ("name", end.device, "address", end.mac, "mtu", str(self.mtu), "netns", end.node)
+            for end in self.ends
+        )
+        return ("link", "add", *near, "type", "veth", "peer", *far)
+
+
+@dataclass(frozen=True)
 class Command:
-    """Run to completion; a non-zero exit ends the run with an error."""
+    """Run to completion; a non-zero exit ends the run with an error.
+
+    Without a node it is run on a guest itself, outside of all nodes.
+    """
 
     node: str | None
     argv: tuple[str, ...]
@@ -46,7 +97,7 @@ class LoadModule:
     The plan orders modules such that what a module needs has been loaded before it.
     """
 
-    node: str | None
+    node: str
     name: str
 
     def __str__(self) -> str:
@@ -55,7 +106,7 @@ class LoadModule:
 
 @dataclass(frozen=True)
 class Sysctl:
-    """Set a kernel parameter of a node's network namespace (or of the whole kernel)."""
+    """Set a kernel parameter of a node's network namespace; without a node, of every kernel."""
 
     node: str | None
     key: str
@@ -185,7 +236,9 @@ class LetPass:
 
 
 Step = (
-    Command
+    AddNode
+    | AddLink
+    | Command
     | LoadModule
     | Sysctl
     | ReadSysctls

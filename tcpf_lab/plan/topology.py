@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tcpf_lab.plan.step import Command, Phase, Step, Sysctl
+from tcpf_lab.plan.step import AddLink, AddNode, Command, End, Phase, Step, Sysctl
 from tcpf_lab.spec.topology import Graph
 
 
@@ -90,23 +90,22 @@ def build(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> tuple[Phas
     )
 
 
-def _ip(node: str | None, *words: str) -> Command:
+def _ip(node: str, *words: str) -> Command:
     return Command(node, ("ip", *words))
 
 
 def _nodes(graph: Graph) -> Iterator[Step]:
     for node in graph.nodes:
-        yield _ip(None, "netns", "add", node.name)
+        yield AddNode(node.name)
 
 
 def _links(graph: Graph) -> Iterator[Step]:
     for index, link in enumerate(graph.links):
-        near, far = interfaces(graph)[2 * index : 2 * index + 2]
-        ends = [
-            ("name", end.device, "address", end.mac, "mtu", str(link.mtu), "netns", end.node)
-            for end in (near, far)
-        ]
-        yield _ip(None, "link", "add", *ends[0], "type", "veth", "peer", *ends[1])
+        near, far = (
+            End(end.node, end.device, end.mac)
+            for end in interfaces(graph)[2 * index : 2 * index + 2]
+        )
+        yield AddLink((near, far), link.mtu)
 
 
 def _no_ipv6(graph: Graph) -> Iterator[Step]:

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import (
     PROGRAMS,
+    AddLink,
+    AddNode,
     AgreeEpoch,
     Command,
     Drained,
@@ -59,7 +61,7 @@ def _phase(phase: Phase) -> Iterator[str]:
     for key, group in itertools.groupby(phase.steps, _group_key):
         steps = list(group)
         if key[0] in BATCH_PROGRAMS:
-            yield from _batch(steps, phase.name)
+            yield from _batch(steps, phase.name, *key)
         elif key[0] == "Start":
             yield from _starts(steps, phase.name)
         else:
@@ -71,20 +73,29 @@ def _phase(phase: Phase) -> Iterator[str]:
 def _group_key(step: Step) -> tuple[str, str | None]:
     """Steps with equal keys that follow each other are carried out together."""
     match step:
+        case AddNode() | AddLink():
+            return "ip", None
         case Command(node, (program, *_), None) if program in BATCH_PROGRAMS:
             return program, node
         case _:
             return type(step).__name__, None
 
 
-def _batch(steps: list[Step], phase: str) -> Iterator[str]:
+def _batch(steps: list[Step], phase: str, program: str, node: str | None) -> Iterator[str]:
     """Give consecutive ``ip`` (or ``tc``) commands of one node to a single process."""
-    commands = [step for step in steps if isinstance(step, Command)]
-    program, node = commands[0].argv[0], commands[0].node
     yield _line("step", f"{phase}: {node or 'testbed'}: a command of {program} -batch")
-    yield _line("batch", node or NONE, str(len(commands)), program, "-batch", "-")
-    for command in commands:
-        yield _line(" ".join(command.argv[1:]))
+    yield _line("batch", node or NONE, str(len(steps)), program, "-batch", "-")
+    for step in steps:
+        yield _line(" ".join(_arguments(step)))
+
+
+def _arguments(step: Step) -> tuple[str, ...]:
+    match step:
+        case AddNode() | AddLink():
+            return step.words
+        case Command(_, (_, *words)):
+            return tuple(words)
+    raise AssertionError(f"no line of a batch: {step}")
 
 
 def _starts(steps: list[Step], phase: str) -> Iterator[str]:
@@ -106,7 +117,7 @@ def _instruction(step: Step) -> str:
     match step:
         case Command(node, argv, output):
             return _line("run", node or NONE, output or NONE, *_words(argv))
-        case LoadModule(_, name):  # all nodes run on the guest's one kernel
+        case LoadModule(_, name):  # all nodes are on the guest's one kernel
             return _line("module", name)
         case Sysctl(node, key, value):
             return _line("sysctl", node or NONE, key, value)

@@ -150,7 +150,7 @@ def carry_out(bed: UmlTestbed, cases: list[Case], root: Path) -> dict[str, list[
     run.create()
     listed = [{"id": case.id, "commands": case.commands} for case in cases]
     (root / CASES).write_text(json.dumps(listed))
-    modules = [LoadModule(None, name) for name in bed.kernel.modules]
+    modules = [LoadModule("R1", name) for name in bed.kernel.modules]
     python = Command(None, (sys.executable, "-E", "-S", str(GUEST), CASES, OUTCOMES))
     phases = (Phase("modules", tuple(modules)), Phase("cases", (python,)))
     bed.execute(Plan(phases, {}, (0.0, 10.0 * len(cases)), ()), run, seed=1)

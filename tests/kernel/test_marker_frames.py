@@ -52,7 +52,7 @@ def results(uml: UmlTestbed, products: Path) -> list[dict[str, Any]]:
                 for direction, words in RUNS
             ]
             (run.root / "log/request.json").write_text(json.dumps(requests))
-            loads = tuple(LoadModule(None, name) for name in ("act_token", "act_tcpf"))
+            loads = tuple(LoadModule("R1", name) for name in ("act_token", "act_tcpf"))
             files = ("log/request.json", "log/result.json")
             python = Command(None, (sys.executable, "-I", "-S", str(GUEST), *files))
             phases = (Phase("modules", loads), Phase("frames", (python,)))

@@ -39,7 +39,7 @@ def run(uml: UmlTestbed, products: Path) -> Path:
             files = RunFiles(root)
             files.create()
             python = Command(None, (sys.executable, "-I", "-S", str(GUEST)))
-            modules = Phase("modules", (LoadModule(None, "act_tcpf"),))
+            modules = Phase("modules", (LoadModule("R1", "act_tcpf"),))
             plan = Plan((modules, Phase("traffic", (python,))), {}, (0.0, 200.0), ())
             uml.execute(plan, files, seed=1)
     return root

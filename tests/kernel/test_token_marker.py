@@ -65,7 +65,8 @@ def beside(model, steps, outcomes):
         if verdict:
             model.take(length, flow)
             inside += 1
-        assert (evicted, flows) == (model.evicted, len(model.flows))
+        assert abs(evicted - model.evicted) <= model.unsure
+        assert flows == len(model.flows)
     return inside, differing
 
 
@@ -94,7 +95,7 @@ def test_exact_arithmetic_agrees_in_every_step(mode, drive):
         steps = random_steps(rng, config[0], config[1], 10, 2000)
         model = TokenMarker(mode, *config, t0=T0, number=Fraction)
         _, differing = beside(model, steps, run(drive, mode, config, steps))
-        assert differing == 0
+        assert differing == model.unsure == 0
 
 
 def test_the_rate_of_the_contract_is_kept_over_a_day(drive):

@@ -109,7 +109,7 @@ def test_a_broken_collection_is_answered_like_a_broken_experiment(
         ("configX", "configX: no such experiment"),
         (
             "{spec: configA, factor: f, level: l, set: [tcp.sakc=1]}",
-            "c.yaml: f l: set tcp.sakc=1: tcp",
+            "c.yaml:2: set tcp.sakc=1: tcp.sakc: unknown key",
         ),
         ("{spec: configA, factor: f, level: l, set: [cases.*.x=1]}", "no case has x"),
     ],

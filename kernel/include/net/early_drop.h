@@ -22,17 +22,23 @@
  * The first packet between the thresholds, coming from outside, draws u and passes.
  * This is what Linux's red does.
  *
- * Decision: the paper gives method 2 a second form, and its Fig. 2 that one alone:
+ * Decision: Linux's form, although the paper gives method 2 a second one, and its Fig. 2
+ * that one alone:
  *
  *	count = count + 1, pa = pb / (1 - count pb) or 1 once count pb >= 1
  *	drop with probability pa; if dropped, count = 0
  *
- * There each packet is drawn for, count is one ahead, and at a steady pb the distances
- * are up to 1/pb - 1: 2 pb of the packets are dropped where red drops 2 pb / (1 + pb).
- * Deciding afresh each time, it also reacts less to a pb that rises. 100 TCP flows over
- * 10 Mbit/s lose 3 to 4 % more packets with it than with red, and rio with nothing
- * marked must be red. It is early_drop_random here, for FRED, which exempts some
- * packets from the draw.
+ * First, experiments put rio beside the kernel's own red, and what differs there must
+ * be the marks: rio with nothing marked has to be red. In the second form each packet
+ * is drawn for, count is one ahead, and at a steady pb the distances are up to
+ * 1/pb - 1: 2 pb of the packets are dropped where red drops 2 pb / (1 + pb). Deciding
+ * afresh each time, it also reacts less to a pb that rises. 100 TCP flows over 10 Mbit/s
+ * lose 3 to 4 % more packets with it than with red. Second, Linux's form draws once per
+ * drop, not once per packet.
+ *
+ * The second form is early_drop_random here, for FRED: it exempts some packets from the
+ * draw, and where a drop that is due meets an exempt packet, Linux's form would hand it
+ * to the next packet, whoever sends it.
  *
  * Fixed point
  * -----------

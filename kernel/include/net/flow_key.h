@@ -136,7 +136,8 @@ static inline bool flow_key_equal(const struct flow_key *a, const struct flow_ke
  *
  * Two flows that are chosen without knowing the key have the same sum with probability 2^-32. But
  * it is nearly linear: ports in sequence make sums in sequence, which some keys fold onto few
- * chains. So the sum is mixed once more, by a step that maps different sums to different ones.
+ * chains. So the sum is mixed once more, by a bijection of 64 bits, of which the upper half is the
+ * hash: two different sums share it with a probability of about 2^-32 again.
  */
 struct flow_hash {
 	u32 key[FLOW_KEY_WORDS];

@@ -268,6 +268,8 @@ static inline void flow_table_remove(struct flow_table *t, u32 index)
 /* Empty the table: every index is free again, the memory stays. */
 static inline void flow_table_clear(struct flow_table *t)
 {
+	if (!t->fresh)	/* never used since it was initialised */
+		return;
 	flow_table_init(t, t->records, t->capacity, t->stride, t->order != NULL);
 }
 

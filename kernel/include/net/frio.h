@@ -190,7 +190,6 @@ static inline u32 frio_capacity(const struct frio_config *config)
 	return config->flows;
 }
 
-/* With packets queued: frio_change_mode() first if mode changes, frio_rescale() if ewma does. */
 static inline void frio_set_params(struct frio_params *p, const struct frio_config *config)
 {
 	int class;
@@ -212,11 +211,19 @@ static inline void frio_set_params(struct frio_params *p, const struct frio_conf
 	p->mode = config->mode;
 }
 
-/* Keep the averages when their weight changes. */
-static inline void frio_rescale(struct frio_vars *v, u8 from, u8 to)
+/*
+ * Go by another configuration from now on; if its mode is another, after frio_change_mode(). The
+ * averages stay; those that idle have aged by the old one up to now.
+ */
+static inline void frio_change_params(struct frio_params *p, struct frio_vars *v,
+				      const struct frio_config *config, u64 now)
 {
-	queue_average_rescale(&v->view[FRIO_IN].average, from, to);
-	queue_average_rescale(&v->view[FRIO_OUT].average, from, to);
+	int i;
+
+	for (i = 0; i < FRIO_CLASSES; i++)
+		queue_average_change(&p->view[i].average, &v->view[i].average, v->view[i].backlog,
+				     config->ewma, now);
+	frio_set_params(p, config);
 }
 
 /*

@@ -107,13 +107,17 @@ static inline void frio_flows_clear(struct frio_flows *f)
 	frio_flows_reserve(f);
 }
 
-/* May one more flow have a record? If not, its packet counts as overflowed. */
-static inline bool frio_flows_have_room(struct frio_flows *f)
+/* May one more flow have a record? */
+static inline bool frio_flows_have_room(const struct frio_flows *f)
 {
-	if (f->table.count < f->bound)
-		return true;
+	return f->table.count < f->bound;
+}
+
+/* The record of a packet whose flow may have none, which is counted. */
+static inline u32 frio_flows_overflow(struct frio_flows *f)
+{
 	f->overflowed++;
-	return false;
+	return FRIO_OVERFLOW;
 }
 
 /*
@@ -128,7 +132,7 @@ static inline u32 frio_flows_get(struct frio_flows *f, const struct flow_key *ke
 	if (record != FLOW_TABLE_NONE)
 		return record;
 	if (!frio_flows_have_room(f))
-		return FRIO_OVERFLOW;
+		return frio_flows_overflow(f);
 	return flow_table_insert(&f->table, key, hash);
 }
 
@@ -141,7 +145,7 @@ static inline u32 frio_flows_get_ipv4(struct frio_flows *f, const struct flow_ip
 	if (record != FLOW_TABLE_NONE)
 		return record;
 	if (!frio_flows_have_room(f))
-		return FRIO_OVERFLOW;
+		return frio_flows_overflow(f);
 	flow_key_set_ipv4(&flow_table_take(&f->table, hash, stride, &record)->key, flow);
 	return record;
 }

@@ -226,4 +226,16 @@ static inline void queue_average_rescale(struct queue_average *v, u8 from, u8 to
 		v->scaled >>= from - to;
 }
 
+/*
+ * Before the parameters change, the weight to 2^-ewma: what has idled up to now has aged by the old
+ * ones, p, and the average stays what it is then.
+ */
+static inline void queue_average_change(const struct queue_average_params *p,
+					struct queue_average *v, u32 backlog, u8 ewma, u64 now)
+{
+	if (!backlog)
+		queue_average_age(p, v, now);
+	queue_average_rescale(v, p->ewma, ewma);
+}
+
 #endif /* NET_QUEUE_AVERAGE_H */

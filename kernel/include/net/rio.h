@@ -124,20 +124,27 @@ static inline void rio_init(struct rio_vars *v, u64 now)
 	}
 }
 
-/* Keep the averages when their weight changes. */
-static inline void rio_rescale(struct rio_vars *v, u8 from, u8 to)
-{
-	int i;
-
-	queue_average_rescale(&v->total, from, to);
-	for (i = 0; i < RIO_CLASSES; i++)
-		queue_average_rescale(&v->class[i].average, from, to);
-}
-
 static inline u32 rio_backlog(const struct rio_vars *v)
 {
 	return v->class[RIO_IN].backlog + v->class[RIO_OUT].backlog;
 }
+
+/*
+ * Go by another configuration from now on. The averages stay; those that idle have aged by the old
+ * one up to now.
+ */
+static inline void rio_change_params(struct rio_params *p, struct rio_vars *v,
+				     const struct rio_config *config, u64 now)
+{
+	int i;
+
+	queue_average_change(&p->average, &v->total, rio_backlog(v), config->ewma, now);
+	for (i = 0; i < RIO_CLASSES; i++)
+		queue_average_change(&p->average, &v->class[i].average, v->class[i].backlog,
+				     config->ewma, now);
+	rio_set_params(p, config);
+}
+
 
 /*
  * A packet arrives: update the averages and return, scaled, the one that it is judged by.

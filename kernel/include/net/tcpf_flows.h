@@ -4,7 +4,7 @@
  *
  * Only data makes a flow's record, so that SYNs cost nobody's; the MSS of handshakes under way is
  * kept in a small table of its own. When either table is full, who was silent for longest goes.
- * No memory is taken after the start: a marker of 65536 flows has 11 MB whatever comes.
+ * No memory is taken after the start: a marker of 65536 flows has 10.2 MB whatever comes.
  */
 #ifndef NET_TCPF_FLOWS_H
 #define NET_TCPF_FLOWS_H
@@ -103,6 +103,13 @@ struct tcpf_handshake {
 	u16	mss;
 };
 
+/* Memory for records, divided up, with none in it yet. */
+struct tcpf_room {
+	struct flow_table flows;
+	struct flow_table handshakes;
+	u32	*active;
+};
+
 struct tcpf_marker {
 	struct flow_table flows;
 	struct flow_table handshakes;
@@ -151,18 +158,29 @@ static inline u64 tcpf_marker_bytes(u32 flows)
 	       (u64)flows * sizeof(u32);
 }
 
-/* Divides the memory; counters and tokens stay as they are. m->flows.records is what to free. */
-static inline void tcpf_marker_place(struct tcpf_marker *m, void *memory, u32 flows)
+/*
+ * Divides memory, tcpf_marker_bytes(@flows) of it, and writes its hash chains: no marker has to be
+ * locked for it. r->flows.records is what to free.
+ */
+static inline void tcpf_room_init(struct tcpf_room *r, void *memory, u32 flows)
 {
 	u64 first = (flow_table_bytes(flows, sizeof(struct tcpf_flow), true) + 7) & ~7ULL;
 	u32 handshakes = tcpf_handshakes(flows);
 	u64 second = flow_table_bytes(handshakes, sizeof(struct tcpf_handshake), true);
 	u8 *start = memory;
 
-	flow_table_init(&m->flows, memory, flows, sizeof(struct tcpf_flow), true);
-	flow_table_init(&m->handshakes, start + first, handshakes, sizeof(struct tcpf_handshake),
+	flow_table_init(&r->flows, memory, flows, sizeof(struct tcpf_flow), true);
+	flow_table_init(&r->handshakes, start + first, handshakes, sizeof(struct tcpf_handshake),
 			true);
-	m->active = (u32 *)(start + first + second);
+	r->active = (u32 *)(start + first + second);
+}
+
+/* Counters and tokens stay as they are. */
+static inline void tcpf_marker_enter(struct tcpf_marker *m, const struct tcpf_room *room)
+{
+	m->flows = room->flows;
+	m->handshakes = room->handshakes;
+	m->active = room->active;
 	m->active_count = 0;
 }
 
@@ -170,15 +188,14 @@ static inline void tcpf_marker_place(struct tcpf_marker *m, void *memory, u32 fl
  * tcpf_marker_init() - a marker without flows, whose first interval begins now, with all tokens
  * @m: zeroed
  * @p: the parameters
- * @memory: tcpf_marker_bytes(@flows) bytes
- * @flows: how many flows can be known at a time
+ * @room: newly initialised
  * @seed: of the hash; no result depends on it
  * @now: ns
  */
 static inline void tcpf_marker_init(struct tcpf_marker *m, const struct tcpf_params *p,
-				    void *memory, u32 flows, u64 seed, u64 now)
+				    const struct tcpf_room *room, u64 seed, u64 now)
 {
-	tcpf_marker_place(m, memory, flows);
+	tcpf_marker_enter(m, room);
 	flow_hash_init(&m->hash, seed);
 	m->next_tick = now + p->interval;
 	m->spare = p->tokens;
@@ -322,17 +339,17 @@ static inline void tcpf_note_handshake(struct tcpf_marker *m, const struct flow_
 }
 
 /*
- * Moves to other memory for another number of flows. If they do not all fit, those that were
- * silent for longest go. Handshakes under way are forgotten. The old memory is done with; it was
- * at m->flows.records.
+ * Moves to a newly initialised room for another number of flows. If they do not all fit, those that
+ * were silent for longest go. Handshakes under way are forgotten. The old memory is done with; it
+ * was at m->flows.records.
  */
-static inline void tcpf_marker_resize(struct tcpf_marker *m, void *memory, u32 flows)
+static inline void tcpf_marker_resize(struct tcpf_marker *m, const struct tcpf_room *room)
 {
 	struct flow_table old = m->flows;
-	u32 surplus = old.count > flows ? old.count - flows : 0;
+	u32 surplus = old.count > room->flows.capacity ? old.count - room->flows.capacity : 0;
 	u32 i;
 
-	tcpf_marker_place(m, memory, flows);
+	tcpf_marker_enter(m, room);
 	m->stats.evicted += surplus;
 	for (i = flow_table_oldest(&old); i != FLOW_TABLE_NONE; i = flow_table_newer(&old, i)) {
 		const struct tcpf_flow *from = flow_table_record(&old, i);

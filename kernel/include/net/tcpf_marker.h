@@ -29,18 +29,19 @@
  *
  * Fixed point. S and count are real numbers, kept as Q32.32. S is E * 2^32 / in_count - 2^32,
  * rounded down; it fits into 64 bits because E < 2^32. Call the rounded one s: 0 <= S - s < 2^-32.
- * While tokens last, m of n packets become IN, and count moves by (n - m) - m * s. An IN takes s
- * from a count of at least s, and an OUT adds 1 to a count below s, hence
+ * A tick sets it anew, so that what follows is of packets between two ticks. While tokens last, m of
+ * n packets become IN, and count moves by (n - m) - m * s. An IN takes s from a count of at least s,
+ * and an OUT adds 1 to a count below s, hence
  *
  *	0 <= count <= s + 1
  *
- * throughout (r4 sees to it at a tick), so that count moves by s + 1 at most:
+ * if it held after the tick, which r4 sees to. So count moves by s + 1 at most:
  *
  *	|n - m * (1 + s)| <= s + 1,	that is		|m - n / (1 + s)| <= 1
  *
- * The share of IN is 1 / (1 + s), off by at most one packet over any stretch, however long, and
- * 1 / (1 + s) exceeds 1 / (1 + S) by less than 2^-32. An OUT needs count < s: there are floor(s)
- * or ceil(s) of them between two INs.
+ * The share of IN is 1 / (1 + s), off by at most one packet over any stretch between two ticks,
+ * however many packets it has, and 1 / (1 + s) exceeds 1 / (1 + S) by less than 2^-32. An OUT needs
+ * count < s: there are floor(s) or ceil(s) of them between two INs.
  *
  * Decisions, where the algorithms leave something open; "paper" and "plain" are the switches of
  * tcpf_set_params(). r21, that segments come one by one, is the network's: offloads are off.

@@ -23,8 +23,8 @@
  *   T = sigma / r = 500 ms. A pool starts full, or a new flow would need half a second to be let
  *   in.
  * - A flow without a record is a flow with a full pool. So a record may be given up as soon as its
- *   flow has been quiet for T; if all are needed, the least recently used goes first and is
- *   counted.
+ *   flow has been quiet for T; if all are needed, the least recently used goes first. It is
+ *   counted as evicted if its pool was not full: else nothing is lost with it.
  * - Ticks are caught up when a packet comes: many missed ones fill the pool as one does.
  *
  * Fixed point: a pool is tokens + remainder / T, with T in ns. In dt < T it earns
@@ -85,7 +85,7 @@ struct token_marker_stats {
 	u64 in_bytes;
 	u64 out_packets;
 	u64 out_bytes;
-	u64 evicted;		/* flows */
+	u64 evicted;		/* flows whose pool was not full */
 };
 
 static inline void token_marker_fill(const struct token_marker_params *p,
@@ -139,6 +139,20 @@ static inline void token_marker_earn(const struct token_marker_params *p,
 	token_marker_fill(p, pool);
 }
 
+/* Give up the record of the flow that was quiet for longest. */
+static inline void token_marker_evict(const struct token_marker_params *p,
+				      struct token_marker_vars *v, struct token_marker_stats *s,
+				      u64 now)
+{
+	u32 oldest = flow_table_oldest(&v->flows);
+	struct token_marker_flow *flow = flow_table_record(&v->flows, oldest);
+
+	token_marker_earn(p, &flow->pool, now);
+	if (flow->pool.tokens < p->tokens)
+		s->evicted++;
+	flow_table_remove(&v->flows, oldest);
+}
+
 /* The pool of a flow: full if the flow is new. */
 static inline struct token_marker_pool *token_marker_find(const struct token_marker_params *p,
 							  struct token_marker_vars *v,
@@ -155,8 +169,7 @@ static inline struct token_marker_pool *token_marker_find(const struct token_mar
 	}
 	i = flow_table_insert(&v->flows, key, hash);
 	if (i == FLOW_TABLE_NONE) {
-		flow_table_remove(&v->flows, flow_table_oldest(&v->flows));
-		s->evicted++;
+		token_marker_evict(p, v, s, now);
 		i = flow_table_insert(&v->flows, key, hash);
 	}
 	flow = flow_table_record(&v->flows, i);

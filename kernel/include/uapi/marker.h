@@ -40,10 +40,11 @@ enum tc_marker_forward {
 	__TC_MARKER_FORWARD_MAX,
 };
 
+#define TC_MARKER_INTERVAL_MIN	1000		/* us: a tick looks at every flow that sends */
 #define TC_MARKER_INTERVAL_MAX	4000000		/* us: in ns it is below 2^32 */
 #define TC_MARKER_TOKENS_MAX	0x7fffffff	/* bytes */
 #define TC_MARKER_DSCP_MAX	63
-#define TC_MARKER_FLOWS_MAX	(1 << 20)
+#define TC_MARKER_FLOWS_MAX	262144		/* a change moves them all under the lock: 30 ms */
 
 #define TC_MARKER_IN_DEFAULT	10	/* AF11 */
 #define TC_MARKER_OUT_DEFAULT	12	/* AF12 */

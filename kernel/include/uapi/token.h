@@ -30,7 +30,7 @@ struct tc_token_xstats {
 	__u64 out_packets;
 	__u64 out_bytes;
 	__u64 untouched;	/* packets that could not be parsed, or not be written to */
-	__u64 evicted;		/* flows forgotten for want of room */
+	__u64 evicted;		/* flows forgotten for want of room, their pool not full */
 	__u32 flows_now;
 	__u32 pad;
 };

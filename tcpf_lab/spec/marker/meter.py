@@ -13,7 +13,7 @@ from tcpf_lab.spec.tc_word import tc_time, tc_value
 from tcpf_lab.units import Duration, Size
 
 #: What the marker's table may hold in the kernel, TC_MARKER_FLOWS_MAX.
-MOST_MARKED_FLOWS = 2**20
+MOST_MARKED_FLOWS = 2**18
 #: In seconds; the kernel counts in nanoseconds of 32 bits, TC_MARKER_INTERVAL_MAX.
 INTERVALS = (1e-3, 4.0)
 

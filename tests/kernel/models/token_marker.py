@@ -33,11 +33,13 @@ class TokenMarker:
         self.interval = interval
         self.full = number(tokens)
         self.rate = number(tokens) / interval
+        self.inexact = isinstance(self.full, float)
         self.capacity = flows
         self.t0 = t0
         self.pool = Pool(self.full, t0)
         self.flows: OrderedDict[int, Pool] = OrderedDict()
         self.evicted = 0
+        self.unsure = 0  #: evictions of a pool that is too close to full to call
         self.tick = 0
 
     def packet(self, now: int, length: int, flow: int) -> tuple[bool, bool]:
@@ -63,7 +65,9 @@ class TokenMarker:
             self.flows.move_to_end(flow)
             return self.flows[flow]
         if len(self.flows) == self.capacity:
-            self.flows.popitem(last=False)
-            self.evicted += 1
+            _, pool = self.flows.popitem(last=False)
+            missing = self.full - pool.tokens - (now - pool.now) * self.rate
+            self.evicted += missing > 0
+            self.unsure += self.inexact and abs(missing) < CLOSE
         self.flows[flow] = Pool(self.full, now)
         return self.flows[flow]
