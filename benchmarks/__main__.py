@@ -1,6 +1,7 @@
 """``python -m benchmarks``: this project and its peers, measured in turn on one core.
 
-What a packet costs in the queue disciplines and markers is counted in instructions, last.
+What a packet costs in the queue disciplines and markers comes last: in instructions, and in real
+time through a guest.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bench_cost, bench_scan, peer, virtual_time
+from benchmarks import bench_cost, bench_guest_pps, bench_scan, peer, virtual_time
 from tcpf_lab.errors import LabError
 from tcpf_lab.results import write_json
 from tcpf_lab.testbed.base import Testbed
@@ -57,6 +58,7 @@ def main(
         highlight=False,
     )
     out.print(cost_table(report["cost"]))
+    out.print(pps_table(report["guest_pps"]))
     out.print(f"written: {output}", markup=False, highlight=False)
 
 
@@ -76,6 +78,8 @@ def benchmark(repetitions: int, peer_python: str | None) -> dict[str, Any]:
     report["scan"] = bench_scan.main()
     err.print("counting instructions", highlight=False)
     report["cost"] = bench_cost.main()
+    err.print("sending packets through queues and markers", highlight=False)
+    report["guest_pps"] = bench_guest_pps.main()
     report["machine"]["load_average_at_end"] = list(os.getloadavg())
     return report
 
@@ -165,6 +169,17 @@ def cost_table(cost: dict[str, Any]) -> Table:
     counts = cost["per_packet"] | {f"{kind}, each": each for kind, each in cost["per_tick"].items()}
     for kind, counted in counts.items():
         shown.add_row(kind, *(str(counted.get(number, "")) for number in flows))
+    return shown
+
+
+def pps_table(guest: dict[str, Any]) -> Table:
+    """Return the packets per real second through each marker and queue as a table."""
+    shown = Table(title="packets through a guest, one core", title_justify="left")
+    shown.add_column("marker+queue")
+    for column in ("us per packet", "per second", f"time / {guest['compared_with']}"):
+        shown.add_column(column, justify="right")
+    for name, measured in guest["pairs"].items():
+        _row(shown, name, measured)
     return shown
 
 

@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 from tcpf_lab import shipped
+from tcpf_lab.plan.step import LoadModule, Phase
 from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
 from tcpf_lab.runner import Task, carry_out
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
-from tcpf_lab.spec.sweep import expand
+from tcpf_lab.spec.sweep import Run, expand
+from tcpf_lab.spec.topology import Graph
 
 pytestmark = pytest.mark.uml
 
+MODULES = ("sch_rio", "sch_frio", "act_tcpf", "act_token")
 SHORT = ["traffic.duration=4 s", "matrix.flows=20", "matrix.seed=1"]
 DUMBBELL = "topology={dumbbell: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 50 ms, pairs: 2}}"
 
@@ -59,8 +62,12 @@ def test_no_more_is_marked_in_than_there_are_tokens(make):
     run = make("TB+RIO")
     parts = read_json(run.stats / "action-R0.json")
     (action,) = next(part["actions"] for part in parts if "actions" in part)
-    intervals = 1 + 20 // 0.4  # the traffic ends at 14 s, and nothing is sent long after
-    assert 0 < action["xstats"]["in_bytes"] <= 296_000 * intervals
+    # Shown in whole seconds, rounded down: the last packet came less than so long after the first
+    # interval began, which was when the action was made. An interval is 400 ms, 5 of them are 2 s.
+    seconds = action["installed"] + 1 - action["last_used"]
+    assert 14 < seconds < 20
+    begun = (5 * seconds + 1) // 2
+    assert 0 < action["xstats"]["in_bytes"] <= 296_000 * begun
 
 
 def test_several_senders_are_marked_where_they_have_joined(make):
@@ -69,13 +76,20 @@ def test_several_senders_are_marked_where_they_have_joined(make):
     assert set(read_json(run.metrics)["by_dscp"]) == {"10", "12"}
 
 
-def test_the_same_run_gives_the_same_bytes_with_every_module_loaded(make):
+def test_the_same_run_gives_the_same_bytes_with_every_module_loaded(make, monkeypatch):
+    def all_of_them(run: Run, graph: Graph) -> Phase:
+        (node,) = graph.having("marker")
+        return Phase("kernel modules", tuple(LoadModule(node.name, name) for name in MODULES))
+
+    monkeypatch.setattr("tcpf_lab.plan.compose.modules", all_of_them)
     for case in ("TCPF+FRIO", "TB+RIO"):
-        digests = [
-            [hashlib.sha256(path.read_bytes()).hexdigest() for path in data_of(make(case, place=p))]
-            for p in ("one", "two")
-        ]
-        assert digests[0] == digests[1]
+        one, two = (make(case, place=place) for place in ("one", "two"))
+        assert set(MODULES) <= set(read_json(one.manifest)["facts"]["modules"])
+        assert digests(one) == digests(two)
+
+
+def digests(run: RunFiles) -> list[str]:
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in data_of(run)]
 
 
 def data_of(run: RunFiles) -> list[Path]:

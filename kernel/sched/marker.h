@@ -67,8 +67,8 @@ struct marker_kind {
 	/* Make that memory ready, which takes its time. Called without the lock. */
 	void (*prepare)(void *memory, const u32 *word);
 	/*
-	 * Go by these words from now on; first: nothing was in force yet. memory is prepared or NULL;
-	 * if it is there, the old one is freed afterwards. Called under the lock; cannot fail.
+	 * Go by these words from now on; first: nothing was in force yet. memory is prepared, or
+	 * NULL; if it is there, the old one is freed afterwards. Called under the lock; cannot fail.
 	 */
 	void (*apply)(struct marker *m, const u32 *word, void *memory, bool first, u64 now);
 	/* Called under the lock. */

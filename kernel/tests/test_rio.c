@@ -239,7 +239,7 @@ static void a_change_of_weight_keeps_all_averages(void)
 	CHECK_EQ(v.class[RIO_OUT].average.scaled, 3 << 3);
 }
 
-/* OUT is queued, IN idles since 0; then nothing is. One packet takes 0.8 ms by the old bandwidth. */
+/* OUT is queued, IN idles since 0; then nothing is. By the old bandwidth a packet takes 0.8 ms. */
 static void a_change_ages_what_idles_by_the_old_configuration(void)
 {
 	struct rio_config config = papers;

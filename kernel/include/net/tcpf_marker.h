@@ -29,8 +29,8 @@
  *
  * Fixed point. S and count are real numbers, kept as Q32.32. S is E * 2^32 / in_count - 2^32,
  * rounded down; it fits into 64 bits because E < 2^32. Call the rounded one s: 0 <= S - s < 2^-32.
- * A tick sets it anew, so that what follows is of packets between two ticks. While tokens last, m of
- * n packets become IN, and count moves by (n - m) - m * s. An IN takes s from a count of at least s,
+ * A tick sets it anew: what follows is of packets between two ticks. While tokens last, m of n
+ * packets become IN, and count moves by (n - m) - m * s. An IN takes s from a count of at least s,
  * and an OUT adds 1 to a count below s, hence
  *
  *	0 <= count <= s + 1
