@@ -1,4 +1,4 @@
-"""The guest's root: an archive in the ``newc`` format, which the kernel unpacks into memory."""
+"""The guest's root: an archive that its kernel unpacks into memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from pathlib import Path
 
 from stress.modules import libraries
 from tcpf_lab.errors import TestbedError
+from tcpf_lab.testbed import cpio
 
 #: Programs of the host that the guest runs.
 PROGRAMS = {"ip": "iproute2", "tc": "iproute2"}
-_DIRECTORY, _FILE, _LINK = 0o040755, 0o100755, 0o120777
-_END = "TRAILER!!!"
 
 
 def write(target: Path, files: dict[str, Path], texts: dict[str, str]) -> None:
@@ -28,19 +27,10 @@ def write(target: Path, files: dict[str, Path], texts: dict[str, str]) -> None:
     """
     contents = {name: path.read_bytes() for name, path in files.items()}
     contents |= {name: text.encode() for name, text in texts.items()}
-    parents = {str(parent) for name in contents for parent in Path(name).parents} - {"."}
-    # The last is where `ip netns` keeps its names.
-    directories = sorted(parents | {"dev", "proc", "sys", "run", "tmp", "var"})
-    with target.open("wb") as archive:
-        number = 1
-        for name in directories:
-            archive.write(_entry(number, name, _DIRECTORY, b""))
-            number += 1
-        archive.write(_entry(number, "var/run", _LINK, b"../run"))
-        for name, content in contents.items():
-            number += 1
-            archive.write(_entry(number, name, _FILE, content))
-        archive.write(_entry(0, _END, 0, b""))
+    entries = {name: cpio.program(content) for name, content in contents.items()}
+    # Where `ip netns` keeps its names.
+    entries["var/run"] = cpio.link("../run")
+    target.write_bytes(cpio.archive(entries, ("dev", "proc", "sys", "run", "tmp")))
 
 
 def programs() -> dict[str, Path]:
@@ -54,15 +44,3 @@ def programs() -> dict[str, Path]:
         # The loader looks in the same places here and there.
         files |= {str(library).lstrip("/"): library for library in libraries(Path(found))}
     return files
-
-
-def _entry(number: int, name: str, mode: int, content: bytes) -> bytes:
-    links, no_time, no_owner = 1, 0, (0, 0)
-    device = (0, 0, 0, 0)
-    words = (number, mode, *no_owner, links, no_time, len(content), *device, len(name) + 1, 0)
-    header = b"070701" + "".join(f"{word:08x}" for word in words).encode()
-    return _padded(header + name.encode() + b"\0") + _padded(content)
-
-
-def _padded(block: bytes) -> bytes:
-    return block + bytes(-len(block) % 4)

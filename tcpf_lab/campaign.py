@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from tcpf_lab.report.compare import Comparison, compare
 from tcpf_lab.report.document import Report, write_report
 from tcpf_lab.report.reproduction import write_reproduction
 from tcpf_lab.report.section import Source, gather
+from tcpf_lab.report.testbeds import Side, TwoTestbeds, compare_testbeds
 from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
 from tcpf_lab.runner import Event, State
 from tcpf_lab.selection import Choice
@@ -69,11 +71,14 @@ def report(choice: Choice, *, include_invalid: bool = False) -> Report:
     )
 
 
-def reproduction(choice: Choice, written: Report, directory: Path) -> Report:
+def reproduction(
+    choice: Choice, written: Report, directory: Path, *, include_invalid: bool = False
+) -> Report:
     """Write a report's numbers and figures as a reproduction to keep, besides the report itself."""
+    last = ("--include-invalid",) * include_invalid + ("--reference", str(directory))
     commands = [
-        f"tcpf-lab run {choice.source.name}",
-        f"tcpf-lab report {choice.source.name} --reference results/reference",
+        shlex.join(("tcpf-lab", "run", *choice.words())),
+        shlex.join(("tcpf-lab", "report", *choice.words(), *last)),
     ]
     kept = write_reproduction(written, directory, commands)
     return replace(written, written=(*written.written, *kept))
@@ -93,6 +98,34 @@ def comparison(choice: Choice, *, include_invalid: bool = False) -> Comparison:
         [result for section in sections for result in section.results],
         conditions=[(s.config, s.source.conditions) for s in sections if s.usable],
     )
+
+
+def two_testbeds(first: Choice, second: Choice, *, include_invalid: bool = False) -> TwoTestbeds:
+    """Hold the measured cells of one testbed against those of another.
+
+    Raises
+    ------
+    LabError
+        If the testbeds are one, or no cell was measured on both.
+    """
+    if first.directory == second.directory:
+        raise RequestError(
+            "a testbed agrees with itself; name two different ones",
+            where=f"--testbed {first.testbed_name}",
+        )
+    sides = (
+        Side(
+            choice.directory,
+            " or ".join(dict.fromkeys(_made(part.experiment) for part in choice.parts)),
+            gather(sources(choice), include_invalid),
+        )
+        for choice in (first, second)
+    )
+    return compare_testbeds(*sides)
+
+
+def _made(experiment: Experiment) -> str:
+    return f"{experiment.traffic.generator}, {conditions(experiment)}"
 
 
 def sources(choice: Choice) -> tuple[Source, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import tcpf_lab
-from tcpf_lab import campaign, kernel_verbs, terminal
+from tcpf_lab import campaign, host_verbs, kernel_verbs, terminal, vm_verbs
 from tcpf_lab.errors import LabError
 from tcpf_lab.options import (
     AsJson,
@@ -22,13 +22,15 @@ from tcpf_lab.options import (
     Seeds,
     Spec,
     TestbedName,
+    TestbedNames,
 )
-from tcpf_lab.report.compare import comparison_json
+from tcpf_lab.report.compare import Comparison, comparison_json
 from tcpf_lab.report.scoreboard import scoreboard
-from tcpf_lab.selection import choose
-from tcpf_lab.spec.schema import json_schema
-from tcpf_lab.testbed import registry
-from tcpf_lab.testbed.doctor import diagnose_uml
+from tcpf_lab.report.testbeds import TwoTestbeds
+from tcpf_lab.report.testbeds_shown import side_by_side
+from tcpf_lab.selection import choose, one_or_two
+from tcpf_lab.spec.schema import json_schema, schema_of
+from tcpf_lab.testbed.inventory import Inventory
 
 app = typer.Typer(
     add_completion=False,
@@ -38,6 +40,7 @@ app = typer.Typer(
     help="TCP and queue management experiments on a real Linux kernel, in virtual time.",
 )
 app.add_typer(kernel_verbs.app, name="kernel")
+app.add_typer(vm_verbs.app, name="vm")
 
 
 def _version(wanted: bool) -> None:
@@ -102,6 +105,7 @@ def run(
 @app.command()
 def plan(
     spec: Spec,
+    testbed: TestbedName = "uml",
     only: Only = None,
     seeds: Seeds = None,
     overrides: Overrides = None,
@@ -112,7 +116,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Print the commands of the first run (all that differ only in the seed are alike)."""
-    chosen = choose(spec, "uml", Path("results"), only, seeds, overrides)
+    chosen = choose(spec, testbed, Path("results"), only, seeds, overrides)
     if check:
         summary = campaign.size(chosen)
         if as_json:
@@ -166,7 +170,7 @@ def report(
     chosen = choose(spec, testbed, results, only, seeds, overrides)
     written = campaign.report(chosen, include_invalid=include_invalid)
     if reference is not None:
-        written = campaign.reproduction(chosen, written, reference)
+        written = campaign.reproduction(chosen, written, reference, include_invalid=include_invalid)
     if as_json:
         terminal.print_json(campaign.outcome_json(chosen, (), written))
     else:
@@ -176,7 +180,7 @@ def report(
 @app.command()
 def compare(
     spec: Spec,
-    testbed: TestbedName = "uml",
+    testbed: TestbedNames = None,
     results: Results = Path("results"),
     only: Only = None,
     seeds: Seeds = None,
@@ -185,13 +189,20 @@ def compare(
     full: Annotated[bool, typer.Option("--full", help="Show every reading of a claim.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Hold what was measured against what was published: ratios, orders, claims."""
-    chosen = choose(spec, testbed, results, only, seeds, overrides)
-    found = campaign.comparison(chosen, include_invalid=include_invalid)
+    """Hold what was measured against what was published, or against another testbed."""
+    names = one_or_two(testbed)
+    chosen = [choose(spec, name, results, only, seeds, overrides) for name in names]
+    found: Comparison | TwoTestbeds
+    if len(chosen) == 2:
+        found = campaign.two_testbeds(*chosen, include_invalid=include_invalid)
+        shown = side_by_side(found)
+    else:
+        found = campaign.comparison(chosen[0], include_invalid=include_invalid)
+        shown = scoreboard(found, full)
     if as_json:
         terminal.print_json(comparison_json(found))
         return
-    for part in scoreboard(found, full):
+    for part in shown:
         terminal.show(part)
 
 
@@ -219,40 +230,16 @@ def status(
         terminal.show(terminal.experiments_table(found))
 
 
-@app.command()
-def doctor(testbed: TestbedName = "uml", as_json: AsJson = False) -> None:
-    """Check everything that a testbed needs, and name the command that mends what is wrong."""
-    registry.require(testbed)
-    checks = diagnose_uml()
-    if as_json:
-        terminal.print_json([check.__dict__ for check in checks])
-    else:
-        terminal.show(terminal.check_table(checks))
-    if not all(check.ok for check in checks):
-        raise typer.Exit(1)
+app.command()(host_verbs.doctor)
+app.command()(host_verbs.clean)
 
 
 @app.command()
-def clean(
-    results: Results = Path("results"),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list.")] = False,
-    as_json: AsJson = False,
+def schema(
+    testbed: Annotated[bool, typer.Option("--testbed", help="Of inventories instead.")] = False,
 ) -> None:
-    """Remove what failed and interrupted runs have left."""
-    removed = campaign.clean(results, dry_run=dry_run)
-    if as_json:
-        terminal.print_json([str(path) for path in removed])
-        return
-    for path in removed:
-        typer.echo(f"{'would remove' if dry_run else 'removed'} {path}")
-    if not removed:
-        typer.echo(f"nothing to clean in {results}")
-
-
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of experiment files."""
-    terminal.print_json(json_schema())
+    """Print the JSON Schema of experiment files, or of inventories."""
+    terminal.print_json(schema_of(Inventory) if testbed else json_schema())
 
 
 def main() -> None:

@@ -9,6 +9,10 @@ import typer
 
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="Experiment: a path, or a shipped name.")]
 TestbedName = Annotated[str, typer.Option("--testbed", metavar="NAME", help="Where to run.")]
+TestbedNames = Annotated[
+    list[str] | None,
+    typer.Option("--testbed", metavar="NAME", help="Where the runs were made; twice to compare."),
+]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
 Only = Annotated[
     list[str] | None,

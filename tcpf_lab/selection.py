@@ -18,10 +18,13 @@ from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.override import apply_overrides, overlap
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.sweep import KEYS, Run, expand, narrow_each, parse_only
+from tcpf_lab.spec.traffic import Generator
 from tcpf_lab.testbed import registry
 
 #: Key of ``--only`` that chooses among the experiments of a collection.
 _CONFIG = "config"
+#: The testbed that need not be named.
+DEFAULT = "uml"
 
 
 @dataclass(frozen=True)
@@ -67,19 +70,32 @@ class Choice:
     title: str
     collection: bool
     parts: tuple[Part, ...]
-    testbed_name: str
+    testbed_name: str  #: as it was asked for: may be an inventory's path
     results: Path
     asked: Asked
+    directory: str  #: of the testbed, below each experiment's
 
     @property
     def files(self) -> ExperimentFiles:
         """Where the report goes; the runs of a collection are each with their experiment."""
-        return ExperimentFiles(self.results, self.name, self.testbed_name)
+        return ExperimentFiles(self.results, self.name, self.directory)
 
     @property
     def runs(self) -> tuple[Run, ...]:
         """All runs, in the order of the parts."""
         return tuple(run for part in self.parts for run in part.runs)
+
+    def words(self) -> tuple[str, ...]:
+        """Give the words of a command line that choose the same, files by their names alone."""
+        asked = self.asked
+        words = [self.source.name]
+        words += ["--testbed", Path(self.testbed_name).name] if self.testbed_name != DEFAULT else []
+        for wanted in asked.only:
+            words += ["--only", wanted]
+        words += ["--seeds", str(asked.seeds)] if asked.seeds is not None else []
+        for setting in asked.overrides:
+            words += ["--set", setting]
+        return tuple(words)
 
     def states(self) -> Iterator[tuple[Part, list[tuple[Run, State]]]]:
         """Tell for each run whether it is complete, stale, failed or missing."""
@@ -103,7 +119,7 @@ def choose(
     spec : str
         A path or a shipped name.
     testbed : str
-        Name of the testbed.
+        Name of the testbed, or the path of an inventory.
     results : Path
         The results directory.
     only, seeds, overrides
@@ -116,23 +132,41 @@ def choose(
         If a file, a key, a value or the testbed is not what it should be.
     """
     asked = Asked(spec, tuple(only or ()), seeds, tuple(overrides or ()))
-    registry.require(testbed)
+    directory = registry.require(testbed)
     source = find(spec)
     read = load_any(source)
     collection = isinstance(read, Collection)
     wanted = _wanted(asked.only)
     levels = members(read, source) if isinstance(read, Collection) else (Level(read),)
     chosen = [
-        _overridden(level, asked.overrides) for level in _chosen(levels, wanted.pop(_CONFIG, None))
+        _settled(level, asked.overrides, registry.generator(testbed))
+        for level in _chosen(levels, wanted.pop(_CONFIG, None))
     ]
     if isinstance(read, Collection):
         _refuse_equal_names(read.name, levels, chosen, source)
     parts = tuple(
-        Part(level, runs, ExperimentFiles(results, level.experiment.name, testbed))
+        Part(level, runs, ExperimentFiles(results, level.experiment.name, directory))
         for level, runs in _expanded(chosen, wanted, seeds)
     )
     named = read if collection else parts[0].experiment
-    return Choice(source, named.name, named.title, collection, parts, testbed, results, asked)
+    return Choice(
+        *(source, named.name, named.title, collection, parts, testbed, results, asked, directory)
+    )
+
+
+def one_or_two(testbeds: Sequence[str] | None) -> tuple[str, ...]:
+    """Give the testbeds of a comparison: with the published numbers, or of two with each other.
+
+    Raises
+    ------
+    RequestError
+        If there are more.
+    """
+    names = tuple(testbeds or (DEFAULT,))
+    if len(names) > 2:
+        words = " ".join(f"--testbed {name}" for name in names)
+        raise RequestError(f"two testbeds are compared, not {len(names)}", where=words)
+    return names
 
 
 def _wanted(only: Sequence[str]) -> dict[str, str]:
@@ -161,8 +195,11 @@ def _expanded(
     return found
 
 
-def _overridden(level: Level, overrides: Sequence[str]) -> Level:
-    """Change a level as the command line says, which must not undo what makes it a level."""
+def _settled(level: Level, overrides: Sequence[str], generator: Generator) -> Level:
+    """Change a level as the command line says, which must not undo what makes it a level.
+
+    What it leaves to the testbed is then settled too, so that a run says all by itself.
+    """
     for setting in overrides:
         own = next((own for own in level.settings if overlap(own, setting)), None)
         if own is not None:
@@ -171,7 +208,7 @@ def _overridden(level: Level, overrides: Sequence[str]) -> Level:
                 where=f"--set {setting}",
                 hint=f"leave it out: --only {_CONFIG}=... with the experiments to change",
             )
-    return replace(level, experiment=apply_overrides(level.experiment, overrides))
+    return replace(level, experiment=apply_overrides(level.experiment, overrides).on(generator))
 
 
 def _chosen(levels: Iterable[Level], wanted: str | None) -> Iterator[Level]:

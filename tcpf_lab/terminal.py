@@ -52,12 +52,19 @@ def show(what: RenderableType) -> None:
 
 def complain(text: str) -> None:
     """Print what went wrong, on standard error."""
-    _err.print(text, style="bold red")
+    _err.print(text, style="bold red", markup=False)
 
 
 def print_json(value: Any) -> None:
     """Print JSON for a script."""
     typer.echo(json.dumps(value, indent=1, default=str))
+
+
+@contextmanager
+def busy(text: str) -> Iterator[None]:
+    """Say on standard error, if that is a terminal, what takes a while."""
+    with _err.status(text):
+        yield
 
 
 def show_states(choice: Choice, as_json: bool) -> None:
@@ -73,7 +80,7 @@ def show_states(choice: Choice, as_json: bool) -> None:
         return
     for part, states in found:
         table = state_table(states)
-        table.title = part.experiment.name if choice.collection else None
+        table.title = Text(part.experiment.name) if choice.collection else None
         show(table)
 
 
@@ -85,7 +92,7 @@ def show_report(report: Report) -> None:
         for section in report.sections:
             show(terminal_table(section.results, section.source.title))
     for problem in report.left_out:
-        _err.print(f"left out: {problem}", style="yellow", highlight=False)
+        _err.print(f"left out: {problem}", style="yellow", markup=False, highlight=False)
     for path in report.written:
         typer.echo(path)
 
@@ -100,7 +107,7 @@ def run_progress(console: Console) -> Progress:
     """Return the progress display of runs: how many of how many, and how long still."""
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -114,7 +121,7 @@ def build_progress(console: Console) -> Progress:
     """Return the progress display of a kernel build."""
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
@@ -143,7 +150,7 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     return table
 
 
@@ -158,7 +165,7 @@ def drive(
     """Carry out the runs of ``choice`` with a progress display; return how each ended."""
     events: list[Event] = []
     failures = 0
-    workers = min(jobs or pool.cores(), len(choice.runs))
+    workers = min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
     with interruptible(), _held_back():
         warm_up()
     with interruptible(), pool.local_pool(workers) as executor:
@@ -272,5 +279,6 @@ def capture_table(capture: dict[str, Any]) -> Table:
         for flow in capture["flows"]
     ]
     table = plain_table(columns, rows)
-    table.title = f"{capture['file']}: {capture['packets']} packets, {len(rows)} flows"
+    title = f"{capture['file']}: {capture['packets']} packets, {len(rows)} flows"
+    table.title = Text(title)
     return table

@@ -105,7 +105,11 @@ def test_a_reproduction_is_written_beside_the_report(lab, spec, tmp_path):
     written = json.loads(lab("report", spec, *words)[1])["written"]
     assert "kept/tiny/manifest.json" in written
     manifest = json.loads((tmp_path / "kept/tiny/manifest.json").read_text())
-    assert manifest["commands"][0] == "tcpf-lab run experiment.yaml"
+    asked = "experiment.yaml --testbed fake --seeds 1"
+    assert manifest["commands"] == [
+        f"tcpf-lab run {asked}",
+        f"tcpf-lab report {asked} --reference kept",
+    ]
     assert manifest["seeds"] == [1]
     assert manifest["facts"] == {"recorded": "recorded-run"}
 

@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "reference": SHARED,
     # makes data
     "plan": SHARED,
-    "testbed": SHARED | {"plan"},
+    "agent": set(),  # stands alone on a host
+    "testbed": SHARED | {"plan", "agent.pack"},
     "captures": SHARED,
     "runner": SHARED | {"testbed", "plan", "captures", "metrics.summary"},
     # reads data
@@ -35,7 +36,17 @@ MAY_IMPORT = {
 }
 #: What a user meets: these may import everything, and nothing imports them.
 OUTER = {
-    *("cli", "kernel_verbs", "options", "campaign", "selection", "terminal", "pool"),
+    *(
+        "cli",
+        "host_verbs",
+        "kernel_verbs",
+        "vm_verbs",
+        "options",
+        "campaign",
+        "selection",
+        "terminal",
+        "pool",
+    ),
     *("__init__", "__main__"),
 }
 #: The only modules that print.

@@ -16,7 +16,7 @@ LAB = Path(tcpf_lab.__file__).parent.parent / "lab"
 #: What the script itself calls; everything else is a stand-in or missing.
 BASICS = ("cat", "dirname", "env", "readlink", "sha256sum", "sh", "tr")
 RECORD = '#!/bin/sh\nfor word; do echo "$word"; done >> "{calls}"\n'
-OWN_WORDS = ("setup", "test", "check", "bench", "help")
+OWN_WORDS = ("setup", "test", "test-vm", "check", "bench", "help")
 
 
 class Checkout:

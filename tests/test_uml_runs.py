@@ -69,8 +69,13 @@ def test_iperf3_makes_the_same_kind_of_run_and_its_json_is_kept(uml, recorded_ex
     done = make(uml, recorded_experiment, tmp_path, settings=["traffic.generator=iperf3"])
     reports = [json.loads((done.stats / f"iperf3-{flow}.json").read_text()) for flow in range(3)]
     assert all(report["end"]["sum_sent"]["bytes"] > 0 for report in reports)
-    metrics = read_json(done.metrics)["metrics"]
-    assert 0.8 < metrics["utilisation"] <= 1.01
+    found = read_json(done.metrics)
+    assert 0.8 < found["metrics"]["utilisation"] <= 1.01
+    assert found["validity"]["reasons"] == []
+    checks = {check["name"]: check["ok"] for check in found["validity"]["checks"]}
+    assert (checks["flows_match_iperf3"], checks["goodput_matches_tcp_info"]) == (True, None)
+    assert found["truth"]["source"] == "TcpExtTCPTimeouts"
+    assert found["truth"]["timeouts_pcap"] == found["truth"]["timeouts_kernel"]
 
 
 def test_several_senders_and_receivers_share_the_bottleneck(uml, recorded_experiment, tmp_path):

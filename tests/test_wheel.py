@@ -45,7 +45,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("project")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    for name in ("tcpf_lab", "experiments", "kernel"):
+    for name in ("tcpf_lab", "experiments", "kernel", "testbeds"):
         shutil.copytree(ROOT / name, copy / name)
     for name in PRODUCTS:
         (copy / "kernel/uml" / name).write_text("left over")
@@ -80,6 +80,7 @@ def test_wheel_carries_experiments_published_numbers_and_kernel_sources(wheel: P
     names = set(zipfile.ZipFile(wheel).namelist())
     for directory, suffixes in (
         ("experiments", {".yaml", ".json"}),
+        ("testbeds", {".yaml", ".json"}),
         ("kernel/uml", {".c", ".patch", ""}),
         ("kernel/traffic", {".c"}),
     ):

@@ -24,6 +24,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,8 +44,8 @@
 #define OUTPUT_BUFFER	(256 * 1024)
 /*
  * What Linux 6.7 appended to struct tcp_info (after snd_wnd, rcv_wnd, rehash);
- * older headers end before it.
- * A kernel that does not know these fields leaves the zeros in place.
+ * older headers end before it.  An older kernel gives fewer bytes, and the
+ * fields are not printed then: none counted is not the same as no timeouts.
  */
 struct rto_counts {
 	uint16_t total_rto;		/* timer expiries, SYN and back-offs too */
@@ -431,6 +432,7 @@ static void start_receiver(void)
 
 /* ------------------------------------------------------------- samples */
 
+/* Where the kernel gave none, @rto is NULL. */
 static void print_info(const struct tcp_info *t, const struct rto_counts *rto)
 {
 	printf(",\"tcp_state\":%u,\"options\":%u,\"snd_mss\":%u,\"rcv_mss\":%u",
@@ -444,9 +446,11 @@ static void print_info(const struct tcp_info *t, const struct rto_counts *rto)
 	printf(",\"segs_out\":%u,\"segs_in\":%u,\"data_segs_out\":%u,"
 	       "\"data_segs_in\":%u", t->tcpi_segs_out, t->tcpi_segs_in,
 	       t->tcpi_data_segs_out, t->tcpi_data_segs_in);
-	printf(",\"total_retrans\":%u,\"total_rto\":%u,\"total_rto_recoveries\":%u,"
-	       "\"total_rto_time_ms\":%u", t->tcpi_total_retrans, rto->total_rto,
-	       rto->total_rto_recoveries, rto->total_rto_time);
+	printf(",\"total_retrans\":%u", t->tcpi_total_retrans);
+	if (rto)
+		printf(",\"total_rto\":%u,\"total_rto_recoveries\":%u,"
+		       "\"total_rto_time_ms\":%u", rto->total_rto,
+		       rto->total_rto_recoveries, rto->total_rto_time);
 	printf(",\"reordering\":%u,\"dsack_dups\":%u,\"reord_seen\":%u,"
 	       "\"rcv_ooopack\":%u", t->tcpi_reordering, t->tcpi_dsack_dups,
 	       t->tcpi_reord_seen, t->tcpi_rcv_ooopack);
@@ -462,13 +466,15 @@ static void take_sample(const struct sample *s)
 		socklen_t len = sizeof(buffer);
 
 		memset(&buffer, 0, sizeof(buffer));
-		printf("{\"event\":\"sample\",\"sample\":\"%s\",\"time_ns\":%lld,"
-		       "\"flow\":%d,\"source_port\":%d,\"connected\":%s", s->label,
+		printf("{\"event\":\"sample\",\"sample\":\"%s\",\"epoch_ns\":%lld,"
+		       "\"time_ns\":%lld,\"flow\":%d,\"source_port\":%d,"
+		       "\"connected\":%s", s->label, (long long)cfg.epoch,
 		       (long long)at, cfg.first + i, cfg.source_port + i,
 		       f->connected ? "true" : "false");
 		if (f->fd >= 0 &&
 		    !getsockopt(f->fd, IPPROTO_TCP, TCP_INFO, &buffer, &len))
-			print_info(&buffer.info, &buffer.rto.counts);
+			print_info(&buffer.info, len < sizeof(buffer.rto) ?
+				   NULL : &buffer.rto.counts);
 		if (f->error)
 			printf(",\"error\":\"%s\"", strerror(f->error));
 		printf("}\n");
@@ -492,6 +498,8 @@ int main(int argc, char **argv)
 	for (int i = 0; i < MAX_FLOWS; i++)
 		flows[i] = (struct flow){ .index = i, .fd = -1 };
 	parse_command_line(argc, argv);
+	/* By clocks of their own the receivers may end first: an error, no signal. */
+	signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER);
 	make_stacks();
 	if (cfg.sending)

@@ -33,8 +33,19 @@ def text_of(files: RunFiles, directory: Path, name: str) -> str:
 
 
 def link_drops(files: RunFiles, device: str) -> int:
-    """Packets that the interface dropped or found damaged, both directions (/proc/net/dev)."""
-    name = f"dev-{device.partition('-')[0]}.txt"
+    """Packets that the interface dropped or found damaged in the run, both directions.
+
+    Packets that the processor had no time for count as well.  An interface of a host may have
+    counted long before: what it had then is in ``dev-before-<node>.txt``.
+    """
+    node = device.partition("-")[0]
+    before = f"dev-before-{node}.txt"
+    earlier = _link_drops(files, before, device) if (files.stats / before).exists() else 0
+    return _link_drops(files, f"dev-{node}.txt", device) - earlier
+
+
+def _link_drops(files: RunFiles, name: str, device: str) -> int:
+    """Drops and errors by ``/proc/net/dev``."""
     for line in text_of(files, files.stats, name).splitlines():
         found, _, counters = line.partition(":")
         if found.strip() == device:

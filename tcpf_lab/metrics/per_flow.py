@@ -11,6 +11,9 @@ from tcpf_lab.metrics.goodput import acknowledged_at, goodput
 from tcpf_lab.metrics.record import Record
 from tcpf_lab.trace.recovery import RTO, SYN_RTO
 
+#: How long it may take in real time to read TCP_INFO of every flow, or to take an acknowledgement.
+READING_NS = 50_000_000
+
 
 def gained_bytes(run: Record, flow: int) -> int:
     """Payload bytes of a flow acknowledged within its window, according to the capture."""
@@ -18,25 +21,31 @@ def gained_bytes(run: Record, flow: int) -> int:
     return last - first
 
 
-def possible_gains(run: Record, flow: int) -> set[int]:
-    """Give what TCP_INFO may say instead of `gained_bytes`.
+def is_possible_gain(run: Record, flow: int, told: int) -> bool:
+    """Tell whether TCP_INFO may say `told` instead of `gained_bytes`.
 
     In virtual time an acknowledgement can arrive at the very instant at which TCP_INFO is read, and
-    either may come first.
+    either may come first.  In real time reading takes a while, and so does an acknowledgement from
+    where it is captured to the socket: all between the bounds of `READING_NS` around is possible.
     """
-    starts, ends = (_acknowledged(run, flow, at) for at in ("start", "end"))
-    return {last - first for first in starts for last in ends}
+    if not run.real_time:
+        starts, ends = (_acknowledged(run, flow, at) for at in ("start", "end"))
+        return told in {last - first for first in starts for last in ends}
+    starts, ends = (_acknowledged(run, flow, at, READING_NS, READING_NS) for at in ("start", "end"))
+    return min(ends) - max(starts) <= told <= max(ends) - min(starts)
 
 
-def _acknowledged(run: Record, flow: int, label: str) -> tuple[int, int]:
-    """Payload bytes acknowledged by a label's instant, with and without the instant itself."""
+def _acknowledged(
+    run: Record, flow: int, label: str, before: int = 1, after: int = 0
+) -> tuple[int, int]:
+    """Payload bytes acknowledged shortly after a label's instant and shortly before it, in ns."""
     row = int(run.row[flow])
     if row < 0:
         return 0, 0
     back = run.flows.split(row)[1]
     came = run.captures["sender"].packets["time_ns"][back]
     acked, at = run.recovery.acked[back], run.instant(flow, label)
-    return acknowledged_at(came, acked, at), acknowledged_at(came, acked, at - 1)
+    return acknowledged_at(came, acked, at + after), acknowledged_at(came, acked, at - before)
 
 
 def flow_row(run: Record, flow: int, gained: int) -> dict[str, Any]:
@@ -73,34 +82,3 @@ def _port(run: Record, flow: int) -> int | None:
 def _kernel(sample: dict[str, Any]) -> dict[str, Any]:
     names = ("connected", "total_rto", "total_retrans", "bytes_acked", "bytes_retrans", "rtt_us")
     return {name: sample[name] for name in names if name in sample}
-
-
-def truth(flows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Compare timeouts by capture with the kernel's ``total_rto``, flow by flow.
-
-    Parameters
-    ----------
-    flows : list of dict
-        Rows of `flow_row`.
-
-    Returns
-    -------
-    dict
-        Sums over the whole run, SYN timeouts included; ``error_percent`` is relative to the kernel.
-        What the kernel did not tell is None.
-    """
-    seen = [flow["timeouts_whole_run"] + flow["syn_timeouts"] for flow in flows]
-    told = [(flow["kernel"] or {}).get("total_rto") for flow in flows]
-    known = [(a, b) for a, b in zip(seen, told, strict=True) if b is not None]
-    by_capture, by_kernel = sum(a for a, _ in known), sum(b for _, b in known)
-    complete = len(known) == len(flows) and bool(flows)
-    return {
-        "timeouts_pcap": sum(seen),
-        "timeouts_kernel": by_kernel if complete else None,
-        "error_percent": 100.0 * (by_capture - by_kernel) / by_kernel
-        if complete and by_kernel
-        else None,
-        "flows_exact": sum(a == b for a, b in known) if complete else None,
-        "flows": len(flows),
-        "largest_flow_error": max(abs(a - b) for a, b in known) if complete else None,
-    }

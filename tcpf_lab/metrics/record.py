@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.errors import TraceError
+from tcpf_lab.metrics.clock import Clocks, read_clocks
 from tcpf_lab.results import FORMAT, RunFiles, read_json
 from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
 from tcpf_lab.trace.flow import Flows, find_flows
@@ -36,7 +37,7 @@ class Record:
     expect : dict
         Its ``expect``: what the plan asked for.
     epoch_ns : int
-        Instant that all times of the run count from.
+        Instant that all times of the run count from; they are all by the run's clock.
     window_ns : (int, int)
         The measured window.
     captures : dict of str to Capture
@@ -70,6 +71,11 @@ class Record:
         """Number of flows of the plan."""
         return int(self.row.size)
 
+    @property
+    def real_time(self) -> bool:
+        """Whether the nodes had clocks and processors of their own; virtual time waits for all."""
+        return bool(self.manifest.get("clock") == "real")
+
     def instant(self, flow: int, label: str) -> int:
         """When a flow's window starts or ends: when its TCP_INFO was read, if it was."""
         rows = self.samples.get(label, [])
@@ -90,10 +96,11 @@ def read_record(files: RunFiles) -> Record:
     """
     manifest = _manifest(files)
     expect = manifest["expect"]
-    epoch = int(_stats(files, "epoch.json")["epoch_ns"])
-    start, end = (epoch + round(1e9 * at) for at in manifest["window_s"])
+    clocks = read_clocks(files)
+    start, end = (clocks.epoch_ns + round(1e9 * at) for at in manifest["window_s"])
     captures = {
-        role: _capture(files, expect["captures"][role]) for role in ("sender", "ingress", "egress")
+        role: _capture(files, expect["captures"][role], clocks)
+        for role in ("sender", "ingress", "egress")
     }
     packets = captures["sender"].packets
     flows = find_flows(packets)
@@ -101,7 +108,7 @@ def read_record(files: RunFiles) -> Record:
     return Record(
         manifest=manifest,
         expect=expect,
-        epoch_ns=epoch,
+        epoch_ns=clocks.epoch_ns,
         window_ns=(start, end),
         captures=captures,
         flows=flows,
@@ -109,7 +116,7 @@ def read_record(files: RunFiles) -> Record:
         row=_rows(flows, packets, expect, int(manifest["flows"])),
         crossing=cross(captures["ingress"].packets, captures["egress"].packets, max_delay_ns=delay),
         max_delay_ns=delay,
-        samples=read_samples(files, int(manifest["flows"])),
+        samples=read_samples(files, int(manifest["flows"]), clocks),
     )
 
 
@@ -143,8 +150,8 @@ def max_delay_ns(expect: dict[str, Any]) -> int:
     return max(MAX_DELAY_NS, round(drain) + _MARGIN_NS)
 
 
-def read_samples(files: RunFiles, flows: int) -> dict[str, list[dict[str, Any]]]:
-    """Read the senders' TCP_INFO.
+def read_samples(files: RunFiles, flows: int, clocks: Clocks) -> dict[str, list[dict[str, Any]]]:
+    """Read the senders' TCP_INFO, its times by the run's clock.
 
     Returns
     -------
@@ -161,7 +168,8 @@ def read_samples(files: RunFiles, flows: int) -> dict[str, list[dict[str, Any]]]
     for path in paths:
         for row in _json_lines(path):
             if row.get("event") == "sample":
-                found.setdefault(row["sample"], []).append(row)
+                node = path.stem.partition("-")[2]
+                found.setdefault(row["sample"], []).append(clocks.sampled(row, node))
     for label in ("start", "end") if paths else ():
         rows = sorted(found.get(label, []), key=lambda row: int(row["flow"]))
         if [row["flow"] for row in rows] != list(range(flows)):
@@ -184,18 +192,15 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _stats(files: RunFiles, name: str) -> Any:
-    path = files.stats / name
-    if not path.exists():
-        raise TraceError("missing: without it no time of the run is known", where=str(path))
-    return read_json(path)
+def _capture(files: RunFiles, point: str, clocks: Clocks) -> Capture:
+    """Read a capture, its times by the run's clock; a truncated one is taken, the verdict says so.
 
-
-def _capture(files: RunFiles, point: str) -> Capture:
-    """Read a capture; a truncated one is taken, the verdict speaks of it."""
+    ``R1-in`` was taken on ``R1``.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return read_capture(files.capture(point), accept_truncated=True)
+        capture = read_capture(files.capture(point), accept_truncated=True)
+    return clocks.shifted(capture, point.partition("-")[0])
 
 
 def _probes(expect: dict[str, Any]) -> bool:

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from tcpf_lab.metrics import fairness, loss, queue, timeouts
 from tcpf_lab.metrics.goodput import mean_goodput
-from tcpf_lab.metrics.per_flow import flow_row, gained_bytes, truth
+from tcpf_lab.metrics.iperf3 import flow_report
+from tcpf_lab.metrics.per_flow import flow_row, gained_bytes
 from tcpf_lab.metrics.record import Record, read_record
+from tcpf_lab.metrics.truth import truth
 from tcpf_lab.metrics.utilisation import utilisation
 from tcpf_lab.metrics.validity import Check, check_run
 from tcpf_lab.results import FORMAT, RunFiles, write_json
@@ -88,7 +90,8 @@ def analyse(run: RunFiles) -> dict[str, Any]:
     record = read_record(run)
     gained = [gained_bytes(record, flow) for flow in range(record.count)]
     flows = [flow_row(record, flow, gained[flow]) for flow in range(record.count)]
-    checks = check_run(run, record, gained)
+    told = truth(run, record, flows)
+    checks = check_run(run, record, gained, told)
     manifest = record.manifest
     names = ("experiment", "config", "case", "flows", "seed", "run", "window_s")
     result = {
@@ -97,12 +100,18 @@ def analyse(run: RunFiles) -> dict[str, Any]:
         **{name: manifest.get(name) for name in names},
         "metrics": _metrics(record, flows),
         "by_dscp": _by_dscp(record),
-        "per_flow": flows,
-        "truth": truth(flows),
+        "per_flow": [_with_report(run, record, row) for row in flows],
+        "truth": told,
         "validity": _validity(checks),
     }
     write_json(run.metrics, result)
     return result
+
+
+def _with_report(files: RunFiles, run: Record, row: dict[str, Any]) -> dict[str, Any]:
+    """Put what iperf3 says of a flow beside its numbers, if it made the traffic."""
+    said = flow_report(files, run, int(row["flow"]))
+    return row if said is None else {**row, "iperf3": said}
 
 
 @functools.cache

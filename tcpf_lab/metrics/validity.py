@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tcpf_lab.metrics import in_force
+from tcpf_lab.metrics import in_force, iperf3, real_time
 from tcpf_lab.metrics.evidence import (
     UnreadableError,
     action,
@@ -23,8 +23,9 @@ from tcpf_lab.metrics.evidence import (
     text_of,
 )
 from tcpf_lab.metrics.in_force import Finding, verdict
-from tcpf_lab.metrics.per_flow import possible_gains
+from tcpf_lab.metrics.per_flow import is_possible_gain
 from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.truth import timeouts_match
 from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.bottleneck import backlogged_rate
 from tcpf_lab.trace.recovery import UNKNOWN
@@ -161,7 +162,7 @@ def _goodput_matches(_: RunFiles, run: Record, gained: list[int]) -> Finding:
     wrong = [
         (flow, seen, told)
         for flow, (seen, told) in enumerate(zip(gained, kernel, strict=True))
-        if seen != told and told not in possible_gains(run, flow)
+        if seen != told and not is_possible_gain(run, flow, told)
     ]
     if wrong:
         flow, seen, told = wrong[0]
@@ -176,7 +177,9 @@ def _retransmissions_explained(_: RunFiles, run: Record) -> Finding:
     return unknown <= UNKNOWN_TOLERANCE * total, f"{unknown} of {total} unexplained"
 
 
-def check_run(files: RunFiles, run: Record, gained: list[int]) -> list[Check]:
+def check_run(
+    files: RunFiles, run: Record, gained: list[int], truth: dict[str, Any]
+) -> list[Check]:
     """Apply every check to a run.
 
     Parameters
@@ -187,6 +190,8 @@ def check_run(files: RunFiles, run: Record, gained: list[int]) -> list[Check]:
         What was read from it.
     gained : list of int
         Payload bytes acknowledged within the window according to the capture, per flow.
+    truth : dict
+        The kernel's count of timeouts beside the capture's.
 
     Returns
     -------
@@ -206,7 +211,11 @@ def check_run(files: RunFiles, run: Record, gained: list[int]) -> list[Check]:
         "bottleneck_rate": _bottleneck_rate,
         "all_connected": _all_connected,
         "goodput_matches_tcp_info": lambda f, r: _goodput_matches(f, r, gained),
+        "flows_match_iperf3": iperf3.flows_match,
         "retransmissions_explained": _retransmissions_explained,
+        "timeouts_match_kernel": lambda f, r: timeouts_match(f, r, truth),
+        "clocks_agree": real_time.clocks_agree,
+        "started_on_time": real_time.started_on_time,
     }
     return [_apply(name, test, files, run) for name, test in tests.items()]
 
@@ -221,6 +230,6 @@ def _apply(
         ok, detail = test(files, run)
     except UnreadableError as error:
         return Check(name, False, str(error))
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         return Check(name, False, f"unexpected content: {type(error).__name__} {error}")
     return Check(name, ok, detail)

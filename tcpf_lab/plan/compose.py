@@ -7,7 +7,7 @@ from typing import Any
 
 from tcpf_lab.plan import capture, collect, marker, queues, settings, topology
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
-from tcpf_lab.plan.traffic import traffic
+from tcpf_lab.plan.traffic import generator, traffic
 from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph
@@ -49,7 +49,7 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
     graph = experiment.topology.graph()
     ends = [node.name for node in graph.nodes if node.role in ("sender", "receiver")]
     sysctls = {end: experiment.tcp.sysctls() for end in ends}
-    generator = traffic(run)
+    made = traffic(run)
     phases = (
         modules(run, graph),
         settings.kernel(run),
@@ -59,17 +59,15 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
         *marker.build(run),
         *((capture.start(graph),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
-        generator.receivers,
-        generator.senders,
-        generator.end,
+        made.receivers,
+        made.senders,
+        made.end,
         collect.drain(graph, run.case.queue),
         *((capture.stop(graph),) if captures else ()),
         collect.counters(run, graph),
     )
     phases = tuple(phase for phase in phases if phase.steps)
-    return Plan(
-        phases, _expect(run, graph, sysctls), window(run), generator.programs, generator.slowness
-    )
+    return Plan(phases, _expect(run, graph, sysctls), window(run), made.programs, made.slowness)
 
 
 def modules(run: Run, graph: Graph) -> Phase:
@@ -94,7 +92,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
             "device": queue.device,
             "rate_bits_per_s": queues.rate(graph, queue),
         },
-        "generator": run.experiment.traffic.generator,
+        "generator": generator(run),
         "port": PORT,
         "source_port": SOURCE_PORT,
         "mss": graph.mss,

@@ -157,7 +157,7 @@ def compare(
         claims=tuple(judge(claim, known, measured) for claim in CLAIMS),
         missing=missing,
         problems=tuple(str(problem) for result in results for problem in result.problems),
-        left_out=tuple(_left_out(results)),
+        left_out=tuple(left_out(results)),
         notes=tuple(_notes(results, resamples)),
     )
 
@@ -171,7 +171,7 @@ def _conditions(conditions: Iterable[tuple[str, str]]) -> Iterator[Conditions]:
         yield Conditions(tuple(configs), text)
 
 
-def _left_out(results: Sequence[CellResult]) -> Iterator[LeftOut]:
+def left_out(results: Iterable[CellResult]) -> Iterator[LeftOut]:
     """Count the runs that are not used, by the reason."""
     first: dict[State, str] = {}
     runs: Counter[State] = Counter()
@@ -202,8 +202,14 @@ def _notes(results: Sequence[CellResult], resamples: int) -> Iterator[str]:
         yield "runs that failed a check are part of the means, because that was asked for"
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """Give a comparison as JSON values: keys are the fields' names, infinite numbers are null."""
+def comparison_json(comparison: object) -> dict[str, Any]:
+    """Give a comparison as JSON values: keys are the fields' names, infinite numbers are null.
+
+    Parameters
+    ----------
+    comparison : dataclass
+        A `Comparison`, or that of two testbeds.
+    """
     plain: dict[str, Any] = _plain(comparison)
     return plain
 

@@ -17,6 +17,7 @@ from tcpf_lab.report.claims.terms import NAMES
 from tcpf_lab.report.compare import CellComparison, Comparison, Conditions, LeftOut, TimeoutGain
 from tcpf_lab.report.rank import Pair, Ranking
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
+from tcpf_lab.report.table import fitted
 
 _NOTHING = "–"
 _COLOURS = {
@@ -81,7 +82,7 @@ def ratio_table(cells: Sequence[CellComparison]) -> Table:
             own = list(metrics)
             table.add_row(Text(case), *map(_ratio_entry, own), str(own[0].n))
         table.add_section()
-    return table
+    return fitted(table)
 
 
 def _by_block(cells: Sequence[CellComparison]) -> dict[tuple[str, int], list[CellComparison]]:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from rich import box
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +18,8 @@ from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
 
 #: Stands in a table where there is no number.
 NOTHING = "–"
+#: Columns of the narrowest terminal that tables are made for.
+TERMINAL = 80
 
 _HOW_TO_READ = """\
 Mean over the runs used ± half width of the 95 % confidence interval (Student's t), the published
@@ -168,6 +172,15 @@ def terminal_table(results: Sequence[CellResult], title: str) -> Table:
             name = f"{result.cell.config} {result.cell.case}" if several else result.cell.case
             table.add_row(Text(name), *_terminal_entries(result))
         table.add_section()
+    return fitted(table)
+
+
+def fitted(table: Table) -> Table:
+    """Bring the columns of a table closer together if a terminal would have to fold names."""
+    roomy = Console(width=1000)
+    if Measurement.get(roomy, roomy.options, table).maximum > TERMINAL:
+        table.padding = (0, 0, 0, 0)
+        table.show_edge = False
     return table
 
 

@@ -10,7 +10,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def directory(name: str) -> Path:
-    """Return the directory ``experiments`` or ``kernel``, wherever this installation has it.
+    """Return the directory ``experiments``, ``kernel`` or ``testbeds``, wherever it is installed.
 
     Raises
     ------

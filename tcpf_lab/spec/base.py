@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -33,6 +33,9 @@ class SpecModel(BaseModel):
     """A mapping of an experiment file: immutable, no unknown keys, no silent conversion."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    #: What messages call a file that this describes as a whole.
+    noun: ClassVar[str] = "an experiment"
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield (key path, sentence) for every rule between keys that does not hold."""

@@ -96,7 +96,18 @@ def load(path: str | Path) -> Experiment:
     SpecError
         If it says something that is not allowed; `SpecErrors` if it does so more than once.
     """
-    return parse(_read(Path(path)), str(path))
+    return load_as(path, Experiment)
+
+
+def load_as(path: str | Path, model: type[M]) -> M:
+    """Read a file that ``model`` describes as a whole.
+
+    Raises
+    ------
+    RequestError, SpecError, SpecErrors
+        As `load`.
+    """
+    return _parse(_read(Path(path), model.noun), str(path), model)
 
 
 def load_any(path: str | Path) -> Experiment | Collection:
@@ -139,7 +150,8 @@ def _parse(text: str, source: str, model: type[M]) -> M:
         return f"{source}:{document.line(path)}"
 
     if document.data is None and not document.problems:
-        raise SpecError("the file is empty; an experiment is a mapping with a name", where=source)
+        sentence = f"the file is empty; {model.noun} is a mapping with a name"
+        raise SpecError(sentence, where=source)
     if document.problems:
         raise_all(
             SpecError(_with_path(path, sentence), where=f"{source}:{line}")
@@ -173,7 +185,7 @@ def check(
         As `load`.
     """
     if not isinstance(data, dict):
-        message = f"an experiment is a mapping with a name, not {shown_value(data)}"
+        message = f"{model.noun} is a mapping with a name, not {shown_value(data)}"
         raise SpecError(message, where=where(()))
     try:
         return model.model_validate(data)
@@ -198,7 +210,8 @@ def to_data(experiment: Experiment) -> dict[str, Any]:
 def dump(experiment: Experiment) -> str:
     """Write the experiment as canonical YAML; loading it gives an equal experiment.
 
-    Every default is resolved, so the text means the same whatever later versions assume.
+    Every default is resolved, so the text means the same whatever later versions assume; what is
+    left to the testbed (`Experiment.on`) has been settled in every run's spec.
     """
     yaml = YAML(typ="rt", pure=True)
     yaml.width = 4096
@@ -226,19 +239,19 @@ def _with_path(path: KeyPath, sentence: str) -> str:
     return f"{show_path(path)}: {sentence}" if path else sentence
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, noun: str = SpecModel.noun) -> str:
     try:
         with path.open("rb") as file:
             raw = file.read(_LARGEST + 1)
     except OSError as error:
         reasons = {
             errno.ENOENT: "no such file",
-            errno.EISDIR: "is a directory, not an experiment file",
+            errno.EISDIR: f"is a directory, not {noun} file",
         }
         reason = reasons.get(error.errno or 0, f"cannot be read: {error.strerror}")
         raise RequestError(reason, where=str(path)) from None
     if len(raw) > _LARGEST:
-        raise SpecError(f"larger than {_LARGEST} bytes, so not an experiment file", where=str(path))
+        raise SpecError(f"larger than {_LARGEST} bytes, so not {noun} file", where=str(path))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

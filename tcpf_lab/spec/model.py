@@ -18,7 +18,7 @@ from tcpf_lab.spec.queue.precedence import Precedence
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.tcp import CONGESTION, Tcp
 from tcpf_lab.spec.topology import Topology
-from tcpf_lab.spec.traffic import Traffic
+from tcpf_lab.spec.traffic import Generator, Traffic
 
 #: Stands for every case in the matrix, so no case may have this name.
 ALL = "all"
@@ -108,6 +108,13 @@ class Experiment(SpecModel):
     def selected_cases(self) -> tuple[str, ...]:
         """Names of the cases in the matrix, in order."""
         return tuple(self.cases) if self.matrix.case == (ALL,) else self.matrix.case
+
+    def on(self, generator: Generator) -> Experiment:
+        """Give the experiment as it is on a testbed with this generator: where it names none."""
+        if self.traffic.generator is not None:
+            return self
+        traffic = self.traffic.model_copy(update={"generator": generator})
+        return self.model_copy(update={"traffic": traffic})
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield clashing names, unknown cases and queues too small for a packet."""

@@ -137,6 +137,8 @@ def _plain_type(annotation: Any) -> str:
     if arguments and all(isinstance(item, str) for item in arguments):
         return " or ".join(f"`{item}`" for item in arguments)
     inner = arguments[0] if arguments else annotation
+    if get_args(inner):
+        return _plain_type(inner)
     if isinstance(inner, type) and issubclass(inner, SpecModel):
         return "mapping"
     names = {bool: "true or false", int: "whole number", str: "text"}

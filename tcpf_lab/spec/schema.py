@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from tcpf_lab.spec.base import SpecModel
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.model import Experiment
 
@@ -30,6 +31,11 @@ def json_schema() -> dict[str, Any]:
         "then": {"$ref": "#/$defs/Collection"},
         "else": {"$ref": "#/$defs/Experiment"},
     }
+
+
+def schema_of(model: type[SpecModel]) -> dict[str, Any]:
+    """Give the JSON Schema of any other file that one model describes as a whole."""
+    return {"$schema": DIALECT, **_without_discriminator(model.model_json_schema())}
 
 
 def _without_discriminator(schema: Any) -> Any:

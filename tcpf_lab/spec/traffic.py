@@ -10,6 +10,9 @@ from pydantic import Field
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.units import Duration, Size
 
+#: What can make the traffic.
+Generator = Literal["native", "iperf3"]
+
 
 class Traffic(SpecModel):
     """Long-lived flows that always have data to send.
@@ -18,10 +21,11 @@ class Traffic(SpecModel):
     ``warmup`` + ``duration``, when the senders stop.
     """
 
-    generator: Literal["native", "iperf3"] = Field(
-        default="native",
+    generator: Generator | None = Field(
+        default=None,
         description="`native` blocks in the kernel all the time and is fast in virtual time; "
-        "`iperf3` is the well-known one.",
+        "`iperf3` is the well-known one. Left out, the testbed decides: `native` on `uml`, "
+        "`iperf3` everywhere else.",
     )
     start_spread: Duration = Field(
         default=2.0,

@@ -61,7 +61,7 @@ def read_yaml(text: str) -> Document:
 
 def _sentence(error: MarkedYAMLError) -> str:
     if error.context == "expected a single document in the stream":
-        return "a second document starts here; a file holds one experiment"
+        return "a second document starts here; a file holds one"
     context = f"{error.context}, " if error.context else ""
     return f"{context}{error.problem}"
 

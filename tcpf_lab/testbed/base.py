@@ -6,6 +6,12 @@ from typing import Any, Protocol
 
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.results import RunFiles
+from tcpf_lab.spec.traffic import Generator
+
+#: Traffic generators for experiments that name none: what is fast where time is computed, and what
+#: everybody knows where it passes.
+IN_VIRTUAL_TIME: Generator = "native"
+ON_HOSTS: Generator = "iperf3"
 
 
 class Testbed(Protocol):
@@ -18,6 +24,14 @@ class Testbed(Protocol):
     @property
     def clock(self) -> str:
         """``virtual`` (deterministic) or ``real``."""
+
+    @property
+    def generator(self) -> Generator:
+        """Traffic generator of an experiment that names none."""
+
+    @property
+    def parallel(self) -> bool:
+        """Whether several runs can be made at a time."""
 
     def identity(self, plan: Plan) -> str:
         """Change with all that may change ``plan``'s results: runs of another one are stale."""

@@ -5,14 +5,18 @@ For tests of everything around a testbed, and to look at the program without a k
 
 from __future__ import annotations
 
+import shlex
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.step import Command, LoadModule
 from tcpf_lab.results import RunFiles
+from tcpf_lab.testbed.base import IN_VIRTUAL_TIME
 
 
 @dataclass(frozen=True)
@@ -22,25 +26,51 @@ class FakeTestbed:
     recorded: Path
     kernel: str = "recorded"  #: stands for all that may change results
     failing_seeds: tuple[int, ...] = ()  #: seeds whose run is to fail
+    #: Commands that fail, with their status and what they say.
+    failing: Mapping[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
+    modules: tuple[str, ...] = ("sch_rio", "sch_frio", "act_tcpf", "act_token")
 
     name = "fake"
     clock = "virtual"
+    generator = IN_VIRTUAL_TIME
+    parallel = True
 
-    def check(self, plan: Plan) -> tuple[str, ...]:  # noqa: ARG002 - nothing of a plan is needed
-        """Return what stands in the way: only a recording that is not there."""
-        return () if self.recorded.is_dir() else (f"no recorded run in {self.recorded}",)
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Return what stands in the way: a recording or modules that are not there."""
+        found = [] if self.recorded.is_dir() else [f"no recorded run in {self.recorded}"]
+        loaded = (step.name for step in plan.steps if isinstance(step, LoadModule))
+        found += [f"not built: {name}" for name in loaded if name not in self.modules]
+        return tuple(found)
 
-    def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:  # noqa: ARG002
-        """Copy the recording, or fail if ``seed`` is to fail."""
+    def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:
+        """Copy the recording, or fail if ``seed``, or a command of ``plan``, is to fail.
+
+        A file that the plan names and the recording has not got is empty.
+        """
         if seed in self.failing_seeds:
             raise TestbedError("asked to fail", where=f"run with seed {seed}")
+        for step in plan.steps:
+            if isinstance(step, Command) and step.argv in self.failing:
+                status, said = self.failing[step.argv]
+                text = f"`{shlex.join(step.argv)}` ended with status {status}: {said}"
+                raise TestbedError(text, where=f"role {step.node}")
         for name in ("log", "pcap", "stats"):
             shutil.copytree(self.recorded / name, run.root / name, dirs_exist_ok=True)
+        for path in _outputs(plan):
+            if not any((run.root / f"{path}{packed}").exists() for packed in ("", ".zst")):
+                (run.root / path).touch()
 
-    def identity(self, plan: Plan) -> str:  # noqa: ARG002
+    def identity(self, plan: Plan) -> str:  # noqa: ARG002 - nothing of a plan is needed
         """Return what it was made with: a recording is of one kernel."""
         return self.kernel
 
     def facts(self, plan: Plan) -> dict[str, Any]:  # noqa: ARG002
         """Say where the data comes from."""
         return {"recorded": self.recorded.name}
+
+
+def _outputs(plan: Plan) -> Iterator[str]:
+    for step in plan.steps:
+        for path in (getattr(step, "output", None), getattr(step, "errors", None)):
+            if path:
+                yield path

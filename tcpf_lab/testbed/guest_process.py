@@ -24,6 +24,11 @@ def stop_when(condition: Callable[[], bool]) -> None:
     _should_stop = condition
 
 
+def stopping() -> bool:
+    """Tell whether the condition given to :func:`stop_when` holds: what runs here is to end."""
+    return _should_stop()
+
+
 def run(
     command: Sequence[str],
     directory: Path,
@@ -67,7 +72,7 @@ def _wait(guest: subprocess.Popen[bytes], until: float) -> int | None:
             ended, _, _ = select.select([descriptor], [], [], LOOK_EVERY_S)
             if ended:
                 return guest.wait()
-            if _should_stop():
+            if stopping():
                 raise KeyboardInterrupt
             if time.monotonic() > until:
                 return None

@@ -1,14 +1,23 @@
-"""Testbeds by name."""
+"""Testbeds by name: the virtual-time one, the virtual machines, and whatever an inventory names.
+
+Only what runs on hosts loads the SSH library, which takes a while.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from tcpf_lab.errors import RequestError, TestbedError
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.testbed import uml_kernel
+from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.traffic import Generator
+from tcpf_lab.testbed import base, uml_kernel
 from tcpf_lab.testbed.base import Testbed
+from tcpf_lab.testbed.inventory import Inventory, inventories, load_inventory
 from tcpf_lab.testbed.uml import UmlTestbed
+
+VM = "vm"
 
 
 def _uml() -> Testbed:
@@ -22,23 +31,47 @@ def _uml() -> Testbed:
     return UmlTestbed(kernel)
 
 
-TESTBEDS: dict[str, Callable[[], Testbed]] = {"uml": _uml}
+def _vm() -> Testbed:
+    from tcpf_lab.testbed import vm
+
+    vm.ensure_up()
+    return _up()
 
 
-def require(name: str) -> None:
-    """Refuse a name that is not a testbed's.
+def _up() -> Testbed:
+    """Return the testbed of the virtual machines, whose kernel is known: they must be up."""
+    from tcpf_lab.testbed import vm
+
+    state = vm.require_up()
+    return on_hosts(load_inventory(state.inventory), str(state.read_facts()["release"]))
+
+
+#: Those that are not described by an inventory of the user's.
+TESTBEDS: dict[str, Callable[[], Testbed]] = {"uml": _uml, VM: _vm}
+
+
+def on_hosts(inventory: Inventory, kernel: str = "") -> Testbed:
+    """Return the testbed of the hosts of an inventory; ``kernel`` is their release, if known."""
+    from tcpf_lab.testbed.ssh import SshTestbed
+
+    return SshTestbed(inventory, kernel)
+
+
+def require(name: str) -> str:
+    """Return the directory of a testbed's results; refuse a name that is not a testbed's.
 
     Raises
     ------
     RequestError
         Listing the allowed names.
+    SpecError, SpecErrors
+        If it is an inventory that says something that is not allowed.
     """
-    if name not in TESTBEDS:
-        raise RequestError(f"unknown testbed '{name}'; allowed: {', '.join(TESTBEDS)}")
+    return name if name in TESTBEDS else _inventory(name).name
 
 
 def testbed(name: str) -> Testbed:
-    """Return the testbed called ``name``.
+    """Return the testbed called ``name``; virtual machines are started for it.
 
     Raises
     ------
@@ -47,13 +80,41 @@ def testbed(name: str) -> Testbed:
     TestbedError
         If it cannot be used yet.
     """
-    require(name)
-    return TESTBEDS[name]()
+    return TESTBEDS[name]() if name in TESTBEDS else on_hosts(_inventory(name))
+
+
+def inventory(name: str) -> Inventory | None:
+    """Return the inventory behind a testbed, starting nothing; None if it has no hosts.
+
+    Raises
+    ------
+    RequestError
+        If there is no testbed of that name.
+    TestbedError
+        If it is that of the virtual machines, and they are not up.
+    """
+    if name == VM:
+        from tcpf_lab.testbed import vm
+
+        return load_inventory(vm.require_up().inventory)
+    return None if name in TESTBEDS else _inventory(name)
+
+
+def generator(name: str) -> Generator:
+    """Return the traffic generator of experiments that name none; no testbed has to be ready."""
+    return base.ON_HOSTS if name == VM or name not in TESTBEDS else base.IN_VIRTUAL_TIME
 
 
 def identity(name: str) -> Callable[[Plan], str] | None:
     """Return what identifies a testbed as it is now for a plan; None if it cannot be used here."""
     try:
-        return testbed(name).identity
+        return (_up() if name == VM else testbed(name)).identity
     except TestbedError:
         return None
+
+
+def _inventory(name: str) -> Inventory:
+    allowed = (*TESTBEDS, *inventories())
+    if name not in allowed and not Path(name).suffix and len(Path(name).parts) == 1:
+        raise RequestError(unknown(f"unknown testbed '{name}'", name, allowed))
+    return load_inventory(name)

@@ -25,6 +25,7 @@ from tcpf_lab.testbed import (
     uml_modules,
     uml_preflight,
 )
+from tcpf_lab.testbed.base import IN_VIRTUAL_TIME
 
 #: The guest's clock at boot, ns: fixed, so that no run depends on the date (2001-09-09 01:46:40
 #: UTC).
@@ -51,6 +52,8 @@ class UmlTestbed:
 
     name = "uml"
     clock = "virtual"
+    generator = IN_VIRTUAL_TIME
+    parallel = True
 
     def identity(self, plan: Plan) -> str:
         """Hash kernel and guest programs, how they are started, and the modules ``plan`` loads."""

@@ -8,6 +8,7 @@ leave the bottleneck one per 811.2 us (1014 bytes at 10 Mbit/s); the last is los
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,14 @@ MARKED = {
 }
 
 
+#: What the clock of a node shows so many nanoseconds after the epoch.
+Stamp = Callable[[str, int], int]
+
+
+def one_clock(_node: str, at: int) -> int:
+    return EPOCH + at
+
+
 class Timeline:
     """Frames at three points, written in the order of time."""
 
@@ -78,11 +87,12 @@ class Timeline:
     def back(self, at: int, frame: bytes) -> None:
         self.points["S"].append((at, frame, 0))
 
-    def write(self, directory: Path) -> dict[str, int]:
+    def write(self, directory: Path, stamp: Stamp) -> dict[str, int]:
+        """Write a capture per point; ``stamp`` gives the time that the point's node shows."""
         for point, frames in self.points.items():
             capture = Pcap()
             for at, frame, payload in sorted(frames, key=lambda item: item[0]):
-                capture.add(EPOCH + at, frame, missing=payload)
+                capture.add(stamp(point.partition("-")[0], at), frame, missing=payload)
             capture.write(directory / f"{point}.pcap")
         return {point: len(frames) for point, frames in self.points.items()}
 
@@ -153,12 +163,27 @@ def write_stats(files: RunFiles) -> None:
         put(f"dev-{node}.txt", "".join(f"{name:>6}: {received} {sent}\n" for name in names))
 
 
-def build_run(root: Path) -> RunFiles:
+def make_iperf3(files: RunFiles) -> None:
+    """Turn the run into one whose traffic iperf3 made, on a kernel that counts a total only."""
+    (files.stats / "senders-S.jsonl").unlink()
+    manifest = json.loads(files.manifest.read_text(encoding="utf-8"))
+    manifest["expect"]["generator"] = "iperf3"
+    files.manifest.write_text(json.dumps(manifest), encoding="utf-8")
+    for flow, (received, again) in enumerate([(20 * PAYLOAD - 37, 0), (40 * PAYLOAD - 37, 1)]):
+        stream = {"sender": {"retransmits": again}, "receiver": {"bytes": received}}
+        report = {"start": {"test_start": {"blksize": 131072}}, "end": {"streams": [stream]}}
+        path = files.stats / f"iperf3-{flow}.json"
+        path.write_text(json.dumps(report), encoding="utf-8")
+    counters = "TcpExt: SyncookiesSent TCPTimeouts\nTcpExt: 0 1\nIpExt: InOctets\nIpExt: 7\n"
+    (files.stats / "netstat-S.txt").write_text(counters, encoding="utf-8")
+
+
+def build_run(root: Path, stamp: Stamp = one_clock) -> RunFiles:
     """Write a run that passes every check."""
     files = RunFiles(root)
     files.create()
     files.manifest.write_text(json.dumps(MANIFEST), encoding="utf-8")
-    for point, count in timeline().write(files.pcap).items():
+    for point, count in timeline().write(files.pcap, stamp).items():
         text = f"tcpdump: listening\n{count} packets captured\n0 packets dropped by kernel\n"
         (files.log / f"tcpdump-{point}.log").write_text(text, encoding="utf-8")
     write_stats(files)

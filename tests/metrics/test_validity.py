@@ -118,6 +118,16 @@ CASES: dict[str, tuple[str, str, Change]] = {
         "S: route to 10.0.3.0/24 rto_min is not reported, asked for 200",
         edit("stats/route-S.json", lambda routes: routes[1].pop("metrics")),
     ),
+    "no route through a gateway": (
+        "routes_in_force",
+        "S has no route through a gateway",
+        edit("stats/route-S.json", lambda routes: routes.pop()),
+    ),
+    "metrics in two parts": (
+        "routes_in_force",
+        "S: route to 10.0.3.0/24 initcwnd is 3, asked for 2",
+        edit("stats/route-S.json", lambda rows: rows[1]["metrics"].append({"initcwnd": 3})),
+    ),
     "drops of a class differ": (
         "loss_matches_qdisc",
         "in captures 0, qdisc 1, out captures 1, qdisc 0",

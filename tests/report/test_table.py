@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from table_builder import cell_result
 
+from tcpf_lab.report.bootstrap import CellKey
 from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
 from tcpf_lab.report.style import CASES, METRICS
 from tcpf_lab.report.table import csv_table, entry, markdown_table, terminal_table
@@ -161,3 +163,19 @@ def test_terminal_table_of_all_cases_fits_80_columns_uncut(
     assert text.count("NoMark+TailDrop") == 2
     assert text.count("(1322)") == 1
     assert "2/2" in text
+
+
+def test_terminal_table_folds_no_name_for_wide_intervals() -> None:
+    wide = {
+        "timeouts": (3.0, 40.0),
+        "loss_percent": (8.2, 19.3),
+        "goodput_bytes_per_s": (101000.0, 121000.0),
+        "goodput_cov": (0.1, 0.5),
+    }
+    cells = [cell_result(CellKey("A", 100, case), wide, (1, 2)) for case in CASES]
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(terminal_table(cells, "Configuration A"))
+    text = console.export_text()
+    assert "…" not in text
+    assert all(f"{case} " in text for case in CASES)
+    assert "111000 ± 127062" in text

@@ -3,54 +3,240 @@
 from __future__ import annotations
 
 import json
+import pickle
+import time
+from dataclasses import replace
 
 import pytest
 
-from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import RunFiles
+from tcpf_lab.errors import TestbedError
+from tcpf_lab.plan.compose import Plan, compose
+from tcpf_lab.plan.step import (
+    AddLink,
+    AddNode,
+    AgreeEpoch,
+    Command,
+    End,
+    Finish,
+    LetPass,
+    LoadModule,
+    OffloadsOff,
+    Phase,
+    ReadFile,
+    ReadSysctls,
+    Ready,
+    Start,
+    Stop,
+    Sysctl,
+)
+from tcpf_lab.results import RunFiles, read_json
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed import base
 
-BEDS = ["fake", pytest.param("uml", marks=pytest.mark.uml)]
+BEDS = ["fake", pytest.param("uml", marks=pytest.mark.uml), "ssh"]
+#: Of these a whole experiment can be carried out wherever the tests run.
+CARRIES_EXPERIMENTS = BEDS[:2]
+FAILING = ("sh", "-c", "echo 'cannot do that' >&2; exit 3")
+UNTIL_STOPPED = "trap 'echo stopped; exit 0' INT; echo listening; while :; do sleep 0.05; done"
 
 
 @pytest.fixture(params=BEDS)
 def bed(request) -> base.Testbed:
-    return request.getfixturevalue(request.param)
+    made = request.getfixturevalue(request.param)
+    if request.param == "fake":
+        return replace(made, failing={FAILING: (3, "cannot do that")})
+    return made
 
 
 @pytest.fixture
-def plan(recorded_experiment):
+def untouched(bed, request):
+    """Return a function that fails unless the testbed is as it was before the test."""
+    if bed.name != "one-host":
+        return lambda: None  # what they make is the run directory alone
+    server = request.getfixturevalue("one_host")
+    before = server.snapshot()
+
+    def check() -> None:
+        deadline = time.monotonic() + 10  # a process that is ending may take a moment
+        while server.snapshot() != before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert server.snapshot() == before
+
+    return check
+
+
+@pytest.fixture
+def run(tmp_path):
+    files = RunFiles(tmp_path / "run.partial")
+    files.create()
+    return files
+
+
+@pytest.fixture
+def recorded_plan(recorded_experiment):
     return compose(expand(recorded_experiment)[0])
 
 
-def test_testbed_that_is_ready_has_no_problems(bed, plan):
-    assert bed.check(plan) == ()
+def of(*phases) -> Plan:
+    named = (Phase(f"phase {number}", steps) for number, steps in enumerate(phases))
+    return Plan(tuple(named), {}, (0.0, 1.0), ())
 
 
-def test_facts_and_identity_can_be_written_down(bed, plan):
-    assert json.loads(json.dumps(bed.facts(plan))) == bed.facts(plan)
-    assert bed.identity(plan) == bed.identity(plan)
-    assert bed.name
-    assert bed.clock in ("virtual", "real")
+LINK = (
+    AddNode("S"),
+    AddNode("R0"),
+    AddLink((End("S", "S-R0", "02:00:00:00:00:01"), End("R0", "R0-S", "02:00:00:00:00:02")), 1500),
+)
+ADDRESSES = tuple(
+    Command(node, ("ip", *words.split()))
+    for node, device, address in (("S", "S-R0", "10.0.0.1"), ("R0", "R0-S", "10.0.0.2"))
+    for words in (f"address add {address}/24 dev {device}", f"link set {device} up")
+)
+SETTINGS = (
+    Sysctl("S", "net.ipv4.tcp_sack", "0"),
+    ReadSysctls("S", ("net.ipv4.tcp_sack",), "stats/sysctl-S.txt"),
+    OffloadsOff("S", "S-R0", ("generic-receive-offload",), "stats/offload-S-R0.txt"),
+)
+PROGRAMS = (
+    Start(
+        *("R0", "watch", ("sh", "-c", UNTIL_STOPPED), "log/watch.log", "log/watch.err"),
+        Ready("log/watch.log", "listening"),
+    ),
+    Start(
+        *("R0", "server", ("iperf3", "-s", "-1", "-B", "10.0.0.2", "--forceflush")),
+        *("log/server.log", None, Ready("log/server.log", "Server listening")),
+    ),
+)
+CLIENT = ("iperf3", "-c", "10.0.0.2", "-n", "100K", "--json")
+CLIENTS = (Start("S", "client", CLIENT, "stats/client.json", at=0.1),)
+TINY = of(
+    LINK,
+    (*ADDRESSES, *SETTINGS),
+    (AgreeEpoch(1, "stats/epoch.json"),),
+    PROGRAMS,
+    CLIENTS,
+    (Finish(("client", "server"), 30.0),),
+    (LetPass(0.1, "to see that it does"), Stop(("watch",))),
+    (
+        ReadFile("R0", "/proc/net/dev", "stats/dev-R0.txt"),
+        Command("R0", ("ip", "-j", "address", "show"), "stats/address-R0.json"),
+    ),
+)
 
 
-def test_every_file_that_the_plan_names_is_there_afterwards(bed, plan, tmp_path):
-    run = RunFiles(tmp_path / "run.partial")
-    run.create()
-    bed.execute(plan, run, seed=1)
-    named = {
+def outputs(plan: Plan) -> set[str]:
+    return {
         path
         for step in plan.steps
         for path in (getattr(step, "output", None), getattr(step, "errors", None))
         if path
     }
-    missing = {path for path in named if not (run.root / path).exists()}
-    assert {path for path in missing if not (run.root / f"{path}.zst").exists()} == set()
 
 
-def test_nothing_but_log_pcap_and_stats_is_left_in_the_run(bed, plan, tmp_path):
-    run = RunFiles(tmp_path / "run.partial")
-    run.create()
-    bed.execute(plan, run, seed=1)
+def missing(plan: Plan, run: RunFiles) -> set[str]:
+    return {
+        path
+        for path in outputs(plan)
+        if not (run.root / path).exists() and not (run.root / f"{path}.zst").exists()
+    }
+
+
+def test_testbed_that_is_ready_has_no_problems(bed, untouched):
+    assert bed.check(TINY) == ()
+    untouched()
+
+
+def test_checking_touches_nothing(bed, request, untouched):
+    bed.check(TINY)
+    untouched()
+    if bed.name == "one-host":
+        assert not (request.getfixturevalue("one_host").directory / "state").exists()
+
+
+def test_facts_and_identity_can_be_written_down(bed):
+    assert json.loads(json.dumps(bed.facts(TINY))) == bed.facts(TINY)
+    assert bed.name
+    assert bed.clock in ("virtual", "real")
+    assert bed.generator in ("native", "iperf3")
+    assert bed.parallel in (True, False)
+
+
+def another(bed):
+    """Return a testbed of the same kind on which results may be others."""
+    if bed.name == "fake":
+        return replace(bed, kernel="another")
+    if bed.name == "uml":
+        return replace(bed, memory_mb=bed.memory_mb + 1)
+    return replace(bed, kernel="another")
+
+
+def test_identity_is_stable_and_tells_testbeds_apart(bed):
+    assert bed.identity(TINY) == bed.identity(TINY)
+    assert pickle.loads(pickle.dumps(bed)).identity(TINY) == bed.identity(TINY)
+    assert another(bed).identity(TINY) != bed.identity(TINY)
+
+
+def test_every_file_that_the_plan_names_is_there_afterwards(bed, run, untouched):
+    bed.execute(TINY, run, seed=1)
+    assert missing(TINY, run) == set()
+    assert {path.name for path in run.root.iterdir()} == {"log", "pcap", "stats"}
+    untouched()
+
+
+def test_files_say_what_was_done(bed, run):
+    bed.execute(TINY, run, seed=1)
+    assert read_json(run.stats / "epoch.json")["epoch_ns"] > 0
+    if bed.name == "fake":
+        return  # it has done nothing
+    assert (run.log / "watch.log").read_text() == "listening\nstopped\n"
+    assert read_json(run.stats / "client.json")["end"]["sum_sent"]["bytes"] >= 100_000
+    assert (run.stats / "sysctl-S.txt").read_text() == "net.ipv4.tcp_sack = 0\n"
+    assert "generic-receive-offload: off" in (run.stats / "offload-S-R0.txt").read_text()
+    assert "R0-S" in (run.stats / "dev-R0.txt").read_text()
+    (device,) = (
+        entry
+        for entry in json.loads((run.stats / "address-R0.json").read_text())
+        if entry["ifname"] == "R0-S"
+    )
+    assert device["address"] == "02:00:00:00:00:02"
+    assert device["addr_info"][0]["local"] == "10.0.0.2"
+
+
+def test_failing_command_is_named_with_its_status_and_what_it_said(bed, run, untouched):
+    plan = of(LINK, (*ADDRESSES, *PROGRAMS[:1], Command("R0", FAILING)))
+    with pytest.raises(TestbedError) as caught:
+        bed.execute(plan, run, seed=1)
+    text = str(caught.value)
+    assert "R0" in text
+    assert "exit 3" in text
+    assert "status 3" in text
+    assert "cannot do that" in text
+    untouched()
+
+
+def test_module_that_does_not_exist_is_named_before_anything_is_touched(bed, untouched):
+    plan = of(LINK, (LoadModule("R0", "sch_nonsense"),))
+    found = bed.check(plan)
+    assert any("sch_nonsense" in problem for problem in found)
+    untouched()
+
+
+def test_two_runs_one_after_the_other(bed, run, tmp_path, untouched):
+    bed.execute(TINY, run, seed=1)
+    other = RunFiles(tmp_path / "other.partial")
+    other.create()
+    bed.execute(TINY, other, seed=2)
+    assert missing(TINY, other) == set()
+    untouched()
+
+
+@pytest.fixture(params=CARRIES_EXPERIMENTS)
+def able(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_every_file_of_an_experiments_run_is_there(able, recorded_plan, run):
+    assert able.check(recorded_plan) == ()
+    able.execute(recorded_plan, run, seed=1)
+    assert missing(recorded_plan, run) == set()
     assert {path.name for path in run.root.iterdir()} == {"log", "pcap", "stats"}

@@ -14,9 +14,18 @@ GENERATORS: dict[str, Callable[[Run], Traffic]] = {
 }
 
 
+#: What makes the traffic where neither the experiment names a generator nor a testbed was chosen.
+UNCHOSEN = "native"
+
+
+def generator(run: Run) -> str:
+    """Return the name of the run's generator."""
+    return run.experiment.traffic.generator or UNCHOSEN
+
+
 def traffic(run: Run) -> Traffic:
     """Return what the run's generator does."""
-    return GENERATORS[run.experiment.traffic.generator](run)
+    return GENERATORS[generator(run)](run)
 
 
-__all__ = ["GENERATORS", "Traffic", "traffic"]
+__all__ = ["GENERATORS", "Traffic", "generator", "traffic"]

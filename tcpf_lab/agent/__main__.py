@@ -1,0 +1,87 @@
+"""``serve`` on a host; ``undo`` and ``list`` what has been left there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from tcpf_lab.agent import journal, undo
+from tcpf_lab.agent.errors import AgentError
+from tcpf_lab.agent.serve import Agent
+
+STATE = Path("/var/lib/tcpf-lab")
+SILENCE_S = 20.0
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Carry out one of the words; the exit status is 0 if nothing is left to be undone."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    state: Path = options.state.absolute()
+    if options.word == "serve":
+        _detach_descriptors()
+        Agent(state, options.silence).serve()
+    if options.word == "list":
+        sys.stdout.write(json.dumps(journal.unfinished(state)) + "\n")
+        sys.exit(0)
+    if options.word == "leave":
+        sys.exit(_leave(state, options.run, options.reason))
+    reports = undo.by_hand(state, options.run, options.force)
+    sys.stdout.write(json.dumps(reports) + "\n")
+    sys.exit(1 if any(report["left"] or "refused" in report for report in reports) else 0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tcpf-agent", description=__doc__)
+    words = parser.add_subparsers(dest="word", required=True)
+    for word, text in (
+        ("serve", "carry out requests until the end of the run"),
+        ("undo", "undo runs whose agent has ended"),
+        ("list", "list runs that have not been undone, as JSON"),
+        ("leave", "undo a run in place of its agent"),
+    ):
+        sub = words.add_parser(word, help=text)
+        sub.add_argument("--state", type=Path, default=STATE, help="the state directory")
+        if word == "serve":
+            sub.add_argument("--silence", type=float, default=SILENCE_S, help="s")
+        if word in ("undo", "leave"):
+            sub.add_argument("--run", help="only this one")
+        if word == "undo":
+            sub.add_argument("--force", action="store_true", help="end its agent before")
+        if word == "leave":
+            sub.add_argument("--reason", default="")
+    return parser
+
+
+def _leave(state: Path, token: str, reason: str) -> int:
+    """Undo in place of the agent; one line of standard error for each thing that is left."""
+    lines = [f"the agent ends: {reason}"]
+    try:
+        left = undo.undo(state, token, agent=os.getpid()).left
+    except AgentError as error:
+        left = [error.message]
+    try:
+        sys.stderr.write("".join(f"{line}\n" for line in ([*lines, *left] if left else [])))
+        sys.stderr.flush()
+    except OSError:  # nobody listens
+        pass
+    return 1 if left else 0
+
+
+def _detach_descriptors() -> None:
+    """Let programs inherit none of the descriptors that this was started with, but its streams."""
+    for path in list(Path("/proc/self/fd").iterdir()):
+        try:
+            if int(path.name) > 2:
+                os.set_inheritable(int(path.name), False)
+        except OSError:  # that of the listing itself
+            continue
+
+
+if __name__ == "__main__":
+    main()

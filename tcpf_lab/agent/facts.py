@@ -1,0 +1,156 @@
+"""What this host is and has, without changing anything."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.agent import commands, host_network, journal, modules
+from tcpf_lab.agent.errors import AgentError
+
+#: Program -> the option that makes it tell its version.
+_TOOLS = {
+    "ip": "-V", "tc": "-V", "ethtool": "--version", "tcpdump": "--version", "iperf3": "--version",
+    "stdbuf": "--version", "gcc": "--version", "make": "--version", "ping": "-V",
+    "modprobe": "--version", "insmod": "--version", "rmmod": "--version", "dkms": "--version",
+    "nmcli": "--version", "ss": "-V", "sysctl": "--version", "nsenter": "--version",
+}  # fmt: skip
+#: Modules that a plan or the project has to do with.
+_MODULES = (
+    *("sch_tbf", "sch_netem", "sch_red", "sch_fifo", "sch_ingress", "sch_htb", "sch_fq"),
+    *("sch_fq_codel", "sch_codel", "sch_pie", "cls_matchall", "act_gact", "veth"),
+    *("tcp_cubic", "tcp_bbr", "sch_rio", "sch_frio", "act_tcpf", "act_token"),
+)
+
+
+def gather(state: Path) -> dict[str, Any]:
+    """Gather everything; what this host does not tell is None or missing."""
+    system = os.uname()
+    return {
+        "uname": {
+            "system": system.sysname,
+            "release": system.release,
+            "version": system.version,
+            "machine": system.machine,
+        },
+        "boot_id": journal.boot_id(),
+        "hostname": socket.gethostname(),
+        "os": _release(),
+        "python": platform.python_version(),
+        "uid": os.geteuid(),
+        "capabilities": _capabilities(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory": _memory(),
+        "disk": _disk(state),
+        "tools": {name: _tool(name, option) for name, option in _TOOLS.items()},
+        **host_network.gather(),
+        **_modules(system.release),
+        "clock": _clock(system.release),
+        "virtualization": _first_line(["systemd-detect-virt"]),
+        "selinux": _text("/sys/fs/selinux/enforce"),
+        "unfinished": [{"run": r["token"], **r} for r in journal.unfinished(state)],
+    }
+
+
+def _release() -> dict[str, str]:
+    lines = (_text("/etc/os-release") or "").splitlines()
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {key: value.strip("\"'") for key, _, value in pairs}
+
+
+def _capabilities() -> str | None:
+    found = re.search(r"^CapEff:\s*(\w+)", _text("/proc/self/status") or "", re.M)
+    return found[1] if found else None
+
+
+def _memory() -> dict[str, int]:
+    pattern = re.compile(r"^(MemTotal|MemAvailable):\s*(\d+) kB", re.M)
+    return {m[1]: int(m[2]) * 1024 for m in pattern.finditer(_text("/proc/meminfo") or "")}
+
+
+def _disk(state: Path) -> dict[str, Any]:
+    place = next(path for path in (state, *state.parents) if path.is_dir())
+    return {"path": str(state), "free": shutil.disk_usage(place).free}
+
+
+def _tool(name: str, option: str) -> dict[str, str | None] | None:
+    try:
+        path = commands.resolve([name])[0]
+    except AgentError:
+        return None
+    return {"path": path, "version": _first_line([path, option])}
+
+
+def _first_line(argv: list[str]) -> str | None:
+    try:
+        said = subprocess.run(
+            commands.resolve(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=10,
+            check=False,
+        )
+    except (AgentError, OSError, subprocess.SubprocessError):
+        return None
+    lines = said.stdout.decode(errors="replace").split("\n")
+    return next((line.strip() for line in lines if line.strip()), None)
+
+
+def _modules(release: str) -> dict[str, Any]:
+    directory = Path("/lib/modules") / release
+    listed = {kind: _text(str(directory / f"modules.{kind}")) for kind in ("builtin", "dep")}
+    names = {kind: _names(text or "") for kind, text in listed.items()}
+    loaded = sorted(modules.loaded())
+    build = directory / "build"
+    return {
+        "modules": loaded,
+        "modules_directory": directory.is_dir(),
+        "modules_here": {name: _state(name, loaded, names) for name in _MODULES},
+        "headers": str(build) if (build / "Makefile").exists() else None,
+        "sig_enforce": _text("/sys/module/module/parameters/sig_enforce") == "Y",
+        "lockdown": _lockdown(),
+    }
+
+
+def _names(text: str) -> set[str]:
+    """Give the names of the modules that a list of files in ``/lib/modules`` is about."""
+    files = (line.split(":")[0].split() for line in text.splitlines())
+    return {modules.called(Path(f[0]).name.split(".ko")[0]) for f in files if f}
+
+
+def _state(name: str, loaded: list[str], names: dict[str, set[str]]) -> str:
+    if name in loaded:
+        return "loaded"
+    if name in names["builtin"] or Path("/sys/module", name).exists():
+        return "builtin"
+    return "available" if name in names["dep"] else "missing"
+
+
+def _lockdown() -> str | None:
+    found = re.search(r"\[(\w+)\]", _text("/sys/kernel/security/lockdown") or "")
+    return found[1] if found else None
+
+
+def _clock(release: str) -> dict[str, Any]:
+    source = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    found = re.search(r"^CONFIG_HZ=(\d+)", _text(f"/boot/config-{release}") or "", re.M)
+    return {
+        "resolution_ns": round(time.clock_getres(time.CLOCK_MONOTONIC) * 1e9),
+        "source": _text(source),
+        "hz": int(found[1]) if found else None,
+    }
+
+
+def _text(path: str) -> str | None:
+    try:
+        return Path(path).read_text(errors="replace").strip()
+    except OSError:
+        return None

@@ -1,0 +1,98 @@
+"""Kernel modules: loaded for a run, and gone after it, with those that came by themselves."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+from tcpf_lab.agent import commands
+from tcpf_lab.agent.errors import AgentError, Left
+
+LOADED = Path("/proc/modules")
+#: What the kernel loads by itself at the words of a plan: queues, classifiers, actions, congestion
+#: control, devices, what ``ss`` asks.
+_BY_ITSELF = re.compile(r"(sch|cls|act|em|tcp)_\w+|\w+_diag|veth|ifb|dummy")
+_LOOK_S = 0.1
+
+
+def loaded() -> dict[str, tuple[int, list[str]]]:
+    """Give the modules that are loaded: how often each is used, and by which modules."""
+    try:
+        lines = LOADED.read_text().splitlines()
+    except FileNotFoundError:  # a kernel without modules
+        return {}
+    rows = (line.split() for line in lines)
+    return {
+        row[0]: (int(row[2]), [n for n in row[3].split(",") if n not in ("", "-")]) for row in rows
+    }
+
+
+def called(name: str) -> str:
+    """Give the name by which the kernel lists a module."""
+    return name.replace("-", "_")
+
+
+def load(path: str | None, name: str) -> None:
+    """Load a module from a file, or the distribution's of that name.
+
+    Raises
+    ------
+    AgentError
+        With what the kernel said.
+    """
+    commands.checked(["insmod", path] if path else ["modprobe", name])
+
+
+def unload(name: str, patience: float) -> None:
+    """Unload a module, which may still be used by a namespace that is about to vanish.
+
+    Raises
+    ------
+    Left
+        If it is still in use after ``patience`` seconds.
+    """
+    until = time.monotonic() + patience
+    while called(name) in loaded():
+        said = _remove(called(name))
+        if said is None:
+            return
+        if time.monotonic() > until:
+            raise Left(f"module {name}: {said}")
+        time.sleep(_LOOK_S)
+
+
+def unload_new(before: list[str], patience: float) -> None:
+    """Unload what the kernel has loaded by itself since, unless something uses it.
+
+    Raises
+    ------
+    Left
+        If one is neither used nor can be unloaded.
+    """
+    until = time.monotonic() + patience
+    ours: set[str] = set()
+    while True:
+        now = loaded()
+        ours |= {name for name in now if name not in before and _BY_ITSELF.fullmatch(name)}
+        ours |= {name for name in now if name not in before and ours & set(now[name][1])}
+        there = [name for name in now if name in ours]
+        if not there:
+            return
+        free = [name for name in there if now[name][0] == 0]
+        refused = {name: said for name in free if (said := _remove(name)) is not None}
+        if len(refused) == len(free) and time.monotonic() > until:
+            if refused:
+                raise Left("; ".join(f"module {name}: {said}" for name, said in refused.items()))
+            return  # somebody else uses them by now
+        if len(refused) == len(free):
+            time.sleep(_LOOK_S)
+
+
+def _remove(name: str) -> str | None:
+    """Unload a module now; give what speaks against it."""
+    try:
+        said = commands.run(["rmmod", name])
+    except AgentError as error:
+        return error.message
+    return None if said.status == 0 else (said.errors.strip() or commands.ending(said.status))

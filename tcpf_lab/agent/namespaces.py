@@ -1,0 +1,116 @@
+"""Network namespaces: the nodes of a run, the host's own, and that of the first process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from tcpf_lab.agent.errors import AgentError
+
+T = TypeVar("T")
+
+NAMED = Path("/run/netns")
+#: Before a node's name, so that a host's own namespaces are never meant.
+PREFIX = "tcpf-"
+#: Namespace of the kernel's first process: settings that exist once per kernel are made there.
+FIRST = Path("/proc/1/ns/net")
+OWN = Path("/proc/self/ns/net")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_CLONE_NEWNET = 0x40000000
+_setns = ctypes.CDLL(None, use_errno=True).setns
+
+
+def name(node: str) -> str:
+    """Say what ``ip netns`` calls a node's namespace.
+
+    Raises
+    ------
+    AgentError
+        If the name cannot be that of a namespace.
+    """
+    if not _NAME.fullmatch(node):
+        raise AgentError(f"{node!r} cannot be the name of a node")
+    return PREFIX + node
+
+
+def place(node: str) -> Path:
+    """Say by which file a node's namespace is reached."""
+    return NAMED / name(node)
+
+
+def exists(node: str) -> bool:
+    """Say whether there is such a node."""
+    return place(node).exists()
+
+
+def is_one(path: Path) -> bool:
+    """Say whether a name leads to a namespace: it is an empty file until it does."""
+    try:
+        return path.stat().st_dev == OWN.stat().st_dev
+    except FileNotFoundError:
+        return False
+
+
+def number(path: Path) -> int | None:
+    """Identify a namespace; None if there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def enter(path: Path) -> None:
+    """Put the calling thread, and what it starts, into a namespace, for good.
+
+    Raises
+    ------
+    AgentError
+        If there is none, or it may not be entered.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise AgentError(f"there is no namespace {path}") from None
+    try:
+        if _setns(handle, _CLONE_NEWNET):
+            status = ctypes.get_errno()
+            raise AgentError(f"cannot enter the namespace {path}: {os.strerror(status)}")
+    finally:
+        os.close(handle)
+
+
+class _Inside(threading.Thread, Generic[T]):
+    """Calls a function within a namespace: a thread has its own, the others stay where they are."""
+
+    def __init__(self, path: Path, function: Callable[[], T]) -> None:
+        super().__init__(daemon=True)
+        self._path = path
+        self._function = function
+        self._value: list[T] = []
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Enter and call."""
+        try:
+            enter(self._path)
+            self._value.append(self._function())
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            self._error = error
+
+    def result(self) -> T:
+        """Await the value."""
+        self.start()
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
+
+
+def inside(path: Path, function: Callable[[], T]) -> T:
+    """Call ``function`` within the namespace at ``path``, and return its value."""
+    return _Inside(path, function).result()

@@ -1,0 +1,197 @@
+"""One run on this host: what a request may do, and what it has to write down before."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from tcpf_lab.agent import (
+    commands,
+    control,
+    files,
+    journal,
+    layer3,
+    links,
+    modules,
+    namespaces,
+    nic,
+    node,
+    processes,
+    stacked,
+    sysctl,
+)
+from tcpf_lab.agent.errors import AgentError, Cancelled
+from tcpf_lab.agent.programs import Programs
+
+T = TypeVar("T")
+
+
+class Session:
+    """A run that has begun.
+
+    Parameters
+    ----------
+    state : Path
+        The state directory.
+    token : str
+        The run.
+    owner : bool
+        Whether this agent answers for what exists once per kernel.
+    plugins : str, optional
+        Directory of the plugins of ``tc``.
+    cancel : Event
+        Set when the run is being ended.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        token: str,
+        owner: bool,
+        plugins: str | None,
+        cancel: threading.Event,
+    ) -> None:
+        self.token = token
+        self.owner = owner
+        self.cancel = cancel
+        self._journal = journal.Journal.create(state, token, owner=owner)
+        self.files = self._journal.root / "files"
+        self.files.mkdir()
+        # What is started has the agent's own environment.
+        os.environ[processes.MARK] = token
+        if plugins:
+            os.environ["TC_LIB_DIR"] = plugins
+        self.programs = Programs(self.files, cancel)
+        self._nodes: set[str] = set()
+        self._modules: set[str] = set()
+        if owner:
+            self._journal.add("modules_before", names=sorted(modules.loaded()))
+
+    def close(self) -> None:
+        """Write nothing more: the run is about to be undone."""
+        self.programs.settle()
+        self._journal.close()
+
+    def inside(self, name: str | None, function: Callable[[], T]) -> T:
+        """Call a function within a node of the run, or, without a name, outside of all.
+
+        Raises
+        ------
+        AgentError
+            If the run has no such node.
+        """
+        return function() if name is None else namespaces.inside(self.place(name), function)
+
+    def place(self, name: str) -> Path:
+        """Say how a node of the run is reached.
+
+        Raises
+        ------
+        AgentError
+            If the run has no such node.
+        """
+        if name not in self._nodes:
+            raise AgentError(f"the run has no node '{name}'")
+        return namespaces.place(name)
+
+    def output(self, name: str) -> Path:
+        """Give the path of a file of the run."""
+        return files.within(self.files, name)
+
+    def add_node(self, name: str) -> None:
+        """Make a node."""
+        if namespaces.exists(name):
+            raise AgentError(
+                f"File exists: there is a namespace {namespaces.name(name)} already, "
+                "left by another run or made by another program"
+            )
+        if not namespaces.NAMED.exists():
+            self._journal.add("netns_directory")
+        self._journal.add("namespace", node=name)
+        node.make(name)
+        self._nodes.add(name)
+
+    def add_veth(self, ends: Sequence[Mapping[str, str]], mtu: int) -> None:
+        """Join two nodes of this host."""
+        for end in ends:
+            self._refuse_taken(end["node"], end["device"])
+        kept = [{"node": end["node"], "device": end["device"]} for end in ends]
+        self._journal.add("veth", ends=kept)
+        node.join(ends, mtu)
+
+    def take_nic(self, interface: str, name: str, device: str, mac: str, mtu: int) -> None:
+        """Move an interface of the host into a node."""
+        self._refuse_taken(name, device)
+        link = links.find(interface)
+        if link is None:
+            raise AgentError(f"Cannot find device {interface!r} on this host")
+        stacked.refuse(link)
+        control.refuse(interface)
+        if layer3.by_nexthop(link.index):
+            raise AgentError(f"interface {interface} has routes by nexthop objects (`ip nexthop`)")
+        self._journal.add("nic", node=name, device=device, state=nic.describe(link))
+        nic.take(link, name, device, mac, mtu)
+
+    def _refuse_taken(self, name: str, device: str) -> None:
+        if self.inside(name, lambda: links.find(device)) is not None:
+            raise AgentError(f"File exists: node {name} has an interface {device} already")
+
+    def set_sysctl(self, name: str | None, key: str, value: str) -> None:
+        """Set a kernel parameter: of a node, whose end is also its end, or of the kernel."""
+        if name is not None:
+            self.inside(name, lambda: sysctl.write(key, value))
+            return
+        self._refuse_unless_owner(f"set {key}")
+
+        def change() -> None:
+            old = sysctl.read(key)
+            if old.split() != value.split():
+                self._journal.add("sysctl", key=key, value=old)
+                sysctl.write(key, value)
+
+        namespaces.inside(namespaces.FIRST, change)
+
+    def load_module(self, path: str | None, name: str) -> bool:
+        """Load a module; say whether that was necessary."""
+        self._refuse_unless_owner(f"load the module {name}")
+        name = modules.called(name)
+        if name in modules.loaded():
+            if path is None or name in self._modules:
+                return False
+            raise AgentError(
+                f"File exists: the module {name} is loaded already, and not by this run: "
+                f"`rmmod {name}`"
+            )
+        self._journal.add("module", name=name)
+        self._modules.add(name)
+        modules.load(path, name)
+        return True
+
+    def _refuse_unless_owner(self, what: str) -> None:
+        if not self.owner:
+            raise AgentError(f"cannot {what}: another agent answers for this kernel")
+
+    def run(self, name: str | None, argv: Sequence[str], output: str | None) -> str:
+        """Run a program to its end; return what it said, unless that went to a file."""
+        if output is None:
+            return self.inside(name, lambda: commands.checked(argv, cancel=self.cancel)).output
+        with self.output(output).open("wb") as file:
+            self.inside(name, lambda: commands.checked(argv, output=file, cancel=self.cancel))
+        return ""
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass.
+
+        Raises
+        ------
+        Cancelled
+            If the run is being ended.
+        """
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self.cancel.wait(left):
+                raise Cancelled

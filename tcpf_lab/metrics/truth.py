@@ -1,0 +1,114 @@
+"""Timeouts found in the capture against the kernel's own count of expiries."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tcpf_lab.metrics.evidence import UnreadableError, text_of
+from tcpf_lab.metrics.in_force import Finding
+from tcpf_lab.metrics.record import Record
+from tcpf_lab.results import RunFiles
+from tcpf_lab.trace.recovery import RTO, SYN_RTO
+
+#: What the kernel counts with.
+PER_FLOW, TOTAL = "tcpi_total_rto", "TcpExtTCPTimeouts"
+#: The classifier may be this far from the kernel: a share, and a few where there are not many.
+TOLERANCE, FEW = 0.10, 3
+
+
+def truth(files: RunFiles, run: Record, flows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Compare timeouts by capture with the kernel's, SYN timeouts and back-offs included.
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run's directory.
+    run : Record
+        What was read from it.
+    flows : list of dict
+        Rows of `tcpf_lab.metrics.per_flow.flow_row`.
+
+    Returns
+    -------
+    dict
+        ``source`` names the kernel's counter.  ``tcpi_total_rto`` is there for each flow, from the
+        start of the run to the end sample, with the native generator on Linux 6.7 or later.
+        ``TcpExtTCPTimeouts`` counts all connections of the senders over the whole run, and so does
+        ``timeouts_pcap`` then.  None if neither was recorded.
+        ``error_percent`` is relative to the kernel.
+    """
+    by_flow = per_flow(flows)
+    if by_flow["timeouts_kernel"] is not None:
+        return {"source": PER_FLOW, **by_flow}
+    try:
+        told = kernel_total(files, run)
+    except UnreadableError:
+        return {"source": None, **by_flow}  # `timeouts_match` says why
+    seen = captured_total(run)
+    error = 100.0 * (seen - told) / told if told else None
+    total = {"timeouts_pcap": seen, "timeouts_kernel": told, "error_percent": error}
+    return {"source": TOTAL, **by_flow, **total}
+
+
+def per_flow(flows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Compare flow by flow with ``tcpi_total_rto``; what the kernel did not tell is None."""
+    seen = [flow["timeouts_whole_run"] + flow["syn_timeouts"] for flow in flows]
+    told = [(flow["kernel"] or {}).get("total_rto") for flow in flows]
+    known = [(a, b) for a, b in zip(seen, told, strict=True) if b is not None]
+    by_capture, by_kernel = sum(a for a, _ in known), sum(b for _, b in known)
+    complete = len(known) == len(flows) and bool(flows)
+    return {
+        "timeouts_pcap": sum(seen),
+        "timeouts_kernel": by_kernel if complete else None,
+        "error_percent": 100.0 * (by_capture - by_kernel) / by_kernel
+        if complete and by_kernel
+        else None,
+        "flows_exact": sum(a == b for a, b in known) if complete else None,
+        "flows": len(flows),
+        "largest_flow_error": max(abs(a - b) for a, b in known) if complete else None,
+    }
+
+
+def captured_total(run: Record) -> int:
+    """Expiries of every connection of the senders, those of control connections included."""
+    packets = run.captures["sender"].packets
+    senders = np.unique(run.flows.src[run.row[run.row >= 0]])
+    mine = np.isin(packets["src"], senders)
+    return int(np.sum(mine & np.isin(run.recovery.kind, (RTO, SYN_RTO))))
+
+
+def kernel_total(files: RunFiles, run: Record) -> int:
+    """``TcpExtTCPTimeouts`` of all senders: their network namespaces begin with the run.
+
+    Raises
+    ------
+    UnreadableError
+        If a sender's counters are missing or lack it.
+    """
+    senders = run.expect.get("routes")
+    if not senders:
+        raise UnreadableError("the manifest's expect.routes names no sender")
+    return sum(_counter(files, node) for node in senders)
+
+
+def _counter(files: RunFiles, node: str) -> int:
+    """``TCPTimeouts`` of ``/proc/net/netstat``: a line of names, then a line of values."""
+    name = f"netstat-{node}.txt"
+    rows = [line.split() for line in text_of(files, files.stats, name).splitlines()]
+    for names, values in pairwise(rows):
+        if names[:1] == values[:1] == ["TcpExt:"] and "TCPTimeouts" in names:
+            return int(values[names.index("TCPTimeouts")])
+    raise UnreadableError(f"stats/{name} has no {TOTAL}")
+
+
+def timeouts_match(files: RunFiles, run: Record, found: dict[str, Any]) -> Finding:
+    """The capture's count of expiries must be near the kernel's; the detail says whose it is."""
+    seen, told, source = found["timeouts_pcap"], found["timeouts_kernel"], found["source"]
+    if source is None:
+        told = kernel_total(files, run)  # says what is missing
+    scope = "of each flow" if source == PER_FLOW else "of all connections, none of each flow"
+    detail = f"captures {seen}, kernel {told} ({source} {scope})"
+    return abs(seen - told) <= max(FEW, TOLERANCE * told), detail

@@ -1,0 +1,275 @@
+"""The same cells on two testbeds: differences with their intervals, and the orders of the cases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tcpf_lab.errors import LabError
+from tcpf_lab.report.bootstrap import CONFIDENCE, Interval
+from tcpf_lab.report.collect import CellResult, Estimate
+from tcpf_lab.report.compare import LeftOut, left_out
+from tcpf_lab.report.rank import correlation
+from tcpf_lab.report.section import Section
+from tcpf_lab.report.style import DRAWN, METRICS
+
+#: Whether two means differ beyond noise; ``open`` where there is no interval to tell by.
+Verdict = Literal["agree", "differ", "open"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One testbed's runs: its name, under which conditions they were made, and what they say."""
+
+    testbed: str
+    conditions: str
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A metric's mean over ``n`` runs and the half width of its 95 % interval."""
+
+    n: int
+    mean: float
+    ci95: float | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric of one cell on both testbeds.
+
+    ``difference`` is the second mean minus the first, ``interval`` its 95 % interval (Welch),
+    ``ratio`` the second over the first, None if that is 0.
+    """
+
+    metric: str
+    first: Mean
+    second: Mean
+    difference: float
+    interval: Interval | None
+    ratio: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class CellDifference:
+    """A cell; it differs if one of its metrics does, and is open if none does and one is open."""
+
+    experiment: str
+    config: str
+    flows: int
+    case: str
+    verdict: Verdict
+    metrics: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class OrderAgreement:
+    """Kendall's tau-b of the cases' means on the two testbeds, in one block and metric."""
+
+    experiment: str
+    config: str
+    flows: int
+    metric: str
+    cases: int
+    tau: float | None
+
+
+@dataclass(frozen=True)
+class TwoTestbeds:
+    """What ``tcpf-lab compare`` says of two testbeds.
+
+    ``missing`` are cells without a usable run on one of them; ``left_out`` says of each testbed how
+    many runs are not used and why.
+    """
+
+    testbeds: tuple[str, str]
+    conditions: tuple[str, str]
+    cells: tuple[CellDifference, ...]
+    orders: tuple[OrderAgreement, ...]
+    missing: tuple[str, ...]
+    left_out: tuple[tuple[LeftOut, ...], tuple[LeftOut, ...]]
+    notes: tuple[str, ...]
+
+
+#: Experiment, configuration, flows, case.
+_Key = tuple[str, str, int, str]
+
+
+def compare_testbeds(first: Side, second: Side) -> TwoTestbeds:
+    """Hold the cells of one testbed to the same cells of another.
+
+    Parameters
+    ----------
+    first, second : Side
+        Runs of the same experiments; cells that either lacks are listed.
+
+    Returns
+    -------
+    TwoTestbeds
+        Cells in the first one's order.
+
+    Raises
+    ------
+    LabError
+        If no cell has a used run on both.
+    """
+    ours, theirs = _results(first), _results(second)
+    both = [key for key, result in ours.items() if result.used and _used(theirs, key)]
+    if not both:
+        raise LabError(
+            f"no cell has a usable run on both {first.testbed} and {second.testbed}",
+            hint="`tcpf-lab run SPEC --testbed NAME` for each, then compare again; "
+            "`tcpf-lab status SPEC --testbed NAME` tells what is there",
+        )
+    cells = tuple(_cell(key, ours[key], theirs[key]) for key in both)
+    return TwoTestbeds(
+        testbeds=(first.testbed, second.testbed),
+        conditions=(first.conditions, second.conditions),
+        cells=cells,
+        orders=tuple(_orders(cells)),
+        missing=tuple(_missing(first, ours, second, theirs)),
+        left_out=(tuple(left_out(ours.values())), tuple(left_out(theirs.values()))),
+        notes=tuple(_notes(cells)),
+    )
+
+
+def _results(side: Side) -> dict[_Key, CellResult]:
+    return {
+        (
+            section.source.files.experiment,
+            result.cell.config,
+            result.cell.flows,
+            result.cell.case,
+        ): result
+        for section in side.sections
+        for result in section.results
+    }
+
+
+def _used(results: Mapping[_Key, CellResult], key: _Key) -> int:
+    return results[key].used if key in results else 0
+
+
+def _cell(key: _Key, first: CellResult, second: CellResult) -> CellDifference:
+    rows = tuple(_difference(name, first.metrics[name], second.metrics[name]) for name in DRAWN)
+    verdicts = {row.verdict for row in rows}
+    overall: Verdict = (
+        "differ" if "differ" in verdicts else "open" if "open" in verdicts else "agree"
+    )
+    return CellDifference(*key, overall, rows)
+
+
+def _difference(metric: str, first: Estimate, second: Estimate) -> Difference:
+    one, other = _mean(first), _mean(second)
+    gap = other.mean - one.mean
+    half = welch_half_width(first.values, second.values)
+    return Difference(
+        metric=metric,
+        first=one,
+        second=other,
+        difference=gap,
+        interval=None if half is None else (gap - half, gap + half),
+        ratio=other.mean / one.mean if one.mean else None,
+        verdict="open" if half is None else "agree" if abs(gap) <= half else "differ",
+    )
+
+
+def _mean(estimate: Estimate) -> Mean:
+    return Mean(len(estimate.values), float(np.mean(estimate.values)), estimate.ci95)
+
+
+def welch_half_width(first: Sequence[float], second: Sequence[float]) -> float | None:
+    r"""Half width of the 95 % interval of a difference of two means whose spreads may differ.
+
+    .. math:: h = t_{\nu,\,0.975} \sqrt{\frac{s_1^2}{n_1} + \frac{s_2^2}{n_2}}, \quad
+       \nu = \frac{(s_1^2/n_1 + s_2^2/n_2)^2}
+       {\frac{(s_1^2/n_1)^2}{n_1 - 1} + \frac{(s_2^2/n_2)^2}{n_2 - 1}}
+
+    Parameters
+    ----------
+    first, second : sequence of float
+        One value per run.
+
+    Returns
+    -------
+    float or None
+        None if either has fewer than two values; 0 if neither varies.
+
+    References
+    ----------
+    B. L. Welch, Biometrika 34, 1947.
+
+    Examples
+    --------
+    Variances 4 and 4 of three values each: 4 degrees of freedom, t = 2.776445.
+
+    >>> round(welch_half_width([2.0, 4.0, 6.0], [12.0, 14.0, 16.0]), 5)
+    4.53392
+    """
+    if min(len(first), len(second)) < 2:
+        return None
+    parts = [float(np.var(values, ddof=1)) / len(values) for values in (first, second)]
+    total = sum(parts)
+    if total == 0:
+        return 0.0
+    from scipy.special import stdtrit  # here, because the command line starts without scipy
+
+    shares = [part / total for part in parts]  # squares of small variances would vanish
+    sizes = (len(first), len(second))
+    freedom = 1 / sum(share**2 / (n - 1) for share, n in zip(shares, sizes, strict=True))
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(total)
+
+
+def _orders(cells: Sequence[CellDifference]) -> Iterator[OrderAgreement]:
+    blocks: dict[tuple[str, str, int], list[CellDifference]] = {}
+    for cell in cells:
+        blocks.setdefault((cell.experiment, cell.config, cell.flows), []).append(cell)
+    for block, own in blocks.items():
+        for index, metric in enumerate(DRAWN):
+            means = [
+                (cell.metrics[index].first.mean, cell.metrics[index].second.mean) for cell in own
+            ]
+            taus = correlation(*(np.array(side) for side in zip(*means, strict=True)))
+            yield OrderAgreement(*block, metric, len(own), None if taus is None else float(taus[0]))
+
+
+def _missing(
+    first: Side, ours: Mapping[_Key, CellResult], second: Side, theirs: Mapping[_Key, CellResult]
+) -> Iterator[str]:
+    for key in dict.fromkeys((*ours, *theirs)):
+        lacking = [
+            side.testbed
+            for side, results in ((first, ours), (second, theirs))
+            if not _used(results, key)
+        ]
+        if lacking:
+            experiment, _, flows, case = key
+            yield f"{experiment}, {flows} flows, {case}: no usable run on {' or '.join(lacking)}"
+
+
+def _notes(cells: Iterable[CellDifference]) -> Iterator[str]:
+    rows = [row for cell in cells for row in cell.metrics]
+    decided = [row for row in rows if row.verdict != "open"]
+    differing = [row for row in decided if row.verdict == "differ"]
+    if decided:
+        yield (
+            f"{len(differing)} of {len(decided)} comparisons differ; about "
+            f"{(1 - CONFIDENCE) * len(decided):.1f} would by chance if the testbeds were the same"
+        )
+    if len(decided) < len(rows):
+        yield (
+            f"{len(rows) - len(decided)} comparisons are open: two runs on each testbed are needed"
+        )
+    for name in DRAWN:
+        own = [row.ratio for row in rows if row.metric == name and row.ratio]
+        if own:
+            typical = math.exp(sum(map(math.log, own)) / len(own))
+            word = METRICS[name].word
+            counted = f"{len(own)} cell{'s' * (len(own) > 1)}"
+            yield f"{word}: ratio {typical:.3f} in the geometric mean of {counted}"

@@ -1,0 +1,125 @@
+"""All that is wrong with hosts, at once, each with the command that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tcpf_lab.errors import LabError
+from tcpf_lab.testbed.doctor import Check
+from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh_checks import HOST_CHECKS, Finding, Seen, fine
+from tcpf_lab.testbed.ssh_needs import Needs
+from tcpf_lab.testbed.ssh_network_checks import NETWORK_CHECKS, End, Tried, cables
+
+_OTHER = "correct the inventory, or look at another experiment: tcpf-lab doctor SPEC --testbed ..."
+#: Where a finding was made, what was looked at, what was found.
+Row = tuple[str, str, Finding]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a host could not be asked."""
+
+    check: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found out about the hosts of an inventory.
+
+    Parameters
+    ----------
+    seen : mapping of str to Seen
+        The hosts that could be asked.
+    faults : mapping of str to Fault
+        Why the others could not.
+    tried : mapping of (str, str) to Tried
+        The ends of cables that could be tried.
+    untried : mapping of str to LabError
+        Hosts whose ends could not, although they were asked; under an empty name all of them.
+    left : tuple of str
+        What could not be undone after the trial.
+    """
+
+    seen: Mapping[str, Seen]
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    tried: Mapping[End, Tried] = field(default_factory=dict)
+    untried: Mapping[str, LabError] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+
+
+def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check, ...]:
+    """Judge what was found.
+
+    Returns
+    -------
+    tuple of Check
+        What is the same on several hosts is one check; a fault names its hosts in front.
+    """
+    rows = [*_reached(survey), *_on_hosts(survey), *_trials(survey)]
+    checks = list(merged(rows, tuple(inventory.hosts)))
+    links = cables(inventory, needs, survey.tried)
+    misfits = inventory.misfits(needs.graph)
+    clean = f"tcpf-lab clean --testbed {inventory.name}"
+    return (
+        *checks,
+        *(Check(name, finding.ok, finding.detail, finding.cure) for name, finding in links),
+        *(Check("undone", False, problem, clean) for problem in survey.left),
+        *(Check(f"for {needs.title}", False, problem, _OTHER) for problem in misfits),
+    )
+
+
+def merged(rows: Sequence[Row], hosts: Sequence[str]) -> Iterator[Check]:
+    """Join equal findings; faults of a check come before what is fine about it."""
+    for name in dict.fromkeys(row[1] for row in rows):
+        found: dict[Finding, list[str]] = {}
+        for host, _, finding in (row for row in rows if row[1] == name):
+            if host not in found.setdefault(finding, []):
+                found[finding].append(host)
+        for finding, where in found.items():
+            if not finding.ok:
+                yield Check(name, False, _on(where, hosts, finding.detail), finding.cure)
+        good = [(finding, where) for finding, where in found.items() if finding.ok]
+        if good:
+            yield Check(name, True, _together(good, hosts))
+
+
+def _together(good: Sequence[tuple[Finding, Sequence[str]]], hosts: Sequence[str]) -> str:
+    if len(good) == 1:
+        finding, where = good[0]
+        return _on(where, hosts, finding.detail)
+    return "; ".join(f"{', '.join(where)}: {finding.detail}" for finding, where in good)
+
+
+def _on(where: Sequence[str], hosts: Sequence[str], detail: str) -> str:
+    if not any(where) or len(where) == len(hosts):
+        everywhere = f"all {len(hosts)} hosts: " if len(hosts) > 1 else ""
+        return everywhere + detail
+    return f"{', '.join(where)}: {detail}"
+
+
+def _reached(survey: Survey) -> Iterator[Row]:
+    for host, fault in survey.faults.items():
+        yield host, fault.check, Finding(False, fault.message, fault.hint)
+    for host in survey.seen:
+        yield host, "login", fine("reached, host key known")
+
+
+def _on_hosts(survey: Survey) -> Iterator[Row]:
+    for name, look in HOST_CHECKS.items():
+        for host, seen in survey.seen.items():
+            finding = look(seen)
+            if finding is not None:
+                yield host, name, finding
+    for looks in NETWORK_CHECKS:
+        for host, seen in survey.seen.items():
+            for name, finding in looks(seen):
+                yield host, name, finding
+
+
+def _trials(survey: Survey) -> Iterator[Row]:
+    for host, error in survey.untried.items():
+        yield host, "links", Finding(False, f"not tried: {error.message}", error.hint)

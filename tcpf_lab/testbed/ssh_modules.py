@@ -1,0 +1,251 @@
+"""The project's kernel modules, plugins of ``tc`` and generator, on the host that needs them.
+
+Modules belong to one kernel: they are kept by the hash of their sources and the kernel's release,
+on the host and here, so that each is built once.  Modules that DKMS has installed are used if they
+are of the same sources: where a kernel takes signed modules only, those are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import tcpf_lab
+from tcpf_lab import shipped
+from tcpf_lab.errors import KernelBuildError, TestbedError
+from tcpf_lab.testbed import ssh_faults, ssh_files, uml_kernel
+from tcpf_lab.testbed.ssh_process import Host, run
+from tcpf_lab.testbed.uml_recipe import MODULE_PARTS, PROGRAM_FLAGS
+
+PLUGINS = "tc"
+TRAFFIC = "tcpf-traffic"
+TRAFFIC_SOURCE = f"traffic/{TRAFFIC}.c"
+_BUILT = (".o", ".ko", ".so", ".mod", ".cmd", ".d", ".symvers", ".order", ".mod.c")
+#: A compiler may be silent for so long on an emulated machine, s.
+_BUILD_SILENCE_S = 600.0
+_NO_HEADERS = 3
+#: Builds in the directory $1, which holds the sources; $2 says whether modules are wanted too.
+_BUILD = (
+    f"""
+set -e
+tree="/lib/modules/$(uname -r)/build"
+cd "$1"
+mkdir out
+if [ "$2" = modules ]; then
+    [ -e "$tree/Makefile" ] || exit {_NO_HEADERS}
+    make -C "$tree" -j"$(nproc)" M="$1/sched" KCFLAGS="-ffile-prefix-map=$1/=kernel/" modules
+    cp sched/*.ko out/
+fi
+make -C tc O="$1/out/{PLUGINS}"
+"""
+    + 'rm -f "out/tc/"*.d\n'
+)
+#: Prints the hash of what DKMS has installed for the running kernel; nothing if it has not.
+_DKMS = """
+PATH="$PATH:/usr/sbin:/sbin"
+source="/usr/src/tcpf-lab-$1"; shift
+for name; do modinfo -n "$name" 2>/dev/null | grep -q /updates/ || exit 0; done
+cd "$source" 2>/dev/null && find sched include -type f -name '*.[ch]' -exec sha256sum {} +
+"""
+
+
+@dataclass(frozen=True)
+class Products:
+    """What a host has been given for one kernel."""
+
+    plugins: str  #: directory on the host
+    modules: str | None  #: directory on the host; None: DKMS has installed them
+    hashes: dict[str, str]  #: name -> SHA-256, of modules and plugins
+
+
+def sources(root: Path | None = None) -> dict[str, bytes]:
+    """Read the sources of modules and plugins."""
+    return ssh_files.tree(root or shipped.directory("kernel"), MODULE_PARTS, _BUILT)
+
+
+def source_hash(files: Mapping[str, bytes]) -> str:
+    """Identify sources by names and contents."""
+    return hashlib.sha256(ssh_files.pack(files)).hexdigest()
+
+
+def key(files: Mapping[str, bytes], release: str, machine: str) -> str:
+    """Name what these sources become on a kernel (16 hex digits)."""
+    words = f"{source_hash(files)} {release} {machine}"
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def cache() -> Path:
+    """Return where products for other kernels are kept on this machine."""
+    return uml_kernel.cache_directory().parent / "hosts"
+
+
+def missing(names: Iterable[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Return the modules among ``names`` that there is no source of."""
+    return tuple(name for name in names if f"sched/{name}.c" not in files)
+
+
+def provide(
+    host: Host, names: tuple[str, ...], kernel: tuple[str, str], state: str, testbed: str
+) -> Products:
+    """See to it that ``host`` has modules and plugins for its kernel.
+
+    Parameters
+    ----------
+    host : Host
+        Where they are needed.
+    names : tuple of str
+        The modules that will be loaded.
+    kernel : tuple of (str, str)
+        Release and machine, as ``uname -r`` and ``uname -m`` print them.
+    state : str
+        The state directory on the host.
+    testbed : str
+        The testbed's name, for messages.
+
+    Raises
+    ------
+    TestbedError
+        If they cannot be built or sent.
+    """
+    files = sources()
+    installed = _dkms(host, names, files)
+    name = key(files, *kernel) + ("-plugins" if installed else "")
+    there, here = f"{state}/modules/{name}", cache() / name
+    if run(host, ("test", "-d", f"{there}/{PLUGINS}")).status != 0:
+        if not here.is_dir():
+            keep(_build(host, files, there, testbed, modules=not installed), here)
+        ssh_files.put_tree(host, ssh_files.tree(here, (".",)), there)
+    return Products(f"{there}/{PLUGINS}", None if installed else there, _hashes(host, there))
+
+
+def provide_traffic(host: Host, machine: str, state: str, testbed: str, *, build: bool) -> str:
+    """Give ``host`` the native generator, built there or here; return its directory.
+
+    Raises
+    ------
+    TestbedError
+        If it cannot be built or sent.
+    """
+    root = shipped.directory("kernel")
+    source = (root / TRAFFIC_SOURCE).read_bytes()
+    how = "host" if build else f"here {' '.join(PROGRAM_FLAGS)}"
+    name = hashlib.sha256(source + f" {how} {machine}".encode()).hexdigest()[:16]
+    directory = f"{state}/programs/{name}"
+    if run(host, ("test", "-x", f"{directory}/{TRAFFIC}")).status == 0:
+        return directory
+    if build:
+        _compile_there(host, source, directory, testbed)
+    else:
+        ssh_files.put(host, _compiled_here(host, machine, name), f"{directory}/{TRAFFIC}", "0755")
+    return directory
+
+
+def _hashes(host: Host, directory: str) -> dict[str, str]:
+    script = 'cd "$1" && find . -name "*.[ks]o" -exec sha256sum {} + | sort -k2'
+    reply = run(host, ("sh", "-c", script, "sh", directory))
+    pairs = (line.split() for line in reply.text.splitlines())
+    return {Path(path).stem: digest for digest, path in pairs}
+
+
+def _dkms(host: Host, names: tuple[str, ...], files: Mapping[str, bytes]) -> bool:
+    """Tell whether DKMS has installed modules of these very sources."""
+    reply = run(host, ("sh", "-c", _DKMS, "sh", tcpf_lab.__version__, *names))
+    ours = [
+        f"{hashlib.sha256(content).hexdigest()}  {name}"
+        for name, content in sorted(files.items())
+        if name.split("/")[0] in ("sched", "include") and name.endswith((".c", ".h"))
+    ]
+    return sorted(reply.text.splitlines()) == sorted(ours)
+
+
+def _build(
+    host: Host, files: Mapping[str, bytes], there: str, testbed: str, *, modules: bool
+) -> dict[str, bytes]:
+    """Build on the host, and bring what has become of it here."""
+    workshop = f"{there}.build"
+    ssh_files.put_tree(host, files, workshop)
+    try:
+        what = "modules" if modules else "plugins"
+        reply = run(host, ("sh", "-c", _BUILD, "sh", workshop, what), silence=_BUILD_SILENCE_S)
+        if reply.status != 0:
+            raise _not_built(host, reply.status, f"{reply.text}\n{reply.errors}", testbed)
+        with tempfile.TemporaryDirectory() as directory:
+            ssh_files.fetch(host, f"{workshop}/out", Path(directory))
+            return ssh_files.tree(Path(directory), (".",))
+    finally:
+        run(host, ("rm", "-rf", workshop))
+
+
+def _not_built(host: Host, status: int, said: str, testbed: str) -> TestbedError:
+    where = f"host {host.name}"
+    if status == _NO_HEADERS:
+        return TestbedError(
+            "modules cannot be built: /lib/modules/$(uname -r)/build is not there",
+            where=where,
+            hint="on the host: apt-get install linux-headers-$(uname -r) gcc make",
+        )
+    fault = ssh_faults.failed(where, testbed, "the build of modules and plugins", status, said)
+    hint = "on the host: apt-get install linux-headers-$(uname -r) gcc make libc6-dev"
+    return TestbedError(fault.message, where=where, hint=hint)
+
+
+def keep(products: Mapping[str, bytes], directory: Path) -> None:
+    """Write a directory that is there whole or not at all."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory.parent) as temporary:
+        whole = Path(temporary) / "whole"
+        for name, content in products.items():
+            path = whole / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        if not directory.exists():
+            whole.rename(directory)
+
+
+def _compile_there(host: Host, source: bytes, directory: str, testbed: str) -> None:
+    place = f"{directory}/{TRAFFIC}"
+    ssh_files.put(host, source, f"{place}.c")
+    flags = (flag for flag in PROGRAM_FLAGS if flag != "-static")
+    command = ("gcc", *flags, "-o", f"{place}.new", f"{place}.c")
+    script = f"{' '.join(command)} && mv {place}.new {place}"
+    reply = run(host, ("sh", "-c", script), silence=_BUILD_SILENCE_S)
+    if reply.status != 0:
+        fault = ssh_faults.failed(
+            f"host {host.name}", testbed, command, reply.status, f"{reply.text}\n{reply.errors}"
+        )
+        hint = "on the host: apt-get install gcc libc6-dev; or `programs: push` in the inventory"
+        raise TestbedError(fault.message, where=fault.where, hint=hint)
+
+
+def _compiled_here(host: Host, machine: str, name: str) -> bytes:
+    if machine != os.uname().machine:
+        raise TestbedError(
+            f"it is {machine}, this machine {os.uname().machine}: programs built here do not run",
+            where=f"host {host.name}",
+            hint="`programs: build` in the inventory",
+        )
+    kept = cache() / name / TRAFFIC
+    if not kept.exists():
+        keep({TRAFFIC: _compile(shipped.directory("kernel") / TRAFFIC_SOURCE)}, kept.parent)
+    return kept.read_bytes()
+
+
+def _compile(source: Path) -> bytes:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        raise KernelBuildError("no gcc", hint="apt-get install gcc libc6-dev")
+    with tempfile.TemporaryDirectory() as directory:
+        result = Path(directory) / TRAFFIC
+        command = [compiler, *PROGRAM_FLAGS, "-o", str(result), str(source)]
+        reply = subprocess.run(command, capture_output=True, text=True, check=False)
+        if reply.returncode != 0:
+            raise KernelBuildError(
+                f"{TRAFFIC} does not compile:{ssh_faults.tail(reply.stderr)}", where=str(source)
+            )
+        return result.read_bytes()

@@ -1,0 +1,100 @@
+"""What can be seen of a host without changing anything on it, in one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcpf_lab.errors import TestbedError
+from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.step import Command, OffloadsOff, Start
+from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh_process import Host, Reply, run
+
+#: The agent needs this Python.
+PYTHON = (3, 9)
+#: $1 is the address we come from, $2 the interfaces, $3 the programs.
+_PROBE = """
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+python3 -c 'import sys; print("python", *sys.version_info[:2])' 2>/dev/null || echo python 0 0
+[ -z "$1" ] || ip -o route get "$1" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/route \\1/p'
+for name in $2; do ip link show dev "$name" >/dev/null 2>&1 || echo interface "$name"; done
+for name in $3; do command -v "$name" >/dev/null || echo program "$name"; done
+"""
+_HERE = "lo"
+
+
+def programs(plan: Plan, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the programs of the system that ``plan`` runs on the nodes ``roles``."""
+    found = {"ip", "tc"}
+    for step in plan.steps:
+        if isinstance(step, Command | Start) and step.node in roles:
+            found.add(step.argv[0])
+            if step.argv[0] == "stdbuf":  # runs the program behind its two words
+                found.add(step.argv[3])
+        if isinstance(step, OffloadsOff) and step.node in roles:
+            found.add("ethtool")
+    return tuple(sorted(name for name in found if "/" not in name))
+
+
+def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
+    """Yield a sentence for everything on ``host`` that is in the way of ``plan``.
+
+    Raises
+    ------
+    TestbedError
+        If the host cannot be asked.
+    """
+    entry = inventory.hosts[host.name]
+    interfaces = tuple(entry.interfaces.values())
+    wanted = (" ".join(interfaces), " ".join(programs(plan, entry.roles)))
+    reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted))
+    for line in _lines(reply):
+        word, *rest = line
+        if word == "python" and tuple(map(int, rest)) < PYTHON:
+            yield f"{host.name}: no Python 3.9 or newer (apt-get install python3)"
+        elif word == "route" and rest:
+            yield from _route(host.name, entry.control, interfaces, rest[0])
+        elif word == "interface":
+            yield (
+                f"{host.name}: no interface {rest[0]} (compare `ip -br link` there; an interrupted "
+                f"run may hold it: tcpf-lab clean --testbed {inventory.name})"
+            )
+        elif word == "program":
+            yield (
+                f"{host.name}: no {rest[0]} (tcpf-lab doctor --testbed {inventory.name} names its "
+                "package)"
+            )
+
+
+def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:
+    """Refuse a host that something is in the way on.
+
+    Raises
+    ------
+    TestbedError
+        Naming everything.
+    """
+    found = tuple(problems(host, inventory, plan))
+    if found:
+        raise TestbedError(
+            "; ".join(found),
+            where=f"host {host.name}",
+            hint=f"`tcpf-lab doctor --testbed {inventory.name}` looks at all hosts",
+        )
+
+
+def _lines(reply: Reply) -> Iterator[list[str]]:
+    for line in reply.text.splitlines():
+        if words := line.split():
+            yield words
+
+
+def _route(host: str, control: str, interfaces: tuple[str, ...], used: str) -> Iterator[str]:
+    """Refuse to take away the interface by which the host is reached."""
+    if used in interfaces:
+        yield (
+            f"{host}: {used} is to carry data, but the host is reached by it (the control network "
+            "must stand by itself)"
+        )
+    elif used not in (control, _HERE):
+        yield (f"{host}: it is reached by {used}, not by {control} (correct `control` of {host})")

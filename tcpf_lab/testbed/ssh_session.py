@@ -1,0 +1,226 @@
+"""Agents on all hosts of an inventory, from connecting to the last thing undone."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+from tcpf_lab.agent.pack import packed
+from tcpf_lab.errors import TestbedError
+from tcpf_lab.testbed import guest_process, ssh_files
+from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh_channel import LOOK_EVERY_S, Agent, Note, Request
+from tcpf_lab.testbed.ssh_process import BROKEN, Host
+
+#: An agent that has undone a run gets so long to exit, s.
+EXIT_S = 5.0
+#: Exit status of an agent that has undone everything, and of one that has left something.
+UNDONE, LEFT = 0, 1
+#: An agent gets so long to undo a run, s: queues and programs of an emulated machine are slow.
+UNDO_S = 120.0
+T = TypeVar("T")
+#: Connects to the host of that name.
+Connect = Callable[[Inventory, str], Host]
+
+
+class Session:
+    """The hosts of an inventory during one run.
+
+    Parameters
+    ----------
+    inventory : Inventory
+        Where they are.
+    token : str
+        Names the run in the hosts' records.
+    connect : callable
+        Connects to one of them.
+    note : callable
+        Told of every request.
+    """
+
+    def __init__(self, inventory: Inventory, token: str, connect: Connect, note: Note) -> None:
+        self.inventory = inventory
+        self.token = token
+        self.hosts: dict[str, Host] = {}
+        self.agents: dict[str, Agent] = {}
+        self.boot_ids: dict[str, str] = {}
+        self.files: dict[str, str] = {}  #: host -> directory of the run's files there
+        self._connect = connect
+        self._note = note
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    @property
+    def owner_of(self) -> dict[str, str]:
+        """Host -> the first host of the same kernel, whose agent answers for the kernel."""
+        first: dict[str, str] = {}
+        for host in self.inventory.hosts:
+            first.setdefault(self.boot_ids[host], host)
+        return {host: first[self.boot_ids[host]] for host in self.inventory.hosts}
+
+    def open(self) -> None:
+        """Connect to every host, and start its agent.
+
+        Raises
+        ------
+        TestbedError
+            Of the first host that cannot be used.
+        """
+        self.each(self._join, self.inventory.hosts)
+
+    def begin(self, plugins: Mapping[str, str]) -> None:
+        """Let every agent open the record of this run.
+
+        Parameters
+        ----------
+        plugins : mapping of str to str
+            Directory of the plugins of ``tc`` for the hosts that have them.
+        """
+        owner_of = self.owner_of
+
+        def begin(host: str) -> None:
+            words = {
+                "token": self.token,
+                "owner": owner_of[host] == host,
+                "plugins": plugins.get(host),
+            }
+            value = self.agents[host].call(Request("begin", words, text="begin a run"))
+            self.files[host] = value["files"]
+
+        self.each(begin, self.inventory.hosts)
+
+    def carry_out(self, requests: Mapping[str, Iterable[Request]]) -> None:
+        """Carry requests out: hosts side by side, those of one host one after the other.
+
+        Raises
+        ------
+        TestbedError
+            Of the first request that fails; no further one is begun.
+        KeyboardInterrupt
+            If the runs are to stop.
+        """
+
+        def in_order(host: str) -> None:
+            for request in requests[host]:
+                if self._over.is_set():
+                    return
+                self.agents[host].call(request)
+
+        self.each(in_order, requests)
+
+    def each(self, work: Callable[[str], T], hosts: Iterable[str]) -> dict[str, T]:
+        """Do ``work`` for hosts side by side, and watch over their agents meanwhile."""
+        futures = {host: _beside(partial(work, host)) for host in hosts}
+        pending = set(futures.values())
+        try:
+            while pending:
+                done, pending = concurrent.futures.wait(
+                    pending, LOOK_EVERY_S, concurrent.futures.FIRST_EXCEPTION
+                )
+                for future in done:
+                    future.result()
+                self._look_around()
+        except BaseException:
+            self._over.set()
+            raise
+        return {host: future.result() for host, future in futures.items()}
+
+    def _look_around(self) -> None:
+        if guest_process.stopping():
+            raise KeyboardInterrupt
+        for agent in [*self.agents.values()]:
+            agent.check()
+
+    def end(self) -> tuple[str, ...]:
+        """Have everything undone and let go of the hosts.
+
+        Returns
+        -------
+        tuple of str
+            A sentence for everything that could not be undone, or that is not known to be.
+        """
+        self._over.set()
+        futures = [_beside(partial(_end, agent)) for agent in self.agents.values()]
+        left = [sentence for future in futures for sentence in future.result()]
+        with self._lock:
+            hosts = [*self.hosts.values()]
+        for host in hosts:
+            host.close()
+        return tuple(left)
+
+    def _join(self, name: str) -> None:
+        host = self._connect(self.inventory, name)
+        with self._lock:
+            late = self._over.is_set()
+            if not late:
+                self.hosts[name] = host
+        if late:
+            host.close()
+            return
+        agent = start_agent(host, self.inventory, self._note)
+        self.agents[name] = agent
+        if self._over.is_set():
+            return
+        self.boot_ids[name] = agent.ready()["boot_id"]
+
+
+def start_agent(host: Host, inventory: Inventory, note: Note | None = None) -> Agent:
+    """Send the agent's program to ``host`` unless it is there, and start it."""
+    path = agent_path(host, inventory)
+    argv = ("python3", path, "serve", "--state", inventory.state_directory)
+    return Agent(host, host.start(argv), inventory.name, note)
+
+
+def agent_path(host: Host, inventory: Inventory) -> str:
+    """Send the agent's program to ``host`` unless it is there; return its path."""
+    program = packed()
+    digest = hashlib.sha256(program).hexdigest()
+    path = f"{inventory.state_directory}/agent/{digest}.pyz"
+    ssh_files.put(host, program, path)
+    return path
+
+
+def _beside(work: Callable[[], T]) -> Future[T]:
+    """Do ``work`` in a thread that nobody has to wait for when the program ends."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever awaits the future gets it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def _end(agent: Agent) -> list[str]:
+    """End an agent by request; if it does not answer that, by the end of its input."""
+    try:
+        answer = agent.call(Request("end", text="end the run", patience=UNDO_S))
+    except TestbedError:
+        return _hang_up(agent)
+    agent.finished()
+    agent.status(EXIT_S)
+    agent.close()
+    return [f"{agent.host.name}: not undone: {thing}" for thing in answer.get("left", ())]
+
+
+def _hang_up(agent: Agent) -> list[str]:
+    """Let an agent read the end of its input, and judge by its exit status what it has done."""
+    name = agent.host.name
+    agent.finished()
+    try:
+        agent.hang_up()
+        status = agent.status(UNDO_S)
+    except BROKEN:
+        status = None
+    agent.close()
+    if status in (UNDONE, LEFT):
+        return [f"{name}: not undone: {agent.said()}"] if status == LEFT else []
+    return [f"{name} could not be told to end; it undoes everything by itself after a while"]

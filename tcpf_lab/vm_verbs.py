@@ -1,0 +1,118 @@
+"""The verbs of ``tcpf-lab vm``: up, ssh, down, status."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated, Any
+
+import typer
+
+from tcpf_lab import terminal
+from tcpf_lab.errors import RequestError
+from tcpf_lab.options import AsJson
+from tcpf_lab.testbed import vm, vm_kernel, vm_layout, vm_machine
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Two virtual machines as hosts for a testbed: up, ssh, down, status.",
+)
+Kernel = Annotated[
+    str, typer.Option("--kernel", metavar="|".join(vm_kernel.SERIES), help="The guests' Linux.")
+]
+Accelerator = Annotated[
+    str,
+    typer.Option(
+        "--accelerator",
+        metavar="|".join(vm_machine.ACCELERATORS),
+        help="'auto' tries KVM for 5 s, and emulates if nothing comes of it.",
+    ),
+]
+Processors = Annotated[int, typer.Option("--processors", min=1, max=8, help="Of each guest.")]
+Memory = Annotated[int, typer.Option("--memory", metavar="MB", min=512, help="Of each guest.")]
+
+
+@app.command()
+def up(
+    kernel: Kernel = vm_kernel.SERIES[0],
+    accelerator: Accelerator = "auto",
+    processors: Processors = vm_machine.Size.processors,
+    memory: Memory = vm_machine.Size.memory_mb,
+    as_json: AsJson = False,
+) -> None:
+    """Start the guests and wait until their five hosts answer; does nothing if they do."""
+    request = vm.Request(kernel, accelerator, vm_machine.Size(processors, memory))
+    with terminal.interruptible():
+        found = vm.up(request, _Announcer())
+    if as_json:
+        terminal.print_json(found)
+        return
+    typer.echo(
+        f"up after {found['took_s']} s: Linux {found['release']} under {found['accelerator']}\n"
+        f"inventory: {found['inventory']}\n"
+        "next: tcpf-lab doctor --testbed vm | tcpf-lab run SPEC --testbed vm | "
+        "tcpf-lab vm ssh S | tcpf-lab vm down"
+    )
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def ssh(
+    role: Annotated[str, typer.Argument(metavar="|".join(vm_layout.ROLES))],
+    command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND...]")] = None,
+) -> None:
+    """Log in to the host of a role, or run a command there."""
+    if role not in vm_layout.ROLES:
+        allowed = ", ".join(vm_layout.ROLES)
+        raise RequestError(f"unknown role '{role}'; allowed: {allowed}")
+    config = str(vm.require_up().ssh_config)
+    os.execvp("ssh", ["ssh", "-F", config, vm_layout.host_name(role), *(command or ())])
+
+
+@app.command()
+def down(as_json: AsJson = False) -> None:
+    """End the guests and remove what they have left."""
+    ended = vm.down(_Announcer())
+    if as_json:
+        terminal.print_json({"ended": ended})
+    else:
+        typer.echo("the guests are down" if ended else "no guests were up")
+
+
+@app.command()
+def status(as_json: AsJson = False) -> None:
+    """Say whether the guests are up, and how to reach them."""
+    found = vm.status()
+    if as_json:
+        terminal.print_json(found)
+    elif found["up"]:
+        terminal.show(terminal.plain_table(("role", "host", "port", "guest", "pid"), _rows(found)))
+        typer.echo(
+            f"Linux {found['release']} under {found['accelerator']}, "
+            f"up for {(time.time() - found['since']) / 60:.0f} min\n"
+            f"inventory: {found['inventory']}"
+        )
+    elif found["crashed"]:
+        typer.echo(f"the guests have ended by themselves; their consoles are in {found['files']}")
+    else:
+        typer.echo("the guests are starting" if found["files"] else "no guests are up")
+
+
+def _rows(found: dict[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (role, vm_layout.host_name(role), str(found["ports"][role]), name, str(guest["pid"]))
+        for name, guest in found["guests"].items()
+        for role in guest["roles"]
+    ]
+
+
+class _Announcer:
+    """Prints every new phase with the time since the start."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.last = ""
+
+    def __call__(self, phase: str, _share: float) -> None:
+        if phase != self.last:
+            self.last = phase
+            typer.echo(f"{time.monotonic() - self.began:6.1f} s  {phase}", err=True)

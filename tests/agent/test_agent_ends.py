@@ -1,0 +1,216 @@
+"""However the conversation ends, the run is undone, and the agent says what is left."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from private_host import ROOT, STATE, Talk
+
+NODES = [{"do": "node", "node": "S"}, {"do": "node", "node": "R0"}]
+NIC = {
+    "do": "nic", "interface": "eth1", "node": "S", "device": "S-R0", "mac": "02:00:00:00:00:01",
+    "mtu": 1000,
+}  # fmt: skip
+SLEEPER = {"node": "S", "name": "p", "argv": ["sleep", "600"], "output": "log/p"}
+PROGRAM = {"do": "start", "starts": [SLEEPER]}
+
+
+@pytest.fixture
+def busy(host):
+    """Return a function that gives a conversation with nodes, an interface and a program."""
+    talks = []
+
+    def make(**more):
+        talk = Talk(host, **more)
+        talks.append(talk)
+        talk.ask("begin", token="run-1", owner=True, plugins=None)
+        for request in (*NODES, NIC, PROGRAM):
+            talk.ask(**request)
+        return talk
+
+    yield make
+    for talk in talks:
+        talk.close()
+    host.settled()
+    host.assert_same()
+
+
+def by_hand(host, *words):
+    said = subprocess.run(
+        [*host.enter, sys.executable, "-m", "tcpf_lab.agent", *words, "--state", STATE],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    return said.returncode, json.loads(said.stdout)
+
+
+def test_end_of_input(host, busy):
+    talk = busy()
+    talk.hang_up()
+    assert talk.status() == 0
+    assert talk.errors == ""
+    assert "tcpf-S" not in host.sh("ip netns list")
+
+
+def test_end_of_input_while_a_request_is_under_way(host, busy):
+    talk = busy()
+    talk.send("finish", names=["p"], deadline_ns=time.time_ns() + 10**12)
+    talk.send("run", node="S", argv=["sleep", "600"], output=None)
+    talk.hang_up()
+    assert talk.status() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signals(busy, number):
+    talk = busy()
+    talk.kill(number)
+    assert talk.status() == 0
+
+
+def test_silence(busy):
+    talk = busy(silence=0.5)
+    for _ in range(8):
+        time.sleep(0.1)
+        talk.write(b'{"do":"beat"}\n')
+    assert talk.ask("clock")
+    begun = time.monotonic()
+    assert talk.status() == 0
+    assert 0.4 < time.monotonic() - begun < 5
+
+
+def test_agent_that_hangs_is_ended_by_its_watch(host, busy, monkeypatch):
+    code = "from tcpf_lab.agent import serve; serve._GRACE_S = 0.2\n"
+    code += "from tcpf_lab.agent.__main__ import main; main()"
+    talk = busy(silence=0.4, program=("-c", code))
+    talk.kill(signal.SIGSTOP)
+    assert talk.status() == -signal.SIGKILL
+
+
+def test_agent_leaves_when_its_watch_has_died(host, busy):
+    talk = busy()
+    watch = [pid for pid, words in host.processes().items() if "serve" in words and pid != talk.pid]
+    assert len(watch) == 1
+    talk.kill_other(watch[0])
+    assert talk.status() == 0
+
+
+def test_watch_survives_what_ends_a_session(host, busy):
+    talk = busy()
+    watch = next(p for p, words in host.processes().items() if "serve" in words and p != talk.pid)
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+        talk.kill_other(watch, number)
+    talk.kill()
+
+
+def test_controller_that_does_not_read_holds_nothing_up(busy):
+    talk = busy()
+    for _ in range(3000):
+        talk.send("clock")
+    talk.hang_up()
+    assert talk.status() == 0
+
+
+def test_end_interrupts_what_is_under_way(busy):
+    talk = busy()
+    first = talk.send("finish", names=["p"], deadline_ns=time.time_ns() + 10**12)
+    second = talk.send("run", node="S", argv=["sleep", "600"], output=None)
+    last = talk.send("end")
+    replies = [talk.reply() for _ in range(3)]
+    assert [reply["id"] for reply in replies] == [first, second, last]
+    assert [reply["ok"] for reply in replies] == [False, False, True]
+    assert "the run is being ended" in replies[0]["error"]["message"]
+    assert replies[2]["value"] == {"undone": 4, "left": []}
+    assert talk.status() == 0
+
+
+def test_end_interrupts_a_command(busy):
+    talk = busy()
+    talk.send("run", node="S", argv=["sh", "-c", "sleep 600; true"], output=None)
+    time.sleep(0.2)
+    talk.send("end")
+    assert "the run is being ended" in talk.reply()["error"]["message"]
+    assert talk.reply()["value"]["left"] == []
+
+
+def test_end_without_a_run(host):
+    talk = Talk(host)
+    assert talk.ask("end") == {"undone": 0, "left": []}
+    assert talk.status() == 0
+    host.settled()
+
+
+def test_list_and_undo_by_hand(host, busy):
+    assert by_hand(host, "list") == (0, [])
+    talk = busy()
+    status, runs = by_hand(host, "list")
+    assert status == 0
+    assert [(run["token"], run["alive"], run["this_boot"]) for run in runs] == [
+        ("run-1", True, True)
+    ]
+    status, reports = by_hand(host, "undo")
+    assert status == 1
+    assert "its agent still runs" in reports[0]["refused"]
+    assert talk.ask("lateness") == {}
+    status, reports = by_hand(host, "undo", "--run", "run-1", "--force")
+    assert reports[0]["left"] == []
+    assert status == 0
+    assert talk.status() == -signal.SIGKILL
+    assert by_hand(host, "list") == (0, [])
+
+
+def test_undo_by_hand_when_the_watch_has_died_too(host, busy):
+    talk = busy()
+    watch = next(p for p, words in host.processes().items() if "serve" in words and p != talk.pid)
+    talk.kill_other(talk.pid, signal.SIGSTOP)
+    talk.kill_other(watch)
+    talk.kill()
+    assert talk.status() == -signal.SIGKILL
+    assert [run["alive"] for run in by_hand(host, "list")[1]] == [False]
+    other = Talk(host)
+    error = other.refused("begin", token="run-1", owner=True, plugins=None)
+    assert error["message"] == "run run-1 is not undone on this host"
+    other.close()
+    status, reports = by_hand(host, "undo")
+    assert (status, reports[0]["left"]) == (0, [])
+    assert reports[0]["undone"] == 4
+
+
+def test_what_is_left_is_said_and_undone_later(host, busy):
+    """Somebody has taken the interface's name; it comes back under another, and gets its own."""
+    talk = busy()
+    host.sh("ip link add name eth1 type veth peer name eth9")
+    talk.hang_up()
+    assert talk.status(60) == 1
+    assert "interface S-R0, once eth1" in talk.errors
+    host.sh("ip link delete eth9")
+    assert "interface S-R0, once eth1" in by_hand(host, "list")[1][0]["left"][0]
+    host.settled()  # the watch has tried again, and again
+    if by_hand(host, "list")[1]:
+        assert by_hand(host, "undo")[0] == 0
+
+
+def test_run_of_another_boot_leaves_nothing_to_undo_but_files(host):
+    root = host.path(f"{STATE}/runs/old")
+    root.mkdir(parents=True)
+    record = {"n": 0, "kind": "run", "token": "old", "pid": 1, "started": 1, "boot_id": "other",
+              "namespace": 1, "began_ns": 0}  # fmt: skip
+    (root / "journal.jsonl").write_text(json.dumps(record) + '\n{"n":1,"kind":"name')
+    assert by_hand(host, "undo") == (0, [{"token": "old", "undone": 0, "left": []}])
+    host.assert_same()
+
+
+def test_run_is_undone_from_the_namespace_of_its_agent(host, busy):
+    talk = busy()
+    talk.kill_other(talk.pid, signal.SIGSTOP)
+    code = [*host.enter, "unshare", "--net", sys.executable, "-m", "tcpf_lab.agent", "undo",
+            "--force", "--state", STATE]  # fmt: skip
+    watch = next(p for p, words in host.processes().items() if "serve" in words and p != talk.pid)
+    talk.kill_other(watch)
+    said = subprocess.run(code, cwd=ROOT, capture_output=True, text=True)
+    assert said.returncode == 1
+    assert "to be undone from the network namespace" in said.stdout
+    assert by_hand(host, "undo")[0] == 0

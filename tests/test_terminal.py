@@ -1,0 +1,32 @@
+"""What is printed stands there as it is, whatever it is made of, and fits a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from tcpf_lab import terminal
+
+MARKED = "[bold]out[/bold] [/oops]"
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """Return what both streams show."""
+    text = io.StringIO()
+    console = Console(file=text, width=80)
+    monkeypatch.setattr(terminal, "_out", console)
+    monkeypatch.setattr(terminal, "_err", console)
+    return text
+
+
+def test_text_of_others_is_not_taken_for_markup(screen):
+    terminal.complain(MARKED)
+    terminal.show(terminal.plain_table(("name",), [(MARKED,)]))
+    capture = {"file": f"{MARKED}.pcap", "packets": 1, "flows": []}
+    terminal.show(terminal.capture_table(capture))
+    with terminal.run_progress(terminal._err) as progress:
+        progress.add_task(MARKED, total=1)
+    assert screen.getvalue().count(MARKED) == 4

@@ -1,0 +1,219 @@
+"""Inventories: what a file may say, and how every mistake in one is answered."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from ruamel.yaml import YAML
+
+from tcpf_lab import shipped
+from tcpf_lab.errors import RequestError, SpecError
+from tcpf_lab.spec.base import keys
+from tcpf_lab.spec.load import each
+from tcpf_lab.spec.schema import schema_of
+from tcpf_lab.spec.topology import Topology
+from tcpf_lab.testbed.inventory import Inventory, find_inventory, inventories, load_inventory
+from tcpf_lab.testbed.inventory_parts import Host, Links, Ssh
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SHIPPED = sorted((CHECKOUT / "testbeds").glob("*.yaml"))
+
+GOOD = """\
+name: lab
+hosts:
+  ends:
+    control: eth0
+    roles: [S, D]
+    interfaces: {S-R0: eth1, D-R2: eth2}
+  routers:
+    address: 192.0.2.7
+    control: eth0
+    roles: [R0, R1, R2]
+    interfaces: {R0-S: eth1, R2-D: eth2}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "lab.yaml"
+    path.write_text(text)
+    return path
+
+
+def complaints(folder: Path, text: str) -> list[str]:
+    """Give what is wrong with an inventory, without the directory in front."""
+    with pytest.raises(SpecError) as raised:
+        load_inventory(written(folder, text))
+    return [str(problem).removeprefix(f"{folder}/") for problem in each(raised.value)]
+
+
+def chain() -> Topology:
+    numbers = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
+    return Topology.model_validate({"chain": numbers})
+
+
+def test_an_inventory_answers_who_plays_what_and_by_which_interface(tmp_path):
+    inventory = load_inventory(written(tmp_path, GOOD))
+    assert inventory.roles == ("S", "R0", "R1", "R2", "D")
+    assert inventory.host_of("R1") == "routers"
+    assert [inventory.address(host) for host in inventory.hosts] == ["ends", "192.0.2.7"]
+    assert inventory.interface("R2", "D") == "eth2"
+    assert inventory.interface("R1", "R0") is None
+    assert inventory.links_of_roles() == (("S", "R0"), ("R0", "R1"), ("R1", "R2"), ("R2", "D"))
+    assert inventory.state_directory == "/var/lib/tcpf-lab"
+    with pytest.raises(KeyError):
+        inventory.host_of("R9")
+
+
+def test_paths_of_ssh_start_at_the_inventory(tmp_path):
+    text = GOOD + "ssh: {known_hosts: keys/known, identity: ~/.ssh/id_lab}\n"
+    inventory = load_inventory(written(tmp_path, text))
+    assert inventory.ssh.known_hosts == str(tmp_path / "keys/known")
+    assert inventory.ssh.identity == str(Path.home() / ".ssh/id_lab")
+    assert inventory.ssh.config is None
+
+
+def test_rates_are_of_cables_either_way_round_and_of_no_virtual_pair(tmp_path):
+    text = GOOD + "links: {rate: 1 Gbit, rates: {R2-D: 10 Mbit}}\n"
+    inventory = load_inventory(written(tmp_path, text))
+    assert inventory.rate("D", "R2") == inventory.rate("R2", "D") == 10_000_000
+    assert inventory.cable_rate("S", "R0") == 10**9
+    assert inventory.cable_rate("R0", "R1") is None
+
+
+def test_an_inventory_says_what_an_experiment_asks_too_much_of_it(tmp_path):
+    inventory = load_inventory(written(tmp_path, GOOD + "links: {rates: {R2-D: 10 Mbit}}\n"))
+    assert inventory.misfits(chain().graph()) == (
+        "the link R2-D is to have 100 Mbit/s, its cable 10 Mbit/s",
+    )
+    numbers = {**chain().model_dump(mode="json")["chain"], "pairs": 1}
+    dumbbell = Topology.model_validate({"dumbbell": numbers}).graph()
+    assert inventory.misfits(dumbbell) == (
+        "no host plays S0; the inventory has S, R0, R1, R2, D",
+        "no host plays D0; the inventory has S, R0, R1, R2, D",
+    )
+
+
+def test_all_five_roles_fit_on_one_host_without_interfaces(tmp_path):
+    text = "name: one\nhosts: {localhost: {control: lo, roles: [S, R0, R1, R2, D]}}\n"
+    assert load_inventory(written(tmp_path, text)).misfits(chain().graph()) == ()
+
+
+def test_a_dumbbell_has_numbered_ends(tmp_path):
+    text = "name: bell\nhosts: {one: {control: lo, roles: [R0, R1, R2, S0, S1, D0, D1, S10]}}\n"
+    assert complaints(tmp_path, text)[:2] == [
+        "lab.yaml:2: hosts: no host plays S2",
+        "lab.yaml:2: hosts: no host plays S3",
+    ]
+    inventory = load_inventory(written(tmp_path, text.replace(", S10", "")))
+    assert inventory.roles == ("S0", "S1", "R0", "R1", "R2", "D0", "D1")
+    assert ("R2", "D1") in inventory.links_of_roles()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("roles: [S, D]", "rolls: [S, D]", "unknown key; allowed: address, user, port, control"),
+        ("roles: [S, D]", "roles: [S, D, R3]", "unknown role 'R3'; allowed: S, R0, R1, R2, D;"),
+        ("roles: [S, D]", "roles: [S, d]", "Did you mean 'D'?"),
+        ("roles: [S, D]", "roles: [S]", "lab.yaml:2: hosts: no host plays D"),
+        ("roles: [S, D]", "roles: [S, D, R1]", "roles[1]: R1 is played by 'ends' already"),
+        ("roles: [S, D]", "roles: [S, D, S]", "roles[2]: S is played by 'ends' already"),
+        ("roles: [S, D]", "roles: [S, D, S0]", "belong to a chain"),
+        ("roles: [S, D]", "roles: []", "hosts.ends.roles: must not be empty"),
+        (", D-R2: eth2", "", "lab.yaml:6: hosts.ends.interfaces: missing key 'D-R2': 'routers'"),
+        ("D-R2: eth2", "D-R2: eth1", "eth1 is used more than once: S-R0, D-R2"),
+        ("S-R0: eth1", "S-R0: eth0", "eth0 is the control interface, which carries no data"),
+        ("D-R2: eth2", "R2-D: eth2", "no link of this host's roles is 'R2-D'; allowed: S-R0"),
+        ("D-R2: eth2", "D-R2: a/b", "'a/b' is no interface; `ip -br link` on the host lists them"),
+        ("{R0-S: eth1,", "{R0-S: eth1, R1-R2: eth3,", "missing key 'R2-R1': R1-R2 has one"),
+        ("    address: 192.0.2.7\n", "    address: ends\n", "is the same machine as 'ends'"),
+        ("192.0.2.7", "root@192.0.2.7", "names a user; write it with the key 'user'"),
+        ("192.0.2.7", "'192.0.2.7:22'", "names a port; write it with the key 'port'"),
+        ("192.0.2.7", "-oProxyCommand=x", "is no name or address of a host"),
+        ("    address: 192.0.2.7\n", "    port: 0\n", "must be at least 1, not 0"),
+        ("    address: 192.0.2.7\n", "    user: a b\n", "'a b' is no name of an account"),
+        ("    address: 192.0.2.7\n", "    password: x\n", "no credential is kept in a file"),
+        ("name: lab\n", "", "missing key 'name'; needed: name, hosts"),
+        ("name: lab\n", "name: uml\n", "'uml' is the name of another testbed"),
+        (
+            "name: lab\n",
+            "name: lab\nprograms: pull\n",
+            "unknown value 'pull'; allowed: build, push",
+        ),
+        ("name: lab\n", "name: lab\nstate_directory: /var\n", "not directly below /"),
+        ("name: lab\n", "name: lab\nstate_directory: /var/../etc/x\n", "absolute path"),
+        ("name: lab\n", "name: lab\nlinks: {rates: {S-D: 1 Gbit}}\n", "unknown link 'S-D'"),
+        ("name: lab\n", "name: lab\nlinks: {rate: 1000}\n", "1000 lacks a unit"),
+        ("name: lab\n", "name: lab\nssh: {key: abc}\n", "use an SSH key with an agent"),
+        ("name: lab\n", "name: lab\nname: lab\n", "duplicate key"),
+        ("  ends:\n", "  'the ends':\n", "a host's name is letters, digits"),
+    ],
+)
+def test_a_mistake_is_answered_with_its_line_and_what_is_allowed(tmp_path, before, after, expected):
+    assert before in GOOD
+    found = "\n".join(complaints(tmp_path, GOOD.replace(before, after)))
+    assert expected in found
+    assert re.match(r"lab\.yaml:\d+: ", found)
+
+
+def test_everything_wrong_is_said_at_once_in_the_order_of_the_file(tmp_path):
+    text = GOOD.replace("eth2, ", "").replace("R2-D: eth2", "R2-D: eth0").replace("S-R0", "S-R1")
+    lines = [int(line.split(":")[1]) for line in complaints(tmp_path, text)]
+    assert len(lines) >= 3
+    assert lines == sorted(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "lab.yaml: the file is empty; an inventory is a mapping with a name"),
+        ("- S\n", "lab.yaml:1: an inventory is a mapping with a name, not a list"),
+        ("name: [\n", "lab.yaml:2: not valid YAML: "),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_refused(tmp_path, text, expected):
+    assert complaints(tmp_path, text)[0].startswith(expected)
+
+
+def test_inventories_are_found_by_path_and_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_inventory("two-hosts") == shipped.directory("testbeds") / "two-hosts.yaml"
+    own = tmp_path / "testbeds"
+    own.mkdir()
+    shutil.copy(CHECKOUT / "testbeds/two-hosts.yaml", own / "mine.yaml")
+    assert load_inventory("mine").name == load_inventory(own / "mine.yaml").name == "two-hosts"
+    assert inventories() == ["five-machines", "mine", "two-hosts"]
+    with pytest.raises(RequestError, match=r"Did you mean 'two-hosts'\?"):
+        find_inventory("two-host")
+    with pytest.raises(RequestError, match=r"there/mine\.yaml: no such file"):
+        find_inventory("there/mine.yaml")
+
+
+def plain(path: Path) -> Any:
+    return YAML(typ="safe", pure=True).load(path.read_text())
+
+
+def test_the_schema_is_up_to_date() -> None:
+    kept = json.loads((CHECKOUT / "testbeds/schema.json").read_text())
+    again = "tcpf-lab schema --testbed > testbeds/schema.json"
+    assert kept == schema_of(Inventory), f"run: {again}"
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_every_shipped_inventory_is_good_fits_the_schema_and_is_documented(path: Path) -> None:
+    assert load_inventory(path).name == path.stem
+    Draft202012Validator(schema_of(Inventory)).validate(plain(path))
+    assert path.read_text().splitlines()[0] == "# yaml-language-server: $schema=schema.json"
+    assert f"`testbeds/{path.name}`" in (CHECKOUT / "docs/testbeds.md").read_text()
+
+
+@pytest.mark.parametrize("model", [Inventory, Host, Links, Ssh])
+def test_every_key_is_documented(model: Any) -> None:
+    text = (CHECKOUT / "docs/testbeds.md").read_text()
+    assert [key for key in keys(model) if f"`{key}`" not in text] == []

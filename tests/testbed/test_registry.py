@@ -1,0 +1,65 @@
+"""Testbeds by name, and which of them are inventories."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tcpf_lab.errors import RequestError, TestbedError
+from tcpf_lab.testbed import registry, uml_kernel, vm
+
+INVENTORY = """
+name: my-machines
+hosts:
+  one: {control: eth0, roles: [S, R0, R1, R2, D]}
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    (tmp_path / "testbeds").mkdir()
+    (tmp_path / "testbeds/mine.yaml").write_text(INVENTORY)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["mine", "testbeds/mine.yaml", "./testbeds/mine.yaml"])
+def test_inventory_is_a_testbed_whose_results_have_its_name(mine, name):
+    assert registry.require(name) == "my-machines"
+    bed = registry.testbed(name)
+    assert (bed.name, bed.clock, bed.parallel) == ("my-machines", "real", False)
+    assert registry.generator(name) == bed.generator == "iperf3"
+    assert registry.inventory(name) == bed.inventory
+
+
+def test_testbed_in_virtual_time_has_no_hosts(fake):
+    for name in ("uml", "fake"):
+        assert registry.require(name) == name
+        assert registry.generator(name) == "native"
+        assert registry.inventory(name) is None
+
+
+def test_unknown_name_is_refused_with_what_there_is(mine):
+    with pytest.raises(RequestError, match=r"unknown testbed 'nine'; allowed: uml, vm.*, mine"):
+        registry.require("nine")
+    with pytest.raises(RequestError, match="no such file"):
+        registry.testbed("elsewhere/mine.yaml")
+
+
+def test_identity_needs_nothing_that_runs(mine, monkeypatch):
+    assert registry.identity("mine") is not None
+    monkeypatch.setattr(uml_kernel, "find", lambda: None)
+    assert registry.identity("uml") is None
+
+    def down():
+        raise TestbedError("not up")
+
+    monkeypatch.setattr(vm, "require_up", down)
+    assert registry.identity("vm") is None
+    assert registry.generator("vm") == "iperf3"
+
+
+def test_command_line_does_not_load_the_ssh_library_for_the_virtual_testbed():
+    code = "import sys; from tcpf_lab import cli; assert 'paramiko' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

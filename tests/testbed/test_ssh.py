@@ -1,0 +1,375 @@
+"""The testbed of real hosts against agents that only record what they are asked."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+import time
+
+import pytest
+from fake_agent import FakeHost, FakeNetwork
+
+from tcpf_lab.errors import TestbedError
+from tcpf_lab.plan.compose import Plan, compose
+from tcpf_lab.plan.step import (
+    AddNode,
+    AgreeEpoch,
+    Command,
+    Finish,
+    LoadModule,
+    Phase,
+    Start,
+    Stop,
+    Sysctl,
+)
+from tcpf_lab.results import RunFiles, read_json
+from tcpf_lab.spec.load import load
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.sweep import expand
+from tcpf_lab.testbed import guest_process, ssh_channel, ssh_modules, ssh_probe, ssh_session
+from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh import SshTestbed
+
+NSEC = 10**9
+HOSTS = {
+    "ends": {
+        "control": "lo",
+        "roles": ["S", "D"],
+        "interfaces": {"S-R0": "eth1", "D-R2": "eth2"},
+    },
+    "routers": {
+        "control": "lo",
+        "roles": ["R0", "R1", "R2"],
+        "interfaces": {"R0-S": "eth1", "R2-D": "eth2"},
+    },
+}
+
+
+@pytest.fixture
+def inventory(tmp_path):
+    state = str(tmp_path / "state")
+    return Inventory.model_validate({"name": "two", "hosts": HOSTS, "state_directory": state})
+
+
+@pytest.fixture
+def network(monkeypatch):
+    monkeypatch.setattr(ssh_probe, "problems", lambda *_: iter(()))
+    return FakeNetwork(FakeHost("ends"), FakeHost("routers", ahead_ns=37 * NSEC))
+
+
+@pytest.fixture
+def bed(inventory, network):
+    return SshTestbed(inventory, connect=network)
+
+
+@pytest.fixture
+def run(tmp_path):
+    files = RunFiles(tmp_path / "TCPF+RIO-20-1.partial")
+    files.create()
+    return files
+
+
+def plan(*phases):
+    named = (Phase(f"phase {number}", steps) for number, steps in enumerate(phases))
+    return Plan(tuple(named), {}, (0.0, 1.0), ())
+
+
+def whole(recorded, generator="iperf3", flows=5):
+    settings = [f"traffic.generator={generator}", f"matrix.flows=[{flows}]"]
+    return compose(expand(apply_overrides(load(recorded / "experiment.yaml"), settings))[0])
+
+
+def test_whole_run_brings_every_file_and_undoes_everything(bed, network, run, recorded):
+    a_plan = whole(recorded)
+    bed.execute(a_plan, run, seed=1)
+    named = {
+        path
+        for step in a_plan.steps
+        for path in (getattr(step, "output", None), getattr(step, "errors", None))
+        if path
+    }
+    assert {path for path in named if not (run.root / path).exists()} == set()
+    assert {path.name for path in run.root.iterdir()} == {"log", "pcap", "stats"}
+    for host in network.hosts.values():
+        assert host.requests[-1]["do"] == "end"
+        assert host.closed
+
+
+def test_clocks_and_facts_of_the_hosts_are_recorded(bed, network, run, recorded):
+    network["ends"].lateness = {"client-0": 0.001}
+    bed.execute(whole(recorded), run, seed=1)
+    epoch = read_json(run.stats / "epoch.json")
+    assert set(epoch["nodes"]) == {"S", "D", "R0", "R1", "R2"}
+    assert epoch["nodes"]["R1"]["offset_ns"] == pytest.approx(37 * NSEC, abs=NSEC // 20)
+    assert abs(epoch["nodes"]["S"]["offset_ns"]) < NSEC // 20
+    for node in epoch["nodes"].values():
+        assert node["epoch_ns"] == epoch["epoch_ns"] + node["offset_ns"]
+    clock = read_json(run.stats / "clock.json")
+    assert set(clock["D"][0]) == {"at_ns", "offset_ns", "round_trip_ns"}
+    assert read_json(run.stats / "lateness.json") == {"client-0": 0.001}
+    assert read_json(run.stats / "hosts.json")["routers"]["roles"] == ["R0", "R1", "R2"]
+    facts = bed.facts(whole(recorded))
+    assert facts["hosts"]["ends"]["uname"]["release"] == "6.12.0-fake"
+    assert json.loads(json.dumps(facts)) == facts
+
+
+def test_programs_are_told_the_epoch_as_their_host_has_it(bed, network, run, recorded):
+    bed.execute(whole(recorded), run, seed=1)
+    epoch = read_json(run.stats / "epoch.json")["epoch_ns"]
+    (servers, clients) = (r for r in network["ends"].done("start") if len(r["starts"]) == 5)
+    assert all(start["at_ns"] is None for start in servers["starts"])
+    for start in clients["starts"]:
+        assert 0 <= start["at_ns"] - epoch < 3 * NSEC
+    (finish,) = network["ends"].done("finish")
+    assert finish["deadline_ns"] > epoch
+
+
+def test_one_agent_of_each_kernel_owns_it(bed, network, run):
+    bed.execute(plan((Sysctl(None, "net.core.wmem_max", "1"),)), run, seed=1)
+    assert [host.done("begin")[0]["owner"] for host in network.hosts.values()] == [True, False]
+    assert len(network["ends"].done("sysctl")) == 1
+    assert network["routers"].done("sysctl") == []
+
+
+def test_kernels_are_told_apart_by_their_boot(bed, network, run):
+    network["routers"].boot_id = "another kernel"
+    bed.execute(plan((Sysctl(None, "net.core.wmem_max", "1"),)), run, seed=1)
+    for host in network.hosts.values():
+        assert host.done("begin")[0]["owner"] is True
+        assert len(host.done("sysctl")) == 1
+
+
+def failing(action, **fault):
+    def answer(request):
+        return fault if request["do"] == action else None
+
+    return answer
+
+
+def test_failed_command_is_reported_with_host_role_status_output_and_cure(bed, network, run):
+    network["routers"].faults.append(
+        failing(
+            "run",
+            message="it failed",
+            command=["tc", "qdisc", "add", "dev", "R1-R2", "rio"],
+            status=2,
+            output="Error: Specified qdisc kind is unknown.",
+        )
+    )
+    with pytest.raises(TestbedError) as caught:
+        bed.execute(plan((Command("R1", ("tc", "qdisc"), "stats/x"),)), run, seed=1)
+    text = str(caught.value)
+    assert text.startswith("host routers (role R1): `tc qdisc add dev R1-R2 rio` ended with status")
+    assert "status 2:\n  | Error: Specified qdisc kind is unknown." in text
+    assert "modprobe" in caught.value.hint
+    assert str(run.log) in text
+    assert [host.requests[-1]["do"] for host in network.hosts.values()] == ["end", "end"]
+
+
+def test_nothing_more_is_begun_after_a_failure(bed, network, run):
+    network["ends"].faults.append(failing("sysctl", message="refused"))
+    steps = (Sysctl("S", "a", "1"), Sysctl("S", "b", "2"), Sysctl("D", "c", "3"))
+    with pytest.raises(TestbedError, match="refused"):
+        bed.execute(plan(steps, (Sysctl("R1", "d", "4"),)), run, seed=1)
+    assert [request["key"] for request in network["ends"].done("sysctl")] == ["a"]
+    assert network["routers"].done("sysctl") == []
+
+
+def test_first_error_wins_and_what_is_left_is_added(bed, network, run):
+    network["ends"].faults.append(failing("sysctl", message="the first error"))
+    network["routers"].left = ["interface eth1 is not back"]
+    with pytest.raises(TestbedError) as caught:
+        bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
+    assert "the first error" in str(caught.value).splitlines()[0]
+    assert "routers: not undone: interface eth1 is not back" in str(caught.value)
+    assert "tcpf-lab clean --testbed two" in caught.value.hint
+
+
+def test_run_after_which_something_is_left_has_failed(bed, network, run):
+    network["ends"].left = ["process 17 still runs"]
+    with pytest.raises(TestbedError, match="process 17 still runs"):
+        bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
+
+
+def test_host_that_is_busy_is_told_to_end_when_another_fails(bed, network, run):
+    network["ends"].deaf.add("finish")
+    network["routers"].faults.append(failing("finish", message="a program ended with status 1"))
+    programs = (Start("S", "long", ("x",)), Start("R1", "short", ("x",)))
+    steps = ((AgreeEpoch(0, "stats/epoch.json"),), programs, (Finish(("long", "short"), 300.0),))
+    began = time.monotonic()
+    with pytest.raises(TestbedError, match="ended with status 1") as caught:
+        bed.execute(plan(*steps), run, seed=1)
+    assert time.monotonic() - began < 10
+    assert network["ends"].requests[-1]["do"] == "end"
+    assert not network["ends"].hung_up
+    assert "not undone" not in str(caught.value)
+
+
+def test_agent_that_does_not_answer_is_hung_up_on(bed, network, run, monkeypatch):
+    monkeypatch.setattr(ssh_session, "UNDO_S", 0.3)
+    network["ends"].deaf.add("end")
+    bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
+    assert network["ends"].hung_up
+
+
+@pytest.mark.parametrize(("status", "words"), [(None, "connection broke"), (137, "status 137")])
+def test_agent_that_dies_is_named_and_the_other_host_is_told(bed, network, run, status, words):
+    network["routers"].dies_at["sysctl"] = status
+    network["routers"].last_words = "MemoryError"
+    steps = ((Sysctl("R1", "net.ipv4.ip_forward", "1"),),)
+    with pytest.raises(TestbedError) as caught:
+        bed.execute(plan(*steps), run, seed=1)
+    assert caught.value.where == "host routers"
+    assert words in str(caught.value)
+    assert "routers could not be told to end" in str(caught.value)
+    assert network["ends"].requests[-1]["do"] == "end"
+
+
+def test_answer_that_does_not_come_is_an_error(bed, network, run, monkeypatch):
+    monkeypatch.setattr(ssh_channel.Request, "patience", 0.3)
+    network["ends"].deaf.add("stop")
+    programs = (Start("S", "tcpdump", ("x",)),)
+    a_plan = plan((AgreeEpoch(0, "stats/epoch.json"),), programs, (Stop(("tcpdump",)),))
+    monkeypatch.setattr("tcpf_lab.testbed.ssh_steps.PATIENCE_S", 0.3)
+    monkeypatch.setattr("tcpf_lab.testbed.ssh_steps._of.__defaults__", (0.3,))
+    with pytest.raises(TestbedError, match=r"`stop tcpdump` was not done within 0\.3 s"):
+        bed.execute(a_plan, run, seed=1)
+
+
+def test_silent_host_is_lost(bed, network, run, monkeypatch):
+    monkeypatch.setattr(ssh_channel, "SILENCE_S", 1.0)
+    monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
+    network["ends"].silent_from = "sysctl"
+    with pytest.raises(TestbedError, match="nothing was heard for too long during `sysctl"):
+        bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
+
+
+def test_agent_hears_beats_while_it_works(bed, network, run, monkeypatch):
+    monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
+    monkeypatch.setattr(ssh_channel, "SILENCE_S", 0.4)
+    network["ends"].deaf.add("sysctl")
+    threading.Timer(1.2, lambda: network["ends"].agent.exit(3)).start()
+    with pytest.raises(TestbedError, match="status 3"):  # not lost: its clock answered all the time
+        bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
+    beats = [r for r in network["ends"].agent.requests if r["do"] == "beat"]
+    assert len(beats) > 5
+
+
+def test_interrupt_has_everything_undone(bed, network, run, monkeypatch):
+    network["ends"].deaf.add("sysctl")
+    begun = time.monotonic()
+    monkeypatch.setattr(guest_process, "_should_stop", lambda: time.monotonic() - begun > 1.0)
+    with pytest.raises(KeyboardInterrupt):
+        bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
+    assert [host.requests[-1]["do"] for host in network.hosts.values()] == ["end", "end"]
+
+
+def test_host_that_cannot_be_reached_ends_the_run_before_anything_is_begun(bed, network, run):
+    network["routers"].unreachable = TestbedError("connection refused", where="host routers")
+    with pytest.raises(TestbedError, match="connection refused"):
+        bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
+    deadline = time.monotonic() + 5
+    while not network["ends"].closed and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert network["ends"].closed
+    assert not network["ends"].done("begin")
+
+
+def test_programs_that_are_not_ready_in_time_end_the_run(bed, network, run, monkeypatch):
+    monkeypatch.setattr("tcpf_lab.testbed.ssh_run.LEAD_MORE_S", -5.0)
+    steps = ((AgreeEpoch(2, "stats/epoch.json"),), (Start("S", "late", ("x",)),))
+    with pytest.raises(TestbedError, match="after the agreed time"):
+        bed.execute(plan(*steps), run, seed=1)
+
+
+def test_a_hundred_flows_of_iperf3_are_started_by_two_requests(bed, network, run, recorded):
+    bed.execute(whole(recorded, flows=100), run, seed=1)
+    sizes = [len(request["starts"]) for request in network["ends"].done("start")]
+    assert sizes.count(100) == 2
+    assert len(list(run.log.glob("iperf3-server-*.log"))) == 100
+
+
+def test_native_generator_is_sent_to_the_hosts_that_run_it(bed, network, run, recorded, tmp_path):
+    bed.execute(whole(recorded, "native"), run, seed=1)
+    (program,) = (tmp_path / "state/programs").glob("*/tcpf-traffic")
+    assert program.stat().st_mode & 0o111
+    words = [s["argv"][0] for r in network["ends"].done("start") for s in r["starts"]]
+    assert str(program) in words
+    assert network["routers"].closed
+
+
+def test_log_tells_what_each_host_was_asked(bed, network, run):
+    bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
+    records = [json.loads(line) for line in (run.log / "requests.jsonl").read_text().splitlines()]
+    (sysctl,) = (record for record in records if record["do"] == "sysctl")
+    assert sysctl["host"] == "ends"
+    assert sysctl["text"] == "sysctl -w a=1"
+    assert sysctl["seconds"] >= 0
+
+
+def test_testbed_goes_to_another_process(bed, network):
+    copy = pickle.loads(pickle.dumps(SshTestbed(bed.inventory)))
+    assert copy == SshTestbed(bed.inventory)
+    assert (copy.name, copy.clock, copy.generator, copy.parallel) == (
+        "two",
+        "real",
+        "iperf3",
+        False,
+    )
+
+
+def test_identity_and_facts_ask_no_host(bed, network, recorded):
+    a_plan = whole(recorded)
+    assert bed.identity(a_plan) == bed.identity(a_plan)
+    assert bed.facts(a_plan)["hosts"] == {}
+    assert not network.connected
+
+
+def changed(inventory, **changes):
+    return SshTestbed(Inventory.model_validate({**inventory.model_dump(), **changes}))
+
+
+def test_identity_is_of_what_can_change_results(bed, inventory, recorded):
+    a_plan = whole(recorded)
+    same = {
+        **HOSTS,
+        "ends": {**HOSTS["ends"], "user": "somebody", "port": 2222, "control": "eth7"},
+    }
+    other = {
+        **HOSTS,
+        "ends": {**HOSTS["ends"], "interfaces": {"S-R0": "eth9", "D-R2": "eth2"}},
+    }
+    mine = bed.identity(a_plan)
+    assert changed(inventory, title="five nice machines").identity(a_plan) == mine
+    assert changed(inventory, hosts=same).identity(a_plan) == mine
+    assert changed(inventory, hosts=other).identity(a_plan) != mine
+
+
+def test_identity_is_of_the_modules_and_programs_that_a_plan_uses(bed, recorded, monkeypatch):
+    plain, marked = whole(recorded), plan((LoadModule("R1", "sch_rio"),))
+    before = bed.identity(plain), bed.identity(marked)
+    files = {**ssh_modules.sources(), "sched/sch_rio.c": b"another"}
+    monkeypatch.setattr(ssh_modules, "sources", lambda: files)
+    assert bed.identity(plain) == before[0]
+    assert bed.identity(marked) != before[1]
+    assert bed.identity(whole(recorded, "native")) != before[0]
+
+
+def test_check_names_missing_roles_modules_and_hosts_all_at_once(bed, network):
+    network["routers"].unreachable = TestbedError("refused", where="host routers", hint="sshd?")
+    found = bed.check(plan((AddNode("S"), AddNode("S7"), LoadModule("R1", "sch_nonsense"))))
+    assert len(found) == 3
+    assert "no host plays S7" in found[0]
+    assert "sch_nonsense" in found[1]
+    assert found[2] == "host routers: refused (sshd?)"
+    assert network["ends"].agent is None, "checking starts nothing"
+    assert network["ends"].closed
+
+
+def test_agents_program_is_sent_once(inventory, network, tmp_path):
+    host = network["ends"]
+    first = ssh_session.agent_path(host, inventory)
+    written = (tmp_path / "state/agent").iterdir().__next__().stat().st_mtime_ns
+    assert ssh_session.agent_path(host, inventory) == first
+    assert (tmp_path / "state/agent").iterdir().__next__().stat().st_mtime_ns == written

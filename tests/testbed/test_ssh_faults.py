@@ -1,0 +1,62 @@
+"""Messages about commands that failed on hosts: what happened, and what to try."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcpf_lab.testbed import ssh_faults
+
+#: What programs really say -> a word of the advice that fits.
+SAID = {
+    "Error: Specified qdisc kind is unknown.": "modprobe sch_NAME",
+    "Error: TC classifier not found.\nWe have an error talking to the kernel": "modprobe",
+    "Error: Failed to load TC action module.": "modprobe",
+    "RTNETLINK answers: File exists": "tcpf-lab clean --testbed five",
+    "run 2024-7 is not undone on this host": "tcpf-lab clean --testbed five",
+    'Cannot create namespace file "/run/netns/S": File exists': "tcpf-lab clean",
+    'Cannot find device "enp1s0f0"': "ip -br link",
+    "insmod: ERROR: could not insert module sch_rio.ko: Invalid module format": "linux-headers",
+    "insmod: ERROR: could not insert module x.ko: Key was rejected by service": "Secure Boot",
+    "modprobe: FATAL: Module sch_netem not found in directory /lib/modules/6.1": "doctor",
+    "iperf3: error - unable to start listener: Address already in use": "ss -ltnp",
+    "RTNETLINK answers: Operation not permitted": "user: root",
+    "sudo: a password is required": "NOPASSWD",
+    "write: No space left on device": "df -h",
+    "sh: 1: iperf3: not found in PATH": "names its package",
+    "something nobody has seen": "looks at every host",
+}
+
+
+@pytest.mark.parametrize(("said", "advice"), SAID.items())
+def test_advice_fits_what_was_said(said, advice):
+    assert advice in ssh_faults.likely(said, 1, "five")
+
+
+def test_missing_program_is_seen_by_its_status():
+    assert "program is missing" in ssh_faults.likely("", 127, "five")
+
+
+def test_last_lines_are_shown_and_no_more():
+    said = "\n".join(f"line {number}" for number in range(100))
+    error = ssh_faults.failed("host alpha", "five", ("tc", "a b"), 2, said)
+    shown = str(error).splitlines()
+    assert shown[0] == "host alpha: `tc 'a b'` ended with status 2:"
+    assert shown[1] == "  | line 80"
+    assert shown[20] == "  | line 99"
+    assert shown[21].startswith("  try: ")
+
+
+def test_signal_and_silence_are_told():
+    error = ssh_faults.failed("host alpha", "five", "the agent", -9, "")
+    assert str(error).startswith("host alpha: `the agent` ended with signal 9, and said nothing")
+
+
+def test_reply_without_a_status_is_its_message():
+    reply = {"message": "not ready within 10 s", "command": ["iperf3", "-s"], "status": None}
+    error = ssh_faults.refused("host alpha", "five", "start server", {**reply, "output": "x"})
+    assert error.message == "`iperf3 -s`: not ready within 10 s\n  | x"
+
+
+def test_reply_without_a_command_names_the_step():
+    error = ssh_faults.refused("host alpha", "five", "await an empty queue", {"message": "no"})
+    assert error.message == "`await an empty queue`: no"

@@ -1,0 +1,147 @@
+"""Modules, plugins and generator for hosts: built once, kept, sent, taken from DKMS."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from fake_agent import FakeHost
+
+from tcpf_lab import shipped
+from tcpf_lab.errors import TestbedError
+from tcpf_lab.testbed import ssh_modules, ssh_process
+
+MACHINE = os.uname().machine
+KERNEL = ("6.12.0-test", MACHINE)
+#: Stands for the build directory of a kernel: `make M=DIR modules` there "compiles".
+KERNEL_MAKEFILE = """
+modules:
+\tfor name in sch_rio sch_frio act_tcpf act_token; do echo $$name > $(M)/$$name.ko; done
+\techo built >> $(M)/../../../../count
+"""
+
+
+@pytest.fixture
+def host():
+    return FakeHost("alpha")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache/tcpf-lab/hosts"
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    """Give the host a kernel's build directory, and let plugins be made of nothing."""
+    tree = tmp_path / "kernel"
+    tree.mkdir()
+    (tree / "Makefile").write_text(KERNEL_MAKEFILE)
+    build = ssh_modules._BUILD.replace("/lib/modules/$(uname -r)/build", str(tree))
+    monkeypatch.setattr(ssh_modules, "_BUILD", build)
+    return tree
+
+
+@pytest.fixture
+def state(tmp_path):
+    return str(tmp_path / "state")
+
+
+def provide(host, state):
+    return ssh_modules.provide(host, ("sch_rio",), KERNEL, state, "five")
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
+def test_modules_are_built_on_the_host_once_and_kept_here(host, kernel, state, cache, tmp_path):
+    products = provide(host, state)
+    key = ssh_modules.key(ssh_modules.sources(), *KERNEL)
+    assert products.modules == f"{state}/modules/{key}"
+    assert products.plugins == f"{state}/modules/{key}/tc"
+    assert set(products.hashes) == {
+        *("sch_rio", "sch_frio", "act_tcpf", "act_token"),
+        *("q_rio", "q_frio", "m_tcpf", "m_token"),
+    }
+    assert [each.name for each in Path(state, "modules").iterdir()] == [key], "no workshop is left"
+    assert (cache / key / "sch_rio.ko").read_text() == "sch_rio\n"
+    assert provide(host, state) == products
+    assert provide(host, f"{state}-of-another-host").hashes == products.hashes
+    assert (tmp_path / "count").read_text() == "built\n"
+
+
+def test_kernel_without_headers_is_named_with_the_cure(host, kernel, state):
+    (kernel / "Makefile").unlink()
+    with pytest.raises(TestbedError, match="modules cannot be built") as caught:
+        provide(host, state)
+    assert "linux-headers-$(uname -r)" in caught.value.hint
+    assert not any(Path(state, "modules").iterdir())
+
+
+def test_build_that_fails_shows_what_the_compiler_said(host, kernel, state):
+    (kernel / "Makefile").write_text(
+        "modules:\n\t@echo 'sch_rio.c:7: error: no such thing'; false\n"
+    )
+    with pytest.raises(TestbedError, match=r"sch_rio\.c:7: error: no such thing") as caught:
+        provide(host, state)
+    assert caught.value.where == "host alpha"
+
+
+def test_key_is_of_sources_and_kernel():
+    files = ssh_modules.sources()
+    mine = ssh_modules.key(files, *KERNEL)
+    assert mine == ssh_modules.key(dict(reversed(files.items())), *KERNEL)
+    assert mine != ssh_modules.key(files, "6.1.0", MACHINE)
+    assert mine != ssh_modules.key({**files, "sched/new.c": b""}, *KERNEL)
+    assert "sched/sch_rio.c" in files
+    assert not any(name.endswith((".o", ".ko")) for name in files)
+
+
+def test_module_without_sources_is_missing():
+    files = ssh_modules.sources()
+    assert ssh_modules.missing(("sch_rio", "sch_nonsense"), files) == ("sch_nonsense",)
+
+
+def dkms(monkeypatch, reply):
+    real = ssh_process.run
+
+    def run(host, argv, *rest, **words):
+        if argv[2:3] == (ssh_modules._DKMS,):
+            return ssh_process.Reply(0, reply.encode(), "")
+        return real(host, argv, *rest, **words)
+
+    monkeypatch.setattr(ssh_modules, "run", run)
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
+def test_modules_of_dkms_are_used_if_they_are_of_the_same_sources(host, state, monkeypatch):
+    root = shipped.directory("kernel")
+    sums = os.popen(f"cd {root} && find sched include -name '*.[ch]' -exec sha256sum {{}} +").read()
+    dkms(monkeypatch, sums)
+    products = provide(host, state)
+    assert products.modules is None
+    assert set(products.hashes) == {"q_rio", "q_frio", "m_tcpf", "m_token"}
+
+
+def test_modules_of_dkms_of_other_sources_are_not_used(host, kernel, state, monkeypatch):
+    dkms(monkeypatch, "0123  sched/sch_rio.c\n")
+    (kernel / "Makefile").unlink()
+    with pytest.raises(TestbedError, match="modules cannot be built"):
+        provide(host, state)
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
+@pytest.mark.parametrize("build", [False, True])
+def test_generator_runs_where_it_was_sent_or_built(host, state, build):
+    directory = ssh_modules.provide_traffic(host, MACHINE, state, "five", build=build)
+    assert directory.startswith(f"{state}/programs/")
+    reply = ssh_process.run(host, (f"{directory}/tcpf-traffic", "--help"))
+    assert "--epoch" in reply.text + reply.errors
+    assert ssh_modules.provide_traffic(host, MACHINE, state, "five", build=build) == directory
+
+
+def test_generator_is_not_sent_to_another_kind_of_machine(host, state):
+    with pytest.raises(TestbedError, match="it is riscv64") as caught:
+        ssh_modules.provide_traffic(host, "riscv64", state, "five", build=False)
+    assert "programs: build" in caught.value.hint

@@ -1,0 +1,63 @@
+"""What is seen of a host before a run, by a script that changes nothing on it."""
+
+from __future__ import annotations
+
+import pytest
+from fake_agent import FakeHost
+
+from tcpf_lab.plan.compose import compose
+from tcpf_lab.plan.step import Command, Phase, Start
+from tcpf_lab.spec.sweep import expand
+from tcpf_lab.testbed import ssh_probe
+from tcpf_lab.testbed.inventory import Inventory
+
+
+def inventory(control="lo", interfaces=None):
+    roles = {"ends": ["S", "D"], "routers": ["R0", "R1", "R2"]}
+    links = {"ends": ("S-R0", "D-R2"), "routers": ("R0-S", "R2-D")}
+    names = interfaces or ("no-such-a", "no-such-b")
+    hosts = {
+        host: {
+            "control": control,
+            "roles": roles[host],
+            "interfaces": dict(zip(links[host], names, strict=True)),
+        }
+        for host in roles
+    }
+    return Inventory.model_validate({"name": "two", "hosts": hosts})
+
+
+@pytest.fixture
+def plan(recorded_experiment):
+    return compose(expand(recorded_experiment)[0])
+
+
+def found(inventory, plan, client=""):
+    host = FakeHost("ends")
+    host.client_address = client
+    return list(ssh_probe.problems(host, inventory, plan))
+
+
+def test_missing_interfaces_are_named(plan):
+    first, second = found(inventory(), plan)
+    assert "no interface no-such-a" in first
+    assert "tcpf-lab clean --testbed two" in second
+
+
+def test_interface_that_carries_the_way_to_us_is_refused(plan):
+    told = found(inventory("eth9", ("lo", "no-such")), plan, client="127.0.0.1")
+    assert told[0].startswith("ends: lo is to carry data, but the host is reached by it")
+
+
+def test_programs_are_those_of_the_hosts_own_roles(plan):
+    assert "tcpdump" in ssh_probe.programs(plan, ("S",))
+    assert "tcpdump" not in ssh_probe.programs(plan, ("R2",))
+    assert "ethtool" in ssh_probe.programs(plan, ("R2",))
+
+
+def test_missing_program_is_named(plan):
+    steps = (Command("S", ("no-such-program",)), Start("D", "x", ("{programs}/mine",)))
+    told = found(inventory(), type(plan)((Phase("x", steps),), {}, (0.0, 1.0), ()))
+    assert [line for line in told if "interface" not in line] == [
+        "ends: no no-such-program (tcpf-lab doctor --testbed two names its package)"
+    ]

@@ -1,0 +1,257 @@
+"""What the doctor asks hosts, and what it does to them while it tries their cables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_agent import FakeAgent, FakeHost, FakeNetwork
+from host_facts import facts
+
+from tcpf_lab.errors import TestbedError
+from tcpf_lab.spec.load import find, load
+from tcpf_lab.testbed import ssh_survey
+from tcpf_lab.testbed.inventory import Inventory, load_inventory
+from tcpf_lab.testbed.ssh_clock import Sample
+from tcpf_lab.testbed.ssh_doctor import Survey, diagnose
+from tcpf_lab.testbed.ssh_needs import needs
+from tcpf_lab.testbed.ssh_survey import clock_of, survey
+
+NEEDS = needs(load(find("configA")))
+TEXT = """\
+name: lab
+hosts:
+  left: {control: eth0, roles: [S, R0], interfaces: {R0-R1: eth1}}
+  right: {control: eth0, roles: [R1, R2, D], interfaces: {R1-R0: eth1}}
+state_directory: %s
+"""
+
+
+class Cable:
+    """What is plugged in between the interfaces, and how fast it is."""
+
+    def __init__(self) -> None:
+        self.plugged = True
+        self.speed = "1000Mb/s"
+        self.largest = 1500
+        self.says = ""
+        self.addresses: dict[str, str] = {}  #: of a device's peer
+
+
+class AskedAgent(FakeAgent):
+    """Tells facts, and answers the commands of a trial."""
+
+    def _done(self, request: dict[str, Any]) -> Any:
+        if request["do"] == "facts":
+            return self.host.facts
+        if request["do"] == "run":
+            return {"output": self._output(request["node"], request["argv"])}
+        return super()._done(request)
+
+    def _output(self, device: str, argv: list[str]) -> str:
+        cable = self.host.cable
+        if argv[:2] == ["ip", "address"]:
+            cable.addresses[argv[3].partition("/")[0]] = device
+        elif argv[:2] == ["ip", "-j"]:
+            return json.dumps([{"flags": ["UP", *(["LOWER_UP"] if cable.plugged else [])]}])
+        elif argv[0] == "ethtool":
+            return f"\tSpeed: {cable.speed}\n\tDuplex: Full\n"
+        elif argv[0] == "python3":
+            return "0.000250\n"
+        return ""
+
+
+class AskedHost(FakeHost):
+    """A host with facts, whose interface leads to the other's unless the cable says otherwise."""
+
+    def __init__(self, inventory: Inventory, name: str, cable: Cable) -> None:
+        super().__init__(name, boot_id=f"kernel of {name}")
+        self.facts = facts(inventory, name)
+        self.cable = cable
+        self.faults.append(self._lost)
+
+    def start(self, argv: Any, silence: float | None = None) -> Any:
+        if "serve" in argv:
+            self.agent = AskedAgent(self, Path(argv[-1]) / self.name)
+            return self.agent
+        return super().start(argv, silence)
+
+    def _lost(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """Let a packet be lost that is too large, or that nobody has the address of."""
+        argv = request.get("argv") or [""]
+        if argv[0] != "python3":
+            return None
+        address, size, _ = argv[-3:]
+        if int(size) <= self.cable.largest and address in self.cable.addresses:
+            return None
+        return {"message": "python3", "command": argv, "status": 1, "output": self.cable.says}
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Inventory:
+    path = tmp_path / "lab.yaml"
+    path.write_text(TEXT % tmp_path)
+    return load_inventory(path)
+
+
+@pytest.fixture
+def cable() -> Cable:
+    return Cable()
+
+
+@pytest.fixture
+def network(inventory: Inventory, cable: Cable) -> FakeNetwork:
+    return FakeNetwork(*(AskedHost(inventory, name, cable) for name in inventory.hosts))
+
+
+def faults(inventory: Inventory, found: Survey) -> list[tuple[str, str]]:
+    return [(c.name, c.detail) for c in diagnose(inventory, NEEDS, found) if not c.ok]
+
+
+def test_good_hosts_are_asked_tried_and_left_as_they_were(inventory, network):
+    found = survey(inventory, NEEDS, network)
+    assert faults(inventory, found) == []
+    assert found.tried["R0", "R1"].rate == 10**9
+    assert found.tried["R1", "R0"].reached == {("R0", "R1"): pytest.approx(0.00025)}
+    for name in inventory.hosts:
+        assert network[name].closed
+        kinds = [request["do"] for request in network[name].requests if request["do"] != "clock"]
+        assert kinds[:4] == ["facts", "begin", "node", "nic"]
+        assert kinds[-1] == "end"
+    assert network["left"].done("nic")[0]["interface"] == "eth1"
+    tokens = {network[name].done("begin")[0]["token"] for name in inventory.hosts}
+    assert len(tokens) == 1
+    assert tokens.pop().startswith("doctor-")
+
+
+def test_only_data_interfaces_are_touched_and_only_in_namespaces(inventory, network):
+    survey(inventory, NEEDS, network)
+    for name in inventory.hosts:
+        for request in network[name].requests:
+            if request["do"] in ("node", "nic", "run", "pass"):
+                assert request["node"] in ("R0-R1", "R1-R0")
+        assert {request["interface"] for request in network[name].done("nic")} == {"eth1"}
+
+
+def test_a_cable_without_carrier_a_slow_one_and_one_for_small_packets_are_found(
+    inventory, network, cable, monkeypatch
+):
+    monkeypatch.setattr("tcpf_lab.testbed.ssh_trial.CARRIER_S", 0.0)
+    cable.plugged = False
+    assert faults(inventory, survey(inventory, NEEDS, network)) == [
+        ("link R0-R1", "no carrier at left eth1 (R0-R1), right eth1 (R1-R0)")
+    ]
+    cable.plugged, cable.speed = True, "10Mb/s"
+    assert faults(inventory, survey(inventory, NEEDS, network)) == [
+        ("link R0-R1", "10 Mbit/s, not 100 Mbit/s")
+    ]
+    cable.speed, cable.largest = "Unknown!", 900
+    assert faults(inventory, survey(inventory, NEEDS, network)) == [
+        ("link R0-R1", "packets of 1000 B do not pass, smaller ones do")
+    ]
+
+
+def test_a_cable_that_leads_nowhere_is_found(inventory, network, cable):
+    cable.largest = 0
+    assert faults(inventory, survey(inventory, NEEDS, network)) == [
+        ("link R0-R1", "nothing from left eth1 (R0-R1) arrives at right eth1 (R1-R0)")
+    ]
+
+
+def test_a_host_that_cannot_send_at_all_says_so_in_one_line(inventory, network, cable):
+    cable.largest = 0
+    cable.says = "Traceback (most recent call last):\n  File x\nPermissionError: [Errno 1] no"
+    assert faults(inventory, survey(inventory, NEEDS, network)) == [
+        ("links", "all 2 hosts: not tried: no packet can be sent: PermissionError: [Errno 1] no")
+    ]
+
+
+def test_queues_that_no_list_names_are_tried(inventory, network):
+    known = network["right"].facts["modules_here"]
+    known.update(sch_red="missing", sch_netem="missing")
+    lacking = {"message": "tc", "command": ["tc"], "status": 2, "output": "unknown qdisc"}
+    network["right"].faults.append(lambda r: lacking if "netem" in (r.get("argv") or ()) else None)
+    found = survey(inventory, NEEDS, network)
+    assert faults(inventory, found) == [("queues", "right: the kernel lacks sch_netem")]
+    tried = [r for r in network["right"].done("run") if r["argv"][0] == "tc"]
+    assert {r["argv"][4] for r in tried} == {"lo"}
+    assert {r["node"] for r in tried} == {"doctor-sch_red", "doctor-sch_netem"}
+
+
+def test_a_host_that_is_not_reached_keeps_none_of_the_others_from_being_asked(inventory, network):
+    network["right"].unreachable = TestbedError("accepts none of the keys", hint="ssh-add")
+    found = survey(inventory, NEEDS, network)
+    assert faults(inventory, found) == [("login", "right: accepts none of the keys")]
+    assert list(found.seen) == ["left"]
+    assert network["left"].closed
+
+
+def test_an_agent_that_dies_meanwhile_is_a_fault_of_its_host(inventory, network):
+    network["right"].dies_at["facts"] = 3
+    network["right"].last_words = "Segmentation fault"
+    ((check, detail),) = faults(inventory, survey(inventory, NEEDS, network))
+    assert check == "agent"
+    assert detail.startswith("right: `the agent` ended with status 3")
+    assert "Segmentation fault" in detail
+
+
+def test_interfaces_that_something_is_wrong_with_are_not_touched(inventory, network):
+    network["left"].facts["drivers"]["eth1"]["NetworkManager"] = "managed"
+    network["right"].facts["unfinished"] = [{"token": "a-run", "alive": True, "pid": 7}]
+    found = survey(inventory, NEEDS, network)
+    assert found.tried == {}
+    assert [name for name, _ in faults(inventory, found)] == [
+        "leftovers",
+        "network services",
+        "links",
+    ]
+    for name in inventory.hosts:
+        assert network[name].done("nic") == []
+
+
+def test_what_cannot_be_undone_after_the_trial_is_told(inventory, network):
+    network["left"].left = ["interface eth1: File exists"]
+    found = survey(inventory, NEEDS, network)
+    assert faults(inventory, found) == [
+        ("undone", "host left: not undone: interface eth1: File exists")
+    ]
+
+
+def test_a_command_that_fails_in_a_trial_names_host_and_command(inventory, network):
+    def refused(request: dict[str, Any]) -> dict[str, Any] | None:
+        message = "Device or resource busy"
+        return {"message": message} if request["do"] == "nic" else None
+
+    network["left"].faults.append(refused)
+    found = survey(inventory, NEEDS, network)
+    assert faults(inventory, found) == [
+        ("links", "left: not tried: `nic R0-R1`: Device or resource busy")
+    ]
+
+
+def test_a_drift_is_told_if_it_was_measured_long_enough():
+    def at(seconds: float, offset_ns: int, round_trip_ns: int = 100_000) -> tuple[Sample, ...]:
+        return (Sample(int(seconds * 1e9), offset_ns, round_trip_ns, 0),)
+
+    assert clock_of(at(0, 5), at(10, 400_005)).drift_ppm == pytest.approx(40)
+    assert clock_of(at(0, 5), at(0.5, 20_005)).drift_ppm is None
+    assert clock_of(at(0, 5), ()).drift_ppm is None
+    assert clock_of(at(0, 5), ()).uncertainty_ns == 50_000
+
+
+def test_the_verb_shows_what_is_wrong_and_ends_in_a_status(lab, inventory, network, monkeypatch):
+    monkeypatch.setattr(ssh_survey, "survey", lambda *words: survey(*words, network))
+    place = Path("testbeds/lab.yaml")
+    place.parent.mkdir()
+    Path("lab.yaml").rename(place)
+    status, said, _ = lab("doctor", "--testbed", "lab", "--json")
+    assert (status, {check["ok"] for check in json.loads(said)}) == (0, {True})
+    network["right"].facts["tools"]["tcpdump"] = None
+    status, said, _ = lab("doctor", "smoke", "--testbed", "lab")
+    assert status == 1
+    (line,) = [line for line in said.splitlines() if line.startswith("FAULT")]
+    assert line.split() == (
+        ["FAULT", "programs", "right:", "missing:", "tcpdump", "apt-get", "install", "tcpdump"]
+    )
