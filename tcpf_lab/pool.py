@@ -7,18 +7,34 @@ them.
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.context import ForkContext, ForkProcess
 from multiprocessing.synchronize import Event as StopFlag
 from typing import Any
 
 from tcpf_lab.testbed import guest_process
 
 PR_SET_PDEATHSIG = 1
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+
+
+class _Worker(ForkProcess):
+    """A process that no interrupt reaches before it has learnt to leave them to its parent."""
+
+    def start(self) -> None:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Context(ForkContext):
+    Process = _Worker
 
 
 @contextmanager
@@ -28,7 +44,7 @@ def local_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     The workers are forked at the first submission, so what the caller has imported and compiled by
     then is theirs too.
     """
-    context = multiprocessing.get_context("fork")
+    context = _Context()
     stop = context.Event()
     turn = context.Value("i", 0)
     pool = ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(stop, turn))
@@ -53,8 +69,9 @@ def _start_worker(stop: StopFlag, turn: Any) -> None:
         index, turn.value = turn.value, turn.value + 1
     processors = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {processors[index % len(processors)]})
-    for number in (signal.SIGINT, signal.SIGTERM):  # a whole process group gets them
+    for number in INTERRUPTS:  # a whole process group gets them
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     guest_process.stop_when(stop.is_set)
 
@@ -68,5 +85,5 @@ def _second_interrupt_kills(pool: ProcessPoolExecutor) -> None:
         os._exit(130)
 
     # An exception from a handler would break the executor's join and leave idle workers for ever.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in INTERRUPTS:
         signal.signal(number, kill)

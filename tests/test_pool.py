@@ -1,0 +1,34 @@
+"""Worker processes and interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tcpf_lab import pool
+
+
+def states() -> tuple[set[signal.Signals], list[object]]:
+    """Say which signals this process blocks, and what it does with interrupts."""
+    return set(signal.pthread_sigmask(signal.SIG_BLOCK, ())), [
+        signal.getsignal(number) for number in pool.INTERRUPTS
+    ]
+
+
+def test_an_interrupt_cannot_reach_a_worker_before_it_leaves_them_to_its_parent() -> None:
+    context = pool._Context()
+    seen = context.SimpleQueue()
+    worker = context.Process(target=lambda: seen.put(states()))
+    worker.start()
+    blocked, _ = seen.get()
+    worker.join()
+    assert set(pool.INTERRUPTS) <= blocked
+    assert not set(pool.INTERRUPTS) & states()[0]
+
+
+def test_a_worker_ignores_interrupts_and_blocks_nothing() -> None:
+    with pool.local_pool(1) as workers:
+        os.kill(workers.submit(os.getpid).result(), signal.SIGINT)
+        blocked, handlers = workers.submit(states).result()
+    assert not set(pool.INTERRUPTS) & blocked
+    assert handlers == [signal.SIG_IGN] * 2
