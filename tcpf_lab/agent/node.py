@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from tcpf_lab.agent import commands, links, modules, namespaces
+from tcpf_lab.agent import commands, links, modules, namespaces, sysctl
 from tcpf_lab.agent.errors import AgentError, Left
+
+_DIAG = Path("/sys/module/tcp_diag")
 
 
 def make(node: str) -> None:
@@ -67,18 +71,23 @@ def has(node: str, device: str) -> bool:
     return namespaces.inside(place, lambda: links.find(device)) is not None
 
 
-def delete(node: str, actions: Sequence[str]) -> None:
+def hurry(node: str) -> None:
+    """Let connections without a process end soon: each keeps the namespace until it has ended."""
+
+    def change() -> None:
+        with suppress(AgentError):
+            sysctl.write("net.ipv4.tcp_orphan_retries", "1")
+
+    place = namespaces.place(node)
+    if namespaces.is_one(place):
+        namespaces.inside(place, change)
+
+
+def delete(node: str) -> None:
     """Delete a namespace, all processes of which have been ended.
 
     What it holds is taken out of the kernel first: the namespace itself goes only when there is no
     connection that waits for a last acknowledgement, and until then modules are in use.
-
-    Parameters
-    ----------
-    node : str
-        The namespace.
-    actions : sequence of str
-        Kinds of ``tc`` actions that may be there by themselves.
 
     Raises
     ------
@@ -88,31 +97,24 @@ def delete(node: str, actions: Sequence[str]) -> None:
     if not namespaces.exists(node):
         return
     if namespaces.is_one(namespaces.place(node)):
-        _empty(node, actions)
+        _empty(node)
     said = commands.run(["ip", "netns", "delete", namespaces.name(node)])
     if namespaces.exists(node):
         raise Left(f"node {node}: {said.errors.strip()}")
 
 
-def _empty(node: str, actions: Sequence[str]) -> None:
-    place = namespaces.place(node)
-    names = [link.name for link in namespaces.inside(place, links.every)]
-    lines = [
-        ["qdisc", "delete", "dev", name, where] for name in names for where in ("clsact", "root")
-    ]
-    lines += [["actions", "flush", "action", kind] for kind in actions]
-    text = "".join(" ".join(line) + "\n" for line in lines)
-    commands.run(["tc", "-n", namespaces.name(node), "-force", "-batch", "-"], text=text)
-    try:
-        commands.run(["ss", "-N", namespaces.name(node), "-K", "state", "connected"])
-    except AgentError:  # no `ss`: connections end by themselves
-        return
-
-
-def actions_since(before: Sequence[str]) -> list[str]:
-    """Give the kinds of actions whose modules have been loaded since."""
-    new = [name for name in modules.loaded() if name not in before]
-    return [name[len("act_") :] for name in new if name.startswith("act_")]
+def _empty(node: str) -> None:
+    place, name = namespaces.place(node), namespaces.name(node)
+    loaded = modules.loaded()
+    devices = [link.name for link in namespaces.inside(place, links.every)]
+    lines = [f"qdisc delete dev {device} {at}" for device in devices for at in ("clsact", "root")]
+    actions = [module[len("act_") :] for module in loaded if module.startswith("act_")]
+    lines += [f"actions flush action {kind}" for kind in actions]
+    text = "".join(f"{line}\n" for line in lines)
+    commands.run(["tc", "-n", name, "-force", "-batch", "-"], text=text)
+    if "tcp_diag" in loaded or _DIAG.exists():  # else `ss` would load it, and nobody unload it
+        with suppress(AgentError):  # there may be no `ss`: connections end by themselves
+            commands.run(["ss", "-N", name, "-K", "state", "connected"])
 
 
 def remove_directory() -> None:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 PROC = Path("/proc")
-#: In the environment of all that is started for a run: its token.
-MARK = "TCPF_LAB_RUN"
+#: In the environment of all that an agent starts for a run.
+VARIABLE = "TCPF_LAB_RUN"
 #: How long killed processes may take to vanish, s.
 PATIENCE_S = 10.0
 _LOOK_S = 0.01
@@ -34,26 +34,31 @@ def alive(pid: int, started: int) -> bool:
     return start_time(pid) == started
 
 
-def of_run(token: str, namespaces: set[int]) -> list[int]:
+def mark(token: str, pid: int, started: int | None) -> str:
+    """Tell what an agent starts from what the agents of the same run for other nodes start here."""
+    return f"{token}:{pid}:{started}"
+
+
+def of_run(mark: str, namespaces: set[int]) -> list[int]:
     """List the processes of a run.
 
     Parameters
     ----------
-    token : str
-        The run; processes that bear it in their environment are its own.
+    mark : str
+        What bears it in its environment belongs to the run.
     namespaces : set of int
         Network namespaces all of whose processes are its own.
     """
-    mark = f"{MARK}={token}".encode()
+    entry = f"{VARIABLE}={mark}".encode()
     spared = {os.getpid(), 1}
     return [
         pid
         for pid in _every()
-        if pid not in spared and (_marked(pid, mark) or _within(pid, namespaces))
+        if pid not in spared and (_marked(pid, entry) or _within(pid, namespaces))
     ]
 
 
-def kill_all(token: str, namespaces: set[int]) -> list[int]:
+def kill_all(mark: str, namespaces: set[int]) -> list[int]:
     """Kill the processes of a run and await their end; return those that cannot be killed.
 
     One that is just being started is seen at the second look at the latest.
@@ -62,7 +67,7 @@ def kill_all(token: str, namespaces: set[int]) -> list[int]:
     unseen = 0
     while True:
         reap()
-        found = of_run(token, namespaces)
+        found = of_run(mark, namespaces)
         unseen = 0 if found else unseen + 1
         if unseen == 2 or (found and time.monotonic() > until):
             return found
@@ -104,9 +109,9 @@ def _stat(pid: int) -> list[str] | None:
     return text.rpartition(")")[2].split()
 
 
-def _marked(pid: int, mark: bytes) -> bool:
+def _marked(pid: int, entry: bytes) -> bool:
     try:
-        return mark in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        return entry in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:  # it has ended, or is a thread of the kernel
         return False
 

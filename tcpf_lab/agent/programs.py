@@ -79,8 +79,11 @@ class Program(threading.Thread):
         waiting = launch.prepare(commands.resolve(self.argv), self.at_ns, output, errors)
         self._note(pid=waiting.pid)
         try:
-            self._note(late_s=waiting.await_start(self.argv, self.at_ns))
-        finally:
+            late = waiting.await_start(self.argv, self.at_ns)
+        except AgentError as error:
+            self._note(fault=error, status=_ended(waiting.pid))
+        else:
+            self._note(late_s=late)
             self._note(status=_ended(waiting.pid))
 
     def _note(self, **values: Any) -> None:

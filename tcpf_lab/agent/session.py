@@ -62,7 +62,8 @@ class Session:
         self.files = self._journal.root / "files"
         self.files.mkdir()
         # What is started has the agent's own environment.
-        os.environ[processes.MARK] = token
+        pid = os.getpid()
+        os.environ[processes.VARIABLE] = processes.mark(token, pid, processes.start_time(pid))
         if plugins:
             os.environ["TC_LIB_DIR"] = plugins
         self.programs = Programs(self.files, cancel)

@@ -58,12 +58,6 @@ class Work:
         moved = [record for record in self.records if record["kind"] == "nic"]
         return {end["device"] for end in (*pairs, *moved) if end["node"] == name}
 
-    @property
-    def modules_before(self) -> list[str]:
-        """Modules that were loaded when the run began, as far as it has noted."""
-        noted = [record["names"] for record in self.records if record["kind"] == "modules_before"]
-        return list(noted[0]) if noted else list(modules.loaded())
-
 
 def undo(
     state: Path,
@@ -115,7 +109,7 @@ def _undo(root: Path, records: list[Record], patience: float) -> Result:
             f"({about['namespace']}), not from {own}"
         )
     work, result = Work(records, patience), Result()
-    _kill(work, about["token"], result)
+    _kill(work, processes.mark(about["token"], about["pid"], about["started"]), result)
     book = journal.Journal(root)
     try:
         for record in reversed(records[1:]):
@@ -141,20 +135,22 @@ def _undo_one(work: Work, record: Record, result: Result, book: journal.Journal)
         book.done(record["n"])
 
 
-def _kill(work: Work, token: str, result: Result) -> None:
+def _kill(work: Work, mark: str, result: Result) -> None:
     """End all processes first: nothing can be undone under their feet."""
+    for name in work.nodes:
+        node.hurry(name)
     own = namespaces.number(namespaces.OWN)
     places = [namespaces.place(name) for name in work.nodes]
     numbers = {namespaces.number(place) for place in places if namespaces.is_one(place)}
     within = {number for number in numbers if number not in (None, own)}
-    left = processes.kill_all(token, {n for n in within if n is not None})
+    left = processes.kill_all(mark, {n for n in within if n is not None})
     result.stuck += [f"process {pid} cannot be killed" for pid in left]
 
 
 def _namespace(work: Work, record: Record) -> None:
     if record["node"] in work.stuck:
         raise Left(f"node {record['node']}, which still holds an interface of the host")
-    node.delete(record["node"], node.actions_since(work.modules_before))
+    node.delete(record["node"])
 
 
 def _veth(_work: Work, record: Record) -> None:

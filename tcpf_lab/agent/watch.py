@@ -155,7 +155,8 @@ class _Guard:
         else:  # what it was starting holds the pipe open
             self._limit = 1.0
             if self._token is not None:
-                processes.kill_all(self._token, set())
+                mark = processes.mark(self._token, self._agent, self._started)
+                processes.kill_all(mark, set())
 
     def _undo(self, token: str) -> int:
         """Undo, and once more after a while: a device may be late."""

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.agent import namespaces
-
 ROOT = Path(__file__).parent.parent.parent
 STATE = "/run/state"
 
@@ -140,8 +138,15 @@ class Host:
     def sh(self, text):
         return self.run("sh", "-c", text, check=False)
 
-    def inside(self, function):
-        return namespaces.inside(Path(f"/proc/{self.pid}/ns/net"), function)
+    def by_hand(self, *words):
+        """Run `undo` or `list`; give its status and what it says."""
+        said = subprocess.run(
+            [*self.enter, sys.executable, "-m", "tcpf_lab.agent", *words, "--state", STATE],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        return said.returncode, json.loads(said.stdout)
 
     def path(self, path):
         return Path(f"/proc/{self.pid}/root{path}")
@@ -197,10 +202,17 @@ def status_of(pid):
 class Talk:
     """A conversation with an agent on a host."""
 
-    def __init__(self, host, program=("-m", "tcpf_lab.agent"), silence=20, more=(), env=()):
+    def __init__(
+        self,
+        host,
+        program=("-m", "tcpf_lab.agent"),
+        silence=20,
+        python=sys.executable,
+        env=(),
+        state=STATE,
+    ):
         self._process = subprocess.Popen(
-            [*host.enter, sys.executable, *program, "serve", "--state", STATE, "--silence",
-             str(silence), *more],
+            [*host.enter, python, *program, "serve", "--state", state, "--silence", str(silence)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT), **dict(env)},
         )  # fmt: skip
@@ -255,7 +267,13 @@ class Talk:
             os.kill(self.pid, number)
 
     def kill_other(self, pid, number=signal.SIGKILL):
-        os.kill(pid, number)
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    def watch(self):
+        """Find the watch process: of the agent's program, but without children or parent here."""
+        found = [pid for pid, words in self._host.processes().items() if " serve " in words]
+        return next(pid for pid in found if pid not in (self.pid, self._process.pid))
 
     def hang_up(self):
         self._process.stdin.close()

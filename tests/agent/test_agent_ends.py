@@ -11,6 +11,10 @@ import time
 import pytest
 from private_host import ROOT, STATE, Talk
 
+from tcpf_lab.agent.pack import packed
+
+#: No Python path: this project is not to be found but in the packed agent.
+NOTHING = [("PYTHONPATH", "")]
 NODES = [{"do": "node", "node": "S"}, {"do": "node", "node": "R0"}]
 NIC = {
     "do": "nic", "interface": "eth1", "node": "S", "device": "S-R0", "mac": "02:00:00:00:00:01",
@@ -40,20 +44,27 @@ def busy(host):
     host.assert_same()
 
 
-def by_hand(host, *words):
-    said = subprocess.run(
-        [*host.enter, sys.executable, "-m", "tcpf_lab.agent", *words, "--state", STATE],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
-    return said.returncode, json.loads(said.stdout)
-
-
 def test_end_of_input(host, busy):
     talk = busy()
     talk.hang_up()
     assert talk.status() == 0
     assert talk.errors == ""
     assert "tcpf-S" not in host.sh("ip netns list")
+
+
+def test_packed_agent_undoes_even_if_its_file_is_gone(host, busy):
+    """Its input ends, so it becomes another program of the same file; or the watch does it all."""
+    for removed in (False, True):
+        path = host.path("/run/agent.pyz")
+        path.write_bytes(packed())
+        talk = busy(program=("/run/agent.pyz",), python=sys._base_executable, env=NOTHING)
+        if removed:
+            path.unlink()
+        talk.hang_up()
+        assert (talk.status() == 0) is not removed
+        path.unlink(missing_ok=True)
+        host.settled()
+        host.assert_same()
 
 
 def test_end_of_input_while_a_request_is_under_way(host, busy):
@@ -92,15 +103,13 @@ def test_agent_that_hangs_is_ended_by_its_watch(host, busy, monkeypatch):
 
 def test_agent_leaves_when_its_watch_has_died(host, busy):
     talk = busy()
-    watch = [pid for pid, words in host.processes().items() if "serve" in words and pid != talk.pid]
-    assert len(watch) == 1
-    talk.kill_other(watch[0])
+    talk.kill_other(talk.watch())
     assert talk.status() == 0
 
 
 def test_watch_survives_what_ends_a_session(host, busy):
     talk = busy()
-    watch = next(p for p, words in host.processes().items() if "serve" in words and p != talk.pid)
+    watch = talk.watch()
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         talk.kill_other(watch, number)
     talk.kill()
@@ -136,6 +145,21 @@ def test_end_interrupts_a_command(busy):
     assert talk.reply()["value"]["left"] == []
 
 
+def test_agents_of_one_run_and_kernel_leave_each_other_alone(host, busy):
+    """As on a kernel with several roles, each of which has an agent and files of its own."""
+    talk = busy()
+    other = Talk(host, state="/run/other")
+    other.ask("begin", token="run-1", owner=False, plugins=None)
+    other.ask("node", node="D")
+    other.ask("start", starts=[{**SLEEPER, "node": "D"}])
+    talk.ask("end")
+    assert host.sh("ip netns list").split()[0] == "tcpf-D"
+    assert [words for words in host.processes().values() if words.endswith("sleep 600 ")]
+    assert other.ask("end") == {"undone": 1, "left": []}
+    other.close()
+    host.sh("rmdir /run/other")
+
+
 def test_end_without_a_run(host):
     talk = Talk(host)
     assert talk.ask("end") == {"undone": 0, "left": []}
@@ -144,37 +168,37 @@ def test_end_without_a_run(host):
 
 
 def test_list_and_undo_by_hand(host, busy):
-    assert by_hand(host, "list") == (0, [])
+    assert host.by_hand("list") == (0, [])
     talk = busy()
-    status, runs = by_hand(host, "list")
+    status, runs = host.by_hand("list")
     assert status == 0
     assert [(run["token"], run["alive"], run["this_boot"]) for run in runs] == [
         ("run-1", True, True)
     ]
-    status, reports = by_hand(host, "undo")
+    status, reports = host.by_hand("undo")
     assert status == 1
     assert "its agent still runs" in reports[0]["refused"]
     assert talk.ask("lateness") == {}
-    status, reports = by_hand(host, "undo", "--run", "run-1", "--force")
+    status, reports = host.by_hand("undo", "--run", "run-1", "--force")
     assert reports[0]["left"] == []
     assert status == 0
     assert talk.status() == -signal.SIGKILL
-    assert by_hand(host, "list") == (0, [])
+    assert host.by_hand("list") == (0, [])
 
 
 def test_undo_by_hand_when_the_watch_has_died_too(host, busy):
     talk = busy()
-    watch = next(p for p, words in host.processes().items() if "serve" in words and p != talk.pid)
+    watch = talk.watch()
     talk.kill_other(talk.pid, signal.SIGSTOP)
     talk.kill_other(watch)
     talk.kill()
     assert talk.status() == -signal.SIGKILL
-    assert [run["alive"] for run in by_hand(host, "list")[1]] == [False]
+    assert [run["alive"] for run in host.by_hand("list")[1]] == [False]
     other = Talk(host)
     error = other.refused("begin", token="run-1", owner=True, plugins=None)
     assert error["message"] == "run run-1 is not undone on this host"
     other.close()
-    status, reports = by_hand(host, "undo")
+    status, reports = host.by_hand("undo")
     assert (status, reports[0]["left"]) == (0, [])
     assert reports[0]["undone"] == 4
 
@@ -186,11 +210,11 @@ def test_what_is_left_is_said_and_undone_later(host, busy):
     talk.hang_up()
     assert talk.status(60) == 1
     assert "interface S-R0, once eth1" in talk.errors
+    assert "interface S-R0, once eth1" in host.by_hand("list")[1][0]["left"][0]
     host.sh("ip link delete eth9")
-    assert "interface S-R0, once eth1" in by_hand(host, "list")[1][0]["left"][0]
     host.settled()  # the watch has tried again, and again
-    if by_hand(host, "list")[1]:
-        assert by_hand(host, "undo")[0] == 0
+    if host.by_hand("list")[1]:
+        assert host.by_hand("undo")[0] == 0
 
 
 def test_run_of_another_boot_leaves_nothing_to_undo_but_files(host):
@@ -199,7 +223,7 @@ def test_run_of_another_boot_leaves_nothing_to_undo_but_files(host):
     record = {"n": 0, "kind": "run", "token": "old", "pid": 1, "started": 1, "boot_id": "other",
               "namespace": 1, "began_ns": 0}  # fmt: skip
     (root / "journal.jsonl").write_text(json.dumps(record) + '\n{"n":1,"kind":"name')
-    assert by_hand(host, "undo") == (0, [{"token": "old", "undone": 0, "left": []}])
+    assert host.by_hand("undo") == (0, [{"token": "old", "undone": 0, "left": []}])
     host.assert_same()
 
 
@@ -208,9 +232,9 @@ def test_run_is_undone_from_the_namespace_of_its_agent(host, busy):
     talk.kill_other(talk.pid, signal.SIGSTOP)
     code = [*host.enter, "unshare", "--net", sys.executable, "-m", "tcpf_lab.agent", "undo",
             "--force", "--state", STATE]  # fmt: skip
-    watch = next(p for p, words in host.processes().items() if "serve" in words and p != talk.pid)
+    watch = talk.watch()
     talk.kill_other(watch)
     said = subprocess.run(code, cwd=ROOT, capture_output=True, text=True)
     assert said.returncode == 1
     assert "to be undone from the network namespace" in said.stdout
-    assert by_hand(host, "undo")[0] == 0
+    assert host.by_hand("undo")[0] == 0

@@ -54,7 +54,7 @@ def taking(host):
     [
         ("true", "true", "eth7", "Cannot find device 'eth7'"),
         ("true", "true", "lo", "is the loopback interface"),
-        ("ip link add link eth2 name v7 type vlan id 7", "ip link delete v7", "eth2", "carries v7"),
+        ("ip link add link eth2 name v7 type macvlan", "ip link delete v7", "eth2", "carries v7"),
         (
             "ip link add br7 type bridge; ip link set eth2 master br7",
             "ip link delete br7",
@@ -227,7 +227,7 @@ def test_node_with_an_interface_that_cannot_be_moved_is_kept(host, changed):
     assert len(left) == 2
     assert left[0].startswith("interface eth2, now S-R0 of its node: File exists")
     assert left[1] == "node S, which still holds an interface of the host"
-    assert "S-R0" in host.sh("ip -n tcpf-S link")
+    assert "tcpf-S" in host.sh("ip netns list")  # and to look into it is to be killed with it
     host.sh("ip link delete eth2")
     talk.close()
     host.settled(40)

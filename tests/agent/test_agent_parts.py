@@ -68,6 +68,13 @@ def test_journal_is_read_as_it_was_written(tmp_path, book):
         journal.Journal.create(tmp_path, "a-run")
 
 
+def test_record_is_on_the_disk_before_the_change_is_made(book, monkeypatch):
+    synced = []
+    monkeypatch.setattr(journal.os, "fsync", lambda _: synced.append(len(journal.read(book.root))))
+    book.add("namespace", node="S")
+    assert synced == [2]
+
+
 def test_torn_record_counts_for_nothing_and_is_gone_on_after(book):
     book.add("namespace", node="S")
     with (book.root / journal.NAME).open("ab") as file:

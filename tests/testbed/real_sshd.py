@@ -8,6 +8,7 @@ another ``/run`` and no process of anybody else.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import shutil
 import socket
@@ -122,11 +123,8 @@ def _await(address: str, port: int, process: subprocess.Popen[bytes], log: Path)
     raise RuntimeError(f"sshd does not listen: {log.read_text()}")
 
 
-#: The interface by which the host is reached, there and here, and the addresses.
+#: The interface by which a host is reached.
 CONTROL = "control"
-#: Those of one process of the tests: several may be at work.
-_HERE = f"tcpf-{os.getpid()}"
-_OURS, _THEIRS = (f"198.18.{os.getpid() >> 6 & 255}.{(os.getpid() & 63) * 4 + n}" for n in (1, 2))
 _OWN_PLACES = """
 set -e
 mount -t sysfs sysfs /sys
@@ -167,16 +165,32 @@ class HostServer(Server):
             "sysctl": "sysctl -e net.ipv4.ip_forward net.core.wmem_max net.ipv4.tcp_sack",
             "processes": "ps -e -o stat=,args= | grep -v -e sshd -e ps -e grep -e nsenter",
         }
-        return {name: self.inside("sh", "-c", command) for name, command in looks.items()}
+        # The order in which the kernel lists what has come back is not what is asked here.
+        return {
+            name: "\n".join(sorted(self.inside("sh", "-c", command).splitlines()))
+            for name, command in looks.items()
+        }
 
 
 def _enter(holder: int) -> tuple[str, ...]:
     return ("nsenter", "-t", str(holder), "-n", "-m", "-p")
 
 
+def _link(number: int) -> str:
+    """Name our end of the link to a host; several processes of tests may be at work."""
+    return f"tcpf{number}-{os.getpid()}"
+
+
+def _addresses(number: int) -> tuple[str, str]:
+    """Give our address and a host's on the link between, of the range for tests of networks."""
+    block = (2 * os.getpid() + number) % (1 << 15)
+    base = int(ipaddress.IPv4Address("198.18.0.0")) + 4 * block
+    return str(ipaddress.IPv4Address(base + 1)), str(ipaddress.IPv4Address(base + 2))
+
+
 @contextlib.contextmanager
-def host(directory: Path) -> Iterator[HostServer]:
-    """Run an sshd in namespaces of its own until the block ends."""
+def host(directory: Path, number: int = 0) -> Iterator[HostServer]:
+    """Run an sshd in namespaces of its own until the block ends; ``number`` is 0 or 1."""
     holder = subprocess.Popen(
         [*_APART, "sh", "-c", _OWN_PLACES],
         env={**os.environ, "FIRST": _FIRST},
@@ -188,24 +202,32 @@ def host(directory: Path) -> Iterator[HostServer]:
         assert holder.stdout.readline() == b"ready\n"
         children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text()
         first = int(children.split()[0])
-        _join(first)
-        with serve(directory, _THEIRS, _enter(first)) as server:
+        _join(first, number)
+        with serve(directory, _addresses(number)[1], _enter(first)) as server:
             words = (server.directory, server.address, server.port, server.process)
             yield HostServer(*words, first)
     finally:
         holder.kill()
         holder.wait()
-        subprocess.run(["ip", "link", "delete", _HERE], check=False, capture_output=True)
+        subprocess.run(["ip", "link", "delete", _link(number)], check=False, capture_output=True)
 
 
-def _join(pid: int) -> None:
+def cable(near: HostServer, near_name: str, far: HostServer, far_name: str) -> None:
+    """Give each of two hosts an interface, and join them."""
+    ends = (f"name {near_name} netns {near.holder}", f"{far_name} netns {far.holder}")
+    command = f"ip link add {ends[0]} type veth peer name {ends[1]}"
+    subprocess.run(command.split(), check=True)
+
+
+def _join(pid: int, number: int) -> None:
+    here, (ours, theirs) = _link(number), _addresses(number)
     for command in (
-        f"ip link add {_HERE} type veth peer name {CONTROL} netns {pid}",
-        f"ip address add {_OURS}/30 dev {_HERE}",
-        f"ip link set {_HERE} up",
+        f"ip link add {here} type veth peer name {CONTROL} netns {pid}",
+        f"ip address add {ours}/30 dev {here}",
+        f"ip link set {here} up",
         # An IPv6 address would change by itself while it is being verified.
         f"nsenter -t {pid} -n sysctl -q -w net.ipv6.conf.all.disable_ipv6=1",
-        f"nsenter -t {pid} -n ip address add {_THEIRS}/30 dev {CONTROL}",
+        f"nsenter -t {pid} -n ip address add {theirs}/30 dev {CONTROL}",
         f"nsenter -t {pid} -n ip link set {CONTROL} up",
         f"nsenter -t {pid} -n ip link set lo up",
     ):
