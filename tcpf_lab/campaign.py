@@ -45,7 +45,7 @@ def ready_testbed(choice: Choice) -> Testbed:
         raise TestbedError(
             f"not ready:{listed}",
             where=f"testbed {choice.testbed_name}",
-            hint="`tcpf-lab doctor` looks again",
+            hint=f"`tcpf-lab doctor --testbed {choice.testbed_name}` looks again",
         )
     return testbed
 

@@ -23,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files anew; review the diff"
     )
+    parser.addoption(
+        "--vm-long", action="store_true", help="also what takes minutes in virtual machines"
+    )
 
 
 @pytest.fixture

@@ -143,7 +143,10 @@ def test_version_and_schema(lab):
     ("words", "expected"),
     [
         (["run", "no-such.yaml"], "error: no-such.yaml: no such experiment"),
-        (["run", "smoke.yaml", "--testbed", "umm"], "unknown testbed 'umm'; allowed: uml, vm, fake"),
+        (
+            ["run", "smoke.yaml", "--testbed", "umm"],
+            "unknown testbed 'umm'; allowed: uml, vm, fake",
+        ),
         (["run", "smoke.yaml", "--only", "sed=1"], "Did you mean 'seed'?"),
         (["run", "smoke.yaml", "--seeds", "5"], "must be from 1 to 1"),
         (["run", "smoke.yaml", "--set", "traffic.duraton=5 s"], "Did you mean 'duration'?"),

@@ -458,21 +458,23 @@ static void print_info(const struct tcp_info *t, const struct rto_counts *rto)
 
 static void take_sample(const struct sample *s)
 {
-	int64_t at = now() - cfg.epoch;
-
 	for (int i = 0; i < cfg.flows; i++) {
 		struct flow *f = &flows[i];
 		union tcp_info_buffer buffer;
 		socklen_t len = sizeof(buffer);
+		int64_t at;	/* each flow's own: in real time reading a hundred takes a while */
+		bool read;
 
 		memset(&buffer, 0, sizeof(buffer));
+		at = now() - cfg.epoch;
+		read = f->fd >= 0 &&
+		       !getsockopt(f->fd, IPPROTO_TCP, TCP_INFO, &buffer, &len);
 		printf("{\"event\":\"sample\",\"sample\":\"%s\",\"epoch_ns\":%lld,"
 		       "\"time_ns\":%lld,\"flow\":%d,\"source_port\":%d,"
 		       "\"connected\":%s", s->label, (long long)cfg.epoch,
 		       (long long)at, cfg.first + i, cfg.source_port + i,
 		       f->connected ? "true" : "false");
-		if (f->fd >= 0 &&
-		    !getsockopt(f->fd, IPPROTO_TCP, TCP_INFO, &buffer, &len))
+		if (read)
 			print_info(&buffer.info, len < sizeof(buffer.rto) ?
 				   NULL : &buffer.rto.counts);
 		if (f->error)

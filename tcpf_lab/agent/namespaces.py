@@ -56,6 +56,12 @@ def is_one(path: Path) -> bool:
         return False
 
 
+def mounted() -> bool:
+    """Say whether the directory of names is mounted on itself, as ``ip`` does with the first."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return str(NAMED) in (line.split()[4] for line in lines)
+
+
 def number(path: Path) -> int | None:
     """Identify a namespace; None if there is none."""
     try:

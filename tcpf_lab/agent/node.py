@@ -117,15 +117,14 @@ def _empty(node: str) -> None:
             commands.run(["ss", "-N", name, "-K", "state", "connected"])
 
 
-def remove_directory() -> None:
-    """Remove the directory of named namespaces, which ``ip`` has made and mounted on itself.
+def release_directory(*, keep: bool) -> None:
+    """Undo that ``ip`` has mounted the directory of names on itself, and has made it unless kept.
 
-    A namespace that somebody else has made meanwhile keeps it.
+    A namespace that somebody else has made meanwhile keeps it as it is.
     """
     if not namespaces.NAMED.exists() or any(namespaces.NAMED.iterdir()):
         return
     commands.run(["umount", str(namespaces.NAMED)])
-    try:
-        namespaces.NAMED.rmdir()
-    except OSError:
-        return
+    if not keep:
+        with suppress(OSError):
+            namespaces.NAMED.rmdir()

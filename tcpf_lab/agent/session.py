@@ -110,8 +110,8 @@ class Session:
                 f"File exists: there is a namespace {namespaces.name(name)} already, "
                 "left by another run or made by another program"
             )
-        if not namespaces.NAMED.exists():
-            self._journal.add("netns_directory")
+        if not namespaces.mounted():
+            self._journal.add("netns_directory", there=namespaces.NAMED.exists())
         self._journal.add("namespace", node=name)
         node.make(name)
         self._nodes.add(name)

@@ -186,8 +186,8 @@ def _modules_before(work: Work, record: Record) -> None:
     modules.unload_new(record["names"], work.patience)
 
 
-def _directory(_work: Work, _record: Record) -> None:
-    node.remove_directory()
+def _directory(_work: Work, record: Record) -> None:
+    node.release_directory(keep=record["there"])
 
 
 _UNDO: dict[str, Callable[[Work, Record], None]] = {

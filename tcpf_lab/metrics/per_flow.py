@@ -11,7 +11,7 @@ from tcpf_lab.metrics.goodput import acknowledged_at, goodput
 from tcpf_lab.metrics.record import Record
 from tcpf_lab.trace.recovery import RTO, SYN_RTO
 
-#: How long it may take in real time to read TCP_INFO of every flow, or to take an acknowledgement.
+#: How long it may take in real time to read TCP_INFO, or to take an acknowledgement.
 READING_NS = 50_000_000
 
 

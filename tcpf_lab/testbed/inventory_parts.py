@@ -91,6 +91,7 @@ class Ssh(WithoutSecrets):
     config: Place | None = Field(default=None, description="Instead of `~/.ssh/config`.")
     known_hosts: Place | None = Field(
         default=None,
-        description="Instead of `~/.ssh/known_hosts`. An unknown host key is always refused.",
+        description="Looked into before `~/.ssh/known_hosts`. "
+        "An unknown host key is always refused.",
     )
     identity: Place | None = Field(default=None, description="File of the private key to use.")

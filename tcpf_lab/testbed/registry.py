@@ -5,6 +5,7 @@ Only what runs on hosts loads the SSH library, which takes a while.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,9 +33,14 @@ def _uml() -> Testbed:
 
 
 def _vm() -> Testbed:
-    from tcpf_lab.testbed import vm
+    from tcpf_lab.testbed import ssh_prebuilt, vm, vm_kernel
 
     vm.ensure_up()
+    state = vm.require_up()
+    kernel = vm_kernel.find(state.read_facts()["series"], state.cache)
+    if kernel is not None:  # else the guests build their modules themselves, which takes minutes
+        machine = platform.machine()
+        ssh_prebuilt.build(kernel.directory, kernel.release, machine, lambda _phase, _share: None)
     return _up()
 
 

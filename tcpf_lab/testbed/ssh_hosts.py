@@ -16,6 +16,7 @@ from typing import Any
 
 from fabric import Config, Connection
 from paramiko import AuthenticationException, BadHostKeyException, RejectPolicy
+from paramiko.ssh_exception import NoValidConnectionsError
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed.inventory import Inventory
@@ -151,6 +152,9 @@ def _no_connection(
             f"the name {connection.host} cannot be resolved",
             f"correct `address` of {name}, or add it to the SSH configuration",
         )
+    elif isinstance(error, NoValidConnectionsError):
+        what = f"no connection to {target}: refused, or no way there"
+        hint = f"is the host up, and sshd? Try `{by_hand}`"
     else:
         what = f"no connection to {target}: {error or type(error).__name__}"
         hint = f"is the host up, and sshd? Try `{by_hand}`"

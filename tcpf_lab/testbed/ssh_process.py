@@ -95,9 +95,7 @@ def run(host: Host, argv: Sequence[str], feed: bytes = b"", silence: float = SIL
     except BROKEN as error:
         raise lost(host.name, f"during `{_short(argv)}`", error) from None
     if status is None:
-        raise TestbedError(
-            f"`{_short(argv)}` did not end", where=f"host {host.name}", hint="look at it by hand"
-        )
+        raise lost(host.name, f"during `{_short(argv)}`", EOFError())
     return Reply(status, output, process.said())
 
 

@@ -208,7 +208,7 @@ def _end(agent: Agent) -> list[str]:
     agent.finished()
     agent.status(EXIT_S)
     agent.close()
-    return [f"{agent.host.name}: not undone: {thing}" for thing in answer.get("left", ())]
+    return [f"host {agent.host.name}: not undone: {thing}" for thing in answer.get("left", ())]
 
 
 def _hang_up(agent: Agent) -> list[str]:
@@ -222,5 +222,5 @@ def _hang_up(agent: Agent) -> list[str]:
         status = None
     agent.close()
     if status in (UNDONE, LEFT):
-        return [f"{name}: not undone: {agent.said()}"] if status == LEFT else []
-    return [f"{name} could not be told to end; it undoes everything by itself after a while"]
+        return [f"host {name}: not undone: {agent.said()}"] if status == LEFT else []
+    return [f"host {name} could not be told to end; it undoes everything by itself after a while"]

@@ -197,7 +197,8 @@ class Translator:
                     "mac": end.mac,
                     "mtu": step.mtu,
                 }
-                yield Request("nic", words, end.node, _text(step))
+                text = f"move {words['interface']} into {end.node} as {end.device}"
+                yield Request("nic", words, end.node, text)
 
     def _module(self, host: str, step: LoadModule, name: str) -> Iterator[Request]:
         """Load a module once into each kernel, whichever nodes ask for it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tcpf_lab.errors import KernelBuildError
@@ -25,8 +25,12 @@ _FAULT = re.compile(r"^(\S+?:\d+:(\d+:)? (fatal )?(error|warning): .*|ERROR: mod
 _SHOWN = 8
 
 
-def compile_modules(recipe: Recipe, tree: Path, result: Path, shop: Workshop) -> None:
+def compile_modules(
+    recipe: Recipe, tree: Path, result: Path, shop: Workshop, make: Sequence[str] = MAKE
+) -> None:
     """Build all modules against ``tree`` and all plugins, and put them into ``result``.
+
+    ``make`` begins the command of kbuild; another one is for kernels of other machines.
 
     Raises
     ------
@@ -42,7 +46,7 @@ def compile_modules(recipe: Recipe, tree: Path, result: Path, shop: Workshop) ->
     nowhere = f"KCFLAGS=-ffile-prefix-map={copy}/=kernel/"
     sched = f"M={copy / 'sched'}"
     jobs = f"-j{len(os.sched_getaffinity(0))}"
-    _make([*MAKE, jobs, "-C", str(tree), sched, nowhere, "modules"], recipe, copy, shop)
+    _make([*make, jobs, "-C", str(tree), sched, nowhere, "modules"], recipe, copy, shop)
     _collect((copy / "sched").glob("*.ko"), result / MODULES)
     shop.progress("modules", 0.5)
     plugins = copy / "plugins"

@@ -182,7 +182,7 @@ def test_first_error_wins_and_what_is_left_is_added(bed, network, run):
     with pytest.raises(TestbedError) as caught:
         bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
     assert "the first error" in str(caught.value).splitlines()[0]
-    assert "routers: not undone: interface eth1 is not back" in str(caught.value)
+    assert "host routers: not undone: interface eth1 is not back" in str(caught.value)
     assert "tcpf-lab clean --testbed two" in caught.value.hint
 
 
@@ -222,7 +222,7 @@ def test_agent_that_dies_is_named_and_the_other_host_is_told(bed, network, run, 
         bed.execute(plan(*steps), run, seed=1)
     assert caught.value.where == "host routers"
     assert words in str(caught.value)
-    assert "routers could not be told to end" in str(caught.value)
+    assert "host routers could not be told to end" in str(caught.value)
     assert network["ends"].requests[-1]["do"] == "end"
 
 

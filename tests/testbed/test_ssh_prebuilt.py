@@ -1,0 +1,60 @@
+"""Modules built here for a kernel that runs elsewhere, from packages unpacked anywhere."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tcpf_lab.errors import KernelBuildError
+from tcpf_lab.testbed import ssh_modules, ssh_prebuilt, vm_kernel
+
+RELEASE, MACHINE = "6.12.0-test", "x86_64"
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache/tcpf-lab/hosts"
+
+
+def quietly(_phase, _share):
+    pass
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
+def test_headers_are_used_where_they_are_unpacked(cache, tmp_path):
+    root = tmp_path / "root"
+    for name in ("common", RELEASE):
+        (root / f"usr/src/linux-headers-{name}").mkdir(parents=True)
+    (root / f"usr/src/linux-headers-{RELEASE}/Makefile").write_text(
+        "include /usr/src/linux-headers-common/Makefile\n"
+    )
+    (root / "usr/src/linux-headers-common/Makefile").write_text(
+        "modules:\n\techo made > $(M)/sch_rio.ko\n\techo >> count\n"
+    )
+    for _ in range(2):
+        ssh_prebuilt.build(root, RELEASE, MACHINE, quietly)
+    (entry,) = cache.iterdir()
+    assert entry.name == ssh_modules.key(ssh_modules.sources(), RELEASE, MACHINE)
+    assert (entry / "sch_rio.ko").read_text() == "made\n"
+    assert (entry / "tc/q_rio.so").exists()
+    assert (root / f"usr/src/linux-headers-{RELEASE}/count").read_text() == "\n", "built once"
+
+
+def test_missing_headers_are_named(cache, tmp_path):
+    with pytest.raises(KernelBuildError, match="no headers of that kernel"):
+        ssh_prebuilt.build(tmp_path, RELEASE, MACHINE, quietly)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("series", vm_kernel.SERIES)
+def test_modules_are_of_the_guests_kernel(series, monkeypatch, tmp_path):
+    kernel = vm_kernel.find(series)
+    if kernel is None:
+        pytest.skip(f"no guest has had Linux {series} yet: `tcpf-lab vm up --kernel {series}`")
+    monkeypatch.setattr(ssh_modules, "cache", lambda: tmp_path)
+    ssh_prebuilt.build(kernel.directory, kernel.release, MACHINE, quietly)
+    (entry,) = tmp_path.iterdir()
+    for name in ("sch_rio", "sch_frio", "act_tcpf", "act_token"):
+        assert f"vermagic={kernel.release} ".encode() in (entry / f"{name}.ko").read_bytes()
