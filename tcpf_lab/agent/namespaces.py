@@ -58,8 +58,17 @@ def is_one(path: Path) -> bool:
 
 def mounted() -> bool:
     """Say whether the directory of names is mounted on itself, as ``ip`` does with the first."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return str(NAMED) in (line.split()[4] for line in lines)
+    return NAMED.exists() and _mount(NAMED) != _mount(NAMED.parent)
+
+
+def _mount(path: Path) -> str:
+    """Identify the mount that a path lies on: another one may be hidden below it."""
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        lines = Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines()
+    finally:
+        os.close(handle)
+    return next(line for line in lines if line.startswith("mnt_id"))
 
 
 def number(path: Path) -> int | None:

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from private_host import ROOT, STATE, Talk
+from private_host import ROOT, STATE, Host, Talk, needs_root
 
 from tcpf_lab.agent.pack import packed
 
@@ -238,3 +238,30 @@ def test_run_is_undone_from_the_namespace_of_its_agent(host, busy):
     assert said.returncode == 1
     assert "to be undone from the network namespace" in said.stdout
     assert host.by_hand("undo")[0] == 0
+
+
+BARE = """
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t tmpfs tmpfs /run
+mkdir /run/state
+"""
+
+
+@pytest.mark.parametrize("there", ["", "mkdir /run/netns\n"], ids=["absent", "empty"])
+def test_directory_of_named_namespaces_is_as_it_was(there):
+    """With the first namespace `ip` makes the directory and mounts it on itself."""
+    needs_root()
+    host = Host(BARE + there)
+    look = "find /run; cut -d' ' -f5 /proc/self/mountinfo"
+    before = host.sh(look)
+    talk = Talk(host)
+    talk.ask("begin", token="run-1", owner=True, plugins=None)
+    for node in NODES:
+        talk.ask(**node)
+    assert host.sh(look) != before
+    assert talk.ask("end")["left"] == []
+    talk.close()
+    host.settled()
+    assert host.sh(look) == before
+    host.close()
