@@ -23,6 +23,7 @@ OWN = Path("/proc/self/ns/net")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _CLONE_NEWNET = 0x40000000
 _setns = ctypes.CDLL(None, use_errno=True).setns
+_umount = ctypes.CDLL(None).umount2
 
 
 def name(node: str) -> str:
@@ -59,6 +60,11 @@ def is_one(path: Path) -> bool:
 def mounted() -> bool:
     """Say whether the directory of names is mounted on itself, as ``ip`` does with the first."""
     return NAMED.exists() and _mount(NAMED) != _mount(NAMED.parent)
+
+
+def unmount() -> None:
+    """Undo that mount; the program ``umount`` would leave a directory of its own in ``/run``."""
+    _umount(os.fsencode(NAMED), 0)
 
 
 def _mount(path: Path) -> str:

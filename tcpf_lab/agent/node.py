@@ -124,7 +124,7 @@ def release_directory(*, keep: bool) -> None:
     """
     if not namespaces.NAMED.exists() or any(namespaces.NAMED.iterdir()):
         return
-    commands.run(["umount", str(namespaces.NAMED)])
+    namespaces.unmount()
     if not keep:
         with suppress(OSError):
             namespaces.NAMED.rmdir()

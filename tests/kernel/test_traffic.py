@@ -54,7 +54,7 @@ def samples(programs: Path, environment: dict[str, str]) -> list[dict[str, objec
     """Let two flows send for a moment; give what the senders say at its end."""
     port, source = free_port(), free_port()
     program = str(programs / "tcpf-traffic")
-    common = ("--port", str(port), "--source-port", str(min(source, 60000)), "--sample", "end=0.3")
+    common = ("--port", str(port), "--source-port", str(min(source, 60000)), "--sample", "end=1")
     receiver = subprocess.Popen(
         [program, "recv", "--listen", "127.0.0.1", "--flows", "2", *common],
         stdout=subprocess.PIPE,

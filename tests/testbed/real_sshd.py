@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import itertools
 import os
 import shutil
 import socket
@@ -176,6 +177,9 @@ def _enter(holder: int) -> tuple[str, ...]:
     return ("nsenter", "-t", str(holder), "-n", "-m", "-p")
 
 
+_NUMBERS = itertools.count()
+
+
 def _link(number: int) -> str:
     """Name our end of the link to a host; several processes of tests may be at work."""
     return f"tcpf{number}-{os.getpid()}"
@@ -183,14 +187,15 @@ def _link(number: int) -> str:
 
 def _addresses(number: int) -> tuple[str, str]:
     """Give our address and a host's on the link between, of the range for tests of networks."""
-    block = (2 * os.getpid() + number) % (1 << 15)
+    block = (8 * os.getpid() + number % 8) % (1 << 15)
     base = int(ipaddress.IPv4Address("198.18.0.0")) + 4 * block
     return str(ipaddress.IPv4Address(base + 1)), str(ipaddress.IPv4Address(base + 2))
 
 
 @contextlib.contextmanager
-def host(directory: Path, number: int = 0) -> Iterator[HostServer]:
-    """Run an sshd in namespaces of its own until the block ends; ``number`` is 0 or 1."""
+def host(directory: Path) -> Iterator[HostServer]:
+    """Run an sshd in namespaces of its own until the block ends."""
+    number = next(_NUMBERS)  # fixtures of several modules may be in use at once
     holder = subprocess.Popen(
         [*_APART, "sh", "-c", _OWN_PLACES],
         env={**os.environ, "FIRST": _FIRST},

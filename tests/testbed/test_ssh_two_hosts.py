@@ -39,8 +39,8 @@ def hosts(tmp_path_factory):
         pytest.skip(reason)
     with contextlib.ExitStack() as running:
         found = {
-            name: running.enter_context(real_sshd.host(tmp_path_factory.mktemp(name), number))
-            for number, name in enumerate(ROLES)
+            name: running.enter_context(real_sshd.host(tmp_path_factory.mktemp(name)))
+            for name in ROLES
         }
         for interface in ("eth1", "eth2"):
             real_sshd.cable(found["ends"], interface, found["routers"], interface)
