@@ -47,7 +47,9 @@ def local_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     context = _Context()
     stop = context.Event()
     turn = context.Value("i", 0)
-    pool = ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(stop, turn))
+    pool = ProcessPoolExecutor(
+        jobs, context, initializer=_start_worker, initargs=(stop, turn, os.getpid())
+    )
     try:
         yield pool
     except BaseException:
@@ -63,7 +65,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _start_worker(stop: StopFlag, turn: Any) -> None:
+def _start_worker(stop: StopFlag, turn: Any, parent: int) -> None:
     """Pin the worker, leave interrupts to the parent, and end with it."""
     with turn.get_lock():
         index, turn.value = turn.value, turn.value + 1
@@ -73,6 +75,8 @@ def _start_worker(stop: StopFlag, turn: Any) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before that, and nobody would ever end this process
+        os._exit(1)
     guest_process.stop_when(stop.is_set)
 
 

@@ -32,3 +32,12 @@ def test_a_worker_ignores_interrupts_and_blocks_nothing() -> None:
         blocked, handlers = workers.submit(states).result()
     assert not set(pool.INTERRUPTS) & blocked
     assert handlers == [signal.SIG_IGN] * 2
+
+
+def test_a_worker_whose_parent_died_before_it_could_notice_ends() -> None:
+    context = pool._Context()
+    arguments = (context.Event(), context.Value("i", 0), os.getppid())
+    worker = context.Process(target=pool._start_worker, args=arguments)
+    worker.start()
+    worker.join(30)
+    assert worker.exitcode == 1
