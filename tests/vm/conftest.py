@@ -1,0 +1,32 @@
+"""Guests for the tests of this directory, booted once; and the long tests, which are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from guest_hosts import Hosts, own_cache, silent
+
+from tcpf_lab.testbed import vm
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--vm-long"):
+        return
+    reason = "takes minutes: `./lab test-vm` runs it (pytest --vm-long tests/vm)"
+    for item in items:
+        if item.get_closest_marker("vm_long"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """Return the hosts of guests of the tests' own; the user's are left alone."""
+    cache = own_cache(tmp_path_factory.mktemp("vm"))
+    vm.up(vm.Request(), silent, cache)
+    try:
+        found = Hosts(cache)
+        yield found
+        found.close()
+    finally:
+        vm.down(silent, cache)

@@ -1,0 +1,154 @@
+"""The five hosts of a pair of guests: a shell on each, and what runs of the laboratory need."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from tcpf_lab.testbed import uml_kernel, vm, vm_kernel, vm_layout, vm_state
+from tcpf_lab.testbed.vm_layout import ROLES
+
+ROOT = Path(__file__).parents[2]
+#: A script on an emulated machine has ended after so long, s.
+PATIENCE_S = 120.0
+_END = "end-of-script"
+
+
+def silent(_phase: str, _share: float) -> None:
+    pass
+
+
+def own_cache(root: Path) -> Path:
+    """Make a cache below ``root`` whose guests are its own; what takes long to get is shared."""
+    cache = root / "tcpf-lab" / "vm"
+    cache.mkdir(parents=True)
+    shared = vm_kernel.cache_directory()
+    for name in ("kernels", "programs"):
+        (shared / name).mkdir(parents=True, exist_ok=True)
+        (cache / name).symlink_to(shared / name)
+    for name in ("hosts", uml_kernel.cache_directory().name):
+        (shared.parent / name).mkdir(exist_ok=True)
+        (cache.parent / name).symlink_to(shared.parent / name)
+    return cache
+
+
+class Shell:
+    """A shell on a host, by SSH, that carries out one script after the other."""
+
+    def __init__(self, config: Path, host: str) -> None:
+        self._command = ["ssh", "-F", str(config), host, "exec sh"]
+        self._host = host
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, script: str, patience: float = PATIENCE_S) -> str:
+        """Return what ``script`` prints; a shell that has died is replaced before it is asked."""
+        until = time.monotonic() + patience
+        while not self._lives():
+            assert time.monotonic() < until, f"{self._host} lets nobody in"
+        self._write(f"(set -e\n{script}\n) </dev/null 2>&1; s=$?; echo; echo {_END} $s\n")
+        status, said = self._read()
+        assert status == 0, f"{self._host}: {script!r} ended with status {status}:\n{said}"
+        return said
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def _lives(self) -> bool:
+        """Start a shell unless one answers."""
+        if self._process is None:
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(
+                self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+            )
+        with suppress(BrokenPipeError):
+            self._write(f"echo; echo {_END} 0\n")
+            if self._read()[0] == 0:
+                return True
+        self.close()
+        time.sleep(0.2)
+        return False
+
+    def _write(self, text: str) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(text.encode())
+        self._process.stdin.flush()
+
+    def _read(self) -> tuple[int | None, str]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        lines = []
+        for line in self._process.stdout:
+            text = line.decode("utf-8", "replace").rstrip("\n")
+            if text.startswith(f"{_END} "):
+                return int(text.split()[1]), "\n".join(lines).strip()
+            lines.append(text)
+        return None, "\n".join(lines)
+
+
+class Hosts:
+    """The hosts of guests that are up.
+
+    Parameters
+    ----------
+    cache : Path
+        Of the guests; in a directory that ``XDG_CACHE_HOME`` may name.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self.state = vm_state.here(cache)
+        self.facts = vm.status(cache)
+        self.environment = {**os.environ, "XDG_CACHE_HOME": str(cache.parent.parent)}
+        self.ports: dict[str, int] = self.facts["ports"]
+        self._shells = {
+            role: Shell(self.state.ssh_config, vm_layout.host_name(role)) for role in ROLES
+        }
+
+    def __call__(self, role: str, script: str) -> str:
+        """Run a script on the host of ``role``; return what it prints."""
+        return self._shells[role](script)
+
+    def everywhere(self, script: str) -> dict[str, str]:
+        """Run a script on all hosts at once."""
+        with ThreadPoolExecutor(len(ROLES)) as pool:
+            return dict(zip(ROLES, pool.map(lambda role: self(role, script), ROLES), strict=True))
+
+    def armed(self, role: str, script: str) -> subprocess.Popen[bytes]:
+        """Give a process that has logged in and runs ``script`` once it reads a line."""
+        host = vm_layout.host_name(role)
+        command = f"echo armed; read line; {script}"
+        process = subprocess.Popen(
+            ["ssh", "-F", str(self.state.ssh_config), host, f"sh -c {shlex.quote(command)}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"armed\n"
+        return process
+
+    def lab(self, *words: object, directory: Path) -> subprocess.Popen[str]:
+        """Start ``tcpf-lab`` in a directory, for these guests and no others."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "tcpf_lab", *map(str, words)],
+            cwd=directory,
+            env={**self.environment, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def close(self) -> None:
+        for shell in self._shells.values():
+            shell.close()

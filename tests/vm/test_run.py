@@ -1,0 +1,68 @@
+"""Experiments on the hosts of the guests, as a user makes them: run, analysed, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import host_picture
+import kills
+import pytest
+import run_checks
+from guest_hosts import ROOT, Hosts
+
+from tcpf_lab.results import ExperimentFiles, RunFiles
+from tcpf_lab.testbed import vm_layout
+
+pytestmark = [pytest.mark.slow, pytest.mark.vm_long]
+RESULT = ROOT / "results" / "vm" / "runs.json"
+#: A run of a minute and a half, with a hundred programs at either end, and its analysis, s.
+PATIENCE_S = 900.0
+
+
+def made(hosts: Hosts, directory: Path, spec: str, *words: str) -> tuple[RunFiles, float]:
+    """Make one run and check all that must hold of it; return it, and the time it took, s."""
+    before = host_picture.take(hosts)
+    began = time.monotonic()
+    process = hosts.lab("run", spec, "--testbed", "vm", *words, directory=directory)
+    said = process.communicate(timeout=PATIENCE_S)[0]
+    took = time.monotonic() - began
+    files = ExperimentFiles(directory / "results", Path(spec).stem, vm_layout.NAME)
+    assert [path.suffix for path in files.root.iterdir() if path.is_dir()] == [""], said
+    (run,) = (RunFiles(path) for path in files.root.iterdir() if path.is_dir())
+    assert host_picture.until_same(hosts, before, kills.UNDONE_S) == []
+    return run, took
+
+
+def note(name: str, run: RunFiles, took: float) -> None:
+    """Add a run to the figures of this session."""
+    found = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    metrics = json.loads(run.metrics.read_text())
+    found[name] = {
+        "took_s": round(took, 1),
+        "valid": metrics["validity"]["valid"],
+        "reasons": metrics["validity"]["reasons"],
+        "drift_error_ppm": run_checks.drifts(run),
+        "metrics": metrics["metrics"],
+    }
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    print(f"{name}: {took:.0f} s, valid: {metrics['validity']['valid']}")
+
+
+def test_quick_trial_is_made_and_analysed(hosts: Hosts, tmp_path: Path) -> None:
+    """Whether rates and instants were kept depends on the machine, and is not asked of it here."""
+    run, took = made(hosts, tmp_path, "smoke.yaml", "--only", "case=NoMark+RED")
+    run_checks.check_whole(run)
+    note("smoke", run, took)
+
+
+def test_configuration_a_is_valid(hosts: Hosts, tmp_path: Path) -> None:
+    """A hundred flows of iperf3 at 10 Mbit/s and 200 ms, as published."""
+    words = ("--only", "case=NoMark+RED", "--set", "matrix.flows=100", "--seeds", "1")
+    run, took = made(hosts, tmp_path, "configA.yaml", *words)
+    metrics = run_checks.check_whole(run)
+    note("configuration A", run, took)
+    assert metrics["flows"] == 100
+    assert metrics["validity"]["valid"], metrics["validity"]["reasons"]
