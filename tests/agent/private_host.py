@@ -19,6 +19,17 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 STATE = "/run/state"
 
+#: Gives a program namespaces of its own; in a bare chroot the root cannot be made private.
+APART = (
+    "unshare",
+    "--net",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--propagation",
+    "private",
+)
 #: The host's first process: makes what a host has, and takes note of the end of orphans.
 INIT = r"""
 import os, signal, subprocess, sys
@@ -106,17 +117,21 @@ def needs_root():
     made = subprocess.run(["unshare", "-n", "ip", "link", "add", "v0", "type", "veth"])
     if made.returncode:
         pytest.skip("this kernel has no network namespaces or no veth")
+    apart = subprocess.run([*APART, "true"], capture_output=True, text=True)
+    if apart.returncode:
+        pytest.skip(f"no mounts of its own can be given to a host here: {apart.stderr.strip()}")
 
 
 class Host:
     """What a host looks like from within; its processes are also seen from outside."""
 
     def __init__(self, make=MAKE):
+        needs_root()
         self._init = subprocess.Popen(
-            ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--propagation",
-             "private", sys.executable, "-c", INIT, make],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            [*APART, sys.executable, "-c", INIT, make],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         assert self._init.stdout.readline() == b"made\n"
         self.before = ""
         self.pid = children(self._init.pid)[0]

@@ -73,7 +73,9 @@ def test_older_kernel_tells_no_number_that_it_does_not_have(programs):
     new, old = samples(programs, {}), samples(programs, {"LD_PRELOAD": str(programs / "older.so")})
     assert [row["flow"] for row in old] == [0, 1]
     counts = {"total_rto", "total_rto_recoveries", "total_rto_time_ms"}
-    assert all(set(a) - set(b) == counts for a, b in zip(new, old, strict=True))
+    # Whichever end is first may leave the other with an error.
+    more = [set(a) - set(b) - {"error"} for a, b in zip(new, old, strict=True)]
+    assert more == [counts, counts]
     assert all(int(str(row["bytes_acked"])) > 0 for row in old)
 
 
