@@ -29,7 +29,7 @@ mkdir /tmp/kept
 """
 #: Name -> what shows it on each host; few programs, each of which takes its time there.
 OF_HOSTS = {
-    "network": "ip -o -d -batch - <<END\naddress show\nroute show table all\nrule show\n"
+    "network": "ip -o -d -batch - <<END\nlink show\naddress show\nroute show table all\nrule show\n"
     "neighbour show nud permanent\nnetns list\nEND",
     "network6": "ip -o -6 -d -batch - <<END\nroute show table all\nrule show\nEND",
     "queues": "(echo qdisc show; for each in /sys/class/net/*; do "
