@@ -16,6 +16,8 @@ from dataclasses import dataclass
 EPOCH = "{epoch}"
 #: Stands for the directory of the project's own programs on the node.
 PROGRAMS = "{programs}"
+#: Commands of these that follow each other on a node may go to a single process (`-batch`).
+BATCH_PROGRAMS = ("ip", "tc")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import (
+    BATCH_PROGRAMS,
     PROGRAMS,
     AddLink,
     AddNode,
@@ -40,7 +41,6 @@ BIN = "/run/bin"
 INSTRUCTIONS = "log/guest.plan"
 FINISHED = "log/finished"
 FAILED = "log/failed"
-BATCH_PROGRAMS = ("ip", "tc")
 #: Stands for the console as output, and for the guest itself as node.
 NONE = "-"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import (
+    BATCH_PROGRAMS,
     EPOCH,
     PROGRAMS,
     AddLink,
@@ -36,7 +37,6 @@ from tcpf_lab.testbed import ssh_clock
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh_channel import PATIENCE_S, Request
 
-BATCH_PROGRAMS = ("ip", "tc")
 #: A program is given so much longer to be ready for each that is started with it, s.
 READY_EACH_S = 0.3
 #: Requests of each host, in its order.
