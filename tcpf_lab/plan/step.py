@@ -63,6 +63,9 @@ class AddLink:
 
     ends: tuple[End, End]
     mtu: int
+    rate: (
+        int  #: that the link is to have, bit/s; set by other steps, and a cable's must not be less
+    )
 
     def __str__(self) -> str:
         return _line(None, shlex.join(("ip", *self.words)))

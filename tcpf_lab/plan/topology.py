@@ -105,7 +105,7 @@ def _links(graph: Graph) -> Iterator[Step]:
             End(end.node, end.device, end.mac)
             for end in interfaces(graph)[2 * index : 2 * index + 2]
         )
-        yield AddLink((near, far), link.mtu)
+        yield AddLink((near, far), link.mtu, link.rate)
 
 
 def _no_ipv6(graph: Graph) -> Iterator[Step]:

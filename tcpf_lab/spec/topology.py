@@ -81,6 +81,11 @@ class Graph:
         return link
 
     @property
+    def rates(self) -> dict[tuple[str, str], int]:
+        """Rate of the link between two nodes, bit/s."""
+        return {(link.a, link.b): link.rate for link in self.links}
+
+    @property
     def mss(self) -> int:
         """Largest TCP payload without options, bytes."""
         return min(link.mtu for link in self.links) - HEADERS

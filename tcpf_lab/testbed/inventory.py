@@ -7,7 +7,7 @@ those are the business of the SSH configuration and agent of whoever runs it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -19,7 +19,6 @@ from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.load import load_as
 from tcpf_lab.spec.model import Name, Title
 from tcpf_lab.spec.suggest import unknown
-from tcpf_lab.spec.topology import Graph
 from tcpf_lab.testbed import inventory_words as words
 from tcpf_lab.testbed.inventory_parts import Host, Links, Ssh, WithoutSecrets
 from tcpf_lab.units import format_rate
@@ -108,17 +107,28 @@ class Inventory(WithoutSecrets):
         )
         return tuple(pairs)
 
-    def misfits(self, graph: Graph) -> tuple[str, ...]:
-        """Say what a topology asks for that these hosts have not got."""
-        missing = [node.name for node in graph.nodes if node.name not in self.roles]
+    def misfits(
+        self, roles: Iterable[str], rates: Mapping[tuple[str, str], int]
+    ) -> tuple[str, ...]:
+        """Say what is asked for that these hosts have not got.
+
+        Parameters
+        ----------
+        roles : iterable of str
+            Names of nodes.
+        rates : mapping of pair of str to int
+            Rate of the link between two of them, bit/s.
+        """
+        missing = [role for role in roles if role not in self.roles]
         found = [
-            f"no host plays {role}; the inventory has {', '.join(self.roles)}" for role in missing
+            f"no host plays {role}; the inventory {self.name} has {', '.join(self.roles)}"
+            for role in missing
         ]
-        for link in graph.links:
-            carried = None if missing else self.cable_rate(link.a, link.b)
-            if carried is not None and carried < link.rate:
-                asked, has = format_rate(link.rate), format_rate(carried)
-                found.append(f"the link {link.a}-{link.b} is to have {asked}/s, its cable {has}/s")
+        for (a, b), rate in rates.items():
+            carried = None if {a, b} & {*missing} else self.cable_rate(a, b)
+            if carried is not None and carried < rate:
+                asked, has = format_rate(rate), format_rate(carried)
+                found.append(f"the link {a}-{b} is to have {asked}/s, its cable {has}/s")
         return tuple(found)
 
     def cable_rate(self, a: str, b: str) -> int | None:

@@ -19,7 +19,7 @@ from typing import Any
 from tcpf_lab import shipped
 from tcpf_lab.errors import LabError, TestbedError
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.plan.step import PROGRAMS, AddNode, LoadModule, Start
+from tcpf_lab.plan.step import PROGRAMS, AddLink, AddNode, LoadModule, Start
 from tcpf_lab.results import RunFiles, as_json
 from tcpf_lab.testbed import ssh_hosts, ssh_modules, ssh_probe
 from tcpf_lab.testbed.base import ON_HOSTS
@@ -67,11 +67,9 @@ class SshTestbed:
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Look at the plan, then at every host, changing nothing; return all problems."""
         roles = [step.node for step in plan.steps if isinstance(step, AddNode)]
-        found = [
-            f"no host plays {role}: the inventory {self.name} has {', '.join(self.inventory.roles)}"
-            for role in roles
-            if role not in self.inventory.roles
-        ]
+        links = [step for step in plan.steps if isinstance(step, AddLink)]
+        rates = {(link.ends[0].node, link.ends[1].node): link.rate for link in links}
+        found = [*self.inventory.misfits(roles, rates)]
         files = ssh_modules.sources()
         found += [
             f"there is no kernel module {name} in tcpf-lab (kernel/sched/{name}.c)"

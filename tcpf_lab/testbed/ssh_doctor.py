@@ -62,7 +62,7 @@ def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check,
     rows = [*_reached(survey), *_on_hosts(survey), *_trials(survey)]
     checks = list(merged(rows, tuple(inventory.hosts)))
     links = cables(inventory, needs, survey.tried)
-    misfits = inventory.misfits(needs.graph)
+    misfits = inventory.misfits([node.name for node in needs.graph.nodes], needs.graph.rates)
     clean = f"tcpf-lab clean --testbed {inventory.name}"
     return (
         *checks,

@@ -133,7 +133,7 @@ class Translator:
 
     def _hosts(self, step: Step) -> tuple[str, ...]:
         match step:
-            case AddLink(ends):
+            case AddLink(ends=ends):
                 return tuple(dict.fromkeys(self._host_of(end.node) for end in ends))
             case LoadModule(node, _):
                 return (self._placement.owner_of[self._host_of(node)],)

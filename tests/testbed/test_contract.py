@@ -85,7 +85,9 @@ def of(*phases) -> Plan:
 LINK = (
     AddNode("S"),
     AddNode("R0"),
-    AddLink((End("S", "S-R0", "02:00:00:00:00:01"), End("R0", "R0-S", "02:00:00:00:00:02")), 1500),
+    AddLink(
+        (End("S", "S-R0", "02:00:00:00:00:01"), End("R0", "R0-S", "02:00:00:00:00:02")), 1500, 10**7
+    ),
 )
 ADDRESSES = tuple(
     Command(node, ("ip", *words.split()))

@@ -13,9 +13,11 @@ from fake_agent import FakeHost, FakeNetwork
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import (
+    AddLink,
     AddNode,
     AgreeEpoch,
     Command,
+    End,
     Finish,
     LoadModule,
     Phase,
@@ -365,6 +367,15 @@ def test_check_names_missing_roles_modules_and_hosts_all_at_once(bed, network):
     assert found[2] == "host routers: refused (sshd?)"
     assert network["ends"].agent is None, "checking starts nothing"
     assert network["ends"].closed
+
+
+def test_a_link_faster_than_its_cable_is_refused(tmp_path, network):
+    cables = {"hosts": HOSTS, "links": {"rate": "100 Mbit"}}
+    bed = SshTestbed(Inventory.model_validate({"name": "two", **cables}), connect=network)
+    (near, far) = (End("R0", "R0-S", "02:00:00:00:00:02"), End("S", "S-R0", "02:00:00:00:00:01"))
+    assert not bed.check(plan((AddLink((far, near), 1500, 10**8),)))
+    (found,) = bed.check(plan((AddLink((far, near), 1500, 10**9),)))
+    assert found == "the link S-R0 is to have 1 Gbit/s, its cable 100 Mbit/s"
 
 
 def test_agents_program_is_sent_once(inventory, network, tmp_path):

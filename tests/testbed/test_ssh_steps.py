@@ -108,7 +108,7 @@ def test_hosts_go_side_by_side_within_a_phase_and_not_beyond_it():
 
 def test_link_between_hosts_takes_the_interfaces_of_the_inventory():
     ends = (End("S", "S-R0", "02::1"), End("R0", "R0-S", "02::2"))
-    (found,) = asked(plan(AddLink(ends, 1500)))
+    (found,) = asked(plan(AddLink(ends, 1500, 10**7)))
     assert found["ends"] == [
         (
             "nic",
@@ -121,7 +121,7 @@ def test_link_between_hosts_takes_the_interfaces_of_the_inventory():
 
 def test_link_within_a_host_is_a_pair():
     ends = (End("R0", "R0-R1", "02::1"), End("R1", "R1-R0", "02::2"))
-    (found,) = asked(plan(AddLink(ends, 900)))
+    (found,) = asked(plan(AddLink(ends, 900, 10**7)))
     assert list(found) == ["routers"]
     ((action, arguments),) = found["routers"]
     assert action == "veth"
