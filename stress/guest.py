@@ -12,6 +12,7 @@ from pathlib import Path
 from stress import initramfs
 from stress.kernel import SmpKernel
 from tcpf_lab.errors import TestbedError
+from tcpf_lab.testbed.vm_machine import EMULATED
 
 EMULATOR = "qemu-system-x86_64"
 PACKAGE = "qemu-system-x86"
@@ -118,7 +119,7 @@ def _command(guest: Guest, directory: Path) -> list[str]:
     return [
         EMULATOR,
         *("-accel", "tcg,thread=multi"),
-        *("-cpu", "max"),
+        *("-cpu", EMULATED),
         *("-smp", f"{cpus},sockets={cpus},cores=1,threads=1"),
         *("-m", f"{MEMORY_MB}M"),
         *("-nodefaults", "-display", "none", "-no-reboot"),

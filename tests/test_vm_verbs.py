@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from tcpf_lab.cli import app
 from tcpf_lab.errors import RequestError, TestbedError
 from tcpf_lab.testbed import vm_state
+from tcpf_lab.testbed.vm_keeper import ENDED
 from tcpf_lab.testbed.vm_layout import GUESTS, ROLES
 
 
@@ -40,6 +41,22 @@ def test_what_a_crash_has_left_is_named_and_removed(state: vm_state.State) -> No
     assert invoke("status").endswith(f"their consoles are in {state.directory}")
     assert invoke("down") == "the guests are down"
     assert not state.directory.exists()
+
+
+def test_consoles_of_guests_that_have_ended_by_themselves_are_kept(state: vm_state.State) -> None:
+    state.create()
+    state.inventory.write_text("")  # they were up
+    for guest in GUESTS:
+        state.console(guest.name).write_text(f"{guest.name} panics")
+    (state.directory / ENDED).write_text("the emulator of 'ends' with status 1")
+    assert invoke("down")
+    assert not state.directory.exists()
+    kept = {path.name: path.read_text() for path in state.failed.iterdir()}
+    assert kept == {
+        "ends.console": "ends panics",
+        "routers.console": "routers panics",
+        ENDED: "the emulator of 'ends' with status 1",
+    }
 
 
 def test_hosts_are_listed(state: vm_state.State, monkeypatch: pytest.MonkeyPatch) -> None:

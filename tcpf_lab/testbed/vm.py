@@ -247,6 +247,8 @@ def _end(state: State) -> bool:
                 os.kill(keeper, number)
             if _is_gone(state):
                 break
+    elif state.inventory.exists():  # they were up, and nobody has ended them
+        state.keep_consoles()
     state.remove()
     return found
 

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from tcpf_lab.results import write_json
 from tcpf_lab.testbed import vm_kernel
-from tcpf_lab.testbed.vm_keeper import PROCESSES
+from tcpf_lab.testbed.vm_keeper import ENDED, PROCESSES
 from tcpf_lab.testbed.vm_layout import GUESTS
 from tcpf_lab.testbed.workshop import Progress
 
@@ -100,12 +100,13 @@ class State:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def keep_consoles(self) -> dict[str, Path]:
-        """Move what guests have said to where it stays; return the places by guest."""
+        """Copy what guests have said to where it stays; return the places by guest."""
         shutil.rmtree(self.failed, ignore_errors=True)
         self.failed.mkdir(parents=True)
         kept = {}
         for guest in GUESTS:
-            for source in (self.console(guest.name), self.emulator(guest.name)):
+            ended = self.directory / ENDED
+            for source in (self.console(guest.name), self.emulator(guest.name), ended):
                 if source.exists():
                     shutil.copy2(source, self.failed)
             kept[guest.name] = self.failed / self.console(guest.name).name
