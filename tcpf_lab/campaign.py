@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +11,17 @@ from tcpf_lab.errors import RequestError, TestbedError
 from tcpf_lab.metrics import summary
 from tcpf_lab.metrics.capture import describe_captures
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.report.compare import Comparison, compare
-from tcpf_lab.report.document import Report, write_report
-from tcpf_lab.report.reproduction import write_reproduction
+from tcpf_lab.report.compare.published import Comparison, compare
+from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
+from tcpf_lab.report.compare.testbeds import Side, TwoTestbeds, compare_testbeds
+from tcpf_lab.report.conditions import conditions
+from tcpf_lab.report.document import Report
 from tcpf_lab.report.section import Source, gather
-from tcpf_lab.report.testbeds import Side, TwoTestbeds, compare_testbeds
 from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
 from tcpf_lab.runner import Event, State
-from tcpf_lab.selection import Choice
-from tcpf_lab.spec.model import Experiment
+from tcpf_lab.selection import Choice, Part
 from tcpf_lab.testbed import guest_plan, registry
 from tcpf_lab.testbed.base import Testbed
-from tcpf_lab.units import format_duration, format_rate
-
-#: Keeps a number and its unit on one line of a caption.
-NO_BREAK_SPACE = "\u00a0"
 
 
 def ready_testbed(choice: Choice) -> Testbed:
@@ -51,37 +45,19 @@ def ready_testbed(choice: Choice) -> Testbed:
 
 
 def _problems(testbed: Testbed, choice: Choice) -> Iterable[str]:
-    """What is in the way of any run: of one for each pair of marker and queue."""
+    """What is in the way of any run: of one for each pair of marker and queue in each network."""
     different = {
-        (run.case.marker.kind, run.case.queue.kind, run.experiment.traffic.generator): run
+        (
+            run.case.marker.kind,
+            run.case.queue.kind,
+            run.experiment.traffic.generator,
+            run.experiment.topology,
+            run.experiment.tcp,
+        ): run
         for run in reversed(choice.runs)
     }
     found = [problem for run in different.values() for problem in testbed.check(compose(run))]
     return dict.fromkeys(found)
-
-
-def report(choice: Choice, *, include_invalid: bool = False) -> Report:
-    """Write tables and figures from the runs that are there."""
-    return write_report(
-        choice.files,
-        sources(choice),
-        choice.title or choice.name,
-        collection=choice.collection,
-        include_invalid=include_invalid,
-    )
-
-
-def reproduction(
-    choice: Choice, written: Report, directory: Path, *, include_invalid: bool = False
-) -> Report:
-    """Write a report's numbers and figures as a reproduction to keep, besides the report itself."""
-    last = ("--include-invalid",) * include_invalid + ("--reference", str(directory))
-    commands = [
-        shlex.join(("tcpf-lab", "run", *choice.words())),
-        shlex.join(("tcpf-lab", "report", *choice.words(), *last)),
-    ]
-    kept = write_reproduction(written, directory, commands)
-    return replace(written, written=(*written.written, *kept))
 
 
 def comparison(choice: Choice, *, include_invalid: bool = False) -> Comparison:
@@ -95,9 +71,23 @@ def comparison(choice: Choice, *, include_invalid: bool = False) -> Comparison:
     as_published = [source for source in sources(choice) if not source.factor]
     sections = gather(as_published, include_invalid)
     return compare(
-        [result for section in sections for result in section.results],
+        [result for section in sections for result in section.results if not result.cell.settings],
         conditions=[(s.config, s.source.conditions) for s in sections if s.usable],
     )
+
+
+def sensitivity_of(choices: Sequence[Choice], *, include_invalid: bool = False) -> Sensitivity:
+    """Rank what varies by what it moves, on one testbed.
+
+    Raises
+    ------
+    LabError
+        If there are two testbeds, or nothing varies that has usable runs.
+    """
+    if len(choices) > 1:
+        words = " ".join(f"--testbed {choice.testbed_name}" for choice in choices)
+        raise RequestError("--sensitivity is of one testbed", where=words)
+    return sensitivity(gather(sources(choices[0]), include_invalid))
 
 
 def two_testbeds(first: Choice, second: Choice, *, include_invalid: bool = False) -> TwoTestbeds:
@@ -116,7 +106,7 @@ def two_testbeds(first: Choice, second: Choice, *, include_invalid: bool = False
     sides = (
         Side(
             choice.directory,
-            " or ".join(dict.fromkeys(_made(part.experiment) for part in choice.parts)),
+            " or ".join(dict.fromkeys(_made(part) for part in choice.parts)),
             gather(sources(choice), include_invalid),
         )
         for choice in (first, second)
@@ -124,8 +114,9 @@ def two_testbeds(first: Choice, second: Choice, *, include_invalid: bool = False
     return compare_testbeds(*sides)
 
 
-def _made(experiment: Experiment) -> str:
-    return f"{experiment.traffic.generator}, {conditions(experiment)}"
+def _made(part: Part) -> str:
+    generators = dict.fromkeys(str(run.experiment.traffic.generator) for run in part.runs)
+    return f"{' or '.join(generators)}, {conditions(run.experiment for run in part.runs)}"
 
 
 def sources(choice: Choice) -> tuple[Source, ...]:
@@ -135,28 +126,14 @@ def sources(choice: Choice) -> tuple[Source, ...]:
             files=part.files,
             cells=part.cells(),
             title=part.experiment.title or part.experiment.name,
-            conditions=conditions(part.experiment),
+            conditions=conditions(run.experiment for run in part.runs),
             stale=frozenset(run.id for run, now in states if now is State.STALE),
             factor=part.level.factor,
             level=part.level.level,
+            settings=(*part.level.settings, *choice.asked.overrides),
         )
         for part, states in choice.states()
     )
-
-
-def conditions(experiment: Experiment) -> str:
-    """Say in a few words under which conditions every run was made."""
-    graph = experiment.topology.graph()
-    delay = sum(link.delay_ab + link.delay_ba for link in graph.links)
-    sack = "SACK" if experiment.tcp.sack else "no SACK"
-    parts = (
-        f"{format_duration(experiment.traffic.duration)} after "
-        f"{format_duration(experiment.traffic.warmup)} of warm-up",
-        format_rate(graph.bottleneck.rate) + "/s",
-        format_duration(delay),
-        f"{experiment.tcp.profile} {sack}",
-    )
-    return ", ".join(part.replace(" ", NO_BREAK_SPACE) for part in parts)
 
 
 def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None) -> dict[str, Any]:
@@ -174,6 +151,7 @@ def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None)
             {
                 "experiment": event.run.experiment.name,
                 "run": event.run.id,
+                **({"settings": dict(event.run.settings)} if event.run.settings else {}),
                 "state": event.kind,
                 "valid": event.valid,
                 "seconds": round(event.seconds, 3),

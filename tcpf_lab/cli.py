@@ -10,7 +10,16 @@ from typing import Annotated
 import typer
 
 import tcpf_lab
-from tcpf_lab import campaign, host_verbs, kernel_verbs, terminal, vm_verbs
+from tcpf_lab import (
+    campaign,
+    host_verbs,
+    kernel_verbs,
+    plot_verbs,
+    report_verbs,
+    reporting,
+    terminal,
+    vm_verbs,
+)
 from tcpf_lab.errors import LabError
 from tcpf_lab.options import (
     AsJson,
@@ -24,10 +33,12 @@ from tcpf_lab.options import (
     TestbedName,
     TestbedNames,
 )
-from tcpf_lab.report.compare import Comparison, comparison_json
-from tcpf_lab.report.scoreboard import scoreboard
-from tcpf_lab.report.testbeds import TwoTestbeds
-from tcpf_lab.report.testbeds_shown import side_by_side
+from tcpf_lab.report.compare.published import Comparison, comparison_json
+from tcpf_lab.report.compare.scoreboard import scoreboard
+from tcpf_lab.report.compare.sensitivity import Sensitivity
+from tcpf_lab.report.compare.sensitivity_shown import ranked_effects
+from tcpf_lab.report.compare.testbeds import TwoTestbeds
+from tcpf_lab.report.compare.testbeds_shown import side_by_side
 from tcpf_lab.selection import choose, one_or_two
 from tcpf_lab.spec.schema import json_schema, schema_of
 from tcpf_lab.testbed.inventory import Inventory
@@ -87,7 +98,7 @@ def run(
     report, problem = None, None
     if len(failed) < len(chosen.runs):
         try:
-            report = campaign.report(chosen, include_invalid=include_invalid)
+            report = reporting.report(chosen, include_invalid=include_invalid)
         except LabError as error:
             problem = error  # a script is told how the runs ended all the same
     if as_json:
@@ -152,32 +163,6 @@ def analyze(
 
 
 @app.command()
-def report(
-    spec: Spec,
-    testbed: TestbedName = "uml",
-    results: Results = Path("results"),
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
-    include_invalid: IncludeInvalid = False,
-    reference: Annotated[
-        Path | None,
-        typer.Option("--reference", metavar="DIR", help="Also write a reproduction to keep."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write the tables and figures of an experiment or a collection from the runs there are."""
-    chosen = choose(spec, testbed, results, only, seeds, overrides)
-    written = campaign.report(chosen, include_invalid=include_invalid)
-    if reference is not None:
-        written = campaign.reproduction(chosen, written, reference, include_invalid=include_invalid)
-    if as_json:
-        terminal.print_json(campaign.outcome_json(chosen, (), written))
-    else:
-        terminal.show_report(written)
-
-
-@app.command()
 def compare(
     spec: Spec,
     testbed: TestbedNames = None,
@@ -186,14 +171,22 @@ def compare(
     seeds: Seeds = None,
     overrides: Overrides = None,
     include_invalid: IncludeInvalid = False,
-    full: Annotated[bool, typer.Option("--full", help="Show every reading of a claim.")] = False,
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Rank instead what varies by what it moves.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show every reading of a claim, every factor of a cell.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Hold what was measured against what was published, or against another testbed."""
     names = one_or_two(testbed)
     chosen = [choose(spec, name, results, only, seeds, overrides) for name in names]
-    found: Comparison | TwoTestbeds
-    if len(chosen) == 2:
+    found: Comparison | TwoTestbeds | Sensitivity
+    if sensitivity:
+        found = campaign.sensitivity_of(chosen, include_invalid=include_invalid)
+        shown = ranked_effects(found, full)
+    elif len(chosen) == 2:
         found = campaign.two_testbeds(*chosen, include_invalid=include_invalid)
         shown = side_by_side(found)
     else:
@@ -230,6 +223,8 @@ def status(
         terminal.show(terminal.experiments_table(found))
 
 
+app.command()(report_verbs.report)
+app.command(help=plot_verbs.ABOUT)(plot_verbs.plot)
 app.command()(host_verbs.doctor)
 app.command()(host_verbs.clean)
 

@@ -16,14 +16,20 @@ TestbedNames = Annotated[
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="KEY=VALUE", help="Only these of config, case, flows or seed."),
+    typer.Option(
+        "--only", metavar="KEY=VALUE", help="Only these of config, case, flows, seed or an axis."
+    ),
 ]
 Seeds = Annotated[
     int | None, typer.Option("--seeds", metavar="N", min=1, help="Only the first N seeds.")
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the experiment."),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Change a value of the experiment; a list or a range: an axis.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 KeepPcaps = Annotated[

@@ -50,6 +50,11 @@ class RunFiles:
         return self.root / "metrics.json"
 
     @property
+    def series(self) -> Path:
+        """Goodput of the flows and length of the queue over time, derived like the metrics."""
+        return self.root / "series.npz"
+
+    @property
     def log(self) -> Path:
         """Console and standard error of every program."""
         return self.root / "log"
@@ -129,6 +134,10 @@ class ExperimentFiles:
         finally:
             os.close(handle)
 
+    def report(self, suffix: str) -> Path:
+        """Path of ``report.pdf`` or ``report.html``."""
+        return self.root / f"report.{suffix}"
+
     def table(self, suffix: str) -> Path:
         """Path of ``table.md`` or ``table.csv``."""
         return self.root / f"table.{suffix}"
@@ -136,6 +145,14 @@ class ExperimentFiles:
     def figure(self, name: str, suffix: str) -> Path:
         """Path of a figure."""
         return self.root / "figures" / f"{name}.{suffix}"
+
+    def data(self, name: str, suffix: str) -> Path:
+        """Path of a tidy table for other programs."""
+        return self.root / "data" / f"{name}.{suffix}"
+
+    def flent(self, run: str) -> Path:
+        """Path of a run for Flent."""
+        return self.root / "flent" / f"{run}.flent.gz"
 
 
 def _lock(handle: int, directory: Path) -> None:

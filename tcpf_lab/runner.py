@@ -33,7 +33,8 @@ from tcpf_lab.results import (
     read_json,
     write_json,
 )
-from tcpf_lab.spec.load import dump, to_data
+from tcpf_lab.spec.load import dump
+from tcpf_lab.spec.model import to_data
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed.base import Testbed
 
@@ -250,6 +251,7 @@ def _manifest(task: Task, plan: Plan) -> dict[str, Any]:
         "case": run.case_name,
         "flows": run.flows,
         "seed": run.seed,
+        **({"settings": dict(run.settings)} if run.settings else {}),
         "clock": testbed.clock,
         "window_s": list(plan.window),
         "digest": digest(run, plan),

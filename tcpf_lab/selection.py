@@ -11,14 +11,17 @@ from tcpf_lab.errors import RequestError
 from tcpf_lab.report.collect import Cell
 from tcpf_lab.results import ExperimentFiles
 from tcpf_lab.runner import State, state
+from tcpf_lab.spec.axis import may_be_axis, path_of
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.load import find, load_any
 from tcpf_lab.spec.members import Level, members
 from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.narrow import KEYS, narrow_each, parse_only
 from tcpf_lab.spec.override import apply_overrides, overlap
 from tcpf_lab.spec.suggest import unknown
-from tcpf_lab.spec.sweep import KEYS, Run, expand, narrow_each, parse_only
+from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.spec.traffic import Generator
+from tcpf_lab.spec.variant import Settings
 from tcpf_lab.testbed import registry
 
 #: Key of ``--only`` that chooses among the experiments of a collection.
@@ -42,12 +45,12 @@ class Part:
 
     def cells(self) -> tuple[Cell, ...]:
         """Group the runs that differ only in their seed."""
-        grouped: dict[tuple[str, int], list[str]] = {}
+        grouped: dict[tuple[str, Settings, int], list[str]] = {}
         for run in self.runs:
-            grouped.setdefault((run.case_name, run.flows), []).append(run.id)
+            grouped.setdefault((run.case_name, run.settings, run.flows), []).append(run.id)
         return tuple(
-            Cell(self.level.config, case, flows, tuple(ids), self.level.published)
-            for (case, flows), ids in grouped.items()
+            Cell(self.level.config, case, flows, tuple(ids), self.level.published, settings)
+            for (case, settings, flows), ids in grouped.items()
         )
 
 
@@ -172,7 +175,7 @@ def one_or_two(testbeds: Sequence[str] | None) -> tuple[str, ...]:
 def _wanted(only: Sequence[str]) -> dict[str, str]:
     wanted = parse_only(only)
     for key in wanted:
-        if key not in (_CONFIG, *KEYS):
+        if key not in (_CONFIG, *KEYS) and not may_be_axis(path_of(key)):
             message = unknown(f"unknown key '{key}'", key, (_CONFIG, *KEYS))
             raise RequestError(message, where=f"--only {key}=...")
     return wanted

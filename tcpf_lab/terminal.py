@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from tcpf_lab.report.table import terminal_table
 from tcpf_lab.runner import Event, State
 from tcpf_lab.selection import Choice
 from tcpf_lab.spec.sweep import Run
+from tcpf_lab.spec.variant import Settings
 from tcpf_lab.testbed import uml_kernel, uml_recipe
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.doctor import Check
@@ -42,7 +44,8 @@ from tcpf_lab.trace.warm import warm_up
 SHOWN_IN_FULL = 3
 
 _out = Console()
-_err = Console(stderr=True)
+#: FORCE_COLOR, which notebooks set, asks for colours in a pipe, not for pictures that move.
+_err = Console(stderr=True, force_interactive=None if sys.stderr.isatty() else False)
 
 
 def show(what: RenderableType) -> None:
@@ -72,7 +75,12 @@ def show_states(choice: Choice, as_json: bool) -> None:
     found = list(choice.states())
     if as_json:
         rows = [
-            {"experiment": part.experiment.name, "run": run.id, "state": now.value}
+            {
+                "experiment": part.experiment.name,
+                "run": run.id,
+                **({"settings": dict(run.settings)} if run.settings else {}),
+                "state": now.value,
+            }
             for part, states in found
             for run, now in states
         ]
@@ -243,13 +251,19 @@ def ensure_kernel(choice: Choice) -> None:
 
 def state_table(states: Sequence[tuple[Run, State]]) -> Table:
     """Return the states of the runs, a row for each cell."""
-    grouped: dict[tuple[str, int], Counter[State]] = {}
+    grouped: dict[tuple[str, Settings, int], Counter[State]] = {}
     for run, state in states:
-        grouped.setdefault((run.case_name, run.flows), Counter())[state] += 1
-    columns = ("case", "flows", *(state.value for state in State))
+        grouped.setdefault((run.case_name, run.settings, run.flows), Counter())[state] += 1
+    axes = list(dict.fromkeys(key for _, settings, _ in grouped for key, _ in settings))
+    columns = ("case", *axes, "flows", *(state.value for state in State))
     rows = [
-        (case, str(flows), *(str(counts[state] or "-") for state in State))
-        for (case, flows), counts in grouped.items()
+        (
+            case,
+            *(dict(settings).get(key, "-") for key in axes),
+            str(flows),
+            *(str(counts[state] or "-") for state in State),
+        )
+        for (case, settings, flows), counts in grouped.items()
     ]
     return plain_table(columns, rows)
 

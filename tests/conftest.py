@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from run_maker import make_runs
 
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment
@@ -50,6 +51,14 @@ def recorded() -> Path:
 @pytest.fixture
 def recorded_experiment() -> Experiment:
     return load(RECORDED / "experiment.yaml")
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a results directory with the three runs of the recorded experiment, to copy."""
+    results = tmp_path_factory.mktemp("made") / "results"
+    make_runs(results, FakeTestbed(RECORDED), load(RECORDED / "experiment.yaml"))
+    return results
 
 
 @pytest.fixture

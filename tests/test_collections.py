@@ -38,7 +38,11 @@ def test_runs_of_all_experiments_are_made_each_in_its_own_directory(lab, both, t
     root = tmp_path / "results"
     assert result["results"] == "results/both/fake"
     assert (root / "both-buffer-2-mb/fake/nomark+red-flows3-seed2/metrics.json").exists()
-    assert [path.rpartition("/")[2] for path in result["written"]] == ["table.md", "table.csv"]
+    assert [path.rpartition("/")[2] for path in result["written"]] == [
+        "table.md",
+        "table.csv",
+        "report.pdf",
+    ]
 
 
 def test_what_an_experiment_has_done_a_collection_does_not_repeat(lab, both, spec):

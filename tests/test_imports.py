@@ -37,9 +37,14 @@ MAY_IMPORT = {
 #: What a user meets: these may import everything, and nothing imports them.
 OUTER = {
     *(
+        "api",
         "cli",
         "host_verbs",
         "kernel_verbs",
+        "plot_verbs",
+        "plotting",
+        "report_verbs",
+        "reporting",
         "vm_verbs",
         "options",
         "campaign",

@@ -16,7 +16,7 @@ LAB = Path(tcpf_lab.__file__).parent.parent / "lab"
 #: What the script itself calls; everything else is a stand-in or missing.
 BASICS = ("cat", "dirname", "env", "readlink", "sha256sum", "sh", "tr")
 RECORD = '#!/bin/sh\nfor word; do echo "$word"; done >> "{calls}"\n'
-OWN_WORDS = ("setup", "test", "test-vm", "check", "bench", "help")
+OWN_WORDS = ("setup", "test", "test-vm", "check", "bench", "notebooks", "help")
 
 
 class Checkout:
@@ -259,3 +259,31 @@ def test_failed_kernel_build_ends_the_script(checkout: Checkout) -> None:
     reply = checkout.run("setup")
     assert reply.returncode == 1
     assert "everything is installed" not in reply.stderr
+
+
+def test_notebooks_open_where_they_are(checkout: Checkout) -> None:
+    checkout.have_everything()
+    (checkout.home / "notebooks").mkdir()
+    reply = checkout.run("notebooks", "--no-browser")
+    assert reply.returncode == 0, reply.stderr
+    calls = checkout.calls(".venv/bin/python")
+    assert calls[-4:] == ["-m", "jupyterlab", "--allow-root", "--no-browser"]
+    assert str(checkout.home / "requirements-notebooks.txt") not in calls  # it is there already
+    assert checkout.calls(".venv/bin/tcpf-lab") == ["kernel", "path"]
+
+
+def test_jupyterlab_is_installed_for_notebooks_alone(checkout: Checkout) -> None:
+    checkout.have_everything()
+    (checkout.home / "notebooks").mkdir()
+    python = checkout.home / ".venv/bin/python"
+    python.write_text(
+        python.read_text()
+        + "case $2 in *jupyterlab*find_spec*|*find_spec*jupyterlab*) exit 1 ;; esac\n"
+    )
+    assert checkout.run("setup").returncode == 0
+    assert str(checkout.home / "requirements-notebooks.txt") not in checkout.calls(
+        ".venv/bin/python"
+    )
+    reply = checkout.run("notebooks")
+    assert "installing JupyterLab" in reply.stderr
+    assert str(checkout.home / "requirements-notebooks.txt") in checkout.calls(".venv/bin/python")

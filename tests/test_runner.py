@@ -49,6 +49,7 @@ def test_complete_run_has_every_file_and_no_captures(fake, files, runs):
         "plan.txt",
         "manifest.json",
         "metrics.json",
+        "series.npz",
         "log",
         "stats",
     }

@@ -17,11 +17,12 @@ from tcpf_lab.metrics.goodput import mean_goodput
 from tcpf_lab.metrics.iperf3 import flow_report
 from tcpf_lab.metrics.per_flow import flow_row, gained_bytes
 from tcpf_lab.metrics.record import Record, read_record
+from tcpf_lab.metrics.series import series_of, write_series
 from tcpf_lab.metrics.truth import truth
 from tcpf_lab.metrics.utilisation import utilisation
 from tcpf_lab.metrics.validity import Check, check_run
 from tcpf_lab.results import FORMAT, RunFiles, write_json
-from tcpf_lab.trace.bottleneck import backlog
+from tcpf_lab.trace.bottleneck import Backlog, backlog
 from tcpf_lab.trace.recovery import KIND_NAMES, RTO
 
 
@@ -69,7 +70,7 @@ def mean_ci(values: Sequence[float], confidence: float = 0.95) -> tuple[float, f
 
 
 def analyse(run: RunFiles) -> dict[str, Any]:
-    """Turn the captures and counters of a run into ``metrics.json``.
+    """Turn the captures and counters of a run into ``metrics.json`` and ``series.npz``.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ def analyse(run: RunFiles) -> dict[str, Any]:
     Returns
     -------
     dict
-        What was written.
+        What was written to ``metrics.json``.
 
     Raises
     ------
@@ -92,18 +93,20 @@ def analyse(run: RunFiles) -> dict[str, Any]:
     flows = [flow_row(record, flow, gained[flow]) for flow in range(record.count)]
     told = truth(run, record, flows)
     checks = check_run(run, record, gained, told)
+    line = backlog(record.crossing)
     manifest = record.manifest
     names = ("experiment", "config", "case", "flows", "seed", "run", "window_s")
     result = {
         "format": FORMAT,
         "analysis": analysis_identity(),
         **{name: manifest.get(name) for name in names},
-        "metrics": _metrics(record, flows),
+        "metrics": _metrics(record, line, flows),
         "by_dscp": _by_dscp(record),
         "per_flow": [_with_report(run, record, row) for row in flows],
         "truth": told,
         "validity": _validity(checks),
     }
+    write_series(run, series_of(record, line))
     write_json(run.metrics, result)
     return result
 
@@ -126,7 +129,9 @@ def analysis_identity() -> str:
     return digest.hexdigest()[:16]
 
 
-def _metrics(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int | None]:
+def _metrics(
+    run: Record, line: Backlog, flows: list[dict[str, Any]]
+) -> dict[str, float | int | None]:
     """Numbers of the whole run; None where a number is undefined."""
     start, end = run.window_ns
     seconds = (end - start) / 1e9
@@ -144,7 +149,7 @@ def _metrics(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int 
         "goodput_jain": _or_none(fairness.jain_index, shares),
         "goodput_min_max": _or_none(fairness.min_max_ratio, shares),
         **_recovery_metrics(run, start, end),
-        **_queue_metrics(run, start, end),
+        **_queue_metrics(run, line, start, end),
     }
 
 
@@ -169,7 +174,9 @@ def _recovery_metrics(run: Record, start: int, end: int) -> dict[str, int]:
     return {"timeout_episodes": timeouts.episodes(backoff[kind == RTO]), **counts}
 
 
-def _queue_metrics(run: Record, start: int, end: int) -> dict[str, float | int | None]:
+def _queue_metrics(
+    run: Record, line: Backlog, start: int, end: int
+) -> dict[str, float | int | None]:
     """Loss, use and length of the bottleneck's queue."""
     crossing = run.crossing
     left = crossing.departure_ns
@@ -177,7 +184,6 @@ def _queue_metrics(run: Record, start: int, end: int) -> dict[str, float | int |
     rate = float(run.expect["bottleneck"]["rate_bits_per_s"])
     judged = _judged(run, start, end)
     stay = queue.delays(crossing.arrival_ns[judged], left[judged])
-    line = backlog(crossing)
     size, lost = crossing.ip_length[judged], crossing.lost[judged]
     byte_loss = _or_none(loss.loss_fraction, size, lost)
     packet_loss = _or_none(loss.loss_fraction, np.ones_like(size), lost)

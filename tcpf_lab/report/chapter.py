@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tcpf_lab.reference.published import CONFIGS, THESIS_CASES
-from tcpf_lab.report.section import Document, Section, figures
+from tcpf_lab.report.section import SUFFIXES, Document, Section, figures
 from tcpf_lab.report.style import DRAWN, METRICS
 from tcpf_lab.report.table import csv_table, markdown_table
 from tcpf_lab.results import ExperimentFiles
@@ -19,7 +19,9 @@ from tcpf_lab.results import ExperimentFiles
 _FIRST_TABLE = 4
 
 
-def chapter(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator[Document]:
+def chapter(
+    files: ExperimentFiles, sections: Sequence[Section], suffixes: Sequence[str] = SUFFIXES
+) -> Iterator[Document]:
     """Yield every table and figure of a collection.
 
     Parameters
@@ -29,13 +31,20 @@ def chapter(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator[Doc
     sections : sequence of Section
         The experiments; those with a published configuration get its numbers, all others their
         own names.
+    suffixes : sequence of str
+        Formats of the figures; none are drawn without any.
     """
     for section in sections:
-        if section.config in CONFIGS:
-            yield from _published(files, section)
+        if numbered(section):
+            yield from _published(files, section, suffixes)
         else:
-            yield from _own(files, section)
+            yield from _own(files, section, suffixes)
     yield files.table("csv"), csv_table([r for section in sections for r in section.results])
+
+
+def numbered(section: Section) -> bool:
+    """Say whether a section of a collection has the numbers of published tables and figures."""
+    return section.config in CONFIGS and not section.swept
 
 
 def thesis_part(section: Section) -> Section:
@@ -55,7 +64,9 @@ def figure_name(number: str, metric: str) -> str:
     return f"fig-{number}-{METRICS[metric].slug}"
 
 
-def _published(files: ExperimentFiles, section: Section) -> Iterator[Document]:
+def _published(
+    files: ExperimentFiles, section: Section, suffixes: Sequence[str]
+) -> Iterator[Document]:
     place, title = CONFIGS.index(section.config), section.source.title
     thesis = thesis_part(section)
     for name, part in ((f"4.{1 + place}", thesis), (str(_FIRST_TABLE + place), section)):
@@ -64,12 +75,12 @@ def _published(files: ExperimentFiles, section: Section) -> Iterator[Document]:
             yield files.root / f"table-{name}.md", table
     for metric, number in figure_numbers(section).items():
         name, heading = figure_name(number, metric), f"Figure {number}. {title}"
-        yield from figures(files, thesis, metric, name, heading)
+        yield from figures(files, thesis, metric, name, heading, suffixes)
 
 
-def _own(files: ExperimentFiles, section: Section) -> Iterator[Document]:
+def _own(files: ExperimentFiles, section: Section, suffixes: Sequence[str]) -> Iterator[Document]:
     name = section.source.files.experiment
     table = markdown_table(section.results, section.source.title, section.source.conditions)
     yield files.root / f"table-{name}.md", table
     for metric in DRAWN:
-        yield from figures(files, section, metric, figure_name(name, metric))
+        yield from figures(files, section, metric, figure_name(name, metric), suffixes=suffixes)

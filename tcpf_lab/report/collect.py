@@ -23,7 +23,8 @@ class Cell:
     """One cell of the matrix: a case with a number of flows, repeated once per run id.
 
     ``config`` is a configuration of the published tables or, where ``published`` is False, the name
-    of an experiment that may be called like one.
+    of an experiment that may be called like one. ``settings`` are the values of the matrix's axes
+    that the case has, as text by the short form of their keys: ``("queue.max", "100 kB")``.
     """
 
     config: str
@@ -31,11 +32,19 @@ class Cell:
     flows: int
     runs: tuple[str, ...]
     published: bool = True
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def known(self) -> Mapping[str, float]:
-        """The published values by metric, as far as there are any."""
-        return (self.published and published(self.config, self.case, self.flows)) or {}
+        """The published values by metric, as far as there are any; none where something varies."""
+        if self.settings or not self.published:
+            return {}
+        return published(self.config, self.case, self.flows) or {}
+
+    @property
+    def label(self) -> str:
+        """The case, with its settings if it has any: ``NoMark+RED, queue.max=100 kB``."""
+        return ", ".join((self.case, *(f"{key}={value}" for key, value in self.settings)))
 
     @property
     def n(self) -> int:

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tcpf_lab.errors import LabError
 from tcpf_lab.report.chapter import chapter
 from tcpf_lab.report.collect import CellResult, Problem
 from tcpf_lab.report.factors import factors
-from tcpf_lab.report.section import Document, Section, Source, figures, gather
+from tcpf_lab.report.section import SUFFIXES, Document, Section, Source, figures, gather
 from tcpf_lab.report.style import DRAWN, METRICS
+from tcpf_lab.report.sweep_figures import draw_sweep
 from tcpf_lab.report.table import csv_table, markdown_table
 from tcpf_lab.results import ExperimentFiles, write_bytes, write_text
+
+#: What of a report is written here.
+FORMATS: tuple[str, ...] = ("md", "table", "figures")
+_FORMAT_OF = {".md": "md", ".csv": "table"}
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was written, from which numbers, and the runs that are not part of them."""
+    """What was written, from which numbers, and the runs that are not part of them.
+
+    ``drawings`` has the SVG text of every figure that was drawn, by its name.
+    """
 
     written: tuple[Path, ...]
     sections: tuple[Section, ...]
     left_out: tuple[Problem, ...]
+    drawings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cells(self) -> tuple[CellResult, ...]:
@@ -38,6 +47,7 @@ def write_report(
     *,
     collection: bool = False,
     include_invalid: bool = False,
+    formats: Collection[str] = FORMATS,
 ) -> Report:
     """Write the tables and figures of an experiment or a collection.
 
@@ -53,6 +63,8 @@ def write_report(
         Whether the sources are a collection's, even if only one was asked for.
     include_invalid : bool
         Let runs that failed a check into the means.
+    formats : collection of str
+        What is written, of ``FORMATS``; ``svg`` draws the figures without writing them.
 
     Returns
     -------
@@ -68,12 +80,16 @@ def write_report(
     problems = [problem for section in sections for problem in _problems(section, collection)]
     if not any(section.usable for section in sections):
         raise _nothing_usable(files, problems)
-    written = []
-    for path, content in _documents(files, sections, title, collection):
-        write_document(path, content)
-        written.append(path)
+    written, drawings = [], {}
+    suffixes = SUFFIXES if "figures" in formats else ("svg",) * ("svg" in formats)
+    for path, content in _documents(files, sections, title, collection, suffixes):
+        if path.suffix == ".svg":
+            drawings[path.stem] = str(content, "utf-8") if isinstance(content, bytes) else content
+        if _FORMAT_OF.get(path.suffix, "figures") in formats:
+            write_document(path, content)
+            written.append(path)
     left_out = tuple(problem for problem in problems if not problem.used)
-    return Report(tuple(written), sections, left_out)
+    return Report(tuple(written), sections, left_out, drawings)
 
 
 def _problems(section: Section, collection: bool) -> Iterator[Problem]:
@@ -85,19 +101,29 @@ def _problems(section: Section, collection: bool) -> Iterator[Problem]:
 
 
 def _documents(
-    files: ExperimentFiles, sections: Sequence[Section], title: str, collection: bool
+    files: ExperimentFiles,
+    sections: Sequence[Section],
+    title: str,
+    collection: bool,
+    suffixes: Sequence[str],
 ) -> Iterator[Document]:
     if any(section.source.factor for section in sections):
         return factors(files, sections, title)
-    return chapter(files, sections) if collection else _experiment(files, sections[0])
+    if collection:
+        return chapter(files, sections, suffixes)
+    return _experiment(files, sections[0], suffixes)
 
 
-def _experiment(files: ExperimentFiles, section: Section) -> Iterator[Document]:
+def _experiment(
+    files: ExperimentFiles, section: Section, suffixes: Sequence[str]
+) -> Iterator[Document]:
     title, conditions = section.source.title, section.source.conditions
     yield files.table("md"), markdown_table(section.results, title, conditions)
     yield files.table("csv"), csv_table(section.results)
     for metric in DRAWN:
-        yield from figures(files, section, metric, f"fig-{files.experiment}-{METRICS[metric].slug}")
+        name = f"fig-{files.experiment}-{METRICS[metric].slug}"
+        yield from figures(files, section, metric, name, suffixes=suffixes)
+    yield from draw_sweep(files, section, suffixes)
 
 
 def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem]) -> LabError:

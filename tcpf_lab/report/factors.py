@@ -14,10 +14,10 @@ from rich.text import Text
 
 from tcpf_lab.reference.published import published
 from tcpf_lab.report.collect import CellResult
-from tcpf_lab.report.rank import correlation
+from tcpf_lab.report.compare.rank import correlation
 from tcpf_lab.report.section import Document, Section
 from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
-from tcpf_lab.report.table import NOTHING, aligned, csv_table, entry
+from tcpf_lab.report.table import NOTHING, aligned, axes_of, csv_table, entry
 from tcpf_lab.results import ExperimentFiles
 
 #: What a row without a factor is called.
@@ -85,7 +85,7 @@ def _levels(sections: Sequence[Section]) -> list[_Level]:
 
 
 def _by_cell(results: Sequence[CellResult]) -> dict[tuple[int, str], CellResult]:
-    return {(result.cell.flows, result.cell.case): result for result in results}
+    return {(result.cell.flows, result.cell.label): result for result in results}
 
 
 def rank_correlation(results: Sequence[CellResult], metric: str) -> float | None:
@@ -107,15 +107,14 @@ def rank_correlation(results: Sequence[CellResult], metric: str) -> float | None
         (known[metric], mean)
         for result in results
         if (mean := result.metrics[metric].mean) is not None
-        and (known := published(result.cell.config, result.cell.case, result.cell.flows))
-        and metric in known
+        and metric in (known := result.cell.known)
     ]
     taus = correlation(*np.array(pairs, float).reshape(-1, 2).T)
     return None if taus is None else float(taus[0])
 
 
 def _table(levels: Sequence[_Level], metric: MetricStyle, flows: int) -> list[str]:
-    cases = list(dict.fromkeys(r.cell.case for level in levels for r in level.section.results))
+    cases = list(dict.fromkeys(r.cell.label for level in levels for r in level.section.results))
     rows = [["factor", "level", *cases, "tau"]]
     known = _published_row(levels[0].section.config, metric.name, flows, cases)
     rows += [["published", "", *known, ""]] if any(known) else []
@@ -150,8 +149,9 @@ def _csv(sections: Sequence[Section]) -> str:
     """One row per level and cell: the columns of an experiment's table behind two more."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    axes = axes_of([result for section in sections for result in section.results])
     for index, section in enumerate(sections):
-        header, *rows = csv.reader(io.StringIO(csv_table(section.results)))
+        header, *rows = csv.reader(io.StringIO(csv_table(section.results, axes)))
         if index == 0:
             writer.writerow(["factor", "level", *header])
         names = [section.source.factor or DEFAULT, section.source.level]

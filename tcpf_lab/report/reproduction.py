@@ -93,17 +93,17 @@ def manifest(section: Section, commands: Sequence[str]) -> dict[str, Any]:
             "used": len(runs),
             "valid": sum(result.valid_runs for result in section.results),
         },
-        "analysis": _agreed(analyses),
-        **{name: _agreed(found[name] for found in manifests) for name in _MADE_WITH},
-        "facts": _agreed(found["facts"] for found in manifests),
+        "analysis": agreed(analyses),
+        **{name: agreed(found[name] for found in manifests) for name in _MADE_WITH},
+        "facts": agreed(found["facts"] for found in manifests),
     }
 
 
-def _agreed(values: Iterable[Any]) -> Any:
+def agreed(values: Iterable[Any]) -> Any:
     """Give the one value, of mappings key by key, or a list of all where they differ."""
     found = list(values)
     if found and all(isinstance(value, Mapping) for value in found):
         names = dict.fromkeys(name for value in found for name in value)
-        return {name: _agreed(v[name] for v in found if name in v) for name in sorted(names)}
+        return {name: agreed(v[name] for v in found if name in v) for name in sorted(names)}
     different = [value for index, value in enumerate(found) if value not in found[:index]]
     return different[0] if len(different) == 1 else sorted(different, key=str)

@@ -11,6 +11,8 @@ from tcpf_lab.results import ExperimentFiles
 
 #: Configurations of the published tables, in their order.
 CONFIGURATIONS = ("A", "B", "C", "D")
+#: File formats of every figure of a report.
+SUFFIXES: tuple[str, ...] = ("png", "pdf", "svg")
 #: A file of a report and its content; made one by one, so that a full disk is told early.
 Document = tuple[Path, str | bytes]
 
@@ -64,10 +66,16 @@ class Section:
         return self.source.cells[0].config
 
     @property
+    def swept(self) -> bool:
+        """Whether the matrix has axes of its own."""
+        return any(cell.settings for cell in self.source.cells)
+
+    @property
     def published(self) -> bool:
         """Whether the published tables have it: an experiment as it stands, with a reference."""
         cell = self.source.cells[0]
-        return cell.published and cell.config in CONFIGURATIONS and not self.source.factor
+        as_it_stands = not self.source.factor and not self.swept
+        return cell.published and cell.config in CONFIGURATIONS and as_it_stands
 
     @property
     def usable(self) -> bool:
@@ -84,14 +92,22 @@ def gather(sources: Iterable[Source], include_invalid: bool = False) -> tuple[Se
 
 
 def figures(
-    files: ExperimentFiles, section: Section, metric: str, name: str, heading: str = ""
+    files: ExperimentFiles,
+    section: Section,
+    metric: str,
+    name: str,
+    heading: str = "",
+    suffixes: Sequence[str] = SUFFIXES,
 ) -> Iterator[Document]:
-    """Yield the bar chart of a metric in every format; none if there is no run to draw."""
+    """Yield the bar chart of a metric in some formats; none if there is no run to draw.
+
+    None of a sweep either: one bar per case has no room for the values of an axis.
+    """
+    if not section.usable or section.swept or not suffixes:
+        return  # the table lists its runs with the reasons; there is nothing to draw
     from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
 
-    if not section.usable:
-        return  # the table lists its runs with the reasons; there is nothing to draw
     title = heading or section.source.heading
-    drawn = bar_chart(section.results, metric, title, section.source.conditions)
+    drawn = bar_chart(section.results, metric, title, section.source.conditions, suffixes)
     for suffix, content in drawn.items():
         yield files.figure(name, suffix), content

@@ -11,6 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import cycle
+from typing import Any
+
+#: How a line can be drawn: matplotlib's lengths of dash and gap, in widths of the line.
+Dash = tuple[float, tuple[float, ...] | None]
+SOLID: Dash = (0, None)
+_DASHED: Dash = (0, (4.2, 1.3))
+_DOTTED: Dash = (0, (1.1, 1.1))
 
 
 @dataclass(frozen=True)
@@ -21,6 +28,7 @@ class CaseStyle:
     colour: str
     hatch: str
     marker: str
+    dash: Dash = SOLID
 
 
 #: The seven cases of the papers, in the order of their tables.
@@ -28,11 +36,11 @@ CASES: dict[str, CaseStyle] = {
     style.label: style
     for style in (
         CaseStyle("TCPF+FRIO", "#0b2f66", "", "o"),
-        CaseStyle("TCPF+RIO", "#1b4a95", "///", "s"),
-        CaseStyle("TCPF(O)+RIO", "#2f6db2", "\\\\\\", "^"),
+        CaseStyle("TCPF+RIO", "#1b4a95", "///", "s", _DASHED),
+        CaseStyle("TCPF(O)+RIO", "#2f6db2", "\\\\\\", "^", _DOTTED),
         CaseStyle("TB+RIO", "#d2702f", "xxx", "D"),
-        CaseStyle("NoMark+FRED", "#e59c38", "...", "v"),
-        CaseStyle("NoMark+TailDrop", "#f2c879", "---", "P"),
+        CaseStyle("NoMark+FRED", "#e59c38", "...", "v", _DASHED),
+        CaseStyle("NoMark+TailDrop", "#f2c879", "---", "P", _DOTTED),
         CaseStyle("NoMark+RED", "#f9eab8", "", "X"),
     )
 }
@@ -40,26 +48,40 @@ CASES: dict[str, CaseStyle] = {
 #: Looks for cases that the papers do not have, taken in order and repeated when used up.
 FALLBACK: tuple[CaseStyle, ...] = (
     CaseStyle("", "#3d3d3d", "++", "<"),
-    CaseStyle("", "#7a4f8a", "oo", ">"),
-    CaseStyle("", "#8c8c8c", "||", "p"),
+    CaseStyle("", "#7a4f8a", "oo", ">", _DASHED),
+    CaseStyle("", "#8c8c8c", "||", "p", _DOTTED),
     CaseStyle("", "#c49bd0", "**", "h"),
-    CaseStyle("", "#d9d9d9", "+", "d"),
+    CaseStyle("", "#d9d9d9", "+", "d", _DASHED),
 )
 
 
 def case_styles(cases: Sequence[str]) -> dict[str, CaseStyle]:
     """Give every case its look; a case the papers do not have gets one by its place among such.
 
+    When those of ``FALLBACK`` are used up, the looks of known cases that are not among `cases` go
+    on, so that the first ``DISTINCT`` differ.
+
     Examples
     --------
     >>> case_styles(["CoDel", "TB+RIO"])["CoDel"] == replace(FALLBACK[0], label="CoDel")
     True
     """
-    spare = cycle(FALLBACK)
+    names = list(dict.fromkeys(cases))
+    absent = [style for name, style in CASES.items() if name not in names]
+    spare = cycle((*FALLBACK, *absent))
     return {
-        case: CASES[case] if case in CASES else replace(next(spare), label=case)
-        for case in dict.fromkeys(cases)
+        name: CASES[name] if name in CASES else replace(next(spare), label=name) for name in names
     }
+
+
+def ranked_styles(labels: Sequence[str]) -> dict[str, CaseStyle]:
+    """Give looks by place alone, where labels are not those of cases: of settings, or of runs."""
+    looks = cycle((*CASES.values(), *FALLBACK))
+    return {label: replace(next(looks), label=label) for label in dict.fromkeys(labels)}
+
+
+#: So many looks differ from each other.
+DISTINCT = len(CASES) + len(FALLBACK)
 
 
 def lightness(colour: str) -> float:
@@ -156,6 +178,60 @@ METRICS: dict[str, MetricStyle] = {
     )
 }
 
+#: What can be drawn besides: numbers of ``metrics.json`` that no table has.
+OTHER_METRICS: dict[str, MetricStyle] = {
+    name: MetricStyle(
+        name=name,
+        heading=word,
+        title=word[0].upper() + word[1:],
+        axis=word[0].upper() + word[1:] + (f" ({unit})" if unit else ""),
+        unit=unit,
+        word=word,
+        decimals=2,
+    )
+    for name, word, unit in (
+        ("packet_loss_percent", "probability of packet loss", "%"),
+        ("utilisation", "use of the bottleneck's capacity", ""),
+        ("queueing_delay_mean_s", "mean queueing delay, one way", "s"),
+        ("queueing_delay_p95_s", "95th percentile of queueing delay, one way", "s"),
+        ("backlog_mean_bytes", "mean backlog of the bottleneck", "bytes"),
+        ("backlog_max_bytes", "greatest backlog of the bottleneck", "bytes"),
+        ("retransmissions", "segments sent again by all flows", ""),
+        ("timeout_episodes", "timeout episodes of all flows", ""),
+        ("goodput_jain", "Jain's index of the flows' goodput", ""),
+        ("goodput_min_max", "smallest goodput over the largest", ""),
+    )
+}
+
+#: Why a segment was sent again (``trace.recovery.KIND_NAMES``): words, colour, marker, size.
+_RETRANSMISSIONS = {
+    "rto": ("timeout", "#d2702f", "D", 6.5),
+    "fast": ("fast retransmit", "#0b2f66", "^", 6.5),
+    "sack_recovery": ("recovery with SACK", "#2f6db2", "s", 5.0),
+    "partial_ack": ("recovery without SACK", "#2f6db2", "p", 6.0),
+    "post_rto": ("slow start after a timeout", "#f2c879", "o", 5.0),
+    "tlp": ("tail loss probe", "#7a4f8a", "*", 8.0),
+    "unknown": ("unexplained", "#ffffff", "P", 7.0),
+    "syn_rto": ("timeout of the SYN", "#d2702f", "h", 8.0),
+}
+#: The same as matplotlib's properties of markers, with their words.
+RETRANSMISSIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    name: (
+        words,
+        {
+            "linestyle": "none",
+            "marker": marker,
+            "markersize": size,
+            "markerfacecolor": colour,
+            "markeredgecolor": "#111111",
+            "markeredgewidth": 0.8,
+        },
+    )
+    for name, (words, colour, marker, size) in _RETRANSMISSIONS.items()
+}
+#: Shade of the time before the measured window.
+WARM_UP: dict[str, Any] = {"facecolor": "#eeeeee", "linewidth": 0, "zorder": 0}
+
 #: Metrics that the thesis draws, Figures 4.c.1 to 4.c.4 of configuration c.
 DRAWN: tuple[str, ...] = ("timeouts", "loss_percent", "goodput_bytes_per_s", "goodput_cov")
 
@@ -177,10 +253,13 @@ RC: dict[str, object] = {
     "legend.frameon": False,
     "legend.fontsize": 8.5,
     "hatch.linewidth": 0.7,
-    "figure.dpi": 100,
-    "savefig.dpi": 200,
+    "figure.dpi": 160,
+    "savefig.dpi": "figure",
     "pdf.fonttype": 42,
+    "svg.hashsalt": "tcpf-lab",
+    "text.hinting": "none",
     "path.simplify": False,
+    "text.parse_math": False,  # a title may hold any text
 }
 
 

@@ -13,13 +13,15 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from tcpf_lab.report.collect import CellResult, Estimate, Problem
+from tcpf_lab.report.collect import Cell, CellResult, Estimate, Problem
 from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
 
 #: Stands in a table where there is no number.
 NOTHING = "–"
 #: Columns of the narrowest terminal that tables are made for.
 TERMINAL = 80
+#: Where columns of axes stand in a row of ``table.csv``: behind ``flows``.
+_AXES_AT = 3
 
 _HOW_TO_READ = """\
 Mean over the runs used ± half width of the 95 % confidence interval (Student's t), the published
@@ -38,14 +40,32 @@ def csv_header() -> list[str]:
     return columns
 
 
-def csv_table(results: Sequence[CellResult]) -> str:
-    """Give one row per cell; a number that does not exist is an empty field."""
+def axes_of(results: Sequence[CellResult]) -> list[str]:
+    """Give the keys of the axes that any cell has, in the order of appearance."""
+    return list(dict.fromkeys(key for result in results for key, _ in result.cell.settings))
+
+
+def csv_table(results: Sequence[CellResult], axes: Sequence[str] | None = None) -> str:
+    """Give one row per cell; a number that does not exist is an empty field.
+
+    Parameters
+    ----------
+    results : sequence of CellResult
+        The cells.
+    axes : sequence of str, optional
+        Keys of axes, a column each behind ``flows``; those of the cells by default.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(csv_header())
+    keys = axes_of(results) if axes is None else list(axes)
+    header = csv_header()
+    writer.writerow([*header[:_AXES_AT], *keys, *header[_AXES_AT:]])
     for result in results:
         cell = result.cell
-        row: list[object] = [cell.config, cell.case, cell.flows, cell.n, result.valid_runs]
+        settings = dict(cell.settings)
+        row: list[object] = [cell.config, cell.case, cell.flows]
+        row += [settings.get(key, "") for key in keys]
+        row += [cell.n, result.valid_runs]
         for name in METRICS:
             estimate = result.metrics[name]
             row += map(_digits, (estimate.mean, estimate.ci95, estimate.published))
@@ -112,13 +132,16 @@ def markdown_table(results: Sequence[CellResult], title: str, conditions: str) -
 
 
 def _markdown_rows(results: Sequence[CellResult], several: bool) -> list[str]:
-    """One part of the table; ``several`` configurations get a column of their own."""
+    """One part of the table; ``several`` configurations get a column of their own, so do axes."""
     headings = (style.heading for style in METRICS.values())
-    rows = [["config"] * several + ["case", *headings, "valid runs"]]
+    keys = axes_of(results)
+    rows = [["config"] * several + ["case", *keys, *headings, "valid runs"]]
     for result in results:
+        settings = dict(result.cell.settings)
         row = [result.cell.config] * several + [result.cell.case]
+        row += [settings.get(key, "") for key in keys]
         rows.append(row + _markdown_entries(result))
-    return aligned(rows, left=1 + several)
+    return aligned(rows, left=1 + several + len(keys))
 
 
 def _markdown_entries(result: CellResult) -> list[str]:
@@ -155,24 +178,37 @@ def _problem_parts(problems: Sequence[Problem]) -> list[str]:
 def terminal_table(results: Sequence[CellResult], title: str) -> Table:
     """Give the papers' metrics for a terminal of 80 columns: a row per cell, grouped by flows.
 
-    The published values stand under ours. ``table.csv`` has every metric.
+    A case with axes has a row for their values, which the heading names. The published values stand
+    under ours. ``table.csv`` has every metric.
     """
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.caption = Text(
         "mean ± half width of the 95 % interval; (published); valid runs/asked for"
     )
-    table.add_column("case", overflow="fold")
+    axes = axes_of(results)
+    table.add_column("\n  ".join(["case", *axes]), overflow="fold")
     for name in DRAWN:
         table.add_column(METRICS[name].heading.replace(" (", "\n("), justify="right", no_wrap=True)
     table.add_column("valid\nruns", justify="right", no_wrap=True)
     several = len({result.cell.config for result in results}) > 1
     for count in _flow_counts(results):
         table.add_row(Text(f"{count} flows", style="bold"))
+        case = ""
         for result in (result for result in results if result.cell.flows == count):
             name = f"{result.cell.config} {result.cell.case}" if several else result.cell.case
-            table.add_row(Text(name), *_terminal_entries(result))
+            if result.cell.settings and name != case:
+                table.add_row(Text(name))
+            case = name
+            table.add_row(Text(_row_name(name, result.cell, axes)), *_terminal_entries(result))
         table.add_section()
     return fitted(table)
+
+
+def _row_name(name: str, cell: Cell, axes: Sequence[str]) -> str:
+    """Give the values of a cell's axes in the order of the heading, or the case without any."""
+    settings = dict(cell.settings)
+    values = (settings.get(key, NOTHING) for key in axes)
+    return f"  {', '.join(values)}" if settings else name
 
 
 def fitted(table: Table) -> Table:

@@ -10,10 +10,13 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from tcpf_lab.spec.axis import HEADS, may_be_axis, path_of
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
+from tcpf_lab.spec.narrow import KEYS
 from tcpf_lab.spec.suggest import unknown
-from tcpf_lab.spec.sweep import KEYS
+
+_AXIS_KEY = rf"^({'|'.join(HEADS)})\.[^.]+"
 
 
 class Member(SpecModel):
@@ -31,7 +34,7 @@ class Member(SpecModel):
         default=(),
         alias="set",
         description="`PATH=VALUE` each, as for `--set`; `cases.*` means every case that has the "
-        "rest of the path.",
+        "rest of the path. A list or a range makes an axis of it.",
     )
 
     @model_validator(mode="before")
@@ -73,10 +76,13 @@ class Collection(SpecModel):
         description="Directory of the report: letters, digits, `_`, `+` and `-`, at most 60."
     )
     title: Title = Field(default="", description="One line for the report.")
-    only: dict[str, str | int] = Field(
+    only: dict[str, str | int | float | bool] = Field(
         default={},
-        json_schema_extra={"propertyNames": {"enum": list(KEYS)}},
-        description="Restricts `case`, `flows` or `seed` of every experiment, as `--only` does.",
+        json_schema_extra={
+            "propertyNames": {"anyOf": [{"enum": list(KEYS)}, {"pattern": _AXIS_KEY}]}
+        },
+        description="Restricts `case`, `flows`, `seed` or an axis of every experiment, as `--only` "
+        "does.",
     )
     seeds: int | None = Field(
         default=None, ge=1, description="Only the first so many seeds of every experiment."
@@ -95,7 +101,7 @@ class Collection(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield unknown restrictions, and names that are too long or given twice."""
         for key in self.only:
-            if key not in KEYS:
+            if key not in KEYS and not may_be_axis(path_of(key)):
                 yield ("only", key), unknown("unknown key", key, KEYS)
         seen: dict[tuple[str, str], int] = {}
         for index, member in enumerate(self.experiments):

@@ -18,10 +18,11 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from tcpf_lab import shipped
 from tcpf_lab.errors import RequestError, SpecError
+from tcpf_lab.spec.axis_check import axis_problems
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.explain import explain, show_path, shown_value
-from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.yaml_text import read_yaml
 
@@ -187,24 +188,23 @@ def check(
     if not isinstance(data, dict):
         message = f"{model.noun} is a mapping with a name, not {shown_value(data)}"
         raise SpecError(message, where=where(()))
+    checked, found = None, []
     try:
-        return model.model_validate(data)
+        checked = model.model_validate(data)
     except ValidationError as error:
-        found = sorted(explain(error, data, model), key=lambda item: order(item[0]))
-        problems = [SpecError(_with_path(path, text), where=where(path)) for path, text in found]
-    raise_all(problems)
-    raise AssertionError("validation failed without a reason")
+        found = explain(error, data, model)
+    if isinstance(checked, Experiment):
+        found = list(axis_problems(checked, data["matrix"]))
+    found.sort(key=lambda item: order(item[0]))
+    raise_all(SpecError(_with_path(path, text), where=where(path)) for path, text in found)
+    assert checked is not None  # it was refused for a reason
+    return checked
 
 
 def places(path: Path) -> Callable[[KeyPath], str]:
     """Give a function from a key path to where it stands in the file, ``file:line``."""
     document = read_yaml(_read(path))
     return lambda keys: f"{path}:{document.line(keys)}"
-
-
-def to_data(experiment: Experiment) -> dict[str, Any]:
-    """Give the experiment as plain data: what `dump` writes, units as text."""
-    return experiment.model_dump(mode="json", exclude_none=True, by_alias=True)
 
 
 def dump(experiment: Experiment) -> str:

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails
 
+from tcpf_lab.spec.axis import HEADS, Axis
 from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.spec.values import MOST_VALUES, Value, plain, shown, spread
 
 MOST_SEEDS = 10_000
+#: A matrix of more is a mistake: it would take days.
+MOST_RUNS = 100_000
 #: What the native generator can start.
 MOST_SENDING = 4096
 _RANGE = re.compile(r"([0-9]{1,10})\.\.([0-9]{1,10})", flags=re.ASCII)
@@ -56,8 +73,38 @@ Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Flows = Annotated[int, Field(ge=1, le=MOST_SENDING)]
 
 
+#: The values of an axis, as a file may write them.
+AxisValues = Annotated[
+    tuple[Annotated[Value, PlainValidator(plain)], ...],
+    BeforeValidator(spread),
+    PlainSerializer(_written),
+]
+_AXIS = {
+    "description": "An axis: values of this key, one, a list, or a range.",
+    "anyOf": [
+        {"type": ["string", "number", "boolean"]},
+        {
+            "type": "array",
+            "items": {"type": ["string", "number", "boolean"]},
+            "minItems": 1,
+            "maxItems": MOST_VALUES,
+            "uniqueItems": True,
+        },
+    ],
+}
+
+
 class Matrix(SpecModel):
-    """Every combination of the values is one run."""
+    """Every combination of the values is one run, and there are at most 100000.
+
+    Any other key of the experiment can be an axis besides: written with dots, with a list of
+    values or a range `FIRST..LAST:STEP`, as in `queue.out_max: 100 kB..300 kB:50 kB`. `queue.X`
+    and `marker.X` are short for `cases.*.queue.X` and `cases.*.marker.X`, every case that has the
+    key; a case without it is run once. `docs/sweeps.md` has the rest.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, AxisValues]
 
     case: Annotated[
         tuple[str, ...],
@@ -86,12 +133,59 @@ class Matrix(SpecModel):
         description="Seeds of all randomness: one, a list, or a range such as `1..10`.",
     )
 
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """What is varied besides case, flows and seed, in the file's order."""
+        return tuple(Axis(key, values) for key, values in self.__pydantic_extra__.items())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _no_other_keys(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Refuse a key that can be no axis as any mapping refuses an unknown one."""
+        if not isinstance(value, dict):
+            return handler(value)
+        known = {k: item for k, item in value.items() if k in cls.model_fields or "." in str(k)}
+        errors = [
+            InitErrorDetails(type="extra_forbidden", loc=(key,), input=value[key])
+            for key in value
+            if key not in known
+        ]
+        try:
+            matrix = handler(known)
+        except ValidationError as error:
+            errors += [
+                InitErrorDetails(
+                    type=found["type"],
+                    loc=found["loc"],
+                    input=found["input"],
+                    ctx=found.get("ctx", {}),
+                )
+                for found in error.errors()
+            ]
+        if errors:
+            raise ValidationError.from_exception_data(cls.__name__, errors)
+        return matrix
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe the axes by what their keys begin with."""
+        described = handler.resolve_ref_schema(handler(schema))
+        heads = "|".join(HEADS)
+        described["patternProperties"] = {rf"^({heads})\.[^.]+": _AXIS}
+        described["additionalProperties"] = False
+        return described
+
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an error for every empty list and every value that is listed twice."""
-        for name in type(self).model_fields:
-            values = getattr(self, name)
+        for name, values in self.values().items():
             if not values:
                 yield (name,), "must not be empty"
             for index, value in enumerate(values):
                 if value in values[:index]:
-                    yield (name, index), f"{value} is listed twice"
+                    yield (name, index), f"{shown(value)} is listed twice"
+
+    def values(self) -> dict[str, Any]:
+        """Give every key and its values, the axes after the others."""
+        return {**super().values(), **self.__pydantic_extra__}

@@ -10,9 +10,12 @@ from tcpf_lab.errors import RequestError, SpecError
 from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.collection import Collection, Member
 from tcpf_lab.spec.load import each, find, load_any, places, raise_all
+from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.narrow import narrow, narrow_each
 from tcpf_lab.spec.override import apply_overrides
-from tcpf_lab.spec.sweep import narrow_each
+from tcpf_lab.spec.values import shown
+from tcpf_lab.spec.variant import touching
 
 Places = Callable[[KeyPath], str]
 
@@ -44,7 +47,7 @@ class Level:
 def members(collection: Collection, source: Path) -> tuple[Level, ...]:
     """Give the collection's experiments, changed and narrowed as it says.
 
-    One of which only cases are changed is narrowed to these.
+    One of which only cases are changed, or varied, is narrowed to these.
 
     Parameters
     ----------
@@ -97,20 +100,35 @@ def _read(member: Member, folder: Path, where: str) -> Experiment:
 
 
 def _touched(before: Experiment, after: Experiment, where: str) -> Experiment:
-    """Keep of the matrix the cases that changed, where nothing but cases did."""
-    if before == after or before.model_copy(update={"cases": after.cases}) != after:
+    """Keep of the matrix the cases that changed or vary, where nothing but cases did."""
+    varied = [axis for axis in after.matrix.axes if axis not in before.matrix.axes]
+    cases_alone = before.model_copy(
+        update={"cases": after.cases, "matrix": _with_axes(before, after)}
+    )
+    if before == after or cases_alone != after or any(a.path[0] != "cases" for a in varied):
         return after
-    different = [name for name, case in after.cases.items() if case != before.cases.get(name)]
+    has = touching(after)
+    different = [
+        name
+        for name, case in after.cases.items()
+        if case != before.cases.get(name) or any(axis in varied for axis in has.get(name, ()))
+    ]
     cases = tuple(name for name in after.selected_cases if name in different)
     if not cases:
         message = f"changes {', '.join(different)}, which the matrix does not run"
         raise SpecError(message, where=where)
-    matrix = after.matrix.model_copy(update={"case": cases})
-    return after.model_copy(update={"matrix": matrix})
+    return narrow(after, {"case": ",".join(cases)})
+
+
+def _with_axes(before: Experiment, after: Experiment) -> Matrix:
+    """Give the matrix before with the axes after."""
+    axes = {axis.written: axis.values for axis in after.matrix.axes}
+    known = {name: getattr(before.matrix, name) for name in Matrix.model_fields}
+    return Matrix.model_validate({**known, **axes})
 
 
 def _narrowed(collection: Collection, levels: list[Level], place: Places) -> tuple[Level, ...]:
-    only = {key: str(value) for key, value in collection.only.items()}
+    only = {key: shown(value) for key, value in collection.only.items()}
     experiments = [level.experiment for level in levels]
     found, problems = [], []
     narrowed = narrow_each(

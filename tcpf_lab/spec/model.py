@@ -126,6 +126,11 @@ class Experiment(SpecModel):
                 yield ("cases", name, "queue", "limit"), sentence
 
 
+def to_data(experiment: Experiment) -> dict[str, Any]:
+    """Give the experiment as plain data: what a file says, with units as text."""
+    return experiment.model_dump(mode="json", exclude_none=True, by_alias=True)
+
+
 def name_problems(names: Iterable[str], wanted: Any) -> Iterator[tuple[KeyPath, str]]:
     """Yield what is wrong with the case names and with the matrix's choice of them.
 

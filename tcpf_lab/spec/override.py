@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcpf_lab.errors import SpecError
+from tcpf_lab.spec.axis import ANY, has, key_of, may_be_axis, meet, path_of, shared
 from tcpf_lab.spec.base import KeyPath
-from tcpf_lab.spec.load import check, each, raise_all, to_data
-from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.explain import show_path
+from tcpf_lab.spec.load import check, each, raise_all
+from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.values import is_range
+from tcpf_lab.spec.variant import NO_KEYS, put
 from tcpf_lab.spec.yaml_text import read_yaml
-
-#: Stands for every case in a path.
-ANY = "*"
 
 
 def apply_overrides(
@@ -30,7 +31,9 @@ def apply_overrides(
     settings : sequence of str
         ``PATH=VALUE`` each: keys joined by dots, as in ``cases.NoMark+RED.queue.max``, and YAML, as
         in ``100 kB`` or ``{kind: bfifo, limit: 30 kB}``.  Later ones win.  ``cases.*`` stands for
-        every case that has the rest of the path, and there must be one.
+        every case that has the rest of the path, and there must be one; ``queue.X`` and
+        ``marker.X`` are short for ``cases.*.queue.X`` and ``cases.*.marker.X``.  A list or a range
+        makes the key an axis of the matrix.
     label : callable
         Gives what messages put in front of a setting, by its index.
 
@@ -54,8 +57,8 @@ def apply_overrides(
 
     def position(path: KeyPath) -> int:
         """Index of the option nearest to a key path, the latest of several."""
-        shared = [_shared(key, path) for key, _ in options]
-        nearest = [i for i, depth in enumerate(shared) if depth == max(shared) > 0]
+        depths = [shared(key, path) for key, _ in options]
+        nearest = [i for i, depth in enumerate(depths) if depth == max(depths) > 0]
         return nearest[-1] if nearest else len(options)
 
     def place(path: KeyPath) -> str:
@@ -68,10 +71,39 @@ def apply_overrides(
 def _applied(data: dict[str, Any], setting: str, where: str) -> list[KeyPath]:
     """Change the data as a setting says; give the key paths that it meant."""
     pattern, value = _split(setting, where)
+    matrix = data["matrix"] if isinstance(data["matrix"], dict) else {}
+    if pattern[0] == "matrix" and len(pattern) > 2:
+        return [_vary(matrix, pattern[1:], value)]
+    if may_be_axis(pattern) and (isinstance(value, list) or is_range(value)):
+        return [_vary(matrix, pattern, value)]
+    _settle(matrix, pattern, where)
     paths = _meant(data, pattern, where)
     for path in paths:
         _put(data, path, value, where)
     return paths
+
+
+def _vary(matrix: dict[str, Any], path: KeyPath, value: Any) -> KeyPath:
+    """Make a key an axis of the matrix, in place of one that it has for the same key."""
+    new = key_of(path) if path[:2] == ("cases", ANY) else ".".join(map(str, path))
+    for key in [key for key in matrix if path_of(key) == path_of(new)]:
+        del matrix[key]
+    matrix[new] = value
+    return "matrix", new
+
+
+def _settle(matrix: dict[str, Any], path: KeyPath, where: str) -> None:
+    """Take an axis out of the matrix whose key gets a single value."""
+    for key in [key for key in matrix if len(path_of(key)) == len(path) > 1]:
+        axis = path_of(key)
+        if axis == path or (meet(axis, path) and path[1] == ANY):
+            del matrix[key]
+        elif meet(axis, path):
+            raise SpecError(
+                f"the matrix varies {key}, which would overrule this",
+                where=where,
+                hint=f"--set {key}=... without a range ends that",
+            )
 
 
 def overlap(one: str, other: str) -> bool:
@@ -79,19 +111,17 @@ def overlap(one: str, other: str) -> bool:
 
     Examples
     --------
-    >>> overlap("cases.*.queue.ewma=5", "cases.NoMark+FRED.queue={kind: bfifo}")
+    >>> overlap("queue.ewma=5", "cases.NoMark+FRED.queue={kind: bfifo}")
     True
     >>> overlap("tcp.sack=true", "tcp.rto_min=1 s")
     False
     """
-    sides = (setting.partition("=")[0].split(".") for setting in (one, other))
-    steps = [(a.strip(), b.strip()) for a, b in zip(*sides, strict=False)]
-    return all(a == b or (at == 1 and ANY in (a, b)) for at, (a, b) in enumerate(steps))
+    return meet(*(path_of(setting.partition("=")[0]) for setting in (one, other)))
 
 
 def _split(setting: str, where: str) -> tuple[KeyPath, Any]:
     key, equals, text = setting.partition("=")
-    path = tuple(key.strip().split("."))
+    path = path_of(key)
     if not equals or not all(path):
         message = "write PATH=VALUE, as traffic.duration=20s; PATH is keys joined by dots"
         raise SpecError(message, where=where)
@@ -105,19 +135,11 @@ def _meant(data: dict[str, Any], path: KeyPath, where: str) -> list[KeyPath]:
     if path[:2] != ("cases", ANY) or len(path) < 3:
         return [path]
     found: list[KeyPath] = [
-        ("cases", name, *path[2:]) for name, case in data["cases"].items() if _has(case, path[2:])
+        ("cases", name, *path[2:]) for name, case in data["cases"].items() if has(case, path[2:])
     ]
     if not found:
         raise SpecError(f"no case has {'.'.join(map(str, path[2:]))}", where=where)
     return found
-
-
-def _has(section: Any, path: KeyPath) -> bool:
-    for key in path:
-        if not isinstance(section, dict) or key not in section:
-            return False
-        section = section[key]
-    return True
 
 
 def _put(data: dict[str, Any], path: KeyPath, value: Any, where: str) -> None:
@@ -126,16 +148,6 @@ def _put(data: dict[str, Any], path: KeyPath, value: Any, where: str) -> None:
         raise SpecError(
             unknown(f"unknown case '{path[1]}'", str(path[1]), data["cases"]), where=where
         )
-    section: Any = data
-    for depth, key in enumerate(path[:-1], start=1):
-        section = section.setdefault(key, {})
-        if not isinstance(section, dict):
-            above = ".".join(str(step) for step in path[:depth])
-            raise SpecError(f"{above} is a single value without keys", where=where)
-    section[path[-1]] = value
-
-
-def _shared(one: KeyPath, other: KeyPath) -> int:
-    """How many steps two key paths have in common, from the start."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((depth for depth, (a, b) in pairs if a != b), min(len(one), len(other)))
+    obstacle = put(data, path, value)
+    if obstacle:
+        raise SpecError(f"{show_path(obstacle)} {NO_KEYS}", where=where)

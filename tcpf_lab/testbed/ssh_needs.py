@@ -96,8 +96,8 @@ def needs(experiment: Experiment) -> Needs:
 
 
 def _plans(experiment: Experiment) -> Iterable[Plan]:
-    """Compose one run of every case; how many flows and which seed makes no difference here."""
-    different = {run.case_name: run for run in expand(experiment)}
+    """Compose one run of every case and setting; flows and seed make no difference here."""
+    different = {(run.case_name, run.settings): run for run in expand(experiment)}
     return tuple(compose(run) for run in different.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,9 +57,17 @@ class Flows:
 
     def split(self, flow: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Row numbers of the flow's own packets and of those that come back."""
-        rows = self.both_ways(flow)
-        back = self.backward[rows] != self.reverse[flow]
-        return rows[~back], rows[back]
+        return self._halves[flow]
+
+    @cached_property
+    def _halves(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """The split of every flow, made once: every metric asks for it."""
+        found = []
+        for flow in range(self.count):
+            rows = self.both_ways(flow)
+            back = self.backward[rows] != self.reverse[flow]
+            found.append((rows[~back], rows[back]))
+        return found
 
 
 @part

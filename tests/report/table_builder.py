@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.reference.published import published
-from tcpf_lab.report.bootstrap import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.collect import Cell, CellResult, Estimate, Problem
+from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.style import DRAWN, METRICS
 
 #: Values of each metric, one per seed.

@@ -89,7 +89,7 @@ def test_a_configuration_is_a_table_of_thesis_and_paper_and_four_numbered_figure
         f"figures/fig-4.{row}.{number}-{slug}.{suffix}"
         for row in (1, 3)
         for number, slug in enumerate(("timeouts", "loss", "goodput", "cov"), 1)
-        for suffix in ("png", "pdf")
+        for suffix in ("png", "pdf", "svg")
     ]
     assert [name for name in names if name.startswith("figures")] == figures
     tables = ["table-4.1.md", "table-4.md", "table-4.3.md", "table-6.md", "table.csv"]

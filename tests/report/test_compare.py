@@ -15,12 +15,18 @@ from table_builder import cell_result, known, table, with_problems, without_runs
 
 from tcpf_lab import campaign
 from tcpf_lab.errors import LabError
-from tcpf_lab.report.bootstrap import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.claims import CLAIMS
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.collect import Cell, CellResult, Problem, collect
-from tcpf_lab.report.compare import Comparison, Conditions, LeftOut, compare, comparison_json
-from tcpf_lab.report.scoreboard import ratio_table, scoreboard, telling
+from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.compare.published import (
+    Comparison,
+    Conditions,
+    LeftOut,
+    compare,
+    comparison_json,
+)
+from tcpf_lab.report.compare.scoreboard import ratio_table, scoreboard, telling
 from tcpf_lab.report.section import Source
 from tcpf_lab.report.style import CASES, DRAWN
 from tcpf_lab.results import ExperimentFiles

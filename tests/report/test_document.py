@@ -16,7 +16,7 @@ from tcpf_lab.results import ExperimentFiles
 FIGURES = [
     f"figures/fig-configA-{name}.{suffix}"
     for name in ("timeouts", "loss", "goodput", "cov")
-    for suffix in ("png", "pdf")
+    for suffix in ("png", "pdf", "svg")
 ]
 
 
@@ -49,7 +49,7 @@ def test_a_report_has_the_same_bytes_again(
     write_all()
     write_report(files, [source], "Configuration A")
     first = contents(files.root)
-    assert len(first) == 4
+    assert len(first) == 5
     write_report(files, [source], "Configuration A")
     assert contents(files.root) == first
 

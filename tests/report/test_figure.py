@@ -25,7 +25,7 @@ def test_a_figure_has_the_same_bytes_twice_whatever_the_users_settings(
     with mpl.rc_context({"font.size": 31, "savefig.dpi": 30}):
         again = bar_chart(results, "timeouts", "Configuration A", "60 s")
     assert once == again
-    assert set(once) == {"png", "pdf"}
+    assert set(once) == {"png", "pdf", "svg"}
     assert once["png"].startswith(b"\x89PNG")
     assert once["pdf"].startswith(b"%PDF")
     assert b"CreationDate" not in once["pdf"]
@@ -42,6 +42,16 @@ def test_a_figure_shows_the_colours_of_its_cases_and_leaves_a_margin(
     assert (picture == colour).all(axis=2).mean() > 0.02
     edges = [picture[0], picture[-1], picture[:, 0], picture[:, -1]]
     assert all((edge == 255).all() for edge in edges), "something is cut off at the border"
+
+
+def test_the_svg_has_no_date_and_an_id_for_every_bar(
+    files: ExperimentFiles, cells: list[Cell], write_all: Callable[[], None]
+) -> None:
+    write_all()
+    svg = bar_chart(collect(files, cells), "timeouts", "A", "60 s", ("svg",))["svg"].decode()
+    assert sorted(re.findall(r'id="(mark-\d+)"', svg)) == [f"mark-{place}" for place in range(4)]
+    assert "<dc:date>" not in svg
+    assert "<text" not in svg, "glyphs are outlines: no font is needed to show it"
 
 
 def test_other_numbers_give_another_figure(

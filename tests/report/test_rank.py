@@ -11,7 +11,8 @@ from table_builder import cell_result, known, table
 from tcpf_lab.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.reference.published import CONFIGS, FLOWS, THESIS_CASES
-from tcpf_lab.report.bootstrap import (
+from tcpf_lab.report.collect import Cell, CellResult, Problem
+from tcpf_lab.report.compare.bootstrap import (
     PUBLISHED_CELLS,
     CellKey,
     Sample,
@@ -20,8 +21,7 @@ from tcpf_lab.report.bootstrap import (
     published_sample,
     used_seeds,
 )
-from tcpf_lab.report.collect import Cell, CellResult, Problem
-from tcpf_lab.report.rank import Ranking, correlation, rankings, tau_b
+from tcpf_lab.report.compare.rank import Ranking, correlation, rankings, tau_b
 from tcpf_lab.report.style import CASES, DRAWN
 
 A100 = [CellKey("A", 100, case) for case in CASES]

@@ -3,14 +3,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 from table_builder import cell_result
 
-from tcpf_lab.report.bootstrap import CellKey
 from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
+from tcpf_lab.report.compare.bootstrap import CellKey
 from tcpf_lab.report.style import CASES, METRICS
 from tcpf_lab.report.table import csv_table, entry, markdown_table, terminal_table
 from tcpf_lab.results import ExperimentFiles
@@ -179,3 +180,45 @@ def test_terminal_table_folds_no_name_for_wide_intervals() -> None:
     assert "…" not in text
     assert all(f"{case} " in text for case in CASES)
     assert "111000 ± 127062" in text
+
+
+@pytest.fixture
+def swept() -> list[CellResult]:
+    """A case at two values of an axis, and one that has no such key."""
+    cells = []
+    for case, value in (("TB+RIO", "100 kB"), ("TB+RIO", "150 kB"), ("NoMark+RED", "")):
+        found = cell_result(CellKey("A", case=case, flows=100), {}, (1, 2))
+        pairs = (("queue.out_max", value),) if value else ()
+        cells.append(replace(found, cell=replace(found.cell, settings=pairs)))
+    return cells
+
+
+def test_an_axis_is_a_column_of_the_tables(swept: list[CellResult]) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_table(swept))))
+    assert [row["queue.out_max"] for row in rows] == ["100 kB", "150 kB", ""]
+    assert list(rows[0])[:5] == ["config", "case", "flows", "queue.out_max", "n"]
+    text = markdown_table(swept, "A", "60 s")
+    lines = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("|")]
+    assert [[cell.strip() for cell in line] for line in lines if "--" not in line[0]] == [
+        ["case", "queue.out_max"],
+        ["TB+RIO", "100 kB"],
+        ["TB+RIO", "150 kB"],
+        ["NoMark+RED", ""],
+    ]
+
+
+def test_a_terminal_has_a_row_per_value_under_the_case(swept: list[CellResult]) -> None:
+    text = io.StringIO()
+    Console(file=text, width=80).print(terminal_table(swept, "A"))
+    rows = [line.rstrip() for line in text.getvalue().splitlines()]
+    heads = [row[:17].rstrip() for row in rows if row[:17].strip()]
+    start = next(i for i, head in enumerate(heads) if head.strip() == "100 flows")
+    assert [head.strip() for head in heads[start + 1 : start + 5]] == [
+        *("TB+RIO", "100 kB", "150 kB", "NoMark+RED"),
+    ]
+    assert max(map(len, rows)) <= 80
+
+
+def test_nothing_published_stands_beside_a_value_of_an_axis(swept: list[CellResult]) -> None:
+    assert swept[0].cell.known == {}
+    assert swept[2].cell.known["timeouts"] == 1322

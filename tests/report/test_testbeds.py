@@ -14,13 +14,13 @@ from scipy import stats
 from table_builder import Values, cell_result, without_runs
 
 from tcpf_lab.errors import LabError
-from tcpf_lab.report.bootstrap import CellKey
 from tcpf_lab.report.collect import CellResult, Problem
-from tcpf_lab.report.compare import comparison_json
+from tcpf_lab.report.compare.bootstrap import CellKey
+from tcpf_lab.report.compare.published import comparison_json
+from tcpf_lab.report.compare.testbeds import Side, TwoTestbeds, compare_testbeds, welch_half_width
+from tcpf_lab.report.compare.testbeds_shown import side_by_side
 from tcpf_lab.report.section import Section, Source
 from tcpf_lab.report.style import DRAWN
-from tcpf_lab.report.testbeds import Side, TwoTestbeds, compare_testbeds, welch_half_width
-from tcpf_lab.report.testbeds_shown import side_by_side
 from tcpf_lab.results import ExperimentFiles
 
 RED, TAIL, FRIO = (

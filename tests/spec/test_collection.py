@@ -9,6 +9,7 @@ from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.load import load_any
 from tcpf_lab.spec.members import Level, members
 from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.sweep import expand
 
 
 def write(directory: Path, text: str) -> Path:
@@ -126,4 +127,42 @@ def test_what_is_wrong_with_an_experiment_of_a_collection_is_named(
 def test_a_restriction_to_what_there_is_not_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "name: c\nonly: {flows: 7}\nexperiments: [configA]\n")
     with pytest.raises(RequestError, match="unknown flows '7'; allowed: 100, 50"):
+        levels(path)
+
+
+AXIS = "name: c\nexperiments:\n- {spec: configA, factor: f, level: all, set: ['%s']}\n"
+
+
+def test_a_level_may_be_swept_and_runs_only_the_cases_that_it_varies(tmp_path: Path) -> None:
+    (found,) = levels(write(tmp_path, AXIS % "queue.minq=2..4"))
+    assert found.experiment.matrix.case == ("TCPF+FRIO", "NoMark+FRED")
+    assert [axis.values for axis in found.experiment.matrix.axes] == [(2, 3, 4)]
+    (found,) = levels(write(tmp_path, AXIS % "tcp.sack=[true, false]"))
+    assert len(found.experiment.matrix.case) == 7, "every case has what belongs to none"
+
+
+def test_an_axis_of_one_case_leaves_the_others_out(tmp_path: Path) -> None:
+    setting = "cases.NoMark+RED.queue.max=[100 kB, 150 kB]"
+    (found,) = levels(write(tmp_path, AXIS % setting))
+    assert {run.id for run in expand(found.experiment, seeds=1)} == {
+        f"nomark+red-queue.max={size}-flows{flows}-seed1"
+        for size in ("100kB", "150kB")
+        for flows in (100, 50)
+    }
+
+
+@pytest.mark.parametrize("value", ["0.1 MB", "[100 kB]"])
+def test_a_collection_may_take_one_value_of_an_axis(tmp_path: Path, value: str) -> None:
+    text = AXIS % "queue.out_max=100 kB..200 kB:50 kB" + f"only: {{queue.out_max: {value}}}\n"
+    if value.startswith("["):
+        with pytest.raises(SpecError, match=r"only.queue.out_max: must be"):
+            load_any(write(tmp_path, text))
+        return
+    (found,) = levels(write(tmp_path, text))
+    assert [axis.values for axis in found.experiment.matrix.axes] == [("100 kB",)]
+
+
+def test_a_wrong_axis_of_a_member_is_named_with_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path, AXIS % "queue.out_max=100 kB..200 kB")
+    with pytest.raises(SpecError, match=r"c.yaml:3: set queue.out_max=.*needs a step"):
         levels(path)

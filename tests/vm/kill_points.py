@@ -112,10 +112,10 @@ def mixed(steps: tuple[Step, ...]) -> list[Point]:
 
 
 def slice_of(steps: tuple[Step, ...]) -> list[Point]:
-    """Give one point of each kind while there is traffic, and one before that."""
-    under_way = [p for p in points(steps) if p.traffic and p.kind != SILENCE]
-    early = [p for p in points(steps) if p.step == "rates, delays and queues"]
-    return [*under_way, next(p for p in early if p.kind == CONTROLLER)]
+    """Give a kill of an sshd while there is traffic, and one of the controller before that."""
+    (under_way,) = (p for p in points(steps) if p.traffic and p.kind == SSHD)
+    early = (p for p in points(steps) if p.step == "rates, delays and queues")
+    return [under_way, next(p for p in early if p.kind == CONTROLLER)]
 
 
 def write(path: Path, outcomes: list[Outcome], seconds: float, **facts: Any) -> dict[str, Any]:

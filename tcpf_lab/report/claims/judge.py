@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from tcpf_lab.report.bootstrap import Array, CellKey, Interval, Sample, interval
+from tcpf_lab.report.compare.bootstrap import Array, CellKey, Interval, Sample, interval
 
 #: Gives the mean of a cell's metric and its resamples.
 Look = Callable[[CellKey, str], Array]

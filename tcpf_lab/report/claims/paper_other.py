@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from tcpf_lab.reference.published import CONFIGS
-from tcpf_lab.report.bootstrap import CellKey
 from tcpf_lab.report.claims import terms as t
 from tcpf_lab.report.claims.judge import Check, Claim, Source
 from tcpf_lab.report.claims.paper_sack import percent_over
 from tcpf_lab.report.claims.thesis_summary import immune
+from tcpf_lab.report.compare.bootstrap import CellKey
 from tcpf_lab.report.style import CASES, DRAWN
 
 

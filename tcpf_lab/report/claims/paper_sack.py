@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcpf_lab.report.bootstrap import Array, CellKey
 from tcpf_lab.report.claims import terms as t
 from tcpf_lab.report.claims.judge import Check, Claim, Look, Source
+from tcpf_lab.report.compare.bootstrap import Array, CellKey
 from tcpf_lab.report.style import DRAWN
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tcpf_lab.reference.published import CONFIGS
-from tcpf_lab.report.bootstrap import CellKey
 from tcpf_lab.report.claims import terms as t
 from tcpf_lab.report.claims.judge import Claim, Source
+from tcpf_lab.report.compare.bootstrap import CellKey
 from tcpf_lab.report.style import CASES
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tcpf_lab.reference.published import THESIS_CASES
-from tcpf_lab.report.bootstrap import CellKey
 from tcpf_lab.report.claims import terms as t
 from tcpf_lab.report.claims.judge import Claim, Source
 from tcpf_lab.report.claims.thesis_sack import gains_kept, narrowing
+from tcpf_lab.report.compare.bootstrap import CellKey
 from tcpf_lab.report.style import DRAWN
 
 SECTION_4_2: tuple[Claim, ...] = (

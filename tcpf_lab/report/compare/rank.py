@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from tcpf_lab.report.bootstrap import Array, CellKey, Interval, Sample, interval
+from tcpf_lab.report.compare.bootstrap import Array, CellKey, Interval, Sample, interval
 from tcpf_lab.report.style import CASES, DRAWN
 
 Pair = tuple[str, str]

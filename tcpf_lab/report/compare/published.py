@@ -9,7 +9,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from tcpf_lab.errors import LabError
-from tcpf_lab.report.bootstrap import (
+from tcpf_lab.report.claims import CLAIMS
+from tcpf_lab.report.claims.judge import Check, ClaimResult, judge, read
+from tcpf_lab.report.claims.terms import BASELINES, FRIO, TIMEOUTS
+from tcpf_lab.report.collect import STATES, CellResult, Estimate, State
+from tcpf_lab.report.compare.bootstrap import (
     PUBLISHED_CELLS,
     CellKey,
     Interval,
@@ -18,11 +22,7 @@ from tcpf_lab.report.bootstrap import (
     measured_sample,
     published_sample,
 )
-from tcpf_lab.report.claims import CLAIMS
-from tcpf_lab.report.claims.judge import Check, ClaimResult, judge, read
-from tcpf_lab.report.claims.terms import BASELINES, FRIO, TIMEOUTS
-from tcpf_lab.report.collect import STATES, CellResult, Estimate, State
-from tcpf_lab.report.rank import Ranking, rankings
+from tcpf_lab.report.compare.rank import Ranking, rankings
 from tcpf_lab.report.style import DRAWN
 
 #: Defaults of the bootstrap.

@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 
 from tcpf_lab.errors import LabError
-from tcpf_lab.report.bootstrap import CONFIDENCE, Interval
 from tcpf_lab.report.collect import CellResult, Estimate
-from tcpf_lab.report.compare import LeftOut, left_out
-from tcpf_lab.report.rank import correlation
+from tcpf_lab.report.compare.bootstrap import CONFIDENCE, Interval
+from tcpf_lab.report.compare.published import LeftOut, left_out
+from tcpf_lab.report.compare.rank import correlation
 from tcpf_lab.report.section import Section
 from tcpf_lab.report.style import DRAWN, METRICS
 
@@ -145,7 +145,7 @@ def _results(side: Side) -> dict[_Key, CellResult]:
             section.source.files.experiment,
             result.cell.config,
             result.cell.flows,
-            result.cell.case,
+            result.cell.label,
         ): result
         for section in side.sections
         for result in section.results

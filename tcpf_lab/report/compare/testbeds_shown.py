@@ -10,10 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tcpf_lab.report.scoreboard import left_out_lines
-from tcpf_lab.report.style import DRAWN, METRICS
-from tcpf_lab.report.table import fitted
-from tcpf_lab.report.testbeds import (
+from tcpf_lab.report.compare.scoreboard import left_out_lines
+from tcpf_lab.report.compare.testbeds import (
     CellDifference,
     Difference,
     Mean,
@@ -21,6 +19,8 @@ from tcpf_lab.report.testbeds import (
     TwoTestbeds,
     Verdict,
 )
+from tcpf_lab.report.style import DRAWN, METRICS
+from tcpf_lab.report.table import fitted
 
 _NOTHING = "–"
 _COLOURS: dict[Verdict, str] = {"agree": "green", "differ": "red", "open": "dim"}

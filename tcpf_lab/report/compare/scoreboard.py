@@ -11,11 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab.reference.published import CONFIGS, FLOWS
-from tcpf_lab.report.bootstrap import CellKey, Interval
 from tcpf_lab.report.claims.judge import ClaimResult, Finding, Judgement, Reading, Verdict
 from tcpf_lab.report.claims.terms import NAMES
-from tcpf_lab.report.compare import CellComparison, Comparison, Conditions, LeftOut, TimeoutGain
-from tcpf_lab.report.rank import Pair, Ranking
+from tcpf_lab.report.compare.bootstrap import CellKey, Interval
+from tcpf_lab.report.compare.published import (
+    CellComparison,
+    Comparison,
+    Conditions,
+    LeftOut,
+    TimeoutGain,
+)
+from tcpf_lab.report.compare.rank import Pair, Ranking
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
 from tcpf_lab.report.table import fitted
 
@@ -99,8 +105,8 @@ def _by_block(cells: Sequence[CellComparison]) -> dict[tuple[str, int], list[Cel
 def _ratio_entry(cell: CellComparison) -> Text:
     if cell.ratio is None:
         return Text(_NOTHING, style="dim")
-    spread = _spread(cell.ratio_ci, "–")  # no ratio is negative, so a dash is read as one
-    return Text.assemble(_number(cell.ratio), (f"\n{spread}" if spread else "", "dim"))
+    spread = spread_text(cell.ratio_ci, "–")  # no ratio is negative, so a dash is read as one
+    return Text.assemble(number_text(cell.ratio), (f"\n{spread}" if spread else "", "dim"))
 
 
 def rank_table(blocks: Sequence[Ranking]) -> Table:
@@ -162,9 +168,9 @@ def gain_table(gains: Sequence[TimeoutGain]) -> Table:
         table.add_row(
             f"{row.config}, {row.flows} flows",
             row.against,
-            _number(row.published),
-            _number(row.measured),
-            _spread(row.interval) or _NOTHING,
+            number_text(row.published),
+            number_text(row.measured),
+            spread_text(row.interval) or _NOTHING,
             str(row.seeds or _NOTHING),
         )
     return table
@@ -180,7 +186,7 @@ def claim_table(claims: Sequence[ClaimResult], full: bool = False) -> Table:
         table.add_row(_told(claim, full), _verdict(claim.published), _verdict(claim.ours))
         for finding in claim.findings if full else (telling(claim),):
             table.add_row(
-                Text(f"  {finding.label}: {_range(finding)}?", style="dim"),
+                Text(f"  {finding.label}: {range_text(finding)}?", style="dim"),
                 _reading(finding.published, finding.unit),
                 _reading(finding.ours, finding.unit),
             )
@@ -215,14 +221,15 @@ def _verdict(judgement: Judgement) -> Text:
 def _reading(reading: Reading, unit: str) -> Text:
     if reading.value is None:
         return Text(_NOTHING, style="dim")
-    spread = _spread(reading.interval)
+    spread = spread_text(reading.interval)
     return Text.assemble(
-        (_number(reading.value) + unit, _COLOURS[reading.verdict]),
+        (number_text(reading.value) + unit, _COLOURS[reading.verdict]),
         (f"\n{spread}" if spread else "", "dim"),
     )
 
 
-def _range(finding: Finding) -> str:
+def range_text(finding: Finding) -> str:
+    """Give the range that a check asks for: ``at least 10``, ``above 0``, ``30% to 50%``."""
     low, high = (
         None if bound is None else f"{bound:.3g}{finding.unit}"
         for bound in (finding.low, finding.high)
@@ -266,11 +273,13 @@ def _table(title: str, caption: str) -> Table:
     return table
 
 
-def _number(value: float | None) -> str:
+def number_text(value: float | None) -> str:
+    """Give three significant digits, or a dash for no number."""
     if value is None:
         return _NOTHING
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
-def _spread(spread: Interval | None, between: str = " to ") -> str:
-    return "" if spread is None else between.join(map(_number, spread))
+def spread_text(spread: Interval | None, between: str = " to ") -> str:
+    """Give both ends of an interval, or nothing."""
+    return "" if spread is None else between.join(map(number_text, spread))

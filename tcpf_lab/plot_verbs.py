@@ -1,0 +1,168 @@
+"""The verb that draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tcpf_lab import terminal
+from tcpf_lab.errors import RequestError
+from tcpf_lab.options import (
+    AsJson,
+    IncludeInvalid,
+    Only,
+    Overrides,
+    Results,
+    Seeds,
+    TestbedName,
+)
+from tcpf_lab.plotting import Asked, Gathered, gather, parse_flows, parse_time
+from tcpf_lab.report.document import write_document
+from tcpf_lab.report.plots.kinds import (
+    DELAYS,
+    FORMATS,
+    KINDS,
+    SCALES,
+    Kind,
+    Wanted,
+    draw,
+    kind_named,
+    metric_named,
+)
+from tcpf_lab.spec.suggest import unknown
+
+#: What `--help` says of the verb.
+ABOUT = "\n\n".join(
+    (
+        "Draw a figure of runs: of experiments, or in directories.  KIND says what it answers:",
+        *(f"{kind.name}: {kind.answers}" for kind in KINDS.values()),
+    )
+)
+
+
+_KindName = Annotated[str, typer.Argument(metavar="KIND", help=f"Of {', '.join(KINDS)}.")]
+_What = Annotated[
+    list[str],
+    typer.Argument(metavar="SPEC|DIR...", help="Experiments, runs, or directories with runs."),
+]
+_Output = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help=f"Its suffix says the format: {', '.join(FORMATS)}. More than once for several.",
+    ),
+]
+_Case = Annotated[str | None, typer.Option("--case", metavar="LIST", help="Only these cases.")]
+_Flows = Annotated[
+    str | None, typer.Option("--flows", metavar="LIST", help="Only these numbers of flows.")
+]
+_Seed = Annotated[str | None, typer.Option("--seed", metavar="LIST", help="Only these seeds.")]
+_Flow = Annotated[
+    str | None,
+    typer.Option("--flow", metavar="LIST", help="These flows of a run, counted from 0."),
+]
+_Metric = Annotated[
+    str | None,
+    typer.Option("--metric", metavar="NAME", help="What to draw, as metrics.json calls it."),
+]
+_Parameter = Annotated[
+    str, typer.Option("--x", metavar="KEY", help="The parameter to draw it against.")
+]
+_Delay = Annotated[
+    str,
+    typer.Option("--delay", metavar="|".join(DELAYS), help="Which queueing delay is drawn."),
+]
+_Time = Annotated[
+    str | None,
+    typer.Option("--time", metavar="FROM..TO", help="From when to when, in seconds."),
+]
+_Scale = Annotated[
+    str,
+    typer.Option(
+        "--scale",
+        metavar="|".join(SCALES),
+        help="Axes from 0 and alike in all panels, or each as its data asks.",
+    ),
+]
+
+
+def plot(
+    kind: _KindName,
+    what: _What,
+    output: _Output = None,
+    case: _Case = None,
+    flows: _Flows = None,
+    seed: _Seed = None,
+    flow: _Flow = None,
+    metric: _Metric = None,
+    parameter: _Parameter = "",
+    delay: _Delay = "",
+    time: _Time = None,
+    scale: _Scale = "",
+    testbed: TestbedName = "uml",
+    results: Results = Path("results"),
+    only: Only = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    include_invalid: IncludeInvalid = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a figure of runs and write it into files."""
+    wanted = Wanted(
+        metric=metric_named(metric) if metric is not None else None,
+        flow=parse_flows(flow),
+        parameter=parameter,
+        delay=_one_of(delay, tuple(DELAYS), "--delay"),
+        time_s=parse_time(time),
+        scale=_one_of(scale, SCALES, "--scale"),
+    )
+    figure = kind_named(kind, wanted)
+    files = _files(output or [], figure, metric)
+    asked = Asked(
+        *(tuple(what), case, flows, seed, include_invalid, testbed, results),
+        *(tuple(only or ()), seeds, tuple(overrides or ())),
+    )
+    found = gather(asked)
+    drawn = draw(figure, found.runs, wanted, list(dict.fromkeys(files.values())))
+    for path, suffix in files.items():
+        write_document(path, drawn[suffix])
+    _tell(figure, found, list(files), as_json)
+
+
+def _one_of(word: str, allowed: Sequence[str], option: str) -> str:
+    if word and word not in allowed:
+        raise RequestError(unknown(f"unknown word '{word}'", word, allowed), where=option)
+    return word
+
+
+def _files(output: Sequence[Path], kind: Kind, metric: str | None) -> dict[Path, str]:
+    """Give the format of every file that is to be written; a PNG here if none is named."""
+    named = output or [Path(f"{kind.name}{f'-{metric}' if metric else ''}.png")]
+    files = {path: path.suffix.removeprefix(".").lower() for path in named}
+    for path, suffix in files.items():
+        if suffix not in FORMATS:
+            message = f"the suffix of the file says its format: {', '.join(FORMATS)}"
+            raise RequestError(message, where=f"-o {path}")
+    return files
+
+
+def _tell(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> None:
+    if as_json:
+        terminal.print_json(
+            {
+                "kind": kind.name,
+                "written": [str(path) for path in files],
+                "runs": [str(run.files.root) for run in found.runs],
+                "left_out": dict(found.left_out),
+            }
+        )
+        return
+    if found.remark:
+        typer.echo(found.remark, err=True)
+    for path in files:
+        typer.echo(str(path))

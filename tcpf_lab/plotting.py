@@ -1,0 +1,211 @@
+"""Runs to draw: those of experiments that are complete, or those in a directory."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.report.plots.runs import DrawnRun, read_run
+from tcpf_lab.report.style import CASES
+from tcpf_lab.results import PARTIAL, RunFiles
+from tcpf_lab.runner import State
+from tcpf_lab.selection import DEFAULT, choose
+from tcpf_lab.spec.load import load
+from tcpf_lab.spec.model import Experiment, case_slug
+from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.units import parse_duration
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked to be drawn.
+
+    ``what`` are experiments, collections, runs or directories with runs. ``case``, ``flows`` and
+    ``seed`` are comma-separated lists that hold for all of them; ``testbed``, ``results``,
+    ``only``, ``seeds`` and ``overrides`` choose runs of experiments.
+    """
+
+    what: tuple[str, ...]
+    case: str | None = None
+    flows: str | None = None
+    seed: str | None = None
+    include_invalid: bool = False
+    testbed: str = DEFAULT
+    results: Path = Path("results")
+    only: tuple[str, ...] = ()
+    seeds: int | None = None
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The lists that were given, by their key."""
+        given = {"case": self.case, "flows": self.flows, "seed": self.seed}
+        return {key: value for key, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The runs to draw, and how many others there are for each reason."""
+
+    runs: tuple[DrawnRun, ...]
+    left_out: Counter[str]
+
+    @property
+    def remark(self) -> str:
+        """What was left out: ``left out: 2 missing, 1 invalid``; empty if nothing was."""
+        told = ", ".join(f"{count} {reason}" for reason, count in sorted(self.left_out.items()))
+        return f"left out: {told}" if told else ""
+
+
+def gather(asked: Asked) -> Gathered:
+    """Find the runs and read their numbers.
+
+    Raises
+    ------
+    LabError
+        If there is none to draw, an experiment or a run cannot be read, or a filter matches none.
+    """
+    left_out: Counter[str] = Counter()
+    found: dict[Path, DrawnRun] = {}
+    directories = [word for word in asked.what if Path(word).is_dir()]
+    _refuse_useless(asked, directories)
+    for word in asked.what:
+        source = _in_directory if word in directories else _of_experiment
+        for files, experiment in source(word, asked, left_out):
+            run = read_run(files, experiment)
+            if run.valid or asked.include_invalid:
+                found[files.root.resolve()] = run
+            else:
+                left_out["invalid"] += 1
+    if not found:
+        raise _nothing(asked, directories, left_out)
+    return Gathered(tuple(found.values()), left_out)
+
+
+def _refuse_useless(asked: Asked, directories: Sequence[str]) -> None:
+    if len(directories) < len(asked.what):
+        return
+    given = {"--only": asked.only, "--seeds": asked.seeds, "--set": asked.overrides}
+    for option, value in given.items():
+        if value:
+            raise RequestError(
+                "chooses among the runs of an experiment; a directory has the runs that it has",
+                where=option,
+                hint="--case, --flows or --seed",
+            )
+
+
+def _of_experiment(
+    word: str, asked: Asked, left_out: Counter[str]
+) -> Iterator[tuple[RunFiles, Experiment]]:
+    only = [*asked.only, *(f"{key}={value}" for key, value in asked.filters.items())]
+    choice = choose(word, asked.testbed, asked.results, only, asked.seeds, asked.overrides)
+    for part, states in choice.states():
+        for run, state in states:
+            if state is State.COMPLETE:
+                yield part.files.run(run.id), run.experiment
+            else:
+                left_out[state.value] += 1
+
+
+def _in_directory(
+    word: str, asked: Asked, left_out: Counter[str]
+) -> Iterator[tuple[RunFiles, Experiment]]:
+    """Yield the runs at or below a directory, cases in the order of the papers' tables."""
+    specs = sorted(Path(word).rglob("run.yaml"))
+    there = [RunFiles(path.parent) for path in specs if not path.parent.name.endswith(PARTIAL)]
+    left_out["unfinished"] += len(specs) - len(there)
+    left_out += Counter()  # forgets what is 0
+    runs = [(files, load(files.spec)) for files in there if files.metrics.exists()]
+    ranks = {name: rank for rank, name in enumerate(CASES)}
+
+    def place(run: tuple[RunFiles, Experiment]) -> tuple[str, int, int]:
+        experiment = run[1]
+        case = experiment.selected_cases[0]
+        return experiment.name, ranks.get(case, len(ranks)), experiment.matrix.seed[0]
+
+    yield from _filtered(sorted(runs, key=place), asked)
+
+
+#: What a filter compares, as text, by its key.
+_WORDS: dict[str, Callable[[Experiment], str]] = {
+    "case": lambda experiment: case_slug(experiment.selected_cases[0]),
+    "flows": lambda experiment: str(experiment.matrix.flows[0]),
+    "seed": lambda experiment: str(experiment.matrix.seed[0]),
+}
+
+
+def _filtered(
+    runs: Sequence[tuple[RunFiles, Experiment]], asked: Asked
+) -> Iterator[tuple[RunFiles, Experiment]]:
+    wanted: dict[str, set[str]] = {}
+    for key, text in asked.filters.items():
+        words = [word.strip() for word in text.split(",")]
+        known = dict.fromkeys(_WORDS[key](experiment) for _, experiment in runs)
+        wanted[key] = {case_slug(word) if key == "case" else word for word in words}
+        for word in sorted(wanted[key] - set(known)) if runs else ():
+            message = unknown(f"unknown {key} '{word}'", word, known)
+            raise RequestError(message, where=f"--{key} {text}")
+    for files, experiment in runs:
+        if all(_WORDS[key](experiment) in words for key, words in wanted.items()):
+            yield files, experiment
+
+
+def _nothing(asked: Asked, directories: Sequence[str], left_out: Counter[str]) -> LabError:
+    """Say why there is nothing to draw, and what to type about it."""
+    told = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
+    message = f"no run to draw: {told or 'there is none'}"
+    where = " ".join(asked.what)
+    if left_out["invalid"]:
+        hint = "`--include-invalid` draws them all the same"
+    elif len(directories) == len(asked.what):
+        hint = "name a run's directory, or one that holds runs, such as results/configA/uml"
+    else:
+        words = ["tcpf-lab", "run", *(word for word in asked.what if word not in directories)]
+        words += ["--testbed", asked.testbed] if asked.testbed != DEFAULT else []
+        hint = f"`{shlex.join(words)}`"
+    return LabError(message, where=where, hint=hint)
+
+
+def parse_time(text: str | None) -> tuple[float, float] | None:
+    """Read ``20..30`` or ``20 s..1 min``, seconds after the start of the run.
+
+    Raises
+    ------
+    RequestError
+        If it is not of that form, or ends before it starts.
+    """
+    if text is None:
+        return None
+    first, dots, last = text.partition("..")
+    try:
+        start, end = (_seconds(part.strip()) for part in (first, last))
+    except (RequestError, ValueError):
+        dots = ""
+    if not dots or start >= end:
+        message = "write FROM..TO in seconds after the start of the run, as 20..30"
+        raise RequestError(message, where=f"--time {text}")
+    return start, end
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
+
+
+def parse_flows(text: str | None) -> tuple[int, ...]:
+    """Read a list of flows, ``3`` or ``0,3,7``.
+
+    Raises
+    ------
+    RequestError
+        If one is no whole number.
+    """
+    words = [word.strip() for word in text.split(",")] if text is not None else []
+    if not all(word.isdecimal() for word in words):
+        message = "write the numbers of flows, counted from 0, as 3 or 0,3,7"
+        raise RequestError(message, where=f"--flow {text}")
+    return tuple(map(int, dict.fromkeys(words)))

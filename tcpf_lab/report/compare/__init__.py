@@ -1,0 +1,1 @@
+"""Measured against published, one testbed against another, one setting against the next."""

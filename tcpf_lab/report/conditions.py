@@ -1,0 +1,44 @@
+"""The conditions of runs, as captions and tables tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.units import format_duration, format_rate
+
+#: Keeps a number and its unit on one line of a caption.
+NO_BREAK_SPACE = "\u00a0"
+#: So many different values are not told one by one.
+_FEW = 4
+
+
+def conditions(experiments: Iterable[Experiment]) -> str:
+    """Say in a few words under which conditions every run was made.
+
+    Parameters
+    ----------
+    experiments : iterable of Experiment
+        Those of the runs, in order: of what differs among them all values are told, or the first
+        and the last.
+    """
+    different = {(one.topology, one.tcp, one.traffic): one for one in experiments}
+    columns = zip(*map(_conditions, different.values()), strict=True)
+    said = []
+    for column in columns:
+        values = list(dict.fromkeys(value.replace(" ", NO_BREAK_SPACE) for value in column))
+        said.append(" or ".join(values) if len(values) < _FEW else f"{values[0]} to {values[-1]}")
+    return ", ".join(said)
+
+
+def _conditions(experiment: Experiment) -> tuple[str, ...]:
+    graph = experiment.topology.graph()
+    delay = sum(link.delay_ab + link.delay_ba for link in graph.links)
+    sack = "SACK" if experiment.tcp.sack else "no SACK"
+    return (
+        f"{format_duration(experiment.traffic.duration)} after "
+        f"{format_duration(experiment.traffic.warmup)} of warm-up",
+        format_rate(graph.bottleneck.rate) + "/s",
+        format_duration(delay),
+        f"{experiment.tcp.profile} {sack}",
+    )

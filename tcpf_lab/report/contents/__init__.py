@@ -1,0 +1,1 @@
+"""What a report says: worked out from the numbers, free of any markup."""

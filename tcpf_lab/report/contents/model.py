@@ -1,0 +1,231 @@
+"""What a report says, free of any markup: the one thing that every format of it is made from.
+
+Every string is plain text. It can come from an experiment file or from a host, so whoever writes a
+format escapes it, always and everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+#: The pictures of a report: SVG text by `Figure.name`. Every figure of the contents is in it.
+Figures = Mapping[str, str]
+#: ``text`` is read; ``number`` is one number per entry; ``estimate`` a mean, its half width and the
+#: published value, of which the last two may be empty.
+Kind = Literal["text", "number", "estimate"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: ``explanation`` says in a sentence what stands in it (a tooltip)."""
+
+    heading: str
+    kind: Kind = "text"
+    unit: str = ""
+    explanation: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a table.
+
+    Parameters
+    ----------
+    text : str
+        What is printed; of an estimate its mean, ``182.7``.
+    value : float or None
+        What the entry is sorted by; None sorts last.
+    half : str
+        Half width of the 95 % confidence interval without its sign, ``9.6`` or ``<0.1``, or empty.
+    published : str
+        The published value, or empty.
+    note : str
+        What a reader may want to know besides (a tooltip): the values of the runs, why there is no
+        number.
+    """
+
+    text: str
+    value: float | None = None
+    half: str = ""
+    published: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows of a table that belong together, under a heading that may be empty (``100 flows``)."""
+
+    heading: str
+    rows: tuple[tuple[Entry, ...], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; ``label`` is ``Table 3``, ``name`` its anchor (letters, digits and dashes).
+
+    ``note`` says how to read it and stands under it.
+    """
+
+    name: str
+    label: str
+    caption: str
+    columns: tuple[Column, ...]
+    groups: tuple[Group, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture; ``name`` is its key in `Figures`, ``alternative`` says what it shows.
+
+    ``marks`` are tooltips: the text at place k belongs to the element of the picture with the id
+    ``mark-k``. A text without such an element is not shown (a cell without runs has no bar).
+    """
+
+    name: str
+    label: str
+    caption: str
+    alternative: str
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the report under a heading: sentences, then tables, then figures.
+
+    Each of ``paragraphs`` is a paragraph.
+    """
+
+    name: str
+    heading: str
+    paragraphs: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check of a claim: what must lie in which range, the published number and ours.
+
+    ``published`` and ``ours`` are a number with its unit, ``–`` where there is none;
+    ``interval`` is the 95 % interval of ours, or empty; the verdicts are the words of `Claim`.
+    """
+
+    label: str
+    range: str
+    published: str
+    published_verdict: str
+    ours: str
+    interval: str
+    ours_verdict: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the papers: held against their own tables, and against our numbers.
+
+    A verdict is ``holds``, ``refuted``, ``within noise`` or ``not decidable``; ``*_count`` says how
+    many of its checks hold, ``5 of 16``. ``telling`` is the check that decides.
+    """
+
+    name: str
+    source: str
+    sentences: tuple[str, ...]
+    statement: str
+    published_verdict: str
+    published_count: str
+    ours_verdict: str
+    ours_count: str
+    telling: Finding
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The claims, and a sentence that counts their verdicts; both are empty if none was judged."""
+
+    summary: tuple[str, ...]
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Runs of a cell with the same remark: ``state`` is missing, stale, invalid or unreadable.
+
+    ``run`` names them, ``nomark+red-flows100, seeds 2 to 9``; ``used`` says that they are part of
+    the means all the same.
+    """
+
+    run: str
+    state: str
+    reasons: str
+    used: bool
+
+
+@dataclass(frozen=True)
+class Validity:
+    """Which runs the numbers are made of, and which they are not."""
+
+    summary: tuple[str, ...]
+    tables: tuple[Table, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something the runs were made with; several values where the runs differ in it.
+
+    ``code`` says that the values are identifiers (hashes, names of files) rather than words.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """How to get the same numbers: the command lines, and what they were made with."""
+
+    commands: tuple[str, ...]
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True)
+class Limitation:
+    """What the numbers do not say: a heading in a few words, and the sentences."""
+
+    heading: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A report, in the order in which it is read.
+
+    ``subtitle`` has the conditions of the runs; ``question`` and each of ``answer`` is a sentence;
+    ``topologies`` are drawn, one for each kind of path in the experiments; ``parameters`` are
+    tables; ``results`` has one part per experiment; ``keywords`` are for the document's metadata.
+    """
+
+    title: str
+    subtitle: str
+    question: str
+    answer: tuple[str, ...]
+    topologies: tuple[Figure, ...]
+    parameters: tuple[Table, ...]
+    results: tuple[Part, ...]
+    claims: Verdicts
+    validity: Validity
+    reproduce: Reproduce
+    limitations: tuple[Limitation, ...]
+    program: str
+    keywords: tuple[str, ...] = ()
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """Every figure, in the order of the report."""
+        return (*self.topologies, *(figure for part in self.results for figure in part.figures))

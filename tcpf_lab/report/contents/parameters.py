@@ -1,0 +1,182 @@
+"""The parameters of the experiments as tables: the path, TCP, the traffic, and every case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from tcpf_lab.report.compare.sensitivity import Sensitivity
+from tcpf_lab.report.contents.model import Column, Entry, Group, Table
+from tcpf_lab.report.contents.subject import Member, Subject
+from tcpf_lab.report.contents.words import listed
+from tcpf_lab.spec.base import SpecModel, keys
+from tcpf_lab.spec.explain import models_of
+from tcpf_lab.spec.model import Experiment, to_data
+from tcpf_lab.spec.tcp import NEWRENO, PROFILES
+
+#: What of an experiment is told key by key; the cases have a table of their own.
+_PARTS = ("topology", "tcp", "traffic")
+_KEY, _VALUE = Column("parameter"), Column("value")
+
+
+def parameter_tables(subject: Subject) -> tuple[Table, ...]:
+    """Give the parameters of a report's experiments; of levels those that they are changes of."""
+    members = (subject.unchanged,) if subject.factors else subject.members
+    tables = [_common(members), *_profiles(members), _cases(members)]
+    if subject.factors:
+        return (*tables, _levels(subject))
+    return (*tables, _axes(subject.sensitivity)) if subject.sensitivity else tuple(tables)
+
+
+def _common(members: Sequence[Member]) -> Table:
+    """Give topology, TCP and traffic; where experiments differ in a value, each with its own."""
+    values = {m.name: dict(_flat(to_data(m.experiment), _PARTS)) for m in members}
+    names = dict.fromkeys(name for value in values.values() for name in value)
+    meanings = dict(item for member in members for item in _meanings(member.experiment))
+    rows = [
+        (name, _shared({who: own.get(name, "-") for who, own in values.items()}), meanings[name])
+        for name in names
+    ]
+    return Table(
+        name="parameters",
+        label="",
+        caption="The path, TCP and the traffic, by the keys of the experiment file.",
+        columns=(_KEY, _VALUE, Column("meaning")),
+        groups=(Group("", _texts(rows)),),
+    )
+
+
+def _shared(values: Mapping[str, str]) -> str:
+    """Give the one value, or each with those that have it: ``yes (A, C), no (B, D)``."""
+    owners: dict[str, list[str]] = {}
+    for who, value in values.items():
+        owners.setdefault(value, []).append(who)
+    if len(owners) == 1:
+        return next(iter(owners))
+    return ", ".join(f"{value} ({', '.join(names)})" for value, names in owners.items())
+
+
+def _flat(data: Mapping[str, Any], wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the keys of nested mappings as ``tcp.sack`` with their values as text."""
+    for key in wanted:
+        if isinstance(value := data.get(key), Mapping):
+            yield from ((f"{key}.{inner}", text) for inner, text in _flat(value, list(value)))
+        elif value is not None:
+            yield key, _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(_text, value)) if isinstance(value, list) else str(value)
+
+
+def _meanings(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Yield what the model says of every key, without the marks of code."""
+    for part in _PARTS:
+        yield from _described(part, getattr(experiment, part))
+
+
+def _described(above: str, model: BaseModel) -> Iterator[tuple[str, str]]:
+    assert isinstance(model, SpecModel)
+    for name, field in keys(type(model)).items():
+        if models_of(field):
+            inner = getattr(model, name, None)
+            yield from _described(f"{above}.{name}", inner) if inner is not None else ()
+        else:
+            yield f"{above}.{name}", (field.description or "").replace("`", "")
+
+
+def _profiles(members: Sequence[Member]) -> Iterator[Table]:
+    """Yield what each TCP profile sets, with the reasons."""
+    for name in dict.fromkeys(member.experiment.tcp.profile for member in members):
+        own = [m for m in members if m.experiment.tcp.profile == name]
+        profile = PROFILES[name]
+        rows = [(item.name, item.value, item.reason) for item in profile.settings]
+        if profile.initcwnd is not None:
+            window = str(profile.initcwnd)
+            rows.append(("initcwnd (route)", window, profile.window_reason))
+        sack = any(not member.experiment.tcp.sack for member in own)
+        yield Table(
+            name=f"tcp-{name.replace('.', '-')}",
+            label="",
+            caption=f"TCP profile {name}, at both ends. {profile.summary}",
+            columns=(Column("setting"), _VALUE, Column("reason")),
+            groups=(Group("", _texts(rows)),),
+            note=NEWRENO.replace("`", "") if sack else "",
+        )
+
+
+def _cases(members: Sequence[Member]) -> Table:
+    """Give marker and queue of every case; experiments with the same cases share them."""
+    shared: dict[tuple[tuple[str, ...], ...], list[Member]] = {}
+    for member in members:
+        shared.setdefault(tuple(_case_rows(member)), []).append(member)
+    groups = [
+        Group(_said(own) if len(shared) > 1 else "", _texts(rows)) for rows, own in shared.items()
+    ]
+    return Table(
+        name="cases",
+        label="",
+        caption="The cases: what marks the packets, and the queue under test.",
+        columns=(Column("case"), Column("marker"), Column("queue")),
+        groups=tuple(groups),
+        note="Every default is written out, by the words of tc.",
+    )
+
+
+def _said(members: Sequence[Member]) -> str:
+    names = [member.name for member in members]
+    if not all(member.section.published for member in members):
+        return listed(names)
+    return f"{'Configuration' if len(names) == 1 else 'Configurations'} {listed(names)}"
+
+
+def _case_rows(member: Member) -> Iterator[tuple[str, ...]]:
+    cases = to_data(member.experiment)["cases"]
+    for name in dict.fromkeys(cell.case for cell in member.section.source.cells):
+        yield name, _words(cases[name].get("marker", "none")), _words(cases[name]["queue"])
+
+
+def _words(value: Any) -> str:
+    """Give ``rio: limit 500 kB, in_min 50 kB``; numbers stay with their units."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    rest = (f"{key} {_text(item)}".replace(" ", "\u00a0") for key, item in value.items())
+    _, *words = rest
+    return f"{value['kind']}: {', '.join(words)}" if words else str(value["kind"])
+
+
+def _levels(subject: Subject) -> Table:
+    """Give what each level of each factor sets."""
+    rows = [
+        (source.factor, source.level, ", ".join(source.settings))
+        for source in (section.source for section in subject.sections)
+        if source.factor
+    ]
+    return Table(
+        name="levels",
+        label="",
+        caption="What was varied, one factor at a time, everything else as it stands.",
+        columns=(Column("factor"), Column("level"), Column("sets")),
+        groups=(Group("", _texts(rows)),),
+    )
+
+
+def _axes(found: Sensitivity) -> Table:
+    """Give the values of each axis of the matrix."""
+    return Table(
+        name="axes",
+        label="",
+        caption="What the matrix varies; the tables above have the values of the file.",
+        columns=(Column("what varies"), Column("values")),
+        groups=(
+            Group("", _texts([(f.name, listed((f.against, *f.levels))) for f in found.factors])),
+        ),
+    )
+
+
+def _texts(rows: Sequence[tuple[str, ...]]) -> tuple[tuple[Entry, ...], ...]:
+    return tuple(tuple(Entry(text) for text in row) for row in rows)

@@ -1,0 +1,244 @@
+"""The results of each experiment as a part of the report: the papers' table, and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from tcpf_lab.reference.published import CONFIGS, THESIS_CASES
+from tcpf_lab.report.chapter import figure_name, figure_numbers, numbered, thesis_part
+from tcpf_lab.report.collect import CellResult, Estimate
+from tcpf_lab.report.contents.effects import effects_part
+from tcpf_lab.report.contents.marks import bar_marks
+from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table
+from tcpf_lab.report.contents.subject import Member, Subject
+from tcpf_lab.report.contents.words import bare, count, significant
+from tcpf_lab.report.factors import rank_correlation
+from tcpf_lab.report.figure import runs_used
+from tcpf_lab.report.section import Section
+from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
+from tcpf_lab.report.sweep_figures import SweepFigure, sweep_figures
+from tcpf_lab.report.table import NOTHING, entry
+
+_EXPLANATIONS = {
+    "timeouts": "Expiries of the retransmission timer in the measured time, all flows together.",
+    "loss_percent": "Share of the bytes entering the bottleneck's queue that it drops.",
+    "goodput_bytes_per_s": "Bytes acknowledged for the first time per second: mean over flows.",
+    "goodput_cov": "Standard deviation of the flows' goodput over its mean; 0 is perfectly fair.",
+}
+_HOW_TO_READ = (
+    "Mean over the runs used ± half width of the 95 % confidence interval (Student's t). "
+    "Runs: used / asked for; a run is one seed."
+)
+_PUBLISHED = (
+    " Slanted: the published value. The papers do not state how long their runs took, so timeouts "
+    "compare by order and ratio, not by size."
+)
+#: The paper's Table 4 is of the first configuration.
+_FIRST_TABLE = 4
+
+
+def result_parts(subject: Subject) -> tuple[Part, ...]:
+    """Give a part per experiment, or all levels of all factors in one."""
+    effects = (effects_part(subject.sensitivity),) if subject.sensitivity else ()
+    if subject.factors:
+        return (*effects, _levels_part(subject))
+    return (*effects, *(_part(member, subject.collection) for member in subject.members))
+
+
+def _part(member: Member, collection: bool) -> Part:
+    section = member.section
+    name = f"results-{section.source.files.experiment.replace('_', '-').replace('+', '-')}"
+    return Part(
+        name=name,
+        heading=section.source.title,
+        paragraphs=(f"Every run: {section.source.conditions}.",),
+        tables=(_table(member),),
+        figures=tuple(_figures(member, collection)),
+    )
+
+
+def _title(member: Member) -> str:
+    return (
+        f"Configuration {member.name}" if member.section.published else member.section.source.title
+    )
+
+
+def _table(member: Member) -> Table:
+    section = member.section
+    known = any(result.cell.known for result in section.results)
+    columns = (
+        Column("case"),
+        *(
+            Column(bare(METRICS[m].heading), "estimate", METRICS[m].unit, _EXPLANATIONS[m])
+            for m in DRAWN
+        ),
+        Column("runs", "number", "", "Runs in the means, of those asked for."),
+    )
+    by_flows: dict[int, list[CellResult]] = {}
+    for result in section.results:
+        by_flows.setdefault(result.cell.flows, []).append(result)
+    groups = [
+        Group(count(flows, "flow"), tuple(map(_row, results)))
+        for flows, results in by_flows.items()
+    ]
+    return Table(
+        name=f"table-{section.source.files.experiment.replace('_', '-').replace('+', '-')}",
+        label="",
+        caption=_caption(member),
+        columns=columns,
+        groups=tuple(groups),
+        note=_HOW_TO_READ + (_PUBLISHED if known else ""),
+    )
+
+
+def _caption(member: Member) -> str:
+    if not member.section.published or member.section.config not in CONFIGS:
+        return f"{member.section.source.title}."
+    place = CONFIGS.index(member.section.config)
+    return (
+        f"Configuration {member.name}: Table {_FIRST_TABLE + place} of the paper, of which Table "
+        f"4.{1 + place} of the thesis has {len(THESIS_CASES)} rows."
+    )
+
+
+def _row(result: CellResult) -> tuple[Entry, ...]:
+    problems = "; ".join(map(str, result.problems))
+    runs = Entry(f"{result.used}/{result.n}", value=result.used, note=problems)
+    estimates = (_estimate(result.metrics[name], METRICS[name]) for name in DRAWN)
+    return (Entry(result.cell.label), *estimates, runs)
+
+
+def _estimate(estimate: Estimate, style: MetricStyle) -> Entry:
+    ours = entry(estimate, style)[0]
+    mean, _, half = ours.partition(" ± ")
+    known = "" if estimate.published is None else f"{estimate.published:g}"
+    return Entry(mean, estimate.mean, half, known, _note(estimate, style))
+
+
+def _note(estimate: Estimate, style: MetricStyle) -> str:
+    """Give every run's value, and how the mean compares with the published one."""
+    if estimate.mean is None:
+        return "no usable run"
+    places = style.places(estimate.mean)
+    values = ", ".join(f"{value:.{places}f}" for value in estimate.values)
+    told = f"{count(len(estimate.values), 'run')}: {values}"
+    if not estimate.published:
+        return told
+    return f"{told}; {significant(estimate.mean / estimate.published)} times the published value"
+
+
+def _figures(member: Member, collection: bool) -> Iterator[Figure]:
+    """Give the figures as they are drawn: in a collection those of the thesis by its numbers."""
+    by_number = collection and numbered(member.section)
+    section = thesis_part(member.section) if by_number else member.section
+    for metric in DRAWN if section.usable and not section.swept else ():
+        number = figure_numbers(section)[metric] if by_number else ""
+        style = METRICS[metric]
+        yield Figure(
+            name=figure_name(number or member.experiment.name, metric),
+            label="",
+            caption=_figure_caption(member, section, style, number),
+            alternative=_alternative(section, style),
+            marks=bar_marks(section.results, metric),
+        )
+    for figure in sweep_figures(section) if not collection else ():
+        yield _sweep_figure(member, section, figure)
+
+
+def _sweep_figure(member: Member, section: Section, figure: SweepFigure) -> Figure:
+    style = METRICS[figure.metric]
+    results = [r for r in section.results if r.cell.settings and r.cell.flows == figure.flows]
+    caption = (
+        f"{style.title} against {figure.key}, {_title(member)}. Lines are means, bands their 95 % "
+        f"confidence intervals; {runs_used(results)}{section.source.conditions}."
+    )
+    told = _alternative(replace(section, results=tuple(results)), style)
+    alternative = told.replace("Bar chart", "Line chart", 1)
+    return Figure(name=figure.name, label="", caption=caption, alternative=alternative)
+
+
+def _figure_caption(member: Member, section: Section, style: MetricStyle, number: str) -> str:
+    first = f"{style.title}, {_title(member)}" + f" (Figure {number} of the thesis)" * bool(number)
+    known = any(result.metrics[style.name].published is not None for result in section.results)
+    intervals = any(result.metrics[style.name].ci95 is not None for result in section.results)
+    bars = "Bars are means"
+    bars += ", whiskers their 95 % confidence intervals" if intervals else ""
+    bars += ", diamonds the published values" if known else ""
+    return f"{first}. {bars}; {runs_used(section.results)}{section.source.conditions}."
+
+
+def _alternative(section: Section, style: MetricStyle) -> str:
+    """Tell a bar chart in words: every bar with its value."""
+    parts = []
+    for result in section.results:
+        ours, known = entry(result.metrics[style.name], style)
+        published = f", published {known.strip('()')}" if known else ""
+        flows = count(result.cell.flows, "flow")
+        parts.append(f"{result.cell.label} with {flows}: {ours}{published}")
+    unit = f" ({style.unit})" if style.unit else ""
+    return f"Bar chart of {style.title.lower()}{unit}. {'; '.join(parts)}."
+
+
+def _levels_part(subject: Subject) -> Part:
+    flows = dict.fromkeys(r.cell.flows for s in subject.sections for r in s.results)
+    tables = [_level_table(subject, number, METRICS[m]) for number in flows for m in DRAWN]
+    conditions = subject.unchanged.section.source.conditions
+    return Part(
+        name="results-levels",
+        heading="What the levels do",
+        paragraphs=(f"As it stands: {conditions}.",),
+        tables=tuple(tables),
+    )
+
+
+def _level_table(subject: Subject, flows: int, style: MetricStyle) -> Table:
+    cases = list(dict.fromkeys(r.cell.case for s in subject.sections for r in s.results))
+    plain = _by_case(subject.unchanged.section, flows)
+    groups = [
+        Group(factor, tuple(_level_row(s, plain, cases, flows, style) for s in levels))
+        for factor, levels in _by_factor(subject.sections)
+    ]
+    columns = (
+        Column("level"),
+        *(Column(case, "estimate") for case in cases),
+        Column("tau", "number", "", "Kendall's rank correlation with the published order."),
+    )
+    return Table(
+        name=f"levels-{style.slug}-{flows}",
+        label="",
+        caption=f"{style.title}, {count(flows, 'flow')}"
+        + (f" ({style.unit})." if style.unit else "."),
+        columns=columns,
+        groups=tuple(groups),
+        note=f"{_HOW_TO_READ.partition(' Runs:')[0]} {NOTHING}: the level does not touch the case. "
+        "tau: 1 is the published order of the cases, -1 its reverse.",
+    )
+
+
+def _by_factor(sections: Sequence[Section]) -> Iterator[tuple[str, list[Section]]]:
+    for factor, levels in groupby(sections, key=lambda section: section.source.factor):
+        yield factor or "as it stands", list(levels)
+
+
+def _by_case(section: Section, flows: int) -> dict[str, CellResult]:
+    return {r.cell.case: r for r in section.results if r.cell.flows == flows}
+
+
+def _level_row(
+    section: Section,
+    plain: dict[str, CellResult],
+    cases: Sequence[str],
+    flows: int,
+    style: MetricStyle,
+) -> tuple[Entry, ...]:
+    own = _by_case(section, flows)
+    empty = Entry(NOTHING)
+    estimates = [
+        _estimate(own[case].metrics[style.name], style) if case in own else empty for case in cases
+    ]
+    bare_estimates = (Entry(e.text, e.value, e.half, "", e.note) for e in estimates)
+    tau = rank_correlation([*{**plain, **own}.values()], style.name)
+    shown = empty if tau is None else Entry(f"{tau:.2f}", tau)
+    return (Entry(section.source.level or "unchanged"), *bare_estimates, shown)

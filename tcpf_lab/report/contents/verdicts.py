@@ -1,0 +1,79 @@
+"""The papers' claims as a report shows them: whether each holds, and with which numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcpf_lab.report.claims.judge import ClaimResult, Finding, Judgement, Source, Verdict
+from tcpf_lab.report.compare.published import Comparison
+from tcpf_lab.report.compare.scoreboard import number_text, range_text, spread_text, telling
+from tcpf_lab.report.contents import model
+from tcpf_lab.report.table import NOTHING
+
+_DOCUMENTS = {"thesis": "thesis, section", "paper": "paper, section", "tables": "tables"}
+
+
+def verdicts(comparison: Comparison | None) -> model.Verdicts:
+    """Give every claim with its verdicts; nothing without a comparison."""
+    if comparison is None:
+        return model.Verdicts((), ())
+    claims = comparison.claims
+    decided = [claim for claim in claims if claim.ours.verdict is not Verdict.OPEN]
+    left = len(claims) - len(decided)
+    return model.Verdicts(
+        summary=(
+            _counted("On the numbers of this report", [c.ours.verdict for c in claims]),
+            _counted("On the published tables", [c.published.verdict for c in claims]),
+            f"An interval is a bootstrap 95 % interval over paired seeds ({comparison.resamples} "
+            f"resamples, seed {comparison.seed}). A check is within noise where its interval "
+            "crosses a threshold.",
+            *(f"{left} claims that need other cells are not listed." for _ in range(left > 0)),
+        ),
+        claims=tuple(map(_shown, decided)),
+    )
+
+
+def _counted(where: str, found: Sequence[Verdict]) -> str:
+    parts = [f"{found.count(verdict)} {verdict}" for verdict in Verdict]
+    return f"{where}, of {len(found)} claims: {', '.join(parts)}."
+
+
+def _shown(claim: ClaimResult) -> model.Claim:
+    return model.Claim(
+        name=claim.id,
+        source="; ".join(dict.fromkeys(map(_place, claim.sources))),
+        sentences=tuple(dict.fromkeys(source.sentence for source in claim.sources)),
+        statement=claim.statement,
+        published_verdict=str(claim.published.verdict),
+        published_count=_count(claim.published),
+        ours_verdict=str(claim.ours.verdict),
+        ours_count=_count(claim.ours),
+        telling=_finding(telling(claim)),
+        findings=tuple(map(_finding, claim.findings)),
+    )
+
+
+def _place(source: Source) -> str:
+    return f"{_DOCUMENTS[source.document]} {source.section}"
+
+
+def _count(judgement: Judgement) -> str:
+    return f"{judgement.holding} of {judgement.checks}"
+
+
+def _finding(finding: Finding) -> model.Finding:
+    ours, known = finding.ours, finding.published
+    return model.Finding(
+        label=finding.label,
+        range=range_text(finding),
+        published=_number(known.value, finding.unit),
+        published_verdict=str(known.verdict),
+        ours=_number(ours.value, finding.unit),
+        interval=spread_text(ours.interval),
+        ours_verdict=str(ours.verdict),
+        note=ours.note,
+    )
+
+
+def _number(value: float | None, unit: str) -> str:
+    return NOTHING if value is None else number_text(value) + unit

@@ -1,0 +1,1 @@
+"""Numbers for other programs: tidy tables with a dictionary, and Flent's data files."""

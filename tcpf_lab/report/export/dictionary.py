@@ -1,0 +1,64 @@
+"""The data dictionary: ``python -m tcpf_lab.report.export.dictionary`` writes it into ``docs/``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tcpf_lab import shipped
+from tcpf_lab.report.export.columns import Layout
+from tcpf_lab.report.export.frame_columns import FRAMES
+from tcpf_lab.report.export.table_columns import TABLES
+from tcpf_lab.results import write_text
+
+#: Every table and frame, those that are exported first.
+LAYOUTS = (*TABLES, *FRAMES)
+
+_HEAD = """\
+# Data dictionary
+
+Every column of every table. `python -m tcpf_lab.report.export.dictionary` writes this file; the
+tables are made from the same lists, so nothing is missing here. [metrics.md](metrics.md) defines
+the numbers, [api.md](api.md) shows how to get at them.
+
+A row is an observation, a column a variable. Units are base units: bytes, seconds, bytes per
+second; a percentage says so in its name. Times count from the run's epoch. A missing value is an
+empty field in CSV and null in Parquet.
+
+`tcpf-lab report SPEC --format csv,parquet` writes the first {tables} tables into `data/` beside the
+report, and `columns.csv`, the part of this dictionary that describes them. In Parquet each field
+carries its unit and meaning as metadata. The other tables are frames that `tcpf_lab.load(...)`
+gives. If the matrix of an experiment has axes of its own, each is a column behind `flows` in every
+exported table, called by its key (`queue.out_max`), in base units too.
+
+`runs`, `flows`, `dscp` and `checks` have the runs that the means are made of. A run that is
+missing, made from another version of the experiment, invalid or unreadable is in `left_out`
+instead, with its reasons.
+"""
+
+
+def markdown() -> str:
+    """Give the dictionary as the document holds it."""
+    parts = [_HEAD.format(tables=len(TABLES))]
+    parts += ["\n".join(_section(known)) for known in LAYOUTS]
+    return "\n".join(parts) + "\n"
+
+
+def _section(known: Layout) -> Iterator[str]:
+    yield f"## {known.name}\n"
+    yield f"One row per {known.row}.\n"
+    yield "| Column | Type | Unit | Meaning | Source |"
+    yield "|---|---|---|---|---|"
+    for column in known.columns:
+        kind = f"{column.kind}, may be missing" if column.optional else column.kind
+        source = column.source
+        yield f"| `{column.name}` | {kind} | {column.unit or '-'} | {column.meaning} | {source} |"
+
+
+def generate(root: Path) -> None:
+    """Write ``docs/data-dictionary.md`` below the checkout ``root``."""
+    write_text(root / "docs" / "data-dictionary.md", markdown())
+
+
+if __name__ == "__main__":
+    generate(shipped.directory("experiments").parent)

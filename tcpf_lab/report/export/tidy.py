@@ -1,0 +1,222 @@
+"""Tidy tables: a row per run, cell, flow, code point or check, a column per variable.
+
+`tcpf_lab.report.export.table_columns` has the columns; a table has these and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from tcpf_lab.report.collect import Cell, CellResult
+from tcpf_lab.report.export.axes import axis_columns, in_base_units
+from tcpf_lab.report.export.columns import Kind, Layout
+from tcpf_lab.report.export.table_columns import TABLES
+from tcpf_lab.report.section import Section
+from tcpf_lab.report.style import METRICS
+from tcpf_lab.results import RunFiles, read_json
+
+Row = dict[str, Any]
+
+#: How pandas holds a kind of column: without missing entries, and with them.
+_DTYPES: Mapping[Kind, tuple[str, str]] = {
+    "text": ("string", "string"),
+    "count": ("int64", "Int64"),
+    "number": ("float64", "float64"),
+    "truth": ("bool", "boolean"),
+}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables that are exported.
+
+    Attributes
+    ----------
+    layouts : tuple of Layout
+        Those of the data dictionary, with a column more for each axis of the matrices.
+    frames : mapping of str to DataFrame
+        By the layout's name; each has its columns' units in ``attrs["units"]``.
+    """
+
+    layouts: tuple[Layout, ...]
+    frames: Mapping[str, pd.DataFrame]
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """Give a table by its name in the data dictionary."""
+        return self.frames[name]
+
+
+@dataclass(frozen=True)
+class UsedRun:
+    """A run that a cell's means are made of, and what is read from it."""
+
+    section: Section
+    cell: Cell
+    files: RunFiles
+
+    def key(self, manifest: Mapping[str, Any]) -> Row:
+        """Give the entries that say which run it is."""
+        return {**_cell_key(self.section, self.cell), "seed": manifest["seed"], "run": self.id}
+
+    @property
+    def id(self) -> str:
+        """Name of the run's directory."""
+        return self.files.root.name
+
+
+def used_runs(sections: Iterable[Section]) -> Iterator[UsedRun]:
+    """Yield the runs that means are made of, in the order of the matrix."""
+    for section in sections:
+        for result in section.results:
+            unused = {problem.run for problem in result.problems if not problem.used}
+            for run in result.cell.runs:
+                if run not in unused:
+                    yield UsedRun(section, result.cell, section.source.files.run(run))
+
+
+def tables(sections: Sequence[Section]) -> Tables:
+    """Read every used run once, and give all tables.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+        The experiments, as `tcpf_lab.report.section.gather` gives them.
+
+    Raises
+    ------
+    RequestError
+        If a manifest is missing or damaged.
+    """
+    rows: dict[str, list[Row]] = {table.name: [] for table in TABLES}
+    for run in used_runs(sections):
+        manifest, metrics = read_json(run.files.manifest), read_json(run.files.metrics)
+        key = run.key(manifest)
+        rows["runs"].append({**key, **_run_row(manifest, metrics)})
+        rows["flows"] += ({**key, **row} for row in flow_rows(metrics))
+        rows["dscp"] += ({**key, **row} for row in dscp_rows(metrics))
+        rows["checks"] += ({**key, **row} for row in check_rows(metrics))
+    rows["cells"] += _cell_rows(sections)
+    rows["left_out"] += _left_out_rows(sections)
+    axes = axis_columns(sections)
+    layouts = tuple(table.with_axes(axes) for table in TABLES)
+    frames = {
+        known.name: frame(known, [in_base_units(row, axes) for row in rows[known.name]])
+        for known in layouts
+    }
+    return Tables(layouts, frames)
+
+
+def frame(layout: Layout, rows: Sequence[Row]) -> pd.DataFrame:
+    """Make a frame with the columns of a layout, in its order and of its types.
+
+    An entry that a row has not got is missing, which its column must allow.
+    """
+    values = {
+        column.name: pd.Series(
+            [row.get(column.name) for row in rows],
+            dtype=_DTYPES[column.kind][column.optional],
+        )
+        for column in layout.columns
+    }
+    return with_units(pd.DataFrame(values), layout)
+
+
+def with_units(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:
+    """Put the units of the layout's columns into the frame's ``attrs``."""
+    table.attrs["units"] = dict(layout.units)
+    return table
+
+
+def _cell_key(section: Section, cell: Cell) -> Row:
+    source = section.source
+    return {
+        "experiment": source.files.experiment,
+        "testbed": source.files.testbed,
+        "config": cell.config,
+        "factor": source.factor,
+        "level": source.level,
+        "case": cell.case,
+        "flows": cell.flows,
+        **dict(cell.settings),
+    }
+
+
+def _run_row(manifest: Mapping[str, Any], metrics: Mapping[str, Any]) -> Row:
+    start, end = manifest["window_s"]
+    told = metrics["truth"]
+    return {
+        "valid": metrics["validity"]["valid"],
+        "reasons": "; ".join(metrics["validity"]["reasons"]),
+        "window_start_s": start,
+        "window_end_s": end,
+        **metrics["metrics"],
+        "timeouts_pcap": told["timeouts_pcap"],
+        "timeouts_kernel": told["timeouts_kernel"],
+        "analysis": metrics["analysis"],
+        **{name: manifest[name] for name in ("clock", "tcpf_lab", "git_commit")},
+        "testbed_identity": manifest["testbed_identity"],
+    }
+
+
+def flow_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the flows of a run's ``metrics.json``; what a program says of one gets its name."""
+    for flow in metrics["per_flow"]:
+        row = dict(flow)
+        for said_by in ("kernel", "iperf3"):
+            said = row.pop(said_by, None) or {}
+            row |= {f"{said_by}_{name}": value for name, value in said.items()}
+        if "kernel_connected" in row:
+            row["kernel_connected"] = bool(row["kernel_connected"])
+        yield row
+
+
+def dscp_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the code points of a run's ``metrics.json``."""
+    for dscp, row in metrics["by_dscp"].items():
+        yield {"dscp": int(dscp), **row}
+
+
+def check_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the checks of a run's ``metrics.json``."""
+    for check in metrics["validity"]["checks"]:
+        yield {"check": check["name"], "ok": check["ok"], "detail": check["detail"]}
+
+
+def _cell_rows(sections: Iterable[Section]) -> Iterator[Row]:
+    for section in sections:
+        for result in section.results:
+            for name in METRICS:
+                yield {**_cell_key(section, result.cell), **_estimate_row(result, name)}
+
+
+def _estimate_row(result: CellResult, metric: str) -> Row:
+    estimate = result.metrics[metric]
+    known = estimate.published
+    return {
+        "metric": metric,
+        "unit": METRICS[metric].unit,
+        "mean": estimate.mean,
+        "ci95": estimate.ci95,
+        "published": known,
+        "ratio": estimate.mean / known if known and estimate.mean is not None else None,
+        "n": result.n,
+        "valid_runs": result.valid_runs,
+        "used": result.used,
+    }
+
+
+def _left_out_rows(sections: Iterable[Section]) -> Iterator[Row]:
+    for section in sections:
+        for result in section.results:
+            for problem in result.problems:
+                yield {
+                    **_cell_key(section, result.cell),
+                    "run": problem.run,
+                    "state": problem.state,
+                    "reasons": "; ".join(problem.reasons),
+                    "used": problem.used,
+                }

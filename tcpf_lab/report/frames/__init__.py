@@ -1,0 +1,1 @@
+"""Runs and what happened in them over time, as data frames."""

@@ -1,0 +1,1 @@
+"""Figures to explore runs with: a module per kind, `kinds` is their table."""

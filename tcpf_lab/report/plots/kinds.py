@@ -1,0 +1,162 @@
+"""The kinds of figures: what each answers, which options it takes, and how one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tcpf_lab.errors import RequestError
+from tcpf_lab.report.plots.runs import DrawnRun
+from tcpf_lab.report.section import SUFFIXES
+from tcpf_lab.report.style import METRICS, OTHER_METRICS, MetricStyle, house_style
+from tcpf_lab.spec.suggest import unknown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Formats that a figure can be had in.
+FORMATS = SUFFIXES
+#: How the axes of several panels are scaled: alike and from 0, or each as its data asks.
+SCALES = ("fixed", "free")
+#: Which queueing delay is drawn against throughput.
+DELAYS = {"mean": "queueing_delay_mean_s", "p95": "queueing_delay_p95_s"}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for besides the runs; None or empty is what a kind does by itself.
+
+    Parameters
+    ----------
+    metric : MetricStyle
+        What is drawn of each run.
+    flow : tuple of int
+        Which flows of a run, counted from 0.
+    parameter : str
+        Key of the experiment, or ``flows``: the x axis.
+    delay : str
+        A key of ``DELAYS``.
+    time_s : (float, float)
+        From when to when, seconds after the run's epoch.
+    scale : str
+        One of ``SCALES``.
+    """
+
+    metric: MetricStyle | None = None
+    flow: tuple[int, ...] = ()
+    parameter: str = ""
+    delay: str = ""
+    time_s: tuple[float, float] | None = None
+    scale: str = ""
+
+    @property
+    def free(self) -> bool:
+        """Whether each panel is scaled by itself."""
+        return self.scale == "free"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of figure; ``takes`` are the fields of `Wanted` that mean something to it."""
+
+    name: str
+    answers: str
+    takes: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """Where it is drawn."""
+        return f"{__package__}.{self.name.replace('-', '_')}"
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("bars", "Which case does better, with how many flows?", ("metric",)),
+        Kind("box", "How far do the seeds scatter?", ("metric", "scale")),
+        Kind("cdf", "How is goodput spread over the flows?", ("scale",)),
+        Kind("histogram", "Which share of a fair share do the flows get?", ("scale",)),
+        Kind("parameter", "What does a parameter move?", ("metric", "parameter", "scale")),
+        Kind("throughput-delay", "What does throughput cost in delay?", ("delay", "scale")),
+        Kind("time-sequence", "What happened to one flow?", ("flow", "time_s")),
+        Kind("timeseries", "When did it happen?", ("flow", "time_s", "scale")),
+    )
+}
+
+#: The options of the command line, by the field that they set.
+OPTIONS = {"parameter": "--x", "time_s": "--time"}
+
+
+def metric_named(name: str) -> MetricStyle:
+    """Give a metric by its name in ``metrics.json``.
+
+    Raises
+    ------
+    RequestError
+        If no figure is drawn of it.
+    """
+    known = {**METRICS, **OTHER_METRICS}
+    if name not in known:
+        raise RequestError(unknown(f"unknown metric '{name}'", name, known), where="--metric")
+    return known[name]
+
+
+def kind_named(name: str, wanted: Wanted) -> Kind:
+    """Give a kind, having checked that it takes what is wanted.
+
+    Raises
+    ------
+    RequestError
+        If there is no such kind, or an option means nothing to it.
+    """
+    if name not in KINDS:
+        raise RequestError(unknown(f"unknown kind of figure '{name}'", name, KINDS))
+    for field in fields(Wanted):
+        given = getattr(wanted, field.name)
+        if given in (None, "", ()) or field.name in KINDS[name].takes:
+            continue
+        takers = [kind.name for kind in KINDS.values() if field.name in kind.takes]
+        option = OPTIONS.get(field.name, f"--{field.name}")
+        raise RequestError(
+            f"means nothing to {name}", where=option, hint=f"it is for {', '.join(takers)}"
+        )
+    return KINDS[name]
+
+
+def draw(
+    kind: Kind, runs: Sequence[DrawnRun], wanted: Wanted, suffixes: Sequence[str]
+) -> dict[str, bytes]:
+    """Draw a figure.
+
+    Parameters
+    ----------
+    kind : Kind
+        A value of ``KINDS``.
+    runs : sequence of DrawnRun
+        The runs, at least one.
+    wanted : Wanted
+        What was asked for besides.
+    suffixes : sequence of str
+        Formats, of ``canvas.FORMATS``.
+
+    Returns
+    -------
+    dict of str to bytes
+        The file's content for every suffix; the same runs give the same bytes.
+
+    Raises
+    ------
+    LabError
+        If there is nothing to draw, or more than can be read.
+    """
+    from tcpf_lab.report.plots.canvas import render  # here: loading matplotlib takes a second
+
+    drawn: Callable[[Sequence[DrawnRun], Wanted], Figure] = _drawing(kind)
+    with house_style():
+        return render(drawn(runs, wanted), suffixes)
+
+
+def _drawing(kind: Kind) -> Any:
+    return import_module(kind.module).draw

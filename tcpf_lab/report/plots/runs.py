@@ -1,0 +1,229 @@
+"""What is drawn: runs, and which of them belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.report.conditions import NO_BREAK_SPACE, conditions
+from tcpf_lab.results import FORMAT, RunFiles, read_json
+from tcpf_lab.spec.model import Experiment, to_data
+
+#: What differs between runs without making them different kinds of runs.
+_IDENTITY = ("name", "title", "reference", "matrix", "cases")
+#: What a path to a value of the one case begins with, in short.
+_SECTIONS = ("queue", "marker")
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnRun:
+    """One complete run.
+
+    Parameters
+    ----------
+    files : RunFiles
+        Its directory.
+    experiment : Experiment
+        What it was made from, narrowed to it.
+    found : dict
+        Its ``metrics.json``.
+    """
+
+    files: RunFiles
+    experiment: Experiment
+    found: dict[str, Any]
+
+    @property
+    def case(self) -> str:
+        """Name of the case."""
+        return self.experiment.selected_cases[0]
+
+    @property
+    def flows(self) -> int:
+        """Number of flows."""
+        return self.experiment.matrix.flows[0]
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run."""
+        return self.experiment.matrix.seed[0]
+
+    @property
+    def title(self) -> str:
+        """What the experiment is called in a heading."""
+        return self.experiment.title or self.experiment.name
+
+    @property
+    def valid(self) -> bool:
+        """Whether the run passed every check."""
+        return bool(self.found["validity"]["valid"])
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Every value of the experiment by its key, those of the case as ``queue.max``."""
+        data = to_data(self.experiment)
+        case = data["cases"][self.case]
+        own = {key: value for key, value in data.items() if key not in _IDENTITY}
+        return dict(_flat({**own, **{name: case[name] for name in _SECTIONS if name in case}}))
+
+    def metric(self, name: str) -> float:
+        """Give a number of the whole run.
+
+        Raises
+        ------
+        LabError
+            If it is undefined for the run.
+        """
+        value = self.found["metrics"].get(name)
+        if value is None:
+            raise LabError(
+                f"{name} is undefined for this run",
+                where=str(self.files.metrics),
+                hint="its window may be too short: draw another metric, or leave the run out",
+            )
+        return float(value)
+
+    def goodputs(self) -> list[float]:
+        """Goodput of each flow, bytes/s."""
+        return [float(flow["goodput_bytes_per_s"]) for flow in self.found["per_flow"]]
+
+
+def _flat(section: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in section.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def read_run(files: RunFiles, experiment: Experiment) -> DrawnRun:
+    """Read the numbers of a run.
+
+    Raises
+    ------
+    LabError
+        If ``metrics.json`` is missing, damaged or of another format.
+    """
+    found = read_json(files.metrics)
+    needed = ("metrics", "per_flow", "validity")
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise RequestError(f"not metrics of format {FORMAT}", where=str(files.metrics))
+    lacking = [name for name in needed if name not in found]
+    if lacking:
+        raise RequestError(f"lacks {', '.join(lacking)}", where=str(files.metrics))
+    return DrawnRun(files, experiment, found)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ in nothing but their seed.
+
+    ``variant`` says what tells it from other groups of the same case: empty, or
+    ``queue.max=100 kB``.
+    """
+
+    runs: tuple[DrawnRun, ...]
+    variant: str
+
+    @property
+    def first(self) -> DrawnRun:
+        """One run that speaks for all."""
+        return self.runs[0]
+
+    @property
+    def label(self) -> str:
+        """Case and variant."""
+        return f"{self.first.case}, {self.variant}" if self.variant else self.first.case
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Groups that are drawn into one pair of axes: of one experiment and number of flows."""
+
+    label: str
+    groups: tuple[Group, ...]
+
+
+def grouped(runs: Sequence[DrawnRun]) -> tuple[Group, ...]:
+    """Put runs together that differ in their seed only, in the order in which they come."""
+    cells: dict[tuple[Any, ...], list[DrawnRun]] = {}
+    for run in runs:
+        own = tuple(sorted((key, str(value)) for key, value in run.settings.items()))
+        key = (run.experiment.name, run.flows, run.case, own)
+        cells.setdefault(key, []).append(run)
+    groups = [tuple(members) for members in cells.values()]
+    return tuple(Group(own, _variant(own[0], [other[0] for other in groups])) for own in groups)
+
+
+def _variant(run: DrawnRun, others: Sequence[DrawnRun]) -> str:
+    """Say what tells a run from those of its experiment with the same case and number of flows."""
+
+    def place(run: DrawnRun) -> tuple[str, str, int]:
+        return run.experiment.name, run.case, run.flows
+
+    rivals = [other.settings for other in others if place(other) == place(run)]
+    return ", ".join(f"{key}={run.settings.get(key, 'unset')}" for key in varying(rivals))
+
+
+def varying(settings: Sequence[dict[str, Any]]) -> list[str]:
+    """Give the keys whose values differ, or that not all have.
+
+    Examples
+    --------
+    >>> varying([{"queue.max": 1, "tcp.sack": True}, {"queue.max": 2, "tcp.sack": True}])
+    ['queue.max']
+    """
+    keys = dict.fromkeys(key for own in settings for key in own)
+    return [key for key in keys if len({str(own.get(key)) for own in settings}) > 1]
+
+
+def panelled(runs: Sequence[DrawnRun], most: int) -> tuple[Panel, ...]:
+    """Give the panels of a figure: experiments in their order, numbers of flows ascending.
+
+    Raises
+    ------
+    RequestError
+        If there are more than `most`.
+    """
+    found: dict[tuple[str, int], list[Group]] = {}
+    order = list(dict.fromkeys(run.experiment.name for run in runs))
+    for group in grouped(sorted(runs, key=lambda s: (order.index(s.experiment.name), s.flows))):
+        found.setdefault((group.first.experiment.name, group.first.flows), []).append(group)
+    if len(found) > most:
+        names = ", ".join(f"{name} with {flows}" for name, flows in found)
+        raise RequestError(
+            f"{len(found)} panels are too many to read, {most} at most: {names} flows",
+            hint="choose with --flows, or with --only config=NAME",
+        )
+    above = {name: f"{name}, " if len(order) > 1 else "" for name in order}
+    return tuple(
+        Panel(f"{above[name]}{flows} flows", tuple(groups))
+        for (name, flows), groups in found.items()
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    """Say how many of something: ``1 run``, ``3 runs``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def runs_behind(groups: Sequence[Group], mark: str) -> str:
+    """Say how many runs are behind each mark of a figure: ``n = 3 runs per line``."""
+    sizes = {len(group.runs) for group in groups}
+    each = f" per {mark}" if len(groups) > 1 else ""
+    if len(sizes) == 1:
+        return f"n = {counted(sizes.pop(), 'run')}{each}"
+    return f"n = {min(sizes)} to {max(sizes)} runs{each}"
+
+
+def under(runs: Sequence[DrawnRun], *words: str) -> str:
+    """Give the line under a figure's title: the experiment, `words`, and the conditions."""
+    titles = list(dict.fromkeys(run.title for run in runs))
+    name = titles[0] if len(titles) == 1 else counted(len(titles), "experiment")
+    unbroken = [word.replace(" ", NO_BREAK_SPACE) for word in words]
+    doubtful = [] if all(run.valid for run in runs) else ["INVALID RUNS INCLUDED"]
+    parts = [*unbroken, conditions(run.experiment for run in runs), *doubtful]
+    return f"{name}. {', '.join(parts)}"

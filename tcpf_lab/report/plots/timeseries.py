@@ -1,0 +1,215 @@
+"""When it happened: goodput, the bottleneck's queue and timeouts over the whole of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from tcpf_lab.errors import RequestError
+from tcpf_lab.metrics.series import Series, read_series
+from tcpf_lab.report.plots.canvas import Entry, head, legend
+from tcpf_lab.report.plots.frame import INK, line_entries, line_look, panels, run_looks
+from tcpf_lab.report.plots.kinds import Wanted
+from tcpf_lab.report.plots.runs import DrawnRun, counted, under
+from tcpf_lab.report.style import DISTINCT, WARM_UP, ranked_styles
+
+#: From so many flows on, not each has a line of its own, but most lie in a band.
+_LINES = 7
+_BAND = (10.0, 90.0)
+_GREY: dict[str, Any] = {"facecolor": "#c9c9c9", "linewidth": 0}
+_MEAN: dict[str, Any] = {"color": INK, "linewidth": 1.5}
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A run and what it did over time."""
+
+    run: DrawnRun
+    series: Series
+    label: str
+
+
+def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
+    """Draw one run with all its flows, or several runs by their means.
+
+    Parameters
+    ----------
+    runs : sequence of DrawnRun
+        Of one run, a line per flow, or a band from the 10th to the 90th percentile of many flows
+        and their mean; the queue's mean and maximum in each tenth of a second. Of several runs,
+        the mean of the flows and the queue's mean in each second, a line per run.
+    wanted : Wanted
+        ``flow``: these flows instead of all; of several runs just one. ``time_s``: from when to
+        when. ``scale``: whether the axes begin at 0.
+
+    Raises
+    ------
+    LabError
+        If a run has no ``series.npz``, or there are more runs or flows than can be told apart.
+    """
+    if len(runs) > DISTINCT:
+        raise RequestError(
+            f"{len(runs)} runs cannot be told apart, {DISTINCT} at most",
+            hint="choose with --case, --flows or --seed",
+        )
+    parts = [_Part(s, read_series(s.files), label) for s, label in _labelled(runs)]
+    for part in parts:
+        _check_flows(part, wanted.flow, len(parts))
+    figure, every = panels(3, 1.45)
+    entries = _one(every, parts[0], wanted) if len(parts) == 1 else _several(every, parts, wanted)
+    each = "" if len(parts) == 1 else ",\nmean of each second"
+    every[0].set_ylabel("Goodput of a flow\n(bytes/s)")
+    every[1].set_ylabel("Backlog of the\nbottleneck (bytes)" + each)
+    every[2].set_ylabel("Timeouts per second\n" + _whose(wanted.flow))
+    every[2].set_xlabel("Time after the start of the run (s)")
+    entries += _frame(every, parts, wanted)
+    head(every[0], "Goodput, queue and timeouts over time", _told(parts, wanted))
+    legend(figure, entries)
+    return figure
+
+
+def _labelled(runs: Sequence[DrawnRun]) -> list[tuple[DrawnRun, str]]:
+    """Name each run by what differs: its case, number of flows, seed; else its directory."""
+    ways = {
+        "case": [run.case for run in runs],
+        "flows": [f"{run.flows} flows" for run in runs],
+        "seed": [f"seed {run.seed}" for run in runs],
+    }
+    differing = [words for words in ways.values() if len(set(words)) > 1] or [ways["case"]]
+    labels = [", ".join(words) for words in zip(*differing, strict=True)]
+    if len(set(labels)) < len(labels):
+        labels = [f"{s.experiment.name}/{s.files.root.name}" for s in runs]
+    return list(zip(runs, labels, strict=True))
+
+
+def _check_flows(part: _Part, flow: tuple[int, ...], many: int) -> None:
+    there = part.series.acked_bytes.shape[0]
+    beyond = [number for number in flow if not 0 <= number < there]
+    if beyond:
+        raise RequestError(
+            f"the run has flows 0 to {there - 1}, no flow {beyond[0]}",
+            where=f"--flow {','.join(map(str, flow))}",
+        )
+    if len(flow) > (_LINES if many == 1 else 1):
+        most = f"at most {_LINES} flows of one run" if many == 1 else "one flow of several runs"
+        raise RequestError(f"{most} can be told apart", where="--flow")
+
+
+def _whose(flow: tuple[int, ...]) -> str:
+    return (
+        f"of {'flow' if len(flow) == 1 else 'flows'} {', '.join(map(str, flow))}"
+        if flow
+        else ("of all flows")
+    )
+
+
+def _goodput(part: _Part, flow: tuple[int, ...]) -> NDArray[np.float64]:
+    """Goodput of the chosen flows, or of all, in bytes/s: a row per flow."""
+    rows = list(flow) or slice(None)
+    return np.asarray(part.series.acked_bytes[rows] / part.series.flow_bin_s, np.float64)
+
+
+def _timeouts(part: _Part, flow: tuple[int, ...]) -> NDArray[np.float64]:
+    rows = list(flow) or slice(None)
+    found = part.series.timeouts[rows].sum(axis=0) / part.series.flow_bin_s
+    return np.asarray(found, np.float64)
+
+
+def _one(every: Sequence[Axes], part: _Part, wanted: Wanted) -> list[Entry]:
+    """Draw one run; what the legend says of it."""
+    series, goodput = part.series, _goodput(part, wanted.flow)
+    time = series.flow_time_s + series.flow_bin_s / 2
+    seen, of_flows = _seen(time, wanted), ""
+    entries = _lines(every[0], time[seen], goodput[:, seen], wanted.flow)
+    if not entries:
+        low, high = np.percentile(goodput[:, seen], _BAND, axis=0)
+        every[0].fill_between(time[seen], low, high, **_GREY)
+        every[0].plot(time[seen], goodput[:, seen].mean(axis=0), **_MEAN)
+        entries.append(Entry("10th to 90th percentile of the flows", Patch(**_GREY)))
+        of_flows = " of the flows, and"
+    fine = series.queue_time_s + series.queue_bin_s / 2
+    near = _seen(fine, wanted)
+    every[1].fill_between(fine[near], 0, series.backlog_max_bytes[near], step="mid", **_GREY)
+    every[1].plot(fine[near], series.backlog_mean_bytes[near], color=INK, linewidth=0.7)
+    heights = _timeouts(part, wanted.flow)[seen]
+    every[2].bar(time[seen], heights, 0.9 * series.flow_bin_s, color="#4d4d4d")
+    return [
+        *entries,
+        Entry(f"mean{of_flows} of the queue", Line2D([], [], **_MEAN)),
+        Entry("greatest backlog in 0.1 s", Patch(**_GREY)),
+    ]
+
+
+def _seen(time: NDArray[np.float64], wanted: Wanted) -> NDArray[np.bool_]:
+    """Which bins are drawn: those in the time that was asked for, and one on either side."""
+    start, end = wanted.time_s or (-np.inf, np.inf)
+    apart = float(time[1] - time[0]) if time.size > 1 else 0.0
+    return np.asarray((time > start - apart) & (time < end + apart), np.bool_)
+
+
+def _lines(
+    axes: Axes, time: NDArray[np.float64], goodput: NDArray[np.float64], flow: tuple[int, ...]
+) -> list[Entry]:
+    """Draw a line for each of a few flows; nothing if there are many."""
+    if len(goodput) > _LINES:
+        return []
+    names = [f"flow {number}" for number in flow or range(len(goodput))]
+    styles = ranked_styles(names)
+    for name, values in zip(names, goodput, strict=True):
+        axes.plot(time, values, **line_look(styles[name]))
+    return line_entries(styles)
+
+
+def _several(every: Sequence[Axes], parts: Sequence[_Part], wanted: Wanted) -> list[Entry]:
+    """Draw several runs over each other; what the legend says of them."""
+    styles = run_looks([(part.label, part.run.case) for part in parts])
+    for part in parts:
+        series, look = part.series, line_look(styles[part.label])
+        time = series.flow_time_s + series.flow_bin_s / 2
+        seen = _seen(time, wanted)
+        bins = round(float(series.flow_bin_s / series.queue_bin_s))
+        queue = series.backlog_mean_bytes.reshape(-1, bins).mean(axis=1)
+        goodput = _goodput(part, wanted.flow).mean(axis=0)
+        for axes, values in zip(every, (goodput, queue, _timeouts(part, wanted.flow)), strict=True):
+            axes.plot(time[seen], values[seen], **look)
+    return line_entries(styles)
+
+
+def _frame(every: Sequence[Axes], parts: Sequence[_Part], wanted: Wanted) -> list[Entry]:
+    """Set the bounds of the axes and shade what was not measured; its entry in the legend."""
+    end = max(float(part.series.window_s[1]) for part in parts)
+    start, stop = wanted.time_s or (0.0, end)
+    if start >= end:
+        raise RequestError(f"the run ends {end:g} s after its start", where=f"--time {start:g}..")
+    warm = min(float(part.series.window_s[0]) for part in parts)
+    for axes in every:
+        if start < warm:
+            axes.axvspan(0, warm, **WARM_UP)
+        axes.set_xlim(start, min(stop, end))
+        axes.tick_params(axis="x", bottom=True)
+        if not wanted.free:
+            axes.set_ylim(bottom=0)
+    every[2].yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    return [Entry("warm-up, not measured", Patch(**WARM_UP))] if start < warm else []
+
+
+def _told(parts: Sequence[_Part], wanted: Wanted) -> str:
+    runs = [part.run for part in parts]
+    first = runs[0]
+    flows = f"{_whose(wanted.flow)[3:]} of {first.flows}" if wanted.flow else f"{first.flows} flows"
+    alike = len({run.flows for run in runs}) == 1
+    words = [*([flows] if alike else []), f"n = {counted(len(parts), 'run')}"]
+    if len(parts) == 1:
+        words = [first.case, flows, f"seed {first.seed}", "n = 1 run"]
+    elif len({run.seed for run in runs}) == 1:
+        words.append(f"seed {first.seed}")
+    return under(runs, *words)

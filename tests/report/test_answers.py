@@ -1,0 +1,128 @@
+"""Question and answer: every number in them is worked out from the runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from subject_builder import member, subject
+from table_builder import cell_result, known, without_runs
+
+from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.contents.answers import answer, question
+from tcpf_lab.report.contents.subject import Member, Subject
+from tcpf_lab.report.section import Section
+
+
+def said(about: Subject) -> str:
+    return "\n".join(answer(about)).replace("\u00a0", " ")
+
+
+@pytest.fixture(scope="module")
+def perfect() -> Subject:
+    """Every published number, measured again exactly."""
+    return subject(*map(member, "ABCD"))
+
+
+def test_the_question_names_the_configurations(perfect: Subject) -> None:
+    assert question(perfect) == (
+        "Does Linux give the results that were published for configurations A, B, C and D?"
+    )
+    assert question(subject(member("B"))).endswith("for configuration B?")
+
+
+def test_published_numbers_measured_again_are_reported_as_such(perfect: Subject) -> None:
+    text = said(perfect)
+    assert "Measured / published: timeouts 1 (median 1); loss 1 (median 1)" in text
+    assert "the reverse) is 1.00 for timeouts; 1.00 for loss" in text
+    assert "All 56 published cells were measured, with 336 of 336 runs asked for" in text
+
+
+def test_verdicts_are_counted_from_the_comparison(perfect: Subject) -> None:
+    assert perfect.comparison is not None
+    verdicts = [str(claim.ours.verdict) for claim in perfect.comparison.claims]
+    found = re.search(
+        r"Of the papers' (\d+) claims, (\d+) hold .*?, (\d+) are refuted", said(perfect)
+    )
+    assert found is not None
+    expected = [len(verdicts), verdicts.count("holds"), verdicts.count("refuted")]
+    assert [int(number) for number in found.groups()] == expected
+
+
+def test_a_gain_in_timeouts_is_measured_and_published(perfect: Subject) -> None:
+    block = CellKey("A", 100, "TCPF+FRIO"), CellKey("A", 100, "TB+RIO")
+    ours, theirs = (known(cell)["timeouts"] for cell in block)
+    assert f"{theirs / ours:.3g}" == "22.2"
+    part = subject(member("A", cells=[c for c in PUBLISHED_CELLS if c.flows == 100]))
+    assert (
+        "TB+RIO has 22.2 times the timeouts of TCPF+FRIO (one configuration and number of flows; "
+        "published: 22.2)." in said(part)
+    )
+    doubled = subject(
+        member(
+            "A",
+            lambda cell, metric, _: known(cell)[metric] * (1 + (cell.case == "TB+RIO")),
+            cells=[cell for cell in PUBLISHED_CELLS if cell.flows == 100],
+        )
+    )
+    assert "TB+RIO has 44.4 times the timeouts" in said(doubled)
+
+
+def test_what_was_not_measured_is_not_counted() -> None:
+    some = subject(member("A", cells=PUBLISHED_CELLS[:3]))
+    assert "3 of the 56 published cells were measured, with 18 of 18 runs" in said(some)
+    assert "None of the papers' claims can be decided" in said(some)
+
+
+CELLS = {
+    "Good": {
+        "timeouts": (3, 4, 5),
+        "loss_percent": (1.0, 1.1, 1.2),
+        "goodput_cov": (0.1, 0.1, 0.1),
+    },
+    "Bad": {"timeouts": (90, 91, 92), "loss_percent": (1.1, 1.1, 1.1), "goodput_cov": (0.1,) * 3},
+}
+
+
+def own_subject(*names: str, runs: bool = True) -> Subject:
+    """An experiment that nobody published."""
+    keys = [CellKey("mine", 10, name) for name in names]
+    values = [{**CELLS[name], "goodput_bytes_per_s": (100.0, 110.0, 120.0)} for name in names]
+    results = [
+        cell_result(key, value, (1, 2, 3)) if runs else without_runs(key)
+        for key, value in zip(keys, values, strict=True)
+    ]
+    results = [replace(r, cell=replace(r.cell, published=False)) for r in results]
+    plain = member("A")
+    source = replace(plain.section.source, cells=[r.cell for r in results], title="Mine")
+    made = Member(
+        plain.experiment.model_copy(update={"name": "mine"}), Section(source, tuple(results))
+    )
+    return Subject("Mine", (made,), False, None, None, ())
+
+
+def test_an_experiment_of_ones_own_is_asked_for_its_best_case() -> None:
+    assert question(own_subject("Good", "Bad")) == "Which of Good and Bad serves 10 flows best?"
+    assert question(own_subject("Good")) == "What do 10 flows get with Good?"
+    text = said(own_subject("Good", "Bad"))
+    assert "Good has the fewest timeouts (4.0 ± 2.5), Bad the most (91.0 ± 2.5)" in text
+    assert "all have the same loss, 1.10 %; all have the same goodput, 110 bytes/s" in text
+    assert "all have the same goodput CoV, 0.100." in text
+
+
+def test_a_difference_within_the_intervals_is_called_noise() -> None:
+    noisy = own_subject("Good", "Bad")
+    (only,) = noisy.members
+    good, bad = only.section.results
+    loss = replace(bad.metrics["loss_percent"], mean=1.2, ci95=0.3)
+    bad = replace(bad, metrics={**bad.metrics, "loss_percent": loss})
+    changed = replace(only, section=replace(only.section, results=(good, bad)))
+    text = said(replace(noisy, members=(changed,)))
+    assert "Bad the highest (1.20 ± 0.30 %), a difference within noise" in text
+
+
+def test_a_single_case_tells_its_numbers() -> None:
+    assert said(own_subject("Good")).startswith(
+        "With 10 flows Good has timeouts 4.0 ± 2.5, loss 1.10 ± 0.25 %, goodput 110 ± 25 bytes/s"
+    )

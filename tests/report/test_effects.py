@@ -1,0 +1,98 @@
+"""What moves what, as a report says it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from subject_builder import member, subject
+from table_builder import known
+
+from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.compare.sensitivity import sensitivity
+from tcpf_lab.report.contents.answers import answer, question
+from tcpf_lab.report.contents.effects import effects_part
+from tcpf_lab.report.contents.parameters import parameter_tables
+from tcpf_lab.report.contents.results import result_parts
+from tcpf_lab.report.contents.subject import Member, Subject
+
+SEEDS = (1, 2, 3, 4)
+CELLS = [cell for cell in PUBLISHED_CELLS if cell.config == "A" and cell.flows == 100]
+
+
+def noisy(cell: CellKey, metric: str, seed: int, shift: int = 0) -> float:
+    return known(cell)[metric] * (1 + 0.01 * ((seed + shift + len(cell.case)) % 3))
+
+
+def level(name: str, factor: float, shift: int) -> Member:
+    """The experiment with its loss changed by a factor, and nothing else but noise."""
+
+    def changed(cell: CellKey, metric: str, seed: int) -> float:
+        return noisy(cell, metric, seed, shift) * (factor if metric == "loss_percent" else 1)
+
+    made = member("A", changed, SEEDS, CELLS)
+    settings = (f"traffic.socket_buffer={name}",)
+    source = replace(made.section.source, factor="buffer", level=name, settings=settings)
+    return replace(made, section=replace(made.section, source=source))
+
+
+@pytest.fixture(scope="module")
+def varied() -> Subject:
+    members = (member("A", noisy, SEEDS, CELLS), level("2 MB", 3.0, 1), level("4 MB", 1.0, 2))
+    plain = subject(members[0])
+    found = sensitivity([each.section for each in members])
+    return replace(plain, members=members, sensitivity=found, comparison=None)
+
+
+def test_the_question_names_what_varies(varied: Subject) -> None:
+    assert question(varied) == "How much do the results of configuration A depend on buffer?"
+    many = replace(varied.sensitivity.factors[0], name="x")  # type: ignore[union-attr]
+    found = replace(varied.sensitivity, factors=(many,) * 9)  # type: ignore[type-var]
+    assert "depend on 9 choices, each varied by itself?" in question(
+        replace(varied, sensitivity=found)
+    )
+
+
+def test_the_answer_says_what_moves_a_metric_and_what_nothing_moves(varied: Subject) -> None:
+    said = answer(varied)
+    assert said[0] == (
+        "What moves loss most is buffer: with 2 MB it is 3 times (2.98 to 3.03) what it is as it "
+        "stands, on average over 7 cells with 4 pairs of runs; 1 of 1 moves it beyond noise."
+    )
+    assert said[1] == (
+        "Nothing that was varied moves timeouts per flow-minute, goodput or CoV beyond noise."
+    )
+    assert said[2].startswith("Kendall's tau of the cases' timeouts with the published order is 1")
+
+
+def test_a_metric_has_a_table_with_the_factors_by_rank(varied: Subject) -> None:
+    assert varied.sensitivity is not None
+    part = effects_part(varied.sensitivity)
+    assert [table.name for table in part.tables][-1] == "effects-cov"
+    assert part.paragraphs[0].endswith(".")
+    (row,) = next(table for table in part.tables if table.name == "effects-loss").groups[0].rows
+    assert [row[0].text, row[1].text, row[2].text, row[6].text] == [
+        "1",
+        "buffer",
+        "2 MB",
+        "moves it",
+    ]
+    assert row[4].value == pytest.approx(3, rel=0.02)
+
+
+def test_levels_have_a_row_each_in_parameters_and_results(varied: Subject) -> None:
+    levels = parameter_tables(varied)[-1]
+    rows = [[entry.text for entry in row] for row in levels.groups[0].rows]
+    assert rows == [
+        ["buffer", "2 MB", "traffic.socket_buffer=2 MB"],
+        ["buffer", "4 MB", "traffic.socket_buffer=4 MB"],
+    ]
+    part = result_parts(varied)[-1]
+    assert len(part.tables) == 4
+    loss = part.tables[1]
+    assert [group.heading for group in loss.groups] == ["as it stands", "buffer"]
+    assert loss.groups[0].rows[0][0].text == "unchanged"
+    plain, changed = (group.rows[0][1].value for group in loss.groups)
+    assert plain is not None
+    assert changed == pytest.approx(3 * plain, rel=0.02)
+    assert loss.groups[0].rows[0][-1].text == "1.00", "the published order"

@@ -1,0 +1,173 @@
+"""What other programs read: CSV, Parquet, and Flent's data files in Flent itself."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from flent import resultset
+
+from tcpf_lab.metrics.series import read_series
+from tcpf_lab.report.document import write_document
+from tcpf_lab.report.export.table_columns import TABLES
+from tcpf_lab.report.export.tidy import tables
+from tcpf_lab.report.export.to_csv import csv_files
+from tcpf_lab.report.export.to_flent import flent_files
+from tcpf_lab.report.export.to_parquet import parquet_files
+from tcpf_lab.report.frames.found import sections_below
+from tcpf_lab.results import ExperimentFiles, read_json, write_json
+
+NAMES = [layout.name for layout in TABLES]
+
+
+@pytest.fixture
+def files(made: Path, tmp_path: Path) -> ExperimentFiles:
+    shutil.copytree(made, tmp_path / "results")
+    return ExperimentFiles(tmp_path / "results", "tiny", "fake")
+
+
+@pytest.fixture
+def sections(files: ExperimentFiles):
+    return sections_below(files.root)
+
+
+def written(documents) -> dict[str, bytes]:
+    return {
+        path.name: content.encode() if isinstance(content, str) else content
+        for path, content in documents
+    }
+
+
+def test_csv_gives_back_every_number(files, sections) -> None:
+    found = written(csv_files(files, sections))
+    assert list(found) == [*(f"{name}.csv" for name in NAMES), "columns.csv"]
+    expected = tables(sections)
+    for layout in expected.layouts:
+        table = pd.read_csv(io.BytesIO(found[f"{layout.name}.csv"]), keep_default_na=False)
+        assert list(table.columns) == layout.names
+        assert len(table) == len(expected.frame(layout.name))
+    runs = pd.read_csv(io.BytesIO(found["runs.csv"]))
+    for column in ("loss_percent", "goodput_bytes_per_s", "queueing_delay_p95_s", "timeouts"):
+        assert list(runs[column]) == list(expected.frame("runs")[column])
+    assert b"\r" not in found["runs.csv"]
+
+
+def test_csv_comes_with_its_dictionary(files, sections) -> None:
+    found = written(csv_files(files, sections))
+    text = io.BytesIO(found["columns.csv"])
+    dictionary = pd.read_csv(text, keep_default_na=False).set_index(["table", "column"])
+    assert dictionary.loc[("runs", "loss_percent"), "unit"] == "%"
+    for name in NAMES:
+        header = found[f"{name}.csv"].decode().splitlines()[0].split(",")
+        assert list(dictionary.loc[name].index) == header
+
+
+def test_missing_values_are_empty_fields(files) -> None:
+    run = next(files.runs())
+    metrics = read_json(run.metrics)
+    metrics["per_flow"][0]["kernel"] = None
+    metrics["metrics"]["queueing_delay_p95_s"] = None
+    write_json(run.metrics, metrics)
+    found = written(csv_files(files, sections_below(files.root)))
+    flows = pd.read_csv(io.BytesIO(found["flows.csv"]), dtype=str, keep_default_na=False)
+    assert flows["kernel_rtt_us"][0] == ""
+    assert flows["kernel_rtt_us"][1].isdigit()
+    assert (flows["iperf3_retransmits"] == "").all()
+    runs = pd.read_csv(io.BytesIO(found["runs.csv"]), dtype=str, keep_default_na=False)
+    assert runs["queueing_delay_p95_s"][0] == ""
+
+
+def test_parquet_has_the_same_values_with_units_and_meanings(files, sections) -> None:
+    found = written(parquet_files(files, sections))
+    expected = tables(sections)
+    assert list(found) == [f"{name}.parquet" for name in NAMES]
+    for layout in expected.layouts:
+        table = pq.read_table(io.BytesIO(found[f"{layout.name}.parquet"]))
+        assert table.column_names == layout.names
+        wanted = expected.frame(layout.name)
+        for column in layout.columns:
+            field = table.schema.field(column.name)
+            assert field.metadata[b"unit"] == column.unit.encode()
+            assert field.metadata[b"meaning"] == column.meaning.encode()
+            values = [None if pd.isna(value) else value for value in wanted[column.name]]
+            assert table[column.name].to_pylist() == values
+
+
+@pytest.mark.parametrize("export", [csv_files, parquet_files, flent_files])
+def test_the_same_runs_give_the_same_bytes(files, sections, export) -> None:
+    assert written(export(files, sections)) == written(export(files, sections))
+
+
+def test_texts_of_a_run_cannot_break_a_table(files) -> None:
+    run = next(files.runs())
+    metrics = read_json(run.metrics)
+    hostile = 'a,b "c"\nd;=cmd()'
+    metrics["validity"]["checks"][0]["detail"] = hostile
+    write_json(run.metrics, metrics)
+    sections = sections_below(files.root)
+    table = pd.read_csv(io.BytesIO(written(csv_files(files, sections))["checks.csv"]))
+    assert table["detail"][0] == hostile
+    found = written(parquet_files(files, sections))["checks.parquet"]
+    assert pq.read_table(io.BytesIO(found))["detail"][0].as_py() == hostile
+
+
+@pytest.fixture
+def flent_data(files, sections) -> Path:
+    for path, content in flent_files(files, sections):
+        write_document(path, content)
+    return files.flent("tiny-nomark+red-flows3-seed1")
+
+
+def test_flent_has_the_numbers_of_the_series(files, flent_data) -> None:
+    found = resultset.load(str(flent_data))
+    series = read_series(files.run("nomark+red-flows3-seed1"))
+    seconds = series.acked_bytes.shape[1]
+    assert found.x_values == [second + 0.5 for second in range(seconds)]
+    for flow in range(3):
+        rate = np.array(found.series(f"TCP upload::{flow + 1}"))
+        np.testing.assert_allclose(rate * 1e6 / 8, series.acked_bytes[flow])
+    total = np.array(found.series("TCP upload sum"))
+    np.testing.assert_allclose(total * 1e6 / 8, series.acked_bytes.sum(axis=0))
+    assert min(found.series("Ping (ms) ICMP")) >= 100  # the delay of the path
+    backlog = [value for _, value in found.raw_series("qdisc_stats_R1", raw_key="backlog_bytes")]
+    np.testing.assert_allclose(backlog, series.backlog_mean_bytes)
+    assert found.meta("TCPF_LAB:run") == "nomark+red-flows3-seed1"
+    assert found.meta("TEST_PARAMETERS")["upload_streams"] == "3"
+    assert "No ping was sent" in found.meta("NOTE")
+
+
+def test_flent_data_are_plain_json_of_flents_version(flent_data) -> None:
+    content = json.loads(gzip.decompress(flent_data.read_bytes()))
+    assert content["version"] == resultset.FILEFORMAT_VERSION
+    columns = {len(values) for values in content["results"].values()}
+    assert columns == {len(content["x_values"])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plot", ["totals", "backlog"])
+def test_flent_plots_a_run(flent_data: Path, tmp_path: Path, plot: str) -> None:
+    picture = tmp_path / f"{plot}.png"
+    words = ["-i", str(flent_data), "-p", plot, "-o", str(picture), "--no-title", "--no-legend"]
+    reply = subprocess.run(
+        [Path(sys.executable).parent / "flent", *words],
+        cwd=tmp_path,
+        env={**os.environ, "MPLBACKEND": "Agg", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert reply.returncode == 0, reply.stderr
+    assert "ERROR" not in reply.stderr
+    pixels = matplotlib.image.imread(picture)[..., :3]
+    coloured = np.ptp(pixels, axis=2) > 0.2  # axes and text are grey: only lines have colours
+    assert coloured.sum() > 300

@@ -1,0 +1,180 @@
+"""`tcpf-lab plot`, on the runs of the fake testbed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from run_maker import make_runs
+
+from tcpf_lab.errors import RequestError
+from tcpf_lab.plotting import parse_flows, parse_time
+from tcpf_lab.report.plots.kinds import KINDS
+from tcpf_lab.report.style import METRICS, OTHER_METRICS
+from tcpf_lab.results import read_json, write_json
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.testbed.fake import FakeTestbed
+
+Lab = Callable[..., tuple[int, str, str]]
+FAKE = ("--testbed", "fake")
+
+
+@pytest.fixture
+def ran(fake: FakeTestbed, recorded_experiment: Experiment, tmp_path: Path) -> Path:
+    """The directory of three complete runs with their captures."""
+    make_runs(tmp_path / "results", fake, recorded_experiment)
+    return tmp_path / "results" / "tiny" / "fake"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "parameter"])
+def test_every_kind_draws_runs_in_a_directory(
+    lab: Lab, ran: Path, tmp_path: Path, kind: str
+) -> None:
+    run = ran / "nomark+red-flows3-seed1"
+    status, said, _ = lab("plot", kind, run, "-o", tmp_path / "a" / "figure.svg")
+    assert (status, said.strip()) == (0, str(tmp_path / "a" / "figure.svg"))
+    assert b"<svg" in (tmp_path / "a" / "figure.svg").read_bytes()
+
+
+def test_experiment_is_drawn_from_its_complete_runs(
+    lab: Lab, spec: Path, ran: Path, tmp_path: Path
+) -> None:
+    (ran / "nomark+red-flows3-seed3" / "metrics.json").write_text("{}")
+    files = [tmp_path / f"figure.{suffix}" for suffix in ("png", "pdf")]
+    words = [word for file in files for word in ("-o", file)]
+    status, said, _ = lab("plot", "box", spec, *FAKE, "--metric", "timeouts", *words, "--json")
+    told = json.loads(said)
+    assert status == 0
+    assert told["kind"] == "box"
+    assert told["written"] == [str(file) for file in files]
+    assert [Path(run).name[-5:] for run in told["runs"]] == ["seed1", "seed2"]
+    assert told["left_out"] == {"stale": 1}
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    assert files[1].read_bytes().startswith(b"%PDF")
+    assert "left out: 1 stale" in lab("plot", "cdf", spec, *FAKE)[2]
+
+
+def test_without_a_name_the_figure_is_a_png_here(lab: Lab, ran: Path, tmp_path: Path) -> None:
+    assert lab("plot", "box", ran, "--metric", "goodput_cov")[1].strip() == "box-goodput_cov.png"
+    assert (tmp_path / "box-goodput_cov.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_are_chosen_alike_of_experiments_and_directories(
+    lab: Lab, spec: Path, ran: Path
+) -> None:
+    chosen = ("--case", "nomark+RED", "--flows", "3", "--seed", "1,3", "--json")
+    for what in ([spec, *FAKE], [ran]):
+        runs = json.loads(lab("plot", "cdf", *what, *chosen)[1])["runs"]
+        assert [run[-5:] for run in runs] == ["seed1", "seed3"]
+
+
+def test_run_that_is_named_twice_is_drawn_once(lab: Lab, ran: Path) -> None:
+    run = ran / "nomark+red-flows3-seed1"
+    assert len(json.loads(lab("plot", "cdf", ran, run, "--json")[1])["runs"]) == 3
+
+
+def test_invalid_runs_are_left_out_unless_asked_for(lab: Lab, ran: Path) -> None:
+    run = ran / "nomark+red-flows3-seed1"
+    found = read_json(run / "metrics.json")
+    found["validity"]["valid"] = False
+    write_json(run / "metrics.json", found)
+    status, _, complaint = lab("plot", "cdf", run)
+    assert status == 1
+    assert "no run to draw: 1 invalid" in complaint
+    assert "--include-invalid" in complaint
+    assert lab("plot", "cdf", run, "--include-invalid")[0] == 0
+
+
+def test_experiment_without_runs_says_what_to_type(lab: Lab, spec: Path) -> None:
+    status, _, complaint = lab("plot", "cdf", spec, *FAKE)
+    assert status == 1
+    assert "no run to draw: 3 missing" in complaint
+    assert f"tcpf-lab run {spec} --testbed fake" in complaint
+
+
+def test_directory_without_runs_says_what_to_name(lab: Lab, tmp_path: Path) -> None:
+    status, _, complaint = lab("plot", "cdf", tmp_path)
+    assert status == 1
+    assert "no run to draw: there is none" in complaint
+    assert "name a run's directory" in complaint
+
+
+def test_unfinished_runs_are_told_of(lab: Lab, ran: Path) -> None:
+    for run in list(ran.glob("nomark*")):
+        run.rename(run.with_name(run.name + ".partial"))
+    assert "no run to draw: 3 unfinished" in lab("plot", "cdf", ran)[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("circle", "."), "unknown kind of figure 'circle'; allowed: bars, box"),
+        (("cdf", ".", "-o", "a.gif"), "-o a.gif: the suffix of the file says its format"),
+        (("cdf", ".", "-o", "figure"), "-o figure: the suffix of the file says its format"),
+        (("cdf", ".", "--scale", "fre"), "Did you mean 'free'?"),
+        (("throughput-delay", ".", "--delay", "p90"), "Did you mean 'p95'?"),
+        (("box", ".", "--metric", "loss_percen"), "Did you mean 'loss_percent'?"),
+        (("cdf", ".", "--metric", "timeouts"), "--metric: means nothing to cdf"),
+        (("timeseries", ".", "--time", "5"), "--time 5: write FROM..TO in seconds"),
+        (("timeseries", ".", "--flow", "a"), "--flow a: write the numbers of flows"),
+        (("cdf", ".", "--only", "seed=1"), "--only: chooses among the runs of an experiment"),
+        (("cdf", "no-such-thing"), "no-such-thing: no such experiment"),
+    ],
+)
+def test_words_that_mean_nothing_are_refused(
+    lab: Lab, words: tuple[str, ...], complaint: str
+) -> None:
+    status, _, said = lab("plot", *words)
+    assert status == 2
+    assert complaint in said
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [("--case", "RIO", "allowed: nomark+red"), ("--seed", "9", "allowed: 1, 2, 3")],
+)
+def test_filter_that_matches_no_run_is_refused(
+    lab: Lab, ran: Path, option: str, value: str, complaint: str
+) -> None:
+    status, _, said = lab("plot", "cdf", ran, option, value)
+    assert status == 2
+    assert complaint in said
+
+
+def test_help_says_what_each_kind_answers(lab: Lab) -> None:
+    said = lab("plot", "--help")[1]
+    assert all(kind.answers in said for kind in KINDS.values())
+
+
+def test_every_kind_metric_and_option_is_documented(lab: Lab) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "plots.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^### (.+)$", text, flags=re.MULTILINE)
+    assert headings == sorted(KINDS)
+    for kind in KINDS.values():
+        assert f"### {kind.name}\n\n{kind.answers}" in text
+        assert f"tcpf-lab plot {kind.name} " in text
+    listed = re.findall(r"`(\w+)`", text.split("## Metrics")[1].split("## Scales")[0])
+    assert set(listed) >= {*METRICS, *OTHER_METRICS}
+    options = set(re.findall(r"--[a-z-]+", lab("plot", "--help")[1])) - {"--help", "--json"}
+    assert options - set(re.findall(r"--[a-z-]+", text)) == {"--output"}  # `-o` there
+
+
+def test_time_is_in_seconds_or_with_units() -> None:
+    assert parse_time("20..30.5") == (20.0, 30.5)
+    assert parse_time("500 ms..1 min") == (0.5, 60.0)
+    assert parse_time(None) is None
+    for text in ("30..20", "1", "..", "a..b", "1..1", "-1..3"):
+        with pytest.raises(RequestError, match=r"write FROM\.\.TO"):
+            parse_time(text)
+
+
+def test_flows_are_numbers() -> None:
+    assert parse_flows("0, 3,7,3") == (0, 3, 7)
+    assert parse_flows(None) == ()
+    for text in ("", "a", "1,,2", "-1", "1.5"):
+        with pytest.raises(RequestError, match="counted from 0"):
+            parse_flows(text)

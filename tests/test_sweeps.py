@@ -1,0 +1,181 @@
+"""Sweeps on the command line, on the fake testbed: runs, what is skipped, tables, sensitivity."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import pytest
+
+from tcpf_lab import cli
+from tcpf_lab.testbed import registry
+from tcpf_lab.testbed.fake import FakeTestbed
+
+AXIS = ("--set", "traffic.socket_buffer=1 MB..2 MB:1 MB")
+FAKE = ("--testbed", "fake", "--seeds", "2")
+ONE, TWO = (f"nomark+red-traffic.socket_buffer={size}-flows3-seed" for size in ("1MB", "2MB"))
+
+
+class OtherTestbed(FakeTestbed):
+    """A second place with runs of its own."""
+
+    name = "other"
+
+
+@pytest.fixture
+def quick(lab, monkeypatch):
+    """Return the command line without what a run ends with: tables and figures take seconds."""
+    monkeypatch.setattr(cli.reporting, "report", lambda *_, **__: None)
+    return lab
+
+
+def states(said):
+    return {row["run"]: row["state"] for row in json.loads(said)}
+
+
+def test_a_range_makes_runs_each_in_a_directory_of_its_own(lab, spec, tmp_path):
+    status, said, _ = lab("run", spec, *FAKE, *AXIS, "--json")
+    assert status == 0
+    runs = json.loads(said)["runs"]
+    assert [(run["run"], run["settings"]["traffic.socket_buffer"]) for run in runs] == [
+        *((f"{ONE}{seed}", "1 MB") for seed in (1, 2)),
+        *((f"{TWO}{seed}", "2 MB") for seed in (1, 2)),
+    ]
+    root = tmp_path / "results/tiny/fake"
+    manifest = json.loads((root / f"{TWO}1" / "manifest.json").read_text())
+    assert manifest["settings"] == {"traffic.socket_buffer": "2 MB"}
+    rows = list(csv.DictReader((root / "table.csv").open()))
+    assert [(row["case"], row["traffic.socket_buffer"], row["n"]) for row in rows] == [
+        ("NoMark+RED", "1 MB", "2"),
+        ("NoMark+RED", "2 MB", "2"),
+    ]
+    assert "| NoMark+RED | 1 MB " in (root / "table.md").read_text()
+    assert (root / "figures" / "fig-tiny-loss.png").stat().st_size > 1000
+
+
+def test_a_sweep_goes_on_where_it_ended_and_shares_nothing_with_the_plain_runs(quick, spec):
+    quick("run", spec, *FAKE)
+    quick("run", spec, *FAKE, *AXIS, "--only", "traffic.socket_buffer=2MB")
+    found = states(quick("status", spec, *FAKE, *AXIS, "--json")[1])
+    assert found == {
+        **{f"{ONE}{seed}": "missing" for seed in (1, 2)},
+        **{f"{TWO}{seed}": "complete" for seed in (1, 2)},
+    }
+    again = json.loads(quick("run", spec, *FAKE, *AXIS, "--json")[1])["runs"]
+    assert [run["state"] for run in again] == ["finished", "finished", "skipped", "skipped"]
+    assert set(states(quick("status", spec, *FAKE, "--json")[1]).values()) == {"complete"}
+
+
+def test_another_value_beside_the_axis_makes_its_runs_stale(quick, spec):
+    quick("run", spec, *FAKE, *AXIS)
+    found = states(quick("status", spec, *FAKE, *AXIS, "--set", "tcp.sack=false", "--json")[1])
+    assert set(found.values()) == {"stale"}
+
+
+def test_the_state_of_a_sweep_is_a_row_per_value(quick, spec):
+    quick("run", spec, *FAKE, *AXIS, "--only", "traffic.socket_buffer=1 MB")
+    lines = quick("status", spec, *FAKE, *AXIS)[1].splitlines()
+    assert lines[0].split() == [
+        *("case", "traffic.socket_buffer", "flows", "complete", "stale", "failed", "missing"),
+    ]
+    assert [line.split()[1:] for line in lines[1:]] == [
+        ["1", "MB", "3", "2", "-", "-", "-"],
+        ["2", "MB", "3", "-", "-", "-", "2"],
+    ]
+
+
+def test_a_runs_own_file_repeats_it(quick, spec, tmp_path):
+    quick("run", spec, *FAKE, *AXIS)
+    run = tmp_path / "results/tiny/fake" / f"{TWO}2"
+    metrics = (run / "metrics.json").read_bytes()
+    shutil.copy(run / "run.yaml", tmp_path / "again.yaml")
+    shutil.rmtree(run)
+    status, said, _ = quick("run", "again.yaml", "--testbed", "fake", "--json")
+    assert status == 0
+    assert [row["run"] for row in json.loads(said)["runs"]] == [run.name]
+    assert (run / "metrics.json").read_bytes() == metrics
+
+
+def test_the_conditions_of_a_sweep_name_what_differs(lab, spec, tmp_path):
+    lab("run", spec, *FAKE, "--set", "tcp.sack=[true, false]")
+    text = (tmp_path / "results/tiny/fake/table.md").read_text().replace("\u00a0", " ")
+    assert "linux-2.2 SACK or linux-2.2 no SACK" in text
+
+
+def test_a_sweep_in_a_collection_is_part_of_its_level(lab, spec, tmp_path):
+    (tmp_path / "both.yaml").write_text(
+        f"name: both\nexperiments:\n  - {spec}\n"
+        f"  - {{spec: {spec}, factor: buffer, level: swept, set: ['{AXIS[1]}']}}\n"
+    )
+    status, said, _ = lab("run", "both.yaml", *FAKE, "--json")
+    assert status == 0
+    runs = [(run["experiment"], run["run"]) for run in json.loads(said)["runs"]]
+    assert runs[2:] == [("both-buffer-swept", f"{name}{n}") for name in (ONE, TWO) for n in (1, 2)]
+    rows = list(csv.DictReader((tmp_path / "results/both/fake/table.csv").open()))
+    assert [(row["level"], row["traffic.socket_buffer"]) for row in rows] == [
+        ("", ""),
+        ("swept", "1 MB"),
+        ("swept", "2 MB"),
+    ]
+    found = json.loads(lab("compare", "both.yaml", *FAKE, "--sensitivity", "--json")[1])
+    assert found["factors"][0]["levels"] == [
+        "swept, traffic.socket_buffer=1 MB",
+        "swept, traffic.socket_buffer=2 MB",
+    ]
+    only = ("--only", "traffic.socket_buffer=2 MB", "--dry-run", "--json")
+    assert list(states(lab("run", "both.yaml", *FAKE, *only)[1])) == [f"{TWO}1", f"{TWO}2"]
+
+
+def test_sensitivity_ranks_the_axes(quick, spec, monkeypatch):
+    two = (*AXIS, "--set", "tcp.sack=[true, false]")
+    quick("run", spec, *FAKE, *two)
+    found = json.loads(quick("compare", spec, *FAKE, *two, "--sensitivity", "--json")[1])
+    assert [factor["name"] for factor in found["factors"]] == ["tcp.sack", "traffic.socket_buffer"]
+    assert found["design"][0].startswith("full factorial: tcp.sack (2 values), traffic.")
+    monkeypatch.setenv("COLUMNS", "80")
+    said = quick("compare", spec, *FAKE, *two, "--sensitivity")[1]
+    assert "What moves what" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (("--sensitivity",), 1, "nothing varies"),
+        (("--sensitivity", *AXIS), 1, "no level has a usable run"),
+        (("--sensitivity", "--testbed", "uml"), 2, "--sensitivity is of one testbed"),
+        (AXIS, 1, "no published cell has a usable run"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(quick, spec, words, status, message):
+    quick("run", spec, *FAKE)
+    ended, _, complaints = quick("compare", spec, *FAKE, *words)
+    assert (ended, message in complaints) == (status, True), complaints
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--set", "traffic.socket_buffer=1 MB..2 MB"), "needs a step"),
+        (("--set", "traffic.socket_bufer=1 MB..2 MB:1 MB"), "Did you mean 'socket_buffer'?"),
+        ((*AXIS, "--only", "traffic.socket_buffer=3 MB"), "allowed: 1 MB, 2 MB"),
+        (("--only", "traffic.socket_buffer=1 MB"), "unknown key 'traffic.socket_buffer'"),
+        (("--only", "colour=red"), "unknown key 'colour'; allowed: config, case, flows, seed"),
+    ],
+)
+def test_a_mistake_is_answered_before_anything_runs(quick, spec, words, message):
+    status, _, complaints = quick("run", spec, *FAKE, *words)
+    assert (status, message in complaints) == (2, True), complaints
+
+
+def test_two_testbeds_are_compared_value_by_value(quick, spec, fake, monkeypatch):
+    other = OtherTestbed(fake.recorded)
+    monkeypatch.setitem(registry.TESTBEDS, "other", lambda: other)
+    for name in ("fake", "other"):
+        quick("run", spec, "--testbed", name, "--seeds", "2", *AXIS)
+    words = (*FAKE, "--testbed", "other", *AXIS, "--json")
+    found = json.loads(quick("compare", spec, *words)[1])
+    assert [cell["case"] for cell in found["cells"]] == [
+        "NoMark+RED, traffic.socket_buffer=1 MB",
+        "NoMark+RED, traffic.socket_buffer=2 MB",
+    ]
