@@ -57,6 +57,9 @@ class TestbedError(LabError):
     """A testbed could not be used, or a run on it did not finish."""
 
     __test__ = False  # not a test case, whatever its name suggests to pytest
+    #: How the command ended that the message is about; None if it is about none.  Only where it was
+    #: raised: it does not make the trip from a worker process.
+    status: int | None = None
 
 
 class InterruptedRunError(LabError):

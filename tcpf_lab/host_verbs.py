@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +17,9 @@ from tcpf_lab.spec.model import Experiment
 from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.doctor import Check, diagnose_uml
 from tcpf_lab.testbed.inventory import Inventory
+
+if TYPE_CHECKING:  # the SSH library takes a while to load
+    from tcpf_lab.testbed.ssh_clean import Remainder
 
 #: Whose needs hosts are held to if no experiment is named.
 USUAL = "configA.yaml"
@@ -35,7 +39,8 @@ def doctor(
     """Check everything that a testbed needs, and name the command that mends what is wrong."""
     inventory = registry.inventory(testbed)
     if inventory is not None:
-        checks = _diagnose(inventory, _experiment(spec or USUAL))
+        experiment = _experiment(spec or USUAL).on(registry.generator(testbed))
+        checks = _diagnose(inventory, experiment)
     elif spec is None:
         checks = diagnose_uml()
     else:
@@ -111,10 +116,17 @@ def _clean_hosts(inventory: Inventory, dry_run: bool, force: bool, as_json: bool
     elif not found:
         typer.echo(f"nothing to undo on {_several(inventory)}")
     else:
-        rows = [(each.host, each.run, str(each.changes), each.state, each.detail) for each in found]
+        rows = [row for each in found for row in _rows(each)]
         terminal.show(terminal.plain_table(("host", "run", "changes", "", ""), rows))
     if not all(each.ok for each in found):
         raise typer.Exit(1)
+
+
+def _rows(found: Remainder) -> Iterator[tuple[str, ...]]:
+    """Give the line of one run, and what would be undone of it below each other."""
+    first, *others = found.records or (found.detail,)
+    yield found.host, found.run, str(found.changes), found.state, first
+    yield from (("", "", "", "", record) for record in others)
 
 
 def _clean_results(results: Path, dry_run: bool, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from tcpf_lab.agent import journal, precedence, undo
+from tcpf_lab.agent import listing, precedence, undo
 from tcpf_lab.agent.errors import AgentError
 from tcpf_lab.agent.serve import Agent
 
@@ -27,14 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _detach_descriptors()
         precedence.take()
         Agent(state, options.silence).serve()
-    if options.word == "list":
-        sys.stdout.write(json.dumps(journal.unfinished(state)) + "\n")
-        sys.exit(0)
     if options.word == "leave":
         sys.exit(_leave(state, options.run, options.reason))
-    reports = undo.by_hand(state, options.run, options.force)
-    sys.stdout.write(json.dumps(reports) + "\n")
-    sys.exit(1 if any(report["left"] or "refused" in report for report in reports) else 0)
+    try:
+        sys.exit(_list(state) if options.word == "list" else _undo(state, options))
+    except (AgentError, OSError) as error:  # the state directory cannot be read
+        sys.exit(f"tcpf-agent: {error}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,13 +57,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _list(state: Path) -> int:
+    sys.stdout.write(json.dumps(listing.unfinished(state)) + "\n")
+    return 0
+
+
+def _undo(state: Path, options: argparse.Namespace) -> int:
+    reports = undo.by_hand(state, options.run, options.force)
+    sys.stdout.write(json.dumps(reports) + "\n")
+    return 1 if any(report["left"] or "refused" in report for report in reports) else 0
+
+
 def _leave(state: Path, token: str, reason: str) -> int:
     """Undo in place of the agent; one line of standard error for each thing that is left."""
     lines = [f"the agent ends: {reason}"]
     try:
         left = undo.undo(state, token, agent=os.getpid()).left
-    except AgentError as error:
-        left = [error.message]
+    except Exception as error:  # noqa: BLE001 - told, whatever it is
+        left = [undo.told(error)]
     try:
         sys.stderr.write("".join(f"{line}\n" for line in ([*lines, *left] if left else [])))
         sys.stderr.flush()

@@ -141,10 +141,14 @@ def batch(
     if said.status == 0:
         return
     failed = re.search(r"Command failed -:(\d+)", said.errors)
-    at = int(failed[1]) - 1 if failed else 0
-    command = [program, *lines[at]] if at < len(lines) else argv
+    number = int(failed[1]) if failed else int(len(lines) == 1)
+    if 1 <= number <= len(lines):
+        command = [program, *lines[number - 1]]
+        message = f"command {number} of {len(lines)} failed in node {node}"
+    else:  # it was killed, could not enter the node, or `tc` misses a word and does not say where
+        command = argv
+        message = f"a batch of {len(lines)} commands {ending(said.status)} in node {node}"
     text = re.sub(r"Command failed -:\d+\n?", "", said.errors)
-    message = f"command {at + 1} of {len(lines)} failed in node {node}"
     raise AgentError(message, command, said.status, text or said.output)
 
 
@@ -180,10 +184,16 @@ def _await(process: subprocess.Popen[bytes], cancel: threading.Event | None) -> 
 
 
 def _quoted(word: str) -> str:
-    """Write a word such that the batch reader of iproute2 takes it as one."""
-    if "\n" in word or ('"' in word and "'" in word):
-        raise AgentError(f"not a word of a batch: {word!r}")
-    if word and not re.search(r"[\s\"'#\\]", word):
+    """Write a word such that the batch reader of iproute2 takes it as one.
+
+    A ``#`` begins a comment there, quoted or not.
+    """
+    if "\n" in word or "#" in word or ('"' in word and "'" in word):
+        raise AgentError(
+            f"not a word of a batch: {word!r}; it may hold no newline, no '#', and "
+            "one kind of quotes only"
+        )
+    if word and not re.search(r"[\s\"'\\]", word):
         return word
     quote = "'" if '"' in word else '"'
     return f"{quote}{word}{quote}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 from tcpf_lab.agent import commands
@@ -24,14 +25,19 @@ def refuse(interface: str) -> None:
     if ends is None:
         return
     client, server = ends
-    said = commands.run(["ip", "-j", "route", "get", client])
-    routes = json.loads(said.output or "[]") if said.status == 0 else []
     shown = commands.checked(["ip", "-j", "address", "show", "dev", interface]).output
     own = [info.get("local") for entry in json.loads(shown) for info in entry["addr_info"]]
-    if server in own or any(route.get("dev") == interface for route in routes):
+    if server in own or interface == way_to(client):
         raise AgentError(
             f"interface {interface} carries the control connection ({server} to {client})"
         )
+
+
+def way_to(client: str) -> str | None:
+    """Give the interface by which the kernel would send to an address, all its rules considered."""
+    said = commands.run(["ip", "-j", "route", "get", client])
+    routes = json.loads(said.output or "[]") if said.status == 0 else []
+    return next((str(route["dev"]) for route in routes if "dev" in route), None)
 
 
 def connection() -> tuple[str, str] | None:
@@ -44,9 +50,14 @@ def connection() -> tuple[str, str] | None:
         found = _variable(pid)
         if found is not None:
             client, _, server, _ = found.split()
-            return client.partition("%")[0], server.partition("%")[0]
+            return _plain(client), _plain(server)
         pid = _parent(pid)
     return None
+
+
+def _plain(address: str) -> str:
+    """Leave a zone away; write an IPv4 address that came in by an IPv6 socket as what it is."""
+    return re.sub(r"^::ffff:(?=\d+\.)", "", address.partition("%")[0])
 
 
 def _variable(pid: int) -> str | None:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.agent import commands, host_network, journal, modules
+from tcpf_lab.agent import commands, control, host_network, journal, modules
 from tcpf_lab.agent.errors import AgentError
 
 #: Program -> the option that makes it tell its version.
@@ -51,6 +51,7 @@ def gather(state: Path) -> dict[str, Any]:
         "disk": _disk(state),
         "tools": {name: _tool(name, option) for name, option in _TOOLS.items()},
         **host_network.gather(),
+        "control": _control(),
         **_modules(system.release),
         "clock": _clock(system.release),
         "virtualization": _first_line(["systemd-detect-virt"]),
@@ -102,6 +103,13 @@ def _first_line(argv: list[str]) -> str | None:
         return None
     lines = said.stdout.decode(errors="replace").split("\n")
     return next((line.strip() for line in lines if line.strip()), None)
+
+
+def _control() -> dict[str, str | None]:
+    """Tell the two ends of the connection from the controller, and the way back to it."""
+    client, server = control.connection() or (None, None)
+    back = control.way_to(client) if client else None
+    return {"client": client, "server": server, "device": back}
 
 
 def _modules(release: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from tcpf_lab.agent import namespaces, processes
 from tcpf_lab.agent.errors import AgentError
 
 NAME = "journal.jsonl"
+#: The run's files.
+FILES = "files"
 #: What could not be undone, by the last attempt.
 LEFT = "left.json"
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
@@ -103,8 +105,18 @@ class Journal:
         self._count += 1
 
     def done(self, number: int) -> None:
-        """Note that a record has been undone, which need not survive."""
-        self._write(json.dumps({"done": number}))
+        """Note that a record has been undone, which need not survive, nor be possible.
+
+        On a full disk the run's files make room: the run is over.  What could not be noted is
+        undone once more by another attempt, and to undo twice does nothing.
+        """
+        line = json.dumps({"done": number})
+        try:
+            self._write(line)
+        except (AgentError, OSError):
+            _make_room(self.root)
+            with suppress(AgentError, OSError):
+                self._write(line)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -116,6 +128,20 @@ class Journal:
         if os.write(self._handle, data) != len(data):
             os.ftruncate(self._handle, size)  # half a line would spoil the next one
             raise AgentError(f"{self.root / NAME} cannot be written: the disk is full")
+
+
+@contextmanager
+def noting(root: Path) -> Iterator[Callable[[int], None]]:
+    """Give a function that notes a record as undone, if the journal can be written at all."""
+    try:
+        journal = Journal(root)
+    except OSError:  # a disk that errors have made read-only
+        yield lambda _number: None
+        return
+    try:
+        yield journal.done
+    finally:
+        journal.close()
 
 
 def read(root: Path) -> list[Record]:
@@ -203,8 +229,19 @@ def remove(root: Path) -> None:
 
 
 def note_left(root: Path, left: list[str]) -> None:
-    """Write down what could not be undone."""
-    (root / LEFT).write_text(json.dumps(left) + "\n")
+    """Write down what could not be undone, if that can be written at all."""
+    text = json.dumps(left) + "\n"
+    try:
+        (root / LEFT).write_text(text)
+    except OSError:
+        _make_room(root)
+        with suppress(OSError):
+            (root / LEFT).write_text(text)
+
+
+def _make_room(root: Path) -> None:
+    """Remove the files of a run that is being undone, so that its journal can be written."""
+    shutil.rmtree(root / FILES, ignore_errors=True)
 
 
 def _left(root: Path) -> list[str]:

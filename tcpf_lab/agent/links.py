@@ -15,6 +15,8 @@ SETTABLE = 0x80 | 0x100 | 0x200 | 0x1000
 
 ADDRESS, BROADCAST, NAME, MTU, QDISC, MASTER, LINKINFO = 1, 2, 3, 4, 6, 10, 18
 NET_NS_FD, XDP, NEW_IFINDEX = 28, 43, 49
+#: Within LINKINFO.
+_KIND = 1
 #: What is restored, in this order: txqlen, group, gso_max_segs, gso_max_size, gro_max_size, and
 #: both once more for IPv4, which follow the general ones.
 RESTORED = (ADDRESS, BROADCAST, MTU, 13, 27, 40, 41, 58, 63, 64)
@@ -36,9 +38,10 @@ class Link:
         return self.attributes[NAME].rstrip(b"\0").decode()
 
     @property
-    def mac(self) -> str:
-        """Its address, as it is written."""
-        return ":".join(f"{byte:02x}" for byte in self.attributes.get(ADDRESS, b""))
+    def kind(self) -> str:
+        """What kind of virtual interface it is, empty for others."""
+        info = attributes(self.attributes.get(LINKINFO, b""))
+        return info.get(_KIND, b"").rstrip(b"\0").decode()
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from tcpf_lab.agent import commands
+from tcpf_lab.agent import commands, kinds
 from tcpf_lab.agent.errors import AgentError, Left
 
 LOADED = Path("/proc/modules")
@@ -47,6 +47,8 @@ def load(path: str | None, name: str) -> None:
 def unload(name: str, patience: float) -> None:
     """Unload a module, which may still be used by a namespace that is about to vanish.
 
+    One whose interfaces others have is left to them.
+
     Raises
     ------
     Left
@@ -54,16 +56,25 @@ def unload(name: str, patience: float) -> None:
     """
     until = time.monotonic() + patience
     while called(name) in loaded():
-        said = _remove(called(name))
-        if said is None:
+        others = kinds.held(called(name))
+        said = None if others else _remove(called(name))
+        late = time.monotonic() > until
+        if said is None and (late or not others):
             return
-        if time.monotonic() > until:
+        if late:
             raise Left(f"module {name}: {said}")
         time.sleep(_LOOK_S)
 
 
+def new(before: list[str]) -> list[str]:
+    """Give the modules that the kernel has loaded by itself since, without what they brought."""
+    return [name for name in loaded() if name not in before and _BY_ITSELF.fullmatch(name)]
+
+
 def unload_new(before: list[str], patience: float) -> None:
     """Unload what the kernel has loaded by itself since, unless something uses it.
+
+    Interfaces of whatever namespace use the module of their kind.
 
     Raises
     ------
@@ -74,12 +85,12 @@ def unload_new(before: list[str], patience: float) -> None:
     ours: set[str] = set()
     while True:
         now = loaded()
-        ours |= {name for name in now if name not in before and _BY_ITSELF.fullmatch(name)}
+        ours |= set(new(before))
         ours |= {name for name in now if name not in before and ours & set(now[name][1])}
         there = [name for name in now if name in ours]
         if not there:
             return
-        free = [name for name in there if now[name][0] == 0]
+        free = [name for name in there if now[name][0] == 0 and not kinds.held(name)]
         refused = {name: said for name in free if (said := _remove(name)) is not None}
         if len(refused) == len(free) and time.monotonic() > until:
             if refused:

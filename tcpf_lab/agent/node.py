@@ -115,16 +115,3 @@ def _empty(node: str) -> None:
     if "tcp_diag" in loaded or _DIAG.exists():  # else `ss` would load it, and nobody unload it
         with suppress(AgentError):  # there may be no `ss`: connections end by themselves
             commands.run(["ss", "-N", name, "-K", "state", "connected"])
-
-
-def release_directory(*, keep: bool) -> None:
-    """Undo that ``ip`` has mounted the directory of names on itself, and has made it unless kept.
-
-    A namespace that somebody else has made meanwhile keeps it as it is.
-    """
-    if not namespaces.NAMED.exists() or any(namespaces.NAMED.iterdir()):
-        return
-    namespaces.unmount()
-    if not keep:
-        with suppress(OSError):
-            namespaces.NAMED.rmdir()

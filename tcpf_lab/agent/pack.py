@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import zipfile
 from pathlib import Path
@@ -31,8 +30,3 @@ def packed() -> bytes:
             info.external_attr = 0o644 << 16
             archive.writestr(info, content[name])
     return buffer.getvalue()
-
-
-def digest(program: bytes) -> str:
-    """Give the name of a packed agent's content: its SHA-256."""
-    return hashlib.sha256(program).hexdigest()

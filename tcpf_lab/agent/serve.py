@@ -123,7 +123,7 @@ class Agent:
             else:
                 self._say(id=request.get("id"), ok=True, value=value)
                 if request["do"] == "end":
-                    self._exit()
+                    self._exit(1 if value["left"] else 0)
 
     def _carry_out(self, request: dict[str, Any]) -> Any:
         word = request["do"]
@@ -156,11 +156,11 @@ class Agent:
 
     def _end(self) -> dict[str, Any]:
         if self._token is None:
-            return {"undone": 0, "left": []}
+            return {"undone": 0, "left": [], "lost": []}
         if self._session is not None:
             self._session.close()
         result = undo.undo(self._state, self._token, agent=os.getpid())
-        return {"undone": result.undone, "left": result.left}
+        return {"undone": result.undone, "left": result.left, "lost": result.lost}
 
     def _say(self, **message: Any) -> None:
         self._lines.put(json.dumps(message, separators=(",", ":")) + "\n")
@@ -178,10 +178,10 @@ class Agent:
                 except OSError:  # nobody reads any more, which input tells too
                     return
 
-    def _exit(self) -> NoReturn:
+    def _exit(self, status: int) -> NoReturn:
         self._lines.put(None)
         self._writer.join(_FLUSH_S)
-        os._exit(0)
+        os._exit(status)
 
     def _leave(self, reason: str) -> NoReturn:
         """Undo the run as another program in this process: so nothing else goes on in it.

@@ -18,6 +18,7 @@ from tcpf_lab.agent import (
     links,
     modules,
     namespaces,
+    netns_directory,
     nic,
     node,
     processes,
@@ -59,7 +60,7 @@ class Session:
         self.owner = owner
         self.cancel = cancel
         self._journal = journal.Journal.create(state, token, owner=owner)
-        self.files = self._journal.root / "files"
+        self.files = self._journal.root / journal.FILES
         self.files.mkdir()
         # What is started has the agent's own environment.
         pid = os.getpid()
@@ -77,15 +78,15 @@ class Session:
         self.programs.settle()
         self._journal.close()
 
-    def inside(self, name: str | None, function: Callable[[], T]) -> T:
-        """Call a function within a node of the run, or, without a name, outside of all.
+    def inside(self, name: str, function: Callable[[], T]) -> T:
+        """Call a function within a node of the run: outside of all there is the control network.
 
         Raises
         ------
         AgentError
             If the run has no such node.
         """
-        return function() if name is None else namespaces.inside(self.place(name), function)
+        return namespaces.inside(self.place(name), function)
 
     def place(self, name: str) -> Path:
         """Say how a node of the run is reached.
@@ -96,7 +97,9 @@ class Session:
             If the run has no such node.
         """
         if name not in self._nodes:
-            raise AgentError(f"the run has no node '{name}'")
+            raise AgentError(
+                f"the run has no node {name!r}, only {', '.join(sorted(self._nodes)) or 'none'}"
+            )
         return namespaces.place(name)
 
     def output(self, name: str) -> Path:
@@ -110,11 +113,16 @@ class Session:
                 f"File exists: there is a namespace {namespaces.name(name)} already, "
                 "left by another run or made by another program"
             )
-        if not namespaces.mounted():
-            self._journal.add("netns_directory", there=namespaces.NAMED.exists())
+        self._claim_directory()
         self._journal.add("namespace", node=name)
         node.make(name)
         self._nodes.add(name)
+
+    def _claim_directory(self) -> None:
+        """Take note of the mount that the first name of a namespace makes; once is enough."""
+        if not self._nodes and netns_directory.to_be_released():
+            self._journal.add("netns_directory")
+            netns_directory.claim()
 
     def add_veth(self, ends: Sequence[Mapping[str, str]], mtu: int) -> None:
         """Join two nodes of this host."""
@@ -176,7 +184,7 @@ class Session:
         if not self.owner:
             raise AgentError(f"cannot {what}: another agent answers for this kernel")
 
-    def run(self, name: str | None, argv: Sequence[str], output: str | None) -> str:
+    def run(self, name: str, argv: Sequence[str], output: str | None) -> str:
         """Run a program to its end; return what it said, unless that went to a file."""
         if output is None:
             return self.inside(name, lambda: commands.checked(argv, cancel=self.cancel)).output

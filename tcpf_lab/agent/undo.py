@@ -9,11 +9,21 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.agent import journal, modules, namespaces, nic, node, processes, sysctl
+from tcpf_lab.agent import (
+    journal,
+    modules,
+    namespaces,
+    netns_directory,
+    nic,
+    node,
+    processes,
+    sysctl,
+)
 from tcpf_lab.agent.errors import AgentError, Left, Lost
 from tcpf_lab.agent.journal import Record
 
@@ -93,10 +103,7 @@ def undo(
             return result
         if records and records[0]["boot_id"] == journal.boot_id():
             result = _undo(root, records, patience)
-        if result.stuck:
-            journal.note_left(root, result.left)
-        else:
-            journal.remove(root)
+        _conclude(root, result)
         return result
 
 
@@ -109,36 +116,56 @@ def _undo(root: Path, records: list[Record], patience: float) -> Result:
             f"({about['namespace']}), not from {own}"
         )
     work, result = Work(records, patience), Result()
-    _kill(work, processes.mark(about["token"], about["pid"], about["started"]), result)
-    book = journal.Journal(root)
     try:
+        _kill(work, processes.mark(about["token"], about["pid"], about["started"]), result)
+    except Exception as error:  # noqa: BLE001 - most can be undone all the same
+        result.stuck.append(f"processes: {told(error)}")
+    with journal.noting(root) as done:
         for record in reversed(records[1:]):
-            if not record["undone"]:
-                _undo_one(work, record, result, book)
-    finally:
-        book.close()
+            if not record["undone"] and _undo_one(work, record, result):
+                done(record["n"])
     return result
 
 
-def _undo_one(work: Work, record: Record, result: Result, book: journal.Journal) -> None:
+def _undo_one(work: Work, record: Record, result: Result) -> bool:
+    """Undo a record; say whether nothing is left to be tried again."""
     try:
         _UNDO[record["kind"]](work, record)
     except Lost as lost:
         result.lost.append(str(lost))
-        book.done(record["n"])
+        return True
     except Left as left:
         result.stuck.append(str(left))
-    except (AgentError, OSError) as error:
-        result.stuck.append(f"{record['kind']}: {error}")
-    else:
-        result.undone += 1
-        book.done(record["n"])
+        return False
+    except Exception as error:  # noqa: BLE001 - what comes after it is undone, whatever it is
+        result.stuck.append(f"{record['kind']}: {told(error)}")
+        return False
+    result.undone += 1
+    return True
+
+
+def _conclude(root: Path, result: Result) -> None:
+    """Remove the journal and files, or write down what is left."""
+    if not result.stuck:
+        try:
+            journal.remove(root)
+        except OSError as error:
+            result.stuck.append(f"the journal {root}: {error.strerror}")
+    if result.stuck:
+        journal.note_left(root, result.left)
+
+
+def told(error: Exception) -> str:
+    """Give what an error says; one that nobody has foreseen has to say its kind too."""
+    foreseen = isinstance(error, (AgentError, OSError))
+    return str(error) if foreseen else f"{type(error).__name__}: {error}"
 
 
 def _kill(work: Work, mark: str, result: Result) -> None:
     """End all processes first: nothing can be undone under their feet."""
     for name in work.nodes:
-        node.hurry(name)
+        with suppress(AgentError, OSError):
+            node.hurry(name)
     own = namespaces.number(namespaces.OWN)
     places = [namespaces.place(name) for name in work.nodes]
     numbers = {namespaces.number(place) for place in places if namespaces.is_one(place)}
@@ -186,8 +213,8 @@ def _modules_before(work: Work, record: Record) -> None:
     modules.unload_new(record["names"], work.patience)
 
 
-def _directory(_work: Work, record: Record) -> None:
-    node.release_directory(keep=record["there"])
+def _directory(_work: Work, _record: Record) -> None:
+    netns_directory.release()
 
 
 _UNDO: dict[str, Callable[[Work, Record], None]] = {
@@ -225,12 +252,13 @@ def by_hand(state: Path, token: str | None, force: bool) -> list[dict[str, Any]]
 
 def _stop_agent(run: dict[str, Any]) -> None:
     if run["alive"] and run["pid"] != os.getpid():
-        os.kill(run["pid"], signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended since
+            os.kill(run["pid"], signal.SIGKILL)
 
 
 def _attempt(state: Path, token: str) -> dict[str, Any]:
     try:
         result = undo(state, token)
-    except AgentError as error:
-        return {"left": [error.message]}
-    return {"undone": result.undone, "left": result.left}
+    except Exception as error:  # noqa: BLE001 - told, whatever it is
+        return {"left": [told(error)]}
+    return {"undone": result.undone, "left": result.left, "lost": result.lost}

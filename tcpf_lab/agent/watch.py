@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from tcpf_lab.agent import processes
-from tcpf_lab.agent.errors import AgentError
 from tcpf_lab.agent.undo import LONG_PATIENCE_S, undo
 
 #: An agent that undoes its run itself must have ended after so long, s.
@@ -151,7 +150,8 @@ class _Guard:
 
     def _end_agent(self) -> None:
         if self._started is not None and processes.alive(self._agent, self._started):
-            os.kill(self._agent, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(self._agent, signal.SIGKILL)
         else:  # what it was starting holds the pipe open
             self._limit = 1.0
             if self._token is not None:
@@ -165,6 +165,6 @@ class _Guard:
             try:
                 if not undo(self._state, token, LONG_PATIENCE_S, self._agent).left:
                     return 0
-            except (AgentError, OSError):  # left for `undo` by hand, which says why
+            except Exception:  # noqa: BLE001, S112 - left for `undo` by hand, which says why
                 continue
         return 1

@@ -14,17 +14,20 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from tcpf_lab import shipped
-from tcpf_lab.errors import RequestError
+from tcpf_lab.errors import RequestError, SpecError
 from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.load import load_as
 from tcpf_lab.spec.model import Name, Title
 from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.yaml_text import read_yaml
 from tcpf_lab.testbed import inventory_words as words
 from tcpf_lab.testbed.inventory_parts import Host, Links, Ssh, WithoutSecrets
 from tcpf_lab.units import format_rate
 
 #: Names of testbeds that are not an inventory's.
 RESERVED = ("uml",)
+#: The virtual machines' own inventory: stem of its file and name, which no other may have.
+GENERATED = ("inventory", "vm")
 _FOLDER = "testbeds"
 
 
@@ -33,7 +36,10 @@ class Inventory(WithoutSecrets):
 
     noun: ClassVar[str] = "an inventory"
 
-    name: Name = Field(description="Directory of the results: `results/<experiment>/<name>/`.")
+    name: Name = Field(
+        description="As the file without `.yaml`, which `--testbed` takes; also the directory of "
+        "the results, `results/<experiment>/<name>/`."
+    )
     title: Title = Field(default="", description="One line for people.")
     hosts: dict[Annotated[str, AfterValidator(words.host)], Host] = Field(
         min_length=1, description="The hosts by a name of your choice, which messages use."
@@ -238,6 +244,7 @@ def load_inventory(name: str | Path) -> Inventory:
     """
     path = find_inventory(name)
     inventory = load_as(path, Inventory)
+    _refuse_name(path, inventory.name)
     beside = path.absolute().parent
     anchored = {
         key: str(beside / Path(place).expanduser())
@@ -245,6 +252,20 @@ def load_inventory(name: str | Path) -> Inventory:
         if place is not None
     }
     return inventory.model_copy(update={"ssh": inventory.ssh.model_copy(update=anchored)})
+
+
+def _refuse_name(path: Path, name: str) -> None:
+    """Refuse a name by which ``--testbed`` would not find the file, or would find another."""
+    if (path.stem, name) == GENERATED:
+        return
+    where = f"{path}:{read_yaml(path.read_text(encoding='utf-8')).line(('name',))}"
+    if name == GENERATED[1]:
+        message = f"name: '{name}' is the name of another testbed"
+        raise SpecError(message, where=where, hint="give the file and its `name` another name")
+    if name != path.stem:
+        message = f"name: '{name}' is not what the file is called"
+        hint = f"write `name: {path.stem}`, or call the file {name}.yaml: --testbed takes the file"
+        raise SpecError(message, where=where, hint=hint)
 
 
 def _folders() -> tuple[Path, Path]:

@@ -38,9 +38,10 @@ def _vm() -> Testbed:
     vm.ensure_up()
     state = vm.require_up()
     kernel = vm_kernel.find(state.read_facts()["series"], state.cache)
-    if kernel is not None:  # else the guests build their modules themselves, which takes minutes
-        machine = platform.machine()
-        ssh_prebuilt.build(kernel.directory, kernel.release, machine, lambda _phase, _share: None)
+    build = kernel.build if kernel is not None else None
+    if kernel is not None and build is not None:  # else the guests build, which takes minutes
+        uname = (kernel.release, build, platform.machine())
+        ssh_prebuilt.build(kernel.directory, uname, lambda _phase, _share: None)
     return _up()
 
 

@@ -12,20 +12,21 @@ import hashlib
 import logging
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from tcpf_lab import shipped
 from tcpf_lab.errors import LabError, TestbedError
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.plan.step import PROGRAMS, AddLink, AddNode, LoadModule, Start
+from tcpf_lab.plan.step import AddLink, AddNode, LoadModule
 from tcpf_lab.results import RunFiles, as_json
 from tcpf_lab.testbed import ssh_hosts, ssh_modules, ssh_probe
 from tcpf_lab.testbed.base import ON_HOSTS
+from tcpf_lab.testbed.beside import side_by_side
 from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh_needs import starts_ours
 from tcpf_lab.testbed.ssh_run import REQUESTS, HostRun, RequestLog
-from tcpf_lab.testbed.ssh_session import Connect, Session
+from tcpf_lab.testbed.ssh_session import BY_HAND, Connect, Session
 
 #: Keys of an inventory that say how hosts are reached and kept, not what runs on what.
 _NOT_IDENTITY = {"title", "ssh", "state_directory"}
@@ -59,7 +60,7 @@ class SshTestbed:
         words = [as_json(_what_matters(self.inventory)), self.kernel]
         if _modules(plan):
             words.append(ssh_modules.source_hash(ssh_modules.sources()))
-        if _own_programs(plan):
+        if any(map(starts_ours, plan.steps)):
             source = shipped.directory("kernel") / ssh_modules.TRAFFIC_SOURCE
             words.append(hashlib.sha256(source.read_bytes()).hexdigest())
         return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
@@ -110,20 +111,13 @@ class SshTestbed:
             except TestbedError as error:
                 return [f"{error.where}: {error.message} ({error.hint})"]
 
-        with ThreadPoolExecutor() as beside:
-            return [
-                sentence for each in beside.map(look, self.inventory.hosts) for sentence in each
-            ]
+        found = side_by_side(look, self.inventory.hosts)
+        return [sentence for each in found.values() for sentence in each]
 
 
 def _modules(plan: Plan) -> tuple[str, ...]:
     """List the modules that ``plan`` loads, each once."""
     return tuple(dict.fromkeys(step.name for step in plan.steps if isinstance(step, LoadModule)))
-
-
-def _own_programs(plan: Plan) -> bool:
-    starts = (step for step in plan.steps if isinstance(step, Start))
-    return any(PROGRAMS in word for start in starts for word in start.argv)
 
 
 def _what_matters(inventory: Inventory) -> dict[str, Any]:
@@ -144,8 +138,10 @@ def _with_remainder(error: LabError, left: tuple[str, ...], name: str, run: RunF
     """Give the first error, and after it what could not be undone."""
     more = "".join(f"\n  {sentence}" for sentence in left)
     hints = [error.hint] if error.hint else []
-    if left:
+    if any(BY_HAND not in sentence for sentence in left):
         hints.append(f"`tcpf-lab clean --testbed {name}` undoes what is left")
+    if any(BY_HAND in sentence for sentence in left):
+        hints.append("what is lost is to be mended by hand: no record of it is kept")
     message = f"{error.message}{more}\n  log: {run.log}"
     return type(error)(message, where=error.where, hint="; ".join(hints))
 

@@ -15,10 +15,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed import ssh_faults
+from tcpf_lab.testbed.beside import LOOK_EVERY_S
+from tcpf_lab.testbed.ssh_clock import Exchange
 from tcpf_lab.testbed.ssh_process import BROKEN, Host, Process, lost
 
 PROTOCOL = 1
@@ -27,8 +30,6 @@ BEAT_S = 5.0
 #: An agent that has said nothing for so long is lost, s: it answers at once when asked for the
 #: time.
 SILENCE_S = 30.0
-#: How often somebody who waits looks for a reason to stop, s.
-LOOK_EVERY_S = 0.2
 #: For an answer that takes no time of its own, s: an emulated machine may be slow.
 PATIENCE_S = 120.0
 
@@ -77,6 +78,7 @@ class Agent:
         self._process = process
         self._testbed = testbed
         self._note = note
+        self._exchanges: list[Exchange] = []
         self._numbers = itertools.count(1)
         self._asked: dict[int, _Asked] = {}
         self._lock = threading.Lock()
@@ -168,6 +170,11 @@ class Agent:
             raise self._fault
 
     @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """What the host's clock has said to the beats so far."""
+        return tuple(self._exchanges)
+
+    @property
     def usable(self) -> bool:
         """Whether it can still be asked anything."""
         return self._fault is None and not self._ended.is_set()
@@ -198,9 +205,9 @@ class Agent:
         with self._lock:
             self._fault = self._fault or fault
             asked, self._asked = list(self._asked.values()), {}
+            if not self._ready.done():
+                self._ready.set_exception(self._fault)
         self._ended.set()
-        if not self._ready.done():
-            self._ready.set_exception(fault)
         for each in asked:
             each.answer.set_exception(self._fault)
 
@@ -216,7 +223,12 @@ class Agent:
         while not self._ended.wait(BEAT_S):
             if self._ready.done():
                 self._send({"do": "beat"})
-                self.ask(Request("clock"))
+                sent = time.monotonic_ns()
+                self.ask(Request("clock")).add_done_callback(partial(self._keep, sent))
+
+    def _keep(self, sent: int, answer: Future[Any]) -> None:
+        if answer.exception() is None:
+            self._exchanges.append(Exchange(sent, time.monotonic_ns(), answer.result()))
 
     def _read(self) -> None:
         error: BaseException = EOFError()
@@ -231,7 +243,9 @@ class Agent:
 
     def _receive(self, message: dict[str, Any]) -> None:
         if "ready" in message:
-            self._ready.set_result(message)
+            with self._lock:
+                if not self._ready.done():
+                    self._ready.set_result(message)
             return
         with self._lock:
             asked = self._asked.pop(message["id"], None)
@@ -239,18 +253,29 @@ class Agent:
             return
         request, seconds = asked.request, time.monotonic() - asked.at
         if message["ok"]:
-            self._tell(request, seconds, None)
             asked.answer.set_result(message.get("value"))
+            self._tell(request, seconds, None)
             return
         fault = ssh_faults.refused(
             self._where(request.node), self._testbed, _words(request), message["error"]
         )
-        self._tell(request, seconds, fault.message)
         asked.answer.set_exception(fault)
+        self._tell(request, seconds, fault.message)
 
     def _tell(self, request: Request, seconds: float, fault: str | None) -> None:
-        if self._note is not None and request.do != "clock":
+        """Tell whoever takes notes; a note that cannot be taken is no fault of the connection."""
+        if self._note is None or request.do == "clock":
+            return
+        try:
             self._note(self.host.name, request, seconds, fault)
+        except OSError as error:
+            self.give_up(
+                TestbedError(
+                    f"the log of requests cannot be written: {error.strerror or error}",
+                    where=str(error.filename or "this machine"),
+                    hint="is the disk of this machine full? `df -h`; then run again",
+                )
+            )
 
     def _gone(self, error: BaseException) -> TestbedError:
         """Say why nothing more is to be read: the agent has ended, or the connection has."""

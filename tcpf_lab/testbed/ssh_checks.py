@@ -11,10 +11,9 @@ from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.inventory_parts import Host
 from tcpf_lab.testbed.ssh_facts import Facts
 from tcpf_lab.testbed.ssh_needs import Needs
+from tcpf_lab.testbed.ssh_probe import OLDEST_PYTHON
 from tcpf_lab.units import format_size
 
-#: The agent is written for it.
-OLDEST_PYTHON = (3, 9)
 #: The modules are built for it and for newer ones.
 OLDEST_KERNEL = (6, 1)
 #: Captures and logs of one run, as they lie on a host.
@@ -36,6 +35,14 @@ _PACKAGES = {
     "stdbuf": ("coreutils", "coreutils", "coreutils"),
     "gcc": ("gcc libc6-dev", "gcc", "gcc"),
     "python3": ("python3", "python3", "python"),
+}
+#: Architecture -> Debian's name of its usual kernel.
+_FLAVOURS = {
+    "x86_64": "amd64",
+    "aarch64": "arm64",
+    "armv7l": "armmp",
+    "i686": "686-pae",
+    "ppc64le": "powerpc64le",
 }
 _INSTALL = {"fedora": ("dnf install", 1), "arch": ("pacman -S", 2)}
 _APT = ("apt-get install", 0)
@@ -68,8 +75,6 @@ class Seen:
     needs: Needs
     facts: Facts
     clock: Clock | None = None
-    client: str | None = None  #: this machine's address, as the host sees it
-    server: str | None = None  #: the host's own address in the same connection
     built: bool = False  #: whether the project's modules have been built for its kernel before
 
     @property
@@ -123,8 +128,10 @@ def tools(seen: Seen) -> Finding:
 
 
 def machine(seen: Seen) -> Finding:
-    """Check that programs built here can run there."""
+    """Check that programs built here can run there, if one of ours is started there."""
     theirs, ours = seen.facts.machine, platform.machine()
+    if not seen.needs.started & {*seen.host.roles}:
+        return fine(theirs)
     if seen.inventory.programs == "push" and theirs != ours:
         detail = f"{theirs}; programs that are pushed are built for {ours}"
         return Finding(False, detail, "set `programs: build` in the inventory")
@@ -155,11 +162,16 @@ def queues(seen: Seen) -> Finding:
     cures = {
         "ubuntu": f"apt-get install linux-modules-extra-{seen.facts.release}",
         "fedora": f"dnf install kernel-modules-extra-{seen.facts.release}",
-        "debian": "apt-get install linux-image-amd64, and boot it",
+        "debian": f"apt-get install linux-image-{_flavour(seen.facts.machine)}, and boot it",
     }
     options = ", ".join(f"CONFIG_NET_{name.upper()}" for name in missing)
     cure = cures.get(seen.facts.distribution, f"boot a kernel with {options}")
     return Finding(False, f"the kernel lacks {', '.join(missing)}", cure)
+
+
+def _flavour(machine: str) -> str:
+    """Say what Debian calls its kernel for an architecture."""
+    return _FLAVOURS.get(machine, "$(dpkg --print-architecture)")
 
 
 def modules(seen: Seen) -> Finding | None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed import ssh_faults
+from tcpf_lab.testbed.beside import side_by_side
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh_hosts import SshHost
 from tcpf_lab.testbed.ssh_process import Host, run
-from tcpf_lab.testbed.ssh_session import Connect, agent_path
+from tcpf_lab.testbed.ssh_session import Connect, agent_path, left_by
 
 #: Queues and programs of an emulated machine are slow to go, s.
 _UNDO_SILENCE_S = 300.0
@@ -35,6 +35,8 @@ class Remainder:
         something could not be undone; ``not reached`` if the host could not be asked.
     detail : str
         What could not be undone, or why.
+    records : tuple of str
+        What would be undone, in that order, if it was only listed.
     """
 
     host: str
@@ -42,6 +44,7 @@ class Remainder:
     changes: int
     state: str
     detail: str = ""
+    records: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -82,8 +85,8 @@ def clean(
         except TestbedError as error:
             return [Remainder(name, "-", 0, "not reached", f"{error.message} ({error.hint})")]
 
-    with ThreadPoolExecutor(max_workers=64) as beside:
-        return tuple(one for found in beside.map(each, inventory.hosts) for one in found)
+    every = side_by_side(each, inventory.hosts).values()
+    return tuple(one for found in every for one in found)
 
 
 def _host(host: Host, inventory: Inventory, dry_run: bool, force: bool) -> Iterator[Remainder]:
@@ -97,7 +100,8 @@ def _host(host: Host, inventory: Inventory, dry_run: bool, force: bool) -> Itera
             detail = f"process {found['pid']}; --force ends it"
             yield Remainder(host.name, token, changes, "under way", detail)
         elif dry_run:
-            yield Remainder(host.name, token, changes, "to undo")
+            listed = tuple(_words(record) for record in found.get("records", ()))
+            yield Remainder(host.name, token, changes, "to undo", records=listed)
         else:
             words = ("undo", "--state", state, "--run", token, *(("--force",) if force else ()))
             yield _undone(host, (*agent, *words), token, changes)
@@ -110,8 +114,14 @@ def _undone(host: Host, argv: tuple[str, ...], token: str, changes: int) -> Rema
     except ValueError:  # no report at all, or of no run: it was undone meanwhile
         said = "; ".join(reply.errors.strip().splitlines())
         return Remainder(host.name, token, changes, "left" if reply.status else "undone", said)
-    left = (*report["left"], *((report["refused"],) if "refused" in report else ()))
+    left = (*left_by(report), *((report["refused"],) if "refused" in report else ()))
     return Remainder(host.name, token, changes, "left" if left else "undone", "; ".join(left))
+
+
+def _words(record: Mapping[str, str]) -> str:
+    """Say what a record is about; the last one is the record itself, with the run's files."""
+    kind = "files" if record["kind"] == "run" else record["kind"]
+    return f"{kind} {record['name']}".strip()
 
 
 def _ask(host: Host, inventory: Inventory, argv: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -2,13 +2,14 @@
 
 An agent is asked for its time; the answer belongs to some instant between sending and receiving, at
 best in the middle.  Of many exchanges the quickest says most: its offset is wrong by half its round
-trip at most.  Measured before and after a run, offsets are joined by a straight line.
+trip at most.  Measured before and after a run, offsets are joined by a straight line.  Single
+exchanges during the run tell whether the clock has kept to it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,15 @@ class Sample:
         }
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """One exchange with a host while something else goes on; our times by CLOCK_MONOTONIC."""
+
+    sent_ns: int
+    received_ns: int
+    answer: Mapping[str, Any]
+
+
 class Reference:
     """Our own clock: CLOCK_REALTIME of one instant, carried on by CLOCK_MONOTONIC.
 
@@ -53,6 +63,11 @@ class Reference:
     def now(self) -> int:
         """Give the time, ns."""
         return self._start + time.monotonic_ns()
+
+    def sample(self, exchange: Exchange) -> Sample:
+        """Make a sample of an exchange that was timed without this clock."""
+        ours = (self._start + exchange.sent_ns, self._start + exchange.received_ns)
+        return sample(*ours, exchange.answer)
 
 
 def sample(sent: int, received: int, answer: Mapping[str, Any]) -> Sample:
@@ -74,6 +89,15 @@ def measure(
         found.append(sample(sent, now(), answer))
         time.sleep(PAUSE_S)  # exchanges of one instant would share one disturbance
     return tuple(found)
+
+
+def between(
+    before: Sequence[Sample], samples: Iterable[Sample], after: Sequence[Sample]
+) -> tuple[Sample, ...]:
+    """Give the samples that were taken between two measurements, in order of time."""
+    first, last = before[-1].at_ns, after[0].at_ns
+    inside = (each for each in samples if first < each.at_ns < last)
+    return tuple(sorted(inside, key=lambda each: each.at_ns))
 
 
 def best(samples: Sequence[Sample]) -> Sample:
@@ -129,13 +153,19 @@ def node(epoch_ns: int, clock: Line) -> dict[str, int | float]:
 def refuse_step(host: str, samples: Sequence[Sample]) -> None:
     """Refuse a run during which a host's clock was set: its captures are of two times.
 
+    The host may have been interrupted between its two readings, for no longer than that took.
+
     Raises
     ------
     TestbedError
         Naming the host, and by how much.
     """
-    moved = samples[-1].step_ns - samples[0].step_ns
-    if abs(moved) > STEP_NS:
+    first = samples[0]
+    moves = [
+        (each.step_ns - first.step_ns, each.round_trip_ns + first.round_trip_ns) for each in samples
+    ]
+    moved, trip = max(moves, key=lambda move: abs(move[0]) - move[1])
+    if abs(moved) - trip > STEP_NS:
         raise TestbedError(
             f"its clock was set by {moved / NSEC:+.3f} s during the run",
             where=f"host {host}",

@@ -11,6 +11,7 @@ from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh_checks import HOST_CHECKS, Finding, Seen, fine
 from tcpf_lab.testbed.ssh_needs import Needs
 from tcpf_lab.testbed.ssh_network_checks import NETWORK_CHECKS, End, Tried, cables
+from tcpf_lab.testbed.ssh_session import BY_HAND
 
 _OTHER = "correct the inventory, or look at another experiment: tcpf-lab doctor SPEC --testbed ..."
 #: Where a finding was made, what was looked at, what was found.
@@ -67,9 +68,14 @@ def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check,
     return (
         *checks,
         *(Check(name, finding.ok, finding.detail, finding.cure) for name, finding in links),
-        *(Check("undone", False, problem, clean) for problem in survey.left),
+        *(Check("undone", False, each, _on_the_host(each) or clean) for each in survey.left),
         *(Check(f"for {needs.title}", False, problem, _OTHER) for problem in misfits),
     )
+
+
+def _on_the_host(sentence: str) -> str:
+    """Say what to do about something that no later attempt can undo."""
+    return "look at the host: no record of it is kept" if BY_HAND in sentence else ""
 
 
 def merged(rows: Sequence[Row], hosts: Sequence[str]) -> Iterator[Check]:

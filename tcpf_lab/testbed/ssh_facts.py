@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,6 +68,25 @@ class Facts:
         return str(self.raw["uname"]["machine"])
 
     @property
+    def arrives(self) -> str | None:
+        """The interface that has the address by which we reach the host."""
+        return self.device_of(self._control.get("server") or "")
+
+    @property
+    def back(self) -> str | None:
+        """The interface by which the kernel would answer us, as it says itself."""
+        return self._control.get("device")
+
+    @property
+    def _control(self) -> Mapping[str, str | None]:
+        return self.raw.get("control") or {}
+
+    @property
+    def kernel(self) -> tuple[str, str, str]:
+        """Release, build and architecture of the kernel: what ``uname -r -v -m`` prints."""
+        return self.release, str(self.raw["uname"]["version"]), self.machine
+
+    @property
     def version(self) -> tuple[int, int]:
         """The kernel's version, to compare."""
         match = re.match(r"(\d+)\.(\d+)", self.release)
@@ -111,33 +129,9 @@ class Facts:
         stacked = [n for n, other in self.nics.items() if other.stands_on == name]
         return [*([master] if master else []), *stacked]
 
-    def device_to(self, address: str) -> str | None:
-        """Give the interface by which the host reaches an address: the longest route that fits."""
-        target = ipaddress.ip_address(address.partition("%")[0])
-        best: tuple[int, int, str] | None = None
-        for route in self.raw.get("routes", ()):
-            prefix = _prefix(str(route.get("dst", "")), target.version)
-            if prefix is None or target not in prefix or "dev" not in route:
-                continue
-            candidate = (prefix.prefixlen, -int(route.get("metric", 0)), str(route["dev"]))
-            best = max(best, candidate) if best else candidate
-        return best[2] if best else None
-
     def device_of(self, address: str) -> str | None:
         """Give the interface that has an address."""
-        wanted = address.partition("%")[0]
         for entry in self.raw.get("addresses", ()):
-            if any(info.get("local") == wanted for info in entry.get("addr_info", ())):
+            if any(info.get("local") == address for info in entry.get("addr_info", ())):
                 return str(entry["ifname"])
         return None
-
-
-def _prefix(text: str, version: int) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """Read the destination of a route; None if it is of the other version or none at all."""
-    if text == "default":
-        text = "0.0.0.0/0" if version == 4 else "::/0"
-    try:
-        prefix = ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return None
-    return prefix if prefix.version == version else None

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tcpf_lab.errors import TestbedError
+from tcpf_lab.testbed import uml_kernel
 
 #: How much of a command's output a message shows.
 TAIL_LINES = 20
@@ -22,7 +23,8 @@ _CAUSES = (
     (
         r"Invalid module format|version magic|disagrees about version",
         "the module was built for another kernel: was the host rebooted into a new one? "
-        "`apt-get install linux-headers-$(uname -r)` there, then run again",
+        "`apt-get install linux-headers-$(uname -r)` there; delete what was built, {built}; then "
+        "run again",
     ),
     (
         r"Key was rejected|Required key not available|Lockdown",
@@ -70,16 +72,27 @@ _CAUSES = (
     ),
 )
 _MISSING_PROGRAM = 127
+#: Directory of the cache that keeps what has been built for hosts.
+BUILT = "hosts"
 
 
-def likely(output: str, status: int | None, testbed: str) -> str:
+def likely(output: str, status: int | None, testbed: str, command: str = "") -> str:
     """Say what is the likely cause of a failed command, and what to try."""
     for pattern, advice in _CAUSES:
         if re.search(pattern, output):
-            return advice.replace("{testbed}", testbed)
+            return advice.replace("{testbed}", testbed).replace("{built}", _built(command))
     if status == _MISSING_PROGRAM:
         return f"a program is missing on the host: `tcpf-lab doctor --testbed {testbed}`"
     return f"read what it said; `tcpf-lab doctor --testbed {testbed}` looks at every host"
+
+
+def _built(command: str) -> str:
+    """Name the directories, there and here, of the module that a command was to load."""
+    place = re.search(r"(/\S+/modules/([0-9a-f]{16}))/", command)
+    here = uml_kernel.cache_directory().parent / BUILT
+    if place is None:
+        return f"below `modules` of the state directory there and in {here} here"
+    return f"{place[1]} there and {here / place[2]} here"
 
 
 def failed(
@@ -90,7 +103,9 @@ def failed(
     how = "failed" if status is None else f"ended with {_ending(status)}"
     said = tail(output)
     message = f"`{text}` {how}" + (f":{said}" if said else ", and said nothing")
-    return TestbedError(message, where=where, hint=likely(output, status, testbed))
+    error = TestbedError(message, where=where, hint=likely(output, status, testbed, text))
+    error.status = status
+    return error
 
 
 def refused(where: str, testbed: str, step: str, error: Mapping[str, Any]) -> TestbedError:

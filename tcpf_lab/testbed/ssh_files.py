@@ -39,6 +39,28 @@ cd /
 rm -rf "$1"
 mv "$1.$$" "$1"
 """
+#: Says what is wrong with the directory $1, which is made if nothing is wrong with where it goes.
+#: A directory of others is told by its owner, one that they can write to by its mode: in one with
+#: the sticky bit they can rename and remove only what is theirs.
+_STATE = """
+set -e
+umask 022
+closed() {
+    mode=$(stat -c %a "$1")
+    [ $((0$mode & 022)) = 0 ] || [ $((0$mode & 01000)) != 0 ] || {
+        echo "others may write to $(cd "$1" && pwd -P) (mode $mode)"; exit 66; }
+}
+there=$1
+while [ ! -e "$there" ]; do there=$(dirname "$there"); done
+closed "$there"
+mkdir -p "$1"
+closed "$1/."
+closed "$1/.."
+owner=$(stat -c %u "$1/.")
+[ "$owner" = "$(id -u)" ] || { echo "it belongs to user $owner, not to $(id -un)"; exit 66; }
+"""
+_NOT_OURS = 66
+_SUMS_IF_ANY = '[ ! -d "$1" ] || { cd "$1" && find . -type f -exec sha256sum {} +; }'
 _SUMS = 'cd "$1" && find . -type f -exec sha256sum {} +'
 
 
@@ -58,17 +80,45 @@ def put(host: Host, content: bytes, path: str, mode: str = "0644") -> bool:
     return True
 
 
-def put_tree(host: Host, files: Mapping[str, bytes], path: str) -> None:
-    """Give ``host`` a directory of these files; it is there whole or not at all.
+def put_tree(host: Host, files: Mapping[str, bytes], path: str) -> bool:
+    """Give ``host`` a directory of these files and no other, unless it has it; say if it was sent.
+
+    It is there whole or not at all.
 
     Raises
     ------
     TestbedError
         If it cannot be written there, or arrives damaged.
     """
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    there = run(host, ("sh", "-c", _SUMS_IF_ANY, "sh", path))
+    if there.status == 0 and sums == _read_sums(host, there):
+        return False
     archive = pack(files)
     digest = hashlib.sha256(archive).hexdigest()
     _written(host, path, run(host, ("sh", "-c", _UNPACK, "sh", path, digest), archive))
+    return True
+
+
+def refuse_state(host: Host, path: str) -> None:
+    """Make the state directory unless it is there, and refuse one that others can put things into.
+
+    Raises
+    ------
+    TestbedError
+        If it is not of whoever we are on the host, or it or the directory that it is in can be
+        written to by others and has no sticky bit; or if it cannot be made.
+    """
+    reply = run(host, ("sh", "-c", _STATE, "sh", path))
+    if reply.status not in (0, _NOT_OURS):
+        _written(host, path, reply)
+    if reply.status == _NOT_OURS:
+        raise TestbedError(
+            f"the state directory {path} is not safe: {reply.text.strip()}",
+            where=f"host {host.name}",
+            hint="what lies there is run as root: look at it, then `chown root` and `chmod go-w`, "
+            "or name another `state_directory` in the inventory",
+        )
 
 
 def _written(host: Host, path: str, reply: Reply) -> None:
@@ -165,6 +215,10 @@ def _checksums(host: Host, directory: str) -> dict[str, str]:
             where=f"host {host.name}",
             hint="was the run undone meanwhile, by a `clean` or after a silence?",
         )
+    return _read_sums(host, reply)
+
+
+def _read_sums(host: Host, reply: Reply) -> dict[str, str]:
     lines = (line.split("  ", 1) for line in reply.text.splitlines())
     return {_inside(host, name): digest for digest, name in lines}
 

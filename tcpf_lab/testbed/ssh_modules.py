@@ -1,8 +1,9 @@
 """The project's kernel modules, plugins of ``tc`` and generator, on the host that needs them.
 
-Modules belong to one kernel: they are kept by the hash of their sources and the kernel's release,
-on the host and here, so that each is built once.  Modules that DKMS has installed are used if they
-are of the same sources: where a kernel takes signed modules only, those are.
+Modules belong to one kernel: they are kept by the hash of their sources and the kernel's release
+and build, on the host and here, so that each is built once.  A host's are used only if they are, to
+the byte, those that are kept here.  Modules that DKMS has installed are used if they are of the
+same sources: where a kernel takes signed modules only, those are.
 """
 
 from __future__ import annotations
@@ -74,15 +75,19 @@ def source_hash(files: Mapping[str, bytes]) -> str:
     return hashlib.sha256(ssh_files.pack(files)).hexdigest()
 
 
-def key(files: Mapping[str, bytes], release: str, machine: str) -> str:
-    """Name what these sources become on a kernel (16 hex digits)."""
-    words = f"{source_hash(files)} {release} {machine}"
+def key(files: Mapping[str, bytes], release: str, build: str, machine: str) -> str:
+    """Name what these sources become on a kernel (16 hex digits).
+
+    A kernel is told by ``uname -r``, ``-v`` and ``-m``: two builds of one release, as of a
+    configuration that was changed meanwhile, may not take each other's modules.
+    """
+    words = f"{source_hash(files)} {release} {build} {machine}"
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def cache() -> Path:
     """Return where products for other kernels are kept on this machine."""
-    return uml_kernel.cache_directory().parent / "hosts"
+    return uml_kernel.cache_directory().parent / ssh_faults.BUILT
 
 
 def missing(names: Iterable[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
@@ -91,7 +96,7 @@ def missing(names: Iterable[str], files: Mapping[str, bytes]) -> tuple[str, ...]
 
 
 def provide(
-    host: Host, names: tuple[str, ...], kernel: tuple[str, str], state: str, testbed: str
+    host: Host, names: tuple[str, ...], kernel: tuple[str, str, str], state: str, testbed: str
 ) -> Products:
     """See to it that ``host`` has modules and plugins for its kernel.
 
@@ -101,8 +106,8 @@ def provide(
         Where they are needed.
     names : tuple of str
         The modules that will be loaded.
-    kernel : tuple of (str, str)
-        Release and machine, as ``uname -r`` and ``uname -m`` print them.
+    kernel : tuple of (str, str, str)
+        What ``uname -r``, ``uname -v`` and ``uname -m`` print.
     state : str
         The state directory on the host.
     testbed : str
@@ -117,11 +122,11 @@ def provide(
     installed = _dkms(host, names, files)
     name = key(files, *kernel) + ("-plugins" if installed else "")
     there, here = f"{state}/modules/{name}", cache() / name
-    if run(host, ("test", "-d", f"{there}/{PLUGINS}")).status != 0:
-        if not here.is_dir():
-            keep(_build(host, files, there, testbed, modules=not installed), here)
-        ssh_files.put_tree(host, ssh_files.tree(here, (".",)), there)
-    return Products(f"{there}/{PLUGINS}", None if installed else there, _hashes(host, there))
+    if not here.is_dir():
+        keep(_build(host, files, there, testbed, modules=not installed), here)
+    products = ssh_files.tree(here, (".",))
+    ssh_files.put_tree(host, products, there)
+    return Products(f"{there}/{PLUGINS}", None if installed else there, _hashes(products))
 
 
 def provide_traffic(host: Host, machine: str, state: str, testbed: str, *, build: bool) -> str:
@@ -137,20 +142,19 @@ def provide_traffic(host: Host, machine: str, state: str, testbed: str, *, build
     how = "host" if build else f"here {' '.join(PROGRAM_FLAGS)}"
     name = hashlib.sha256(source + f" {how} {machine}".encode()).hexdigest()[:16]
     directory = f"{state}/programs/{name}"
-    if run(host, ("test", "-x", f"{directory}/{TRAFFIC}")).status == 0:
-        return directory
-    if build:
-        _compile_there(host, source, directory, testbed)
-    else:
+    if not build:
         ssh_files.put(host, _compiled_here(host, machine, name), f"{directory}/{TRAFFIC}", "0755")
+    elif run(host, ("test", "-x", f"{directory}/{TRAFFIC}")).status != 0:
+        _compile_there(host, source, directory, testbed)
     return directory
 
 
-def _hashes(host: Host, directory: str) -> dict[str, str]:
-    script = 'cd "$1" && find . -name "*.[ks]o" -exec sha256sum {} + | sort -k2'
-    reply = run(host, ("sh", "-c", script, "sh", directory))
-    pairs = (line.split() for line in reply.text.splitlines())
-    return {Path(path).stem: digest for digest, path in pairs}
+def _hashes(products: Mapping[str, bytes]) -> dict[str, str]:
+    return {
+        Path(name).stem: hashlib.sha256(content).hexdigest()
+        for name, content in sorted(products.items())
+        if name.endswith((".ko", ".so"))
+    }
 
 
 def _dkms(host: Host, names: tuple[str, ...], files: Mapping[str, bytes]) -> bool:

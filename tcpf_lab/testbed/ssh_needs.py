@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import PROGRAMS, Command, LoadModule, OffloadsOff, Start, Step
@@ -45,6 +46,8 @@ class Needs:
         For each role, packets that netem may have to hold.
     offloads : tuple of str
         What has to be switched off on every interface.
+    started : set of str
+        Roles that start programs of this project, such as the native generator.
     """
 
     title: str
@@ -54,6 +57,7 @@ class Needs:
     graph: Graph
     delayed: Mapping[str, int]
     offloads: tuple[str, ...]
+    started: Set[str] = frozenset()
 
     @property
     def mtu(self) -> int:
@@ -77,7 +81,7 @@ def needs(experiment: Experiment) -> Needs:
         programs[node.name] |= ALWAYS | (ENDS if node.role in ("sender", "receiver") else set())
     for step in steps:
         if isinstance(step, Command | Start) and step.node is not None:
-            programs[step.node] |= _programs(step.argv)
+            programs[step.node] |= programs_of(step)
             modules[step.node] |= {MODULES[word] for word in step.argv if word in MODULES}
         if isinstance(step, Command) and step.node is not None and "netem" in step.argv:
             held = int(step.argv[step.argv.index("limit") + 1])
@@ -92,6 +96,7 @@ def needs(experiment: Experiment) -> Needs:
         graph=graph,
         delayed=delayed,
         offloads=_offloads(steps),
+        started=frozenset(step.node for step in steps if starts_ours(step)),
     )
 
 
@@ -101,9 +106,20 @@ def _plans(experiment: Experiment) -> Iterable[Plan]:
     return tuple(compose(run) for run in different.values())
 
 
+def starts_ours(step: Step) -> TypeGuard[Start]:
+    """Tell whether a step starts a program of this project."""
+    return isinstance(step, Start) and any(PROGRAMS in word for word in step.argv)
+
+
+def programs_of(step: Step) -> set[str]:
+    """Name the programs of the system that a step starts."""
+    if isinstance(step, OffloadsOff):
+        return {"ethtool"}
+    return _programs(step.argv) if isinstance(step, Command | Start) else set()
+
+
 def _programs(argv: tuple[str, ...]) -> set[str]:
-    """Name the programs of the system that a command starts."""
-    if argv[0].startswith(PROGRAMS):
+    if argv[0].startswith(PROGRAMS) or "/" in argv[0]:
         return set()
     inner = argv[_WRAPPERS[argv[0]] :] if argv[0] in _WRAPPERS else ()
     return {argv[0]} | (_programs(inner) if inner else set())

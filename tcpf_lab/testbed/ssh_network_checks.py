@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -34,9 +33,8 @@ def control(seen: Seen) -> Finding:
     data = {interface: link for link, interface in seen.host.interfaces.items()}
     if wanted not in facts.nics:
         return Finding(False, unknown(f"no interface '{wanted}'", wanted, facts.nics), _EDIT)
-    arrives = facts.device_of(_plain(seen.server)) if seen.server else None
-    back = facts.device_to(_plain(seen.client)) if seen.client else None
-    for device in (arrives, back):
+    arrives = facts.arrives
+    for device in (arrives, facts.back):
         if device in data:
             detail = f"{device} carries the connection from here, and is to be {data[device]}"
             cure = "reach the host by another interface, or take another one for that link"
@@ -48,11 +46,6 @@ def control(seen: Seen) -> Finding:
 
 
 _EDIT = "correct the inventory: `ip -br link` on the host lists the interfaces"
-
-
-def _plain(address: str) -> str:
-    """Write an IPv4 address that came in by an IPv6 socket as what it is."""
-    return re.sub(r"^::ffff:(?=\d+\.)", "", address)
 
 
 def interfaces(seen: Seen) -> Iterator[tuple[str, Finding]]:

@@ -17,15 +17,15 @@ from tcpf_lab.testbed.workshop import Progress, Workshop
 _INCLUDE = re.compile(r"^include\s+(/usr/src/\S+/Makefile)\s*$", re.MULTILINE)
 
 
-def build(root: Path, release: str, machine: str, progress: Progress) -> None:
+def build(root: Path, kernel: tuple[str, str, str], progress: Progress) -> None:
     """Build modules and plugins for a kernel, unless they are kept here already.
 
     Parameters
     ----------
     root : Path
         Where the packages of the kernel's headers are unpacked.
-    release, machine : str
-        As ``uname -r`` and ``uname -m`` will print them there.
+    kernel : tuple of (str, str, str)
+        What ``uname -r``, ``uname -v`` and ``uname -m`` will print there.
     progress : callable
         Told how far it is.
 
@@ -35,10 +35,10 @@ def build(root: Path, release: str, machine: str, progress: Progress) -> None:
         If headers are missing, or something does not compile.
     """
     recipe = uml_recipe.load()
-    kept = ssh_modules.cache() / ssh_modules.key(ssh_modules.sources(), release, machine)
+    kept = ssh_modules.cache() / ssh_modules.key(ssh_modules.sources(), *kernel)
     if kept.is_dir():
         return
-    tree = root / "usr/src" / f"linux-headers-{release}"
+    tree = root / "usr/src" / f"linux-headers-{kernel[0]}"
     make = ("make", "-f", str(_shared(root, tree)))
     with tempfile.TemporaryDirectory() as directory:
         place, result = Path(directory), Path(directory) / "result"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.plan.step import Command, OffloadsOff, Start
 from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh_needs import programs_of
 from tcpf_lab.testbed.ssh_process import Host, Reply, run
 
-#: The agent needs this Python.
-PYTHON = (3, 9)
+#: The agent is written for this Python and newer ones.
+OLDEST_PYTHON = (3, 9)
 #: $1 is the address we come from, $2 the interfaces, $3 the programs.
 _PROBE = """
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
@@ -25,15 +25,8 @@ _HERE = "lo"
 
 def programs(plan: Plan, roles: tuple[str, ...]) -> tuple[str, ...]:
     """Name the programs of the system that ``plan`` runs on the nodes ``roles``."""
-    found = {"ip", "tc"}
-    for step in plan.steps:
-        if isinstance(step, Command | Start) and step.node in roles:
-            found.add(step.argv[0])
-            if step.argv[0] == "stdbuf":  # runs the program behind its two words
-                found.add(step.argv[3])
-        if isinstance(step, OffloadsOff) and step.node in roles:
-            found.add("ethtool")
-    return tuple(sorted(name for name in found if "/" not in name))
+    steps = (step for step in plan.steps if getattr(step, "node", None) in roles)
+    return tuple(sorted({"ip", "tc"}.union(*map(programs_of, steps))))
 
 
 def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
@@ -47,11 +40,12 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
     entry = inventory.hosts[host.name]
     interfaces = tuple(entry.interfaces.values())
     wanted = (" ".join(interfaces), " ".join(programs(plan, entry.roles)))
+    oldest = ".".join(map(str, OLDEST_PYTHON))
     reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted))
     for line in _lines(reply):
         word, *rest = line
-        if word == "python" and tuple(map(int, rest)) < PYTHON:
-            yield f"{host.name}: no Python 3.9 or newer (apt-get install python3)"
+        if word == "python" and tuple(map(int, rest)) < OLDEST_PYTHON:
+            yield f"{host.name}: no Python {oldest} or newer (apt-get install python3)"
         elif word == "route" and rest:
             yield from _route(host.name, entry.control, interfaces, rest[0])
         elif word == "interface":

@@ -11,9 +11,9 @@ from typing import Any
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.plan.step import PROGRAMS, AddNode, AgreeEpoch, LoadModule, ReadFile, Start, Step
+from tcpf_lab.plan.step import AddNode, AgreeEpoch, LoadModule, ReadFile, Start, Step
 from tcpf_lab.results import RunFiles, write_json
-from tcpf_lab.testbed import ssh_clock, ssh_files, ssh_modules, ssh_probe
+from tcpf_lab.testbed import ssh_clock, ssh_files, ssh_modules, ssh_needs, ssh_probe
 from tcpf_lab.testbed.ssh_channel import Request
 from tcpf_lab.testbed.ssh_clock import Sample
 from tcpf_lab.testbed.ssh_session import Session
@@ -148,17 +148,13 @@ class HostRun:
 
     def _with_programs(self) -> tuple[str, ...]:
         """Name the hosts on which programs of the project are started."""
-        needing = (
-            self._inventory.host_of(step.node)
-            for step in self._plan.steps
-            if isinstance(step, Start) and any(PROGRAMS in word for word in step.argv)
-        )
-        return tuple(dict.fromkeys(needing))
+        needing = filter(ssh_needs.starts_ours, self._plan.steps)
+        return tuple(dict.fromkeys(self._inventory.host_of(step.node) for step in needing))
 
     def _provide(self, name: str, modules: tuple[str, ...]) -> ssh_modules.Products:
         uname = self._facts[name]["uname"]
         state, testbed = self._inventory.state_directory, self._inventory.name
-        kernel = (uname["release"], uname["machine"])
+        kernel = (uname["release"], uname["version"], uname["machine"])
         host = self._session.hosts[name]
 
         def provide(_name: str) -> ssh_modules.Products:
@@ -222,9 +218,10 @@ class HostRun:
     def _bring(self) -> None:
         """Measure the clocks again, bring the files of all hosts, and write down the facts."""
         after = self._clocks()
-        for name, samples in after.items():
-            ssh_clock.refuse_step(name, (*self._before[name], *samples))
-        self._write_clocks(after)
+        samples = {name: self._samples(name, after[name]) for name in after}
+        for name, found in samples.items():
+            ssh_clock.refuse_step(name, found)
+        self._write_clocks(samples, after)
         self._write_lateness()
         write_json(self._run.root / HOSTS, self._facts)
 
@@ -234,8 +231,15 @@ class HostRun:
 
         self._session.each(bring, self._inventory.hosts)
 
-    def _write_clocks(self, after: Mapping[str, tuple[Sample, ...]]) -> None:
-        samples = {name: (*self._before[name], *after[name]) for name in after}
+    def _samples(self, name: str, after: tuple[Sample, ...]) -> tuple[Sample, ...]:
+        """Give both measurements of a host's clock and what its beats have told between them."""
+        before = self._before[name]
+        told = map(self._reference.sample, self._session.agents[name].exchanges)
+        return (*before, *ssh_clock.between(before, told, after), *after)
+
+    def _write_clocks(
+        self, samples: Mapping[str, tuple[Sample, ...]], after: Mapping[str, tuple[Sample, ...]]
+    ) -> None:
         of_nodes = {
             role: [each.as_json() for each in samples[name]]
             for name, host in self._inventory.hosts.items()

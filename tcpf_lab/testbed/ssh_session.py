@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import hashlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tcpf_lab.agent.pack import packed
 from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed import guest_process, ssh_files
+from tcpf_lab.testbed import ssh_files
+from tcpf_lab.testbed.beside import beside, side_by_side
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh_channel import LOOK_EVERY_S, Agent, Note, Request
+from tcpf_lab.testbed.ssh_channel import Agent, Note, Request
 from tcpf_lab.testbed.ssh_process import BROKEN, Host
 
 #: An agent that has undone a run gets so long to exit, s.
@@ -23,6 +22,8 @@ EXIT_S = 5.0
 UNDONE, LEFT = 0, 1
 #: An agent gets so long to undo a run, s: queues and programs of an emulated machine are slow.
 UNDO_S = 120.0
+#: In front of what no later attempt can undo.
+BY_HAND = "mend by hand: "
 T = TypeVar("T")
 #: Connects to the host of that name.
 Connect = Callable[[Inventory, str], Host]
@@ -115,25 +116,47 @@ class Session:
 
     def each(self, work: Callable[[str], T], hosts: Iterable[str]) -> dict[str, T]:
         """Do ``work`` for hosts side by side, and watch over their agents meanwhile."""
-        futures = {host: _beside(partial(work, host)) for host in hosts}
-        pending = set(futures.values())
         try:
-            while pending:
-                done, pending = concurrent.futures.wait(
-                    pending, LOOK_EVERY_S, concurrent.futures.FIRST_EXCEPTION
-                )
-                for future in done:
-                    future.result()
-                self._look_around()
+            return side_by_side(work, hosts, self._look_around)
         except BaseException:
             self._over.set()
             raise
-        return {host: future.result() for host, future in futures.items()}
+
+    def keep_host(self, name: str, host: Host) -> bool:
+        """Take a host that has been connected; if the session is over, let go of it and say so."""
+        if self._kept(self.hosts, name, host):
+            return True
+        host.close()
+        return False
+
+    def keep_agent(self, name: str, agent: Agent) -> bool:
+        """Take an agent that has been started; if the session is over, let go of it and say so."""
+        if self._kept(self.agents, name, agent):
+            return True
+        agent.close()
+        return False
+
+    def let_go(self, name: str) -> None:
+        """Give up an agent on whose host nothing has begun that could be ended."""
+        with self._lock:
+            agent = self.agents.pop(name, None)
+        if agent is not None:
+            agent.close()
+
+    def started(self) -> tuple[Agent, ...]:
+        """Give the agents that have been started so far."""
+        with self._lock:
+            return tuple(self.agents.values())
+
+    def _kept(self, where: dict[str, T], name: str, thing: T) -> bool:
+        with self._lock:
+            if self._over.is_set():
+                return False
+            where[name] = thing
+            return True
 
     def _look_around(self) -> None:
-        if guest_process.stopping():
-            raise KeyboardInterrupt
-        for agent in [*self.agents.values()]:
+        for agent in self.started():
             agent.check()
 
     def end(self) -> tuple[str, ...]:
@@ -142,10 +165,11 @@ class Session:
         Returns
         -------
         tuple of str
-            A sentence for everything that could not be undone, or that is not known to be.
+            A sentence for everything that could not be undone, or that is not known to be; with
+            `BY_HAND` in it if the host has no record of it any more.
         """
         self._over.set()
-        futures = [_beside(partial(_end, agent)) for agent in self.agents.values()]
+        futures = [beside(partial(_end, agent)) for agent in self.started()]
         left = [sentence for future in futures for sentence in future.result()]
         with self._lock:
             hosts = [*self.hosts.values()]
@@ -155,18 +179,11 @@ class Session:
 
     def _join(self, name: str) -> None:
         host = self._connect(self.inventory, name)
-        with self._lock:
-            late = self._over.is_set()
-            if not late:
-                self.hosts[name] = host
-        if late:
-            host.close()
+        if not self.keep_host(name, host):
             return
         agent = start_agent(host, self.inventory, self._note)
-        self.agents[name] = agent
-        if self._over.is_set():
-            return
-        self.boot_ids[name] = agent.ready()["boot_id"]
+        if self.keep_agent(name, agent):
+            self.boot_ids[name] = agent.ready()["boot_id"]
 
 
 def start_agent(host: Host, inventory: Inventory, note: Note | None = None) -> Agent:
@@ -177,26 +194,19 @@ def start_agent(host: Host, inventory: Inventory, note: Note | None = None) -> A
 
 
 def agent_path(host: Host, inventory: Inventory) -> str:
-    """Send the agent's program to ``host`` unless it is there; return its path."""
+    """Send the agent's program to ``host`` unless it is there; return its path.
+
+    Raises
+    ------
+    TestbedError
+        If others can write to the state directory there: nothing is sent.
+    """
+    ssh_files.refuse_state(host, inventory.state_directory)
     program = packed()
     digest = hashlib.sha256(program).hexdigest()
     path = f"{inventory.state_directory}/agent/{digest}.pyz"
     ssh_files.put(host, program, path)
     return path
-
-
-def _beside(work: Callable[[], T]) -> Future[T]:
-    """Do ``work`` in a thread that nobody has to wait for when the program ends."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - whoever awaits the future gets it
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
 
 
 def _end(agent: Agent) -> list[str]:
@@ -208,7 +218,13 @@ def _end(agent: Agent) -> list[str]:
     agent.finished()
     agent.status(EXIT_S)
     agent.close()
-    return [f"host {agent.host.name}: not undone: {thing}" for thing in answer.get("left", ())]
+    return [f"host {agent.host.name}: not undone: {thing}" for thing in left_by(answer)]
+
+
+def left_by(report: Mapping[str, Any]) -> list[str]:
+    """Give what an agent's report says is left, with the word of what is to be done by hand."""
+    lost = report.get("lost", ())
+    return [f"{BY_HAND}{thing}" if thing in lost else str(thing) for thing in report["left"]]
 
 
 def _hang_up(agent: Agent) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import (
     BATCH_PROGRAMS,
@@ -139,10 +140,15 @@ class Translator:
                 return (self._placement.owner_of[self._host_of(node)],)
             case Finish(names, _) | Stop(names):
                 return tuple(dict.fromkeys(self._started[name] for name in names))
-            case Sysctl(None) | Command(None):
+            case Sysctl(None):
                 return self._placement.owners
             case LetPass():
                 return self._placement.owners[:1]
+            case Command(None):
+                raise TestbedError(
+                    "on hosts a command runs in a node; only kernel parameters may go without one",
+                    where=f"`{_text(step)}`",
+                )
             case _:
                 return (self._host_of(getattr(step, "node")),)  # noqa: B009 - all others have one
 
@@ -163,8 +169,6 @@ class Translator:
             case AddLink():
                 yield from self._link(host, step)
             case Command(node, argv, output):
-                if node is None and host != self._placement.owners[0]:
-                    output = None  # one file holds one kernel's answer
                 words = self._words(host, argv, epochs)
                 yield _of(step, "run", node, argv=words, output=output)
             case LoadModule(_, name):

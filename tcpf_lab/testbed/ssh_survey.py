@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tcpf_lab.errors import LabError, TestbedError
@@ -24,15 +25,6 @@ from tcpf_lab.testbed.ssh_session import Connect, Session, start_agent
 _WHO = "doctor"
 #: A drift that is known worse than this is not worth telling, ppm.
 _WORST_KNOWN_DRIFT_PPM = 100.0
-#: Prints SSH_CONNECTION of the nearest ancestor that has it: sudo hides it from its children.
-_CONNECTION = r"""
-p=$$
-while [ "$p" -gt 1 ]; do
-    found=$(tr '\0' '\n' < "/proc/$p/environ" | sed -n 's/^SSH_CONNECTION=//p')
-    [ -z "$found" ] || { echo "$found"; exit; }
-    p=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$p/status")
-done
-"""
 
 
 @dataclass
@@ -105,13 +97,19 @@ class _Survey:
         seen = self._asked[name].seen
         known: dict[str, str] = seen.facts.raw["modules_here"]
         wanted = [each for each in seen.all_of(self._needs.modules) if known[each] == "missing"]
-        for found in ssh_trial.usable_queues(self._session.agents[name], wanted):
-            known[found] = "builtin"
+        try:
+            found = ssh_trial.usable_queues(self._session.agents[name], wanted)
+        except TestbedError as error:
+            self._untried[name] = error
+            return
+        known.update(dict.fromkeys(found, "builtin"))
 
     def ask_clocks(self) -> None:
         """Ask for the time again: how fast a clock drifts shows after a while."""
         for name, host in self._asked.items():
-            after = self._measure(name) if self._session.agents[name].usable else ()
+            after: tuple[Sample, ...] = ()
+            with suppress(TestbedError):  # lost only now: what it has said before stands
+                after = self._measure(name)
             host.seen = replace(host.seen, clock=clock_of(host.before, after))
 
     def result(self) -> Survey:
@@ -123,33 +121,22 @@ class _Survey:
     def _ask(self, name: str) -> None:
         try:
             host = self._connect(self._inventory, name)
-            self._session.hosts[name] = host
+            if not self._session.keep_host(name, host):
+                return
             _require_python(host)
             agent = start_agent(host, self._inventory)
+            if not self._session.keep_agent(name, agent):
+                return
             boot_id = str(agent.ready()["boot_id"])
-            self._session.agents[name] = agent
             facts = Facts(agent.call(Request("facts", text="ask for facts")))
             before = self._measure(name)
         except TestbedError as error:
             check = "login" if name not in self._session.hosts else "agent"
             self._faults[name] = Fault(check, error.message, error.hint)
-            if name in self._session.agents:  # nothing has begun there that could be ended
-                self._session.agents.pop(name).close()
+            self._session.let_go(name)
             return
-        client, server = _connection(host)
-        self._asked[name] = _Asked(
-            Seen(
-                name,
-                self._inventory,
-                self._needs,
-                facts,
-                client=client,
-                server=server,
-                built=_built(facts),
-            ),
-            boot_id,
-            before,
-        )
+        seen = Seen(name, self._inventory, self._needs, facts, built=_built(facts))
+        self._asked[name] = _Asked(seen, boot_id, before)
 
     def _measure(self, name: str) -> tuple[Sample, ...]:
         agent = self._session.agents[name]
@@ -191,13 +178,7 @@ def _require_python(host: Host) -> None:
         raise TestbedError("no python3", hint=install(named.distribution, ["python3"]))
 
 
-def _connection(host: Host) -> tuple[str | None, str | None]:
-    """Give our address and the host's own, as the host sees the connection."""
-    words = run(host, ("sh", "-c", _CONNECTION)).text.split()
-    return (words[0], words[2]) if len(words) == 4 else (None, None)
-
-
 def _built(facts: Facts) -> bool:
     """Tell whether the project's modules are kept here for the kernel of a host."""
-    key = ssh_modules.key(ssh_modules.sources(), facts.release, facts.machine)
+    key = ssh_modules.key(ssh_modules.sources(), *facts.kernel)
     return (ssh_modules.cache() / key).is_dir()

@@ -1,7 +1,8 @@
 """Which interface reaches which: each is up for a moment, in a namespace of its own.
 
 It is done as a run is: recorded on the host before it is made, undone at the end or when the
-connection breaks.  No queue, filter or offload is touched.
+connection breaks.  No queue, filter or offload of an interface of the host is touched; whether the
+kernel has a queue that no list names is tried on the loopback interface of a namespace of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed import host_ping
+from tcpf_lab.testbed import beside, host_ping
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh_channel import Agent, Request
 from tcpf_lab.testbed.ssh_network_checks import End, Tried
@@ -41,18 +41,13 @@ _QUEUES = {
 
 def side_by_side(session: Session, work: Callable[[str], None], hosts: Iterable[str]) -> None:
     """Do ``work`` for hosts side by side; one that is lost keeps none of the others from it."""
-    executor = ThreadPoolExecutor(max_workers=64)
-    try:
-        pending = {executor.submit(work, host) for host in hosts}
-        while pending:
-            done, pending = wait(pending, _LOOK_EVERY_S)
-            for future in done:
-                future.result()
-            for agent in [*session.agents.values()]:
-                with suppress(TestbedError):  # whoever awaits its answer gets it
-                    agent.check()
-    finally:
-        executor.shutdown(wait=False, cancel_futures=True)
+
+    def look() -> None:
+        for agent in session.started():
+            with suppress(TestbedError):  # whoever awaits its answer gets it
+                agent.check()
+
+    beside.side_by_side(work, hosts, look)
 
 
 def ends(inventory: Inventory) -> tuple[End, ...]:
@@ -168,7 +163,7 @@ class Trial:
         try:
             return float(self._run("python3", "-c", program, *words))
         except TestbedError as error:
-            if "Traceback" not in error.message and "ended with status 1" in error.message:
+            if "Traceback" not in error.message and error.status == 1:
                 return None
             last = error.message.rpartition("| ")[2].strip()
             raise TestbedError(f"no packet can be sent: {last}", hint=error.hint) from None

@@ -21,6 +21,8 @@ SERIES = ("6.12", "6.1")
 ARCHITECTURE = "amd64"
 #: Most that an entry occupies while it is made.
 NEEDED_BYTES = 800_000_000
+#: Of the header of a PC's kernel image: its mark, and where it tells the place of its version.
+_MAGIC, _MAGIC_AT, _TEXT_AT, _SECTOR = b"HdrS", 0x202, 0x20E, 0x200
 _OPEN: dict[str, Callable[[bytes], bytes]] = {".ko": bytes, ".xz": lzma.decompress}
 
 
@@ -35,6 +37,20 @@ class GuestKernel:
     def image(self) -> Path:
         """What the emulator boots."""
         return self.directory / "boot" / f"vmlinuz-{self.release}"
+
+    @property
+    def build(self) -> str | None:
+        """Which build of the release it is, as `uname -v` gives it; None if the image is silent.
+
+        An image for the PC has a text of release, builder and build, and says where, relative to
+        the end of its boot sector.
+        """
+        content = self.image.read_bytes()
+        if content[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] != _MAGIC:
+            return None
+        place = _SECTOR + int.from_bytes(content[_TEXT_AT : _TEXT_AT + 2], "little")
+        text = content[place : content.find(b"\0", place)].decode("ascii", "replace")
+        return text.partition(") ")[2] or None
 
     @property
     def modules(self) -> Path:

@@ -153,10 +153,10 @@ class Host:
     def sh(self, text):
         return self.run("sh", "-c", text, check=False)
 
-    def by_hand(self, *words):
+    def by_hand(self, *words, state=STATE):
         """Run `undo` or `list`; give its status and what it says."""
         said = subprocess.run(
-            [*self.enter, sys.executable, "-m", "tcpf_lab.agent", *words, "--state", STATE],
+            [*self.enter, sys.executable, "-m", "tcpf_lab.agent", *words, "--state", state],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -181,6 +181,17 @@ class Host:
         """Describe the host, without what changes by itself."""
         text = self.run("sh", "-c", SHOWN)
         return re.sub(r"(valid_lft|preferred_lft) \d+sec", r"\1 Nsec", text)
+
+    def settled_snapshot(self, seconds=5.0):
+        """Describe the host once it stays as it is: a link that is put up has its carrier later."""
+        until = time.monotonic() + seconds
+        seen = self.snapshot()
+        while time.monotonic() < until:
+            time.sleep(0.2)
+            last, seen = seen, self.snapshot()
+            if seen == last and "NO-CARRIER" not in seen:
+                break
+        return seen
 
     def assert_same(self, seconds=15.0):
         """Compare with how it was; a busy kernel tells the state of a link seconds late."""

@@ -73,6 +73,24 @@ def test_what_is_no_request_is_refused(talk):
     assert "no node 'D'" in talk.refused("run", node="D", argv=["true"], output=None)["message"]
 
 
+@pytest.mark.parametrize(
+    ("do", "words"),
+    [
+        ("run", {"argv": ["true"], "output": None}),
+        ("batch", {"program": "tc", "lines": []}),
+        ("sysctls", {"keys": [], "output": "x"}),
+        ("read", {"path": "/proc/net/dev", "output": "x"}),
+        ("offloads", {"device": "eth0", "features": [], "output": "x"}),
+        ("drained", {"device": "eth0", "timeout": 1}),
+        ("start", {"name": "p", "argv": ["true"], "output": None}),
+        ("nic", {"interface": "eth1", "device": "x", "mac": "02:00:00:00:00:01", "mtu": 1000}),
+    ],
+)
+def test_nothing_is_done_outside_of_all_nodes(pair, do, words):
+    message = pair.refused(do, node=None, **words)["message"]
+    assert message == "the run has no node None, only R0, S"
+
+
 def test_a_second_run_on_the_same_host_is_refused(host, talk):
     other = Talk(host)
     error = other.refused("begin", token="run-2", owner=True, plugins=None)
@@ -90,7 +108,7 @@ def test_pair_of_nodes(host, pair):
 
 
 def test_run_gives_output_or_writes_it(host, pair):
-    assert pair.ask("run", node=None, argv=["echo", "a"], output=None) == {"output": "a\n"}
+    assert pair.ask("run", node="R0", argv=["echo", "a"], output=None) == {"output": "a\n"}
     assert "S-R0" in pair.ask("run", node="S", argv=["ip", "link"], output=None)["output"]
     pair.ask("run", node="S", argv=["cat", "/proc/thread-self/net/dev"], output="stats/dev")
     assert "S-R0" in content(host, "stats/dev")
@@ -121,6 +139,10 @@ def test_failed_line_of_a_batch_is_quoted(pair):
     tbf = ["qdisc", "add", "dev", "S-R0", "root", "tbf", "rate", "1mbit", "burst"]
     error = pair.refused("batch", node="S", program="tc", lines=[tbf])
     assert error["command"] == ["tc", *tbf]
+    good = ["qdisc", "show", "dev", "S-R0"]
+    error = pair.refused("batch", node="S", program="tc", lines=[good, tbf])
+    assert error["message"] == "a batch of 2 commands ended with status 255 in node S"
+    assert "Command line is not complete" in error["output"]
     assert "allowed: ip, tc" in pair.refused("batch", node="S", program="sh", lines=[])["message"]
 
 

@@ -132,7 +132,7 @@ def test_end_interrupts_what_is_under_way(busy):
     assert [reply["id"] for reply in replies] == [first, second, last]
     assert [reply["ok"] for reply in replies] == [False, False, True]
     assert "the run is being ended" in replies[0]["error"]["message"]
-    assert replies[2]["value"] == {"undone": 4, "left": []}
+    assert replies[2]["value"] == {"undone": 4, "left": [], "lost": []}
     assert talk.status() == 0
 
 
@@ -155,14 +155,14 @@ def test_agents_of_one_run_and_kernel_leave_each_other_alone(host, busy):
     talk.ask("end")
     assert host.sh("ip netns list").split()[0] == "tcpf-D"
     assert [words for words in host.processes().values() if words.endswith("sleep 600 ")]
-    assert other.ask("end") == {"undone": 1, "left": []}
+    assert other.ask("end") == {"undone": 1, "left": [], "lost": []}
     other.close()
     host.sh("rmdir /run/other")
 
 
 def test_end_without_a_run(host):
     talk = Talk(host)
-    assert talk.ask("end") == {"undone": 0, "left": []}
+    assert talk.ask("end") == {"undone": 0, "left": [], "lost": []}
     assert talk.status() == 0
     host.settled()
 
@@ -184,6 +184,17 @@ def test_list_and_undo_by_hand(host, busy):
     assert status == 0
     assert talk.status() == -signal.SIGKILL
     assert host.by_hand("list") == (0, [])
+
+
+def test_status_after_end_tells_whether_anything_is_left(host, busy):
+    talk = busy()
+    host.sh("ip link add name eth1 type veth peer name eth9")
+    assert "interface S-R0, once eth1" in talk.ask("end")["left"][0]
+    assert talk.status(60) == 1
+    host.sh("ip link delete eth9")
+    host.settled()  # the watch has tried again
+    if host.by_hand("list")[1]:
+        assert host.by_hand("undo")[0] == 0
 
 
 def test_undo_by_hand_when_the_watch_has_died_too(host, busy):
@@ -223,7 +234,7 @@ def test_run_of_another_boot_leaves_nothing_to_undo_but_files(host):
     record = {"n": 0, "kind": "run", "token": "old", "pid": 1, "started": 1, "boot_id": "other",
               "namespace": 1, "began_ns": 0}  # fmt: skip
     (root / "journal.jsonl").write_text(json.dumps(record) + '\n{"n":1,"kind":"name')
-    assert host.by_hand("undo") == (0, [{"token": "old", "undone": 0, "left": []}])
+    assert host.by_hand("undo") == (0, [{"token": "old", "undone": 0, "left": [], "lost": []}])
     host.assert_same()
 
 
@@ -262,6 +273,26 @@ def test_directory_of_named_namespaces_is_as_it_was(there):
     assert host.sh(look) != before
     assert talk.ask("end")["left"] == []
     talk.close()
+    host.settled()
+    assert host.sh(look) == before
+    host.close()
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["first-in-first-out", "last-in-first-out"])
+def test_directory_of_named_namespaces_is_released_by_the_last(first):
+    """Agents of one host have names in it at the same time, and leave one after the other."""
+    needs_root()
+    host = Host(BARE)
+    look = "find /run -path /run/other -prune -o -print; cut -d' ' -f5 /proc/self/mountinfo"
+    before = host.sh(look)
+    talks = [Talk(host), Talk(host, state="/run/other")]
+    for talk, node in zip(talks, NODES, strict=True):
+        talk.ask("begin", token="run-1", owner=talk is talks[0], plugins=None)
+        talk.ask(**node)
+    for talk in (talks[first], talks[1 - first]):
+        assert "/run/netns" in host.sh(look)
+        assert talk.ask("end")["left"] == []
+        assert talk.status() == 0
     host.settled()
     assert host.sh(look) == before
     host.close()

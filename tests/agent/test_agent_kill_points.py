@@ -213,7 +213,7 @@ def test_script_is_a_whole_run(hosts):
     records = host.sh("wc -l < /run/state/runs/run-1/journal.jsonl")
     assert int(records) == RECORDS - 1
     value = talk.ask("end")
-    assert value == {"undone": RECORDS - 2, "left": []}
+    assert value == {"undone": RECORDS - 2, "left": [], "lost": []}
     assert talk.status() == 0
     host.settled()
     host.assert_same()

@@ -25,7 +25,7 @@ def changed(host):
 
     def change(text):
         said = host.run("sh", "-ec", text)
-        host.before = host.snapshot()
+        host.before = host.settled_snapshot()
         return said
 
     return change

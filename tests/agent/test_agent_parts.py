@@ -13,8 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.agent import commands, files, journal, layer3, modules, offloads, pack, sysctl, undo
-from tcpf_lab.agent.errors import AgentError, Left
+from tcpf_lab.agent import (
+    commands,
+    files,
+    journal,
+    layer3,
+    listing,
+    modules,
+    offloads,
+    pack,
+    sysctl,
+    undo,
+)
+from tcpf_lab.agent.errors import AgentError
 
 PACKAGE = Path(pack.__file__).parent
 
@@ -45,7 +56,6 @@ def test_packed_agent_is_the_same_bytes_and_runs_by_itself(tmp_path):
         [sys.executable, "-I", "-S", path, "list", "--state", tmp_path], capture_output=True
     )
     assert (said.returncode, json.loads(said.stdout)) == (0, [])
-    assert len(pack.digest(program)) == 64
 
 
 @pytest.fixture
@@ -115,6 +125,61 @@ def test_two_do_not_undo_at_once(tmp_path, book, monkeypatch):
             undo.undo(tmp_path, "a-run")
 
 
+def test_record_that_fails_in_an_unforeseen_way_stops_nothing(tmp_path, book, monkeypatch):
+    book.add("module", name="first")
+    book.add("namespace", node="S")
+    book.add("unheard of", name="x")
+    done = []
+    monkeypatch.setitem(undo._UNDO, "module", lambda work, record: done.append(record["name"]))
+    monkeypatch.setitem(undo._UNDO, "namespace", lambda work, record: 1 / 0)
+    report = undo.by_hand(tmp_path, None, force=False)[0]
+    assert done == ["first"]
+    assert report["undone"] == 1
+    assert report["left"] == [
+        "unheard of: KeyError: 'unheard of'", "namespace: ZeroDivisionError: division by zero"
+    ]  # fmt: skip
+    assert journal.unfinished(tmp_path)[0]["left"] == report["left"]
+
+
+def test_undoing_that_fails_as_a_whole_is_told(tmp_path, book, monkeypatch):
+    def fail(*_):
+        raise MemoryError("none left")
+
+    monkeypatch.setattr(undo, "undo", fail)
+    reports = undo.by_hand(tmp_path, None, force=False)
+    assert reports == [{"token": "a-run", "undone": 0, "left": ["MemoryError: none left"]}]
+
+
+def test_agent_that_has_ended_since_it_was_listed_is_not_missed(tmp_path, book, monkeypatch):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    run = {**journal.unfinished(tmp_path)[0], "pid": gone.pid, "alive": True}
+    monkeypatch.setattr(undo.journal, "unfinished", lambda _: [run])
+    reports = undo.by_hand(tmp_path, None, force=True)
+    assert reports == [{"token": "a-run", "undone": 0, "left": [], "lost": []}]
+
+
+def test_list_names_what_would_be_undone(tmp_path, book, monkeypatch):
+    monkeypatch.setattr(modules, "loaded", lambda: {"sch_tbf": (0, []), "nls": (0, [])})
+    book.add("modules_before", names=["sch_red"])
+    book.add("namespace", node="S")
+    book.add("veth", ends=[{"node": "S", "device": "S-R0"}, {"node": "R0", "device": "R0-S"}])
+    book.add("nic", node="S", device="S-D", state={"interface": "eth1"})
+    book.add("sysctl", key="net.ipv4.tcp_mem", value="1 2 3")
+    book.add("module", name="act_tcpf")
+    book.done(2)
+    (run,) = listing.unfinished(tmp_path)
+    assert [(record["kind"], record["name"]) for record in run["records"]] == [
+        ("module", "act_tcpf"),
+        ("sysctl", "net.ipv4.tcp_mem = 1 2 3"),
+        ("nic", "eth1 (S-D in S)"),
+        ("veth", "S-R0 in S - R0-S in R0"),
+        ("modules_before", "sch_tbf"),
+        ("run", str(book.root)),
+    ]
+    assert len(run["records"]) == run["entries"]
+
+
 SHOWN = """Features for eth0:
 rx-checksumming: on
 tx-checksumming: on
@@ -157,16 +222,32 @@ def test_proc_net_is_that_of_the_thread():
 
 @pytest.mark.parametrize(
     ("word", "written"),
-    [("up", "up"), ("a b", '"a b"'), ('a"b', "'a\"b'"), ("", '""'), ("a#b", '"a#b"')],
+    [("up", "up"), ("a b", '"a b"'), ('a"b', "'a\"b'"), ("", '""'), ("a\\b", '"a\\b"')],
 )
 def test_words_of_a_batch(word, written):
     assert commands._quoted(word) == written
 
 
-@pytest.mark.parametrize("word", ["a\nb", "\"'"])
+@pytest.mark.parametrize("word", ["a\nb", "\"'", "a#b", "#"])
 def test_words_that_a_batch_cannot_hold_are_refused(word):
     with pytest.raises(AgentError, match="not a word"):
         commands._quoted(word)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (commands.Said(-9, "", ""), "a batch of 2 commands was ended by SIGKILL in node S"),
+        (commands.Said(1, "", "Command failed -:9\n"), "a batch of 2 commands ended with status 1"),
+        (commands.Said(1, "", "no\nCommand failed -:2\n"), "command 2 of 2 failed in node S"),
+    ],
+)
+def test_batch_that_fails_at_no_line_is_named_as_a_whole(said, message, monkeypatch):
+    monkeypatch.setattr(commands, "run", lambda argv, **_: said)
+    with pytest.raises(AgentError, match=message) as error:
+        commands.batch("ip", "S", [["link", "show"], ["address", "show"]])
+    named = "-batch" not in error.value.command
+    assert named is message.startswith("command")
 
 
 def test_failed_program_with_a_signal_is_named():
@@ -183,66 +264,3 @@ def test_lifetimes_of_an_address_pass():
     found = layer3.attributes(aged[layer3._ADDRESS.size :])
     assert layer3.struct.unpack("=IIII", found[6]) == (0, 5, 0, 0)
     assert layer3._aged(body, 9, 40.0) is None
-
-
-class Kernel:
-    """Modules of a kernel that is not there, and `rmmod` for them."""
-
-    def __init__(self, path, monkeypatch):
-        self.path, self.loaded, self.removed, self.busy = path, {}, [], {}
-        monkeypatch.setattr(modules, "LOADED", path)
-        monkeypatch.setattr(modules.commands, "run", self.run)
-        monkeypatch.setattr(modules, "_LOOK_S", 0.001)
-
-    def has(self, **uses):
-        """Say which modules are loaded, and by what they are used."""
-        self.loaded = uses
-        rows = [
-            f"{n} 4096 {len(u)} {','.join(u) + ',' if u else '-'} Live 0x0" for n, u in uses.items()
-        ]
-        self.path.write_text("".join(f"{row}\n" for row in rows))
-
-    def run(self, argv):
-        name = argv[1]
-        if self.busy.get(name, 0) > 0:
-            self.busy[name] -= 1
-            return commands.Said(1, "", f"rmmod: ERROR: Module {name} is in use\n")
-        self.removed.append(name)
-        left = {n: [u for u in users if u != name] for n, users in self.loaded.items() if n != name}
-        self.has(**left)
-        return commands.Said(0, "", "")
-
-
-@pytest.fixture
-def kernel(tmp_path, monkeypatch):
-    return Kernel(tmp_path / "modules", monkeypatch)
-
-
-def test_modules_that_came_by_themselves_go_with_what_they_brought(kernel):
-    kernel.has(sch_tbf=[], usb_storage=[], sch_netem=[], tcp_diag=[], inet_diag=["tcp_diag"],
-               libx=["sch_netem"], nls_utf8=[])  # fmt: skip
-    modules.unload_new(["sch_tbf", "usb_storage"], patience=1)
-    assert sorted(kernel.removed) == ["inet_diag", "libx", "sch_netem", "tcp_diag"]
-    assert sorted(kernel.loaded) == ["nls_utf8", "sch_tbf", "usb_storage"]
-
-
-def test_module_is_unloaded_as_soon_as_it_is_free(kernel):
-    kernel.has(act_tcpf=[])
-    kernel.busy["act_tcpf"] = 3
-    modules.unload("act-tcpf", patience=5)
-    assert kernel.removed == ["act_tcpf"]
-    modules.unload("act_tcpf", patience=5)
-    assert kernel.removed == ["act_tcpf"]
-
-
-def test_module_that_stays_in_use_is_left(kernel):
-    kernel.has(act_tcpf=[])
-    kernel.busy["act_tcpf"] = 10**6
-    with pytest.raises(Left, match="module act_tcpf: rmmod: ERROR: Module act_tcpf is in use"):
-        modules.unload("act_tcpf", patience=0.05)
-
-
-def test_kernel_without_modules_has_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(modules, "LOADED", tmp_path / "none")
-    assert modules.loaded() == {}
-    modules.unload_new([], patience=0)

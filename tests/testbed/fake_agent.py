@@ -65,7 +65,12 @@ class FakeAgent:
         self._status: int | None = None
         self._gone = threading.Event()
         self._lock = threading.Lock()
-        self._reply({"ready": True, "protocol": 1, "boot_id": host.boot_id, "pid": 1, "time_ns": 1})
+        if not host.mute:
+            self.say_ready()
+
+    def say_ready(self) -> None:
+        about = {"protocol": 1, "boot_id": self.host.boot_id, "pid": 1, "time_ns": 1}
+        self._reply({"ready": True, **about})
 
     def write(self, data: bytes) -> None:
         if self._gone.is_set():
@@ -105,7 +110,7 @@ class FakeAgent:
             return
         if request["do"] == "clock":
             now = time.time_ns() + self.host.ahead_ns
-            value = {"time_ns": now, "monotonic_ns": now - NSEC}
+            value = {"time_ns": now + self.host.set_ns, "monotonic_ns": now - NSEC}
             self._reply({"id": request["id"], "ok": True, "value": value})
             return
         self.requests.append(request)
@@ -137,7 +142,13 @@ class FakeAgent:
                 self.files.mkdir(parents=True)
                 return {"files": str(self.files)}
             case {"do": "facts"}:
-                return {"uname": {"release": "6.12.0-fake", "machine": os.uname().machine}}
+                return {
+                    "uname": {
+                        "release": "6.12.0-fake",
+                        "version": "#1",
+                        "machine": os.uname().machine,
+                    }
+                }
             case {"do": "start", "starts": starts}:
                 for start in starts:
                     for name in (start["output"], start["errors"]):
@@ -145,7 +156,8 @@ class FakeAgent:
             case {"do": "lateness"}:
                 return self.host.lateness
             case {"do": "end"}:
-                return {"undone": len(self.requests), "left": self.host.left}
+                left = [*self.host.left, *self.host.lost]
+                return {"undone": len(self.requests), "left": left, "lost": self.host.lost}
             case {"output": str(output)}:
                 self._file(output, f"{request['do']} on {self.host.name}")
         return None
@@ -166,11 +178,14 @@ class FakeHost:
         self.name = name
         self.boot_id = boot_id
         self.ahead_ns = ahead_ns
+        self.set_ns = 0  #: by which somebody has set the clock during a run
         self.faults: list[Callable[[dict[str, Any]], dict[str, Any] | None]] = []
         self.deaf: set[str] = set()
         self.silent_from: str | None = None
+        self.mute = False
         self.dies_at: dict[str, int | None] = {}
         self.left: list[str] = []
+        self.lost: list[str] = []
         self.lateness: dict[str, float] = {}
         self.last_words = ""
         self.hung_up = False

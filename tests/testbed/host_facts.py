@@ -23,7 +23,11 @@ def facts(inventory: Inventory, name: str) -> dict[str, Any]:
     data = list(entry.interfaces.values())
     features = {feature: {"on": True, "fixed": False} for feature in OFFLOADS}
     return {
-        "uname": {"release": "6.12.9-amd64", "machine": platform.machine()},
+        "uname": {
+            "release": "6.12.9-amd64",
+            "version": "#1 SMP Debian 6.12.9-1",
+            "machine": platform.machine(),
+        },
         "os": {"ID": "debian"},
         "python": "3.13.1",
         "capabilities": "000001ffffffffff",
@@ -32,10 +36,11 @@ def facts(inventory: Inventory, name: str) -> dict[str, Any]:
         "tools": {tool: {"path": f"/usr/sbin/{tool}", "version": tool} for tool in TOOLS},
         "links": [link("lo"), link(entry.control), *(link(nic) for nic in data)],
         "addresses": [{"ifname": entry.control, "addr_info": [{"local": inventory.address(name)}]}],
-        "routes": [
-            {"dst": "default", "dev": entry.control},
-            {"dst": "192.0.2.0/24", "dev": entry.control},
-        ],
+        "control": {
+            "client": "192.0.2.1",
+            "server": inventory.address(name),
+            "device": entry.control,
+        },
         "drivers": {nic: {"NetworkManager": "unmanaged"} for nic in data},
         "offloads": {nic: copy.deepcopy(features) for nic in data},
         "modules_here": dict.fromkeys(MODULES, "available"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +104,12 @@ def misfits(inventory, topology):
 
 
 def test_all_five_roles_fit_on_one_host_without_interfaces(tmp_path):
-    text = "name: one\nhosts: {localhost: {control: lo, roles: [S, R0, R1, R2, D]}}\n"
+    text = "name: lab\nhosts: {localhost: {control: lo, roles: [S, R0, R1, R2, D]}}\n"
     assert misfits(load_inventory(written(tmp_path, text)), chain()) == ()
 
 
 def test_a_dumbbell_has_numbered_ends(tmp_path):
-    text = "name: bell\nhosts: {one: {control: lo, roles: [R0, R1, R2, S0, S1, D0, D1, S10]}}\n"
+    text = "name: lab\nhosts: {one: {control: lo, roles: [R0, R1, R2, S0, S1, D0, D1, S10]}}\n"
     assert complaints(tmp_path, text)[:2] == [
         "lab.yaml:2: hosts: no host plays S2",
         "lab.yaml:2: hosts: no host plays S3",
@@ -191,13 +190,32 @@ def test_inventories_are_found_by_path_and_by_name(tmp_path, monkeypatch):
     assert find_inventory("two-hosts") == shipped.directory("testbeds") / "two-hosts.yaml"
     own = tmp_path / "testbeds"
     own.mkdir()
-    shutil.copy(CHECKOUT / "testbeds/two-hosts.yaml", own / "mine.yaml")
-    assert load_inventory("mine").name == load_inventory(own / "mine.yaml").name == "two-hosts"
+    text = (CHECKOUT / "testbeds/two-hosts.yaml").read_text()
+    (own / "mine.yaml").write_text(text.replace("name: two-hosts\n", "name: mine\n"))
+    assert load_inventory("mine").name == load_inventory(own / "mine.yaml").name == "mine"
     assert inventories() == ["five-machines", "mine", "two-hosts"]
     with pytest.raises(RequestError, match=r"Did you mean 'two-hosts'\?"):
         find_inventory("two-host")
     with pytest.raises(RequestError, match=r"there/mine\.yaml: no such file"):
         find_inventory("there/mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("hall.yaml", GOOD, "hall.yaml:1: name: 'lab' is not what the file is called"),
+        ("hall.yaml", GOOD, "write `name: hall`, or call the file lab.yaml"),
+        ("hall.yaml", f"# mine\n{GOOD}", "hall.yaml:2: name: "),
+        ("vm.yaml", GOOD.replace("lab", "vm"), "vm.yaml:1: name: 'vm' is the name of another"),
+        ("lab.yaml", GOOD.replace("lab", "vm"), "lab.yaml:1: name: 'vm' is the name of another"),
+        ("inventory.yaml", GOOD, "write `name: inventory`"),
+    ],
+)
+def test_name_by_which_the_file_is_not_found_is_refused(tmp_path, file, text, told):
+    (tmp_path / file).write_text(text)
+    with pytest.raises(SpecError) as caught:
+        load_inventory(tmp_path / file)
+    assert told in str(caught.value)
 
 
 def plain(path: Path) -> Any:

@@ -11,7 +11,7 @@ from tcpf_lab.errors import RequestError, TestbedError
 from tcpf_lab.testbed import registry, uml_kernel, vm
 
 INVENTORY = """
-name: my-machines
+name: mine
 hosts:
   one: {control: eth0, roles: [S, R0, R1, R2, D]}
 """
@@ -26,9 +26,9 @@ def mine(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["mine", "testbeds/mine.yaml", "./testbeds/mine.yaml"])
 def test_inventory_is_a_testbed_whose_results_have_its_name(mine, name):
-    assert registry.require(name) == "my-machines"
+    assert registry.require(name) == "mine"
     bed = registry.testbed(name)
-    assert (bed.name, bed.clock, bed.parallel) == ("my-machines", "real", False)
+    assert (bed.name, bed.clock, bed.parallel) == ("mine", "real", False)
     assert registry.generator(name) == bed.generator == "iperf3"
     assert registry.inventory(name) == bed.inventory
 

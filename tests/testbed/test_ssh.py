@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pickle
 import threading
 import time
@@ -29,7 +31,14 @@ from tcpf_lab.results import RunFiles, read_json
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed import guest_process, ssh_channel, ssh_modules, ssh_probe, ssh_session
+from tcpf_lab.testbed import (
+    guest_process,
+    ssh_channel,
+    ssh_clock,
+    ssh_modules,
+    ssh_probe,
+    ssh_session,
+)
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import SshTestbed
 
@@ -188,6 +197,15 @@ def test_first_error_wins_and_what_is_left_is_added(bed, network, run):
     assert "tcpf-lab clean --testbed two" in caught.value.hint
 
 
+def test_what_is_lost_is_not_promised_to_be_undone(bed, network, run):
+    network["ends"].lost = ["interface eth1: it is gone"]
+    with pytest.raises(TestbedError, match="not everything was undone") as caught:
+        bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
+    assert "host ends: not undone: mend by hand: interface eth1" in caught.value.message
+    assert "tcpf-lab clean" not in caught.value.hint
+    assert "by hand" in caught.value.hint
+
+
 def test_run_after_which_something_is_left_has_failed(bed, network, run):
     network["ends"].left = ["process 17 still runs"]
     with pytest.raises(TestbedError, match="process 17 still runs"):
@@ -310,6 +328,71 @@ def test_log_tells_what_each_host_was_asked(bed, network, run):
     assert sysctl["seconds"] >= 0
 
 
+def test_log_that_cannot_be_written_is_told_as_that(bed, network, run, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "/results/requests.jsonl")
+
+    monkeypatch.setattr("tcpf_lab.testbed.ssh_run.RequestLog.__call__", full)
+    with pytest.raises(TestbedError, match="log of requests cannot be written: No space") as caught:
+        bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
+    assert caught.value.where == "/results/requests.jsonl"
+    assert network["ends"].hung_up, "the hosts undo everything all the same"
+
+
+def test_clocks_are_asked_during_the_run(bed, run, monkeypatch):
+    monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
+    slow = {"do": lambda request: time.sleep(0.5) if request["do"] == "sysctl" else None}
+    bed.connect["ends"].faults.append(slow["do"])
+    bed.execute(plan((AgreeEpoch(0, "stats/epoch.json"),), (Sysctl("S", "a", "1"),)), run, seed=1)
+    found = read_json(run.stats / "clock.json")["S"]
+    assert len(found) > 2 * ssh_clock.EXCHANGES
+    assert [each["at_ns"] for each in found] == sorted(each["at_ns"] for each in found)
+
+
+def test_clock_that_was_set_there_and_back_during_the_run_is_told(bed, network, run, monkeypatch):
+    monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
+
+    def set_clock(request):
+        if request["do"] == "sysctl":
+            for step in (2 * NSEC, -2 * NSEC):
+                network["ends"].set_ns += step
+                time.sleep(0.3)
+
+    network["ends"].faults.append(set_clock)
+    with pytest.raises(TestbedError, match=r"its clock was set by \+2\.000 s") as caught:
+        bed.execute(
+            plan((AgreeEpoch(0, "stats/epoch.json"),), (Sysctl("S", "a", "1"),)), run, seed=1
+        )
+    assert caught.value.where == "host ends"
+
+
+def test_what_comes_after_the_end_of_a_session_is_let_go(inventory, network):
+    session = ssh_session.Session(inventory, "a-run", network, lambda *_: None)
+    agent = ssh_session.start_agent(network["ends"], inventory)
+    assert session.keep_host("ends", network["ends"])
+    assert session.keep_agent("ends", agent)
+    assert session.end() == ()
+    assert network["ends"].requests[-1]["do"] == "end"
+    late = ssh_session.start_agent(network["routers"], inventory)
+    assert not session.keep_host("routers", network["routers"])
+    assert not session.keep_agent("routers", late)
+    assert network["routers"].closed
+    assert not late.usable
+    assert [*session.agents] == ["ends"]
+
+
+def test_agent_that_is_ready_after_it_was_given_up_stays_lost(inventory, network):
+    network["ends"].mute = True
+    agent = ssh_session.start_agent(network["ends"], inventory)
+    agent.give_up(TestbedError("lost", where="host ends"))
+    network["ends"].agent.say_ready()
+    for _ in range(2):
+        with pytest.raises(TestbedError, match="lost"):
+            agent.ready(5.0)
+        agent._receive({"ready": True})
+    agent.close()
+
+
 def test_testbed_goes_to_another_process(bed, network):
     copy = pickle.loads(pickle.dumps(SshTestbed(bed.inventory)))
     assert copy == SshTestbed(bed.inventory)
@@ -376,6 +459,48 @@ def test_a_link_faster_than_its_cable_is_refused(tmp_path, network):
     assert not bed.check(plan((AddLink((far, near), 1500, 10**8),)))
     (found,) = bed.check(plan((AddLink((far, near), 1500, 10**9),)))
     assert found == "the link S-R0 is to have 1 Gbit/s, its cable 100 Mbit/s"
+
+
+@pytest.mark.parametrize(
+    ("mode", "above", "told"),
+    [
+        (0o755, 0o755, None),
+        (0o1777, 0o1777, None),
+        (0o777, 0o755, "others may write to .*state"),
+        (0o775, 0o755, "others may write to .*state"),
+        (0o755, 0o777, "others may write to .*place"),
+        (None, 0o777, "others may write to .*place"),
+        (None, 0o1777, None),
+    ],
+)
+def test_nothing_is_sent_where_others_may_write(network, tmp_path, mode, above, told):
+    place = tmp_path / "place"
+    state = place / "state"
+    state.mkdir(parents=True)
+    words = {"name": "two", "hosts": HOSTS, "state_directory": str(state)}
+    inventory = Inventory.model_validate(words)
+    if mode is None:
+        state.rmdir()
+    else:
+        state.chmod(mode)
+    place.chmod(above)
+    if told is None:
+        ssh_session.agent_path(network["ends"], inventory)
+        assert (state / "agent").is_dir()
+        return
+    with pytest.raises(TestbedError, match=told) as caught:
+        ssh_session.agent_path(network["ends"], inventory)
+    assert caught.value.where == "host ends"
+    assert not state.exists() or not any(state.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_nothing_is_sent_into_somebody_elses_directory(network, inventory, tmp_path):
+    (tmp_path / "state").mkdir()
+    os.chown(tmp_path / "state", 12345, 12345)
+    with pytest.raises(TestbedError, match="it belongs to user 12345, not to"):
+        ssh_session.agent_path(network["ends"], inventory)
+    assert not any((tmp_path / "state").iterdir())
 
 
 def test_agents_program_is_sent_once(inventory, network, tmp_path):

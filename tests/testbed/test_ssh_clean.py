@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,10 @@ import pytest
 from fake_agent import FakeHost, FakeNetwork, LocalProcess
 
 from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed import ssh_clean
+from tcpf_lab.plan.compose import Plan
+from tcpf_lab.testbed import guest_process, ssh_clean
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
+from tcpf_lab.testbed.ssh import SshTestbed
 from tcpf_lab.testbed.ssh_clean import Remainder, clean
 
 TEXT = """\
@@ -76,6 +80,53 @@ def test_a_dry_run_lists_and_undoes_nothing(inventory):
         Remainder("left", "one", 12, "to undo"),
     )
     assert network["left"].undone == []
+
+
+def test_a_dry_run_lists_what_would_be_undone(inventory, lab_here, monkeypatch):
+    records = [
+        {"kind": "nic", "name": "eth1 (R0-R1 in R0)"},
+        {"kind": "netns_directory", "name": "/run/netns"},
+        {"kind": "run", "name": "/state/runs/one"},
+    ]
+    network = FakeNetwork(LeftHost("left", a_run("one", records=records)), LeftHost("right"))
+    (found,) = clean(inventory, dry_run=True, connect=network)
+    assert found.records == (
+        "nic eth1 (R0-R1 in R0)",
+        "netns_directory /run/netns",
+        "files /state/runs/one",
+    )
+    monkeypatch.setattr(ssh_clean, "clean", lambda *_, **__: (found,))
+    status, said, _ = lab_here("clean", "--testbed", "lab", "--dry-run")
+    assert status == 0
+    lines = [line.split() for line in said.splitlines()]
+    assert lines[1] == ["left", "one", "12", "to", "undo", "nic", "eth1", "(R0-R1", "in", "R0)"]
+    assert lines[3] == ["files", "/state/runs/one"]
+
+
+def test_what_no_later_attempt_can_undo_is_to_be_mended_by_hand(inventory):
+    network = FakeNetwork(LeftHost("left", a_run("one")), LeftHost("right"))
+    network["left"].stuck = "eth1: it is gone"
+    network["left"].refused = {"lost": ["eth1: it is gone"]}
+    (found,) = clean(inventory, connect=network)
+    assert (found.state, found.detail) == ("left", "mend by hand: eth1: it is gone")
+
+
+def test_an_interrupt_waits_for_no_host(inventory, monkeypatch):
+    network = FakeNetwork(LeftHost("left"), LeftHost("right"))
+    release = threading.Event()
+
+    def connect(*words: Any) -> FakeHost:
+        release.wait(60)
+        return network(*words)
+
+    begun = time.monotonic()
+    monkeypatch.setattr(guest_process, "_should_stop", lambda: time.monotonic() - begun > 0.5)
+    with pytest.raises(KeyboardInterrupt):
+        clean(inventory, connect=connect)
+    assert time.monotonic() - begun < 10
+    with pytest.raises(KeyboardInterrupt):
+        SshTestbed(inventory, connect=connect).check(Plan((), {}, (0.0, 1.0), ()))
+    release.set()
 
 
 def test_a_run_under_way_is_left_alone_unless_forced(inventory):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tcpf_lab.errors import TestbedError
@@ -85,6 +87,33 @@ def test_clock_that_was_set_during_a_run_is_refused():
     with pytest.raises(TestbedError, match=r"set by -2\.500 s") as caught:
         ssh_clock.refuse_step("alpha", [*steady, Sample(2, 0, 1, 5 * NSEC // 2)])
     assert caught.value.where == "host alpha"
+
+
+def test_clock_that_was_set_there_and_back_is_refused():
+    there = [Sample(n, 0, 1, (5 + 2 * (n == 3)) * NSEC) for n in range(6)]
+    with pytest.raises(TestbedError, match=r"set by \+2\.000 s"):
+        ssh_clock.refuse_step("alpha", there)
+
+
+def test_reading_that_was_interrupted_is_no_step():
+    late = Sample(2, 0, 300_000_000, 5 * NSEC - 290_000_000)
+    ssh_clock.refuse_step("alpha", [Sample(0, 0, 1, 5 * NSEC), late, Sample(3, 0, 1, 5 * NSEC)])
+
+
+def test_exchanges_of_the_run_are_those_between_the_measurements():
+    before, after = ([Sample(at, 0, 1, 0) for at in ats] for ats in ((10, 20), (90, 95)))
+    told = [Sample(at, 0, 1, 0) for at in (50, 5, 30, 92, 20)]
+    assert [each.at_ns for each in ssh_clock.between(before, told, after)] == [30, 50]
+
+
+def test_exchange_timed_by_the_monotonic_clock_becomes_a_sample():
+    reference = ssh_clock.Reference()
+    start = time.monotonic_ns()
+    ours = reference.now()
+    answer = {"time_ns": ours + 3 * NSEC, "monotonic_ns": 0}
+    found = reference.sample(ssh_clock.Exchange(start, start + 2000, answer))
+    assert found.round_trip_ns == 2000
+    assert found.offset_ns == pytest.approx(3 * NSEC, abs=NSEC // 10)
 
 
 def test_reference_does_not_follow_a_clock_that_is_set(monkeypatch):

@@ -24,7 +24,7 @@ from tcpf_lab.testbed.ssh_network_checks import End, Tried
 CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDS = needs(load(find("configA")))
 FIVE = load_inventory(CHECKOUT / "testbeds/five-machines.yaml")
-CONTROLLER, GIGABIT = "192.0.2.1", 10**9
+GIGABIT = 10**9
 
 
 def survey(inventory: Inventory = FIVE, asked: Needs = NEEDS) -> Survey:
@@ -35,8 +35,6 @@ def survey(inventory: Inventory = FIVE, asked: Needs = NEEDS) -> Survey:
             asked,
             Facts(facts(inventory, name)),
             Clock(37_000_000_000, 150_000, 40.0),
-            CONTROLLER,
-            inventory.address(name),
         )
         for name in inventory.hosts
     }
@@ -235,6 +233,31 @@ def nic(name: str, **more: Any) -> dict[str, Any]:
 
 
 NIC = "enp1s0f0"
+WITH_IPERF3 = needs(load(find("configA")).on("iperf3"))
+
+
+@pytest.mark.parametrize("programs", ["push", "build"])
+def test_only_hosts_on_which_our_programs_run_are_asked_for_what_these_take(programs):
+    inventory = FIVE.model_copy(update={"programs": programs})
+    for host, asked, wrong in (
+        ("alpha", NEEDS, True),
+        ("bravo", NEEDS, False),
+        ("alpha", WITH_IPERF3, False),
+    ):
+        found = survey(inventory, asked)
+        raw = found.seen[host].facts.raw
+        raw["uname"].update(machine="riscv64")
+        raw["tools"].update(gcc=None)
+        told = [check.name for check in faults(found, inventory, asked)]
+        assert ("machine" in told) is wrong, (host, told)
+
+
+def test_a_missing_queue_is_cured_by_the_kernel_of_the_hosts_own_architecture():
+    found = planted("alpha", modules_here={"sch_tbf": "missing"}, uname={"machine": "aarch64"})
+    (check,) = [check for check in faults(found, asked=WITH_IPERF3) if check.name == "queues"]
+    assert "linux-image-arm64" in check.cure
+
+
 NETWORK_FAULTS = [
     (
         "interfaces",
@@ -295,7 +318,7 @@ NETWORK_FAULTS = [
     ),
     (
         "control",
-        {"routes": [{"dst": "default", "dev": "eno1"}, {"dst": "192.0.2.1", "dev": "enp1s0f1"}]},
+        {"control": {"device": "enp1s0f1"}},
         "enp1s0f1 carries the connection from here, and is to be R0-R1",
         "another interface",
     ),
@@ -335,22 +358,11 @@ def test_the_facts_that_the_doctor_reads_are_those_that_an_agent_tells(tmp_path)
     assert "lo" in seen.facts.nics
     assert seen.facts.nics["lo"].features["tx-checksumming"].keys() == {"on", "fixed"}
     assert seen.facts.device_of("127.0.0.1") == "lo"
-    assert seen.facts.device_to("127.0.0.1") == "lo"
 
 
-def test_the_way_back_is_the_longest_route_and_ipv4_is_known_in_ipv6_sockets():
-    found = planted(
-        "bravo",
-        routes=[
-            {"dst": "192.0.2.0/24", "dev": NIC},
-            {"dst": "192.0.2.1", "dev": "eno1"},
-            {"dst": "default", "dev": NIC, "metric": 5},
-            {"dst": "2001:db8::/32", "dev": NIC},
-            {"type": "unreachable", "dst": "192.0.2.1", "metric": 4278198272},
-        ],
-    )
-    bravo = replace(found.seen["bravo"], client="::ffff:192.0.2.1", server="::ffff:192.0.2.12")
-    assert faults(replace(found, seen={**found.seen, "bravo": bravo})) == []
+def test_way_that_is_not_known_is_no_fault():
+    nothing = {"client": None, "server": None, "device": None}
+    assert faults(planted("bravo", control=nothing)) == []
 
 
 def tried(changes: dict[End, Tried]) -> Survey:

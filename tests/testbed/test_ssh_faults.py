@@ -32,6 +32,18 @@ def test_advice_fits_what_was_said(said, advice):
     assert advice in ssh_faults.likely(said, 1, "five")
 
 
+def test_module_that_does_not_fit_has_its_directories_named(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    place = "/var/lib/tcpf-lab/modules/0123456789abcdef"
+    said = "insmod: ERROR: could not insert module sch_rio.ko: Invalid module format"
+    error = ssh_faults.failed("host a", "five", ("insmod", f"{place}/sch_rio.ko"), 1, said)
+    assert f"{place} there and /cache/tcpf-lab/hosts/0123456789abcdef here" in error.hint
+    assert error.status == 1
+    said = "modprobe: ERROR: could not insert 'sch_rio': Exec format error, version magic"
+    error = ssh_faults.failed("host a", "five", ("modprobe", "sch_rio"), 1, said)
+    assert "below `modules` of the state directory there" in error.hint
+
+
 def test_missing_program_is_seen_by_its_status():
     assert "program is missing" in ssh_faults.likely("", 127, "five")
 

@@ -14,7 +14,7 @@ from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed import ssh_modules, ssh_process
 
 MACHINE = os.uname().machine
-KERNEL = ("6.12.0-test", MACHINE)
+KERNEL = ("6.12.0-test", "#1 SMP Debian 6.12.0-1", MACHINE)
 #: Stands for the build directory of a kernel: `make M=DIR modules` there "compiles".
 KERNEL_MAKEFILE = """
 modules:
@@ -71,6 +71,38 @@ def test_modules_are_built_on_the_host_once_and_kept_here(host, kernel, state, c
     assert (tmp_path / "count").read_text() == "built\n"
 
 
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
+@pytest.mark.parametrize("file", ["sch_rio.ko", "tc/q_rio.so"])
+def test_product_that_was_changed_on_the_host_is_sent_again(host, kernel, state, tmp_path, file):
+    products = provide(host, state)
+    product = Path(products.modules, file)
+    good = product.read_bytes()
+    product.write_bytes(b"something else")
+    (product.parent / "more.so").write_bytes(b"nobody knows")
+    assert provide(host, state) == products
+    assert product.read_bytes() == good
+    assert not (product.parent / "more.so").exists()
+    assert (tmp_path / "count").read_text() == "built\n"
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
+def test_product_of_which_nothing_is_kept_here_is_built_again(host, kernel, state, cache, tmp_path):
+    products = provide(host, state)
+    shutil.rmtree(cache)
+    assert provide(host, state) == products
+    assert (tmp_path / "count").read_text() == "built\nbuilt\n"
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
+def test_generator_that_was_changed_on_the_host_is_sent_again(host, state):
+    directory = ssh_modules.provide_traffic(host, MACHINE, state, "five", build=False)
+    program = Path(directory, "tcpf-traffic")
+    good = program.read_bytes()
+    program.write_bytes(b"something else")
+    assert ssh_modules.provide_traffic(host, MACHINE, state, "five", build=False) == directory
+    assert program.read_bytes() == good
+
+
 def test_kernel_without_headers_is_named_with_the_cure(host, kernel, state):
     (kernel / "Makefile").unlink()
     with pytest.raises(TestbedError, match="modules cannot be built") as caught:
@@ -92,7 +124,8 @@ def test_key_is_of_sources_and_kernel():
     files = ssh_modules.sources()
     mine = ssh_modules.key(files, *KERNEL)
     assert mine == ssh_modules.key(dict(reversed(files.items())), *KERNEL)
-    assert mine != ssh_modules.key(files, "6.1.0", MACHINE)
+    assert mine != ssh_modules.key(files, "6.1.0", *KERNEL[1:])
+    assert mine != ssh_modules.key(files, KERNEL[0], "#2 SMP Debian 6.12.0-1", MACHINE)
     assert mine != ssh_modules.key({**files, "sched/new.c": b""}, *KERNEL)
     assert "sched/sch_rio.c" in files
     assert not any(name.endswith((".o", ".ko")) for name in files)

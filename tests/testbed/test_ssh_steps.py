@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import (
     AddLink,
@@ -130,12 +131,16 @@ def test_link_within_a_host_is_a_pair():
 
 
 def test_what_belongs_to_a_kernel_goes_to_one_agent_of_each():
-    steps = plan(Sysctl(None, "net.core.wmem_max", "1"), Command(None, ("true",), "log/x"))
+    steps = plan(Sysctl(None, "net.core.wmem_max", "1"))
     apart, together = asked(steps)[0], asked(steps, ONE_KERNEL)[0]
     assert set(apart) == {"ends", "routers"}
     assert set(together) == {"ends"}
-    outputs = [apart[host][1][1]["output"] for host in apart]
-    assert outputs == ["log/x", None], "one file cannot hold what two kernels say"
+
+
+def test_command_without_a_node_is_refused():
+    with pytest.raises(TestbedError, match="runs in a node") as caught:
+        asked(plan(Command(None, ("tc", "qdisc", "show"), "log/x")))
+    assert "tc qdisc show" in caught.value.where
 
 
 def test_module_is_loaded_once_into_each_kernel_by_its_owner():

@@ -197,6 +197,39 @@ def test_an_agent_that_dies_meanwhile_is_a_fault_of_its_host(inventory, network)
     assert "Segmentation fault" in detail
 
 
+@pytest.mark.parametrize("moment", ["run", "nic"])
+def test_a_host_that_is_lost_late_keeps_what_was_found(inventory, network, moment):
+    network["right"].dies_at[moment] = 3
+    network["right"].facts["tools"]["tcpdump"] = None
+    found = survey(inventory, NEEDS, network)
+    told = faults(inventory, found)
+    assert ("programs", "right: missing: tcpdump") in told
+    assert [name for name, _ in told].count("links") == 1
+    assert list(found.seen) == ["left", "right"]
+    assert found.seen["right"].clock is not None
+    assert found.seen["left"].clock.drift_ppm is None
+
+
+def test_a_host_that_is_lost_while_its_queues_are_tried_keeps_no_other(inventory, network):
+    network["right"].facts["modules_here"].update(sch_red="missing")
+    network["right"].dies_at["node"] = 3
+    found = survey(inventory, NEEDS, network)
+    assert set(found.untried) == {"right"}
+    assert ("R0", "R1") in found.tried
+
+
+@pytest.mark.parametrize("status", [126, 127])
+def test_ping_that_cannot_be_run_is_no_lost_packet(inventory, network, status):
+    def broken(request: dict[str, Any]) -> dict[str, Any] | None:
+        argv = request.get("argv") or [""]
+        words = {"message": "x", "command": argv, "status": status, "output": "cannot run"}
+        return words if argv[0] == "python3" else None
+
+    network["left"].faults.insert(0, broken)
+    found = survey(inventory, NEEDS, network)
+    assert found.untried["left"].message == "no packet can be sent: cannot run"
+
+
 def test_interfaces_that_something_is_wrong_with_are_not_touched(inventory, network):
     network["left"].facts["drivers"]["eth1"]["NetworkManager"] = "managed"
     network["right"].facts["unfinished"] = [{"token": "a-run", "alive": True, "pid": 7}]
@@ -217,6 +250,14 @@ def test_what_cannot_be_undone_after_the_trial_is_told(inventory, network):
     assert faults(inventory, found) == [
         ("undone", "host left: not undone: interface eth1: File exists")
     ]
+
+
+def test_what_no_later_attempt_can_undo_is_not_left_to_one(inventory, network):
+    network["left"].lost = ["interface eth1: it is gone"]
+    checks = diagnose(inventory, NEEDS, survey(inventory, NEEDS, network))
+    (check,) = [check for check in checks if not check.ok]
+    assert "mend by hand: interface eth1" in check.detail
+    assert "tcpf-lab clean" not in check.cure
 
 
 def test_a_command_that_fails_in_a_trial_names_host_and_command(inventory, network):

@@ -51,6 +51,19 @@ def test_compressed_modules_are_unpacked(tmp_path: Path) -> None:
         vm_kernel.module_content(odd)
 
 
+def test_build_is_read_from_the_image(kernel: GuestKernel) -> None:
+    text = f"{RELEASE} (who@where) #1 SMP PREEMPT_DYNAMIC Debian 6.12.9-1 (2026-01-02)".encode()
+    head = bytearray(0x3000)
+    head[0x202:0x206] = b"HdrS"
+    head[0x20E:0x210] = (0x2A00).to_bytes(2, "little")
+    head[0x2C00 : 0x2C00 + len(text)] = text
+    kernel.image.parent.mkdir()
+    kernel.image.write_bytes(head)
+    assert kernel.build == "#1 SMP PREEMPT_DYNAMIC Debian 6.12.9-1 (2026-01-02)"
+    kernel.image.write_bytes(b"MZ" + bytes(0x3000))
+    assert kernel.build is None
+
+
 def test_cached_kernel_is_found_by_its_series(kernel: GuestKernel, tmp_path: Path) -> None:
     assert vm_kernel.find("6.12", tmp_path) == kernel
     assert vm_kernel.find("6.1", tmp_path) is None

@@ -75,6 +75,6 @@ def check(outcome: Outcome) -> None:
         assert outcome.point.step in ("lateness", "undo")
         return
     assert host_name(outcome.point.role) in outcome.said
-    assert re.search(r"try: .*(up|connect|clean)", outcome.said, re.DOTALL)
+    assert re.search(r"try: .*(up|connect|clean|doctor)", outcome.said, re.DOTALL)
     if outcome.point.kind == SSHD:
         assert outcome.answered >= outcome.point.answers
