@@ -17,7 +17,7 @@ from tcpf_lab.testbed import vm_layout
 
 pytestmark = [pytest.mark.slow, pytest.mark.vm_long]
 RESULT = ROOT / "results" / "vm" / "runs.json"
-#: A run of a minute and a half, with a hundred programs at either end, and its analysis, s.
+#: A run of a minute and a half, and its analysis, s.
 PATIENCE_S = 900.0
 
 
@@ -59,10 +59,14 @@ def test_quick_trial_is_made_and_analysed(hosts: Hosts, tmp_path: Path) -> None:
 
 
 def test_configuration_a_is_valid(hosts: Hosts, tmp_path: Path) -> None:
-    """A hundred flows of iperf3 at 10 Mbit/s and 200 ms, as published."""
-    words = ("--only", "case=NoMark+RED", "--set", "matrix.flows=100", "--seeds", "1")
+    """A hundred flows at 10 Mbit/s and 200 ms, as published.
+
+    Of our generator: two hundred processes of iperf3 are more than an emulated processor carries.
+    """
+    words = ("--only", "case=NoMark+RED", "--only", "flows=100", "--seeds", "1")
+    words = (*words, "--set", "traffic.generator=native")
     run, took = made(hosts, tmp_path, "configA.yaml", *words)
-    metrics = run_checks.check_whole(run)
+    metrics = run_checks.check_whole(run, "native")
     note("configuration A", run, took)
     assert metrics["flows"] == 100
     assert metrics["validity"]["valid"], metrics["validity"]["reasons"]
