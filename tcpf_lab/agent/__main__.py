@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from tcpf_lab.agent import listing, precedence, undo
+from tcpf_lab.agent import listing, undo
 from tcpf_lab.agent.errors import AgentError
 from tcpf_lab.agent.serve import Agent
 
@@ -25,7 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     state: Path = options.state.absolute()
     if options.word == "serve":
         _detach_descriptors()
-        precedence.take()
         Agent(state, options.silence).serve()
     if options.word == "leave":
         sys.exit(_leave(state, options.run, options.reason))

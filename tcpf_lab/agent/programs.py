@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.agent import commands, files, launch, namespaces, precedence
+from tcpf_lab.agent import commands, files, launch, namespaces
 from tcpf_lab.agent.errors import AgentError, Cancelled
 
 #: A program that has been interrupted must have written everything after so long, s.
@@ -59,7 +59,6 @@ class Program(threading.Thread):
 
     def run(self) -> None:
         """Start the program, and await its end."""
-        precedence.give_up()
         try:
             namespaces.enter(namespaces.place(self._node))
             with _opened(self._said, "output") as output, _opened(self._said, "errors") as errors:

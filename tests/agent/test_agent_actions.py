@@ -253,14 +253,6 @@ def test_program_that_is_never_ready(pair):
     assert "no program 'no-such-program'" in error["message"]
 
 
-def test_agent_goes_before_the_programs_of_the_run(host, pair):
-    nice = ["cut", "-d ", "-f19", "/proc/self/stat"]
-    assert pair.ask("run", node="S", argv=nice, output=None) == {"output": "-10\n"}
-    pair.ask("start", starts=[start("S", "p", *nice, output="log/p")])
-    pair.ask("finish", names=["p"], deadline_ns=time.time_ns() + 5 * NSEC)
-    assert content(host, "log/p") == "0\n"
-
-
 def test_programs_start_at_their_instant(host, pair):
     at = time.time_ns() + 2 * NSEC  # time enough for a busy machine to make the processes
     wishes = [

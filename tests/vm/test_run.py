@@ -12,7 +12,7 @@ import pytest
 import run_checks
 from guest_hosts import ROOT, Hosts
 
-from tcpf_lab.results import ExperimentFiles, RunFiles
+from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
 from tcpf_lab.testbed import vm_layout
 
 pytestmark = [pytest.mark.slow, pytest.mark.vm_long]
@@ -29,8 +29,8 @@ def made(hosts: Hosts, directory: Path, spec: str, *words: str) -> tuple[RunFile
     said = process.communicate(timeout=PATIENCE_S)[0]
     took = time.monotonic() - began
     files = ExperimentFiles(directory / "results", Path(spec).stem, vm_layout.NAME)
-    assert [path.suffix for path in files.root.iterdir() if path.is_dir()] == [""], said
-    (run,) = (RunFiles(path) for path in files.root.iterdir() if path.is_dir())
+    assert not list(files.root.glob(f"*{PARTIAL}")), said
+    (run,) = files.runs()
     assert host_picture.until_same(hosts, before, kills.UNDONE_S) == []
     return run, took
 
