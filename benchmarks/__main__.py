@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bench_cost, bench_guest_pps, bench_scan, peer, virtual_time
+from benchmarks import bench_cost, bench_guest_pps, bench_scan, bench_trace, peer, virtual_time
 from tcpf_lab.errors import LabError
 from tcpf_lab.results import write_json
 from tcpf_lab.testbed.base import Testbed
@@ -57,6 +57,7 @@ def main(
         f" {report['scan']['ratio']} times dpkt's",
         highlight=False,
     )
+    out.print(trace_table(report["trace"]))
     out.print(cost_table(report["cost"]))
     out.print(pps_table(report["guest_pps"]))
     out.print(f"written: {output}", markup=False, highlight=False)
@@ -68,6 +69,7 @@ def benchmark(repetitions: int, peer_python: str | None) -> dict[str, Any]:
     if peer_python:
         peer.require(peer_python)
     bench_cost.require()
+    bench_trace.require()
     report: dict[str, Any] = {"format": 1, "machine": machine(), "repetitions": repetitions}
     rounds = [one_round(ours, peer_python, n, repetitions) for n in range(1, repetitions + 1)]
     report["virtual_time"] = merge([virtual for virtual, _ in rounds])
@@ -76,6 +78,8 @@ def benchmark(repetitions: int, peer_python: str | None) -> dict[str, Any]:
     report["ratio_to_ns3"] = ratio(report["virtual_time"][COMPARED], runs) if runs else None
     err.print("reading captures", highlight=False)
     report["scan"] = bench_scan.main()
+    err.print("analysing captures, and what other tools need for it", highlight=False)
+    report["trace"] = bench_trace.main()
     err.print("counting instructions", highlight=False)
     report["cost"] = bench_cost.main()
     err.print("sending packets through queues and markers", highlight=False)
@@ -156,6 +160,26 @@ def table(report: dict[str, Any]) -> Table:
         _row(shown, f"{name}, process of {length}", report["ns3"]["process_per_wall_second"])
         shown.add_section()
         _row(shown, "ours without captures / Simulator::Run", report["ratio_to_ns3"])
+    return shown
+
+
+def trace_table(trace: dict[str, Any]) -> Table:
+    """Return packets per second and memory of each tool as a table."""
+    shown = Table(title="analysis of captures, one core, whole process", title_justify="left")
+    shown.add_column("capture")
+    shown.add_column("tool")
+    for column in ("packets", "packets/s", "MB of memory"):
+        shown.add_column(column, justify="right")
+    rows = [
+        (name, tool, file["packets"], measured)
+        for name, file in trace["files"].items()
+        for tool, measured in file["tools"].items()
+    ]
+    stdin = trace["stdin"]
+    rows.append((f"{stdin['bytes'] // 10**9} GB on stdin", "tcpf-lab", stdin["packets"], stdin))
+    for name, tool, packets, measured in rows:
+        memory = measured["peak_memory_bytes"] // 10**6
+        shown.add_row(name, tool, *map(str, (packets, measured["packets_per_s"], memory)))
     return shown
 
 

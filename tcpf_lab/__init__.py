@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tcpf_lab.api import Captures as Captures
+    from tcpf_lab.api import Crossing as Crossing
     from tcpf_lab.api import Results as Results
     from tcpf_lab.api import Run as Run
+    from tcpf_lab.api import analyze as analyze
+    from tcpf_lab.api import crossing as crossing
     from tcpf_lab.api import load as load
 
 __version__ = "0.1.0"
 
 #: What `tcpf_lab.api` offers under this name too: imported when asked for, as that takes a second.
-_PUBLIC = ("Results", "Run", "load")
+_PUBLIC = ("Captures", "Crossing", "Results", "Run", "analyze", "crossing", "load")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """The Python interface: ``tcpf_lab.load(...)`` gives results as tidy frames with units.
 
-``docs/api.md`` shows it, ``docs/data-dictionary.md`` describes every column.
+``tcpf_lab.analyze(...)`` gives what captures say alike. ``docs/api.md`` shows both,
+``docs/data-dictionary.md`` describes every column.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from pathlib import Path
 import pandas as pd
 
 from tcpf_lab import campaign
+from tcpf_lab.analyzing import analyze
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.collect import Problem
 from tcpf_lab.report.compare.published import compare
 from tcpf_lab.report.export.tidy import Tables, tables, used_runs
+from tcpf_lab.report.frames.captures import Captures
 from tcpf_lab.report.frames.claims import claims_table, published_table
+from tcpf_lab.report.frames.crossing import Crossing, crossing
 from tcpf_lab.report.frames.found import sections_below
 from tcpf_lab.report.frames.kept import kept_cells, reproductions
 from tcpf_lab.report.frames.one_run import Run
@@ -27,7 +31,7 @@ from tcpf_lab.report.style import METRICS, CaseStyle, case_styles
 from tcpf_lab.selection import choose
 from tcpf_lab.spec.suggest import unknown
 
-__all__ = ["Results", "Run", "load"]
+__all__ = ["Captures", "Crossing", "Results", "Run", "analyze", "crossing", "load"]
 
 #: Values that a message lists, at most.
 _SHOWN = 12

@@ -9,7 +9,6 @@ from typing import Any
 
 from tcpf_lab.errors import RequestError, TestbedError
 from tcpf_lab.metrics import summary
-from tcpf_lab.metrics.capture import describe_captures
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.report.compare.published import Comparison, compare
 from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
@@ -214,31 +213,28 @@ def plan_text(choice: Choice, *, instructions: bool = False) -> str:
     return guest_plan.render(plan) if instructions else f"# {choice.runs[0].id}\n\n{plan}"
 
 
-def analyze(paths: Sequence[str]) -> tuple[list[Path], dict[str, Any]]:
-    """Describe captures; rebuild the metrics of runs.
+def rebuild(paths: Sequence[str]) -> list[Path]:
+    """Rebuild the metrics of runs whose captures were kept.
 
     Parameters
     ----------
     paths : sequence of str
-        Captures, ``-`` for one on standard input, run directories, or directories that hold runs.
+        Run directories, or directories that hold runs.
 
     Returns
     -------
-    tuple of (list of Path, dict)
-        The ``metrics.json`` files rebuilt, and what :func:`describe_captures` says of the captures.
+    list of Path
+        The ``metrics.json`` files.
+
+    Raises
+    ------
+    LabError
+        If there is no such run, or a capture cannot be read.
     """
-    rebuilt: list[Path] = []
-    captures: list[str] = []
-    for path in paths:
-        if path != "-" and not Path(path).exists():
-            raise RequestError("no such file or directory", where=path)
-        if path == "-" or not Path(path).is_dir():
-            captures.append(path)
-            continue
-        for run in _runs_below(Path(path)):
-            summary.analyse(run)
-            rebuilt.append(run.metrics)
-    return rebuilt, describe_captures(captures)
+    runs = [run for path in paths for run in _runs_below(Path(path))]
+    for run in runs:
+        summary.analyse(run)
+    return [run.metrics for run in runs]
 
 
 def _runs_below(path: Path) -> list[RunFiles]:

@@ -11,7 +11,9 @@ import typer
 
 import tcpf_lab
 from tcpf_lab import (
+    analyze_verbs,
     campaign,
+    crossing_verbs,
     host_verbs,
     kernel_verbs,
     plot_verbs,
@@ -144,25 +146,6 @@ def plan(
 
 
 @app.command()
-def analyze(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Captures, `-`, runs or results.")
-    ],
-    as_json: AsJson = False,
-) -> None:
-    """Analyse captures, or rebuild the metrics of runs whose captures were kept."""
-    rebuilt, described = campaign.analyze(paths)
-    if as_json:
-        runs = [str(path) for path in rebuilt]
-        terminal.print_json({"captures": described["captures"], "runs": runs})
-        return
-    for path in rebuilt:
-        typer.echo(f"rebuilt {path}")
-    for capture in described["captures"]:
-        terminal.show(terminal.capture_table(capture))
-
-
-@app.command()
 def compare(
     spec: Spec,
     testbed: TestbedNames = None,
@@ -223,6 +206,8 @@ def status(
         terminal.show(terminal.experiments_table(found))
 
 
+app.command()(analyze_verbs.analyze)
+app.command()(crossing_verbs.crossing)
 app.command()(report_verbs.report)
 app.command(help=plot_verbs.ABOUT)(plot_verbs.plot)
 app.command()(host_verbs.doctor)

@@ -50,3 +50,13 @@ Variant = Annotated[
         help="'kasan' finds faults of memory and locking in the modules, but is slow.",
     ),
 ]
+MinRto = Annotated[
+    str | None,
+    typer.Option(
+        "--min-rto", metavar="TIME", help="The senders' least timer, if it is not the profile's."
+    ),
+]
+Profile = Annotated[
+    str,
+    typer.Option("--profile", metavar="linux|rfc6298", help="Whose timer a capture's senders have."),
+]

@@ -9,12 +9,15 @@ from typing import Annotated
 import typer
 
 from tcpf_lab import terminal
+from tcpf_lab.analyze_request import options_of
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import (
     AsJson,
     IncludeInvalid,
+    MinRto,
     Only,
     Overrides,
+    Profile,
     Results,
     Seeds,
     TestbedName,
@@ -34,11 +37,13 @@ from tcpf_lab.report.plots.kinds import (
 )
 from tcpf_lab.spec.suggest import unknown
 
+_OF_CAPTURES = ("", " (or of a capture)", " (or of the captures before and after it)")
 #: What `--help` says of the verb.
 ABOUT = "\n\n".join(
     (
-        "Draw a figure of runs: of experiments, or in directories.  KIND says what it answers:",
-        *(f"{kind.name}: {kind.answers}" for kind in KINDS.values()),
+        "Draw a figure of runs: of experiments, or in directories; or of captures.  KIND says what "
+        "it answers:",
+        *(f"{kind.name}: {kind.answers}{_OF_CAPTURES[kind.captures]}" for kind in KINDS.values()),
     )
 )
 
@@ -46,7 +51,9 @@ ABOUT = "\n\n".join(
 _KindName = Annotated[str, typer.Argument(metavar="KIND", help=f"Of {', '.join(KINDS)}.")]
 _What = Annotated[
     list[str],
-    typer.Argument(metavar="SPEC|DIR...", help="Experiments, runs, or directories with runs."),
+    typer.Argument(
+        metavar="SPEC|DIR|CAPTURE...", help="Experiments, runs, directories with runs; captures."
+    ),
 ]
 _Output = Annotated[
     list[Path] | None,
@@ -64,7 +71,7 @@ _Flows = Annotated[
 _Seed = Annotated[str | None, typer.Option("--seed", metavar="LIST", help="Only these seeds.")]
 _Flow = Annotated[
     str | None,
-    typer.Option("--flow", metavar="LIST", help="These flows of a run, counted from 0."),
+    typer.Option("--flow", metavar="LIST", help="These flows of it, counted from 0."),
 ]
 _Metric = Annotated[
     str | None,
@@ -110,9 +117,11 @@ def plot(
     seeds: Seeds = None,
     overrides: Overrides = None,
     include_invalid: IncludeInvalid = False,
+    min_rto: MinRto = None,
+    profile: Profile = "linux",
     as_json: AsJson = False,
 ) -> None:
-    """Draw a figure of runs and write it into files."""
+    """Draw a figure of runs, or of captures, and write it into files."""
     wanted = Wanted(
         metric=metric_named(metric) if metric is not None else None,
         flow=parse_flows(flow),
@@ -125,10 +134,10 @@ def plot(
     files = _files(output or [], figure, metric)
     asked = Asked(
         *(tuple(what), case, flows, seed, include_invalid, testbed, results),
-        *(tuple(only or ()), seeds, tuple(overrides or ())),
+        *(tuple(only or ()), seeds, tuple(overrides or ()), options_of(min_rto, profile)),
     )
-    found = gather(asked)
-    drawn = draw(figure, found.runs, wanted, list(dict.fromkeys(files.values())))
+    found = gather(asked, figure)
+    drawn = draw(figure, found.subjects, wanted, list(dict.fromkeys(files.values())))
     for path, suffix in files.items():
         write_document(path, drawn[suffix])
     _tell(figure, found, list(files), as_json)
@@ -158,6 +167,7 @@ def _tell(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> 
                 "kind": kind.name,
                 "written": [str(path) for path in files],
                 "runs": [str(run.files.root) for run in found.runs],
+                "captures": [str(capture.path) for capture in found.captures],
                 "left_out": dict(found.left_out),
             }
         )

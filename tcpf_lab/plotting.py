@@ -1,14 +1,16 @@
-"""Runs to draw: those of experiments that are complete, or those in a directory."""
+"""What to draw: runs of experiments that are complete, runs in a directory, or captures."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.report.plots.captures import DrawnCapture
+from tcpf_lab.report.plots.kinds import KINDS, Kind, Subject
 from tcpf_lab.report.plots.runs import DrawnRun, read_run
 from tcpf_lab.report.style import CASES
 from tcpf_lab.results import PARTIAL, RunFiles
@@ -17,6 +19,7 @@ from tcpf_lab.selection import DEFAULT, choose
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment, case_slug
 from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.trace.analysis import Options
 from tcpf_lab.units import parse_duration
 
 
@@ -24,9 +27,10 @@ from tcpf_lab.units import parse_duration
 class Asked:
     """What was asked to be drawn.
 
-    ``what`` are experiments, collections, runs or directories with runs. ``case``, ``flows`` and
-    ``seed`` are comma-separated lists that hold for all of them; ``testbed``, ``results``,
-    ``only``, ``seeds`` and ``overrides`` choose runs of experiments.
+    ``what`` are experiments, collections, runs or directories with runs; or captures, whose senders
+    are as ``options`` say. ``case``, ``flows`` and ``seed`` are comma-separated lists that hold for
+    all runs; ``testbed``, ``results``, ``only``, ``seeds`` and ``overrides`` choose runs of
+    experiments.
     """
 
     what: tuple[str, ...]
@@ -39,6 +43,16 @@ class Asked:
     only: tuple[str, ...] = ()
     seeds: int | None = None
     overrides: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+
+    @property
+    def captures(self) -> list[str]:
+        """Those of ``what`` that are captures: files that no experiment stands in."""
+        return [
+            word
+            for word in self.what
+            if Path(word).is_file() and Path(word).suffix not in (".yaml", ".yml")
+        ]
 
     @property
     def filters(self) -> dict[str, str]:
@@ -49,10 +63,20 @@ class Asked:
 
 @dataclass(frozen=True)
 class Gathered:
-    """The runs to draw, and how many others there are for each reason."""
+    """What to draw, and how many other runs there are for each reason."""
 
-    runs: tuple[DrawnRun, ...]
+    subjects: tuple[Subject, ...]
     left_out: Counter[str]
+
+    @property
+    def runs(self) -> list[DrawnRun]:
+        """Those that are runs."""
+        return [subject for subject in self.subjects if isinstance(subject, DrawnRun)]
+
+    @property
+    def captures(self) -> list[DrawnCapture]:
+        """Those that are captures."""
+        return [subject for subject in self.subjects if isinstance(subject, DrawnCapture)]
 
     @property
     def remark(self) -> str:
@@ -61,14 +85,24 @@ class Gathered:
         return f"left out: {told}" if told else ""
 
 
-def gather(asked: Asked) -> Gathered:
-    """Find the runs and read their numbers.
+def gather(asked: Asked, kind: Kind) -> Gathered:
+    """Find the runs and read their numbers, or take the captures.
 
     Raises
     ------
     LabError
-        If there is none to draw, an experiment or a run cannot be read, or a filter matches none.
+        If there is none to draw, an experiment or a run cannot be read, a filter matches none, or
+        the kind cannot be drawn of captures.
     """
+    if asked.captures:
+        _refuse_captures(asked, kind)
+        captures = (DrawnCapture(Path(word), asked.options) for word in asked.captures)
+        return Gathered(tuple(captures), Counter())
+    if asked.options != Options():
+        raise RequestError(
+            "is for captures; what a run's senders were is in the run",
+            where="--min-rto and --profile",
+        )
     left_out: Counter[str] = Counter()
     found: dict[Path, DrawnRun] = {}
     directories = [word for word in asked.what if Path(word).is_dir()]
@@ -84,6 +118,28 @@ def gather(asked: Asked) -> Gathered:
     if not found:
         raise _nothing(asked, directories, left_out)
     return Gathered(tuple(found.values()), left_out)
+
+
+def _refuse_captures(asked: Asked, kind: Kind) -> None:
+    """Refuse captures where runs are needed, and options that choose among runs."""
+    first = asked.captures[0]
+    if not kind.captures:
+        takers = ", ".join(other.name for other in KINDS.values() if other.captures)
+        raise RequestError(
+            f"a capture; {kind.name} is drawn of runs", where=first, hint=f"of captures: {takers}"
+        )
+    others = [word for word in asked.what if word not in asked.captures]
+    if others:
+        raise RequestError(f"a capture, and {others[0]} is none; draw either", where=first)
+    chosen = {
+        **{f"--{key}": value for key, value in asked.filters.items()},
+        "--only": asked.only,
+        "--seeds": asked.seeds,
+        "--set": asked.overrides,
+    }
+    for option, value in chosen.items():
+        if value:
+            raise RequestError("chooses among runs, and this is a capture", where=option)
 
 
 def _refuse_useless(asked: Asked, directories: Sequence[str]) -> None:

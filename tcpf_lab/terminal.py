@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -42,6 +43,8 @@ from tcpf_lab.trace.warm import warm_up
 
 #: Failures that are shown with their log's last lines; of the others the first line tells enough.
 SHOWN_IN_FULL = 3
+#: Bytes of captures from which on it is worth showing how far they have been read.
+LARGE = 20_000_000
 
 _out = Console()
 #: FORCE_COLOR, which notebooks set, asks for colours in a pipe, not for pictures that move.
@@ -113,25 +116,20 @@ def experiments_table(found: Sequence[dict[str, Any]]) -> Table:
 
 def run_progress(console: Console) -> Progress:
     """Return the progress display of runs: how many of how many, and how long still."""
+    return _progress(console, MofNCompleteColumn())
+
+
+def share_progress(console: Console) -> Progress:
+    """Return the progress display of something of which a share is done, such as a build."""
+    return _progress(console, TextColumn("{task.percentage:>3.0f} %"))
+
+
+def _progress(console: Console, how_far: ProgressColumn) -> Progress:
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-    )
-
-
-def build_progress(console: Console) -> Progress:
-    """Return the progress display of a kernel build."""
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
+        how_far,
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -233,7 +231,7 @@ def _held_back() -> Iterator[None]:
 
 def build_kernel(source: Path | None, variant: str = "standard") -> uml_kernel.Kernel:
     """Build the kernel with a progress display."""
-    with build_progress(_err) as progress:
+    with share_progress(_err) as progress:
         task = progress.add_task("kernel", total=1.0)
 
         def show(phase: str, share: float) -> None:
@@ -277,22 +275,26 @@ def check_table(checks: Sequence[Check]) -> Table:
     return plain_table(("", "checked", "found", "to mend it"), rows)
 
 
-def capture_table(capture: dict[str, Any]) -> Table:
-    """Return the flows of one capture."""
-    columns = ("sender", "receiver", "data", "acked bytes", "retransmissions", "timeouts", "SYN")
-    rows = [
-        (
-            f"{flow['src']}:{flow['sport']}",
-            f"{flow['dst']}:{flow['dport']}",
-            str(flow["data_packets"]),
-            str(flow["acked_bytes"]),
-            str(flow["retransmissions"]),
-            str(flow["timeouts"]),
-            str(flow["syn_timeouts"]),
-        )
-        for flow in capture["flows"]
-    ]
-    table = plain_table(columns, rows)
-    title = f"{capture['file']}: {capture['packets']} packets, {len(rows)} flows"
-    table.title = Text(title)
-    return table
+def width() -> int:
+    """Give the number of columns that tables may take."""
+    return _out.width
+
+
+@contextmanager
+def reading(paths: Sequence[str]) -> Iterator[Callable[[str, int], None] | None]:
+    """Show how far large files have been read; the block is told how to say so, if it is shown."""
+    read = {path: 0 for path in paths if Path(path).is_file()}
+    total = sum(Path(path).stat().st_size for path in read)
+    if total < LARGE or not _err.is_terminal:
+        yield None
+        return
+    with share_progress(_err) as progress:
+        task = progress.add_task("reading", total=float(total))
+
+        def advance(path: str, so_far: int) -> None:
+            if so_far - read.get(path, so_far) >= total // 200:  # told every few packets
+                read[path] = so_far
+                progress.update(task, completed=float(sum(read.values())))
+
+        yield advance
+        progress.update(task, completed=float(total))

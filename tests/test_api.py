@@ -16,8 +16,8 @@ from run_maker import make_runs
 import tcpf_lab
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.metrics.queue import largest_backlog, mean_backlog
-from tcpf_lab.report.export.dictionary import LAYOUTS
-from tcpf_lab.report.export.table_columns import KEY
+from tcpf_lab.report.export.frame_columns import FRAMES
+from tcpf_lab.report.export.table_columns import KEY, TABLES
 from tcpf_lab.results import RunFiles
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
@@ -70,7 +70,8 @@ def test_unknown_names_of_the_package_are_refused():
 
 def test_every_public_name_has_its_place_in_the_document():
     text = (REFERENCE.parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
-    names = [name for kind in (tcpf_lab.Results, tcpf_lab.Run) for name in vars(kind)]
+    kinds = (tcpf_lab.Results, tcpf_lab.Run, tcpf_lab.Captures)
+    names = [name for kind in kinds for name in vars(kind)]
     public = [name for name in names if not name.startswith("_")]
     assert [name for name in public if f"`{name}" not in text] == []
 
@@ -113,7 +114,7 @@ def test_every_frame_has_the_columns_of_the_dictionary_and_their_units(results, 
         for name in ("flow_series", "queue_series", "retransmissions", "bottleneck", "backlog")
     }
     frames["packets"] = run.packets("S")
-    for layout in LAYOUTS:
+    for layout in (*TABLES, *FRAMES):
         if layout.name == "claims":  # `tiny` has none: see the test of a reproduction
             continue
         table = {**tables, **frames}[layout.name]
@@ -123,7 +124,7 @@ def test_every_frame_has_the_columns_of_the_dictionary_and_their_units(results, 
 
 def test_tables_of_one_run_leave_out_what_says_which_run(run):
     own = {"flows": run.flows, "dscp": run.dscp, "checks": run.checks}
-    for layout in LAYOUTS:
+    for layout in TABLES:
         if layout.name in own:
             assert list(own[layout.name].columns) == layout.names[len(KEY) :]
             assert len(own[layout.name])

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import bench_cost, peer
+from benchmarks import bench_cost, bench_trace, endless, peer
 from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.trace.analysis import analyse
+from tcpf_lab.trace.events import KINDS
 
 
 def ran(wall: float) -> dict[str, Any]:
@@ -150,3 +152,39 @@ def test_missing_kernel_source_is_a_message(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="without the kernel's source") as caught:
         bench_cost.build(tmp_path, tmp_path, tmp_path / "linux.tar.xz")
     assert caught.value.where == str(tmp_path / "linux.tar.xz")
+
+
+def test_endless_capture_is_what_it_says(tmp_path: Path) -> None:
+    """Each group of packets has one loss that SACK mends; nothing else is sent again."""
+    path = bench_trace.generated(tmp_path / "x.pcap", 8_000_000)
+    found = analyse(path)
+    packets = found.capture.records
+    assert packets % (endless.PACKETS * 4096) == 0
+    assert path.stat().st_size >= 8_000_000
+    groups = packets // endless.PACKETS
+    counts = found.flows["counts"].sum(axis=0)
+    assert counts[KINDS.index("fast")] == counts.sum() == groups
+    assert len(found.flows) == 100
+
+
+def test_memory_and_processor_time_of_a_command_are_measured() -> None:
+    seconds, memory = bench_trace.run(
+        [sys.executable, "-c", "x = bytearray(80_000_000); sum(range(10**6))"]
+    )
+    assert seconds > 0
+    assert memory > 80_000_000
+    assert bench_trace.run(["true"])[1] < 40_000_000  # and not what this process has
+    with pytest.raises(LabError, match="status 3: no"):
+        bench_trace.run([sys.executable, "-c", "import sys; sys.stderr.write('no'); sys.exit(3)"])
+
+
+def test_rates_are_of_median_seconds() -> None:
+    found = bench_trace.summary(1000, [(1.0, 10), (4.0, 30), (2.0, 20)])
+    assert found == {"packets_per_s": 500, "cpu_seconds": 2.0, "peak_memory_bytes": 20}
+
+
+def test_missing_tools_are_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RequestError, match="tcptrace tshark") as caught:
+        bench_trace.require()
+    assert "apt-get install" in caught.value.hint

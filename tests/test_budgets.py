@@ -16,7 +16,9 @@ FUNCTION_LINES = 40
 C_FUNCTION_LINES = 60
 
 PYTHON = sorted(
-    path for place in ("tcpf_lab", "benchmarks", "stress") for path in (ROOT / place).rglob("*.py")
+    path
+    for place in ("tcpf_lab", "benchmarks", "stress", "accuracy", "fuzz")
+    for path in (ROOT / place).rglob("*.py")
 )
 C = sorted(path for path in (ROOT / "kernel").rglob("*.c"))
 

@@ -84,14 +84,6 @@ def test_analyze_rebuilds_metrics_of_kept_captures(lab, spec, tmp_path):
     assert (run / "metrics.json").read_bytes() == before
 
 
-def test_analyze_describes_a_capture_by_its_flows(lab, recorded):
-    described = json.loads(lab("analyze", recorded / "pcap" / "S.pcap.zst", "--json")[1])
-    (capture,) = described["captures"]
-    assert len(capture["flows"]) == 3
-    assert {flow["dport"] for flow in capture["flows"]} == {5001}
-    assert capture["totals"]["timeouts"] == sum(flow["timeouts"] for flow in capture["flows"])
-
-
 def test_clean_removes_only_unfinished_runs(lab, spec, tmp_path):
     lab("run", spec, "--testbed", "fake", "--seeds", "1")
     root = tmp_path / "results" / "tiny" / "fake"

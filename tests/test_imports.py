@@ -37,8 +37,12 @@ MAY_IMPORT = {
 #: What a user meets: these may import everything, and nothing imports them.
 OUTER = {
     *(
+        "analyze_request",
+        "analyze_verbs",
+        "analyzing",
         "api",
         "cli",
+        "crossing_verbs",
         "host_verbs",
         "kernel_verbs",
         "plot_verbs",

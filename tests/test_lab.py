@@ -16,7 +16,7 @@ LAB = Path(tcpf_lab.__file__).parent.parent / "lab"
 #: What the script itself calls; everything else is a stand-in or missing.
 BASICS = ("cat", "dirname", "env", "readlink", "sha256sum", "sh", "tr")
 RECORD = '#!/bin/sh\nfor word; do echo "$word"; done >> "{calls}"\n'
-OWN_WORDS = ("setup", "test", "test-vm", "check", "bench", "notebooks", "help")
+OWN_WORDS = ("setup", "test", "test-vm", "check", "bench", "accuracy", "fuzz", "notebooks", "help")
 
 
 class Checkout:
@@ -270,6 +270,22 @@ def test_notebooks_open_where_they_are(checkout: Checkout) -> None:
     assert calls[-4:] == ["-m", "jupyterlab", "--allow-root", "--no-browser"]
     assert str(checkout.home / "requirements-notebooks.txt") not in calls  # it is there already
     assert checkout.calls(".venv/bin/tcpf-lab") == ["kernel", "path"]
+
+
+def test_accuracy_is_measured_in_the_checkout_once_the_kernel_is_there(checkout: Checkout) -> None:
+    checkout.have_everything()
+    reply = checkout.run("accuracy", "--seeds", "1..3")
+    assert reply.returncode == 0, reply.stderr
+    calls = checkout.calls(".venv/bin/python")
+    assert calls[-4:] == ["-m", "accuracy", "--seeds", "1..3"]
+    assert checkout.calls(".venv/bin/tcpf-lab") == ["kernel", "path"]
+
+
+def test_fuzzing_begins_once_its_package_is_there(checkout: Checkout) -> None:
+    checkout.have_everything()
+    reply = checkout.run("fuzz", "3")
+    assert reply.returncode == 0, reply.stderr
+    assert checkout.calls(".venv/bin/python")[-3:] == ["-m", "fuzz", "3"]
 
 
 def test_jupyterlab_is_installed_for_notebooks_alone(checkout: Checkout) -> None:

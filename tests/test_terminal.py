@@ -8,8 +8,10 @@ import pytest
 from rich.console import Console
 
 from tcpf_lab import terminal
+from tcpf_lab.report.captures_shown import capture_tables
 
 MARKED = "[bold]out[/bold] [/oops]"
+CAPTURE = {"format": "pcap", "packets": 1, "duration_s": 0, "at": "sender", "totals": {"flows": 0}}
 
 
 @pytest.fixture
@@ -25,8 +27,7 @@ def screen(monkeypatch):
 def test_text_of_others_is_not_taken_for_markup(screen):
     terminal.complain(MARKED)
     terminal.show(terminal.plain_table(("name",), [(MARKED,)]))
-    capture = {"file": f"{MARKED}.pcap", "packets": 1, "flows": []}
-    terminal.show(terminal.capture_table(capture))
+    terminal.show(next(capture_tables(CAPTURE | {"file": f"{MARKED}.pcap"}, 80)))
     with terminal.run_progress(terminal._err) as progress:
         progress.add_task(MARKED, total=1)
     assert screen.getvalue().count(MARKED) == 4

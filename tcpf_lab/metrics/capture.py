@@ -1,109 +1,145 @@
-"""What one capture says by itself: flows, retransmissions, timeouts."""
+"""What one capture says by itself, in words and base units: the capture, its flows, its events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tcpf_lab.trace.flow import Flows, find_flows
-from tcpf_lab.trace.packet import address_text
-from tcpf_lab.trace.pcap import Capture, read_capture
-from tcpf_lab.trace.recovery import RTO, SYN_RTO, Recovery, classify
+from tcpf_lab.trace.events import (
+    KINDS,
+    RETRANSMISSIONS,
+    RTO,
+    SYN_RTO,
+    UNKNOWN,
+    Analysis,
+    ip_text,
+)
 
-_COUNTS = ("data_packets", "acked_bytes", "retransmissions", "timeouts", "syn_timeouts")
+#: Counts of a flow that add up over flows.
+COUNTS = (
+    *("data_packets", "payload_bytes", "acked_bytes", "retransmissions"),
+    *("timeouts", "syn_timeouts", "timeout_episodes"),
+)
+#: Retransmissions of data; that of a SYN is counted apart.
+_DATA = [kind for kind in RETRANSMISSIONS if kind != SYN_RTO]
+#: Numbers of a row of the analysis that are told as they are.
+_AS_THEY_ARE = ("packets", "wire_bytes", "data_packets", "payload_bytes", "acked_bytes", "acks")
 
 
-def describe_capture(path: Path | str, *, accept_truncated: bool = False) -> dict[str, Any]:
-    """Describe the TCP flows of a capture taken at their data senders.
+def describe(analysis: Analysis, rows: Sequence[int] | NDArray[np.int64]) -> dict[str, Any]:
+    """Describe a capture and some of its flows.
 
     Parameters
     ----------
-    path : Path or str
-        A capture, plain or ``.zst``; ``-`` is standard input.
-    accept_truncated : bool
-        Take a capture whose end is cut off, with a warning.
+    analysis : Analysis
+        What `tcpf_lab.trace.analysis.analyse` found.
+    rows : sequence of int
+        The flows to describe, in this order.
 
     Returns
     -------
     dict
-        ``file``, ``packets`` (all records), ``flows`` (one per data sender: ``src``, ``sport``,
-        ``dst``, ``dport``, data packets, payload bytes acknowledged, retransmissions, timeouts of
-        data and of the SYN) and ``totals`` of the same counts.
-
-    Raises
-    ------
-    TraceError
-        If the capture cannot be read.
+        ``file``, ``packets`` (all records), what of them is not TCP, ``at`` (where the capture was
+        taken), its first time stamp and length, ``flows`` (`flow_row`) and ``totals`` over them.
     """
-    capture = read_capture(path, accept_truncated=accept_truncated)
-    flows = find_flows(capture.packets)
-    # A capture does not tell its sender's settings; today's kernels send tail loss probes.
-    recovery = classify(capture.packets, flows, probes=True)
-    rows = [_row(capture, flows, recovery, flow) for flow in range(flows.count)]
-    totals = {name: sum(int(row[name]) for row in rows) for name in _COUNTS}
+    flows = [flow_row(analysis, int(row)) for row in rows]
+    return {**capture_row(analysis), "flows": flows, "totals": totals(flows)}
+
+
+def capture_row(analysis: Analysis) -> dict[str, Any]:
+    """Say what the capture itself is: counts of records, ns since 1970, seconds."""
+    capture = analysis.capture
     return {
         "file": capture.name,
+        "format": capture.format,
         "packets": capture.records,
-        "flows": rows,
-        "totals": {"flows": len(rows), **totals},
+        "not_ip": capture.not_ip,
+        "not_tcp": capture.not_tcp,
+        "fragments": capture.fragments,
+        "short": capture.short,
+        "truncated": capture.truncated,
+        "at": analysis.at,
+        "start_ns": analysis.first_ns,
+        "duration_s": (analysis.last_ns - analysis.first_ns) / 1e9,
     }
 
 
-def describe_captures(
-    paths: Iterable[Path | str], *, accept_truncated: bool = False
-) -> dict[str, Any]:
-    """Describe several captures, each by itself.
+def flow_row(analysis: Analysis, row: int) -> dict[str, Any]:
+    """Describe one flow.
 
     Parameters
     ----------
-    paths : iterable of Path or str
-        As for `describe_capture`.
-    accept_truncated : bool
-        As for `describe_capture`.
+    analysis : Analysis
+        What was found.
+    row : int
+        The flow's number, its place in ``analysis.flows``.
 
     Returns
     -------
     dict
-        ``{"captures": [...]}`` in the order of `paths`.
-
-    Raises
-    ------
-    TraceError
-        If one cannot be read.
+        Its ends, what it sent, why it sent again, round-trip time and options. ``timeouts`` are the
+        expiries of the retransmission timer that sent data, each back-off counted again;
+        ``syn_timeouts`` those that sent a SYN; their sum is comparable with Linux's
+        ``tcpi_total_rto``. ``retransmissions`` are of data. ``events`` counts by kind, ``spurious``
+        those of them that were needless; kinds that did not occur are 0, or not in ``spurious``.
     """
-    found = [describe_capture(path, accept_truncated=accept_truncated) for path in paths]
-    return {"captures": found}
-
-
-def _row(capture: Capture, flows: Flows, recovery: Recovery, flow: int) -> dict[str, Any]:
-    own, back = flows.split(flow)
-    kind = recovery.kind[own]
-    source, target = _addresses(capture, flows, flow)
+    flow = analysis.flows[row]
+    counts, needless = flow["counts"], flow["spurious"]
     return {
-        "src": source,
-        "sport": int(flows.sport[flow]),
-        "dst": target,
-        "dport": int(flows.dport[flow]),
-        "data_packets": int(np.sum(capture.packets["payload"][own] > 0)),
-        "acked_bytes": int(np.max(recovery.acked[back], initial=0)),
-        "retransmissions": int(np.sum((kind > 0) & (kind != SYN_RTO))),
-        "timeouts": int(np.sum(kind == RTO)),
-        "syn_timeouts": int(np.sum(kind == SYN_RTO)),
+        "flow": row,
+        "src": ip_text(flow["src"]),
+        "sport": int(flow["sport"]),
+        "dst": ip_text(flow["dst"]),
+        "dport": int(flow["dport"]),
+        "start_s": (int(flow["first_ns"]) - analysis.first_ns) / 1e9,
+        "duration_s": (int(flow["last_ns"]) - int(flow["first_ns"])) / 1e9,
+        **{name: int(flow[name]) for name in _AS_THEY_ARE},
+        "retransmissions": int(np.sum(counts[_DATA])),
+        "timeouts": int(counts[RTO]),
+        "syn_timeouts": int(counts[SYN_RTO]),
+        "timeout_episodes": int(flow["episodes"]),
+        "events": {name: int(n) for name, n in zip(KINDS, counts, strict=True) if name},
+        "spurious": {name: int(n) for name, n in zip(KINDS, needless, strict=True) if n},
+        **_round_trip(flow),
+        **_options(flow),
+        **{name: int(flow[name]) for name in ("syn", "fin", "rst")},
     }
 
 
-def _addresses(capture: Capture, flows: Flows, flow: int) -> tuple[str, str]:
-    """Both ends in writing; IPv6 addresses are read from the flow's first packet."""
-    row = int(flows.both_ways(flow)[0])
-    header = int(capture.packets["header_at"][row])
-    places = (header + 8, header + 24)
-    if bool(flows.backward[row]) != bool(flows.reverse[flow]):
-        places = places[::-1]
-    ends = (int(flows.src[flow]), int(flows.dst[flow]))
-    source, target = (
-        address_text(end, capture.data, at) for end, at in zip(ends, places, strict=True)
-    )
-    return source, target
+def _round_trip(flow: Any) -> dict[str, float | int | None]:
+    count = int(flow["rtt_count"])
+    return {
+        "rtt_min_s": int(flow["rtt_min_ns"]) / 1e9 if count else None,
+        "rtt_mean_s": int(flow["rtt_sum_ns"]) / 1e9 / count if count else None,
+        "rtt_samples": count,
+    }
+
+
+def _options(flow: Any) -> dict[str, int | bool | None]:
+    """What the ends agreed on, None where the capture does not show it."""
+    scale, dscp = int(flow["window_scale"]), int(flow["dscp"])
+    return {
+        "mss": int(flow["mss"]) or None,
+        "sack": bool(flow["sack"]),
+        "timestamps": bool(flow["timestamps"]),
+        "window_scale": scale if scale >= 0 else None,
+        "dscp": dscp if dscp >= 0 else None,
+    }
+
+
+def totals(flows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Add up the counts of flows; ``unknown_share`` is of their retransmissions, 0 to 1."""
+    rows = list(flows)
+    events = {name: sum(row["events"][name] for row in rows) for name in KINDS[1:]}
+    needless = {name: sum(row["spurious"].get(name, 0) for row in rows) for name in KINDS[1:]}
+    again = sum(row["retransmissions"] for row in rows)
+    return {
+        "flows": len(rows),
+        **{name: sum(row[name] for row in rows) for name in COUNTS},
+        "events": events,
+        "spurious": {name: count for name, count in needless.items() if count},
+        "unknown_share": events[KINDS[UNKNOWN]] / again if again else 0.0,
+    }

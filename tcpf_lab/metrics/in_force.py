@@ -51,7 +51,7 @@ def qdisc_in_force(files: RunFiles, run: Record) -> Finding:
     if not found:
         return False, f"{device} has no {kind}"
     asked = wanted.get("options", {})
-    problems = _differences(f"{device}: {kind}", found[0].get("options", {}), asked)
+    problems = differences(f"{device}: {kind}", found[0].get("options", {}), asked)
     return verdict(problems, f"{kind} on {device} with {len(asked)} options")
 
 
@@ -65,11 +65,12 @@ def marker_in_force(files: RunFiles, run: Record) -> Finding:
     if found is None:
         return False, f"{node} has no action {kind} {wanted['index']}"
     asked = {"bind": wanted["bind"], **wanted["options"]}
-    problems = _differences(f"{node}: {kind}", found, asked)
+    problems = differences(f"{node}: {kind}", found, asked)
     return verdict(problems, f"{kind} at {node} with {len(asked)} options")
 
 
-def _differences(what: str, found: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+def differences(what: str, found: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+    """Name every option that is not as it was asked for."""
     return [
         f"{what} {key} is {found.get(key, 'not reported')}, asked for {value}"
         for key, value in asked.items()
@@ -97,13 +98,14 @@ def routes_in_force(files: RunFiles, run: Record) -> Finding:
     A sender reaches its receiver through one: without any, nothing was checked.
     """
     problems, checked = [], 0
-    for node, wanted in (run.expect.get("routes") or {}).items():
+    asked = (run.expect.get("routes") or {}) | (run.expect.get("receiver_routes") or {})
+    for node, wanted in asked.items():
         own = [route for route in stats_json(files, f"route-{node}.json") if "gateway" in route]
         problems += [] if own else [f"{node} has no route through a gateway"]
         for route in own:
             found = {
                 key: value for each in route.get("metrics") or () for key, value in each.items()
             }
-            problems += _differences(f"{node}: route to {route['dst']}", found, wanted)
+            problems += differences(f"{node}: route to {route['dst']}", found, wanted)
         checked += len(own)
     return verdict(problems, f"{checked} routes")

@@ -76,6 +76,16 @@ class Record:
         """Whether the nodes had clocks and processors of their own; virtual time waits for all."""
         return bool(self.manifest.get("clock") == "real")
 
+    @property
+    def rto_min_ns(self) -> int:
+        """Least variance term of the senders' timer."""
+        return _rto_min_ns(self.expect)
+
+    @property
+    def probes(self) -> bool:
+        """Whether the senders send tail loss probes."""
+        return _probes(self.expect)
+
     def instant(self, flow: int, label: str) -> int:
         """When a flow's window starts or ends: when its TCP_INFO was read, if it was."""
         rows = self.samples.get(label, [])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tcpf_lab.metrics import in_force, iperf3, real_time
+from tcpf_lab.metrics import impairment, in_force, iperf3, real_time
 from tcpf_lab.metrics.evidence import (
     UnreadableError,
     action,
@@ -73,7 +73,7 @@ def _captures_complete(files: RunFiles, run: Record) -> Finding:
 
 
 def _no_unplanned_loss(files: RunFiles, run: Record) -> Finding:
-    """Only the bottleneck may lose packets."""
+    """Only the bottleneck may lose packets, and what is impaired on purpose."""
     problems = []
     for device in run.expect["lossless_devices"]:
         queue, link = root_drops(files, device), link_drops(files, device)
@@ -206,6 +206,7 @@ def check_run(
         "routes_in_force": in_force.routes_in_force,
         "captures_complete": _captures_complete,
         "no_unplanned_loss": _no_unplanned_loss,
+        "impairments_in_force": impairment.impairments_in_force,
         "marks_match_marker": _marks_match_marker,
         "loss_matches_qdisc": _loss_matches_qdisc,
         "bottleneck_rate": _bottleneck_rate,

@@ -45,7 +45,7 @@ def counters(run: Run, graph: Graph) -> Phase:
         if node.role in ("sender", "receiver"):
             output = f"stats/netstat-{node.name}.txt"
             steps.append(ReadFile(node.name, "/proc/net/netstat", output))
-        if node.role == "sender":
+        if node.role == "sender" or (node.role == "receiver" and run.experiment.tcp.quickack):
             routes = ("ip", "-j", "route", "show")
             steps.append(Command(node.name, routes, f"stats/route-{node.name}.json"))
     return Phase("counters", (*steps, *marker.counters(run)))

@@ -9,6 +9,7 @@ from tcpf_lab.plan import capture, collect, marker, queues, settings, topology
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
 from tcpf_lab.plan.traffic import generator, traffic
 from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
+from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph
 
@@ -85,6 +86,8 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
     queue = queues.bottleneck(graph)
     senders = [node.name for node in graph.having("sender")]
     devices = [interface.device for interface in topology.interfaces(graph)]
+    impaired = queues.impaired(graph)
+    lossy = {queue.device, *impaired}
     return {
         "captures": {role: point.name for role, point in capture.points(graph).items()},
         "bottleneck": {
@@ -102,8 +105,31 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
             "options": run.case.queue.shown(queues.rate(graph, queue), run.seed),
         },
         "marker": marker.expect(run),
-        "lossless_devices": [device for device in devices if device != queue.device],
+        "lossless_devices": [device for device in devices if device not in lossy],
+        **_expect_impaired(impaired),
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
+        **_expect_quickack(run, graph),
         "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
     }
+
+
+def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:
+    """What is done to packets on purpose: not said where nothing is."""
+    if not impaired:
+        return {}
+    shares = {"loss", "loss_burst", "duplicate"}
+    return {
+        "impaired_devices": {
+            device: {"options": how.shown(), **how.model_dump(include=shares)}
+            for device, how in impaired.items()
+        }
+    }
+
+
+def _expect_quickack(run: Run, graph: Graph) -> dict[str, Any]:
+    """Routes of the receivers: only who acknowledges at once differs from others there."""
+    if not run.experiment.tcp.quickack:
+        return {}
+    receivers = [node.name for node in graph.having("receiver")]
+    return {"receiver_routes": dict.fromkeys(receivers, run.experiment.tcp.route_metrics())}

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from tcpf_lab.plan.step import Command, Phase, Step
 from tcpf_lab.plan.topology import Interface, interfaces
+from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.model import ETHERNET_HEADER
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.topology import Graph
@@ -50,7 +51,9 @@ def netem_limit(graph: Graph, interface: Interface) -> int:
     """
     under_way = rate(graph, interface) * delay(graph, interface) / 8
     queued = graph.links[interface.subnet].queue
-    return math.ceil((under_way + queued) / SHORTEST_FRAME)
+    how = impairment(graph, interface)
+    copies = 2 if how and how.duplicate else 1
+    return copies * math.ceil((under_way + queued) / SHORTEST_FRAME)
 
 
 def rate(graph: Graph, interface: Interface) -> int:
@@ -59,7 +62,24 @@ def rate(graph: Graph, interface: Interface) -> int:
 
 
 def delay(graph: Graph, interface: Interface) -> float:
-    """Delay added to packets that leave through the interface, s."""
+    """Longest delay added to packets that leave through the interface, s."""
+    how = impairment(graph, interface)
+    return _link_delay(graph, interface) + (how.longest if how else 0.0)
+
+
+def impairment(graph: Graph, interface: Interface) -> Impairment | None:
+    """What is done on purpose to packets that leave through the interface."""
+    link = graph.links[interface.subnet]
+    return link.impairment_ab if interface.host == 1 else link.impairment_ba
+
+
+def impaired(graph: Graph) -> dict[str, Impairment]:
+    """Devices that lose, duplicate, reorder or hold back packets on purpose, and how."""
+    found = {i.device: impairment(graph, i) for i in interfaces(graph)}
+    return {device: how for device, how in found.items() if how is not None}
+
+
+def _link_delay(graph: Graph, interface: Interface) -> float:
     link = graph.links[interface.subnet]
     return link.delay_ab if interface.host == 1 else link.delay_ba
 
@@ -76,14 +96,21 @@ def _shaper(graph: Graph, interface: Interface, frames: int) -> tuple[str, ...]:
 
 def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
     shaper = _shaper(graph, interface, ACCESS_BURST_FRAMES)
-    seconds = delay(graph, interface)
-    if not seconds:
+    words = _netem(graph, interface)
+    if not words:
         yield _tc(interface, "root", "handle", "1:", *shaper)
         return
     limit = str(netem_limit(graph, interface))
-    netem = ("netem", "limit", limit, "delay", f"{round(seconds * 1e6)}us")
-    yield _tc(interface, "root", "handle", "1:", *netem)
+    yield _tc(interface, "root", "handle", "1:", "netem", "limit", limit, *words)
     yield _tc(interface, "parent", "1:", "handle", "2:", *shaper)
+
+
+def _netem(graph: Graph, interface: Interface) -> tuple[str, ...]:
+    """Words of the delay and of the impairment, of which an interface has one at most."""
+    how, seconds = impairment(graph, interface), _link_delay(graph, interface)
+    if how is not None:
+        return how.tc()
+    return ("delay", f"{round(seconds * 1e6)}us") if seconds else ()
 
 
 def _bottleneck(graph: Graph, interface: Interface, words: tuple[str, ...]) -> Iterator[Step]:

@@ -35,10 +35,11 @@ def _conditions(experiment: Experiment) -> tuple[str, ...]:
     graph = experiment.topology.graph()
     delay = sum(link.delay_ab + link.delay_ba for link in graph.links)
     sack = "SACK" if experiment.tcp.sack else "no SACK"
+    impaired = any(link.impairment_ab or link.impairment_ba for link in graph.links)
     return (
         f"{format_duration(experiment.traffic.duration)} after "
         f"{format_duration(experiment.traffic.warmup)} of warm-up",
         format_rate(graph.bottleneck.rate) + "/s",
         format_duration(delay),
-        f"{experiment.tcp.profile} {sack}",
+        f"{experiment.tcp.profile} {sack}" + (" over an impaired path" if impaired else ""),
     )

@@ -203,8 +203,8 @@ OTHER_METRICS: dict[str, MetricStyle] = {
     )
 }
 
-#: Why a segment was sent again (``trace.recovery.KIND_NAMES``): words, colour, marker, size.
-_RETRANSMISSIONS = {
+#: What made a sender send a packet (``trace.events.KINDS``): words, colour, marker, size.
+_EVENTS = {
     "rto": ("timeout", "#d2702f", "D", 6.5),
     "fast": ("fast retransmit", "#0b2f66", "^", 6.5),
     "sack_recovery": ("recovery with SACK", "#2f6db2", "s", 5.0),
@@ -213,9 +213,12 @@ _RETRANSMISSIONS = {
     "tlp": ("tail loss probe", "#7a4f8a", "*", 8.0),
     "unknown": ("unexplained", "#ffffff", "P", 7.0),
     "syn_rto": ("timeout of the SYN", "#d2702f", "h", 8.0),
+    "keepalive": ("keep-alive probe", "#8c8c8c", "v", 6.0),
+    "window_probe": ("probe of a closed window", "#8c8c8c", "<", 6.0),
+    "reordering": ("overtaken on its way", "#c49bd0", "d", 6.0),
 }
 #: The same as matplotlib's properties of markers, with their words.
-RETRANSMISSIONS: dict[str, tuple[str, dict[str, Any]]] = {
+EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     name: (
         words,
         {
@@ -227,7 +230,7 @@ RETRANSMISSIONS: dict[str, tuple[str, dict[str, Any]]] = {
             "markeredgewidth": 0.8,
         },
     )
-    for name, (words, colour, marker, size) in _RETRANSMISSIONS.items()
+    for name, (words, colour, marker, size) in _EVENTS.items()
 }
 #: Shade of the time before the measured window.
 WARM_UP: dict[str, Any] = {"facecolor": "#eeeeee", "linewidth": 0, "zorder": 0}

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from tcpf_lab.spec import marker, queue
 from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.collection import Collection, Member
+from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
@@ -37,6 +38,9 @@ _SPECIAL = {
     "cases": "mapping of names",
     "marker": "word or mapping",
     "probability": "number, 0 to 1",
+    "loss": "number, 0 to 1",
+    "duplicate": "number, 0 to 1",
+    "reorder": "number, 0 to 1",
     "seed": "whole number, a list, or a range",
     "in": "code point",
     "out": "code point",
@@ -60,6 +64,7 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`topology`", Topology
     yield "`topology.chain`", Chain
     yield "`topology.dumbbell`", Dumbbell
+    yield "`topology.chain.forward`, `topology.chain.reverse`", Impairment
     yield "`tcp`", Tcp
     yield "`traffic`", Traffic
     yield "`cases.NAME`", Case
@@ -141,7 +146,7 @@ def _plain_type(annotation: Any) -> str:
         return _plain_type(inner)
     if isinstance(inner, type) and issubclass(inner, SpecModel):
         return "mapping"
-    names = {bool: "true or false", int: "whole number", str: "text"}
+    names = {bool: "true or false", int: "whole number", float: "number", str: "text"}
     return names.get(inner, str(inner))
 
 

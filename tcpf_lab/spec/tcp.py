@@ -94,6 +94,20 @@ class Tcp(SpecModel):
         description="Initial congestion window in segments, set on the routes; left out: the "
         "profile's.",
     )
+    timestamps: bool | None = Field(
+        default=None,
+        description="Whether timestamps are used (`tcp_timestamps`); left out: the profile's.",
+    )
+    window_scaling: bool | None = Field(
+        default=None,
+        description="Whether windows above 64 kB can be announced (`tcp_window_scaling`); left "
+        "out: the profile's.",
+    )
+    quickack: bool | None = Field(
+        default=None,
+        description="Whether receivers acknowledge every packet at once, set on the routes; left "
+        "out: no, acknowledgements are delayed as the kernel sees fit.",
+    )
     rto_min: Duration | None = Field(
         default=None,
         description="Least variance term of the retransmission timer, which is so much above the "
@@ -113,19 +127,30 @@ class Tcp(SpecModel):
         """Give the full sysctl names and the values that must be in force at both ends."""
         values = {item.name: item.value for item in PROFILES[self.profile].settings}
         values["tcp_sack"] = str(int(self.sack))
-        if self.congestion is not None:
-            values["tcp_congestion_control"] = self.congestion
+        asked: dict[str, str | None] = {
+            "tcp_congestion_control": self.congestion,
+            "tcp_timestamps": _switch(self.timestamps),
+            "tcp_window_scaling": _switch(self.window_scaling),
+        }
+        values |= {name: value for name, value in asked.items() if value is not None}
         return {f"net.ipv4.{name}": value for name, value in values.items()}
 
     def route_metrics(self) -> dict[str, int]:
-        """Give what every route of both ends must show: ``initcwnd``, ``rto_min`` in ms."""
+        """Give what every route of both ends must show; ``rto_min`` is in ms."""
         window = PROFILES[self.profile].initcwnd if self.initcwnd is None else self.initcwnd
         initcwnd = {} if window is None else {"initcwnd": window}
         rto_min = {} if self.rto_min is None else {"rto_min": round(self.rto_min * 1000)}
-        return initcwnd | rto_min
+        quickack = {"quickack": 1} if self.quickack else {}
+        return initcwnd | rto_min | quickack
 
     def route_options(self) -> tuple[str, ...]:
         """Give the words of ``ip route add`` for that."""
-        units = {"initcwnd": "", "rto_min": "ms"}
-        words = ((key, f"{value}{units[key]}") for key, value in self.route_metrics().items())
+        units = {"rto_min": "ms"}
+        words = (
+            (key, f"{value}{units.get(key, '')}") for key, value in self.route_metrics().items()
+        )
         return tuple(word for pair in words for word in pair)
+
+
+def _switch(value: bool | None) -> str | None:
+    return None if value is None else str(int(value))

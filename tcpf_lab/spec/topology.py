@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.units import Duration, Rate, Size
 
 Role = Literal["sender", "marker", "bottleneck", "router", "receiver"]
@@ -51,6 +52,8 @@ class Link:
         Bytes that the queue at either end must hold at least, so that it never drops.
     bottleneck : bool
         Whether the queue at ``a`` towards ``b`` is the one under test, in place of ``queue``.
+    impairment_ab, impairment_ba : Impairment, optional
+        What else happens at the egress of ``a`` towards ``b`` and of ``b`` towards ``a``.
     """
 
     a: str
@@ -61,6 +64,8 @@ class Link:
     mtu: int
     queue: int
     bottleneck: bool = False
+    impairment_ab: Impairment | None = None
+    impairment_ba: Impairment | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,12 @@ class Chain(SpecModel):
         default=1_000_000,
         description="What every queue except the one under test holds at least.",
     )
+    forward: Impairment | None = Field(
+        default=None, description="What happens to data behind the bottleneck; left out: nothing."
+    )
+    reverse: Impairment | None = Field(
+        default=None, description="What happens to acknowledgements; left out: nothing."
+    )
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what could not work as a bottleneck or as an IPv4 link."""
@@ -138,8 +149,18 @@ class Chain(SpecModel):
             links=(
                 *(self._access(name, "R0") for name in senders),
                 self._access("R0", "R1"),
-                replace(self._access("R1", "R2"), rate=self.bottleneck, bottleneck=True),
-                *(replace(self._access("R2", name), delay_ba=self.delay) for name in receivers),
+                replace(
+                    self._access("R1", "R2"),
+                    rate=self.bottleneck,
+                    bottleneck=True,
+                    impairment_ba=self.reverse,
+                ),
+                *(
+                    replace(
+                        self._access("R2", name), delay_ba=self.delay, impairment_ab=self.forward
+                    )
+                    for name in receivers
+                ),
             ),
         )
 

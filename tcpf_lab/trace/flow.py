@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.trace.jit import compiled, part
-from tcpf_lab.trace.packet import ACK, SYN, Packets
+from tcpf_lab.trace.packet import ACK, LATER, SYN, TCP, Packets
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Flows:
 
     Attributes
     ----------
-    src, dst : uint64, shape (flows,)
+    src, dst, src_high, dst_high : uint64, shape (flows,)
         Addresses as in `tcpf_lab.trace.packet.PACKET`.
     sport, dport : uint16, shape (flows,)
         Ports.
@@ -37,6 +37,8 @@ class Flows:
 
     src: NDArray[np.uint64]
     dst: NDArray[np.uint64]
+    src_high: NDArray[np.uint64]
+    dst_high: NDArray[np.uint64]
     sport: NDArray[np.uint16]
     dport: NDArray[np.uint16]
     connection: NDArray[np.int64]
@@ -72,18 +74,20 @@ class Flows:
 
 @part
 def _same(a: Any, b: Any) -> bool:
-    return bool(a.src == b.src and a.dst == b.dst and a.sport == b.sport and a.dport == b.dport)
+    low = a.src == b.src and a.dst == b.dst and a.sport == b.sport and a.dport == b.dport
+    return bool(low and a.src_high == b.src_high and a.dst_high == b.dst_high)
 
 
 @part
 def _opposite(a: Any, b: Any) -> bool:
-    return bool(a.src == b.dst and a.dst == b.src and a.sport == b.dport and a.dport == b.sport)
+    low = a.src == b.dst and a.dst == b.src and a.sport == b.dport and a.dport == b.sport
+    return bool(low and a.src_high == b.dst_high and a.dst_high == b.src_high)
 
 
 @part
 def _slot(p: Any, mask: int) -> Any:
     """Hash of the connection, the same for both directions."""
-    ends = (p.src ^ p.dst) * np.uint64(0x9E3779B97F4A7C15)
+    ends = (p.src ^ p.dst ^ p.src_high ^ p.dst_high) * np.uint64(0x9E3779B97F4A7C15)
     ports = np.uint64(p.sport) * np.uint64(p.dport) + np.uint64(p.sport ^ p.dport)
     mixed = (ends ^ ports) * np.uint64(0xC2B2AE3D27D4EB4F)
     return np.int64(mixed >> np.uint64(32)) & mask
@@ -102,7 +106,7 @@ def _label(
     known = 0
     for i in range(packets.shape[0]):
         p = packets[i]
-        if p.protocol != 6:
+        if p.protocol != TCP or p.fragment == LATER:  # a later fragment has no TCP header
             label[i] = -1
             continue
         at = _slot(p, mask)
@@ -151,6 +155,8 @@ def find_flows(packets: Packets) -> Flows:
     return Flows(
         src=np.where(swap, head["dst"], head["src"]),
         dst=np.where(swap, head["src"], head["dst"]),
+        src_high=np.where(swap, head["dst_high"], head["src_high"]),
+        dst_high=np.where(swap, head["src_high"], head["dst_high"]),
         sport=np.where(swap, head["dport"], head["sport"]),
         dport=np.where(swap, head["sport"], head["dport"]),
         connection=connection,

@@ -1,264 +1,234 @@
-"""The compiled scanner: one pass over a capture's bytes, one row per IP packet."""
+"""The compiled scanner: one pass over the bytes of a capture, one row per IP packet.
+
+Streaming::
+
+    with Reader(path) as reader:                  # tcpf_lab.trace.reader
+        block = np.zeros(4096, PACKET)            # stays in the L2 cache
+        while count := reader.fill(block):        # 0 at the end of the capture
+            ...                                   # block[:count], valid until the next call
+        reader.counters[SHORT], reader.truncated, reader.format, reader.link_types
+
+`Reader.fill` gives `scan` one chunk of bytes after the other and keeps what is left of a record.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.jit import compiled, part
-from tcpf_lab.trace.packet import SACK_BLOCKS, Packets
+from tcpf_lab.trace import dissect, link, words
+from tcpf_lab.trace.dissect import TOO_SHORT, WITHOUT_OPTIONS, fill_packet
+from tcpf_lab.trace.jit import compiled, inlined, stamp
+from tcpf_lab.trace.link import UNKNOWN_LINK, ip_offset
+from tcpf_lab.trace.packet import LATER, TCP, Packets
+from tcpf_lab.trace.words import Bytes, byte, host16, host32
 
 #: Why `scan` returned.
-END, FULL, CUT, BROKEN = 0, 1, 2, 3
+END, FULL, CUT, BROKEN, DESCRIPTION = range(5)
 #: Meaning of the entries of its counters.
-RECORDS, NOT_IP, SHORT, COUNTERS = 0, 1, 2, 3
+#:
+#: ``RECORDS``   all records; ``NOT_IP`` those without an IP packet
+#: ``SHORT``     those whose IP or TCP header is cut off or contradicts itself: they give no row
+#: ``NOT_TCP``   IP packets of other protocols; ``FRAGMENTS`` later fragments: both give a row
+#: ``OPTIONS``   TCP packets whose options are cut off: they give a row without them
+#: ``UNTIMED``   records without a time stamp, which get the one of the record before
+RECORDS, NOT_IP, SHORT, NOT_TCP, FRAGMENTS, OPTIONS, UNTIMED, COUNTERS = range(8)
+#: Entries of a layout: bytes of a record header (0: pcapng), whether the byte order is big-endian,
+#: bytes of the longest credible record, time of the last record.
+HEADER, BIG, LIMIT, LAST, LAYOUT = range(5)
+#: Entries of an interface: link type (-1: not known), nanoseconds are ``units * MULTIPLY //
+#: DIVIDE`` (binary fractions: ``units * 1e9 >> SHIFT``) ``+ OFFSET``, largest credible units, bytes
+#: it captures of a frame.
+LINK, MULTIPLY, DIVIDE, SHIFT, OFFSET, UNITS, SNAPLEN, INTERFACE = range(8)
 
-NULL, ETHERNET, RAW_OPENBSD, RAW_BSD = 0, 1, 12, 14
-RAW, LOOP, SLL, RAW_IPV4, RAW_IPV6, SLL2 = 101, 108, 113, 228, 229, 276
-
-_RECORD = 16
-
-
-@part
-def _wide(value: Any) -> Any:
-    """Signed 64 bits: numba turns sums of signed and unsigned 64-bit numbers into floats."""
-    return np.int64(value)
-
-
-@part
-def _u16(data: NDArray[np.uint8], at: int) -> Any:
-    return (_wide(data[at]) << 8) | _wide(data[at + 1])
-
-
-@part
-def _u32(data: NDArray[np.uint8], at: int) -> Any:
-    return (_u16(data, at) << 16) | _u16(data, at + 2)
+_SECOND = 1_000_000_000
+_SECTION, _INTERFACE, _OLD, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
+#: Results in place of a length.
+_DESCRIBED, _DAMAGED = 0, -1
 
 
-@part
-def _host32(data: NDArray[np.uint8], at: int, big: bool) -> Any:
-    """Read 32 bits in the byte order of the machine that wrote the capture."""
-    if big:
-        return _u32(data, at)
-    low = _wide(data[at]) | (_wide(data[at + 1]) << 8)
-    return low | (_wide(data[at + 2]) << 16) | (_wide(data[at + 3]) << 24)
+@inlined
+def _nanoseconds(units: Any, interfaces: Any, number: Any) -> Any:
+    """Time stamp of pcapng in nanoseconds, rounded down."""
+    shift = interfaces[number, SHIFT]
+    if shift < 0:
+        scaled = units * interfaces[number, MULTIPLY]
+        if interfaces[number, DIVIDE] > 1:
+            scaled //= interfaces[number, DIVIDE]
+        return scaled + interfaces[number, OFFSET]
+    # The product of fraction and 1e9 needs more than 64 bits: it is made of two halves.
+    rest = units & ((np.int64(1) << shift) - 1)
+    low = (rest & 0xFFFFFFFF) * _SECOND
+    high = (rest >> 32) * _SECOND + (low >> 32)
+    fraction = low >> shift if shift < 32 else high >> (shift - 32)
+    return (units >> shift) * _SECOND + fraction + interfaces[number, OFFSET]
 
 
-@part
-def _behind_type(data: NDArray[np.uint8], at: int, end: int) -> int:
-    """Offset behind an EtherType at ``at`` and any VLAN tags, or -1 if it is not IP."""
-    while at + 2 <= end:
-        kind = _u16(data, at)
-        if kind in (0x0800, 0x86DD):
-            return at + 2
-        if kind not in (0x8100, 0x88A8, 0x9100):
-            return -1
-        at += 4
-    return -1
+@inlined
+def _length(data: Any, at: Any, layout: Any, interfaces: Any) -> Any:
+    """Bytes of the record at ``at``, from its header alone."""
+    big, header = layout[BIG], layout[HEADER]
+    if header:
+        captured = host32(data, at + 8, big)
+        fraction = host32(data, at + 4, big) * interfaces[0, MULTIPLY]
+        return _DAMAGED if captured > layout[LIMIT] or fraction >= _SECOND else header + captured
+    kind = host32(data, at, big)
+    if kind in (_SECTION, _INTERFACE):
+        return _DESCRIBED
+    length = host32(data, at + 4, big)
+    return _DAMAGED if length < 12 or length & 3 or length > layout[LIMIT] else length
 
 
-@part
-def _ip_offset(data: NDArray[np.uint8], at: int, end: int, link: int) -> int:
-    """Offset of the IP header of the frame at ``at``, or -1."""
-    if link == ETHERNET:
-        return _behind_type(data, at + 12, end)
-    if link == SLL:
-        return _behind_type(data, at + 14, end)
-    if link == SLL2:
-        found = _behind_type(data, at, end)
-        return found + 18 if found == at + 2 else -1
-    if link in (NULL, LOOP):
-        return at + 4
-    return at
+@inlined
+def _classic(data: Any, at: Any, layout: Any, interfaces: Any) -> Any:
+    """Give offset of the frame, its captured bytes, those on the wire, time, interface."""
+    big, header = layout[BIG], layout[HEADER]
+    time_ns = host32(data, at, big) * _SECOND
+    time_ns += host32(data, at + 4, big) * interfaces[0, MULTIPLY]
+    return at + header, host32(data, at + 8, big), host32(data, at + 12, big), time_ns, 0
 
 
-@part
-def _address6(data: NDArray[np.uint8], at: int) -> Any:
-    """63 bits of the FNV-1a hash of an IPv6 address, bit 63 set."""
-    value = np.uint64(0xCBF29CE484222325)
-    for i in range(16):
-        value = (value ^ np.uint64(data[at + i])) * np.uint64(0x100000001B3)
-    return value | np.uint64(0x8000000000000000)
+@inlined
+def _simple(data: Any, at: Any, length: Any, layout: Any, interfaces: Any) -> Any:
+    """Read a simple packet block, which has no time stamp; -1: interface 0."""
+    if length < 16 or interfaces.shape[0] == 0:
+        return -1, 0, 0, layout[LAST], 0
+    wire, snaplen = host32(data, at + 8, layout[BIG]), interfaces[0, SNAPLEN]
+    captured = min(wire, length - 16)
+    if snaplen > 0:
+        captured = min(captured, snaplen)
+    return at + 12, captured, wire, layout[LAST], -1
 
 
-@part
-def _ip4(data: NDArray[np.uint8], at: int, end: int, p: Any) -> int:
-    """Fill the IPv4 fields; offset of what follows, -1 if cut off, 0 for a later fragment."""
-    header = (_wide(data[at]) & 15) * 4
-    if header < 20 or at + 20 > end:
-        return -1
-    p.tos = data[at + 1]
-    p.ip_length = _u16(data, at + 2)
-    p.ip_id = _u16(data, at + 4)
-    p.protocol = data[at + 9]
-    p.src = _u32(data, at + 12)
-    p.dst = _u32(data, at + 16)
-    return 0 if _u16(data, at + 6) & 0x1FFF else at + header
+@inlined
+def _timed(data: Any, at: Any, length: Any, kind: Any, layout: Any, interfaces: Any) -> Any:
+    """Read an enhanced packet block, or the obsolete one: they differ in one field."""
+    if length < 32:
+        return -1, 0, 0, layout[LAST], 0
+    big = layout[BIG]
+    number = host32(data, at + 8, big) if kind == _ENHANCED else host16(data, at + 8, big)
+    captured, high = host32(data, at + 20, big), host32(data, at + 12, big)
+    units = (high << 32) | host32(data, at + 16, big)
+    if number >= interfaces.shape[0] or captured > length - 32 or high >> 31:
+        return -1, 0, 0, layout[LAST], 0
+    if units > interfaces[number, UNITS]:
+        return -1, 0, 0, layout[LAST], 0
+    time_ns = _nanoseconds(units, interfaces, number)
+    return at + 28, captured, host32(data, at + 24, big), time_ns, number
 
 
-@part
-def _ip6(data: NDArray[np.uint8], at: int, end: int, p: Any) -> int:
-    """Fill the fields of an IPv6 header (extension headers are not followed)."""
-    if at + 40 > end:
-        return -1
-    p.tos = (_u16(data, at) >> 4) & 255
-    length = _u16(data, at + 4)
-    p.ip_length = length + 40 if length else 0
-    p.ip_id = 0
-    p.protocol = data[at + 6]
-    p.src = _address6(data, at + 8)
-    p.dst = _address6(data, at + 24)
-    return at + 40
+@inlined
+def _block(data: Any, at: Any, length: Any, layout: Any, interfaces: Any) -> Any:
+    """As `_classic`, of a pcapng block; an offset of 0: no packet, -1: damaged."""
+    kind = host32(data, at, layout[BIG])
+    if host32(data, at + length - 4, layout[BIG]) != length:
+        return -1, 0, 0, layout[LAST], 0
+    if kind in (_ENHANCED, _OLD):
+        return _timed(data, at, length, kind, layout, interfaces)
+    if kind == _SIMPLE:
+        return _simple(data, at, length, layout, interfaces)
+    return 0, 0, 0, layout[LAST], 0
 
 
-@part
-def _sack_option(data: NDArray[np.uint8], at: int, length: int, p: Any) -> None:
-    blocks = min((length - 2) // 8, SACK_BLOCKS)
-    p.sacks = blocks
-    for i in range(2 * blocks):
-        p.sack[i] = _u32(data, at + 2 + 4 * i)
-
-
-@part
-def _options(data: NDArray[np.uint8], at: int, end: int, p: Any) -> None:
-    """Read the TCP options SACK (5) and timestamp (8)."""
-    while at + 1 < end:
-        kind = data[at]
-        if kind == 1:
-            at += 1
-            continue
-        length = _wide(data[at + 1])
-        if kind == 0 or length < 2 or at + length > end:
-            return
-        if kind == 5:
-            _sack_option(data, at, length, p)
-        elif kind == 8 and length == 10:
-            p.timestamps = 1
-            p.tsval = _u32(data, at + 2)
-            p.tsecr = _u32(data, at + 6)
-        at += length
-
-
-@part
-def _no_transport(p: Any) -> None:
-    p.sport = 0
-    p.dport = 0
-    p.seq = 0
-    p.ack = 0
-    p.flags = 0
-    p.window = 0
-    p.sacks = 0
-    p.timestamps = 0
-    p.tsval = 0
-    p.tsecr = 0
-
-
-@part
-def _tcp(data: NDArray[np.uint8], at: int, end: int, p: Any) -> int:
-    """Fill the TCP fields; length of the header, -1 if it is cut off."""
-    if at + 20 > end:
-        return -1
-    p.sport = _u16(data, at)
-    p.dport = _u16(data, at + 2)
-    p.seq = _u32(data, at + 4)
-    p.ack = _u32(data, at + 8)
-    header = _wide(data[at + 12] >> 4) * 4
-    p.flags = data[at + 13]
-    p.window = _u16(data, at + 14)
-    if header > 20:
-        _options(data, at + 20, min(end, at + header), p)
-    return header if header >= 20 else -1
-
-
-@part
-def _packet(data: NDArray[np.uint8], at: int, end: int, overhead: int, p: Any) -> bool:
-    """Fill everything from the IP header on; whether the headers are whole.
-
-    ``overhead`` is the length of the link-layer header.
-    """
-    version = data[at] >> 4
-    behind = _ip4(data, at, end, p) if version == 4 else _ip6(data, at, end, p)
-    if behind < 0:
+@inlined
+def _fill(data: Any, begin: Any, end: Any, kind: Any, p: Any, counters: Any) -> bool:
+    """Fill a row from the frame ``data[begin:end]``; whether it is to be kept."""
+    ip = ip_offset(data, begin, end, kind) if kind != UNKNOWN_LINK else -1
+    if ip < 0 or ip >= end or byte(data, ip) >> 4 not in (4, 6):
+        counters[NOT_IP] += 1
         return False
-    if p.ip_length == 0:  # an offloaded packet of 64 kB or more: only the frame knows
-        p.ip_length = p.wire_length - overhead
-    _no_transport(p)
-    header = 0
-    if behind == 0:
-        behind = at + (_wide(data[at]) & 15) * 4
-    elif p.protocol == 6:
-        header = _tcp(data, behind, end, p)
-    elif p.protocol == 17 and behind + 8 <= end:
-        p.sport = _u16(data, behind)
-        p.dport = _u16(data, behind + 2)
-        header = 8
-    p.payload = _wide(p.ip_length) - (behind - at) - header
-    return header >= 0
+    found = fill_packet(data, ip, end, ip - begin, p)
+    if found == TOO_SHORT:
+        counters[SHORT] += 1
+        return False
+    counters[OPTIONS] += found == WITHOUT_OPTIONS
+    counters[NOT_TCP] += p.protocol != TCP
+    counters[FRAGMENTS] += p.fragment == LATER
+    return True
 
 
-@compiled
-def scan(
-    data: NDArray[np.uint8],
-    at: int,
-    layout: tuple[bool, int, int, int],
-    out: Packets,
-    row: int,
-    counters: NDArray[np.int64],
-) -> tuple[int, int, int]:
-    """Read records from offset ``at`` into ``out`` from ``row`` on.
+def _compile(sources: str) -> Callable[..., tuple[int, int, int]]:
+    """Compile the scanner; ``sources`` identifies the text of the modules it is made of."""
 
-    Parameters
-    ----------
-    data : uint8, shape (bytes,)
-        The whole capture.
-    at : int
-        Offset of a record header.
-    layout : (bool, int, int, int)
-        Big-endian; nanoseconds per unit of the fraction; link type; largest credible record.
-    out : Packets
-        Room for the result.
-    row : int
-        First free row.
-    counters : int64, shape (COUNTERS,)
-        Incremented: records, those that are not IP, those whose headers are cut off.
+    def scan(
+        data: Bytes,
+        at: int,
+        end: int,
+        layout: NDArray[np.int64],
+        interfaces: NDArray[np.int64],
+        out: Packets,
+        row: int,
+        counters: NDArray[np.int64],
+    ) -> tuple[int, int, int]:
+        """Read records from offset ``at`` into ``out`` from ``row`` on.
 
-    Returns
-    -------
-    tuple of int
-        Offset of the first record not read, first free row, and why it ended: `END`, `FULL` (no
-        row left), `CUT` (the last record is not whole), `BROKEN` (no credible record header).
-    """
-    big, unit, link, limit = layout
-    size = data.shape[0]
-    while at < size:
-        if at + _RECORD > size:
-            return at, row, CUT
-        if row == out.shape[0]:
-            return at, row, FULL
-        captured = _host32(data, at + 8, big)
-        fraction = _host32(data, at + 4, big) * unit
-        if captured > limit or fraction >= 1_000_000_000:
-            return at, row, BROKEN
-        begin, end = at + _RECORD, at + _RECORD + captured
-        if end > size:
-            return at, row, CUT
-        counters[RECORDS] += 1
-        ip = _ip_offset(data, begin, end, link)
-        if ip < 0 or ip >= end or data[ip] >> 4 not in (4, 6):
-            counters[NOT_IP] += 1
-        else:
-            record = out[row]
-            record.time_ns = _host32(data, at, big) * 1_000_000_000 + fraction
-            record.wire_length = _host32(data, at + 12, big)
-            record.header_at = ip
-            if _packet(data, ip, end, ip - begin, record):
-                row += 1
+        Parameters
+        ----------
+        data : uint8, shape (bytes,)
+            A part of the capture; only ``data[:end]`` counts.
+        at, end : int
+            Offset of a record header (of a block, in pcapng); end of the bytes.
+        layout : int64, shape (LAYOUT,)
+            How records look; ``layout[LAST]`` is kept up to date.
+        interfaces : int64, shape (n, INTERFACE)
+            The interfaces of the section.
+        out : Packets
+            Room for the result.  Beyond ``2 * sacks``, ``sack`` keeps what was there.
+        row : int
+            First free row.
+        counters : int64, shape (COUNTERS,)
+            Incremented.
+
+        Returns
+        -------
+        tuple of int
+            Offset of the first record not read, first free row, and why it ended: `END`, `FULL`
+            (no row left), `CUT` (the last record is not whole), `BROKEN` (no credible record),
+            `DESCRIPTION` (a section header or an interface, which is not for this function).
+        """
+        _ = sources  # so that it is part of the key in the cache
+        header = layout[HEADER]
+        need = header if header else 12
+        while at < end:
+            if at + need > end:
+                return at, row, CUT
+            if row == out.shape[0]:
+                return at, row, FULL
+            length = _length(data, at, layout, interfaces)
+            if length <= 0:
+                return at, row, BROKEN if length else DESCRIPTION
+            if at + length > end:
+                return at, row, CUT
+            if header:
+                found = _classic(data, at, layout, interfaces)
             else:
-                counters[SHORT] += 1
-        at = end
-    return at, row, END
+                found = _block(data, at, length, layout, interfaces)
+            begin, captured, wire, time_ns, number = found
+            if begin < 0:
+                return at, row, BROKEN
+            at += length
+            if begin == 0:
+                continue
+            counters[UNTIMED] += number < 0
+            number = max(number, 0)
+            layout[LAST] = time_ns
+            record = out[row]
+            record.time_ns = time_ns
+            record.record = counters[RECORDS]
+            record.wire_length = max(wire, captured)
+            record.interface = min(number, 255)
+            counters[RECORDS] += 1
+            kind = interfaces[number, LINK]
+            row += _fill(data, begin, begin + captured, kind, record, counters)
+        return at, row, END
+
+    return compiled(scan)
+
+
+scan = _compile(stamp(dissect, link, words))
 
 
 def new_counters() -> NDArray[Any]:

@@ -1,7 +1,9 @@
-"""Follow a Linux TCP sender through a capture: left edge, scoreboard, RTT, retransmission timer.
+"""Follow a TCP sender through a capture: left edge, scoreboard, RTT, retransmission timer.
 
 Sequence numbers are 64-bit and relative: the SYN is byte 0, data begins at byte 1.  Times are
-nanoseconds.  All functions are parts of `tcpf_lab.trace.recovery`'s compiled state machine.
+nanoseconds.  All functions are parts of the compiled state machine in `tcpf_lab.trace.recovery`;
+``s`` is the state of one sender, ``row`` what is counted of its flow, ``store`` the arena of
+outstanding segments, the lists of its free blocks, and the events.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ from typing import Any
 import numpy as np
 
 from tcpf_lab.trace.jit import part
+from tcpf_lab.trace.scoreboard import at, give_back, locate, relative, remember, unsacked
+from tcpf_lab.trace.spurious import judge, judge_duplicate, older
 
 OPEN, RECOVERY, LOSS = 0, 1, 2
+LINUX, RFC6298 = 0, 1
 MS = 1_000_000
 _RTO_INITIAL, _RTO_FALLBACK, RTO_MAX = 1000 * MS, 3000 * MS, 120_000 * MS
 
@@ -20,24 +25,17 @@ SENDER = np.dtype(
     [
         (name, np.int64)
         for name in (
-            *("known", "isn", "una", "snd_max", "fin", "acked_before", "window"),
-            *("head", "tail", "mode", "recover", "dups", "held", "sack_bytes", "sack_flow", "mss"),
-            *("srtt", "mdev", "mdev_max", "rttvar", "rtt_seq", "rto_min"),
+            *("known", "isn", "una", "snd_max", "fin", "acked_before", "window", "heard"),
+            *("ring", "room", "head", "tail", "board", "episode"),
+            *("mode", "recover", "dups", "held", "sack_bytes", "sack_flow", "mss", "split"),
+            *("srtt", "mdev", "mdev_max", "rttvar", "rtt_seq", "rto_min", "rtt_min", "sample"),
             *("rto", "armed", "limit", "retransmits", "ack_at", "cause_at", "sent_at"),
-            *("tick", "tick_at", "probes"),
+            *("tick", "tick_at", "profile", "probes", "probe_end", "delivered_at", "last_id"),
+            *("memory", "memory_room", "remembered", "event", "rule", "backoff", "start"),
+            *("own_mss", "peer_mss", "stamped", "away", "first_waiting", "last_waiting", "stamp"),
         )
     ]
 )
-SEGMENT = np.dtype(
-    [(name, np.int64) for name in ("start", "end", "sent", "ever", "again", "sacked")]
-)
-
-
-@part
-def relative(s: Any, number: Any) -> Any:
-    """Unwrap a sequence number near the left edge."""
-    offset = (np.int64(number) - s.isn - s.una) & 0xFFFFFFFF
-    return s.una + (offset - 0x100000000 if offset & 0x80000000 else offset)
 
 
 @part
@@ -50,6 +48,8 @@ def begin(s: Any, base: Any, una: int) -> None:
     s.srtt, s.mdev, s.mdev_max, s.rttvar, s.rtt_seq = 0, 0, 0, 0, 0
     s.rto, s.armed, s.retransmits, s.tick_at = _RTO_INITIAL, -1, 0, 0
     s.ack_at, s.cause_at, s.sent_at = -RTO_MAX, -RTO_MAX, -RTO_MAX
+    s.board, s.episode, s.rtt_min, s.sample, s.remembered = 1, 1, -1, -1, 0
+    s.probe_end, s.delivered_at, s.last_id, s.heard, s.stamp = 0, -RTO_MAX, -1, 0, 0
 
 
 @part
@@ -66,7 +66,7 @@ def acknowledged(s: Any) -> Any:
 
 
 @part
-def measure(s: Any, sample: Any) -> None:
+def _linux_estimate(s: Any, sample: Any) -> None:
     """Linux's RTT estimator: a maximum filter over one window as the variance (tcp_input.c)."""
     if s.srtt == 0:
         s.srtt, s.mdev = 8 * sample, 2 * sample
@@ -86,38 +86,80 @@ def measure(s: Any, sample: Any) -> None:
 
 
 @part
-def mark_sacked(s: Any, queue: Any, p: Any) -> Any:
+def _rfc_estimate(s: Any, sample: Any) -> None:
+    """RFC 6298, section 2: ``mdev`` is 4 RTTVAR; the whole timer has a minimum."""
+    if s.srtt == 0:
+        s.srtt, s.mdev = 8 * sample, 2 * sample
+    else:
+        error = sample - s.srtt // 8
+        s.mdev += abs(error) - s.mdev // 4
+        s.srtt += error
+    s.rttvar = s.mdev
+    s.rto = min(max(s.srtt // 8 + s.mdev, s.rto_min), RTO_MAX)
+
+
+@part
+def measure(s: Any, sample: Any) -> None:
+    """Take an RTT sample into the timer."""
+    s.sample = sample
+    s.rtt_min = sample if s.rtt_min < 0 else min(s.rtt_min, sample)
+    if s.profile == RFC6298:
+        _rfc_estimate(s, sample)
+    else:
+        _linux_estimate(s, sample)
+
+
+@part
+def _delivered(s: Any, g: Any, now: Any) -> None:
+    """Note when what arrives was sent, unless a copy sent earlier may be meant (RACK)."""
+    if g.sent > s.delivered_at and (not g.ever or now - g.sent >= s.rtt_min):
+        s.delivered_at = g.sent
+
+
+@part
+def mark_sacked(s: Any, row: Any, store: Any, p: Any) -> Any:
     """Enter SACK blocks on the scoreboard; send time of the first new one fit for an RTT, or -1."""
-    first = -1
+    arena, first = store[0], -1
     for k in range(p.sacks):
         low, high = relative(s, p.sack[2 * k]), relative(s, p.sack[2 * k + 1])
-        for i in range(s.head, s.tail):
-            g = queue[i]
-            if g.start >= high:
-                break
-            if g.start < low or g.end > high or g.sacked:
-                continue
-            g.sacked = 1
+        i = locate(s, arena, low)
+        if i < s.tail and at(s, arena, i).start < low:
+            i += 1
+        i = unsacked(s, arena, i)
+        while i < s.tail and at(s, arena, i).end <= high:
+            g = at(s, arena, i)
+            g.sacked, g.skip = s.board, 1
             s.sack_bytes += g.end - g.start
+            _delivered(s, g, p.time_ns)
+            if g.kind:
+                judge(s, row, store, g, p, False)
             if not g.ever and (first < 0 or g.sent < first):
                 first = g.sent
+            i = unsacked(s, arena, i)
     return first
 
 
 @part
-def release(s: Any, queue: Any, ack: Any) -> Any:
+def release(s: Any, row: Any, store: Any, p: Any, ack: Any) -> Any:
     """Take acknowledged segments off; send time fit for an RTT, -1 if there is none (Karn)."""
-    first, karn = -1, False
-    while s.head < s.tail and queue[s.head].end <= ack:
-        g = queue[s.head]
+    arena, first, karn, head = store[0], -1, False, True
+    while s.head < s.tail and at(s, arena, s.head).end <= ack:
+        g = at(s, arena, s.head)
         karn |= g.ever != 0
-        if not g.ever and not g.sacked and first < 0:
-            first = g.sent
-        if g.sacked:
+        if g.sacked == s.board:
             s.sack_bytes -= g.end - g.start
+        else:
+            _delivered(s, g, p.time_ns)
+            if not g.ever and first < 0:
+                first = g.sent
+            if g.kind:
+                judge(s, row, store, g, p, head)
+        if g.kind:
+            remember(s, arena, store[1], g)
         s.head += 1
-    if s.head < s.tail and queue[s.head].start < ack:
-        queue[s.head].start = ack
+        head = False
+    if s.head < s.tail and at(s, arena, s.head).start < ack:
+        at(s, arena, s.head).start = ack
     return -1 if karn else first
 
 
@@ -126,9 +168,23 @@ def advance(s: Any, ack: Any) -> None:
     """Move the left edge; leave recovery when what was outstanding at its start is acknowledged."""
     s.una, s.snd_max = ack, max(s.snd_max, ack)
     s.dups, s.retransmits = 0, 0
+    if ack >= s.probe_end:
+        s.probe_end = 0
     # Without SACK, Linux waits for one byte more, lest old duplicates start a recovery anew.
     if s.mode != OPEN and (ack > s.recover or (ack == s.recover and s.sack_flow)):
         s.held = 0 if s.mode == RECOVERY else s.held
+        s.mode = OPEN
+
+
+@part
+def _undo(s: Any, p: Any) -> None:
+    """Leave recovery when its first retransmission proves needless (tcp_packet_delayed).
+
+    Linux goes back from loss state so only with SACK.
+    """
+    if s.stamp == 0 or s.mode == OPEN:
+        return
+    if older(p, s.stamp) and (s.mode == RECOVERY or s.sack_flow):
         s.mode = OPEN
 
 
@@ -142,24 +198,29 @@ def timestamp_rtt(s: Any, p: Any) -> Any:
 
 
 @part
-def on_ack(s: Any, queue: Any, p: Any) -> None:
+def on_ack(s: Any, row: Any, store: Any, p: Any) -> None:
     """Follow the sender through an incoming ACK (tcp_ack, tcp_clean_rtx_queue)."""
     ack, now = relative(s, p.ack), p.time_ns
+    s.sample, s.heard = -1, 1
+    if p.sacks:
+        judge_duplicate(s, row, store, p, ack)
     if s.head == s.tail or ack < s.una:
-        mark_sacked(s, queue, p)
+        mark_sacked(s, row, store, p)
+        s.window = p.window if ack >= s.una else s.window
         if ack > s.una:
             advance(s, ack)
         return
     s.ack_at = s.cause_at = now
     s.sack_flow |= p.sacks > 0
-    sacked = mark_sacked(s, queue, p)
+    sacked = mark_sacked(s, row, store, p) if p.sacks else -1
     advanced = ack > s.una
     before = s.head
-    sent = release(s, queue, ack)
+    sent = release(s, row, store, p, ack)
+    opening = s.una == 0
     if advanced:
         s.held = max(s.held - max(s.head - before - 1, 0), 0)  # as tcp_remove_reno_sacks
-        opening = s.una == 0
         advance(s, ack)
+        _undo(s, p)
     elif p.payload == 0 and (p.sacks > 0 or p.window == s.window):
         s.dups += 1
         s.held += 1
@@ -167,38 +228,45 @@ def on_ack(s: Any, queue: Any, p: Any) -> None:
     sample = now - sent if sent >= 0 else (now - sacked if sacked >= 0 else -1)
     if sample < 0 and advanced:
         sample = timestamp_rtt(s, p)
+    _time(s, store, now, (sample, sacked), advanced, opening)
+
+
+@part
+def _time(s: Any, store: Any, now: Any, told: Any, advanced: bool, opening: bool) -> None:
+    """Take the RTT sample of an ACK; start, restart or stop the timer."""
+    sample, sacked = told
     if sample >= 0:
         measure(s, sample)
     elif advanced and opening:
         s.rto = s.rttvar = s.mdev = s.mdev_max = _RTO_FALLBACK
     if s.head == s.tail:
         s.armed = -1
-    elif advanced or (sacked >= 0 and now - sacked > now - queue[s.head].sent):
+        if s.fin >= 0 and s.una > s.fin:
+            give_back(s, store[0], store[1])
+    elif advanced or (sacked >= 0 and now - sacked > now - at(s, store[0], s.head).sent):
         arm(s, now)
 
 
 @part
-def append(s: Any, queue: Any, start: Any, end: Any, now: Any, ever: int) -> None:
+def append(s: Any, arena: Any, start: Any, end: Any, p: Any, unseen: bool) -> None:
     """Enter new data; sending while nothing is outstanding arms the timer."""
     if s.head == s.tail:
-        arm(s, now)
-    g = queue[s.tail]
-    g.start, g.end, g.sent, g.ever, g.again, g.sacked = start, end, now, ever, 0, 0
+        arm(s, p.time_ns)
+    g = at(s, arena, s.tail)
+    g.start, g.end, g.sent, g.again, g.sacked, g.skip = start, end, p.time_ns, 0, 0, 1
+    g.ever, g.unseen, g.kind, g.event, g.tsval = unseen, unseen, 0, 0, p.tsval
     s.tail += 1
     s.snd_max = end
 
 
 @part
-def time_out(s: Any, queue: Any, now: Any) -> None:
+def time_out(s: Any, arena: Any, now: Any) -> None:
     """Enter loss state: everything not SACKed is lost, the timer doubles (tcp_enter_loss)."""
-    reneged = queue[s.head].sacked != 0
-    for i in range(s.head, s.tail):
-        queue[i].again = 0
-        if reneged:
-            queue[i].sacked = 0
-    if reneged:
+    if at(s, arena, s.head).sacked == s.board:  # the receiver reneged
+        s.board += 1
         s.sack_bytes = 0
-    s.mode, s.recover, s.dups, s.held = LOSS, s.snd_max, 0, 0
+    s.episode += 1
+    s.mode, s.recover, s.dups, s.held, s.probe_end = LOSS, s.snd_max, 0, 0, 0
     s.rto = min(2 * s.rto, RTO_MAX)
     arm(s, now)
     s.retransmits += 1

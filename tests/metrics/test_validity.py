@@ -57,6 +57,27 @@ def lose_departure(run: RunFiles) -> None:
 #: The queue claims that the packet it dropped was IN, at random.
 IN_DROPPED = {"in": {"early": 1, "forced": 0, "pdrop": 0}, "out": {"early": 0, "forced": 0}}
 
+#: R0-R1 loses a tenth of what passes it, alone or in pairs, on purpose.
+NETEM = {"kind": "netem", "root": True, "dev": "R0-R1", "handle": "1:", "drops": 100}
+NETEM |= {"packets": 910, "options": {"loss-random": {"loss": 0.1, "correlation": 0}}}
+BEHIND = {"kind": "tbf", "dev": "R0-R1", "parent": "1:", "drops": 0, "packets": 900}
+ASKED = {"options": {"loss-random": {"loss": 0.1}}, "loss": 0.1, "loss_burst": 1, "duplicate": 0.0}
+
+
+def impair(netem: dict[str, Any], behind: dict[str, Any], **asked: Any) -> Change:
+    """Impair R0-R1; what the kernel shows differs from what is right by the arguments."""
+
+    def apply(run: RunFiles) -> None:
+        shown = [NETEM | netem, BEHIND | behind]
+        (run.stats / "qdisc-R0.json").write_text(json.dumps(shown))
+        manifest = json.loads(run.manifest.read_text())
+        manifest["expect"]["lossless_devices"].remove("R0-R1")
+        manifest["expect"]["impaired_devices"] = {"R0-R1": ASKED | asked}
+        run.manifest.write_text(json.dumps(manifest))
+
+    return apply
+
+
 CASES: dict[str, tuple[str, str, Change]] = {
     "offload on": (
         "offloads_off",
@@ -184,6 +205,41 @@ CASES: dict[str, tuple[str, str, Change]] = {
         "stats/dev-R0.txt is missing",
         remove("stats/dev-R0.txt"),
     ),
+    "impairment missing": (
+        "impairments_in_force",
+        "R0-R1 has no netem",
+        impair({"kind": "tbf"}, {}),
+    ),
+    "another impairment": (
+        "impairments_in_force",
+        "R0-R1: netem loss-random loss is 0.2, asked for 0.1",
+        impair({"options": {"loss-random": {"loss": 0.2}}}, {}),
+    ),
+    "impairment not reported": (
+        "impairments_in_force",
+        "R0-R1: netem loss-random loss is not reported, asked for 0.1",
+        impair({"options": {}}, {}),
+    ),
+    "loss behind the impairment": (
+        "impairments_in_force",
+        "R0-R1: 3 lost behind netem",
+        impair({}, {"drops": 3}),
+    ),
+    "impairment loses too little": (
+        "impairments_in_force",
+        "R0-R1: 30 of 930 packets lost, asked for a share of 0.1",
+        impair({"drops": 30}, {}),
+    ),
+    "impairment loses too much": (
+        "impairments_in_force",
+        "R0-R1: 170 of 1070 packets lost, asked for a share of 0.1",
+        impair({"drops": 170}, {}),
+    ),
+    "receiver that delays its acknowledgements": (
+        "routes_in_force",
+        "S: route to 10.0.3.0/24 quickack is not reported, asked for 1",
+        edit("manifest.json", lambda m: m["expect"].update(receiver_routes={"S": {"quickack": 1}})),
+    ),
     "qdisc counter differs": (
         "loss_matches_qdisc",
         "captures 1, qdisc 2",
@@ -235,6 +291,39 @@ def test_what_is_wrong_makes_the_run_invalid_and_is_named(tmp_path: Path, case: 
     assert detail in failed[name]
     assert validity["valid"] is False
     assert any(reason.startswith(f"{name}: ") for reason in validity["reasons"])
+
+
+def test_a_delay_may_be_cut_to_a_whole_microsecond_as_tc_does(tmp_path: Path) -> None:
+    asked = {"delay": {"delay": 0.006778, "jitter": 0.000405}}
+    for name, shown in (("cut", 0.006777), ("other", 0.006775)):
+        run = build_run(tmp_path / name)
+        netem = {"options": {"delay": {"delay": shown, "jitter": 0.000404, "correlation": 0}}}
+        impair({**netem, "drops": 0}, {}, options=asked, loss=0.0)(run)
+        checks = {check["name"]: check for check in analyse(run)["validity"]["checks"]}
+        assert checks["impairments_in_force"]["ok"] is (name == "cut")
+
+
+@pytest.mark.parametrize(
+    ("netem", "asked"),
+    [({}, {}), ({"drops": 30}, {"loss_burst": 3}), ({"drops": 30}, {"duplicate": 0.3})],
+)
+def test_what_is_lost_on_purpose_leaves_a_run_valid(
+    tmp_path: Path, netem: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    """Bursts vary more; what netem loses and duplicates at once it does not count as lost."""
+    run = build_run(tmp_path / "run")
+    impair(netem, {}, **asked)(run)
+    validity = analyse(run)["validity"]
+    checks = {check["name"]: check for check in validity["checks"]}
+    assert validity["valid"] is True
+    assert checks["impairments_in_force"]["ok"] is True
+    assert checks["no_unplanned_loss"]["detail"] == "2 devices, no drops"
+
+
+def test_path_that_nothing_is_done_to_has_nothing_to_check(tmp_path: Path) -> None:
+    run = build_run(tmp_path / "run")
+    checks = {check["name"]: check for check in analyse(run)["validity"]["checks"]}
+    assert checks["impairments_in_force"]["ok"] is None
 
 
 def test_rate_within_one_per_cent_is_accepted(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The plan of a run: golden text for one, properties for all shipped experiments."""
 
+import math
+
 import pytest
 
 from tcpf_lab import shipped
@@ -36,6 +38,42 @@ def run_of(name, *settings, **only):
 def test_plan_of_the_smoke_experiment_is_the_reviewed_one(case, golden):
     run = run_of("smoke", "matrix.flows=3", case=case)
     golden(f"plan/{run.id}.txt", str(compose(run)))
+
+
+IMPAIRED = (
+    "topology.chain.forward={loss: 0.01, loss_burst: 3, duplicate: 0.005, reorder: 0.02, "
+    "delay: 5 ms, jitter: 1 ms}",
+    "topology.chain.reverse={loss: 0.02}",
+    "tcp.quickack=true",
+    "tcp.timestamps=true",
+    "tcp.window_scaling=false",
+    "matrix.flows=3",
+)
+
+
+def test_plan_of_an_impaired_path_is_the_reviewed_one(golden):
+    golden("plan/impaired.txt", str(compose(run_of("smoke", *IMPAIRED, case="NoMark+RED"))))
+
+
+def test_what_is_impaired_is_not_expected_to_be_lossless():
+    expect = compose(run_of("smoke", *IMPAIRED, case="NoMark+RED")).expect
+    assert set(expect["impaired_devices"]) == {"R2-D", "R2-R1"}
+    assert not {"R2-D", "R2-R1", "R1-R2"} & set(expect["lossless_devices"])
+    assert len(expect["lossless_devices"]) == 5
+    asked = expect["impaired_devices"]["R2-D"]
+    assert (asked["loss"], asked["loss_burst"], asked["duplicate"]) == (0.01, 3, 0.005)
+    assert asked["options"]["delay"] == {"delay": 0.005, "jitter": 0.001}
+    assert expect["receiver_routes"] == {"D": {"initcwnd": 2, "quickack": 1}}
+
+
+def test_an_impaired_link_is_awaited_empty_and_never_loses_for_want_of_room():
+    run = run_of("smoke", *IMPAIRED, case="NoMark+RED")
+    graph = run.experiment.topology.graph()
+    drained = [step.device for step in compose(run).steps if isinstance(step, Drained)]
+    assert drained == ["R1-R2", "R2-D", "D-R2"]
+    impaired = next(i for i in interfaces(graph) if i.device == "R2-D")
+    # 6 ms at 100 Mbit/s and a full queue of a megabyte, in the shortest frames, all twice.
+    assert queues.netem_limit(graph, impaired) == 2 * math.ceil((100e6 * 0.006 / 8 + 1e6) / 54)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)

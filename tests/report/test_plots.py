@@ -27,7 +27,7 @@ from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import Run, expand
 
 #: Kinds that are made of the numbers of whole runs alone.
-OF_NUMBERS = [name for name in KINDS if name not in ("timeseries", "time-sequence")]
+OF_NUMBERS = [name for name, kind in KINDS.items() if not kind.captures and name != "timeseries"]
 
 
 def figure(name: str, runs: Sequence[DrawnRun], **wanted: Any) -> Figure:

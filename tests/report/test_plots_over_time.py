@@ -20,10 +20,10 @@ from tcpf_lab.metrics.series import read_series, write_series
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.report.plots.kinds import Wanted, draw, kind_named
 from tcpf_lab.report.plots.runs import DrawnRun, read_run
-from tcpf_lab.report.style import RETRANSMISSIONS
+from tcpf_lab.report.style import EVENTS
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.trace.recovery import KIND_NAMES
+from tcpf_lab.trace.events import KINDS
 
 PAYLOAD = 960
 
@@ -150,7 +150,7 @@ def test_sequence_shows_every_segment_its_loss_and_why_it_came_again(run: DrawnR
     }
     middle = 39.5 * PAYLOAD / 1e3
     np.testing.assert_allclose(marked["x"], [[1.0, middle]])
-    np.testing.assert_allclose(marked[RETRANSMISSIONS["rto"][1]["marker"]], [[2.3, middle]])
+    np.testing.assert_allclose(marked[EVENTS["rto"][1]["marker"]], [[2.3, middle]])
     (acked,) = (line for line in axes.lines if line.get_drawstyle() == "steps-post")
     assert acked.get_ydata()[-1] == pytest.approx(40 * PAYLOAD / 1e3)
     said = texts(made)
@@ -185,7 +185,7 @@ def test_sequence_without_captures_says_how_to_keep_them(run: DrawnRun) -> None:
 @pytest.mark.parametrize(
     ("runs", "flow", "message"),
     [
-        (2, (0,), "is of one run, not of 2"),
+        (2, (0,), "is of one run or capture, not of 2"),
         (1, (0, 1), "is of one flow"),
         (1, (5,), "the run has flows 0 to 1"),
     ],
@@ -205,10 +205,10 @@ def test_flow_that_never_came_up_sent_nothing(run: DrawnRun) -> None:
         figure("time-sequence", [run], flow=(0,))
 
 
-def test_every_kind_of_retransmission_has_a_look_of_its_own() -> None:
-    assert set(RETRANSMISSIONS) == set(KIND_NAMES.values())
-    assert len({look["marker"] for _, look in RETRANSMISSIONS.values()}) == len(KIND_NAMES)
-    assert len({words for words, _ in RETRANSMISSIONS.values()}) == len(KIND_NAMES)
+def test_every_kind_of_event_has_a_look_of_its_own() -> None:
+    assert list(EVENTS) == list(KINDS[1:])
+    assert len({look["marker"] for _, look in EVENTS.values()}) == len(EVENTS)
+    assert len({words for words, _ in EVENTS.values()}) == len(EVENTS)
 
 
 @pytest.mark.parametrize("name", ["timeseries", "time-sequence"])

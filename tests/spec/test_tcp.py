@@ -53,6 +53,23 @@ def test_routes_get_the_initial_window_and_the_least_timeout_asked_for() -> None
     assert tcp(profile="modern", rto_min="400 ms").route_options() == ("rto_min", "400ms")
 
 
+def test_what_is_asked_for_replaces_the_profiles_and_nothing_else_does() -> None:
+    asked = tcp(profile="linux-2.2", timestamps=True, window_scaling=False).sysctls()
+    plain = tcp(profile="linux-2.2").sysctls()
+    assert {key: value for key, value in asked.items() if plain[key] != value} == {
+        "net.ipv4.tcp_timestamps": "1",
+        "net.ipv4.tcp_window_scaling": "0",
+    }
+    assert tcp(profile="modern", timestamps=False).sysctls()["net.ipv4.tcp_timestamps"] == "0"
+    assert "net.ipv4.tcp_timestamps" not in tcp(profile="modern").sysctls()
+
+
+def test_delayed_acknowledgements_are_switched_off_by_the_routes() -> None:
+    assert tcp(profile="modern", quickack=True).route_options() == ("quickack", "1")
+    assert tcp(profile="modern", quickack=True).route_metrics() == {"quickack": 1}
+    assert tcp(profile="modern", quickack=False).route_options() == ()
+
+
 def test_every_profile_can_be_asked_for() -> None:
     assert [tcp(profile=name).profile for name in PROFILES] == list(PROFILES)
 

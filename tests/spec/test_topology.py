@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.topology import Link, Topology
 
 CHAIN = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
@@ -40,6 +41,17 @@ def test_the_dumbbell_has_a_delay_for_every_receiver_and_one_bottleneck() -> Non
     assert dumbbell.bottleneck.rate == 10_000_000
     ends = [name for link in dumbbell.links for name in (link.a, link.b)]
     assert set(ends) == {node.name for node in dumbbell.nodes}
+
+
+def test_impairments_are_behind_the_bottleneck_and_before_the_acknowledgements_reach_it() -> None:
+    loss, jitter = {"loss": 0.1}, {"delay": "10 ms", "jitter": "1 ms"}
+    pairs = graph(dumbbell={**CHAIN, "pairs": 2, "forward": loss, "reverse": jitter})
+    there = [(link.a, link.b) for link in pairs.links if link.impairment_ab]
+    back = [(link.b, link.a) for link in pairs.links if link.impairment_ba]
+    assert there == [("R2", "D0"), ("R2", "D1")]
+    assert back == [("R2", "R1")]
+    assert pairs.links[-1].impairment_ab == Impairment.model_validate(loss)
+    assert pairs.bottleneck.impairment_ba == Impairment.model_validate(jitter)
 
 
 def test_the_mss_follows_the_mtu() -> None:

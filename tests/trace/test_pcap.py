@@ -52,8 +52,8 @@ def test_both_byte_orders_and_both_resolutions_give_the_same_packet(
     assert (p["time_ns"], p["wire_length"], p["ip_length"]) == (time_ns, 1014, 1000)
     assert (p["seq"], p["ack"], p["window"], p["payload"]) == (7, 9, 55, 960)
     assert (p["ip_id"], p["tos"], p["protocol"], p["flags"]) == (77, 40, 6, 16)
-    assert address_text(int(p["src"])) == "10.0.0.1"
-    assert address_text(int(p["dst"])) == "10.0.3.2"
+    assert address_text(p["src_high"], p["src"]) == "10.0.0.1"
+    assert address_text(p["dst_high"], p["dst"]) == "10.0.3.2"
 
 
 def test_nanoseconds_are_kept(tmp_path: Path) -> None:
@@ -103,7 +103,19 @@ LINKS = {
     "loopback": (0, b"\x02\x00\x00\x00" + INNER),
     "openbsd loopback": (108, b"\x00\x00\x00\x02" + INNER),
     "linux cooked": (113, bytes(14) + b"\x08\x00" + INNER),
+    "linux cooked with vlan": (113, bytes(14) + b"\x81\x00\x00\x07\x08\x00" + INNER),
     "linux cooked 2": (276, b"\x08\x00" + bytes(18) + INNER),
+    "linux cooked 2 with vlan": (276, b"\x81\x00" + bytes(18) + b"\x00\x07\x08\x00" + INNER),
+    "pppoe on ethernet": (1, ethernet(bytes(6) + b"\x00\x21" + INNER, kind=0x8864)),
+    "pppoe": (51, bytes(6) + b"\x00\x57" + SIX),
+    "ppp": (9, b"\x00\x21" + INNER),
+    "ppp, compressed": (9, b"\xff\x03\x57" + SIX),
+    "ppp in hdlc": (50, b"\xff\x03\x00\x21" + INNER),
+    "ppp with direction": (204, b"\x01\xff\x03\x00\x21" + INNER),
+    "cisco hdlc": (104, b"\x0f\x00\x86\xdd" + SIX),
+    "mpls": (1, ethernet(b"\0\0\0\x40\0\0\1\x40" + INNER, kind=0x8847)),
+    "snap": (1, ethernet(b"\xaa\xaa\x03\0\0\0\x08\x00" + INNER, kind=56)),
+    "openbsd encapsulated": (109, bytes(12) + INNER),
 }
 
 
@@ -120,9 +132,8 @@ def test_ipv6_addresses_are_written_the_usual_way(tmp_path: Path) -> None:
     frame = ethernet(ip6(tcp(1, 2), src=src, dst=bytes(16), tclass=0xB8), kind=0x86DD)
     capture = read_capture(Pcap().add(0, frame).write(tmp_path / "x.pcap"))
     p = capture.packets[0]
-    at = int(p["header_at"]) + 8
-    assert address_text(int(p["src"]), capture.data, at) == "2001:db8::1"
-    assert address_text(int(p["src"])).startswith("ipv6-")
+    assert address_text(p["src_high"], p["src"]) == "2001:db8::1"
+    assert address_text(p["dst_high"], p["dst"]) == "::"
     assert p["tos"] == 0xB8
 
 
@@ -195,7 +206,7 @@ def test_garbage_between_packets_is_an_error_even_if_truncation_is_accepted(thre
     record = (len(whole) - 24) // 3
     whole[24 + record : 24 + record + 16] = b"\xff" * 16
     three.write_bytes(bytes(whole))
-    with pytest.raises(TraceError, match=f"packet 2 at byte {24 + record} has no credible header"):
+    with pytest.raises(TraceError, match=f"packet 2 at byte {24 + record}: it has no credible"):
         read_capture(three, accept_truncated=True)
 
 
@@ -205,8 +216,11 @@ BAD = {
         b"hello world, this is no capture",
         "not a pcap capture: it begins with 68 65 6c 6c",
     ),
-    "pcapng": (b"\x0a\x0d\x0d\x0a" + bytes(40), "pcapng"),
-    "gzip": (b"\x1f\x8b\x08\x00" + bytes(40), "gzip"),
+    "pcapng": (b"\x0a\x0d\x0d\x0a" + bytes(40), "its byte-order magic is 00 00 00 00"),
+    "damaged gzip": (b"\x1f\x8b\x08\x00" + bytes(40), "damaged gzip"),
+    "damaged xz": (b"\xfd7zXZ\0" + bytes(40), "damaged xz"),
+    "damaged bzip2": (b"BZh9" + bytes(40), "damaged bzip2"),
+    "damaged lz4": (b"\x04\x22\x4d\x18" + b"\xff" * 40, "damaged lz4"),
     "half a header": (b"\xd4\xc3\xb2\xa1\x02\x00", "6 of 24 bytes"),
     "damaged zstd": (b"\x28\xb5\x2f\xfd" + b"\xff" * 30, "damaged zstd"),
     "unknown link type": (Pcap(link=147).data(), "unknown link type 147"),
@@ -221,14 +235,6 @@ def test_what_is_no_capture_is_refused_with_its_name(tmp_path: Path, name: str) 
     with pytest.raises(TraceError, match=message) as error:
         read_capture(path)
     assert error.value.where == str(path)
-
-
-def test_pcapng_is_told_how_to_convert(tmp_path: Path) -> None:
-    path = tmp_path / "x.pcapng"
-    path.write_bytes(BAD["pcapng"][0])
-    with pytest.raises(TraceError) as error:
-        read_capture(path)
-    assert f"tcpdump -r {path} -w" in error.value.hint
 
 
 def test_missing_capture_is_named(tmp_path: Path) -> None:
@@ -291,7 +297,7 @@ def test_scanner_reads_what_dpkt_reads(
     assert len(theirs) == ours.size
     for p, frame, d in zip(ours, theirs, drawn, strict=True):
         ip, segment_ = frame.data, frame.data.data
-        assert int(p["src"]).to_bytes(4, "big") == ip.src
+        assert (int(p["src"]) & 0xFFFFFFFF).to_bytes(4, "big") == ip.src
         assert (p["ip_id"], p["tos"], p["ip_length"]) == (ip.id, ip.tos, ip.len)
         assert (p["sport"], p["dport"]) == (segment_.sport, segment_.dport)
         assert (p["seq"], p["ack"], p["window"]) == (segment_.seq, segment_.ack, segment_.win)

@@ -41,6 +41,7 @@ CHECKS = {
     "routes_in_force": "Initial window and least timer are on the routes.",
     "captures_complete": "No capture lacks a packet.",
     "no_unplanned_loss": "Nothing but the bottleneck lost packets.",
+    "impairments_in_force": "What the path loses on purpose was lost, and nothing else.",
     "marks_match_marker": "As many marked packets arrived as the marker sent.",
     "loss_matches_qdisc": "The captures miss exactly what the queue dropped.",
     "bottleneck_rate": "The bottleneck sent at its rate while packets waited.",

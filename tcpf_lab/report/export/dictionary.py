@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tcpf_lab import shipped
+from tcpf_lab.report.export.capture_columns import CAPTURE_FRAMES
 from tcpf_lab.report.export.columns import Layout
+from tcpf_lab.report.export.crossing_columns import CROSSING_FRAMES
 from tcpf_lab.report.export.frame_columns import FRAMES
 from tcpf_lab.report.export.table_columns import TABLES
 from tcpf_lab.results import write_text
 
 #: Every table and frame, those that are exported first.
-LAYOUTS = (*TABLES, *FRAMES)
+LAYOUTS = (*TABLES, *FRAMES, *CAPTURE_FRAMES, *CROSSING_FRAMES)
 
 _HEAD = """\
 # Data dictionary
@@ -30,6 +32,13 @@ report, and `columns.csv`, the part of this dictionary that describes them. In P
 carries its unit and meaning as metadata. The other tables are frames that `tcpf_lab.load(...)`
 gives. If the matrix of an experiment has axes of its own, each is a column behind `flows` in every
 exported table, called by its key (`queue.out_max`), in base units too.
+
+`captures`, `capture_flows` and `events` are what `tcpf-lab analyze` and `tcpf_lab.analyze(...)` say
+of any capture ([analyze.md](analyze.md)); their times count from the capture's first packet.
+
+`crossing_packets`, `crossing_flows`, `crossing_dscp` and `crossing_time` are what
+`tcpf-lab crossing` and `tcpf_lab.crossing(...)` say of a box between two captures
+([crossing.md](crossing.md)).
 
 `runs`, `flows`, `dscp` and `checks` have the runs that the means are made of. A run that is
 missing, made from another version of the experiment, invalid or unreadable is in `left_out`

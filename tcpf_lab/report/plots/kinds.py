@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tcpf_lab.errors import RequestError
+from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.runs import DrawnRun
 from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.report.style import METRICS, OTHER_METRICS, MetricStyle, house_style
@@ -22,6 +23,10 @@ FORMATS = SUFFIXES
 SCALES = ("fixed", "free")
 #: Which queueing delay is drawn against throughput.
 DELAYS = {"mean": "queueing_delay_mean_s", "p95": "queueing_delay_p95_s"}
+
+
+#: What a figure is drawn of.
+Subject = DrawnRun | DrawnCapture
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,16 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of figure; ``takes`` are the fields of `Wanted` that mean something to it."""
+    """A kind of figure.
+
+    ``takes`` are the fields of `Wanted` that mean something to it, ``captures`` is how many
+    captures it can be drawn from instead of runs.
+    """
 
     name: str
     answers: str
     takes: tuple[str, ...] = ()
+    captures: int = 0
 
     @property
     def module(self) -> str:
@@ -71,16 +81,22 @@ class Kind:
         return f"{__package__}.{self.name.replace('-', '_')}"
 
 
+_OF_FLOW = ("flow", "time_s")
+
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("bars", "Which case does better, with how many flows?", ("metric",)),
         Kind("box", "How far do the seeds scatter?", ("metric", "scale")),
         Kind("cdf", "How is goodput spread over the flows?", ("scale",)),
+        Kind("goodput", "How fast was one flow, and what held it up?", _OF_FLOW, captures=1),
         Kind("histogram", "Which share of a fair share do the flows get?", ("scale",)),
+        Kind("inflight", "How much did one flow have outstanding?", _OF_FLOW, captures=1),
         Kind("parameter", "What does a parameter move?", ("metric", "parameter", "scale")),
+        Kind("queue", "How long was the queue, packet by packet?", ("time_s",), captures=2),
+        Kind("rtt", "How long was one flow's round trip, and its timer?", _OF_FLOW, captures=1),
         Kind("throughput-delay", "What does throughput cost in delay?", ("delay", "scale")),
-        Kind("time-sequence", "What happened to one flow?", ("flow", "time_s")),
+        Kind("time-sequence", "What happened to one flow?", _OF_FLOW, captures=1),
         Kind("timeseries", "When did it happen?", ("flow", "time_s", "scale")),
     )
 }
@@ -126,7 +142,7 @@ def kind_named(name: str, wanted: Wanted) -> Kind:
 
 
 def draw(
-    kind: Kind, runs: Sequence[DrawnRun], wanted: Wanted, suffixes: Sequence[str]
+    kind: Kind, subjects: Sequence[Subject], wanted: Wanted, suffixes: Sequence[str]
 ) -> dict[str, bytes]:
     """Draw a figure.
 
@@ -134,8 +150,8 @@ def draw(
     ----------
     kind : Kind
         A value of ``KINDS``.
-    runs : sequence of DrawnRun
-        The runs, at least one.
+    subjects : sequence of DrawnRun or DrawnCapture
+        The runs, or the captures, at least one.
     wanted : Wanted
         What was asked for besides.
     suffixes : sequence of str
@@ -144,7 +160,7 @@ def draw(
     Returns
     -------
     dict of str to bytes
-        The file's content for every suffix; the same runs give the same bytes.
+        The file's content for every suffix; the same subjects give the same bytes.
 
     Raises
     ------
@@ -153,9 +169,9 @@ def draw(
     """
     from tcpf_lab.report.plots.canvas import render  # here: loading matplotlib takes a second
 
-    drawn: Callable[[Sequence[DrawnRun], Wanted], Figure] = _drawing(kind)
+    drawn: Callable[[Sequence[Subject], Wanted], Figure] = _drawing(kind)
     with house_style():
-        return render(drawn(runs, wanted), suffixes)
+        return render(drawn(subjects, wanted), suffixes)
 
 
 def _drawing(kind: Kind) -> Any:

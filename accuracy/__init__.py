@@ -1,0 +1,1 @@
+"""How often the analysis of a capture is right: scenarios from seeds, held against the kernel."""

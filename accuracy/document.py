@@ -1,0 +1,190 @@
+"""Outcomes for people: a Markdown text, and the same tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from accuracy.compare import Outcome
+from accuracy.matrix import Total, disorder, merged, shares_right, totals
+
+_INTRODUCTION = """\
+# How often the analysis of captures is right
+
+Made by `./lab accuracy --markdown docs/accuracy.md`.
+
+Every scenario is drawn from its seed: TCP profile, SACK, congestion control, timestamps, window
+scaling, delayed acknowledgements, flows, round-trip time, segment size, the queue at the
+bottleneck, and what the path loses, duplicates and reorders. `accuracy/scenario.py` says how. It
+runs in the virtual-time kernel; the capture at its sender is analysed like any capture, and the
+result is held against what that kernel itself recorded.
+
+`timeouts` are expiries of the retransmission timer, those in a row and those of SYNs included.
+`missed` and `invented` add up what single flows have too few and too many, so that they do not
+cancel. `unknown` is the share of the retransmissions that no rule explains.
+
+`./lab accuracy --seeds N --keep-pcaps` repeats scenario N to the byte and keeps its captures.
+"""
+#: Flows that differ are listed one by one up to so many; the JSON has all.
+LISTED = 40
+
+_TOTALS = (
+    *("group", "scenarios", "flows exact", "timeouts, kernel", "timeouts, capture", "error"),
+    *("missed", "invented", "retransmissions", "unknown"),
+)
+#: The same for a terminal; its rows are too long for one otherwise.
+_SHORT = ("group", "runs", "exact", "kernel", "capture", "error", "missed", "invented", "unknown")
+_SCENARIOS = (
+    *("seed", "profile", "SACK", "control", "flows", "RTT", "MSS", "rate", "loss aimed at"),
+    *("path", "packets", "timeouts, kernel", "error", "flows exact", "unknown"),
+)
+
+
+def markdown(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """Write everything as Markdown.
+
+    Parameters
+    ----------
+    outcomes : sequence of Outcome
+        In any order.
+    seconds : float
+        Virtual length of each scenario.
+    """
+    ordered = sorted(outcomes, key=lambda each: each.seed)
+    packets = sum(each.packets for each in ordered)
+    parts = [
+        _INTRODUCTION,
+        f"{len(ordered)} scenarios of {seconds:g} s, {packets} packets at their senders.\n",
+        *_section("Totals", _TOTALS, (_total_row(each) for each in totals(ordered))),
+        *_section("Causes", ("kernel", "packets", "named rightly"), _cause_rows(ordered)),
+        *_confusion(ordered),
+        *_section("Scenarios", _SCENARIOS, (_scenario_row(each) for each in _compared(ordered))),
+        *_section(
+            "Flows that differ",
+            ("seed", "flow", "kernel", "capture", "first event that differs"),
+            _difference_rows(ordered),
+        ),
+        *_rest(ordered),
+    ]
+    return "\n".join(parts)
+
+
+def totals_table(outcomes: Sequence[Outcome]) -> Table:
+    """Give the totals for a terminal."""
+    title = "timeouts: flows exact, and sums by kernel and by capture"
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in _SHORT:
+        shown.add_column(column, justify="left" if column == "group" else "right", no_wrap=True)
+    for each in totals(outcomes):
+        *row, _, unknown = _total_row(each)
+        shown.add_row(*row, unknown)
+    return shown
+
+
+def differences_table(outcomes: Sequence[Outcome]) -> Table:
+    """Give the flows that differ for a terminal."""
+    title = "flows whose timeouts differ"
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in ("seed", "flow", "kernel", "capture", "first event that differs"):
+        shown.add_column(column)
+    for row in _difference_rows(sorted(outcomes, key=lambda each: each.seed)):
+        shown.add_row(*row)
+    return shown
+
+
+def _compared(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return [each for each in outcomes if each.state == "compared"]
+
+
+def _section(heading: str, columns: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
+    """Yield a heading and a table; nothing if the table were empty."""
+    listed = [f"| {' | '.join(row)} |" for row in rows]
+    if not listed:
+        return
+    yield f"## {heading}\n"
+    yield f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
+    yield "\n".join(listed) + "\n"
+
+
+def _total_row(each: Total) -> tuple[str, ...]:
+    return (
+        each.name,
+        str(each.scenarios),
+        f"{each.flows_exact}/{each.flows}",
+        str(each.timeouts_kernel),
+        str(each.timeouts),
+        _percent(each.error_percent, signed=True),
+        str(each.missed),
+        str(each.invented),
+        str(each.retransmissions),
+        _percent(each.unknown_percent),
+    )
+
+
+def _scenario_row(each: Outcome) -> tuple[str, ...]:
+    s = each.settings
+    options = [word for word in ("timestamps", "window_scaling", "quickack") if s[word]]
+    control = f"{s['congestion']} ({', '.join(options).replace('_', ' ')})"
+    path = f"{s['cause']}, {disorder(s)}"
+    error = each.timeouts - each.timeouts_kernel
+    return (
+        str(each.seed),
+        s["profile"],
+        "on" if s["sack"] else "off",
+        control.removesuffix(" ()"),
+        str(s["flows"]),
+        f"{1000 * s['round_trip_s']:g} ms",
+        str(s["mss"]),
+        f"{s['rate_bits_per_s'] / 1e6:.2f} Mbit",
+        f"{100 * s['loss']:.3g} %",
+        path,
+        str(each.packets),
+        str(each.timeouts_kernel),
+        f"{error:+d}" if error else "0",
+        f"{each.flows_exact}/{each.flows}",
+        str(each.unknown),
+    )
+
+
+def _cause_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
+    for cause, (right, every) in shares_right(outcomes).items():
+        yield cause, str(every), f"{right} ({_percent(100 * right / every)})"
+
+
+def _confusion(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Rows are the kernel's causes, columns the analysis's kinds."""
+    table = merged(each.confusion for each in _compared(outcomes))
+    kinds = list(dict.fromkeys(kind for row in table.values() for kind in row))
+    rows = ((cause, *(str(row.get(kind, "")) for kind in kinds)) for cause, row in table.items())
+    yield from _section("Kernel's cause (rows) and kind by the capture", ("", *kinds), rows)
+
+
+def _difference_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
+    rows: list[tuple[Any, ...]] = [
+        (each.seed, flow.flow, flow.kernel, flow.capture, flow.first)
+        for each in outcomes
+        for flow in each.differences
+    ]
+    for row in rows[:LISTED]:
+        yield tuple(str(value) for value in row)
+    if len(rows) > LISTED:
+        yield "", "", "", "", f"and {len(rows) - LISTED} more, in the JSON"
+
+
+def _rest(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """What could not be compared, and why."""
+    rows = (
+        (str(each.seed), each.state, "; ".join(each.reasons).replace("\n", " ").replace("|", "/"))
+        for each in outcomes
+        if each.state != "compared"
+    )
+    yield from _section("Not compared", ("seed", "state", "why"), rows)
+
+
+def _percent(value: float | None, *, signed: bool = False) -> str:
+    if value is None:
+        return "-"
+    return f"{value:+.3f} %" if signed else f"{value:.3f} %"

@@ -1,0 +1,215 @@
+"""The analysis of captures against tcptrace, tshark and dpkt: packets per second, peak memory.
+
+``python -m benchmarks.bench_trace [--rounds N]`` prints one JSON object.  All work on the same
+files, one process each, in turn, on one core.  Seconds are those of the processor, user and system,
+so that a busy machine gives the same rate; they count the whole process, start and imports
+included.  What is compiled has been compiled before.  tcptrace follows every connection (-l) with
+its round-trip times (-r); tshark lists retransmissions; dpkt parses headers and options only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import endless
+from benchmarks.virtual_time import chapter_run, one_core
+from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.plan.compose import compose
+from tcpf_lab.results import RunFiles
+from tcpf_lab.testbed.registry import testbed
+
+ROUNDS = 3
+#: Virtual seconds of the lab's capture: 100 flows with SACK through RED, 9 % loss.
+SECONDS = 300
+#: Bytes of the file that is made, and of the capture that never is a file.
+LARGE, ENDLESS = 500_000_000, 20_000_000_000
+#: What the analysis of the latter may take.
+MEMORY_LIMIT = 1 << 30
+NEEDED = ("tcptrace", "tshark")
+
+_DPKT = """
+import sys, dpkt
+for _, frame in dpkt.pcap.Reader(open(sys.argv[1], 'rb')):
+    segment = dpkt.ethernet.Ethernet(frame).data.data
+    dpkt.tcp.parse_opts(segment.opts)
+"""
+#: A small process starts the command: what its parent had in memory counts as the command's own.
+_LAUNCH = """
+import os, sys
+child = os.fork()
+if not child:
+    os.execvp(sys.argv[2], sys.argv[2:])
+_, status, used = os.wait4(child, 0)
+os.write(int(sys.argv[1]), b"%f %d" % (used.ru_utime + used.ru_stime, used.ru_maxrss))
+sys.exit(min(os.waitstatus_to_exitcode(status) % 256, 255))
+"""
+_OURS = (sys.executable, "-m", "tcpf_lab", "analyze", "--json")
+
+
+def commands(path: Path) -> dict[str, list[str]]:
+    """Give what analyses a file, by name."""
+    return {
+        "tcpf-lab": [*_OURS, str(path)],
+        "tcptrace": ["tcptrace", "-n", "-l", "-r", str(path)],
+        "tshark": [
+            *("tshark", "-n", "-r", str(path), "-Y", "tcp.analysis.retransmission"),
+            *("-T", "fields", "-e", "frame.number"),
+        ],
+        "dpkt": [sys.executable, "-c", _DPKT, str(path)],
+    }
+
+
+def require() -> None:
+    """Raise if a tool is missing."""
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing:
+        words = " ".join(missing)
+        raise RequestError(f"not installed: {words}", hint=f"apt-get install {words}")
+
+
+def main(rounds: int = ROUNDS, *, endless_bytes: int = ENDLESS) -> dict[str, Any]:
+    """Measure everything.
+
+    Parameters
+    ----------
+    rounds : int
+        How often each is measured; medians are given.
+    endless_bytes : int
+        Length of the capture on standard input.
+
+    Returns
+    -------
+    dict
+        ``files``: for each its ``packets``, ``bytes``, and by tool ``packets_per_s``,
+        ``cpu_seconds`` and ``peak_memory_bytes``; ``stdin``: the same of the endless capture.
+
+    Raises
+    ------
+    RequestError
+        If a tool is missing.
+    LabError
+        If one fails, or the analysis takes more memory than it may.
+    """
+    require()
+    with tempfile.TemporaryDirectory(prefix="tcpf-bench-") as name, one_core():
+        folder = Path(name)
+        found = {
+            "lab_100_flows": measure(lab_capture(folder), rounds),
+            "generated": measure(generated(folder / "generated.pcap"), rounds),
+        }
+    return {"rounds": rounds, "files": found, "stdin": from_stdin(endless_bytes)}
+
+
+def lab_capture(folder: Path) -> Path:
+    """Make the sender's capture of 100 flows with SACK through RED."""
+    files, run = RunFiles(folder / "run"), chapter_run(SECONDS)
+    files.create()
+    testbed("uml").execute(compose(run), files, run.seed)
+    return files.capture("S")
+
+
+def generated(path: Path, size: int = LARGE) -> Path:
+    """Make a large capture."""
+    with path.open("wb") as file:
+        endless.write(file, size, 100)
+    return path
+
+
+def count(path: Path) -> int:
+    """Count the records of a capture."""
+    from tcpf_lab.trace.pcap import read_capture
+
+    return read_capture(path).records
+
+
+def measure(path: Path, rounds: int) -> dict[str, Any]:
+    """Let each tool analyse a file, in turn; its medians."""
+    packets = count(path)
+    spent: dict[str, list[tuple[float, int]]] = {}
+    run(commands(path)["tcpf-lab"])  # compiles, and brings the file into memory
+    for _ in range(rounds):
+        for tool, command in commands(path).items():
+            spent.setdefault(tool, []).append(run(command))
+    tools = {tool: summary(packets, measured) for tool, measured in spent.items()}
+    return {"packets": packets, "bytes": path.stat().st_size, "tools": tools}
+
+
+def summary(packets: int, measured: Sequence[tuple[float, int]]) -> dict[str, Any]:
+    """Give medians of processor seconds and bytes of memory."""
+    seconds = statistics.median(s for s, _ in measured)
+    return {
+        "packets_per_s": round(packets / seconds),
+        "cpu_seconds": round(seconds, 3),
+        "peak_memory_bytes": round(statistics.median(m for _, m in measured)),
+    }
+
+
+def run(command: Sequence[str], stdin: Any = subprocess.DEVNULL) -> tuple[float, int]:
+    """Run a command to its end; processor seconds and greatest memory of that process.
+
+    Raises
+    ------
+    LabError
+        If it fails.
+    """
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as used:
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", _LAUNCH, str(used.fileno()), *command],
+            stdin=stdin,
+            stdout=subprocess.DEVNULL,
+            stderr=told,
+            pass_fds=[used.fileno()],
+            cwd=_root(),
+            check=False,
+        )
+        told.seek(0)
+        if done.returncode:
+            last = told.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise LabError(f"status {done.returncode}: {''.join(last)}", where=command[0])
+        used.seek(0)
+        seconds, kilobytes = used.read().split()
+    return float(seconds), int(kilobytes) * 1024
+
+
+def _root() -> Path:
+    return Path(__file__).parent.parent
+
+
+def from_stdin(size: int) -> dict[str, Any]:
+    """Analyse a capture that another process makes; how fast, and in how much memory."""
+    with _maker(size) as maker:
+        seconds, memory = run([*_OURS, "-"], maker.stdout)
+        packets = int(maker.stderr.read()) if maker.stderr else 0
+    if memory > MEMORY_LIMIT:
+        raise LabError(f"{memory} bytes of memory for a capture of {size} bytes on stdin")
+    return {"bytes": size, "packets": packets, **summary(packets, [(seconds, memory)])}
+
+
+@contextmanager
+def _maker(size: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the process that makes a capture; it ends with the block."""
+    command = [sys.executable, "-m", "benchmarks.endless", str(size)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=_root()) as maker:
+        try:
+            yield maker
+        finally:
+            maker.kill()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--endless-bytes", type=lambda word: int(float(word)), default=ENDLESS)
+    options = parser.parse_args()
+    print(json.dumps(main(options.rounds, endless_bytes=options.endless_bytes), indent=1))

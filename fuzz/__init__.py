@@ -1,0 +1,1 @@
+"""Fuzzing of the reader and of the state machine."""

@@ -1,0 +1,194 @@
+"""``python -m fuzz``: reader and state machine against captures that are not as expected."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fuzz import seeds
+from fuzz.flood import GROWTH_KB, LIMIT_S
+from tcpf_lab.errors import LabError
+from tcpf_lab.results import write_json
+
+#: How an input is answered; every way must give the same answer.
+WAYS: Mapping[str, Mapping[str, str]] = {
+    "compiled": {},
+    "compiled, bounds checked": {"NUMBA_BOUNDSCHECK": "1"},
+    "interpreted": {"NUMBA_DISABLE_JIT": "1"},
+}
+#: Share of the time for coverage; the rest is for many inputs through compiled code.
+_GUIDED = 0.5
+#: Megabytes that an interpreted process may take.
+_MOST_MB = 2048
+#: Seconds in which a process must begin to work: everything is compiled anew.
+_BEGIN_S = 900
+#: Seconds in which all answers must be there, in one way.
+_COMPARE_S = 24 * 3600
+
+out = Console(highlight=False, markup=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, markup=False)
+
+
+def main(
+    minutes: Annotated[
+        float, typer.Argument(metavar="MINUTES", min=0.1, help="How long inputs are tried.")
+    ] = 10.0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=1, help="Of everything random.")
+    ] = 1,
+    output: Annotated[
+        Path, typer.Option("--output", metavar="DIR", help="Where inputs and verdict go.")
+    ] = Path("results/fuzz"),
+) -> None:
+    """Try mutated captures, guided by coverage and in numbers; every answer must be the same."""
+    try:
+        verdict = fuzz(60 * minutes, seed, output.resolve())
+    except LabError as error:
+        err.print(f"error: {error}")
+        raise typer.Exit(error.exit_status) from None
+    write_json(output / "verdict.json", verdict)
+    for problem in verdict["problems"]:
+        out.print(problem)
+    out.print(
+        f"{verdict['inputs']} inputs through compiled code, {verdict['guided']} guided by "
+        f"coverage, {verdict['compared']} answered in {len(WAYS)} ways: "
+        f"{len(verdict['problems'])} problems"
+    )
+    out.print(f"written: {output}")
+    raise typer.Exit(1 if verdict["problems"] else 0)
+
+
+def fuzz(seconds: float, seed: int, output: Path) -> dict[str, Any]:
+    """Fuzz for some time.
+
+    Parameters
+    ----------
+    seconds : float
+        For how long inputs are tried; what is kept of them is compared after that.
+    seed : int
+        Of everything random.
+    output : Path
+        Where ``seeds``, ``corpus`` (what reached something new), ``flood`` (a sample of the many
+        and what raised) and ``crashes`` are.
+
+    Returns
+    -------
+    dict
+        ``inputs``, ``guided``, ``compared`` and ``problems`` in words.
+    """
+    folders = {name: output / name for name in ("seeds", "corpus", "flood", "crashes")}
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    seeds.make(folders["seeds"], seed)
+    problems: list[str] = []
+    err.print("fuzz: guided by coverage, interpreted")
+    guided = _guided(folders, seconds * _GUIDED, seed, problems)
+    err.print("fuzz: in numbers, compiled with bounds checked")
+    inputs = _flood(folders, seconds * (1 - _GUIDED), seed, problems)
+    err.print("fuzz: the same answers in every way")
+    compared = _compare([folders["seeds"], folders["corpus"], folders["flood"]], output, problems)
+    return {
+        "seed": seed,
+        "inputs": inputs,
+        "guided": guided,
+        "compared": compared,
+        "problems": problems,
+    }
+
+
+def _guided(folders: dict[str, Path], seconds: float, seed: int, problems: list[str]) -> int:
+    """Let libFuzzer look for inputs that reach something new; how many it tried."""
+    before = set(folders["crashes"].iterdir())
+    words = [
+        *(f"-max_total_time={max(1, round(seconds))}", f"-seed={seed}", f"-timeout={6 * LIMIT_S}"),
+        *(f"-rss_limit_mb={_MOST_MB}", "-print_final_stats=1", "-verbosity=0"),
+        f"-artifact_prefix={folders['crashes']}/",
+    ]
+    command = ["fuzz.target", str(folders["corpus"]), str(folders["seeds"]), *words]
+    done = _python(command, "interpreted", folders["seeds"].parent, seconds + _BEGIN_S)
+    crashes = sorted(set(folders["crashes"].iterdir()) - before)
+    problems += [f"interpreted: {path}: {_last_line(done.stderr)}" for path in crashes]
+    if done.returncode and not problems:
+        problems.append(f"interpreted: ended with status {done.returncode}: {_tail(done.stderr)}")
+    counts = [line.split()[-1] for line in done.stderr.splitlines() if "executed_units" in line]
+    return int(counts[-1]) if counts else 0
+
+
+def _flood(folders: dict[str, Path], seconds: float, seed: int, problems: list[str]) -> int:
+    """Put mutations in numbers through compiled code; how many there were."""
+    command = ["fuzz.flood", str(folders["seeds"]), str(folders["flood"]), str(seconds), str(seed)]
+    output = folders["seeds"].parent
+    done = _python(command, "compiled, bounds checked", output, seconds + _BEGIN_S)
+    current = folders["flood"] / "current"
+    if done.returncode:
+        kept = folders["crashes"] / f"compiled-{seed}"
+        if current.exists():
+            current.replace(kept)
+        why = _tail(done.stderr)
+        problems.append(f"compiled: status {done.returncode}: {kept}: {why}")
+        return 0
+    found: dict[str, int] = json.loads(done.stdout)
+    problems += [f"compiled: {line}" for line in done.stderr.splitlines() if "fault-" in line]
+    if found["growth_kb"] > GROWTH_KB:
+        problems.append(f"compiled: the process grew by {found['growth_kb']} kB")
+    return found["inputs"]
+
+
+def _compare(folders: list[Path], output: Path, problems: list[str]) -> int:
+    """Answer every input in every way; how many there were."""
+    names = [str(folder) for folder in folders]
+    answers: dict[str, dict[str, str]] = {}
+    for way in WAYS:
+        done = _python(["fuzz.replay", *names], way, output, _COMPARE_S)
+        if done.returncode:
+            problems.append(f"{way}: status {done.returncode}: {_tail(done.stderr)}")
+            return 0
+        answers[way] = json.loads(done.stdout)
+    first, *others = answers.values()
+    for path, answer in first.items():
+        if answer.startswith("raised") or any(other[path] != answer for other in others):
+            said = "; ".join(f"{way}: {found[path]}" for way, found in answers.items())
+            problems.append(f"{path}: {said}")
+    return len(first)
+
+
+def _python(
+    words: list[str], way: str, output: Path, limit_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a module; machine code with and without checks is kept in places of its own."""
+    cache = output / "cache" / way.replace(", ", "-").replace(" ", "-")
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", *words],
+            env={**os.environ, **WAYS[way], "NUMBA_CACHE_DIR": str(cache)},
+            cwd=seeds.ROOT,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise LabError(f"no end after {limit_s:.0f} s", where=words[0]) from None
+
+
+def _tail(text: str) -> str:
+    return " | ".join(text.strip().splitlines()[-3:])
+
+
+def _last_line(text: str) -> str:
+    """Give the line with the exception, if there is one."""
+    lines = text.splitlines()
+    named = [line for line in lines if "Error" in line or "Exception" in line or "ERROR" in line]
+    return named[0].strip() if named else _tail(text)
+
+
+if __name__ == "__main__":
+    typer.run(main)

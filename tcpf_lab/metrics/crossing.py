@@ -1,0 +1,286 @@
+"""What a box did to the packets that entered it, from captures on both of its sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.errors import TraceError
+from tcpf_lab.metrics import loss, queue
+from tcpf_lab.metrics.loss_runs import mean_run, run_lengths, tally
+from tcpf_lab.trace.identity import Marks, read_marks
+from tcpf_lab.trace.packet import address_text
+from tcpf_lab.trace.passage import Passage, passage
+
+#: Longest stay in a box of which nothing is known.
+MAX_DELAY_NS = 2_000_000_000
+#: Parts that loss over time is told for, unless something else is asked for.
+BIN_NS = 1_000_000_000
+_CE = 3
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is known of the box, and which packets are judged.
+
+    Attributes
+    ----------
+    max_delay_ns : int
+        Longest possible stay.
+    offset_ns : int, optional
+        What the second clock shows more than the first (0: one clock); None: it is estimated.
+    from_ns, to_ns : int, optional
+        The packets that arrive from then until before then, counted from the first arrival; None:
+        as far as the second capture would have their departure.
+    bin_ns : int
+        Length of the parts of loss over time.
+    """
+
+    max_delay_ns: int = MAX_DELAY_NS
+    offset_ns: int | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+    bin_ns: int = BIN_NS
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """Two captures, matched.
+
+    Attributes
+    ----------
+    before, after : str
+        Their names.
+    warnings : tuple of str
+        What is wrong with them.
+    asked : Asked
+        What was asked for.
+    passage : Passage
+        What became of each packet.
+    judged : bool, shape (n,)
+        Which of the packets that entered the numbers are about.
+    """
+
+    before: str
+    after: str
+    warnings: tuple[str, ...]
+    asked: Asked
+    passage: Passage
+    judged: NDArray[np.bool_]
+
+
+def cross_captures(before: Path | str, after: Path | str, asked: Asked | None = None) -> Crossed:
+    """Match two captures, taken before and after a box.
+
+    Parameters
+    ----------
+    before, after : Path or str
+        Captures, plain or compressed; what crosses the other way is told apart.
+    asked : Asked, optional
+        What is known of the box.
+
+    Returns
+    -------
+    Crossed
+        Packet by packet; `describe_crossing` makes numbers of it.
+
+    Raises
+    ------
+    TraceError
+        If a capture cannot be read, or nothing of the first is in the second.
+    """
+    chosen, marks = asked or Asked(), Marks()
+    first, second = read_marks(before, marks), read_marks(after, marks)
+    for path, (packets, _) in ((before, first), (after, second)):
+        if not packets.size:
+            raise TraceError("no IP packet in the capture", where=str(path))
+    found = passage(
+        first[0],
+        second[0],
+        marks.ends,
+        max_delay_ns=chosen.max_delay_ns,
+        offset_ns=chosen.offset_ns,
+    )
+    warnings = tuple(text for text in (first[1], second[1]) if text)
+    return Crossed(str(before), str(after), warnings, chosen, found, _judged(found, chosen))
+
+
+def _judged(found: Passage, asked: Asked) -> NDArray[np.bool_]:
+    """Which packets the numbers are about."""
+    came = found.crossing.arrival_ns
+    start, end = found.judged_ns
+    if came.size and asked.from_ns is not None:
+        start = int(came[0]) + asked.from_ns
+    if came.size and asked.to_ns is not None:
+        end = int(came[0]) + asked.to_ns - 1
+    result: NDArray[np.bool_] = (came >= start) & (came <= end)
+    return result
+
+
+def describe_crossing(crossed: Crossed) -> dict[str, Any]:
+    """Give loss, delay, reordering and copies in words and base units.
+
+    Parameters
+    ----------
+    crossed : Crossed
+        From `cross_captures`.
+
+    Returns
+    -------
+    dict
+        ``before``, ``after``; ``clock``; ``packets`` (how many entered, were judged, lost,
+        overtaken, copied, or belong to no judgement); ``loss``; ``by_dscp``; ``remarked``;
+        ``runs``; ``delay``; ``flows``; ``over_time``.
+    """
+    found, judged = crossed.passage, crossed.judged
+    lost = found.crossing.lost[judged]
+    size = found.crossing.ip_length[judged]
+    flow = found.entered["flow"][judged]
+    return {
+        "before": crossed.before,
+        "after": crossed.after,
+        "warnings": list(crossed.warnings),
+        "clock": _clock(found),
+        "packets": _packets(found, judged),
+        "loss": loss_of(size, lost),
+        "by_dscp": _by_dscp(found.crossing.tos[judged] >> 2, size, lost),
+        "remarked": _remarked(found, judged),
+        "runs": {"all": _runs(lost), "flows": _runs(lost, flow)},
+        "delay": _delay(found, judged),
+        "flows": list(_flows(found, judged)),
+        "over_time": list(_over_time(found, judged, crossed.asked.bin_ns)),
+    }
+
+
+def loss_of(size: NDArray[np.int64], lost: NDArray[np.bool_]) -> dict[str, Any]:
+    """Count packets and losses; percentages are None where nothing entered."""
+    some = size.size > 0
+    return {
+        "packets": int(size.size),
+        "packets_lost": int(np.sum(lost)),
+        "loss_percent": 100 * loss.loss_fraction(size, lost) if some else None,
+        "packet_loss_percent": 100 * float(np.mean(lost)) if some else None,
+    }
+
+
+def _clock(found: Passage) -> dict[str, Any]:
+    clock = found.clock
+    return {
+        "given": clock.given,
+        "offset_ns": clock.offset_ns,
+        "between_ns": list(clock.between_ns) if clock.between_ns else None,
+        "drift_ppm": 1e6 * clock.drift,
+        "drift_seen_ppm": 1e6 * clock.drift_seen,
+        "coincidences": clock.coincidences,
+        "ambiguous": clock.ambiguous,
+    }
+
+
+def _packets(found: Passage, judged: NDArray[np.bool_]) -> dict[str, int]:
+    return {
+        "entered": int(judged.size),
+        "judged": int(np.sum(judged)),
+        "lost": int(np.sum(found.crossing.lost[judged])),
+        "overtaken": int(np.sum(found.overtaken[judged])),
+        "copies": found.crossing.copies,
+        "foreign": found.foreign,
+        "back_before": found.back[0],
+        "back_after": found.back[1],
+        "elsewhere_before": found.elsewhere[0],
+        "elsewhere_after": found.elsewhere[1],
+    }
+
+
+def _by_dscp(dscp: Any, size: Any, lost: Any) -> dict[str, dict[str, Any]]:
+    """Loss of each code point that entered; RFC 2597's p_in and p_out where a marker made two."""
+    return {
+        str(int(value)): loss_of(size[dscp == value], lost[dscp == value])
+        for value in np.unique(dscp)
+    }
+
+
+def _remarked(found: Passage, judged: NDArray[np.bool_]) -> dict[str, Any]:
+    """Packets that left with another code point, and those that congestion was marked on."""
+    through = judged & ~found.crossing.lost
+    came, left = found.crossing.tos[through], found.tos_out[through]
+    pairs = (came.astype(np.int64) >> 2) * 64 + (left >> 2)
+    number = np.bincount(pairs, minlength=4096)
+    changed = [
+        {"from": int(k // 64), "to": int(k % 64), "packets": int(number[k])}
+        for k in np.flatnonzero(number)
+        if k // 64 != k % 64
+    ]
+    congested = int(np.sum((came & 3 != _CE) & (left & 3 == _CE)))
+    return {"dscp": changed, "congestion_experienced": congested}
+
+
+def _runs(lost: NDArray[np.bool_], flow: Any = None) -> dict[str, Any]:
+    lengths = run_lengths(lost, flow)
+    return {"mean": mean_run(lengths), "lengths": tally(lengths)}
+
+
+def _delay(found: Passage, judged: NDArray[np.bool_]) -> dict[str, Any]:
+    """Seconds between the captures: whole ones by one clock, else above the least of all."""
+    stay = queue.delays(found.crossing.arrival_ns[judged], found.crossing.departure_ns[judged])
+    result: dict[str, Any] = {"least_is_zero": not found.clock.given, "packets": int(stay.size)}
+    if stay.size:
+        result |= {
+            "min_s": float(np.min(stay)),
+            "mean_s": float(np.mean(stay)),
+            "median_s": queue.percentile(stay, 50),
+            "p95_s": queue.percentile(stay, 95),
+            "p99_s": queue.percentile(stay, 99),
+            "max_s": float(np.max(stay)),
+        }
+    return result
+
+
+def _flows(found: Passage, judged: NDArray[np.bool_]) -> Iterator[dict[str, Any]]:
+    """Yield loss by flow, in the order of their first packets."""
+    flow = found.entered["flow"][judged].astype(np.int64)
+    order = np.argsort(flow, kind="stable")
+    number, begin = np.unique(flow[order], return_index=True)
+    rows = np.flatnonzero(judged)[order]
+    for k, own in zip(number, np.split(rows, begin[1:]), strict=True):
+        stay = queue.delays(found.crossing.arrival_ns[own], found.crossing.departure_ns[own])
+        yield {
+            **ends_of(found, int(k)),
+            "dscp": int(found.crossing.tos[own[0]] >> 2),
+            **loss_of(found.crossing.ip_length[own], found.crossing.lost[own]),
+            "longest_run": int(np.max(run_lengths(found.crossing.lost[own]), initial=0)),
+            "delay_mean_s": float(np.mean(stay)) if stay.size else None,
+        }
+
+
+def ends_of(found: Passage, flow: int) -> dict[str, Any]:
+    """Write a flow's ends."""
+    ends = found.ends[flow]
+    return {
+        "src": address_text(int(ends["src_high"]), int(ends["src"])),
+        "sport": int(ends["sport"]),
+        "dst": address_text(int(ends["dst_high"]), int(ends["dst"])),
+        "dport": int(ends["dport"]),
+        "protocol": int(ends["protocol"]),
+    }
+
+
+def _over_time(found: Passage, judged: NDArray[np.bool_], bin_ns: int) -> Iterator[dict[str, Any]]:
+    """Yield loss and delay in each part of the time, by arrival after the first packet."""
+    rows = np.flatnonzero(judged)
+    if not rows.size:
+        return
+    came = found.crossing.arrival_ns[rows] - found.crossing.arrival_ns[0]
+    for own in np.split(rows, np.flatnonzero(np.diff(came // bin_ns)) + 1):
+        part = int(found.crossing.arrival_ns[own[0]] - found.crossing.arrival_ns[0]) // bin_ns
+        stay = queue.delays(found.crossing.arrival_ns[own], found.crossing.departure_ns[own])
+        yield {
+            "time_s": part * bin_ns / 1e9,
+            **loss_of(found.crossing.ip_length[own], found.crossing.lost[own]),
+            "delay_mean_s": float(np.mean(stay)) if stay.size else None,
+            "delay_max_s": float(np.max(stay)) if stay.size else None,
+        }

@@ -1,0 +1,174 @@
+"""The senders' own word: every retransmission and probe that the kernel logged, and its cause.
+
+A kernel with ``CONFIG_TCP_RETRANS_LOG`` (the project's patch 0007) keeps the list per network
+namespace; a run has it as ``stats/retransmissions-<node>.bin.zst``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from tcpf_lab.errors import TraceError
+from tcpf_lab.results import RunFiles
+
+#: What made the kernel send; the place is the number in the file.
+CAUSES = (
+    "other",
+    "rto",
+    "fast",
+    "recovery",
+    "post_rto",
+    "tlp",
+    "tlp_new",
+    "reordering_timer",
+    "syn_rto",
+    "synack_rto",
+    "synack_asked",
+    "synack_fast_open",
+    "window_rto",
+    "window_probe",
+    "keepalive",
+    "not_congestion",
+)
+OTHER, RTO, FAST, RECOVERY, POST_RTO, TLP, TLP_NEW, REORDERING_TIMER = range(8)
+SYN_RTO, SYNACK_RTO, SYNACK_ASKED, SYNACK_FAST_OPEN = range(8, 12)
+WINDOW_RTO, WINDOW_PROBE, KEEPALIVE, NOT_CONGESTION = range(12, 16)
+#: Bits of ``marks``: the device took it; first retransmission of a recovery; SACK was agreed on.
+SENT, FIRST, SACK = 1, 2, 4
+#: Bits of ``tcp_flags``.
+FIN, SYN = 1, 2
+
+#: An entry as the kernel writes it.  Sequence numbers are those of the packets, SYN and FIN count
+#: as one each; ``rto_us`` is the timer as it was before this expiry doubled it; ``retransmits``
+#: counts the expiries in a row, this one included; ``cwnd`` to ``segments`` are packets.
+ENTRY = np.dtype(
+    [
+        ("time_ns", "<i8"),
+        ("src", "u1", (16,)),
+        ("dst", "u1", (16,)),
+        ("sport", "<u2"),
+        ("dport", "<u2"),
+        ("seq", "<u4"),
+        ("end", "<u4"),
+        ("una", "<u4"),
+        ("nxt", "<u4"),
+        ("rto_us", "<u4"),
+        ("srtt_us", "<u4"),
+        ("cwnd", "<u4"),
+        ("sacked", "<u2"),
+        ("lost", "<u2"),
+        ("retransmitted", "<u2"),
+        ("segments", "<u2"),
+        ("segment_size", "<u2"),
+        ("cause", "u1"),
+        ("state", "u1"),
+        ("backoff", "u1"),
+        ("retransmits", "u1"),
+        ("tcp_flags", "u1"),
+        ("marks", "u1"),
+    ]
+)
+_MAGIC = b"tcpretr1"
+_HEAD = struct.Struct("<8sII")
+_PREFIX, _PLAIN, _PACKED = "retransmissions-", ".bin", ".bin.zst"
+
+
+@dataclass(frozen=True)
+class RetransmissionLog:
+    """What one node logged.
+
+    Attributes
+    ----------
+    entries : array of ENTRY, shape (n,)
+        In the order of sending.
+    missing : int
+        Entries that the kernel had no memory for.
+    """
+
+    entries: NDArray[Any]
+    missing: int
+
+
+def read_log(path: Path) -> RetransmissionLog:
+    """Read a node's list.
+
+    Parameters
+    ----------
+    path : Path
+        ``/proc/net/tcp_retransmissions`` as it was copied, or its ``.zst``.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be read or is not such a list.
+    """
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".zst":
+            content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+    except (OSError, zstandard.ZstdError) as error:
+        raise TraceError(f"cannot be read: {error}", where=str(path)) from None
+    if len(content) < _HEAD.size or not content.startswith(_MAGIC):
+        raise TraceError(
+            f"not a list of retransmissions: it begins with {content[:8]!r}, not {_MAGIC!r}",
+            where=str(path),
+        )
+    _, size, missing = _HEAD.unpack_from(content)
+    rest = len(content) - _HEAD.size
+    if size != ENTRY.itemsize or rest % ENTRY.itemsize:
+        raise TraceError(
+            f"{rest} bytes after the head are not entries of {ENTRY.itemsize} bytes "
+            f"(the head says {size} bytes each)",
+            where=f"{path}, byte {_HEAD.size}",
+            hint="repeat the run, or read it with the version that made it",
+        )
+    return RetransmissionLog(np.frombuffer(content, ENTRY, offset=_HEAD.size), missing)
+
+
+def read_logs(files: RunFiles) -> dict[str, RetransmissionLog]:
+    """Read the lists of a run by node; empty if its kernel kept none.
+
+    Raises
+    ------
+    TraceError
+        If one is damaged.
+    """
+    found = {}
+    for path in sorted(files.stats.glob(f"{_PREFIX}*{_PLAIN}*")):
+        node = path.name.removeprefix(_PREFIX).removesuffix(_PACKED).removesuffix(_PLAIN)
+        found[node] = read_log(path)
+    return found
+
+
+def as_packets(entries: NDArray[Any]) -> NDArray[Any]:
+    """Give an entry for every packet on the wire.
+
+    Parameters
+    ----------
+    entries : array of ENTRY, shape (n,)
+        One may stand for several segments, which the kernel cuts apart later.
+
+    Returns
+    -------
+    array of ENTRY, shape (m,)
+        In the same order, ``segments`` 1 each; what the device refused (mark `SENT` missing) is
+        left out.
+    """
+    sent = entries[entries["marks"] & SENT > 0]
+    count = np.where(sent["segment_size"] > 0, np.maximum(sent["segments"], 1), 1).astype(np.int64)
+    packets = np.repeat(sent, count)
+    place = np.arange(packets.size) - np.repeat(np.cumsum(count) - count, count)
+    size = packets["segment_size"].astype(np.int64)
+    begin = packets["seq"].astype(np.int64) + place * size
+    last = place == np.repeat(count, count) - 1
+    packets["seq"] = begin & 0xFFFFFFFF
+    packets["end"] = np.where(last, packets["end"], (begin + size) & 0xFFFFFFFF)
+    packets["segments"] = 1
+    return packets

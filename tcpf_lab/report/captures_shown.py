@@ -1,0 +1,261 @@
+"""Captures, flows and events for a human: tables that fit a terminal of 80 columns or more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tcpf_lab.report.style import EVENTS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Flows, or events, that a table shows unless another number is asked for.
+SHOWN = 20
+_NOTHING = "–"
+_GAP = 2
+_AT = {
+    "sender": "taken at the data's sender",
+    "receiver": "taken at the data's receiver: a weaker view of what the sender did",
+    "between": "taken between the ends: a weaker view of what the sender did",
+}
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A column of a table: its heading, its entries, and how long it is kept when room is short."""
+
+    heading: str
+    entries: tuple[str, ...]
+    rank: int
+    right: bool = True
+
+    @property
+    def width(self) -> int:
+        """Characters that it takes."""
+        return max(map(len, (self.heading, *self.entries)))
+
+
+def capture_tables(
+    capture: dict[str, Any], width: int, *, top: int | None = None, by: str = ""
+) -> Iterator[RenderableType]:
+    """Give what a terminal shows of a capture: the capture, its retransmissions, its flows.
+
+    Parameters
+    ----------
+    capture : dict
+        As `tcpf_lab.metrics.capture.describe` gives it, its flows in the order to show.
+    width : int
+        Columns of the terminal.
+    top : int, optional
+        So many flows; ``SHOWN`` by default, 0: all.
+    by : str
+        What the flows were sorted by.
+    """
+    yield _headline(capture)
+    yield from _remarks(capture)
+    totals = capture["totals"]
+    if any(totals["events"].values()):
+        yield Text()
+        yield _kind_table(totals)
+    if totals["flows"]:
+        yield Text()
+        most = SHOWN if top is None else top or totals["flows"]
+        rows = capture["flows"][:most]
+        yield from _fitting(_flow_columns(rows), width)
+        if len(rows) < totals["flows"]:
+            order = f"sorted by {by}" if by else "the first"
+            yield _dim(f"{len(rows)} of {totals['flows']} flows, {order}; --top 0 shows all")
+
+
+def _headline(capture: dict[str, Any]) -> Text:
+    flows = capture["totals"]["flows"]
+    said = f"{_count(capture['packets'])} packets in {_time(capture['duration_s'])} s"
+    count = f"{_count(flows)} {'flow' if flows == 1 else 'flows'}"
+    return Text.assemble(
+        (capture["file"], "bold"), f": {capture['format']}, {said}, {count}; {_AT[capture['at']]}"
+    )
+
+
+def _remarks(capture: dict[str, Any]) -> Iterator[Text]:
+    """Say what of the capture was not analysed."""
+    words = {
+        "not_ip": "are not IP",
+        "not_tcp": "are not TCP",
+        "fragments": "are later fragments",
+        "short": "are cut within their headers",
+    }
+    said = [f"{_count(capture[key])} {text}" for key, text in words.items() if capture[key]]
+    if said:
+        yield _dim(f"not analysed: {', '.join(said)}")
+    if capture["truncated"]:
+        yield Text(capture["truncated"], style="yellow")
+
+
+def _kind_table(totals: dict[str, Any]) -> Table:
+    """Give a row for each kind of event that occurred."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("kind")
+    table.add_column("what made the sender send it")
+    for heading in ("packets", "%", "needless"):
+        table.add_column(heading, justify="right")
+    every = sum(totals["events"].values())
+    for kind, count in totals["events"].items():
+        if count:
+            needless = totals["spurious"].get(kind, 0)
+            share = f"{100 * count / every:.1f}"
+            words = EVENTS[kind][0]
+            table.add_row(kind, words, _count(count), share, _count(needless) if needless else "")
+    return table
+
+
+def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[_Shown]:
+    def column(
+        heading: str, rank: int, entries: Sequence[str], *, right: bool = True
+    ) -> list[_Shown]:
+        filled = any(entry not in ("", _NOTHING, "0") for entry in entries)
+        return [_Shown(heading, tuple(entries), rank, right)] if filled or rank < 10 else []
+
+    def counts(heading: str, rank: int, key: str) -> list[_Shown]:
+        return column(heading, rank, [_count(row[key]) for row in rows])
+
+    def kind(heading: str, rank: int, key: str) -> list[_Shown]:
+        return column(heading, rank, [_count(row["events"][key]) for row in rows])
+
+    needless = [_count(sum(row["spurious"].values())) for row in rows]
+    return [
+        *counts("flow", 0, "flow"),
+        *column("sender", 1, [f"{_ip(row['src'])}:{row['sport']}" for row in rows], right=False),
+        *column("receiver", 2, [f"{_ip(row['dst'])}:{row['dport']}" for row in rows], right=False),
+        *column("start s", 16, [_time(row["start_s"]) for row in rows]),
+        *column("time s", 13, [_time(row["duration_s"]) for row in rows]),
+        *counts("data", 6, "data_packets"),
+        *counts("acked bytes", 5, "acked_bytes"),
+        *counts("resent", 4, "retransmissions"),
+        *counts("timeouts", 3, "timeouts"),
+        *counts("SYN", 10, "syn_timeouts"),
+        *kind("fast", 11, "fast"),
+        *kind("SACK", 14, "sack_recovery"),
+        *kind("partial", 14, "partial_ack"),
+        *kind("post-RTO", 15, "post_rto"),
+        *kind("TLP", 14, "tlp"),
+        *kind("unknown", 12, "unknown"),
+        *column("needless", 12, needless),
+        *column("RTT ms", 7, [_milliseconds(row["rtt_mean_s"]) for row in rows]),
+        *column("min", 17, [_milliseconds(row["rtt_min_s"]) for row in rows]),
+        *column("MSS", 18, [_known(row["mss"]) for row in rows]),
+        *column("DSCP", 19, [_known(row["dscp"]) for row in rows]),
+        *column("options", 20, [_agreed(row) for row in rows], right=False),
+    ]
+
+
+def _known(number: int | None) -> str:
+    return _NOTHING if number is None else str(number)
+
+
+def _agreed(row: dict[str, Any]) -> str:
+    scale = row["window_scale"]
+    words = [*["SACK"] * row["sack"], *["TS"] * row["timestamps"]]
+    return " ".join([*words, *([f"WS{scale}"] if scale is not None else [])]) or _NOTHING
+
+
+def event_tables(table: pd.DataFrame, width: int) -> Iterator[RenderableType]:
+    """Give what a terminal shows of the events of captures, and the rules that named them.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `tcpf_lab.report.frames.captures.Captures` has them.
+    width : int
+        Columns of the terminal.
+    """
+    for name, part in table.groupby("capture", sort=False):
+        first = datetime.fromtimestamp(part["time_ns"].iloc[0] // 10**9, UTC)
+        count = f"{_count(len(part))} {'event' if len(part) == 1 else 'events'}"
+        yield Text.assemble((str(name), "bold"), f": {count} from {first:%Y-%m-%d %H:%M:%S} UTC on")
+        yield from _fitting(_event_columns(part), width)
+        yield Text()
+        rules = part[["rule", "explanation"]].drop_duplicates().sort_values("rule")
+        for rule, sentence in rules.itertuples(index=False):
+            yield _dim(f"rule {rule}: {sentence}")
+    if not len(table):
+        yield Text("no event: nothing was sent again, or out of its turn")
+
+
+def _event_columns(rows: pd.DataFrame) -> list[_Shown]:
+    def column(heading: str, rank: int, entries: Sequence[str], right: bool = True) -> _Shown:
+        return _Shown(heading, tuple(entries), rank, right)
+
+    clock = [
+        datetime.fromtimestamp(at // 10**9, UTC).strftime("%H:%M:%S") + f".{at % 10**9 // 1000:06d}"
+        for at in rows["time_ns"]
+    ]
+    ends = [
+        f"{_ip(src)}:{sport} > {_ip(dst)}:{dport}"
+        for src, sport, dst, dport in zip(
+            *(rows[name] for name in ("src", "sport", "dst", "dport")), strict=True
+        )
+    ]
+    evidence = [_NOTHING if missing else word for word, missing in _spurious(rows)]
+    return [
+        column("time s", 0, [f"{at:.6f}" for at in rows["time_s"]]),
+        column("UTC", 8, clock),
+        column("flow", 1, [str(flow) for flow in rows["flow"]]),
+        column("ends", 9, ends, False),
+        column("seq", 4, [_count(seq) for seq in rows["seq"]]),
+        column("bytes", 5, [_count(size) for size in rows["payload_bytes"]]),
+        column("kind", 2, list(rows["kind"]), False),
+        column("backoff", 6, [str(n) if n else "" for n in rows["backoff"]]),
+        column("needless", 7, evidence, False),
+        column("rule", 3, [str(rule) for rule in rows["rule"]]),
+    ]
+
+
+def _spurious(rows: pd.DataFrame) -> Iterator[tuple[str, bool]]:
+    yield from zip(rows["spurious"], rows["spurious"].isna(), strict=True)
+
+
+def _fitting(columns: Sequence[_Shown], width: int) -> Iterator[RenderableType]:
+    """Give a table of the columns that have room, and say which have not."""
+    kept, room = [], width
+    for column in sorted(columns, key=lambda column: column.rank):
+        if column.width + _GAP * bool(kept) <= room or not kept:
+            room -= column.width + _GAP * bool(kept)
+            kept.append(column)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
+    shown = [column for column in columns if column in kept]
+    for column in shown:
+        table.add_column(column.heading, justify="right" if column.right else "left", no_wrap=True)
+    for row in zip(*(column.entries for column in shown), strict=True):
+        table.add_row(*map(Text, row))
+    yield table
+    left_out = [column.heading for column in columns if column not in kept]
+    if left_out:
+        yield _dim(f"no room for: {', '.join(left_out)}; --json has everything")
+
+
+def _dim(text: str) -> Text:
+    return Text(text, style="dim")
+
+
+def _ip(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _count(number: int) -> str:
+    """Write a whole number, with thin gaps where it is long."""
+    return f"{int(number):,}".replace(",", " ") if abs(int(number)) > 9999 else str(int(number))
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3f}" if seconds < 100 else f"{seconds:.1f}"
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return _NOTHING if seconds is None else f"{1e3 * seconds:.1f}"

@@ -1,0 +1,134 @@
+"""The columns of what the analysis of any capture gives: captures, their flows, their events."""
+
+from __future__ import annotations
+
+from tcpf_lab.report.export.columns import Column, Kind, Layout
+
+_CAPTURE = "the capture"
+_FILE = Column("capture", "text", "", "its file, `-` for standard input", "the request")
+
+
+def _columns(*rows: tuple[str, Kind, str, str], optional: bool = False) -> tuple[Column, ...]:
+    return tuple(
+        Column(name, kind, unit, meaning, _CAPTURE, optional) for name, kind, unit, meaning in rows
+    )
+
+
+CAPTURES = Layout(
+    "captures",
+    "capture that was analysed",
+    (
+        _FILE,
+        *_columns(
+            ("format", "text", "", "`pcap` or `pcapng`"),
+            ("packets", "count", "", "records, of whatever protocol"),
+            ("not_ip", "count", "", "those that are not IP"),
+            ("not_tcp", "count", "", "IP packets without TCP"),
+            ("fragments", "count", "", "fragments but the first, whose ports nothing tells"),
+            ("short", "count", "", "packets whose headers were cut off"),
+            ("truncated", "text", "", "what is wrong with the end of the file; empty if whole"),
+            ("at", "text", "", "where it was taken: `sender`, `receiver` or `between`"),
+            ("start_ns", "count", "ns", "first time stamp, after 1970-01-01 UTC"),
+            ("duration_s", "number", "s", "from the first time stamp to the last"),
+        ),
+    ),
+)
+
+_ENDS = _columns(
+    ("flow", "count", "", "number of the flow in its capture, from 0"),
+    ("src", "text", "", "address of the data's sender"),
+    ("sport", "count", "", "its port"),
+    ("dst", "text", "", "address of the receiver"),
+    ("dport", "count", "", "its port"),
+)
+_SENT = _columns(
+    ("start_s", "number", "s", "its first packet, after the first of the capture"),
+    ("duration_s", "number", "s", "from its first packet to its last"),
+    ("packets", "count", "", "packets from sender to receiver"),
+    ("wire_bytes", "count", "bytes", "their frames, link-layer header included"),
+    ("data_packets", "count", "", "those with payload"),
+    ("payload_bytes", "count", "bytes", "that payload, retransmissions included"),
+    ("acked_bytes", "count", "bytes", "payload acknowledged"),
+    ("acks", "count", "", "packets from receiver to sender with an acknowledgement"),
+    ("retransmissions", "count", "", "data segments sent again, for whatever reason"),
+    ("timeouts", "count", "", "those of them that a timer sent, each back-off counted again"),
+    ("syn_timeouts", "count", "", "expiries that sent the SYN again"),
+    ("timeout_episodes", "count", "", "timeouts, back-offs not counted"),
+)
+_KINDS = _columns(
+    ("fast_packets", "count", "", "segment that a fast recovery began with"),
+    ("sack_recovery_packets", "count", "", "further segments of a recovery with SACK"),
+    ("partial_ack_packets", "count", "", "further segments of a recovery without SACK"),
+    ("post_rto_packets", "count", "", "segments sent again in slow start after a timeout"),
+    ("tlp_packets", "count", "", "tail loss probes that sent data again"),
+    ("unknown_packets", "count", "", "retransmissions that none of these explains"),
+    ("keepalive_packets", "count", "", "keep-alive probes, no retransmissions"),
+    ("window_probe_packets", "count", "", "probes of a closed window, no retransmissions"),
+    ("reordering_packets", "count", "", "segments overtaken on their way to the capture"),
+    ("spurious_packets", "count", "", "retransmissions that were needless"),
+    ("spurious_timeouts", "count", "", "timeouts that were needless"),
+)
+_PATH = (
+    *_columns(
+        ("rtt_min_s", "number", "s", "least round-trip time from the place of the capture"),
+        ("rtt_mean_s", "number", "s", "mean of the round-trip times"),
+        optional=True,
+    ),
+    *_columns(("rtt_samples", "count", "", "segments that it was measured on (Karn's rule)")),
+    *_columns(
+        ("mss", "count", "bytes", "as the receiver's SYN says, else the largest payload"),
+        optional=True,
+    ),
+    *_columns(
+        ("sack", "truth", "", "whether SACK was agreed on, or seen"),
+        ("timestamps", "truth", "", "whether timestamps were agreed on, or seen"),
+    ),
+    *_columns(
+        ("window_scale", "count", "", "shift of the receiver's window"),
+        ("dscp", "count", "", "code point of the first data packet"),
+        optional=True,
+    ),
+    *_columns(
+        ("syn", "count", "", "packets from the sender with SYN"),
+        ("fin", "count", "", "packets from the sender with FIN"),
+        ("rst", "count", "", "packets from the sender with RST"),
+    ),
+)
+
+CAPTURE_FLOWS = Layout(
+    "capture_flows", "flow of a capture", (_FILE, *_ENDS, *_SENT, *_KINDS, *_PATH)
+)
+
+EVENTS = Layout(
+    "events",
+    "event: a packet that was sent again, or out of its turn",
+    (
+        _FILE,
+        *_columns(
+            ("time_s", "number", "s", "when it was captured, after the capture's first packet"),
+            ("time_ns", "count", "ns", "the same after 1970-01-01 UTC"),
+            ("record", "count", "", "number of its record in the capture, from 0"),
+        ),
+        *_ENDS,
+        *_columns(
+            ("seq", "count", "bytes", "first byte of the payload; the SYN is byte 0"),
+            ("payload_bytes", "count", "bytes", "bytes behind the TCP header"),
+            ("kind", "text", "", "what made the sender send it ([analyze.md](analyze.md))"),
+            ("backoff", "count", "", "of a timeout, how many went before it without progress"),
+        ),
+        *_columns(
+            (
+                *("spurious", "text", ""),
+                "evidence that it was needless: `dsack`, `timestamp` or `early_ack`",
+            ),
+            optional=True,
+        ),
+        *_columns(
+            ("rule", "count", "", "number of the rule that told its kind"),
+            ("explanation", "text", "", "that rule as a sentence"),
+        ),
+    ),
+)
+
+#: What `tcpf_lab.analyze` gives, in this order.
+CAPTURE_FRAMES = (CAPTURES, CAPTURE_FLOWS, EVENTS)

@@ -1,0 +1,133 @@
+"""What the analysis of captures found, as frames; `export.capture_columns` says what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tcpf_lab.metrics.capture import capture_row, flow_row
+from tcpf_lab.report.export.capture_columns import CAPTURE_FLOWS, CAPTURES, EVENTS
+from tcpf_lab.report.export.tidy import frame, with_units
+from tcpf_lab.trace.events import KINDS, RETRANSMISSIONS, RTO, RULES, SPURIOUS, Analysis, ip_text
+
+#: Kinds that have a column of another name: they are timeouts.
+_TIMEOUTS = ("rto", "syn_rto")
+_ENDS = ("flow", "src", "sport", "dst", "dport")
+
+
+@dataclass(frozen=True, eq=False)
+class Captures:
+    """Captures that were analysed, as `tcpf_lab.analyze` gives them.
+
+    A row of each table is an observation; units are in ``table.attrs["units"]``. The column
+    ``capture`` says which file a row belongs to.
+
+    Parameters
+    ----------
+    analyses : tuple of Analysis
+        What was found in each capture.
+    rows : tuple of int64 arrays
+        Numbers of the flows of each that are wanted, in the order of the tables.
+    """
+
+    analyses: tuple[Analysis, ...]
+    rows: tuple[NDArray[np.int64], ...]
+
+    def __repr__(self) -> str:
+        """Say how much there is."""
+        names = ", ".join(repr(found.capture.name) for found in self.analyses)
+        events = sum(
+            int(np.sum(found.flows["counts"][wanted]))
+            for found, wanted in zip(self.analyses, self.rows, strict=True)
+        )
+        return f"Captures({names}, flows={sum(map(len, self.rows))}, events={events})"
+
+    @cached_property
+    def captures(self) -> pd.DataFrame:
+        """A row per capture: how many packets, when, and where it was taken."""
+        rows = [capture_row(found) for found in self.analyses]
+        return frame(CAPTURES, [{"capture": row["file"], **row} for row in rows])
+
+    @cached_property
+    def flows(self) -> pd.DataFrame:
+        """A row per flow: what it sent, and why it sent again."""
+        rows = [
+            {"capture": found.capture.name, **_flat(flow_row(found, int(row)))}
+            for found, wanted in zip(self.analyses, self.rows, strict=True)
+            for row in wanted
+        ]
+        return frame(CAPTURE_FLOWS, rows)
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """A row per event, in the order of each capture: what was sent again, and why."""
+        parts = [
+            _events(found, wanted) for found, wanted in zip(self.analyses, self.rows, strict=True)
+        ]
+        if not parts:
+            return frame(EVENTS, [])
+        together = {
+            column.name: pd.concat([part[column.name] for part in parts], ignore_index=True)
+            for column in EVENTS.columns
+        }
+        return with_units(pd.DataFrame(together), EVENTS)
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a flow's row with a column for each kind of event."""
+    flat = {name: value for name, value in row.items() if name not in ("events", "spurious")}
+    kinds = {f"{name}_packets": n for name, n in row["events"].items() if name not in _TIMEOUTS}
+    needless = row["spurious"]
+    again = sum(needless.get(KINDS[kind], 0) for kind in RETRANSMISSIONS)
+    spurious = {"spurious_packets": again, "spurious_timeouts": needless.get(KINDS[RTO], 0)}
+    return {**flat, **kinds, **spurious}
+
+
+def _events(found: Analysis, wanted: NDArray[np.int64]) -> pd.DataFrame:
+    """Make the table of one capture's events."""
+    events = found.events[np.isin(found.events["flow"], wanted)]
+    kinds, spurious = np.array(KINDS, object), np.array([None, *SPURIOUS[1:]], object)
+    sentences = {rule: RULES.get(int(rule), "") for rule in np.unique(events["rule"])}
+    columns: dict[str, Any] = {
+        "capture": np.full(events.size, found.capture.name, object),
+        "time_s": (events["time_ns"] - found.first_ns) / 1e9,
+        "time_ns": events["time_ns"],
+        "record": events["record"],
+        **_ends(found, wanted, events["flow"]),
+        "seq": events["start"],
+        "payload_bytes": events["length"].astype(np.int64),
+        "kind": kinds[events["kind"]],
+        "backoff": events["backoff"].astype(np.int64),
+        "spurious": spurious[events["spurious"]],
+        "rule": events["rule"].astype(np.int64),
+        "explanation": [sentences[rule] for rule in events["rule"]],
+    }
+    texts = {column.name for column in EVENTS.columns if column.kind == "text"}
+    return pd.DataFrame(
+        {
+            name: pd.Series(columns[name], dtype="string") if name in texts else columns[name]
+            for name in EVENTS.names
+        }
+    )
+
+
+def _ends(
+    found: Analysis, wanted: NDArray[np.int64], flow: NDArray[np.int64]
+) -> dict[str, NDArray[Any]]:
+    """Give the columns that say which flow each event belongs to."""
+    known = np.sort(wanted)
+    place = np.searchsorted(known, flow)
+    chosen = found.flows[known]
+    texts = {
+        name: np.array([ip_text(address) for address in chosen[name]], object)
+        for name in ("src", "dst")
+    }
+    numbers = {name: chosen[name] for name in ("sport", "dport")}
+    ends = {"flow": known, **texts, **numbers}
+    return {name: ends[name][place] for name in _ENDS}

@@ -1,0 +1,120 @@
+"""Captures as the subject of a figure: a flow of one, or the two sides of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tcpf_lab.errors import LabError, RequestError, TraceError
+from tcpf_lab.trace.analysis import Options, analyse
+from tcpf_lab.trace.events import RTO, Analysis, ip_text
+from tcpf_lab.trace.flow import Flows, find_flows
+from tcpf_lab.trace.packet import PACKET, Packets
+from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.reader import Reader
+
+#: Packets that are looked through at a time.
+_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnCapture:
+    """One capture.
+
+    Parameters
+    ----------
+    path : Path
+        Its file.
+    options : Options
+        What is known of the senders.
+    """
+
+    path: Path
+    options: Options = field(default_factory=Options)
+
+    @cached_property
+    def found(self) -> Analysis:
+        """What the analysis says of its flows."""
+        return analyse(self.path, options=self.options, events=False)
+
+    @cached_property
+    def packets(self) -> Packets:
+        """All its IP packets; what is whole of them if the end is cut off."""
+        return read_capture(self.path, accept_truncated=True).packets
+
+    def chosen(self, wanted: tuple[int, ...]) -> int:
+        """Give the number of the flow to draw: by default that with most timeouts.
+
+        Raises
+        ------
+        LabError
+            If there is no flow, or not the one that is wanted.
+        """
+        flows = self.found.flows
+        if not flows.size:
+            raise LabError("the capture has no TCP flow", where=str(self.path))
+        if not wanted:
+            busy = zip(flows["counts"][:, RTO], flows["counts"].sum(axis=1), strict=True)
+            return max(enumerate(busy), key=lambda pair: tuple(map(int, pair[1])))[0]
+        (flow,) = wanted
+        if not 0 <= flow < flows.size:
+            message = f"the capture has flows 0 to {flows.size - 1}"
+            raise RequestError(message, where=f"--flow {flow}", hint=f"`{self._list}` lists them")
+        return flow
+
+    @property
+    def _list(self) -> str:
+        return f"tcpf-lab analyze {self.path} --top 0"
+
+    def ends(self, flow: int) -> str:
+        """Name the ends of a flow: ``10.0.0.1:20000 > 10.0.3.2:5001``."""
+        row = self.found.flows[flow]
+        source, target = ip_text(row["src"]), ip_text(row["dst"])
+        return f"{source}:{row['sport']} > {target}:{row['dport']}"
+
+    def only(self, flow: int) -> tuple[Packets, Flows, int]:
+        """Give the packets of a flow's connection, and which flow of them it is.
+
+        Ports are used again: the packets are those from the flow's first on, up to the first of
+        the next flow between the same ends.
+        """
+        rows = self.found.flows
+        row = rows[flow]
+        same = (rows["sport"] == row["sport"]) & (rows["dport"] == row["dport"])
+        for name in ("src", "dst"):
+            same &= np.all(rows[name] == row[name], axis=1)
+        later = rows["first_ns"][same & (np.arange(rows.size) > flow)]
+        until = later.min() if later.size else np.iinfo(np.int64).max
+        packets = self._between(row)
+        begin = row["first_ns"] if np.sum(same) > 1 else 0
+        packets = packets[(packets["time_ns"] >= begin) & (packets["time_ns"] < until)]
+        flows = find_flows(packets)
+        (place,) = np.flatnonzero(_side(partial(getattr, flows), row, "src", "dst"))[:1]
+        return packets, flows, int(place)
+
+    def _between(self, row: Any) -> Packets:
+        """Read the packets between the ends of a flow, in both directions, and keep no others."""
+        block, kept = np.zeros(_ROWS, PACKET), []
+        with Reader(self.path) as reader, suppress(TraceError):  # what is whole before the damage
+            while count := reader.fill(block):
+                read = block[:count]
+                there = _side(read.__getitem__, row, "src", "dst")
+                back = _side(read.__getitem__, row, "dst", "src")
+                kept.append(read[there | back])
+        return np.concatenate([*kept, block[:0]])
+
+
+def _side(column: Callable[[str], Any], row: Any, source: str, target: str) -> Any:
+    """Which packets, or flows, run between these ends, in this direction."""
+    port = {"src": "sport", "dst": "dport"}
+    mine = (column("sport") == row[port[source]]) & (column("dport") == row[port[target]])
+    for ours, theirs in (("src", source), ("dst", target)):
+        high, low = (int.from_bytes(row[theirs][at : at + 8].tobytes(), "big") for at in (0, 8))
+        mine &= (column(ours) == np.uint64(low)) & (column(f"{ours}_high") == np.uint64(high))
+    return mine

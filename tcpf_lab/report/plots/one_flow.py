@@ -1,0 +1,251 @@
+"""What every figure of one flow is drawn from: a flow of a run, or of any capture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from tcpf_lab.errors import LabError, RequestError, TraceError
+from tcpf_lab.metrics.record import Record, read_record
+from tcpf_lab.report.conditions import NO_BREAK_SPACE
+from tcpf_lab.report.plots.canvas import Entry
+from tcpf_lab.report.plots.captures import DrawnCapture
+from tcpf_lab.report.plots.kinds import Subject, Wanted
+from tcpf_lab.report.plots.runs import DrawnRun, under
+from tcpf_lab.report.style import WARM_UP
+from tcpf_lab.trace.analysis import Options
+from tcpf_lab.trace.follow import Followed, follow
+
+Times = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class OneFlow:
+    """A flow, packet by packet, as its data sender saw it.
+
+    Attributes
+    ----------
+    name : str
+        ``flow 3``.
+    told : tuple of str
+        What the line under the title says of it.
+    where : str
+        The run or the capture, for messages.
+    seen : Followed
+        Its packets of both directions.
+    payload : int64, shape (packets,)
+        Their payload, bytes.
+    time_s : float64, shape (packets,)
+        When they passed: after the start of the run, or after the capture's first packet.
+    lost_time_s, lost : float64, shape (losses,)
+        Segments that the bottleneck dropped, and the middles of their places in the payload;
+        empty for a capture.
+    bounds_s : (float, float)
+        From when to when it is drawn.
+    warm_s : float
+        Until when the run was not measured; 0 for a capture.
+    run : DrawnRun, optional
+        The run.
+    """
+
+    name: str
+    told: tuple[str, ...]
+    where: str
+    seen: Followed
+    payload: NDArray[np.int64]
+    time_s: Times
+    lost_time_s: Times
+    lost: Times
+    bounds_s: tuple[float, float]
+    warm_s: float = 0.0
+    run: DrawnRun | None = None
+
+    @property
+    def axis(self) -> str:
+        """What its times are."""
+        first = "the start of the run" if self.run else "the capture's first packet"
+        return f"Time after {first} (s)"
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Which packets passed in the time that is drawn."""
+        start, end = self.bounds_s
+        return np.asarray((self.time_s >= start) & (self.time_s <= end), np.bool_)
+
+    def subtitle(self, *words: str) -> str:
+        """Give the line under a figure's title."""
+        if self.run:
+            return under([self.run], *self.told, *words)
+        return unbroken(*self.told, *words)
+
+    def empty(self, what: str, hint: str = "") -> LabError:
+        """Say that there is nothing to draw."""
+        start, end = self.bounds_s
+        return LabError(
+            f"{self.name} {what} from {start:g} to {end:g} s",
+            where=self.where,
+            hint=hint or "choose another --time or --flow",
+        )
+
+
+def flow_of(subjects: Sequence[Subject], wanted: Wanted, kind: str) -> OneFlow:
+    """Read the flow that a figure is to be drawn of.
+
+    Parameters
+    ----------
+    subjects : sequence of DrawnRun or DrawnCapture
+        One run whose captures were kept, or one capture.
+    wanted : Wanted
+        ``flow``: one; by default that with most timeouts. ``time_s``: from when to when.
+    kind : str
+        What the figure is called, for messages.
+
+    Raises
+    ------
+    LabError
+        If there are several of them, no captures, or nothing was sent.
+    """
+    if len(subjects) != 1:
+        raise RequestError(
+            f"{kind} is of one run or capture, not of {len(subjects)}",
+            hint="choose with --case, --flows and --seed, or name the run's directory",
+        )
+    if len(wanted.flow) > 1:
+        raise RequestError(f"{kind} is of one flow", where="--flow")
+    (subject,) = subjects
+    found = (
+        _of_run(subject, wanted.flow)
+        if isinstance(subject, DrawnRun)
+        else _of_capture(subject, wanted.flow)
+    )
+    found = replace(found, bounds_s=wanted.time_s or found.bounds_s)
+    if not np.any(found.inside & found.seen.forward):
+        raise found.empty("sent nothing")
+    return found
+
+
+def _of_capture(capture: DrawnCapture, wanted: tuple[int, ...]) -> OneFlow:
+    flow = capture.chosen(wanted)
+    packets, flows, row = capture.only(flow)
+    seen = follow(packets, flows, row, capture.options)
+    time = (seen.time_ns - capture.found.first_ns) / 1e9
+    at = capture.found.at
+    return OneFlow(
+        name=f"flow {flow}",
+        told=(
+            capture.path.name,
+            capture.ends(flow),
+            f"taken at the {at}" if at != "between" else "taken between the ends",
+        ),
+        where=str(capture.path),
+        seen=seen,
+        payload=packets["payload"][flows.both_ways(row)].astype(np.int64),
+        time_s=np.asarray(time, np.float64),
+        lost_time_s=np.empty(0),
+        lost=np.empty(0),
+        bounds_s=(float(time.min()), float(time.max())) if time.size else (0.0, 0.0),
+    )
+
+
+def _of_run(run: DrawnRun, wanted: tuple[int, ...]) -> OneFlow:
+    record = run_record(run)
+    flow = _run_flow(run, wanted)
+    row = int(record.row[flow])
+    end = (record.window_ns[1] - record.epoch_ns) / 1e9
+    if row < 0:
+        bounds = (0.0, end)
+        raise LabError(
+            f"flow {flow} sent nothing from {bounds[0]:g} to {bounds[1]:g} s",
+            where=str(run.files.root),
+            hint="choose another --flow",
+        )
+    packets = record.captures["sender"].packets
+    options = Options(rto_min_ns=record.rto_min_ns, probes=record.probes, at="sender")
+    seen = follow(packets, record.flows, row, options)
+    lost_time, lost = _lost(record, row)
+    return OneFlow(
+        name=f"flow {flow}",
+        told=(run.case, f"flow {flow} of {run.flows}", f"seed {run.seed}"),
+        where=str(run.files.root),
+        seen=seen,
+        payload=packets["payload"][record.flows.both_ways(row)].astype(np.int64),
+        time_s=np.asarray((seen.time_ns - record.epoch_ns) / 1e9, np.float64),
+        lost_time_s=lost_time,
+        lost=lost,
+        bounds_s=(0.0, end),
+        warm_s=(record.window_ns[0] - record.epoch_ns) / 1e9,
+        run=run,
+    )
+
+
+def run_record(run: DrawnRun) -> Record:
+    """Read a run's captures, or say how to get some.
+
+    Raises
+    ------
+    TraceError
+        If they were not kept.
+    """
+    if not any(run.files.pcap.glob("*.pcap*")):
+        raise TraceError(
+            "the run's captures were not kept, and this figure is made of them",
+            where=str(run.files.root),
+            hint="`tcpf-lab run ... --keep-pcaps` makes the run again with them",
+        )
+    return read_record(run.files)
+
+
+def _run_flow(run: DrawnRun, wanted: tuple[int, ...]) -> int:
+    flows = run.found["per_flow"]
+    if not wanted:
+        return int(max(flows, key=lambda row: (row["timeouts"], row["retransmissions"]))["flow"])
+    (flow,) = wanted
+    if not 0 <= flow < len(flows):
+        message = f"the run has flows 0 to {len(flows) - 1}"
+        raise RequestError(message, where=f"--flow {flow}")
+    return flow
+
+
+def _lost(record: Record, row: int) -> tuple[Times, Times]:
+    """When segments of a flow came to the bottleneck and were dropped; middles of their places."""
+    entered = record.captures["ingress"].packets
+    mine, flows = entered["payload"] > 0, record.flows
+    for name in ("src", "src_high", "dst", "dst_high", "sport", "dport"):
+        mine &= entered[name] == getattr(flows, name)[row]
+    gone = np.flatnonzero(record.crossing.lost & mine)
+    sent = record.captures["sender"].packets
+    own, _ = flows.split(row)
+    first = sent[own[0]]
+    base = int(first["seq"]) - (0 if first["flags"] & 2 else 1)
+    place = _unwrapped(entered["seq"][gone], base) - 1 + entered["payload"][gone] / 2
+    time = (entered["time_ns"][gone] - record.epoch_ns) / 1e9
+    return np.asarray(time, np.float64), np.asarray(place, np.float64)
+
+
+def _unwrapped(numbers: NDArray[np.uint32], base: int) -> Times:
+    """Count sequence numbers on from `base` beyond 32 bits; neighbours are near each other."""
+    following = np.concatenate([[base], numbers]).astype(np.int64)
+    near = np.mod(np.diff(following) + 2**31, 2**32) - 2**31
+    return np.asarray(np.cumsum(near), np.float64)
+
+
+def unbroken(*words: str) -> str:
+    """Join words with commas, so that a line is broken at these only."""
+    return ", ".join(word.replace(" ", NO_BREAK_SPACE) for word in words)
+
+
+def frame(axes: Axes, flow: OneFlow) -> list[Entry]:
+    """Set the bounds of the time axis and shade what was not measured; its entry in the legend."""
+    start, end = flow.bounds_s
+    axes.set_xlim(start, end)
+    axes.tick_params(axis="x", bottom=True)
+    axes.set_xlabel(flow.axis)
+    if start >= flow.warm_s:
+        return []
+    axes.axvspan(0, flow.warm_s, **WARM_UP)
+    return [Entry("warm-up, not measured", Patch(**WARM_UP))]

@@ -1,0 +1,120 @@
+"""Why a segment is sent again: the timer, or an ACK and the recovery it belongs to.
+
+What follows from it for the sender's state is done in `tcpf_lab.trace.liberation`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcpf_lab.trace.events import (
+    FAST,
+    PARTIAL_ACK,
+    POST_RTO,
+    RTO,
+    SACK_RECOVERY,
+    TLP,
+    UNKNOWN,
+)
+from tcpf_lab.trace.jit import part
+from tcpf_lab.trace.scoreboard import at
+from tcpf_lab.trace.sender import LOSS, MS, OPEN, RECOVERY
+
+#: A packet this soon after an ACK may be that ACK's doing; no timer is as short.
+EPSILON = 10 * MS
+#: What an ACK liberates while the timer is due anyway must leave at once to count as liberated.
+_AT_ONCE = MS
+#: The kernel's clock tick at HZ=100, and a little.
+_JIFFY = 12 * MS
+SILENCE = 100 * MS
+
+
+@part
+def probing(s: Any, arena: Any, now: Any) -> bool:
+    """Whether a tail loss probe may leave now (tcp_schedule_loss_probe).
+
+    Two RTTs after the last packet, or when the head is as old as the timer allows.
+    """
+    if not s.probes or now - s.cause_at <= EPSILON or s.srtt == 0 or s.head == s.tail:
+        return False
+    if s.mode != OPEN or s.dups > 0 or s.sack_bytes > 0:
+        return False
+    quiet = 10 * 8 * (now - s.sent_at)
+    age = 10 * (now - at(s, arena, s.head).sent)
+    return bool(
+        (18 * s.srtt <= quiet and quiet <= 25 * s.srtt) or (9 * s.rto <= age and age <= 12 * s.rto)
+    )
+
+
+@part
+def _liberated(s: Any, g: Any, now: Any) -> bool:
+    """Whether an ACK of this very instant explains that the head is sent again."""
+    if now - s.ack_at > _AT_ONCE or s.mode == LOSS:
+        return False
+    waited = now - s.armed
+    if (
+        waited < s.limit - _JIFFY or waited > s.limit + s.limit // 4 + 2 * _JIFFY
+    ):  # no timer fires now
+        return bool(s.dups >= 3 or s.sack_bytes > 0)
+    return bool(g.again != s.episode and (s.dups >= 3 or s.sack_bytes >= 3 * s.mss))
+
+
+@part
+def ruled(s: Any, kind: int, rule: int) -> int:
+    """Note the rule that names a packet; its kind."""
+    s.rule = rule
+    return kind
+
+
+@part
+def _is_timeout(s: Any, g: Any, now: Any, probe: bool) -> int:
+    """Whether the retransmission of the head is the timer's doing: `RTO`, `TLP` or 0."""
+    if g.sacked == s.board:  # sent again only when the sender has given up the scoreboard
+        return ruled(s, RTO, 2)
+    if s.armed >= 0 and 10 * (now - s.armed) >= 9 * s.limit:
+        return 0 if _liberated(s, g, now) else ruled(s, RTO, 1)
+    if s.sack_bytes > 0 and s.mode != LOSS and g.again != s.episode:
+        return 0  # the reordering timer of RACK waits for a fraction of an RTT, then resends
+    if probe:
+        return ruled(s, TLP, 5)
+    return ruled(s, RTO, 3) if now - s.ack_at > max(s.srtt // 16, SILENCE) else 0
+
+
+@part
+def explain(s: Any, arena: Any, i: Any, now: Any, tail: bool) -> int:
+    """Why segment ``i`` is sent again; ``tail``: it is the last one outstanding."""
+    g = at(s, arena, i)
+    probe = tail and not g.ever and probing(s, arena, now)
+    if i == s.head:
+        timer = _is_timeout(s, g, now, probe)
+        if timer:
+            return timer
+    elif probe:
+        return ruled(s, TLP, 5)
+    return _liberator(s, g, now - s.cause_at <= EPSILON)
+
+
+@part
+def _liberator(s: Any, g: Any, driven: bool) -> int:
+    """Which recovery sends segment ``g`` again; ``driven``: an ACK came just now."""
+    # RACK: what was sent later has arrived, so a reordering timer or the next ACK resends.
+    late = s.sack_flow != 0 and s.delivered_at > g.sent
+    if s.mode == LOSS:
+        if driven:
+            return ruled(s, POST_RTO, 6)
+        return ruled(s, POST_RTO, 12) if late else ruled(s, UNKNOWN, 18)
+    if s.mode == RECOVERY:
+        if s.sack_bytes > 0 or (s.sack_flow and driven):
+            return ruled(s, SACK_RECOVERY, 11 if g.again == s.episode else 9)
+        if late:
+            return ruled(s, SACK_RECOVERY, 12)
+        return ruled(s, PARTIAL_ACK, 10) if driven else ruled(s, UNKNOWN, 18)
+    if s.dups >= 3 or s.sack_bytes > 0:
+        return ruled(s, FAST, 7)
+    # Without SACK Linux counts duplicate ACKs on when the left edge moves: those that answer
+    # needless retransmissions after a timeout start a recovery a little later.
+    if driven and not s.sack_flow and s.held >= 3:
+        return ruled(s, FAST, 8)
+    if late:
+        return ruled(s, FAST, 12)
+    return ruled(s, UNKNOWN, 18)

@@ -1,0 +1,204 @@
+"""What the analysis of a capture says: its flows, its events, and the rule that named each event.
+
+An event is a packet that a data sender sent again, or sent out of its turn.  ``kind`` says what
+made the sender send it, ``rule`` how that was told, ``spurious`` by which evidence it was needless.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Names of the kinds; the place is the number.  The first eight are retransmissions.
+KINDS = (
+    "",
+    "rto",
+    "fast",
+    "sack_recovery",
+    "partial_ack",
+    "post_rto",
+    "tlp",
+    "unknown",
+    "syn_rto",
+    "keepalive",
+    "window_probe",
+    "reordering",
+)
+RTO, FAST, SACK_RECOVERY, PARTIAL_ACK, POST_RTO, TLP, UNKNOWN, SYN_RTO = range(1, 9)
+KEEPALIVE, WINDOW_PROBE, REORDERING = range(9, 12)
+#: Kinds that are retransmissions.
+RETRANSMISSIONS = tuple(range(RTO, KEEPALIVE))
+
+#: Evidence that a retransmission was needless; the place is the number, 0 is none.
+SPURIOUS = ("", "dsack", "timestamp", "early_ack")
+DSACK, TIMESTAMP, EARLY_ACK = 1, 2, 3
+
+#: Where a capture was taken, seen from a flow's data sender.
+Place = Literal["sender", "receiver", "between"]
+
+#: What each number in ``rule`` means.
+RULES = {
+    0: "no rule: the packet is not an event",
+    1: "the timer was due and no ACK of that moment explains the head of the window",
+    2: "the head was sent again although the receiver holds it: the sender gave up its scoreboard",
+    3: "the head was sent again after silence: no ACK arrived for long enough to blame the timer",
+    4: "the SYN was sent again before it was answered",
+    5: "the tail was sent again about two round trips after the last packet, nothing missing",
+    6: "an ACK after the timer expired liberated data that was outstanding when it did",
+    7: "three duplicate ACKs, or a SACKed segment behind it, began a recovery",
+    8: "duplicate ACKs counted on over a timeout began a recovery",
+    9: "a recovery with SACK fills a hole of the scoreboard",
+    10: "a recovery without SACK answers an ACK that ends inside the window",
+    11: "a segment sent again in recovery was lost again: what left later is acknowledged",
+    12: "the reordering timer expired: segments sent later arrived at least a quarter RTT ago",
+    13: "one byte or none just below the left edge: a keep-alive probe",
+    14: "the receiver's window was closed: a probe of it",
+    15: "the identification says that it left before a segment captured before it",
+    16: "the gap it fills is younger than a round trip: it was overtaken on its way here",
+    17: "data that is already acknowledged",
+    18: "nothing the model knows explains it",
+    19: "seen behind the sender: it fills a gap a round trip after the ACKs that asked for it",
+    20: "seen behind the sender: it fills a gap after a silence as long as the timer",
+}
+
+#: A row per event, in the order of the capture.
+#:
+#: ``time_ns``   when it was captured, nanoseconds since 1970
+#: ``flow``      row of its flow in `Analysis.flows`
+#: ``record``    number of its record in the capture, from 0
+#: ``start``     relative sequence number, 64 bits: the SYN is byte 0, data begins at byte 1
+#: ``length``    bytes of payload
+#: ``kind``      place in `KINDS`
+#: ``rule``      key of `RULES`
+#: ``backoff``   for a timeout: expiries before it without an ACK of new data between
+#: ``spurious``  place in `SPURIOUS`
+EVENT = np.dtype(
+    [
+        ("time_ns", np.int64),
+        ("flow", np.int64),
+        ("record", np.int64),
+        ("start", np.int64),
+        ("length", np.int32),
+        ("kind", np.uint8),
+        ("rule", np.uint8),
+        ("backoff", np.uint8),
+        ("spurious", np.uint8),
+    ]
+)
+
+_NUMBERS = (
+    *("first_ns", "last_ns", "packets", "wire_bytes", "data_packets", "payload_bytes"),
+    *("acked_bytes", "acks", "mss", "sack", "timestamps", "window_scale", "dscp"),
+    *("rtt_min_ns", "rtt_sum_ns", "rtt_count", "syn", "fin", "rst", "episodes", "isn"),
+)
+
+#: A row per data sender.
+#:
+#: ``src dst``        16 bytes each; an IPv4 address as ``::ffff:a.b.c.d``
+#: ``sport dport``    ports
+#: ``first_ns``       first and last packet of the flow itself (``last_ns``), not of its ACKs
+#: ``packets``        packets from sender to receiver, ``wire_bytes`` their frames' bytes
+#: ``data_packets``   those with payload, ``payload_bytes`` that payload, repeats included
+#: ``acked_bytes``    payload bytes acknowledged
+#: ``acks``           packets that came back with an ACK
+#: ``mss``            as the SYN of the receiver says; else the largest payload seen
+#: ``sack``           1 if SACK was agreed on (or seen), 0 if not; ``timestamps`` likewise
+#: ``window_scale``   shift of the receiver's window, -1 if unknown
+#: ``dscp``           of the first data packet, -1 if there is none
+#: ``rtt_min_ns``     of the samples that Karn's rule allows, -1 without one; ``rtt_sum_ns`` and
+#:                    ``rtt_count`` make their mean
+#: ``syn fin rst``    packets with that flag, from sender to receiver
+#: ``episodes``       timeouts of data, back-offs not counted
+#: ``isn``            initial sequence number (32 bits)
+#: ``counts``         events by kind
+#: ``spurious``       events by kind that were needless
+FLOW = np.dtype(
+    [
+        ("src", np.uint8, (16,)),
+        ("dst", np.uint8, (16,)),
+        ("sport", np.int64),
+        ("dport", np.int64),
+        *((name, np.int64) for name in _NUMBERS),
+        ("counts", np.int64, (len(KINDS),)),
+        ("spurious", np.int64, (len(KINDS),)),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class CaptureInfo:
+    """The capture itself.
+
+    Attributes
+    ----------
+    name : str
+        File name, or ``-``.
+    format : str
+        ``pcap`` or ``pcapng``.
+    records : int
+        All records.
+    not_ip, not_tcp, fragments, short : int
+        Records of other protocols than IP; IP packets without TCP; fragments but the first;
+        packets whose headers were cut off.
+    truncated : str
+        What is wrong with the end of the file; empty if it is whole.
+    link_types : tuple of int
+        Link types of its interfaces.
+    """
+
+    name: str
+    format: str
+    records: int
+    not_ip: int
+    not_tcp: int
+    fragments: int
+    short: int
+    truncated: str
+    link_types: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Everything the analysis of one capture found.
+
+    Attributes
+    ----------
+    capture : CaptureInfo
+        The capture itself.
+    flows : array of FLOW, shape (flows,)
+        One row per data sender, in the order of their first packets.
+    events : array of EVENT, shape (events,)
+        In the order of the capture; empty if they were not asked for.
+    at : str
+        Where the capture was taken: ``sender``, ``receiver`` or ``between``.
+    first_ns, last_ns : int
+        First and last time stamp; 0 for a capture without packets.
+    """
+
+    capture: CaptureInfo
+    flows: NDArray[Any]
+    events: NDArray[Any]
+    at: Place
+    first_ns: int
+    last_ns: int
+
+
+def ip_text(address: NDArray[np.uint8]) -> str:
+    """Write an address of `FLOW` the usual way.
+
+    Parameters
+    ----------
+    address : uint8, shape (16,)
+        ``src`` or ``dst`` of a row.
+
+    Examples
+    --------
+    >>> ip_text(np.array([0] * 10 + [255, 255, 10, 0, 0, 1], np.uint8))
+    '10.0.0.1'
+    """
+    number = ipaddress.IPv6Address(address.tobytes())
+    return str(number.ipv4_mapped or number)

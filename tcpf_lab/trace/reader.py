@@ -1,0 +1,233 @@
+"""Read a capture block by block: any size, from a file or standard input, in bounded memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.errors import TraceError
+from tcpf_lab.trace import pcapng
+from tcpf_lab.trace.layout import PCAP_HEADER, PCAPNG_MAGIC, link_refused, new_layout, pcap_layout
+from tcpf_lab.trace.link import NAMES
+from tcpf_lab.trace.packet import Packets
+from tcpf_lab.trace.scan import (
+    BIG,
+    BROKEN,
+    DESCRIPTION,
+    FULL,
+    INTERFACE,
+    LAST,
+    RECORDS,
+    new_counters,
+    scan,
+)
+from tcpf_lab.trace.source import Source
+
+#: Bytes asked for at a time: they stay in the L2 cache until they are scanned.
+CHUNK = 1 << 19
+
+_MOST_INTERFACES = 1 << 16
+
+
+class Reader:
+    """A capture being read.
+
+    Parameters
+    ----------
+    path : Path or str
+        pcap or pcapng, plain or packed (`Source`); ``-`` is standard input.
+    chunk : int
+        Bytes to read at a time.  A record longer than that makes the buffer grow, up to the longest
+        credible record.
+
+    Attributes
+    ----------
+    name : str
+        The path as text.
+    format : str
+        ``pcap`` or ``pcapng``.
+    counters : int64, shape (COUNTERS,)
+        Records so far, and what was in them: see `tcpf_lab.trace.scan`.
+    truncated : str
+        What is wrong with the end of the capture; empty if it is whole.
+
+    Raises
+    ------
+    TraceError
+        Missing, empty, no capture, or cut off before the first record.
+    """
+
+    def __init__(self, path: Path | str, *, chunk: int = CHUNK) -> None:
+        self._source = Source(path)
+        self.name = self._source.name
+        self.counters = new_counters()
+        self.truncated = ""
+        self._data = np.empty(max(chunk, PCAP_HEADER), np.uint8)
+        self._table = np.zeros((4, INTERFACE), np.int64)
+        self._interfaces, self._count = self._table[:0], 0
+        self._links: dict[int, None] = {}
+        self._base = self._at = self._end = 0
+        self._done = False
+        try:
+            self._begin()
+        except TraceError:
+            self.close()
+            raise
+
+    def fill(self, out: Packets, row: int = 0) -> int:
+        """Fill rows of ``out`` from ``row`` on.
+
+        Parameters
+        ----------
+        out : Packets
+            Room for packets; every row that is filled is overwritten.
+        row : int
+            First free row.
+
+        Returns
+        -------
+        int
+            First row that is still free.  It is `row` at the end of the capture and only there.
+
+        Raises
+        ------
+        TraceError
+            If a record is damaged, in the call that would begin with it.
+        """
+        first = row
+        while not self._done:
+            self._at, row, status = scan(
+                *(self._data, self._at, self._end, self._layout, self._interfaces),
+                *(out, row, self.counters),
+            )
+            if status == FULL or (status == BROKEN and row > first):
+                break
+            if status == BROKEN:
+                raise self._damaged("it has no credible header")
+            if status == DESCRIPTION:
+                self._describe()
+            elif not self._more():
+                self._finish()
+        return row
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file that were read so far; 0 for standard input."""
+        return self._source.position
+
+    @property
+    def link_types(self) -> tuple[int, ...]:
+        """Link types of the interfaces so far, without repeats."""
+        return tuple(self._links)
+
+    @property
+    def _offset(self) -> int:
+        """Offset of the next record in the (unpacked) capture."""
+        return self._base + self._at
+
+    def _begin(self) -> None:
+        """Read the first bytes and learn the format."""
+        while self._end < PCAP_HEADER and self._more():
+            pass
+        head = self._data[: min(self._end, PCAP_HEADER)].tobytes()
+        if not head and self._source.problem:
+            raise TraceError(self._source.problem, where=self.name)
+        if not head:
+            raise TraceError(
+                "the capture is empty (0 bytes)", where=self.name, hint="was tcpdump killed?"
+            )
+        if head.startswith(PCAPNG_MAGIC):
+            self.format = "pcapng"
+            self._layout = new_layout(0, False, pcapng.LARGEST_BLOCK)
+            return
+        self.format, self._at = "pcap", PCAP_HEADER
+        self._layout, interface, link = pcap_layout(head, self.name)
+        self._add(interface, link)
+
+    def _more(self) -> bool:
+        """Put more bytes behind those that are left; whether there were any."""
+        left = self._end - self._at
+        if self._at:
+            self._data[:left] = self._data[self._at : self._end]
+            self._base, self._at, self._end = self._offset, 0, left
+        if left == self._data.size:  # a record longer than the buffer
+            self._data = np.concatenate([self._data, np.empty_like(self._data)])
+        count = self._source.read_into(self._data.data[left:])
+        self._end += count
+        return count > 0
+
+    def _describe(self) -> None:
+        """Take in a section header or an interface description of pcapng."""
+        block = self._data.data[self._at : self._end]
+        big = bool(self._layout[BIG])
+        try:
+            length = pcapng.block_length(bytes(block[:12]), big)
+            if len(block) < length:
+                if not self._more():
+                    self._finish()
+                return
+            whole = bytes(block[:length])
+            if whole.startswith(PCAPNG_MAGIC):
+                last, self._layout = self._layout[LAST], pcapng.section(whole)
+                self._layout[LAST], self._count = last, 0
+                self._interfaces = self._table[:0]
+            else:
+                self._add(*pcapng.interface(whole, big))
+        except pcapng.DamagedError as error:
+            raise self._damaged(str(error)) from None
+        self._at += length
+
+    def _add(self, interface: NDArray[Any], link: int) -> None:
+        """Append an interface to those of the section."""
+        if self._count == _MOST_INTERFACES:
+            raise pcapng.DamagedError(f"its section has more than {_MOST_INTERFACES} interfaces")
+        if self._count == len(self._table):
+            self._table = np.concatenate([self._table, np.empty_like(self._table)])
+        self._table[self._count] = interface
+        self._count += 1
+        self._interfaces = self._table[: self._count]
+        self._links.setdefault(link)
+
+    def _place(self) -> tuple[str, str]:
+        """Name the next record, and what is before it."""
+        number = int(self.counters[RECORDS]) + 1
+        before = f"{number - 1} packets before it are whole"
+        return f"packet {number} at byte {self._offset}", before
+
+    def _damaged(self, why: str) -> TraceError:
+        place, before = self._place()
+        hint = f"keep what is before it: head -c {self._offset} {self.name} > whole"
+        unpacked = not self._source.packed and self.name != "-"
+        return TraceError(
+            f"damaged: {place}: {why}; {before}", where=self.name, hint=hint if unpacked else ""
+        )
+
+    def _finish(self) -> None:
+        """Note the end of the capture, and what is wrong with it."""
+        self._done = True
+        (place, before), left = self._place(), self._end - self._at
+        if left or self._source.problem:
+            self.truncated = f"truncated in {place}: {left} bytes are left of it; {before}"
+        if self._source.problem:
+            self.truncated += f" ({self._source.problem})"
+        if self._links and not any(link in NAMES for link in self._links):
+            raise link_refused(next(iter(self._links)), self.name)

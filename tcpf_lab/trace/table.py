@@ -1,0 +1,153 @@
+"""The table of connections: which flow a packet belongs to, in compiled code.
+
+A connection is found by hashing its ends, the same for both directions; direction 0 is that of its
+first packet.  Each direction that sends data or a SYN has a flow.  A SYN with another initial
+sequence number begins a new connection, which takes the place of the old one in the table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.trace.jit import part
+
+#: ``flow``: row of each direction's flow, -1 without one; ``isn``: of each direction's SYN, -1 if
+#: none was seen; ``asked answered``: times of the last SYN and the first SYN-ACK; ``opener``:
+#: direction of the SYN; ``away``: for each direction, time from the capture to its sender and back,
+#: -1 if unknown; ``scale permit stamps``: options of each direction's SYN.
+CONNECTION = np.dtype(
+    [
+        ("src", np.uint64),
+        ("src_high", np.uint64),
+        ("dst", np.uint64),
+        ("dst_high", np.uint64),
+        ("sport", np.uint16),
+        ("dport", np.uint16),
+        ("mss", np.uint16, (2,)),
+        ("flow", np.int64, (2,)),
+        ("isn", np.int64, (2,)),
+        ("away", np.int64, (2,)),
+        ("asked", np.int64),
+        ("answered", np.int64),
+        ("opener", np.int8),
+        ("scale", np.int8, (2,)),
+        ("permit", np.uint8, (2,)),
+        ("stamps", np.uint8, (2,)),
+    ],
+    align=True,
+)
+
+
+def new_table(slots: int) -> NDArray[np.int32]:
+    """Return an empty hash table; ``slots`` is a power of two."""
+    return np.full(slots, -1, np.int32)
+
+
+@part
+def _hash(src: Any, dst: Any, high: Any, sport: Any, dport: Any) -> Any:
+    """Mix both ends so that they may change places."""
+    ends = (src ^ dst ^ (src * dst)) * np.uint64(0x9E3779B97F4A7C15)
+    ports = np.uint64(sport) * np.uint64(dport) + (np.uint64(sport ^ dport) << np.uint64(17))
+    mixed = (ends ^ (ends >> np.uint64(29)) ^ high ^ ports) * np.uint64(0xC2B2AE3D27D4EB4F)
+    return (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+
+
+@part
+def _slot(p: Any, mask: Any) -> Any:
+    mixed = _hash(p.src, p.dst, p.src_high ^ p.dst_high, p.sport, p.dport)
+    return np.int64(mixed >> np.uint64(33)) & mask
+
+
+@part
+def _same(p: Any, c: Any) -> bool:
+    return bool(
+        p.src == c.src
+        and p.dst == c.dst
+        and p.sport == c.sport
+        and p.dport == c.dport
+        and p.src_high == c.src_high
+        and p.dst_high == c.dst_high
+    )
+
+
+@part
+def _opposite(p: Any, c: Any) -> bool:
+    return bool(
+        p.src == c.dst
+        and p.dst == c.src
+        and p.sport == c.dport
+        and p.dport == c.sport
+        and p.src_high == c.dst_high
+        and p.dst_high == c.src_high
+    )
+
+
+@part
+def find(table: Any, connections: Any, p: Any) -> Any:
+    """Slot of a packet's connection, or the free one for it; whether it runs backward."""
+    mask = table.shape[0] - 1
+    at = _slot(p, mask)
+    while table[at] >= 0:
+        c = connections[table[at]]
+        if _same(p, c):
+            return at, 0
+        if _opposite(p, c):
+            return at, 1
+        at = (at + 1) & mask
+    return at, 0
+
+
+@part
+def enter(connections: Any, number: Any, p: Any) -> None:
+    """Enter the connection that a packet begins."""
+    c = connections[number]
+    c.src, c.src_high, c.dst, c.dst_high = p.src, p.src_high, p.dst, p.dst_high
+    c.sport, c.dport, c.opener, c.asked, c.answered = p.sport, p.dport, -1, 0, 0
+    for d in range(2):
+        c.flow[d], c.isn[d], c.away[d], c.mss[d] = -1, -1, -1, 0
+        c.scale[d], c.permit[d], c.stamps[d] = -1, 0, 0
+
+
+@part
+def rehash(table: Any, old: Any, connections: Any) -> None:
+    """Enter the connections of a full table into a larger one."""
+    mask = table.shape[0] - 1
+    for k in range(old.shape[0]):
+        if old[k] < 0:
+            continue
+        c = connections[old[k]]
+        mixed = _hash(c.src, c.dst, c.src_high ^ c.dst_high, c.sport, c.dport)
+        at = np.int64(mixed >> np.uint64(33)) & mask
+        while table[at] >= 0:
+            at = (at + 1) & mask
+        table[at] = old[k]
+
+
+@part
+def shake(c: Any, p: Any, d: Any) -> None:
+    """Follow the handshake: what it agrees on, and how far away each sender is.
+
+    From the last SYN to the SYN-ACK a packet goes from the capture to the one that was asked and
+    back; from there to the ACK to the one that asked and back.
+    """
+    if p.flags & 2:
+        c.isn[d], c.mss[d], c.scale[d] = p.seq, p.mss, p.window_scale
+        c.permit[d], c.stamps[d] = p.sack_permitted, p.timestamps
+        if not p.flags & 16:
+            c.opener, c.asked = d, p.time_ns
+        elif c.opener == 1 - d and c.answered == 0:
+            c.answered = p.time_ns
+            c.away[d] = p.time_ns - c.asked
+    elif c.answered > 0 and d == c.opener and c.away[d] < 0 and p.flags & 16:
+        c.away[d] = p.time_ns - c.answered
+
+
+@part
+def reopens(c: Any, p: Any, d: Any) -> bool:
+    """Whether a packet begins a new connection between the ends of an old one."""
+    return bool(p.flags & 2 and not p.flags & 16 and c.isn[d] >= 0 and c.isn[d] != p.seq) or bool(
+        p.flags & 2 and not p.flags & 16 and c.isn[d] < 0 and c.flow[d] >= 0
+    )

@@ -1,0 +1,119 @@
+"""A box between two captures: its numbers are those of the run, whatever the clocks show."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from run_builder import build_run
+
+from tcpf_lab.errors import TraceError
+from tcpf_lab.metrics.crossing import Asked, Crossed, cross_captures, describe_crossing
+from tcpf_lab.metrics.loss_runs import mean_run, run_lengths, tally
+from tcpf_lab.metrics.record import read_record
+from tcpf_lab.metrics.summary import analyse
+from tcpf_lab.results import RunFiles
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFiles:
+    return build_run(tmp_path / "run")
+
+
+def both(files: RunFiles, asked: Asked) -> Crossed:
+    return cross_captures(files.capture("R1-in"), files.capture("R1-out"), asked)
+
+
+def shifted(capture: Path, target: Path, seconds: int) -> Path:
+    """Write a capture again, by a clock that shows so many seconds more."""
+    data = capture.read_bytes()
+    if data[:4] == b"\x28\xb5\x2f\xfd":
+        data = zstandard.ZstdDecompressor().stream_reader(data).read()
+    out, at = bytearray(data), 24
+    while at < len(out):
+        time = int.from_bytes(out[at : at + 4], "little") + seconds
+        out[at : at + 4] = time.to_bytes(4, "little")
+        at += 16 + int.from_bytes(out[at + 8 : at + 12], "little")
+    target.write_bytes(bytes(out))
+    return target
+
+
+def as_judged(files: RunFiles) -> Asked:
+    """Ask for the packets that the run's own metrics are about."""
+    record = read_record(files)
+    first = int(record.captures["ingress"].packets["time_ns"][0])
+    start, end = record.window_ns
+    return Asked(record.max_delay_ns, 0, start - first, end - record.max_delay_ns - first)
+
+
+def test_numbers_agree_with_those_of_the_run(run: RunFiles) -> None:
+    metrics = analyse(run)
+    found = describe_crossing(both(run, as_judged(run)))
+    assert found["loss"]["loss_percent"] == metrics["metrics"]["loss_percent"]
+    assert found["loss"]["packet_loss_percent"] == metrics["metrics"]["packet_loss_percent"]
+    assert found["by_dscp"] == metrics["by_dscp"]
+    assert found["delay"]["mean_s"] == metrics["metrics"]["queueing_delay_mean_s"]
+    assert found["delay"]["p95_s"] == metrics["metrics"]["queueing_delay_p95_s"]
+    assert found["loss"]["packets_lost"] > 0
+
+
+@pytest.mark.parametrize("seconds", [7200, -7])
+def test_a_clock_that_is_hours_off_changes_no_number(
+    recorded: Path, tmp_path: Path, seconds: int
+) -> None:
+    pcap = recorded / "pcap"
+    moved = shifted(pcap / "R1-out.pcap.zst", tmp_path / "out.pcap", seconds)
+    one_clock = cross_captures(pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst")
+    two_clocks = cross_captures(pcap / "R1-in.pcap.zst", moved)
+    a, b = describe_crossing(one_clock), describe_crossing(two_clocks)
+    for name in ("packets", "loss", "by_dscp", "remarked", "runs", "delay", "flows", "over_time"):
+        assert a[name] == b[name], name
+    assert b["clock"]["offset_ns"] - a["clock"]["offset_ns"] == seconds * 10**9
+
+
+def test_parts_add_up_to_the_whole(recorded: Path) -> None:
+    pcap = recorded / "pcap"
+    asked = Asked(bin_ns=100_000_000)
+    crossed = cross_captures(pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst", asked)
+    found = describe_crossing(crossed)
+    for key in ("packets", "packets_lost"):
+        whole = found["loss"][key]
+        assert sum(row[key] for row in found["flows"]) == whole
+        assert sum(row[key] for row in found["over_time"]) == whole
+        assert sum(row[key] for row in found["by_dscp"].values()) == whole
+    for runs in found["runs"].values():
+        total = sum(int(length) * count for length, count in runs["lengths"].items())
+        assert total == found["loss"]["packets_lost"]
+    assert found["packets"]["judged"] <= found["packets"]["entered"]
+
+
+def test_empty_capture_is_named(recorded: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
+    with pytest.raises(TraceError, match="no IP packet") as caught:
+        cross_captures(recorded / "pcap" / "R1-in.pcap.zst", empty)
+    assert caught.value.where == str(empty)
+
+
+def test_truncated_capture_is_used_and_named(run: RunFiles, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(run.capture("R1-out").read_bytes()[:-5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = describe_crossing(cross_captures(run.capture("R1-in"), cut))
+    assert len(found["warnings"]) == 1
+    assert "cut.pcap: truncated in packet" in found["warnings"][0]
+
+
+def test_runs_of_lost_packets() -> None:
+    lost = np.array([1, 1, 0, 1, 0, 0, 1, 1, 1], bool)
+    assert run_lengths(lost).tolist() == [2, 1, 3]
+    assert run_lengths(lost, [1, 2, 1, 2, 1, 1, 1, 2, 2]).tolist() == [1, 1, 4]
+    assert run_lengths(np.zeros(3, bool)).tolist() == []
+    assert run_lengths(np.empty(0, bool), np.empty(0, int)).tolist() == []
+    assert tally(run_lengths(lost)) == {"1": 1, "2": 1, "3": 1}
+    assert mean_run(run_lengths(lost)) == 2.0
+    assert mean_run(run_lengths(np.zeros(3, bool))) is None

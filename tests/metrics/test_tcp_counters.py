@@ -1,0 +1,64 @@
+"""TCP's counters against the list of retransmissions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from retransmission_entries import entry
+
+from tcpf_lab.metrics import retransmission_log as log
+from tcpf_lab.metrics.evidence import UnreadableError
+from tcpf_lab.metrics.tcp_counters import expected_counters, recovery_counters
+from tcpf_lab.results import RunFiles
+
+LOSS, RECOVERY, OPEN = 4, 3, 0
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFiles:
+    files = RunFiles(tmp_path)
+    files.create()
+    return files
+
+
+def test_counters_of_recovery_are_picked_by_name(run: RunFiles) -> None:
+    text = "TcpExt: SyncookiesSent TCPTimeouts TCPDSACKRecv\nTcpExt: 5 17 3\nIpExt: A\nIpExt: 1\n"
+    (run.stats / "netstat-S.txt").write_text(text)
+    assert recovery_counters(run, "S") == {"TCPTimeouts": 17, "TCPDSACKRecv": 3}
+
+
+def test_node_without_counters_is_told(run: RunFiles) -> None:
+    with pytest.raises(UnreadableError, match=r"netstat-S\.txt is missing"):
+        recovery_counters(run, "S")
+    (run.stats / "netstat-S.txt").write_text("IpExt: A\nIpExt: 1\n")
+    with pytest.raises(UnreadableError, match="has no TcpExt"):
+        recovery_counters(run, "S")
+
+
+def test_list_adds_up_to_the_counters_that_it_determines() -> None:
+    entries = np.concatenate(
+        [
+            entry(log.SYN_RTO, 0, tcp_flags=log.SYN, state=LOSS),
+            entry(log.RTO, 1, state=LOSS),
+            entry(log.RTO, 1, state=LOSS, marks=0),  # refused by the device, and yet an expiry
+            entry(log.WINDOW_RTO, 1, state=LOSS),
+            entry(log.FAST, 1, state=RECOVERY),
+            entry(log.RECOVERY, 1, state=RECOVERY, segments=2),
+            entry(log.REORDERING_TIMER, 1, state=RECOVERY),
+            entry(log.POST_RTO, 1, state=LOSS, segments=3),
+            entry(log.NOT_CONGESTION, 1, state=LOSS),
+            entry(log.TLP, 1, state=OPEN),
+            entry(log.TLP_NEW, 1, state=OPEN),
+            entry(log.KEEPALIVE, 1, state=OPEN),
+        ]
+    )
+    assert expected_counters(entries) == {
+        "TCPTimeouts": 3,
+        "TCPFastRetrans": 4,
+        "TCPSlowStartRetrans": 4,
+        "TCPSynRetrans": 1,
+        "TCPLossProbes": 2,
+        "TCPKeepAlive": 1,
+    }

@@ -1,0 +1,480 @@
+"""Scenarios from seeds, and how their outcomes are told, added up and kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from accuracy import __main__ as command
+from accuracy import document, matrix, run, scenario
+from accuracy.compare import Difference, Outcome, compare, first_difference
+from accuracy.scenario import Scenario, draw
+from tcpf_lab import runner
+from tcpf_lab.errors import RequestError, TestbedError
+from tcpf_lab.metrics import agreement
+from tcpf_lab.metrics import retransmission_log as log
+from tcpf_lab.plan.compose import compose
+from tcpf_lab.results import RunFiles, read_json, write_json
+from tcpf_lab.runner import Event
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.sweep import expand
+from tcpf_lab.testbed.fake import FakeTestbed
+from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.trace import events as seen
+from tcpf_lab.trace.events import EVENT, FLOW, Analysis, CaptureInfo
+
+MANY = [draw(seed) for seed in range(1, 301)]
+SECOND = 1_000_000_000
+
+
+def test_a_seed_is_always_the_same_scenario_and_another_one_another() -> None:
+    assert draw(17) == draw(17)
+    assert len({str(each.experiment) for each in MANY}) == len(MANY)
+    assert {each.experiment.matrix.seed for each in MANY} == {(seed,) for seed in range(1, 301)}
+
+
+def test_everything_that_is_to_vary_varies_within_its_bounds() -> None:
+    settings = [each.settings() for each in MANY]
+    for name, values in {
+        "profile": {"linux-2.2", "modern"},
+        "congestion": {"reno", "cubic", "bbr"},
+        "cause": set(scenario.CAUSES),
+        **{key: {True, False} for key in ("sack", "timestamps", "window_scaling", "quickack")},
+    }.items():
+        assert {each[name] for each in settings} == values, name
+    for name, (low, high) in {
+        "flows": scenario.FLOWS,
+        "round_trip_s": scenario.ROUND_TRIP_S,
+        "mss": scenario.MSS,
+        "loss": scenario.LOSS,
+    }.items():
+        drawn = [each[name] for each in settings]
+        assert low <= min(drawn) < low * 1.5, name
+        assert high / 1.5 < max(drawn) <= high, name
+    impaired = [side for each in settings for side in (each["forward"], each["reverse"]) if side]
+    keys = {key for side in impaired for key in side}
+    assert keys == {"loss", "loss_burst", "duplicate", "reorder", "delay", "jitter"}
+
+
+def test_every_scenario_can_be_planned_and_lasts_as_long_as_asked() -> None:
+    for each in MANY[:60]:
+        assert compose(each.run).window == (2.0, 30.0)
+        assert each.run.id == f"{each.cause}-flows{each.run.flows}-seed{each.seed}"
+    assert compose(draw(1, seconds=4.5).run).window == (2.0, 4.5)
+
+
+def test_the_bottleneck_is_as_fast_as_its_flows_get_through_at_the_loss_drawn() -> None:
+    """At 1 % and 100 ms the formula of Padhye et al. gives 114.7 packets/s per flow."""
+    assert scenario._packets_per_s(0.01, 0.1) == pytest.approx(114.71, abs=0.01)
+    for each in MANY:
+        chain = each.experiment.topology.builder
+        packets = chain.bottleneck / 8 / (chain.mtu + 14)
+        assert 9 <= packets <= 1501
+
+
+# --- The first difference ----------------------------------------------------
+
+ISN = 2**32 - 1001
+
+
+def entries(*rows: tuple[int, float, int]) -> Any:
+    """Make the kernel's entries: cause, second, relative byte."""
+    made = np.zeros(len(rows), log.ENTRY)
+    for each, (cause, at, byte) in zip(made, rows, strict=True):
+        each["src"][10:], each["dst"][10:] = [255, 255, 10, 0, 0, 1], [255, 255, 10, 0, 0, 2]
+        each["sport"], each["dport"], each["segments"] = 20000, 5001, 1
+        each["cause"], each["marks"], each["time_ns"] = cause, log.SENT, round(at * SECOND)
+        each["seq"] = (ISN + byte) % 2**32
+    return made
+
+
+def captured(*rows: tuple[int, float, int]) -> Analysis:
+    """Make the analysis of a capture: kind, second, relative byte; records count from 0."""
+    flow = np.zeros(1, FLOW)
+    flow["src"][0, 10:], flow["dst"][0, 10:] = [255, 255, 10, 0, 0, 1], [255, 255, 10, 0, 0, 2]
+    flow["sport"], flow["dport"], flow["isn"] = 20000, 5001, ISN
+    made = np.zeros(len(rows), EVENT)
+    for number, (kind, at, byte) in enumerate(rows):
+        made[number] = (round(at * SECOND), 0, number, byte, 1000, kind, 3, 0, 0)
+    info = CaptureInfo("made", "pcap", len(rows), 0, 0, 0, 0, "", (1,))
+    return Analysis(info, flow, made, "sender", 0, 0)
+
+
+def first(kernel: Any, capture: Analysis) -> str:
+    return first_difference(capture, agreement.compare(capture, kernel), 0)
+
+
+def test_a_timeout_that_the_capture_takes_for_something_else_is_named() -> None:
+    kernel = entries((log.FAST, 1.0, 1), (log.RTO, 2.0, 2001), (log.RTO, 3.0, 3001))
+    capture = captured((seen.FAST, 1.0, 1), (seen.UNKNOWN, 2.0, 2001), (seen.FAST, 3.0, 3001))
+    assert first(kernel, capture) == (
+        "at 2.000000 s, record 1, byte 2001: kernel rto, capture unknown (rule 3)"
+    )
+
+
+def test_a_timeout_that_only_one_side_knows_is_named() -> None:
+    kernel, capture = entries((log.RTO, 2.0, 2001)), captured((seen.RTO, 3.0, 2001))
+    assert first(kernel, capture) == "at 2.000000 s, byte 2001: kernel rto, capture no event"
+    assert first(kernel[:0], capture) == (
+        "at 3.000000 s, record 0, byte 2001: kernel not logged, capture rto (rule 3)"
+    )
+
+
+def test_a_flow_whose_timeouts_agree_has_no_first_difference() -> None:
+    """One kind of recovery taken for another is no matter of timeouts."""
+    kernel = entries((log.FAST, 1.0, 1), (log.RTO, 2.0, 2001))
+    assert first(kernel, captured((seen.UNKNOWN, 1.0, 1), (seen.RTO, 2.0, 2001))) == ""
+
+
+# --- Runs --------------------------------------------------------------------
+
+
+@pytest.fixture
+def recorded_scenario(recorded_experiment: Experiment) -> Scenario:
+    """Give the recorded run's experiment as if a seed had drawn it."""
+    experiment = expand(recorded_experiment)[0].experiment.on("native")
+    return Scenario(1, experiment, 0.1, "red")
+
+
+@pytest.fixture
+def job(recorded_scenario: Scenario, recorded: Path, tmp_path: Path) -> run.Job:
+    (made,) = run.prepare(
+        [recorded_scenario], FakeTestbed(recorded), tmp_path / "results", keep_pcaps=False
+    )
+    return made
+
+
+def run_files(job: run.Job) -> RunFiles:
+    return job.task.files.run(job.task.run.id)
+
+
+def keeping(job: run.Job) -> run.Job:
+    return replace(job, task=replace(job.task, keep_pcaps=True))
+
+
+def test_a_capture_is_held_against_the_kernels_counters_flow_by_flow(job: run.Job) -> None:
+    outcome = run.carry_out(job)
+    metrics = read_json(run_files(job).metrics)
+    assert outcome.state == "compared", outcome.reasons
+    assert outcome.timeouts_kernel == metrics["truth"]["timeouts_kernel"] > 0
+    assert outcome.timeouts == metrics["truth"]["timeouts_pcap"]
+    assert outcome.flows_exact == metrics["truth"]["flows_exact"]
+    assert outcome.flows == len(metrics["per_flow"])
+    assert outcome.flows_exact + len(outcome.differences) == outcome.flows
+    assert outcome.retransmissions >= metrics["metrics"]["retransmissions"]
+
+
+def test_captures_are_kept_on_request_only(job: run.Job) -> None:
+    run.carry_out(job)
+    assert not list(run_files(job).pcap.iterdir())
+    job.outcome.unlink()
+    run.carry_out(keeping(job))
+    assert len(list(run_files(job).pcap.iterdir())) == 3
+
+
+@pytest.fixture
+def guests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Count the runs that are made."""
+    made: list[str] = []
+    original = runner.carry_out
+
+    def counted(task: runner.Task) -> Event:
+        made.append(task.run.id)
+        return original(task)
+
+    monkeypatch.setattr(runner, "carry_out", counted)
+    return made
+
+
+def test_what_was_done_is_not_done_again(job: run.Job, guests: list[str]) -> None:
+    once = run.carry_out(job)
+    assert run.carry_out(job) == once
+    assert len(guests) == 1
+
+
+def test_another_analysis_needs_no_other_run_where_the_captures_were_kept(
+    job: run.Job, guests: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = run.carry_out(keeping(job))
+    monkeypatch.setattr(run.summary, "analysis_identity", lambda: "another")
+    assert run.carry_out(keeping(job)) == once
+    assert len(guests) == 1
+    for capture in run_files(job).pcap.iterdir():
+        capture.unlink()
+    job.outcome.unlink()
+    assert run.carry_out(keeping(job)) == once
+    assert len(guests) == 2
+
+
+def test_a_testbed_that_did_not_do_what_was_asked_is_no_evidence(
+    job: run.Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.carry_out(keeping(job))
+    metrics = read_json(run_files(job).metrics)
+    for check in metrics["validity"]["checks"]:
+        if check["name"] in ("no_unplanned_loss", "timeouts_match_kernel"):
+            check["ok"] = False
+    write_json(run_files(job).metrics, metrics)
+    outcome = compare(run_files(job), job.scenario)
+    assert outcome.state == "unusable"
+    assert [reason.split(":")[0] for reason in outcome.reasons] == ["no_unplanned_loss"]
+
+
+def test_a_log_with_gaps_is_no_evidence(job: run.Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.carry_out(keeping(job))
+    gaps = {"S": log.RetransmissionLog(np.zeros(0, log.ENTRY), 3)}
+    monkeypatch.setattr(log, "read_logs", lambda _files: gaps)
+    outcome = compare(run_files(job), job.scenario)
+    assert (outcome.state, outcome.reasons) == (
+        "unusable",
+        ("the kernel's log lacks 3 entries",),
+    )
+
+
+def test_with_a_log_every_packet_is_counted_by_cause_and_kind(
+    job: run.Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty log: nothing that the capture shows was logged, and no flow is exact."""
+    before = run.carry_out(keeping(job))
+    empty = {"S": log.RetransmissionLog(np.zeros(0, log.ENTRY), 0)}
+    monkeypatch.setattr(log, "read_logs", lambda _files: empty)
+    outcome = compare(run_files(job), job.scenario)
+    assert sum(outcome.confusion["not_logged"].values()) >= before.retransmissions
+    assert outcome.right == {}
+    assert outcome.timeouts_kernel == 0
+    assert outcome.timeouts >= before.timeouts > 0
+    assert all("kernel not logged, capture" in each.first for each in outcome.differences)
+
+
+@pytest.mark.parametrize(
+    "fault", [RuntimeError("a fault"), RequestError("a fault")], ids=lambda e: type(e).__name__
+)
+def test_a_scenario_that_fails_costs_no_other_and_is_tried_again(
+    job: run.Job, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def broken(*_: object) -> Outcome:
+        raise fault
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "compare", broken)
+        outcome = run.carry_out(job)
+    assert outcome.state == "failed"
+    assert "a fault" in outcome.reasons[0]
+    assert run.carry_out(job).state == "compared"
+
+
+def test_a_testbed_that_is_not_ready_is_said_before_anything_is_run(
+    recorded_scenario: Scenario,
+    recorded: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bed = FakeTestbed(recorded)
+    monkeypatch.setattr(type(bed), "check", lambda *_: ["tc is missing", "tc is missing"])
+    with pytest.raises(TestbedError, match=re.escape("not ready:\n  - tc is missing")):
+        run.prepare([recorded_scenario], bed, tmp_path, keep_pcaps=False)
+
+
+def test_when_the_time_is_over_what_runs_is_awaited_and_no_other_is_begun(
+    job: run.Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One worker: the time is over while the fourth scenario is under way."""
+    begun, go_on, looks = threading.Event(), threading.Event(), iter(range(100))
+
+    def carry_out(job: run.Job) -> Outcome:
+        if job.scenario.seed == 3:
+            begun.set()
+            go_on.wait(10)
+        return outcome_of(job.scenario.seed)
+
+    def clock() -> float:
+        now = next(looks)
+        if now == 3:
+            assert begun.wait(10)
+        return now
+
+    monkeypatch.setattr(run, "carry_out", carry_out)
+    jobs = [replace(job, scenario=replace(job.scenario, seed=seed)) for seed in range(20)]
+    found = []
+    with ThreadPoolExecutor(1) as executor:
+        for outcome in run.run_all(jobs, executor, seconds=2.5, now=clock):
+            found.append(outcome.seed)
+            if len(found) == 3:
+                threading.Timer(0.05, go_on.set).start()
+    assert found == [0, 1, 2, 3]
+
+
+# --- Adding up ---------------------------------------------------------------
+
+
+def outcome_of(seed: int, **other: Any) -> Outcome:
+    return replace(Outcome(seed, draw(seed).settings(), "compared"), **other)
+
+
+THREE = (
+    outcome_of(
+        1,
+        flows=4,
+        flows_exact=3,
+        packets=1000,
+        retransmissions=400,
+        unknown=1,
+        timeouts=102,
+        timeouts_kernel=100,
+        differences=(Difference(2, 7, 5, "at 1 s: kernel fast, capture rto"),),
+        confusion={"rto": {"rto": 90, "unknown": 1}, "fast": {"fast": 9, "rto": 2}},
+        right={"rto": {"rto": 90}, "fast": {"fast": 9}},
+    ),
+    outcome_of(
+        2,
+        flows=2,
+        flows_exact=1,
+        packets=500,
+        retransmissions=100,
+        timeouts=98,
+        timeouts_kernel=100,
+        differences=(Difference(0, 3, 5, ""),),
+        confusion={"tlp": {"tlp": 4}, "rto": {"rto": 10}},
+        right={"tlp": {"tlp": 4}, "rto": {"rto": 10}},
+    ),
+    replace(outcome_of(3), state="unusable", reasons=("captures_complete: 3 dropped",)),
+)
+
+
+def test_errors_of_single_flows_do_not_cancel() -> None:
+    every = matrix.total("all", THREE)
+    assert (every.scenarios, every.flows, every.flows_exact) == (2, 6, 4)
+    assert (every.timeouts, every.timeouts_kernel, every.error_percent) == (200, 200, 0.0)
+    assert (every.missed, every.invented) == (2, 2)
+    assert every.unknown_percent == pytest.approx(0.2)
+
+
+def test_shares_of_nothing_are_none() -> None:
+    nothing = matrix.total("all", THREE[2:])
+    assert (nothing.scenarios, nothing.error_percent, nothing.unknown_percent) == (0, None, None)
+
+
+def test_every_scenario_is_in_one_group_of_each_kind() -> None:
+    found = matrix.totals(THREE)
+    assert found[0].name == "all"
+    for number in range(len(matrix.GROUPS)):
+        names = {matrix.GROUPS[number](each.settings) for each in THREE[:2]}
+        assert sum(each.scenarios for each in found if each.name in names) == 2
+
+
+def test_tables_of_causes_are_added_cell_by_cell_in_the_kernels_order() -> None:
+    table = matrix.merged(each.confusion for each in THREE)
+    assert table == {
+        "rto": {"rto": 100, "unknown": 1},
+        "fast": {"rto": 2, "fast": 9},
+        "tlp": {"tlp": 4},
+    }
+    assert list(table) == ["rto", "fast", "tlp"]
+    assert list(table["fast"]) == ["rto", "fast"]
+    assert matrix.shares_right(THREE) == {"rto": (100, 101), "fast": (9, 11), "tlp": (4, 4)}
+
+
+@pytest.mark.parametrize(
+    ("forward", "reverse", "said"),
+    [
+        (None, None, "keeps the order"),
+        ({"loss": 0.1}, None, "keeps the order"),
+        (None, {"loss": 0.1}, "loses acknowledgements"),
+        ({"jitter": 0.1}, {"loss": 0.1}, "reorders or duplicates"),
+    ],
+)
+def test_a_path_is_described_by_the_worst_that_it_does(
+    forward: Any, reverse: Any, said: str
+) -> None:
+    assert matrix.disorder({"forward": forward, "reverse": reverse}) == said
+
+
+# --- Showing and keeping -----------------------------------------------------
+
+
+def test_the_document_has_totals_confusion_differences_and_what_was_left_out() -> None:
+    text = document.markdown(THREE, 30.0)
+    assert "3 scenarios of 30 s, 1500 packets" in text
+    assert "| all | 2 | 4/6 | 200 | 200 | +0.000 % | 2 | 2 | 500 | 0.200 % |" in text
+    assert "| fast | 11 | 9 (81.818 %) |" in text
+    assert "|  | rto | unknown | fast | tlp |" in text
+    assert "| 1 | 2 | 5 | 7 | at 1 s: kernel fast, capture rto |" in text
+    assert "| 3 | unusable | captures_complete: 3 dropped |" in text
+    widths = [line.count("|") for line in text.splitlines() if line.startswith("|")]
+    assert min(widths) >= 4
+
+
+def test_a_document_without_a_log_has_no_empty_tables() -> None:
+    text = document.markdown([replace(THREE[0], confusion={}, right={}, differences=())], 30.0)
+    assert "## Totals" in text
+    assert "## Causes" not in text
+    assert "## Flows that differ" not in text
+
+
+def test_many_differences_are_counted_instead_of_listed() -> None:
+    many = tuple(Difference(flow, 1, 0, "") for flow in range(document.LISTED + 5))
+    text = document.markdown([replace(THREE[0], differences=many)], 30.0)
+    assert "and 5 more, in the JSON" in text
+    assert f"| 1 | {document.LISTED - 1} | 0 | 1 |" in text
+    assert f"| 1 | {document.LISTED} | 0 | 1 |" not in text
+
+
+def test_outcomes_survive_being_written_down() -> None:
+    data = json.loads(run.to_json(THREE, 30.0))
+    assert (data["format"], data["seconds"]) == (1, 30.0)
+    assert [run.from_data(each) for each in data["scenarios"]] == [
+        run.from_data(json.loads(json.dumps(asdict(each)))) for each in THREE
+    ]
+    assert run.from_data(data["scenarios"][0]) == THREE[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"), [("7", range(7, 8)), (" 1..60 ", range(1, 61)), ("5..5", range(5, 6))]
+)
+def test_seeds_are_one_or_a_range(text: str, seeds: range) -> None:
+    assert command.seeds_of(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "a", "5..1", "1..", "-3", "0..100000"])
+def test_what_is_no_range_of_seeds_is_refused(text: str) -> None:
+    with pytest.raises(RequestError, match="seed"):
+        command.seeds_of(text)
+
+
+def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "measure", lambda *_: list(THREE[:2]))
+    written, text = tmp_path / "a" / "accuracy.json", tmp_path / "accuracy.md"
+    app = command.typer.Typer()
+    app.command()(command.main)
+    words = ["--seeds", "1..2", "--output", str(written), "--markdown", str(text)]
+    reply = CliRunner().invoke(app, words)
+    assert reply.exit_code == 0, reply.output
+    assert len(json.loads(written.read_text())["scenarios"]) == 2
+    assert text.read_text() == document.markdown(THREE[:2], 30.0)
+    assert "kernel fast, capture rto" in reply.output
+    monkeypatch.setattr(command, "measure", lambda *_: list(THREE))
+    reply = CliRunner().invoke(app, ["--seeds", "1..9", *words[2:]])
+    assert reply.exit_code == 1
+    assert "seed 3 unusable: captures_complete" in reply.output
+    assert "6 scenarios were not begun" in reply.output
+    assert CliRunner().invoke(app, ["--seeds", "x"]).exit_code == 2
+
+
+@pytest.mark.uml
+def test_a_drawn_scenario_runs_and_is_compared(uml: UmlTestbed, tmp_path: Path) -> None:
+    """Seed 4 has a lossy path back; what the testbed did is checked, not how right we are."""
+    jobs = run.prepare([draw(4, seconds=5.0)], uml, tmp_path, keep_pcaps=False)
+    with ThreadPoolExecutor(1) as executor:
+        (outcome,) = run.run_all(jobs, executor)
+    assert outcome.state == "compared", outcome.reasons
+    assert outcome.timeouts_kernel > 0
+    assert outcome.flows == 14

@@ -1,0 +1,371 @@
+"""`tcpf-lab analyze` and `tcpf_lab.analyze`: any capture, in every form that it can be had in."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from pcap_builder import Pcap, conversation
+from rich.console import Console
+
+import tcpf_lab
+from tcpf_lab import analyzing, terminal
+from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, Asked, choice_of, options_of
+from tcpf_lab.analyzing import look
+from tcpf_lab.errors import RequestError
+from tcpf_lab.metrics.summary import analyse as analyse_run
+from tcpf_lab.report.captures_shown import SHOWN, capture_tables, event_tables
+from tcpf_lab.report.export.capture_columns import CAPTURE_FRAMES
+from tcpf_lab.results import RunFiles
+from tcpf_lab.trace.analysis import Options, analyse
+from tcpf_lab.trace.events import KINDS, RULES
+
+Lab = Callable[..., tuple[int, str, str]]
+LOSSY = """
+0.0     > SYN
+1.0     > SYN
+1.2     < SYN-ACK
+1.2     > 1:961
+1.2     > 961:1921
+1.4     < ack 961
+1.4     > 1921:2881
+2.5     > 961:1921
+2.7     < ack 2881
+"""
+CALM = """
+0.0     > SYN
+0.2     < SYN-ACK
+0.2     > 1:961
+0.4     < ack 961
+"""
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """Three flows: the first and the last lose a segment, the second does not."""
+    made = Pcap()
+    for port, table in ((20000, LOSSY), (20001, CALM), (20002, LOSSY)):
+        conversation(table, sport=port, into=made)
+    return made.write(tmp_path / "x.pcap")
+
+
+@pytest.fixture
+def sender(recorded: Path) -> Path:
+    return recorded / "pcap" / "S.pcap.zst"
+
+
+def shown(parts: object, width: int) -> str:
+    """What a terminal of that width shows."""
+    text = io.StringIO()
+    console = Console(file=text, width=width)
+    for part in parts:  # type: ignore[attr-defined]
+        console.print(part)
+    return text.getvalue()
+
+
+def test_table_has_the_capture_its_kinds_and_its_flows(lab: Lab, capture: Path) -> None:
+    status, said, complaint = lab("analyze", capture)
+    assert (status, complaint) == (0, "")
+    assert "22 packets in 2.700 s, 3 flows; taken at the data's sender" in said
+    assert "timeout of the SYN" in said
+    rows = [line.split()[:3] for line in said.splitlines() if "10.0.3.2:5001" in line]
+    assert rows == [[str(k), f"10.0.0.1:2000{k}", "10.0.3.2:5001"] for k in range(3)]
+
+
+def test_json_keeps_its_words_and_adds_up(lab: Lab, sender: Path) -> None:
+    told = json.loads(lab("analyze", sender, "--json")[1])
+    (capture,) = told["captures"]
+    assert (told["runs"], told["written"]) == ([], [])
+    for name in ("data_packets", "acked_bytes", "retransmissions", "timeouts", "syn_timeouts"):
+        assert capture["totals"][name] == sum(flow[name] for flow in capture["flows"])
+    for flow in capture["flows"]:
+        counts = flow["events"]
+        assert (flow["timeouts"], flow["syn_timeouts"]) == (counts["rto"], counts["syn_rto"])
+        data = sum(n for kind, n in counts.items() if KINDS.index(kind) in range(1, 8))
+        assert flow["retransmissions"] == data
+
+
+def test_timeouts_are_those_of_the_run_and_of_the_kernel(
+    sender: Path, recorded: Path, tmp_path: Path, made: Path
+) -> None:
+    run = next(iter(sorted(made.glob("tiny/fake/nomark*"))))
+    metrics = analyse_run(RunFiles(run))
+    flows = tcpf_lab.analyze(sender, probes=False).flows.set_index("sport")
+    for row in metrics["per_flow"]:
+        ours = flows.loc[row["source_port"]]
+        assert ours["timeouts"] + ours["syn_timeouts"] == row["kernel"]["total_rto"]
+
+
+@pytest.mark.parametrize(
+    ("words", "ports"),
+    [
+        (["--port", "20001"], [20001]),
+        (["--port", "20001", "--port", "20002"], [20001, 20002]),
+        (["--host", "10.0.0.0/24", "--flow", "0,2"], [20000, 20002]),
+        (["--dscp", "CS0", "--flow", "1"], [20001]),
+        (["--sort", "timeouts", "--top", "2"], [20000, 20002]),
+        (["--sort", "acked_bytes", "--top", "1"], [20000]),
+        (["--sort", "flow", "--top", "0"], [20000, 20001, 20002]),
+        (["--top", "2"], [20000, 20001]),
+    ],
+)
+def test_flows_are_chosen_and_sorted(
+    lab: Lab, capture: Path, words: list[str], ports: list[int]
+) -> None:
+    (told,) = json.loads(lab("analyze", capture, "--json", *words)[1])["captures"]
+    assert [flow["sport"] for flow in told["flows"]] == ports
+    assert told["totals"]["flows"] == len(ports)
+    rows = list(csv.DictReader(io.StringIO(lab("analyze", capture, "--format", "csv", *words)[1])))
+    assert [int(row["sport"]) for row in rows] == ports
+
+
+def test_flows_keep_their_numbers_when_others_are_left_out(lab: Lab, capture: Path) -> None:
+    said = lab("analyze", capture, "--port", "20002", "--events", "--format", "jsonl")[1]
+    assert {json.loads(line)["flow"] for line in said.splitlines()} == {2}
+
+
+def test_events_say_when_what_and_why(lab: Lab, capture: Path) -> None:
+    said = lab("analyze", capture, "--events", "--format", "jsonl", "--flow", "0")[1]
+    syn, data = (json.loads(line) for line in said.splitlines())
+    assert (syn["kind"], syn["time_s"], syn["time_ns"], syn["seq"]) == (
+        "syn_rto",
+        1.0,
+        10**18 + 10**9,
+        0,
+    )
+    assert (data["kind"], data["time_s"], data["seq"], data["payload_bytes"]) == (
+        "rto",
+        2.5,
+        961,
+        960,
+    )
+    assert (data["backoff"], data["spurious"], data["record"]) == (0, None, 7)
+    assert (data["src"], data["sport"], data["dport"]) == ("10.0.0.1", 20000, 5001)
+    assert data["explanation"] == RULES[data["rule"]]
+    table = lab("analyze", capture, "--events")[1]
+    assert "2.500000" in table
+    assert data["explanation"] in table
+
+
+def test_every_form_has_the_same_events(lab: Lab, sender: Path, tmp_path: Path) -> None:
+    files = [tmp_path / "out" / f"events.{suffix}" for suffix in FORMATS]
+    words = [word for file in files for word in ("-o", file)]
+    status, said, _ = lab("analyze", sender, "--events", *words)
+    assert (status, said.split()) == (0, [str(file) for file in files])
+    frame = tcpf_lab.analyze(sender).events
+    (as_json,) = json.loads(files[0].read_text())["captures"]
+    lines = [json.loads(line) for line in files[1].read_text().splitlines()]
+    rows = list(csv.DictReader(files[2].open()))
+    parquet = pd.read_parquet(files[3])
+    assert len(as_json["event_list"]) == len(lines) == len(rows) == len(parquet) == len(frame) > 0
+    assert [row["time_ns"] for row in lines] == frame["time_ns"].tolist()
+    assert [row["kind"] for row in rows] == frame["kind"].tolist()
+    assert [row["seq"] for row in as_json["event_list"]] == frame["seq"].tolist()
+    assert parquet["spurious"].isna().tolist() == frame["spurious"].isna().tolist()
+    assert pq.read_schema(files[3]).field("time_ns").metadata[b"unit"] == b"ns"
+    counted = {kind: n for kind, n in as_json["totals"]["events"].items() if n}
+    assert frame["kind"].value_counts().to_dict() == counted
+
+
+def test_printed_is_what_is_written(lab: Lab, capture: Path, tmp_path: Path) -> None:
+    for form in set(PRINTED) & set(FORMATS) - {"json"}:
+        lab("analyze", capture, "-o", tmp_path / f"flows.{form}")
+        printed = lab("analyze", capture, "--format", form)[1]
+        assert (tmp_path / f"flows.{form}").read_text() == printed
+
+
+def test_several_captures_and_standard_input(
+    lab: Lab, capture: Path, sender: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = SimpleNamespace(buffer=io.BytesIO(capture.read_bytes()))
+    monkeypatch.setattr("sys.stdin", given)
+    told = json.loads(lab("analyze", sender, "-", capture, capture, "--json")[1])
+    assert [one["file"] for one in told["captures"]] == [str(sender), "-", str(capture)]
+    assert told["captures"][1]["totals"] == told["captures"][2]["totals"]
+
+
+def test_unreadable_file_is_one_line_and_status_2_and_the_others_are_told(
+    lab: Lab, capture: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "text.pcap").write_text("not a capture at all")
+    (tmp_path / "empty.pcap").touch()
+    status, said, complaint = lab("analyze", "text.pcap", capture, "empty.pcap", "none.pcap")
+    assert status == 2
+    assert "3 flows" in said
+    lines = complaint.splitlines()
+    assert [line.split(":")[1].strip() for line in lines] == [
+        "text.pcap",
+        "empty.pcap",
+        "none.pcap",
+    ]
+    assert all(line.startswith("error: ") for line in lines)
+    status, said, _ = lab("analyze", "text.pcap", "--events", "-o", "x.csv", "--json")
+    assert (status, json.loads(said)) == (2, {"captures": [], "runs": [], "written": []})
+    assert not Path("x.csv").exists()
+
+
+def test_truncated_capture_gives_what_is_there_and_a_warning(
+    lab: Lab, capture: Path, tmp_path: Path
+) -> None:
+    short = tmp_path / "short.pcap"
+    short.write_bytes(capture.read_bytes()[:-3])
+    status, said, complaint = lab("analyze", short, "--json")
+    assert (status, json.loads(said)["captures"][0]["packets"]) == (0, 21)
+    assert complaint.startswith(f"warning: {short}: truncated in packet 22 at byte")
+    status, said, complaint = lab("analyze", short)
+    assert (status, complaint) == (0, "")
+    assert "truncated in packet 22" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--port", "80"], "--port 80: none of the 3 flows is this"),
+        (["--port", "70000"], "ports are numbers from 0 to 65535"),
+        (["--host", "10.0.0"], "--host 10.0.0: write an address or a network"),
+        (["--dscp", "AF99"], "unknown code point 'AF99'"),
+        (["--flow", "a"], "--flow a: write the numbers of flows"),
+        (["--sort", "timeout"], "Did you mean 'timeouts'?"),
+        (["--format", "jsn"], "Did you mean 'json'?"),
+        (["-o", "x.xls"], "-o x.xls: the suffix of the file says its format"),
+        (["--min-rto", "5"], "--min-rto 5"),
+        (["--min-rto", "0 s"], "--min-rto 0 s: a timer is longer than 0"),
+        (["--profile", "linus"], "Did you mean 'linux'?"),
+        (["--at", "send"], "Did you mean 'sender'?"),
+    ],
+)
+def test_wrong_words_are_refused(lab: Lab, capture: Path, words: list[str], complaint: str) -> None:
+    status, said, told = lab("analyze", capture, *words)
+    assert (status, said) == (2, "")
+    assert complaint in told
+    assert not list(capture.parent.glob("*.xls"))
+
+
+def test_what_is_known_of_the_senders_reaches_the_analysis(
+    lab: Lab, capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+
+    def spy(path: str, *, options: Options, **others: object) -> object:
+        told.append(options)
+        return analyse(path, options=options, **others)
+
+    monkeypatch.setattr(analyzing, "analyse", spy)
+    words = ["--min-rto", "300 ms", "--profile", "rfc6298", "--at", "receiver", "--no-probes"]
+    assert lab("analyze", capture, *words)[0] == 0
+    tcpf_lab.analyze(capture, min_rto=0.3, profile="rfc6298", at="receiver", probes=False)
+    wanted = Options(300_000_000, probes=False, profile="rfc6298", at="receiver")
+    assert told == [wanted, wanted]
+    lab("analyze", capture)
+    assert told[2] == Options()
+
+
+def test_frames_have_the_columns_of_the_dictionary_and_their_units(sender: Path) -> None:
+    found = tcpf_lab.analyze(sender)
+    frames = (found.captures, found.flows, found.events)
+    for layout, table in zip(CAPTURE_FRAMES, frames, strict=True):
+        assert list(table.columns) == layout.names
+        assert table.attrs["units"] == layout.units
+        assert not table.empty
+        for column in layout.columns:
+            assert column.optional or not table[column.name].isna().any(), column.name
+    assert repr(found) == f"Captures({str(sender)!r}, flows=3, events={len(found.events)})"
+
+
+def test_frames_of_several_captures_and_of_chosen_flows(capture: Path, sender: Path) -> None:
+    found = tcpf_lab.analyze(capture, str(sender), port=[5001], flow=[0, 1])
+    assert found.flows.groupby("capture", sort=False).size().tolist() == [2, 2]
+    assert set(found.events["flow"]) <= {0, 1}
+    assert len(found.captures) == 2
+    empty = tcpf_lab.analyze(capture, flow=[1])
+    assert empty.events.empty
+    assert list(empty.events.columns) == CAPTURE_FRAMES[2].names
+
+
+def test_python_refuses_what_the_command_line_refuses(capture: Path, tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="no capture to analyse"):
+        tcpf_lab.analyze()
+    with pytest.raises(RequestError, match="no such capture"):
+        tcpf_lab.analyze(tmp_path / "none.pcap")
+    with pytest.raises(RequestError, match="none of the 3 flows"):
+        tcpf_lab.analyze(capture, host=["192.0.2.1"])
+    with pytest.raises(RequestError, match="unknown place"):
+        tcpf_lab.analyze(capture, at="here")
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_tables_fit_the_terminal(sender: Path, width: int) -> None:
+    looked = look(Asked((str(sender),), options_of(), choice_of(), events=True))
+    (described,) = looked.described
+    tables = list(capture_tables(described, width))[1:]  # the headline has the file's name
+    events = list(event_tables(looked.frames.events, width))[1:]
+    for text in (shown(tables, width), shown(events, width)):
+        assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+        assert "…" not in text
+    head = shown(tables, width)
+    assert "timeouts" in head
+    assert ("no room for" in head) == (width < 200)
+    assert "rule" in shown(events, width)
+
+
+def test_table_shows_some_flows_and_says_so(tmp_path: Path) -> None:
+    made = Pcap()
+    for port in range(SHOWN + 5):
+        conversation(CALM, sport=20000 + port, into=made)
+    path = str(made.write(tmp_path / "many.pcap"))
+    (described,) = look(Asked((path,), options_of(), choice_of())).described
+    text = shown(capture_tables(described, 120), 120)
+    assert text.count("10.0.3.2:5001") == SHOWN
+    assert f"{SHOWN} of {SHOWN + 5} flows, the first; --top 0 shows all" in text
+    assert shown(capture_tables(described, 120, top=0), 120).count("10.0.3.2:5001") == SHOWN + 5
+
+
+def test_capture_without_tcp_has_a_table_all_the_same(lab: Lab, tmp_path: Path) -> None:
+    path = Pcap().write(tmp_path / "none.pcap")
+    status, said, _ = lab("analyze", path)
+    assert (status, said.count("0 flows")) == (0, 1)
+    assert "no event" in lab("analyze", path, "--events")[1]
+    assert lab("analyze", path, "--port", "80")[0] == 2
+
+
+def test_run_is_analysed_again_beside_captures(
+    lab: Lab, capture: Path, made: Path, tmp_path: Path
+) -> None:
+    run = next(iter(sorted(made.glob("tiny/fake/nomark*"))))
+    told = json.loads(lab("analyze", run, capture, "--json")[1])
+    assert told["runs"] == [str(run / "metrics.json")]
+    assert len(told["captures"]) == 1
+
+
+def test_large_files_are_shown_while_they_are_read(
+    monkeypatch: pytest.MonkeyPatch, capture: Path
+) -> None:
+    text = io.StringIO()
+    screen = Console(file=text, width=80, force_terminal=True)
+    monkeypatch.setattr(terminal, "_err", screen)
+    with terminal.reading([str(capture)]) as advance:
+        assert advance is None
+    assert text.getvalue() == ""
+    monkeypatch.setattr(terminal, "LARGE", 1)
+    with terminal.reading([str(capture), "-"]) as advance:
+        advance(str(capture), capture.stat().st_size)
+        advance("-", 1)
+    assert "100 %" in text.getvalue()
+
+
+def test_document_has_every_option_kind_rule_and_column_to_sort_by(lab: Lab) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "analyze.md").read_text(encoding="utf-8")
+    options = set(re.findall(r"--[a-z-]+", lab("analyze", "--help")[1])) - {"--help", "--output"}
+    assert options - set(re.findall(r"--[a-z-]+", text)) == set()
+    for word in (*KINDS[1:], *SORTED, *FORMATS):
+        assert f"`{word}`" in text, word
+    for rule, sentence in RULES.items():
+        assert not rule or f"| {rule} | {sentence} |" in text

@@ -1,0 +1,84 @@
+"""``tcpf-lab crossing`` and `tcpf_lab.crossing`: tables, JSON, files, frames, messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import tcpf_lab
+from tcpf_lab.cli import app
+from tcpf_lab.crossing_verbs import nanoseconds
+from tcpf_lab.errors import RequestError
+from tcpf_lab.report.export.crossing_columns import CROSSING_FRAMES
+
+
+@pytest.fixture
+def pair(recorded: Path) -> list[str]:
+    return [str(recorded / "pcap" / f"R1-{side}.pcap.zst") for side in ("in", "out")]
+
+
+def invoke(*words: str) -> str:
+    done = CliRunner().invoke(app, ["crossing", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_json_and_table_say_the_same(pair: list[str]) -> None:
+    found = json.loads(invoke(*pair, "--json"))
+    shown = invoke(*pair)
+    assert f"{found['loss']['packets']}" in shown
+    assert f"{found['loss']['loss_percent']:.3f}" in shown
+    assert "above the least of all" in shown
+    assert "as given" in invoke(*pair, "--offset", "0")
+
+
+def test_packets_are_written_in_two_formats(pair: list[str], tmp_path: Path) -> None:
+    files = [tmp_path / "x.csv", tmp_path / "x.parquet"]
+    told = json.loads(invoke(*pair, "--json", "-o", str(files[0]), "-o", str(files[1])))
+    assert told["written"] == [str(path) for path in files]
+    as_csv, as_parquet = pd.read_csv(files[0]), pd.read_parquet(files[1])
+    assert list(as_csv.columns) == list(as_parquet.columns) == CROSSING_FRAMES[0].names
+    assert len(as_csv) == len(as_parquet) == told["packets"]["entered"]
+    assert int((as_csv["lost"] & as_csv["judged"]).sum()) == told["packets"]["lost"]
+    assert as_csv["departure_ns"].isna().sum() == as_csv["lost"].sum()
+
+
+def test_frames_have_the_columns_of_the_dictionary_and_their_units(pair: list[str]) -> None:
+    found = tcpf_lab.crossing(*pair, bin="100 ms")
+    frames = (found.packets, found.flows, found.by_dscp, found.over_time)
+    for table, layout in zip(frames, CROSSING_FRAMES, strict=True):
+        assert list(table.columns) == layout.names
+        assert table.attrs["units"] == layout.units
+    assert found.flows["packets_lost"].sum() == found.described["loss"]["packets_lost"]
+    assert "lost=" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--offset", "soon"], "--offset"),
+        (["--max-delay", "0 s"], "at least 1 ns"),
+        (["-o", "packets.xlsx"], "csv, parquet"),
+        (["--bin", "1"], "--bin"),
+    ],
+)
+def test_wrong_request_is_a_message(pair: list[str], words: list[str], reason: str) -> None:
+    with pytest.raises(RequestError, match=reason):
+        CliRunner().invoke(app, ["crossing", *pair, *words], catch_exceptions=False)
+
+
+def test_standard_input_is_one_capture() -> None:
+    with pytest.raises(RequestError, match="read once"):
+        CliRunner().invoke(app, ["crossing", "-", "-"], catch_exceptions=False)
+
+
+def test_times_of_the_command_line() -> None:
+    assert nanoseconds("1.5 s", "--to") == 1_500_000_000
+    assert nanoseconds("-2 h", "--offset", signed=True) == -7200 * 10**9
+    assert nanoseconds("0", "--offset", signed=True) == 0
+    with pytest.raises(RequestError):
+        nanoseconds("-2 h", "--to")

@@ -1,0 +1,311 @@
+"""The streaming engine: the same kinds as for packets in memory, and what only it tells."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pcap_builder import ACK, SYN, D, Pcap, S, conversation, ethernet, ip4, sack_option, tcp
+from pcap_builder import timestamp_option as stamps
+from test_recovery import SCENARIOS, START, table
+
+from tcpf_lab.errors import RequestError, TraceError
+from tcpf_lab.trace.analysis import Options, analyse, analyse_all
+from tcpf_lab.trace.events import FLOW, KINDS, RULES, SPURIOUS, Analysis, ip_text
+
+SECOND = 10**9
+ISN = 2**32 - 700
+
+
+class Talk:
+    """A conversation between S and D with everything that tables leave out; times in seconds."""
+
+    def __init__(self) -> None:
+        self.capture = Pcap()
+
+    def _add(self, at: float, head: bytes, *, back: bool = False, **ip: int) -> Talk:
+        ends = {"src": D, "dst": S} if back else {"src": S, "dst": D}
+        self.capture.add(10**18 + round(at * SECOND), ethernet(ip4(head, **ends, **ip)))  # type: ignore[arg-type]
+        return self
+
+    def data(self, at: float, start: int, end: int, *, tsval: int = 0, ip_id: int = 0) -> Talk:
+        options = stamps(tsval, 1) if tsval else b""
+        head = tcp(20000, 5001, seq=(ISN + start) % 2**32, ack=1, options=options)
+        return self._add(at, head, payload=end - start, ip_id=ip_id)
+
+    def ack(
+        self,
+        at: float,
+        number: int,
+        *sack: tuple[int, int],
+        tsecr: int = 0,
+        window: int = 1000,
+    ) -> Talk:
+        blocks = sack_option([(ISN + a, ISN + b) for a, b in sack])
+        options = blocks + (stamps(1, tsecr) if tsecr else b"")
+        number = (ISN + number) % 2**32
+        head = tcp(5001, 20000, seq=1, ack=number, window=window, options=options)
+        return self._add(at, head, back=True)
+
+    def syn(self, at: float, *, back: bool = False, mss: int = 1460) -> Talk:
+        options = bytes([2, 4, mss >> 8, mss & 255, 3, 3, 7, 1, 4, 2, 1, 1])
+        if back:
+            head = tcp(5001, 20000, seq=0, ack=(ISN + 1) % 2**32, flags=SYN | ACK, options=options)
+        else:
+            head = tcp(20000, 5001, seq=ISN, flags=SYN, options=options)
+        return self._add(at, head, back=back)
+
+    def opened(self, *, mss: int = 1460) -> Talk:
+        """Begin with a handshake of 200 ms at the sender."""
+        return self.syn(0.0, mss=mss).syn(0.2, back=True, mss=mss).ack_of_sender(0.2)
+
+    def ack_of_sender(self, at: float) -> Talk:
+        return self._add(at, tcp(20000, 5001, seq=(ISN + 1) % 2**32, ack=1))
+
+    def segments(self, at: float, count: int, *, first: int = 1, tsval: int = 0) -> Talk:
+        for k in range(count):
+            self.data(at, first + 1000 * k, first + 1000 * (k + 1), tsval=tsval)
+        return self
+
+
+def analysed(talk: Talk | Pcap, tmp_path: Path, options: Options | None = None) -> Analysis:
+    capture = talk.capture if isinstance(talk, Talk) else talk
+    return analyse(capture.write(tmp_path / "x.pcap"), options=options or Options(probes=False))
+
+
+def told(analysis: Analysis) -> list[tuple[str, int, str]]:
+    """Kind, start and evidence of every event."""
+    return [
+        (KINDS[int(e["kind"])], int(e["start"]), SPURIOUS[int(e["spurious"])])
+        for e in analysis.events
+    ]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("isn", [0, 2**32 - 1500])
+def test_scenario_has_the_kinds_that_packets_in_memory_have(
+    tmp_path: Path, name: str, isn: int
+) -> None:
+    capture, expected = conversation(table(name), isn=isn)
+    analysis = analysed(capture, tmp_path)
+    kinds = [KINDS[int(e["kind"])] for e in analysis.events]
+    wanted = [note for note in expected if note != "new"]
+    assert [kind for kind in kinds if kind != "keepalive"] == wanted
+    assert all(int(e["rule"]) in RULES and e["rule"] > 0 for e in analysis.events)
+
+
+def test_row_of_a_flow_counts_and_names_what_was_agreed(tmp_path: Path) -> None:
+    talk = Talk().opened(mss=1400).segments(0.2, 3).ack(0.4, 3001)
+    analysis = analysed(talk, tmp_path)
+    (flow,) = analysis.flows
+    assert (ip_text(flow["src"]), ip_text(flow["dst"])) == (S, D)
+    assert (flow["sport"], flow["dport"]) == (20000, 5001)
+    assert (flow["packets"], flow["data_packets"], flow["payload_bytes"]) == (5, 3, 3000)
+    assert (flow["acked_bytes"], flow["acks"], flow["syn"]) == (3000, 2, 1)
+    assert (flow["mss"], flow["sack"], flow["window_scale"]) == (1400, 1, 7)
+    assert (flow["rtt_min_ns"], flow["rtt_count"], flow["isn"]) == (SECOND // 5, 2, ISN)
+    assert analysis.at == "sender"
+    assert analysis.last_ns - analysis.first_ns == 4 * SECOND // 10
+
+
+def test_keepalive_and_window_probe_are_no_retransmissions(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 1).ack(0.4, 1001).data(60.4, 1000, 1000)
+    talk.ack(60.6, 1001).ack(61.0, 1001, window=0).data(62.0, 1000, 1000)
+    assert [event[0] for event in told(analysed(talk, tmp_path))] == ["keepalive", "window_probe"]
+
+
+def test_retransmission_is_needless_by_dsack(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 4).data(0.85, 1, 1001).ack(1.05, 4001, (1, 1001))
+    assert told(analysed(talk, tmp_path)) == [("rto", 1, "dsack")]
+
+
+def test_dsack_that_comes_after_the_ack_is_still_counted(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 4).data(0.85, 1, 1001).ack(1.05, 4001)
+    analysis = analysed(talk.ack(1.06, 4001, (1, 1001)), tmp_path)
+    assert told(analysis) == [("rto", 1, "dsack")]
+    assert analysis.flows["spurious"].sum() == 1
+
+
+def test_retransmission_is_needless_by_time_stamp(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 2, tsval=1200).data(0.85, 1, 1001, tsval=1850)
+    assert told(analysed(talk.ack(1.05, 2001, tsecr=1200), tmp_path)) == [("rto", 1, "timestamp")]
+
+
+def test_needed_retransmission_echoes_its_own_time_stamp(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 2, tsval=1200).data(0.85, 1, 1001, tsval=1850)
+    assert told(analysed(talk.ack(1.05, 2001, tsecr=1850), tmp_path)) == [("rto", 1, "")]
+
+
+def test_retransmission_is_needless_by_an_ack_before_any_round_trip(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 2).data(0.85, 1, 1001).ack(0.87, 2001)
+    assert told(analysed(talk, tmp_path)) == [("rto", 1, "early_ack")]
+
+
+def test_reordering_timer_sends_what_later_segments_overtook(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 4).ack(0.4, 1, (1001, 2001)).data(0.4, 1, 1001)
+    talk.data(0.41, 4001, 5001).ack(0.45, 1, (1001, 2001), (3001, 4001)).data(0.45, 2001, 3001)
+    talk.ack(0.66, 4001).data(0.672, 4001, 5001)
+    analysis = analysed(talk, tmp_path, Options())
+    assert [event[0] for event in told(analysis)] == ["fast", "sack_recovery", "fast"]
+    assert analysis.events["rule"].tolist() == [7, 9, 12]
+
+
+def test_segment_captured_late_is_no_retransmission(tmp_path: Path) -> None:
+    talk = Talk().opened().data(0.2, 1, 1001, ip_id=7).data(0.2001, 2001, 3001, ip_id=9)
+    talk.data(0.2002, 1001, 2001, ip_id=8).ack(0.4, 3001)
+    assert told(analysed(talk, tmp_path)) == [("reordering", 1001, "")]
+
+
+def test_segment_missed_and_sent_again_is_one(tmp_path: Path) -> None:
+    talk = Talk().opened().data(0.2, 1, 1001, ip_id=7).data(0.2001, 2001, 3001, ip_id=9)
+    talk.ack(0.4, 1001, (2001, 3001)).data(0.4, 1001, 2001, ip_id=10)
+    assert [event[0] for event in told(analysed(talk, tmp_path))] == ["fast"]
+
+
+def test_offloaded_packet_is_as_many_segments_as_the_receiver_sees(tmp_path: Path) -> None:
+    talk = Talk().opened(mss=1000).data(0.2, 1, 10001)
+    talk.ack(0.4, 2001, (3001, 10001)).data(0.4, 2001, 3001).ack(0.6, 10001)
+    analysis = analysed(talk, tmp_path)
+    assert [event[0] for event in told(analysis)] == ["fast"]
+    assert analysis.flows["acked_bytes"].tolist() == [10000]
+
+
+def test_holes_of_a_long_scoreboard_are_found(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 3000)
+    holes = [k for k in range(1, 2900) if k % 7 == 0]
+    for k in range(1, 2900):
+        if k % 7 == 6:
+            blocks = (1 + 1000 * (k - 5), 1 + 1000 * (k + 1))
+            talk.ack(0.4 + k * 1e-6, 1 + 1000 * 0, blocks)
+    talk.data(0.41, 1, 1001)
+    for k in holes:
+        talk.data(0.41, 1 + 1000 * k, 1001 + 1000 * k)
+    found = told(analysed(talk, tmp_path))
+    assert [start for _, start, _ in found] == [1, *(1 + 1000 * k for k in holes)]
+    assert {kind for kind, _, _ in found} == {"fast", "sack_recovery"}
+
+
+def test_port_that_is_used_again_is_another_flow(tmp_path: Path) -> None:
+    capture, _ = conversation(START + "0.2 > 1:961\n0.4 < ack 961", isn=1000)
+    conversation("5.0 > SYN\n5.2 < SYN-ACK\n5.2 > 1:961\n5.4 < ack 961", isn=77, into=capture)
+    analysis = analysed(capture, tmp_path)
+    assert analysis.flows["acked_bytes"].tolist() == [960, 960]
+    assert analysis.flows["isn"].tolist() == [1000, 77]
+
+
+def test_more_flows_than_there_was_room_for(tmp_path: Path) -> None:
+    capture = Pcap()
+    for k in range(1500):
+        conversation("0 > SYN\n0.2 < SYN-ACK\n0.2 > 1:961\n0.8 > 1:961", sport=k, into=capture)
+    analysis = analysed(capture, tmp_path)
+    assert analysis.flows["sport"].tolist() == list(range(1500))
+    assert analysis.flows["counts"][:, KINDS.index("rto")].tolist() == [1] * 1500
+    assert analysis.events["flow"].tolist() == list(range(1500))
+
+
+def test_more_events_than_there_was_room_for(tmp_path: Path) -> None:
+    talk = Talk().opened()
+    for k in range(6000):
+        talk.segments(0.2 + k, 1, first=1 + 1000 * k).segments(0.8 + k, 1, first=1 + 1000 * k)
+        talk.ack(0.95 + k, 1001 + 1000 * k)
+    analysis = analysed(talk, tmp_path)
+    assert analysis.events.size == 6000
+    unlisted = analyse(tmp_path / "x.pcap", options=Options(probes=False), events=False)
+    assert unlisted.events.size == 0
+    assert unlisted.flows["counts"].tolist() == analysis.flows["counts"].tolist()
+
+
+def test_capture_without_acks_keeps_a_bounded_number_of_segments(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 20_000)
+    talk.data(2.0, 1 + 1000 * 19_999, 1 + 1000 * 20_000)
+    analysis = analysed(talk, tmp_path)
+    assert analysis.flows["data_packets"].tolist() == [20_001]
+    assert [start for _, start, _ in told(analysis)] == [1 + 1000 * 19_999]
+
+
+def distant(delay: float) -> Talk:
+    """Return what a capture ``delay`` from a sender shows of a lost segment and a lost flight."""
+    there, back = delay, 0.2 - delay
+    talk = Talk().syn(there).syn(there + back, back=True).ack_of_sender(0.2 + there)
+    for k in (0, 2, 3, 4):
+        talk.data(0.2 + there, 1 + 1000 * k, 1001 + 1000 * k)
+    for k in (3, 4, 5):
+        talk.ack(0.2 + there + back, 1001, (2001, 1 + 1000 * k))
+    talk.data(0.4 + there, 1001, 2001)
+    return talk.ack(0.4 + there + back, 5001)
+
+
+@pytest.mark.parametrize(
+    ("delay", "place", "rule"), [(0.1, "between", 19), (0.1999, "receiver", 19)]
+)
+def test_capture_elsewhere_lets_acks_reach_the_sender_first(
+    tmp_path: Path, delay: float, place: str, rule: int
+) -> None:
+    analysis = analysed(distant(delay), tmp_path)
+    assert analysis.at == place
+    assert told(analysis) == [("fast", 1001, "")]
+    assert analysis.events["rule"].tolist() == [rule]
+    assert analysis.flows["acked_bytes"].tolist() == [5000]
+    assert 190_000_000 <= analysis.flows["rtt_min_ns"][0] <= 210_000_000
+
+
+def test_place_can_be_given(tmp_path: Path) -> None:
+    analysis = analysed(distant(0.1), tmp_path, Options(probes=False, at="sender"))
+    assert analysis.at == "sender"
+
+
+def test_timer_of_rfc_6298_waits_a_second_at_least(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 1).ack(0.4, 1001).segments(0.4, 1, first=1001)
+    talk.data(1.41, 1001, 2001)
+    linux = analysed(talk, tmp_path)
+    foreign = analysed(talk, tmp_path, Options(probes=False, profile="rfc6298"))
+    assert [event[0] for event in told(linux)] == [event[0] for event in told(foreign)] == ["rto"]
+    assert foreign.events["rule"].tolist() == [1]
+
+
+def test_filters_keep_the_flows_that_were_asked_for(tmp_path: Path) -> None:
+    capture = Pcap()
+    for port in (1, 2, 3):
+        conversation("0 > SYN\n0.2 < SYN-ACK\n0.2 > 1:961\n0.8 > 1:961", sport=port, into=capture)
+    analysis = analysed(capture, tmp_path, Options(ports=(2, 3), hosts=(S,), dscps=(0,)))
+    assert analysis.flows["sport"].tolist() == [2, 3]
+    assert analysis.events["flow"].tolist() == [0, 1]
+    assert analysed(capture, tmp_path, Options(dscps=(46,))).flows.size == 0
+    with pytest.raises(RequestError, match="'here' is no address"):
+        analysed(capture, tmp_path, Options(hosts=("here",)))
+
+
+def test_truncated_capture_gives_what_is_there(tmp_path: Path) -> None:
+    talk = Talk().opened().segments(0.2, 3)
+    path = talk.capture.write(tmp_path / "x.pcap")
+    path.write_bytes(path.read_bytes()[:-5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        analysis = analyse(path)
+    assert analysis.flows["data_packets"].tolist() == [2]
+    assert "packet 6" in analysis.capture.truncated
+
+
+def test_missing_capture_is_one_readable_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no such capture"):
+        analyse(tmp_path / "none.pcap")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_several_captures_come_back_in_their_order(tmp_path: Path, workers: int) -> None:
+    paths = []
+    for port in (5, 4, 3):
+        capture, _ = conversation(START + "0.2 > 1:961", sport=port)
+        paths.append(capture.write(tmp_path / f"{port}.pcap"))
+    found = list(analyse_all(paths, workers=workers))
+    assert [int(a.flows["sport"][0]) for a in found] == [5, 4, 3]
+
+
+def test_capture_without_packets_has_no_flows(tmp_path: Path) -> None:
+    analysis = analyse(Pcap().write(tmp_path / "x.pcap"))
+    assert (analysis.flows.size, analysis.events.size) == (0, 0)
+    assert (analysis.first_ns, analysis.last_ns) == (0, 0)
+    assert analysis.flows.dtype == FLOW
+    assert np.sum(analysis.flows["packets"]) == 0

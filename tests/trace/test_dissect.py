@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pcap_builder import Pcap, ethernet, ip4, ip6, sack_option, tcp, timestamp_option
+
+from tcpf_lab.trace.flow import find_flows
+from tcpf_lab.trace.packet import FIRST, LATER, WHOLE
+from tcpf_lab.trace.pcap import Capture, read_capture
+from tcpf_lab.trace.reader import Reader
+from tcpf_lab.trace.scan import OPTIONS
+
+RAW = 101
+HEAD = tcp(1, 2, seq=42)
+
+
+def capture_of(tmp_path: Path, *packets: bytes, link: int = RAW) -> Capture:
+    made = Pcap(link=link)
+    for packet in packets:
+        made.add(0, packet)
+    return read_capture(made.write(tmp_path / "x.pcap"))
+
+
+def one(tmp_path: Path, packet: bytes) -> Any:
+    found = capture_of(tmp_path, packet).packets
+    assert found.size == 1
+    return found[0]
+
+
+def six(kind: int, inner: bytes, *, payload: int = 0) -> bytes:
+    packet = bytearray(ip6(inner, src=bytes(16), dst=bytes(16), payload=payload))
+    packet[6] = kind
+    return bytes(packet)
+
+
+def extension(following: int, size: int = 8) -> bytes:
+    return bytes([following, size // 8 - 1]) + bytes(size - 2)
+
+
+def fragment(following: int, offset: int, more: int) -> bytes:
+    return struct.pack(">BBHI", following, 0, offset << 3 | more, 0x12345678)
+
+
+EXTENSIONS = {
+    "hop by hop": six(0, extension(6) + HEAD, payload=8),
+    "routing": six(43, extension(6, 24) + HEAD, payload=8),
+    "destination": six(60, extension(6, 16) + HEAD, payload=8),
+    "authentication": six(51, bytes([6, 4]) + bytes(22) + HEAD, payload=8),
+    "atomic fragment": six(44, fragment(6, 0, 0) + HEAD, payload=8),
+    "four of them": six(
+        0,
+        extension(43) + extension(60) + extension(51) + bytes([6, 1]) + bytes(10) + HEAD,
+        payload=8,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXTENSIONS)
+def test_tcp_is_found_behind_ipv6_extension_headers(name: str, tmp_path: Path) -> None:
+    p = one(tmp_path, EXTENSIONS[name])
+    assert (p["protocol"], p["seq"], p["payload"], p["fragment"]) == (6, 42, 8, WHOLE)
+
+
+@pytest.mark.parametrize("name", EXTENSIONS)
+def test_extension_headers_that_are_cut_off_are_counted(name: str, tmp_path: Path) -> None:
+    found = capture_of(tmp_path, EXTENSIONS[name][:47])
+    assert (found.short, found.packets.size) == (1, 0)
+
+
+def test_fragments_of_ipv6(tmp_path: Path) -> None:
+    first = six(44, fragment(6, 0, 1) + HEAD, payload=12)
+    later = six(44, fragment(6, 4, 0) + bytes(16))
+    found = capture_of(tmp_path, first, later)
+    assert found.packets["fragment"].tolist() == [FIRST, LATER]
+    assert found.packets["seq"].tolist() == [42, 0]
+    assert found.packets["payload"].tolist() == [12, 16]
+    assert found.packets["ip_id"].tolist() == [0x5678, 0x5678]
+    assert found.fragments == 1
+
+
+def test_later_fragment_makes_no_flow(tmp_path: Path) -> None:
+    first, later = ip4(HEAD, payload=12, fragment=0x2000), ip4(bytes(32), fragment=4)
+    found = capture_of(tmp_path, first, later)
+    assert found.packets["fragment"].tolist() == [FIRST, LATER]
+    assert (found.fragments, find_flows(found.packets).count) == (1, 1)
+
+
+def test_options_of_a_syn(tmp_path: Path) -> None:
+    options = struct.pack(">BBH", 2, 4, 1460) + b"\x04\x02" + timestamp_option(7, 0)[2:]
+    p = one(tmp_path, ip4(tcp(1, 2, flags=2, options=options + b"\x01\x03\x03\x07")))
+    assert (p["mss"], p["window_scale"], p["sack_permitted"]) == (1460, 7, 1)
+    assert (p["timestamps"], p["tsval"]) == (1, 7)
+
+
+def test_packet_after_a_syn_has_not_its_options(tmp_path: Path) -> None:
+    options = struct.pack(">BBH", 2, 4, 1460) + b"\x01\x03\x03\x07"
+    syn, bare = ip4(tcp(1, 2, flags=2, options=options)), ip4(HEAD)
+    path = Pcap(link=RAW).add(0, syn).add(1, bare).write(tmp_path / "x.pcap")
+    block = read_capture(path).packets[:1].copy()
+    with Reader(path) as reader:
+        assert [reader.fill(block) for _ in range(2)] == [1, 1]
+    assert (block[0]["mss"], block[0]["window_scale"], block[0]["seq"]) == (0, -1, 42)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_timestamps_and_sack_blocks_together(count: int, tmp_path: Path) -> None:
+    blocks = [(100 * i, 100 * i + 50) for i in range(1, count + 1)]
+    options = timestamp_option(7, 8) + sack_option(blocks)
+    p = one(tmp_path, ip4(tcp(1, 2, options=options)))
+    assert (p["timestamps"], p["tsval"], p["tsecr"], p["sacks"]) == (1, 7, 8, count)
+    assert p["sack"][: 2 * count].tolist() == [edge for block in blocks for edge in block]
+
+
+def test_options_cut_off_are_counted_and_the_packet_kept(tmp_path: Path) -> None:
+    packet = ip4(tcp(1, 2, seq=42, options=timestamp_option(1, 2)))[:-8]
+    path = Pcap(link=RAW).add(0, packet, missing=8).write(tmp_path / "x.pcap")
+    with Reader(path) as reader:
+        block = read_capture(path).packets[:1].copy()
+        assert reader.fill(block) == 1
+        assert reader.counters[OPTIONS] == 1
+    assert (block[0]["seq"], block[0]["timestamps"]) == (42, 0)
+
+
+CONTRADICTIONS = {
+    "ip header of 16 bytes": b"\x44" + ip4(HEAD)[1:],
+    "ip length below its headers": ip4(HEAD, payload=-10),
+    "tcp header of 16 bytes": ip4(HEAD[:12] + b"\x40" + HEAD[13:]),
+    "tcp header longer than the packet": ip4(HEAD[:12] + b"\xf0" + HEAD[13:]),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_headers_that_contradict_themselves_are_counted(name: str, tmp_path: Path) -> None:
+    found = capture_of(tmp_path, CONTRADICTIONS[name], ip4(HEAD))
+    assert (found.short, found.packets.size) == (1, 1)
+
+
+def test_offloaded_packet_has_the_length_of_its_frame(tmp_path: Path) -> None:
+    packet = bytearray(ip4(HEAD))
+    packet[2:4] = b"\0\0"
+    frame = ethernet(bytes(packet))
+    path = Pcap().add(0, frame, missing=70_000).write(tmp_path / "x.pcap")
+    p = read_capture(path).packets[0]
+    assert (p["ip_length"], p["payload"]) == (70_040, 70_000)
+
+
+def test_ttl_and_protocols_are_read(tmp_path: Path) -> None:
+    found = capture_of(tmp_path, ip4(bytes(8), protocol=1), ip4(HEAD))
+    assert found.packets["ttl"].tolist() == [64, 64]
+    assert found.not_tcp == 1

@@ -1,0 +1,44 @@
+"""One flow packet by packet: left edge, flight, RTT and timer by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from pcap_builder import conversation
+
+from tcpf_lab.trace.analysis import Options
+from tcpf_lab.trace.events import RTO
+from tcpf_lab.trace.flow import find_flows
+from tcpf_lab.trace.follow import follow
+from tcpf_lab.trace.pcap import read_capture
+
+MS = 1_000_000
+TABLE = """
+0.0     > SYN
+0.2     < SYN-ACK
+0.2     > 1:961
+0.2     > 961:1921
+0.4     < ack 1 sack 961:1921
+1.0     > 1:961
+1.2     < ack 1921
+"""
+
+
+def test_every_packet_of_a_flow_has_the_state_behind_it(tmp_path: Path) -> None:
+    capture, _ = conversation(TABLE, isn=2**32 - 3)
+    packets = read_capture(capture.write(tmp_path / "x.pcap")).packets
+    seen = follow(packets, find_flows(packets), 0, Options(probes=False))
+    assert seen.forward.tolist() == [True, False, True, True, False, True, False]
+    assert seen.end.tolist() == [1, -1, 961, 1921, -1, 961, -1]
+    assert seen.una.tolist() == [0, 1, 1, 1, 1, 1, 1921]
+    assert seen.in_flight.tolist() == [1, 0, 960, 1920, 960, 960, 0]
+    assert seen.rtt_ns.tolist() == [-1, 200 * MS, -1, -1, 200 * MS, -1, -1]
+    assert seen.srtt_ns[1:].tolist() == [200 * MS] * 6
+    # SRTT 200 ms, variance 4 * 100 ms at first: 600 ms; doubled by the expiry.
+    assert seen.rto_ns[1:4].tolist() == [600 * MS] * 3
+    assert seen.rto_ns[5] == 2 * seen.rto_ns[4]
+    assert seen.expires_ns[2] - seen.time_ns[2] == 600 * MS
+    assert seen.expires_ns[-1] == -1
+    assert np.flatnonzero(seen.kind).tolist() == [5]
+    assert seen.kind[5] == RTO
