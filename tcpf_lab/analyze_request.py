@@ -6,7 +6,6 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.metrics.flow_choice import FlowChoice, Network
@@ -142,8 +141,8 @@ def options_of(
     return Options(
         rto_min_ns=round(1e9 * seconds),
         probes=probes,
-        profile=cast(Profile, profile),
-        at=cast("Place | None", at),
+        profile=profile,
+        at=at,
     )
 
 

@@ -223,7 +223,8 @@ def _spurious(rows: pd.DataFrame) -> Iterator[tuple[str, bool]]:
 
 def _fitting(columns: Sequence[_Shown], width: int) -> Iterator[RenderableType]:
     """Give a table of the columns that have room, and say which have not."""
-    kept, room = [], width
+    kept: list[_Shown] = []
+    room = width
     for column in sorted(columns, key=lambda column: column.rank):
         if column.width + _GAP * bool(kept) <= room or not kept:
             room -= column.width + _GAP * bool(kept)
