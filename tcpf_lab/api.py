@@ -41,8 +41,8 @@ class Results:
     """The runs of an experiment or of several, as `load` found them.
 
     A row of each table is an observation; units are in ``table.attrs["units"]``. The tables have
-    the runs that the means are made of; `left_out` has the others, with the reasons. Iterating
-    gives the runs.
+    the runs that the means are made of; `left_out` has the others, with the reasons. Each is a
+    copy, which may be changed. Iterating gives the runs.
     """
 
     def __init__(
@@ -74,6 +74,9 @@ class Results:
         self._require_runs()
         return tables(self._sections)
 
+    def _table(self, name: str) -> pd.DataFrame:
+        return self._tables.frame(name).copy()
+
     def _require_runs(self) -> None:
         if self._kept is not None:
             raise RequestError(
@@ -86,32 +89,32 @@ class Results:
     @property
     def runs(self) -> pd.DataFrame:
         """A row per run: the metrics, and what the run was made with."""
-        return self._tables.frame("runs")
+        return self._table("runs")
 
     @property
     def flows(self) -> pd.DataFrame:
         """A row per flow of each run."""
-        return self._tables.frame("flows")
+        return self._table("flows")
 
     @property
     def cells(self) -> pd.DataFrame:
         """A row per cell and metric: mean over the runs, confidence interval, published value."""
-        return self._tables.frame("cells") if self._kept is None else self._kept
+        return self._table("cells") if self._kept is None else self._kept.copy()
 
     @property
     def dscp(self) -> pd.DataFrame:
         """A row per code point of each run: packets and loss at the bottleneck."""
-        return self._tables.frame("dscp")
+        return self._table("dscp")
 
     @property
     def checks(self) -> pd.DataFrame:
         """A row per check of validity of each run."""
-        return self._tables.frame("checks")
+        return self._table("checks")
 
     @property
     def left_out(self) -> pd.DataFrame:
         """A row per run with a remark: missing, stale, invalid or unreadable, and why."""
-        return self._tables.frame("left_out")
+        return self._table("left_out")
 
     @property
     def published(self) -> pd.DataFrame:
@@ -186,9 +189,9 @@ def load(
     testbed: str = "uml",
     results: str | Path = "results",
     *,
-    only: Sequence[str] = (),
+    only: str | Sequence[str] = (),
     seeds: int | None = None,
-    overrides: Sequence[str] = (),
+    overrides: str | Sequence[str] = (),
     include_invalid: bool = False,
 ) -> Results:
     """Load the results of an experiment, of a collection, or of a directory.
@@ -199,13 +202,14 @@ def load(
         An experiment or a collection as ``tcpf-lab report`` takes it (``configA.yaml``): its runs
         are looked for in `results`, and those made from another version of it are left out. Or a
         directory: a run, an experiment's results, or a reproduction such as ``results/reference``;
-        then everything in it is taken as it is, and the next four are not asked.
+        then everything in it is taken as it is, wherever it was made.
     testbed : str
         Name of the testbed, or the path of an inventory.
     results : str or Path
         The results directory.
     only, seeds, overrides
-        As the options ``--only``, ``--seeds`` and ``--set`` of the command line.
+        As the options ``--only``, ``--seeds`` and ``--set`` of the command line, of an experiment
+        or a collection; one word or several.
     include_invalid : bool
         Let runs that failed a check in; the column ``valid`` tells.
 
@@ -226,14 +230,30 @@ def load(
     >>> results.run(case="NoMark+RED").metrics["timeouts"]  # doctest: +SKIP
     3
     """
+    words, settings = _listed(only), _listed(overrides)
     if Path(what).is_dir():
+        _refuse_useless(only=words, seeds=seeds, overrides=settings)
         return _of_directory(Path(what), include_invalid)
-    chosen = choose(str(what), testbed, Path(results), only, seeds, overrides)
+    chosen = choose(str(what), testbed, Path(results), words, seeds, settings)
     sections = gather(campaign.sources(chosen), include_invalid)
     if not any(section.usable for section in sections):
         again = shlex.join(("tcpf-lab", "run", *chosen.words(), "--results", str(results)))
         raise _nothing(sections, str(chosen.files.root), f"`{again}`")
     return Results(chosen.name, sections)
+
+
+def _listed(words: str | Sequence[str]) -> tuple[str, ...]:
+    return (words,) if isinstance(words, str) else tuple(words)
+
+
+def _refuse_useless(**given: object) -> None:
+    for name, value in given.items():
+        if value not in ((), None):
+            raise RequestError(
+                "chooses among the runs of an experiment; a directory has the runs that it has",
+                where=f"{name}={value!r}",
+                hint="load the experiment, or choose rows of the tables",
+            )
 
 
 def _of_directory(path: Path, include_invalid: bool) -> Results:

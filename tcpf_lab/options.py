@@ -58,5 +58,7 @@ MinRto = Annotated[
 ]
 Profile = Annotated[
     str,
-    typer.Option("--profile", metavar="linux|rfc6298", help="Whose timer a capture's senders have."),
+    typer.Option(
+        "--profile", metavar="linux|rfc6298", help="Whose timer a capture's senders have."
+    ),
 ]

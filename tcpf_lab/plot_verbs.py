@@ -26,7 +26,6 @@ from tcpf_lab.plotting import Asked, Gathered, gather, parse_flows, parse_time
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.plots.kinds import (
     DELAYS,
-    FORMATS,
     KINDS,
     SCALES,
     Kind,
@@ -35,6 +34,7 @@ from tcpf_lab.report.plots.kinds import (
     kind_named,
     metric_named,
 )
+from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.spec.suggest import unknown
 
 _OF_CAPTURES = ("", " (or of a capture)", " (or of the captures before and after it)")
@@ -61,7 +61,7 @@ _Output = Annotated[
         "-o",
         "--output",
         metavar="FILE",
-        help=f"Its suffix says the format: {', '.join(FORMATS)}. More than once for several.",
+        help=f"Its suffix says the format: {', '.join(SUFFIXES)}. More than once for several.",
     ),
 ]
 _Case = Annotated[str | None, typer.Option("--case", metavar="LIST", help="Only these cases.")]
@@ -154,8 +154,8 @@ def _files(output: Sequence[Path], kind: Kind, metric: str | None) -> dict[Path,
     named = output or [Path(f"{kind.name}{f'-{metric}' if metric else ''}.png")]
     files = {path: path.suffix.removeprefix(".").lower() for path in named}
     for path, suffix in files.items():
-        if suffix not in FORMATS:
-            message = f"the suffix of the file says its format: {', '.join(FORMATS)}"
+        if suffix not in SUFFIXES:
+            message = f"the suffix of the file says its format: {', '.join(SUFFIXES)}"
             raise RequestError(message, where=f"-o {path}")
     return files
 

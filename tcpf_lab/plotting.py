@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.report.export.axes import base_value
 from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.kinds import KINDS, Kind, Subject
 from tcpf_lab.report.plots.runs import DrawnRun, read_run
@@ -19,6 +20,7 @@ from tcpf_lab.selection import DEFAULT, choose
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment, case_slug
 from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.values import shown
 from tcpf_lab.trace.analysis import Options
 from tcpf_lab.units import parse_duration
 
@@ -81,8 +83,11 @@ class Gathered:
     @property
     def remark(self) -> str:
         """What was left out: ``left out: 2 missing, 1 invalid``; empty if nothing was."""
-        told = ", ".join(f"{count} {reason}" for reason, count in sorted(self.left_out.items()))
-        return f"left out: {told}" if told else ""
+        return f"left out: {_told(self.left_out)}" if self.left_out else ""
+
+
+def _told(left_out: Counter[str]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
 
 
 def gather(asked: Asked, kind: Kind) -> Gathered:
@@ -91,8 +96,8 @@ def gather(asked: Asked, kind: Kind) -> Gathered:
     Raises
     ------
     LabError
-        If there is none to draw, an experiment or a run cannot be read, a filter matches none, or
-        the kind cannot be drawn of captures.
+        If there is none to draw, one is there twice, an experiment or a run cannot be read, a
+        filter matches none, or the kind cannot be drawn of captures.
     """
     if asked.captures:
         _refuse_captures(asked, kind)
@@ -117,6 +122,7 @@ def gather(asked: Asked, kind: Kind) -> Gathered:
                 left_out["invalid"] += 1
     if not found:
         raise _nothing(asked, directories, left_out)
+    _refuse_copies(found.values())
     return Gathered(tuple(found.values()), left_out)
 
 
@@ -142,6 +148,19 @@ def _refuse_captures(asked: Asked, kind: Kind) -> None:
             raise RequestError("chooses among runs, and this is a capture", where=option)
 
 
+def _refuse_copies(runs: Iterable[DrawnRun]) -> None:
+    """Refuse a run that was made twice: it would count as two seeds do."""
+    seen: dict[tuple[object, ...], DrawnRun] = {}
+    for run in runs:
+        first = seen.setdefault((run.cell, run.seed), run)
+        if first is not run:
+            raise RequestError(
+                f"is the same run as {first.files.root}, and would count twice",
+                where=str(run.files.root),
+                hint="name the directory of one of them",
+            )
+
+
 def _refuse_useless(asked: Asked, directories: Sequence[str]) -> None:
     if len(directories) < len(asked.what):
         return
@@ -159,7 +178,10 @@ def _of_experiment(
     word: str, asked: Asked, left_out: Counter[str]
 ) -> Iterator[tuple[RunFiles, Experiment]]:
     only = [*asked.only, *(f"{key}={value}" for key, value in asked.filters.items())]
-    choice = choose(word, asked.testbed, asked.results, only, asked.seeds, asked.overrides)
+    try:
+        choice = choose(word, asked.testbed, asked.results, only, asked.seeds, asked.overrides)
+    except RequestError as error:
+        raise _as_typed(error, asked) from None
     for part, states in choice.states():
         for run, state in states:
             if state is State.COMPLETE:
@@ -168,23 +190,37 @@ def _of_experiment(
                 left_out[state.value] += 1
 
 
+def _as_typed(error: RequestError, asked: Asked) -> RequestError:
+    """Give an error of ``--only case=X`` as one of ``--case X``, which it came from."""
+    for key, value in asked.filters.items():
+        if error.where == f"--only {key}={value}":
+            return RequestError(error.message, where=f"--{key} {value}", hint=error.hint)
+    return error
+
+
 def _in_directory(
     word: str, asked: Asked, left_out: Counter[str]
 ) -> Iterator[tuple[RunFiles, Experiment]]:
-    """Yield the runs at or below a directory, cases in the order of the papers' tables."""
+    """Yield the runs at or below a directory, cases as the papers have them, axes upwards."""
     specs = sorted(Path(word).rglob("run.yaml"))
     there = [RunFiles(path.parent) for path in specs if not path.parent.name.endswith(PARTIAL)]
+    analysed = [files for files in there if files.metrics.exists()]
     left_out["unfinished"] += len(specs) - len(there)
+    left_out["without metrics.json"] += len(there) - len(analysed)
     left_out += Counter()  # forgets what is 0
-    runs = [(files, load(files.spec)) for files in there if files.metrics.exists()]
-    ranks = {name: rank for rank, name in enumerate(CASES)}
+    runs = [(files, load(files.spec)) for files in analysed]
+    yield from _filtered(sorted(runs, key=lambda run: _place(run[1])), asked)
 
-    def place(run: tuple[RunFiles, Experiment]) -> tuple[str, int, int]:
-        experiment = run[1]
-        case = experiment.selected_cases[0]
-        return experiment.name, ranks.get(case, len(ranks)), experiment.matrix.seed[0]
 
-    yield from _filtered(sorted(runs, key=place), asked)
+def _place(experiment: Experiment) -> tuple[object, ...]:
+    """Where a run stands among others: words of an axis after its numbers."""
+    case = experiment.selected_cases[0]
+    rank = list(CASES).index(case) if case in CASES else len(CASES)
+    settings = []
+    for axis in experiment.matrix.axes:
+        value, _ = base_value(shown(axis.values[0]))
+        settings.append((axis.key, isinstance(value, str), value))
+    return experiment.name, rank, case, settings, experiment.matrix.flows, experiment.matrix.seed
 
 
 #: What a filter compares, as text, by its key.
@@ -213,18 +249,31 @@ def _filtered(
 
 def _nothing(asked: Asked, directories: Sequence[str], left_out: Counter[str]) -> LabError:
     """Say why there is nothing to draw, and what to type about it."""
-    told = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
-    message = f"no run to draw: {told or 'there is none'}"
-    where = " ".join(asked.what)
+    message = f"no run to draw: {_told(left_out) or 'there is none'}"
+    specs = [word for word in asked.what if word not in directories]
     if left_out["invalid"]:
         hint = "`--include-invalid` draws them all the same"
-    elif len(directories) == len(asked.what):
-        hint = "name a run's directory, or one that holds runs, such as results/configA/uml"
+    elif specs:
+        hint = f"`{shlex.join(('tcpf-lab', 'run', specs[0], *_choosing(asked)))}`"
+    elif left_out["without metrics.json"]:
+        hint = f"`{shlex.join(('tcpf-lab', 'analyze', *asked.what))}`, if captures were kept"
     else:
-        words = ["tcpf-lab", "run", *(word for word in asked.what if word not in directories)]
-        words += ["--testbed", asked.testbed] if asked.testbed != DEFAULT else []
-        hint = f"`{shlex.join(words)}`"
-    return LabError(message, where=where, hint=hint)
+        hint = "name a run's directory, or one that holds runs, such as results/configA/uml"
+    return LabError(message, where=" ".join(asked.what), hint=hint)
+
+
+def _choosing(asked: Asked) -> Iterator[str]:
+    """Yield the options that make `tcpf-lab run` choose what was asked for."""
+    if asked.testbed != DEFAULT:
+        yield from ("--testbed", asked.testbed)
+    if asked.results != Path("results"):
+        yield from ("--results", str(asked.results))
+    for wanted in (*asked.only, *(f"{key}={value}" for key, value in asked.filters.items())):
+        yield from ("--only", wanted)
+    if asked.seeds is not None:
+        yield from ("--seeds", str(asked.seeds))
+    for setting in asked.overrides:
+        yield from ("--set", setting)
 
 
 def parse_time(text: str | None) -> tuple[float, float] | None:

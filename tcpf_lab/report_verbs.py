@@ -46,11 +46,9 @@ def report(
     """Write the report of an experiment or a collection from the runs there are."""
     wanted = reporting.formats_of(formats)
     chosen = choose(spec, testbed, results, only, seeds, overrides)
-    written = reporting.report(chosen, include_invalid=include_invalid, formats=wanted)
-    if reference is not None:
-        written = reporting.reproduction(
-            chosen, written, reference, include_invalid=include_invalid
-        )
+    written = reporting.report(
+        chosen, include_invalid=include_invalid, formats=wanted, reference=reference
+    )
     if as_json:
         terminal.print_json(campaign.outcome_json(chosen, (), written))
     else:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from tcpf_lab.campaign import sources
 from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.report.chapter import numbered
 from tcpf_lab.report.compare.published import Comparison, compare
 from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
+from tcpf_lab.report.contents.model import Figures
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.document import Report, write_document, write_report
-from tcpf_lab.report.reproduction import write_reproduction
+from tcpf_lab.report.reproduction import reproduction
 from tcpf_lab.report.section import Document, Section
 from tcpf_lab.selection import Choice
 from tcpf_lab.spec.suggest import unknown
@@ -44,7 +47,11 @@ def formats_of(words: str | None) -> tuple[str, ...]:
 
 
 def report(
-    choice: Choice, *, include_invalid: bool = False, formats: Collection[str] = USUAL
+    choice: Choice,
+    *,
+    include_invalid: bool = False,
+    formats: Collection[str] = USUAL,
+    reference: Path | None = None,
 ) -> Report:
     """Write a report from the runs that are there.
 
@@ -56,11 +63,13 @@ def report(
         Let runs that failed a check into the means.
     formats : collection of str
         Of ``FORMATS``.
+    reference : Path, optional
+        Where a reproduction to keep goes besides: tables, figures, PDF and HTML.
 
     Returns
     -------
     Report
-        What was written; the PDF, if it was asked for, is the last.
+        What was written; a PDF, if one was asked for, is the last.
 
     Raises
     ------
@@ -68,7 +77,7 @@ def report(
         If there is not a single usable run, or a file cannot be written.
     """
     implied = {"table"} if "csv" in formats else set()
-    implied |= {"svg"} if {"html", "pdf"} & set(formats) else set()
+    implied |= {"svg"} if {"html", "pdf"} & set(formats) or reference is not None else set()
     written = write_report(
         choice.files,
         sources(choice),
@@ -78,60 +87,70 @@ def report(
         formats={*formats, *implied},
     )
     paths = list(written.written)
-    for path, content in _more(choice, written, formats, include_invalid):
+    for path, content in chain(
+        _exports(choice, written, formats),
+        _pages(choice, written, formats, include_invalid, reference),
+    ):
         write_document(path, content)
         paths.append(path)
     return replace(written, written=tuple(paths))
 
 
-def reproduction(
-    choice: Choice, written: Report, directory: Path, *, include_invalid: bool = False
-) -> Report:
-    """Write a report's numbers, figures and texts as a reproduction to keep, besides the report."""
-    reference = ("--reference", str(directory))
-    kept = list(
-        write_reproduction(written, directory, _commands(choice, include_invalid, reference))
-    )
-    for suffix, content in _texts(choice, written, ("html", "pdf"), include_invalid, reference):
-        write_document(directory / f"{choice.name}.{suffix}", content)
-        kept.append(directory / f"{choice.name}.{suffix}")
-    return replace(written, written=(*written.written, *kept))
+def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Iterator[Document]:
+    """Yield tidy tables and the files for other programs."""
+    if {"csv", "parquet"} & set(formats):
+        from tcpf_lab.report.export.tidy import tables  # here: pandas takes a while to load
 
+        found = tables(written.sections)
+        if "csv" in formats:
+            from tcpf_lab.report.export.to_csv import csv_files
 
-def _more(
-    choice: Choice, written: Report, formats: Collection[str], include_invalid: bool
-) -> Iterator[Document]:
-    """Yield what the tables and figures are not: tidy data, files for other programs, the texts."""
-    if "csv" in formats:
-        from tcpf_lab.report.export.to_csv import csv_files  # here: pandas takes a while to load
+            yield from csv_files(choice.files, found)
+        if "parquet" in formats:
+            from tcpf_lab.report.export.to_parquet import parquet_files
 
-        yield from csv_files(choice.files, written.sections)
-    if "parquet" in formats:
-        from tcpf_lab.report.export.to_parquet import parquet_files
-
-        yield from parquet_files(choice.files, written.sections)
+            yield from parquet_files(choice.files, found)
     if "flent" in formats:
         from tcpf_lab.report.export.to_flent import flent_files
 
         yield from flent_files(choice.files, written.sections)
-    for suffix, content in _texts(choice, written, formats, include_invalid):
-        yield choice.files.report(suffix), content
 
 
-def _texts(
+def _pages(
     choice: Choice,
     written: Report,
     formats: Collection[str],
     include_invalid: bool,
-    more: Sequence[str] = (),
+    reference: Path | None,
+) -> Iterator[Document]:
+    """Yield the report to read, and the reproduction to keep, which has it too."""
+    if not {"html", "pdf"} & set(formats) and reference is None:
+        return
+    subject = _subject(choice, written.sections, _commands(choice, include_invalid))
+    for suffix, content in _texts(subject, written.drawings, formats):
+        yield choice.files.report(suffix), content
+    if reference is not None:
+        run, again = subject.commands
+        kept = (run, f"{again} --reference {shlex.quote(_portable(reference))}")
+        yield from reproduction(written.sections, reference, kept)
+        for suffix, content in _texts(replace(subject, commands=kept), written.drawings):
+            yield reference / f"{choice.name}.{suffix}", content
+
+
+def _portable(directory: Path) -> str:
+    """Name a directory as a report may: none says where on a machine it was made."""
+    return directory.name if directory.is_absolute() else str(directory)
+
+
+def _texts(
+    subject: Subject, drawings: Figures, formats: Collection[str] = ("html", "pdf")
 ) -> Iterator[tuple[str, str | bytes]]:
     """Yield the report to read, by the suffix of its file."""
     if not {"html", "pdf"} & set(formats):
         return
     from tcpf_lab.report.contents.assemble import contents_of, figures_of  # here: it draws
 
-    subject = _subject(choice, written.sections, _commands(choice, include_invalid, more))
-    contents, figures = contents_of(subject), figures_of(subject, written.drawings)
+    contents, figures = contents_of(subject), figures_of(subject, drawings)
     if "html" in formats:
         from tcpf_lab.report.pages.html import render
 
@@ -158,7 +177,7 @@ def _subject(choice: Choice, sections: Sequence[Section], commands: Sequence[str
 
 def _comparison(sections: Sequence[Section]) -> Comparison | None:
     """Hold the cells of published configurations against the published ones, if any were run."""
-    results = [result for section in sections if section.published for result in section.results]
+    results = [r for section in sections if numbered(section, sections) for r in section.results]
     if not any(result.used and result.cell.known for result in results):
         return None
     return compare(results)
@@ -174,8 +193,8 @@ def _sensitivity(sections: Sequence[Section]) -> Sensitivity | None:
         return None  # no level can be compared with anything: the tables tell what there is
 
 
-def _commands(choice: Choice, include_invalid: bool, more: Sequence[str] = ()) -> tuple[str, ...]:
-    last = (*("--include-invalid",) * include_invalid, *more)
+def _commands(choice: Choice, include_invalid: bool) -> tuple[str, str]:
+    last = ("--include-invalid",) * include_invalid
     return (
         shlex.join(("tcpf-lab", "run", *choice.words())),
         shlex.join(("tcpf-lab", "report", *choice.words(), *last)),

@@ -223,6 +223,26 @@ def test_a_directory_gives_the_same_as_the_experiment(results):
 def test_options_are_those_of_the_command_line(spec):
     assert list(tcpf_lab.load(spec, testbed="fake", only=["seed=2,3"]).runs["seed"]) == [2, 3]
     assert list(tcpf_lab.load(spec, testbed="fake", seeds=1).runs["seed"]) == [1]
+    assert list(tcpf_lab.load(spec, testbed="fake", only="seed=3").runs["seed"]) == [3]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"only": "seed=1"}, {"only": ["seed=1"]}, {"seeds": 1}, {"overrides": "tcp.sack=true"}],
+)
+def test_a_directory_has_the_runs_that_it_has(results, given):
+    with pytest.raises(RequestError, match="a directory has the runs that it has") as refused:
+        tcpf_lab.load("results", **given)
+    assert next(iter(given)) in refused.value.where
+
+
+def test_what_is_done_to_a_table_stays_with_it(results):
+    table = results.runs
+    table["timeouts"] = 0
+    table.attrs["units"].clear()
+    again = results.runs
+    assert again["timeouts"].sum() > 0
+    assert again.attrs["units"]["queueing_delay_mean_s"] == "s"
 
 
 def test_an_axis_of_the_matrix_is_a_column_in_base_units(fake, tmp_path, monkeypatch):

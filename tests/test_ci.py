@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from stress import kernel as stress_kernel
+from tcpf_lab.testbed import uml_kernel
+
 ROOT = Path(__file__).parent.parent
 GITHUB = ROOT / ".github" / "workflows" / "ci.yml"
 GITLAB = ROOT / ".gitlab-ci.yml"
@@ -70,6 +73,30 @@ def test_pdf_and_html_are_kept(path: Path) -> None:
         assert upload["with"]["if-no-files-found"] == "error"
         kept = upload["with"]["path"].split()
     assert kept == ["results/smoke/uml/*.pdf", "results/smoke/uml/*.html"]
+
+
+def test_built_kernels_are_kept_where_they_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    kept = [
+        step["with"]
+        for step in read(GITHUB)["jobs"]["test"]["steps"]
+        if step.get("uses", "").startswith("actions/cache@")
+    ]
+    places = [uml_kernel.cache_directory(), stress_kernel.cache_directory()]
+    assert [Path(path).expanduser() for path in kept[0]["path"].split()] == places
+    for folder in re.findall(r"'(\w+)/\*\*'", kept[0]["key"]):
+        assert (ROOT / folder).is_dir()
+    base = read(GITLAB)["test"]["variables"]["XDG_CACHE_HOME"]
+    monkeypatch.setenv("XDG_CACHE_HOME", base)
+    assert uml_kernel.cache_directory().is_relative_to("/cache")
+
+
+def test_the_kernels_source_in_their_key_is_the_one_that_lab_installs() -> None:
+    (package,) = set(re.findall(r"linux-source-[\d.]+", GITHUB.read_text()))
+    assert f"\n{package} /usr/src/{package}.tar.xz\n" in (ROOT / "lab").read_text()
 
 
 def test_actions_are_named_by_their_commit() -> None:

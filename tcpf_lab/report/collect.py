@@ -101,6 +101,12 @@ class CellResult:
         """Number of runs asked for."""
         return self.cell.n
 
+    @property
+    def used_runs(self) -> tuple[str, ...]:
+        """Ids of the runs that the means are made of, in the order of an estimate's values."""
+        left_out = {problem.run for problem in self.problems if not problem.used}
+        return tuple(run for run in self.cell.runs if run not in left_out)
+
 
 def collect(
     files: ExperimentFiles,

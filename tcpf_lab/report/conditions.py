@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.topology import Graph
 from tcpf_lab.units import format_duration, format_rate
 
 #: Keeps a number and its unit on one line of a caption.
@@ -31,15 +32,25 @@ def conditions(experiments: Iterable[Experiment]) -> str:
     return ", ".join(said)
 
 
+def path_delay(graph: Graph) -> float:
+    """Give the delay of the links there and back between a sender and a receiver, seconds.
+
+    It is the same for all: a graph has one chain of routers, and hosts on equal links.
+    """
+    others = (*graph.having("sender")[1:], *graph.having("receiver")[1:])
+    beside = {node.name for node in others}
+    path = (link for link in graph.links if not {link.a, link.b} & beside)
+    return sum(link.delay_ab + link.delay_ba for link in path)
+
+
 def _conditions(experiment: Experiment) -> tuple[str, ...]:
     graph = experiment.topology.graph()
-    delay = sum(link.delay_ab + link.delay_ba for link in graph.links)
     sack = "SACK" if experiment.tcp.sack else "no SACK"
     impaired = any(link.impairment_ab or link.impairment_ba for link in graph.links)
     return (
         f"{format_duration(experiment.traffic.duration)} after "
         f"{format_duration(experiment.traffic.warmup)} of warm-up",
         format_rate(graph.bottleneck.rate) + "/s",
-        format_duration(delay),
+        format_duration(path_delay(graph)),
         f"{experiment.tcp.profile} {sack}" + (" over an impaired path" if impaired else ""),
     )

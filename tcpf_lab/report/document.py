@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tcpf_lab.errors import LabError
-from tcpf_lab.report.chapter import chapter
+from tcpf_lab.report.chapter import chapter, own_figures
 from tcpf_lab.report.collect import CellResult, Problem
 from tcpf_lab.report.factors import factors
-from tcpf_lab.report.section import SUFFIXES, Document, Section, Source, figures, gather
-from tcpf_lab.report.style import DRAWN, METRICS
-from tcpf_lab.report.sweep_figures import draw_sweep
+from tcpf_lab.report.section import SUFFIXES, Document, Section, Source, gather
 from tcpf_lab.report.table import csv_table, markdown_table
 from tcpf_lab.results import ExperimentFiles, write_bytes, write_text
 
@@ -120,10 +118,7 @@ def _experiment(
     title, conditions = section.source.title, section.source.conditions
     yield files.table("md"), markdown_table(section.results, title, conditions)
     yield files.table("csv"), csv_table(section.results)
-    for metric in DRAWN:
-        name = f"fig-{files.experiment}-{METRICS[metric].slug}"
-        yield from figures(files, section, metric, name, suffixes=suffixes)
-    yield from draw_sweep(files, section, suffixes)
+    yield from own_figures(files, section, suffixes)
 
 
 def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem]) -> LabError:

@@ -8,16 +8,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from tcpf_lab.reference.published import published
 from tcpf_lab.report.collect import CellResult
 from tcpf_lab.report.compare.rank import correlation
-from tcpf_lab.report.section import Document, Section
+from tcpf_lab.report.numerals import fixed
+from tcpf_lab.report.section import Document, Section, as_it_stands
 from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
-from tcpf_lab.report.table import NOTHING, aligned, axes_of, csv_table, entry
+from tcpf_lab.report.table import (
+    NOTHING,
+    aligned,
+    as_markdown,
+    axes_of,
+    csv_table,
+    plain_table,
+    printed,
+)
 from tcpf_lab.results import ExperimentFiles
 
 #: What a row without a factor is called.
@@ -27,7 +34,7 @@ _HOW_TO_READ = """\
 A row is one level of one factor, with everything else as it stands. Mean over the runs used ± half
 width of the 95 % confidence interval (Student's t); " marks a case that the level does not touch:
 its runs are those of the row "{default}". tau is Kendall's rank correlation (tau-b) of the cases'
-means with the published values: 1 is the published order, -1 the reverse."""
+means with the published values: 1 is the published order, −1 the reverse."""
 #: Stands for the value of the row that everything is compared with.
 _SAME = '"'
 
@@ -47,13 +54,17 @@ def factors(files: ExperimentFiles, sections: Sequence[Section], title: str) -> 
     levels = _levels(sections)
     flows = dict.fromkeys(result.cell.flows for s in sections for result in s.results)
     how_to_read = _HOW_TO_READ.format(default=DEFAULT)
-    parts = [f"# {title}", f"As it stands: {sections[0].source.conditions}.", how_to_read]
+    parts = [
+        f"# {as_markdown(title)}",
+        f"As it stands: {sections[0].source.conditions}.",
+        how_to_read,
+    ]
     for count in flows:
         for metric in METRICS.values():
             parts += [f"## {metric.title}, {count} flows"]
             parts += ["\n".join(_table(levels, metric, count))]
     left_out = [
-        f"- {section.source.files.experiment}/{problem}"
+        as_markdown(f"- {section.source.files.experiment}/{problem}")
         for section in sections
         for result in section.results
         for problem in result.problems
@@ -79,9 +90,11 @@ class _Level:
 
 def _levels(sections: Sequence[Section]) -> list[_Level]:
     """Give every level the cases that it does not touch, from the one that changes nothing."""
-    default = next((s for s in sections if not s.source.factor), None)
-    shared = _by_cell(default.results) if default else {}
-    return [_Level(section, _by_cell(section.results), shared) for section in sections]
+    rows = ((section, as_it_stands(section, sections)) for section in sections)
+    return [
+        _Level(section, _by_cell(section.results), _by_cell(default.results) if default else {})
+        for section, default in rows
+    ]
 
 
 def _by_cell(results: Sequence[CellResult]) -> dict[tuple[int, str], CellResult]:
@@ -116,7 +129,7 @@ def rank_correlation(results: Sequence[CellResult], metric: str) -> float | None
 def _table(levels: Sequence[_Level], metric: MetricStyle, flows: int) -> list[str]:
     cases = list(dict.fromkeys(r.cell.label for level in levels for r in level.section.results))
     rows = [["factor", "level", *cases, "tau"]]
-    known = _published_row(levels[0].section.config, metric.name, flows, cases)
+    known = _published_row(levels, metric.name, flows, cases)
     rows += [["published", "", *known, ""]] if any(known) else []
     previous = ""
     for level in levels:
@@ -130,18 +143,21 @@ def _table(levels: Sequence[_Level], metric: MetricStyle, flows: int) -> list[st
 
 
 def _shown(tau: float | None) -> str:
-    return NOTHING if tau is None else f"{tau:.2f}"
+    return NOTHING if tau is None else fixed(tau, 2)
 
 
 def _entry(level: _Level, metric: MetricStyle, flows: int, case: str) -> str:
     result = level.own.get((flows, case))
     if result is not None:
-        return entry(result.metrics[metric.name], metric)[0]
+        return str(printed(result.metrics[metric.name], metric))
     return _SAME if (flows, case) in level.shared else NOTHING
 
 
-def _published_row(config: str, metric: str, flows: int, cases: Sequence[str]) -> list[str]:
-    values = [(published(config, case, flows) or {}).get(metric) for case in cases]
+def _published_row(
+    levels: Sequence[_Level], metric: str, flows: int, cases: Sequence[str]
+) -> list[str]:
+    known = {r.cell.label: r.cell.known for r in levels[0].results(flows)}
+    values = [known.get(case, {}).get(metric) for case in cases]
     return ["" if value is None else f"{value:g}" for value in values]
 
 
@@ -161,8 +177,7 @@ def _csv(sections: Sequence[Section]) -> str:
 
 def terminal_factors(sections: Sequence[Section]) -> Table:
     """Give the rank correlations of every level for a terminal; ``table.md`` has the values."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.title = Text("Kendall's tau of the cases with the published order")
+    table = plain_table("Kendall's tau of the cases with the published order")
     for heading in ("factor", "level"):
         table.add_column(heading, overflow="fold")
     table.add_column("flows", justify="right")

@@ -62,7 +62,7 @@ def bar_chart(
     title, conditions : str
         ``Configuration A`` and the conditions of every run, ``60 s, 10 Mbit/s, 200 ms``.
     suffixes : sequence of str
-        Formats, of ``canvas.FORMATS``.
+        Formats, of ``SUFFIXES``.
 
     Returns
     -------

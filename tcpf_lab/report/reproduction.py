@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.reference.published import CONFIGS
-from tcpf_lab.report.chapter import figure_name, figure_numbers, thesis_part
-from tcpf_lab.report.document import Report, write_document
-from tcpf_lab.report.section import Document, Section
+from tcpf_lab.report.chapter import figure_numbers, numbered, thesis_part
+from tcpf_lab.report.section import Document, Section, figure_name
 from tcpf_lab.report.table import csv_table, markdown_table
 from tcpf_lab.results import FORMAT, as_json, read_json
 
@@ -17,48 +15,46 @@ from tcpf_lab.results import FORMAT, as_json, read_json
 _MADE_WITH = ("tcpf_lab", "git_commit", "clock", "testbed", "testbed_identity", "window_s")
 
 
-def write_reproduction(
-    report: Report, directory: Path, commands: Sequence[str]
-) -> tuple[Path, ...]:
-    """Write ``<experiment>/table.csv``, ``table.md``, ``manifest.json`` and the figures.
+def reproduction(
+    sections: Sequence[Section], directory: Path, commands: Sequence[str]
+) -> Iterator[Document]:
+    """Yield ``<experiment>/table.csv``, ``table.md``, ``manifest.json`` and the thesis's figures.
 
     Parameters
     ----------
-    report : Report
-        The numbers.
+    sections : sequence of Section
+        The experiments.
     directory : Path
         What holds a directory for each experiment afterwards.
     commands : sequence of str
         How it was made, for the manifest.
 
-    Returns
-    -------
-    tuple of Path
-        Every file written; the same bytes from the same runs, wherever and whenever.
+    Yields
+    ------
+    (Path, str or bytes)
+        Every file; the same bytes from the same runs, wherever and whenever.
 
     Raises
     ------
     LabError
-        If a file cannot be written, or a run has no manifest.
+        If a run has no manifest.
     """
-    written = []
-    for section in report.sections:
-        for path, content in _documents(section, directory, commands):
-            write_document(path, content)
-            written.append(path)
-    return tuple(written)
+    for section in sections:
+        yield from _documents(section, directory, commands, numbered(section, sections))
 
 
-def _documents(section: Section, directory: Path, commands: Sequence[str]) -> Iterator[Document]:
-    from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
-
+def _documents(
+    section: Section, directory: Path, commands: Sequence[str], by_number: bool
+) -> Iterator[Document]:
     source = section.source
     root = directory / source.files.experiment
     yield root / "table.csv", csv_table(section.results)
     yield root / "table.md", markdown_table(section.results, source.title, source.conditions)
     yield root / "manifest.json", as_json(manifest(section, commands))
-    if section.usable and section.config in CONFIGS:
-        part = thesis_part(section)
+    part = thesis_part(section)
+    if by_number and part.usable:
+        from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
+
         for metric, number in figure_numbers(section).items():
             heading = f"Figure {number}. {source.title}"
             drawn = bar_chart(part.results, metric, heading, source.conditions)
@@ -76,8 +72,7 @@ def manifest(section: Section, commands: Sequence[str]) -> dict[str, Any]:
         What makes it again.
     """
     files, cells = section.source.files, section.source.cells
-    unused = {p.run for r in section.results for p in r.problems if not p.used}
-    runs = [run for cell in cells for run in cell.runs if run not in unused]
+    runs = [run for result in section.results for run in result.used_runs]
     manifests = [read_json(files.run(run).manifest) for run in runs]
     analyses = [read_json(files.run(run).metrics)["analysis"] for run in runs]
     return {

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tcpf_lab.reference.published import CONFIGS
 from tcpf_lab.report.collect import Cell, CellResult, collect
+from tcpf_lab.report.style import METRICS
 from tcpf_lab.results import ExperimentFiles
 
-#: Configurations of the published tables, in their order.
-CONFIGURATIONS = ("A", "B", "C", "D")
 #: File formats of every figure of a report.
 SUFFIXES: tuple[str, ...] = ("png", "pdf", "svg")
 #: A file of a report and its content; made one by one, so that a full disk is told early.
@@ -75,7 +75,7 @@ class Section:
         """Whether the published tables have it: an experiment as it stands, with a reference."""
         cell = self.source.cells[0]
         as_it_stands = not self.source.factor and not self.swept
-        return cell.published and cell.config in CONFIGURATIONS and as_it_stands
+        return cell.published and cell.config in CONFIGS and as_it_stands
 
     @property
     def usable(self) -> bool:
@@ -89,6 +89,31 @@ def gather(sources: Iterable[Source], include_invalid: bool = False) -> tuple[Se
         Section(source, tuple(collect(source.files, source.cells, include_invalid, source.stale)))
         for source in sources
     )
+
+
+def as_it_stands(section: Section, sections: Iterable[Section]) -> Section | None:
+    """Give what a level of a factor is compared with.
+
+    Parameters
+    ----------
+    section : Section
+        The level.
+    sections : iterable of Section
+        A whole collection.
+
+    Returns
+    -------
+    Section or None
+        The experiment without a factor of the level's configuration, or the first there is.
+    """
+    plain = [one for one in sections if not one.source.factor]
+    own = [one for one in plain if one.config == section.config]
+    return next(iter([*own, *plain]), None)
+
+
+def figure_name(number: str, metric: str) -> str:
+    """Give the file name of a figure, by its number or its experiment, without its suffix."""
+    return f"fig-{number}-{METRICS[metric].slug}"
 
 
 def figures(

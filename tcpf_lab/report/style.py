@@ -192,8 +192,8 @@ OTHER_METRICS: dict[str, MetricStyle] = {
     for name, word, unit in (
         ("packet_loss_percent", "probability of packet loss", "%"),
         ("utilisation", "use of the bottleneck's capacity", ""),
-        ("queueing_delay_mean_s", "mean queueing delay, one way", "s"),
-        ("queueing_delay_p95_s", "95th percentile of queueing delay, one way", "s"),
+        ("queueing_delay_mean_s", "mean one-way queueing delay", "s"),
+        ("queueing_delay_p95_s", "95th percentile of one-way queueing delay", "s"),
         ("backlog_mean_bytes", "mean backlog of the bottleneck", "bytes"),
         ("backlog_max_bytes", "greatest backlog of the bottleneck", "bytes"),
         ("retransmissions", "segments sent again by all flows", ""),

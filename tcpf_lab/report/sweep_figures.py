@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tcpf_lab.report.section import SUFFIXES, Document, Section
+from tcpf_lab.report.section import SUFFIXES, Document, Section, figure_name
 from tcpf_lab.report.style import DISTINCT, DRAWN, METRICS
-from tcpf_lab.results import ExperimentFiles, RunFiles
+from tcpf_lab.results import ExperimentFiles
 from tcpf_lab.spec.load import load
 
 
@@ -25,21 +25,22 @@ def sweep_figures(section: Section) -> tuple[SweepFigure, ...]:
     """Give a figure per metric and number of flows; none for a single value, or several axes.
 
     With several a line would have to be drawn for each combination of the others' values. There is
-    none either of more cases than can be told apart.
+    none either of more cases than can be told apart, or where no case has runs at two values.
     """
     swept = [result for result in section.results if result.cell.settings and result.used]
     keys = {key for result in swept for key, _ in result.cell.settings}
     if len(keys) != 1 or len({result.cell.case for result in swept}) > DISTINCT:
         return ()
     (key,) = keys
-    values: dict[int, set[str]] = {}
+    values: dict[tuple[int, str], set[str]] = {}
     for result in swept:
-        values.setdefault(result.cell.flows, set()).add(dict(result.cell.settings)[key])
-    counts = sorted(flows for flows, found in values.items() if len(found) > 1)
+        cell = result.cell
+        values.setdefault((cell.flows, cell.case), set()).add(dict(cell.settings)[key])
+    counts = sorted({flows for (flows, _), found in values.items() if len(found) > 1})
     many = {flows: f"-flows{flows}" * (len(counts) > 1) for flows in counts}
-    above = f"fig-{section.source.files.experiment}"
+    name = section.source.files.experiment
     return tuple(
-        SweepFigure(f"{above}-{METRICS[metric].slug}{many[flows]}", metric, key, flows)
+        SweepFigure(figure_name(name, metric) + many[flows], metric, key, flows)
         for flows in counts
         for metric in DRAWN
     )
@@ -57,7 +58,7 @@ def draw_sweep(
     section : Section
         Runs of an experiment with axes.
     suffixes : sequence of str
-        Formats, of ``canvas.FORMATS``.
+        Formats, of ``SUFFIXES``.
     """
     wanted = sweep_figures(section) if suffixes else ()
     if not wanted:
@@ -69,17 +70,10 @@ def draw_sweep(
         (result.cell.flows, read_run(run, load(run.spec)))
         for result in section.results
         if result.cell.settings
-        for run in _used(section, result.cell.runs)
+        for run in map(section.source.files.run, result.used_runs)
     ]
     for figure in wanted:
         own = [run for flows, run in runs if flows == figure.flows]
         said = Wanted(metric=METRICS[figure.metric], parameter=figure.key)
         for suffix, content in draw(KINDS["parameter"], own, said, suffixes).items():
             yield files.figure(figure.name, suffix), content
-
-
-def _used(section: Section, runs: Sequence[str]) -> Iterator[RunFiles]:
-    left_out = {
-        problem.run for result in section.results for problem in result.problems if not problem.used
-    }
-    return (section.source.files.run(run) for run in runs if run not in left_out)

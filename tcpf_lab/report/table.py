@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from rich import box
@@ -22,6 +24,9 @@ NOTHING = "–"
 TERMINAL = 80
 #: Where columns of axes stand in a row of ``table.csv``: behind ``flows``.
 _AXES_AT = 3
+
+#: What Markdown would not show as it is; a "<" that no tag begins with is none.
+_MARKUP = re.compile(r"[\\`\[]|<(?=[A-Za-z/!?])")
 
 _HOW_TO_READ = """\
 Mean over the runs used ± half width of the 95 % confidence interval (Student's t), the published
@@ -80,22 +85,40 @@ def _digits(value: float | None) -> str:
     return np.format_float_positional(value, precision=6, fractional=False, trim="-")
 
 
-def entry(estimate: Estimate, metric: MetricStyle) -> tuple[str, str]:
-    """Give a table's entry, ``1532 ± 21``, and the published value beside it, ``(1322)`` or empty.
+@dataclass(frozen=True)
+class Printed:
+    """An estimate as it is printed; ``half`` and ``published`` are empty where there is none."""
 
-    A half width too small for the metric's decimals is printed as a bound, never as zero.
+    mean: str
+    half: str
+    published: str
+
+    def __str__(self) -> str:
+        """Give ``1532 ± 21``, or the mean alone."""
+        return f"{self.mean} ± {self.half}" if self.half else self.mean
+
+    @property
+    def in_parentheses(self) -> str:
+        """The published value as a table has it beside ours, ``(1322)``, or nothing."""
+        return f"({self.published})" if self.published else ""
+
+
+def printed(estimate: Estimate, metric: MetricStyle) -> Printed:
+    """Give an estimate with the metric's decimals.
+
+    A half width too small for them is printed as a bound, never as zero.
     """
-    known = "" if estimate.published is None else f"({estimate.published:g})"
+    known = "" if estimate.published is None else f"{estimate.published:g}"
     if estimate.mean is None:
-        return NOTHING, known
+        return Printed(NOTHING, "", known)
     places = metric.places(estimate.mean)
     ours = f"{estimate.mean:.{places}f}"
     if estimate.ci95 is None:
-        return ours, known
+        return Printed(ours, "", known)
     half = f"{estimate.ci95:.{places}f}"
     if estimate.ci95 > 0 and float(half) == 0:
         half = f"<{10.0**-places:.{places}f}"
-    return f"{ours} ± {half}", known
+    return Printed(ours, half, known)
 
 
 def _flow_counts(results: Sequence[CellResult]) -> list[int]:
@@ -123,7 +146,7 @@ def markdown_table(results: Sequence[CellResult], title: str, conditions: str) -
     problems = [problem for result in results for problem in result.problems]
     invalid = _INVALID_USED if any(problem.used for problem in problems) else ""
     several = len({result.cell.config for result in results}) > 1
-    parts = [f"# {title}", f"Conditions of every run: {conditions}."]
+    parts = [f"# {as_markdown(title)}", f"Conditions of every run: {conditions}."]
     for count in _flow_counts(results):
         own = [result for result in results if result.cell.flows == count]
         parts += [f"## {count} flows", "\n".join(_markdown_rows(own, several))]
@@ -145,16 +168,25 @@ def _markdown_rows(results: Sequence[CellResult], several: bool) -> list[str]:
 
 
 def _markdown_entries(result: CellResult) -> list[str]:
-    entries = [
-        " ".join(filter(None, entry(result.metrics[name], style)))
-        for name, style in METRICS.items()
-    ]
+    every = [printed(result.metrics[name], style) for name, style in METRICS.items()]
+    entries = [f"{one} {one.in_parentheses}".rstrip() for one in every]
     return [*entries, f"{result.valid_runs}/{result.n}"]
+
+
+def as_markdown(text: str) -> str:
+    r"""Give text so that Markdown shows it as it is: no link, no code, no HTML.
+
+    Examples
+    --------
+    >>> print(as_markdown("<b> ± <1"))
+    \<b> ± <1
+    """
+    return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def aligned(rows: list[list[str]], left: int) -> list[str]:
     """Markdown rows padded to equal widths, so that the source reads as a table too."""
-    cells = [[text.replace("|", "\\|") for text in row] for row in rows]
+    cells = [[as_markdown(text).replace("|", "\\|") for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     lines = []
@@ -170,7 +202,7 @@ def aligned(rows: list[list[str]], left: int) -> list[str]:
 def _problem_parts(problems: Sequence[Problem]) -> list[str]:
     parts = []
     for heading, used in (("Runs left out", False), ("Runs used although invalid", True)):
-        lines = [f"- {problem}" for problem in problems if problem.used is used]
+        lines = [f"- {as_markdown(str(one))}" for one in problems if one.used is used]
         parts += [f"## {heading}", "\n".join(lines)] if lines else []
     return parts
 
@@ -181,10 +213,8 @@ def terminal_table(results: Sequence[CellResult], title: str) -> Table:
     A case with axes has a row for their values, which the heading names. The published values stand
     under ours. ``table.csv`` has every metric.
     """
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.caption = Text(
-        "mean ± half width of the 95 % interval; (published); valid runs/asked for"
-    )
+    caption = "mean ± half width of the 95 % interval; (published); valid runs/asked for"
+    table = plain_table(title, caption)
     axes = axes_of(results)
     table.add_column("\n  ".join(["case", *axes]), overflow="fold")
     for name in DRAWN:
@@ -211,6 +241,14 @@ def _row_name(name: str, cell: Cell, axes: Sequence[str]) -> str:
     return f"  {', '.join(values)}" if settings else name
 
 
+def plain_table(title: str, caption: str = "") -> Table:
+    """Give an empty table as all tables for a terminal look."""
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    if caption:
+        table.caption = Text(caption)
+    return table
+
+
 def fitted(table: Table) -> Table:
     """Bring the columns of a table closer together if a terminal would have to fold names."""
     roomy = Console(width=1000)
@@ -223,7 +261,7 @@ def fitted(table: Table) -> Table:
 def _terminal_entries(result: CellResult) -> list[Text]:
     row = []
     for name in DRAWN:
-        ours, known = entry(result.metrics[name], METRICS[name])
-        row.append(Text.assemble(ours, ("\n" + known if known else "", "dim")))
+        one = printed(result.metrics[name], METRICS[name])
+        row.append(Text.assemble(str(one), (f"\n{one.in_parentheses}".rstrip(), "dim")))
     runs = f"{result.valid_runs}/{result.n}"
     return [*row, Text(runs, style="" if result.valid_runs == result.n else "yellow")]

@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema, InitErrorDetails
 
 from tcpf_lab.spec.axis import HEADS, Axis
 from tcpf_lab.spec.base import KeyPath, SpecModel
-from tcpf_lab.spec.values import MOST_VALUES, Value, plain, shown, spread
+from tcpf_lab.spec.values import MOST_VALUES, Value, is_range, plain, shown, spread
 
 MOST_SEEDS = 10_000
 #: A matrix of more is a mistake: it would take days.
@@ -33,12 +33,18 @@ MOST_SENDING = 4096
 _RANGE = re.compile(r"([0-9]{1,10})\.\.([0-9]{1,10})", flags=re.ASCII)
 _SEED = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
 _FLOWS = {"type": "integer", "minimum": 1, "maximum": MOST_SENDING}
+_STEPPED = r"^\s*[0-9]{1,4}\s*\.\.\s*[0-9]{1,4}\s*(:\s*[0-9]{1,4}\s*)?$"
 
 
 def _listed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(value)
     return value if value is None or isinstance(value, dict) else (value,)
+
+
+def _flows(value: Any) -> Any:
+    """Turn ``"10..50:10"`` into the five numbers."""
+    return spread(value) if is_range(value) else _listed(value)
 
 
 def _seeds(value: Any) -> Any:
@@ -117,11 +123,12 @@ class Matrix(SpecModel):
     )
     flows: Annotated[
         tuple[Flows, ...],
-        BeforeValidator(_listed),
+        BeforeValidator(_flows),
         PlainSerializer(_written),
-        _one_or_more(_FLOWS),
+        _one_or_more(_FLOWS, {"type": "string", "pattern": _STEPPED}),
     ] = Field(
-        description=f"Numbers of simultaneous flows, one or a list, each from 1 to {MOST_SENDING}.",
+        description="Numbers of simultaneous flows: one, a list, or a range such as `10..50:10`, "
+        f"each from 1 to {MOST_SENDING}.",
     )
     seed: Annotated[
         tuple[Seed, ...],

@@ -41,7 +41,6 @@ _SPECIAL = {
     "loss": "number, 0 to 1",
     "duplicate": "number, 0 to 1",
     "reorder": "number, 0 to 1",
-    "seed": "whole number, a list, or a range",
     "in": "code point",
     "out": "code point",
     "only": "mapping",
@@ -138,7 +137,8 @@ def _plain_type(annotation: Any) -> str:
     arguments = [item for item in get_args(annotation) if item is not type(None)]
     origin = get_origin(annotation)
     if origin is tuple:
-        return f"{_plain_type(arguments[0])}, or a list"
+        one = _plain_type(arguments[0])
+        return f"{one}, a list, or a range" if one == "whole number" else f"{one}, or a list"
     if arguments and all(isinstance(item, str) for item in arguments):
         return " or ".join(f"`{item}`" for item in arguments)
     inner = arguments[0] if arguments else annotation

@@ -50,7 +50,7 @@ class Session:
         self.hosts: dict[str, Host] = {}
         self.agents: dict[str, Agent] = {}
         self.boot_ids: dict[str, str] = {}
-        self.files: dict[str, str] = {}  #: host -> directory of the run's files there
+        self._files: dict[str, str] = {}
         self._connect = connect
         self._note = note
         self._lock = threading.Lock()
@@ -63,6 +63,15 @@ class Session:
         for host in self.inventory.hosts:
             first.setdefault(self.boot_ids[host], host)
         return {host: first[self.boot_ids[host]] for host in self.inventory.hosts}
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Host -> directory of the run's files there, of the hosts where the run has begun so far.
+
+        When one host has failed, others may still begin: this is a copy.
+        """
+        with self._lock:
+            return dict(self._files)
 
     def open(self) -> None:
         """Connect to every host, and start its agent.
@@ -91,7 +100,8 @@ class Session:
                 "plugins": plugins.get(host),
             }
             value = self.agents[host].call(Request("begin", words, text="begin a run"))
-            self.files[host] = value["files"]
+            with self._lock:
+                self._files[host] = value["files"]
 
         self.each(begin, self.inventory.hosts)
 

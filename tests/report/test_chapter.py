@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tcpf_lab.errors import LabError
 from tcpf_lab.report import chapter as chapter_module
+from tcpf_lab.report.chapter import numbered
 from tcpf_lab.report.collect import Cell
-from tcpf_lab.report.document import Report, write_report
-from tcpf_lab.report.reproduction import write_reproduction
-from tcpf_lab.report.section import Source
+from tcpf_lab.report.document import Report, write_document, write_report
+from tcpf_lab.report.reproduction import reproduction
+from tcpf_lab.report.section import Section, Source, gather
 from tcpf_lab.results import ExperimentFiles, write_json
 
 PAPER = ("TCPF+FRIO", "TCPF+RIO", "TCPF(O)+RIO", "NoMark+RED")
@@ -148,8 +151,12 @@ def test_a_configuration_without_runs_is_a_table_that_says_so_and_no_figure(
 def test_a_reproduction_is_a_table_figures_and_how_it_was_made(
     both: Report, tmp_path: Path
 ) -> None:
-    kept = write_reproduction(both, tmp_path / "reference", ["tcpf-lab run chapter4.yaml"])
-    names = [str(path.relative_to(tmp_path / "reference")) for path in kept]
+    names = []
+    for path, content in reproduction(
+        both.sections, tmp_path / "reference", ["tcpf-lab run chapter4.yaml"]
+    ):
+        write_document(path, content)
+        names.append(str(path.relative_to(tmp_path / "reference")))
     assert names[:3] == [f"configA/{n}" for n in ("table.csv", "table.md", "manifest.json")]
     assert "configC/fig-4.3.4-cov.png" in names
     assert len(names) == 2 * (3 + 4)
@@ -163,13 +170,63 @@ def test_a_reproduction_is_a_table_figures_and_how_it_was_made(
     assert manifest["facts"]["memory_mb"] == [256, 512], "what differs is listed"
 
 
+def swept(source: Source, key: str = "queue.max") -> Source:
+    """The same runs as those of an axis: each case at two values."""
+    cells = [
+        Cell(cell.config, cell.case, cell.flows, (run,), cell.published, ((key, size),))
+        for cell in source.cells
+        for run, size in zip(cell.runs, ("100 kB", "200 kB"), strict=True)
+    ]
+    return replace(source, cells=cells)
+
+
+def test_a_sweep_in_a_collection_has_lines_and_no_number_of_the_papers(
+    build: Build, chapter: ExperimentFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def draw(files: ExperimentFiles, section: Section, suffixes: Sequence[str]):
+        drawn.append(section.source.files.experiment)
+        return iter(())
+
+    monkeypatch.setattr(chapter_module, "draw_sweep", draw)
+    report = write_report(
+        chapter, [build("A"), swept(build("C"))], "Both", collection=True, formats=("md", "svg")
+    )
+    assert drawn == ["configC"]
+    names = [path.name for path in report.written]
+    assert names == ["table-4.1.md", "table-4.md", "table-configC.md"]
+    assert all(name.startswith("fig-4.1.") for name in report.drawings)
+
+
+def test_of_two_experiments_with_one_configuration_the_first_has_its_numbers(
+    build: Build, chapter: ExperimentFiles
+) -> None:
+    again = build("A")
+    other = replace(again, files=ExperimentFiles(again.files.results, "mine", "uml"))
+    shutil.copytree(again.files.root, other.files.root)
+    report = write_report(chapter, [again, other], "Both", collection=True, formats=("md",))
+    names = [path.name for path in report.written]
+    assert names == ["table-4.1.md", "table-4.md", "table-mine.md"]
+    assert [numbered(section, report.sections) for section in report.sections] == [True, False]
+
+
+def test_a_reproduction_has_figures_of_the_papers_cases_only(build: Build, tmp_path: Path) -> None:
+    sections = gather([swept(build("A")), build("B", ("NoMark+FRED",))])
+    names = [str(path.relative_to(tmp_path)) for path, _ in reproduction(sections, tmp_path, [])]
+    assert names == [
+        f"{config}/{name}"
+        for config in ("configA", "configB")
+        for name in ("table.csv", "table.md", "manifest.json")
+    ]
+
+
 def test_a_reproduction_has_the_same_bytes_again(
     both: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chapter_module, "DRAWN", ("timeouts",))
-    one = write_reproduction(both, tmp_path / "one", [])
-    two = write_reproduction(both, tmp_path / "two", [])
-    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    one, two = (reproduction(both.sections, tmp_path / name, []) for name in ("one", "two"))
+    assert [content for _, content in one] == [content for _, content in two]
 
 
 def test_nothing_usable_in_a_collection_names_its_own_command(

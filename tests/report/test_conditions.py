@@ -1,9 +1,31 @@
+"""Under which conditions runs were made, in words."""
+
 from __future__ import annotations
 
+import pytest
+
 from tcpf_lab import shipped
-from tcpf_lab.report.conditions import conditions
+from tcpf_lab.report.conditions import conditions, path_delay
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.topology import Chain, Dumbbell
+
+PATH = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
+
+
+@pytest.mark.parametrize(
+    "topology", [Chain(**PATH), Dumbbell(**PATH, pairs=1), Dumbbell(**PATH, pairs=30)]
+)
+def test_the_delay_is_that_of_one_path_however_many_there_are(topology: Chain) -> None:
+    assert path_delay(topology.graph()) == pytest.approx(0.2)
+
+
+def test_what_differs_is_told_and_a_unit_stays_with_its_number() -> None:
+    one = load(shipped.directory("experiments") / "configA.yaml")
+    slow = apply_overrides(one, ["tcp.sack=false"])
+    text = conditions([one, slow])
+    assert text.split(", ")[1:3] == ["10\u00a0Mbit/s", "200\u00a0ms"]
+    assert text.endswith("SACK or linux-2.2\u00a0no\u00a0SACK")
 
 
 def test_a_path_that_loses_packets_besides_is_told_apart_from_one_that_does_not() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tcpf_lab.errors import LabError
-from tcpf_lab.report import document
+from tcpf_lab.report import chapter
 from tcpf_lab.report.collect import Cell
 from tcpf_lab.report.document import write_report
 from tcpf_lab.report.section import Source
@@ -28,7 +28,7 @@ def contents(root: Path) -> dict[str, bytes]:
 @pytest.fixture
 def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw one of the four figures: a font takes most of the time that each of them takes."""
-    monkeypatch.setattr(document, "DRAWN", ("timeouts",))
+    monkeypatch.setattr(chapter, "DRAWN", ("timeouts",))
 
 
 def test_a_report_is_two_tables_and_four_figures(

@@ -54,7 +54,7 @@ def test_a_row_is_a_level_and_the_published_values_stand_above(documents: dict[s
     assert found[0] == ["factor", "level", *CASES, "tau"]
     assert found[2] == ["published", "", "41", "911", "1322", ""]
     assert found[3] == ["as it stands", "", "10.0", "20.0", "30.0", "1.00"]
-    assert found[4] == ["minimum RTO", "1 s", "30.0", "20.0", "10.0", "-1.00"]
+    assert found[4] == ["minimum RTO", "1 s", "30.0", "20.0", "10.0", "−1.00"]
 
 
 def test_cases_that_a_level_does_not_touch_are_those_as_it_stands(
@@ -113,5 +113,5 @@ def test_the_terminal_shows_a_level_in_a_line_of_eighty_columns() -> None:
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(terminal_factors(SECTIONS))
     lines = [line.split() for line in console.export_text().splitlines()]
-    assert ["as", "it", "stands", "100", "1.00", "1.00", "-1.00", "1.00"] in lines
-    assert ["minimum", "RTO", "1", "s", "100", "-1.00", "-1.00", "1.00", "-1.00"] in lines
+    assert ["as", "it", "stands", "100", "1.00", "1.00", "−1.00", "1.00"] in lines
+    assert ["minimum", "RTO", "1", "s", "100", "−1.00", "−1.00", "1.00", "−1.00"] in lines

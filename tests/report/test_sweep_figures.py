@@ -51,6 +51,11 @@ def test_several_axes_one_value_none_and_no_runs_have_no_figure() -> None:
         assert list(draw_sweep(FILES, one)) == []
 
 
+def test_cases_at_one_value_each_have_no_figure() -> None:
+    one, other = cell(max="1 kB"), cell(max="2 kB")
+    assert sweep_figures(section(one, replace(other, cell=replace(other.cell, case="B")))) == ()
+
+
 def test_more_cases_than_can_be_told_apart_have_no_figure() -> None:
     def of_cases(count: int) -> Section:
         cells = [cell(max=size) for size in "12"]

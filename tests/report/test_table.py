@@ -13,7 +13,7 @@ from table_builder import cell_result
 from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
 from tcpf_lab.report.compare.bootstrap import CellKey
 from tcpf_lab.report.style import CASES, METRICS
-from tcpf_lab.report.table import csv_table, entry, markdown_table, terminal_table
+from tcpf_lab.report.table import csv_table, markdown_table, printed, terminal_table
 from tcpf_lab.results import ExperimentFiles
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
@@ -122,6 +122,18 @@ def test_a_case_name_cannot_break_the_markdown_table(files: ExperimentFiles) -> 
     assert lines[8].startswith("| a\\|b |")
 
 
+def test_markdown_shows_texts_of_elsewhere_as_they_are(
+    files: ExperimentFiles, write_run: Callable[..., None]
+) -> None:
+    hostile = "<script>x</script> [a](http://b) `c` d\\|e <1"
+    write_run("NoMark+RED", 100, 1, reasons=(hostile,))
+    result = collect(files, [Cell("A", "NoMark+RED", 100, ("nomark+red-flows100-seed1",))])
+    lines = markdown_table(result, hostile, "60 s").splitlines()
+    shown = r"\<script>x\</script> \[a](http://b) \`c\` d\\|e <1"
+    assert lines[0] == f"# {shown}"
+    assert lines[-1] == f"- nomark+red-flows100-seed1: invalid: {shown}"
+
+
 @pytest.mark.parametrize(
     ("metric", "mean", "ci95", "published", "says"),
     [
@@ -141,7 +153,8 @@ def test_an_entry_reads_mean_interval_and_published_value(
     published: float | None,
     says: tuple[str, str],
 ) -> None:
-    assert entry(Estimate((), mean, ci95, published), METRICS[metric]) == says
+    found = printed(Estimate((), mean, ci95, published), METRICS[metric])
+    assert (str(found), found.in_parentheses) == says
 
 
 def test_terminal_table_of_all_cases_fits_80_columns_uncut(

@@ -49,6 +49,16 @@ def test_several_axes_are_crossed_the_last_one_fastest(config_a: Experiment) -> 
     assert [run.experiment.tcp.sack for run in runs] == [True, False] * 3
 
 
+def test_numbers_of_flows_may_be_a_range_as_well(config_a: Experiment) -> None:
+    changed = apply_overrides(config_a, ["matrix.flows=10..50:20", "matrix.case=TB+RIO"])
+    assert changed.matrix.flows == (10, 30, 50)
+    assert parse(dump(changed), "x") == changed
+    with pytest.raises(SpecError, match=r"matrix.flows: must be at least 1, not 0"):
+        apply_overrides(config_a, ["matrix.flows=0..2"])
+    with pytest.raises(SpecError, match=r"end at 10 or 30"):
+        apply_overrides(config_a, ["matrix.flows=10..25:20"])
+
+
 def test_a_sweep_leaves_what_it_does_not_touch_as_it_is(config_a: Experiment) -> None:
     plain = {run.id: run for run in swept(config_a)}
     same = [run for run in swept(config_a, RANGE) if not run.settings]

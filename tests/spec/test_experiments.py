@@ -136,3 +136,14 @@ def test_the_smoke_experiment_is_four_short_runs_with_every_module() -> None:
     assert needed == {"act_tcpf", "act_token", "sch_rio", "sch_frio"}
     assert smoke.traffic.end <= 10
     assert smoke.reference is None
+
+
+def test_the_example_of_a_sweep_is_small_and_varies_one_key_of_every_case() -> None:
+    example = load(EXPERIMENTS / "out_max.yaml")
+    (axis,) = example.matrix.axes
+    assert axis.key == "queue.out_max" == f"queue.{example.name}"
+    runs = expand(example)
+    assert len(runs) == 2 * 4 * 3
+    assert all(dict(run.settings).keys() == {axis.key} for run in runs)
+    assert example.traffic.end <= 15
+    assert example.reference is None

@@ -381,6 +381,27 @@ def test_what_comes_after_the_end_of_a_session_is_let_go(inventory, network):
     assert [*session.agents] == ["ends"]
 
 
+def test_hosts_may_begin_a_run_while_those_that_have_are_gone_through(inventory, network):
+    go_on = threading.Event()
+
+    def hold(request):
+        if request["do"] == "begin":
+            go_on.wait(5.0)
+
+    network["routers"].faults.append(hold)
+    session = ssh_session.Session(inventory, "a-run", network, lambda *_: None)
+    session.open()
+    begin = threading.Thread(target=session.begin, args=({},))
+    begin.start()
+    while not session.files:
+        time.sleep(0.01)
+    for _ in session.files:
+        go_on.set()
+        begin.join()
+    assert [*session.files] == ["ends", "routers"]
+    session.end()
+
+
 def test_agent_that_is_ready_after_it_was_given_up_stays_lost(inventory, network):
     network["ends"].mute = True
     agent = ssh_session.start_agent(network["ends"], inventory)

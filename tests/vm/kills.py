@@ -42,9 +42,9 @@ SETTINGS = (
 UNDONE_S = 120.0
 #: The controller takes an agent that says nothing for lost after 30 s, and then lets the others
 #: undo, s.
-ENDED_S = 180.0
+ENDED_S = 360.0
 #: A step is reached so soon, s.
-REACHED_S = 240.0
+REACHED_S = 600.0
 #: So much has come to the receiver when the traffic is in full swing, bytes.
 FLOWING = 100_000
 _WAIT_FOR_TRAFFIC = f"""

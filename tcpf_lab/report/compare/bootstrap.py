@@ -118,8 +118,7 @@ def key_of(result: CellResult) -> CellKey:
 
 def used_seeds(result: CellResult) -> tuple[int, ...]:
     """Give the seeds of the runs that the values of a cell come from, in the values' order."""
-    left_out = {problem.run for problem in result.problems if not problem.used}
-    return tuple(_seed_of(run) for run in result.cell.runs if run not in left_out)
+    return tuple(map(_seed_of, result.used_runs))
 
 
 def _seed_of(run: str) -> int:

@@ -17,6 +17,8 @@ from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.collect import CellResult
 from tcpf_lab.report.compare.bootstrap import Array, Interval, used_seeds
 
+#: What rounding can leave of no change at all, as a share of the means: no effect is that small.
+_ROUNDING = 1e-9
 #: Weights and the cells they are for; the weights of a contrast add up to 0.
 Terms = Sequence[tuple[float, CellResult]]
 
@@ -51,11 +53,15 @@ class Contrast:
         return _ends(self.log_ratio, self.log_ratio_ci)
 
     @property
-    def sure(self) -> float | None:
-        """How far the ratio is from 1 for sure: the near end of the logarithm's interval, or 0."""
-        if self.log_ratio is None or self.log_ratio_ci is None:
-            return None
-        return max(0.0, abs(self.log_ratio) - self.log_ratio_ci)
+    def beyond_noise(self) -> bool | None:
+        """Whether no change at all is outside of the interval; None without an interval.
+
+        The ratio's interval decides, and where there is no ratio that of the difference.
+        """
+        change, half = self.log_ratio, self.log_ratio_ci
+        if change is None:
+            change, half = self.difference, self.difference_ci
+        return None if change is None or half is None else abs(change) > half
 
 
 def _ends(middle: float, half: float) -> Interval:
@@ -104,12 +110,18 @@ def contrast(terms: Terms, metric: str) -> Contrast:
         return Contrast(0, note="no seed has a usable run in every cell")
     means = values.mean(axis=1)
     difference, difference_ci = mean_ci(list(weights @ values))
+    difference = _settled(difference, float(np.abs(means).max()))
     if means.min() <= 0:
         return Contrast(pairs, difference, difference_ci, note="a mean of 0: no ratio")
-    log_ratio = float(weights @ np.log(means))
+    log_ratio = _settled(float(weights @ np.log(means)), 1.0)
     _, log_ratio_ci = mean_ci(list(weights @ (values / means[:, np.newaxis])))
     note = "" if pairs > 1 else "one pair: no interval"
     return Contrast(pairs, difference, difference_ci, log_ratio, log_ratio_ci, note)
+
+
+def _settled(change: float, size: float) -> float:
+    """Take what rounding left of no change for none."""
+    return change if abs(change) > _ROUNDING * size else 0.0
 
 
 def _paired(results: Sequence[CellResult], metric: str) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise, product
 
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -22,10 +21,10 @@ from tcpf_lab.report.compare.published import (
     TimeoutGain,
 )
 from tcpf_lab.report.compare.rank import Pair, Ranking
+from tcpf_lab.report.numerals import fixed, significant
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
-from tcpf_lab.report.table import fitted
+from tcpf_lab.report.table import NOTHING, fitted, plain_table
 
-_NOTHING = "–"
 _COLOURS = {
     Verdict.HOLDS: "green",
     Verdict.REFUTED: "red",
@@ -75,7 +74,7 @@ def ratio_table(cells: Sequence[CellComparison]) -> Table:
     Blocks stand in the published order, those that nobody published behind them, and so do the
     cases of a block; a block without runs is left out.
     """
-    table = _table("Measured / published", "ratio; its 95 % interval (Student's t); n seeds")
+    table = plain_table("Measured / published", "ratio; its 95 % interval (Student's t); n seeds")
     table.add_column("cell", overflow="fold")
     for metric in DRAWN:
         table.add_column(NAMES[metric], justify="right", no_wrap=True)
@@ -104,14 +103,14 @@ def _by_block(cells: Sequence[CellComparison]) -> dict[tuple[str, int], list[Cel
 
 def _ratio_entry(cell: CellComparison) -> Text:
     if cell.ratio is None:
-        return Text(_NOTHING, style="dim")
+        return Text(NOTHING, style="dim")
     spread = spread_text(cell.ratio_ci, "–")  # no ratio is negative, so a dash is read as one
     return Text.assemble(number_text(cell.ratio), (f"\n{spread}" if spread else "", "dim"))
 
 
 def rank_table(blocks: Sequence[Ranking]) -> Table:
     """Give Kendall's tau-b of each block, a column per metric."""
-    table = _table(
+    table = plain_table(
         "Order of the cases: Kendall's tau-b, measured against published",
         "bootstrap 95 % interval over paired seeds; n seeds",
     )
@@ -121,17 +120,19 @@ def rank_table(blocks: Sequence[Ranking]) -> Table:
     table.add_column("n", justify="right")
     for (config, flows), rows in groupby(blocks, key=lambda row: (row.config, row.flows)):
         own = list(rows)
-        taus = [Text(_NOTHING if row.tau is None else _tau(row)) for row in own]
+        taus = [Text(_tau(row)) for row in own]
         block = f"{config}, {flows} flows\n{len(own[0].order)} of {len(CASES)} cases"
         table.add_row(block, *taus, str(own[0].seeds))
     return table
 
 
 def _tau(row: Ranking) -> str:
+    if row.tau is None:
+        return NOTHING
     if row.interval is None:
-        return f"{row.tau:.2f}"
+        return fixed(row.tau, 2)
     low, high = row.interval
-    return f"{row.tau:.2f}\n{low:.2f} to {high:.2f}"
+    return f"{fixed(row.tau, 2)}\n{fixed(low, 2)} to {fixed(high, 2)}"
 
 
 def order_lines(blocks: Iterable[Ranking]) -> Iterator[Text]:
@@ -159,7 +160,7 @@ def _order(order: Sequence[str], ties: Sequence[Pair]) -> str:
 
 def gain_table(gains: Sequence[TimeoutGain]) -> Table:
     """Give how many times the timeouts of the new marker with FRIO the baselines have."""
-    table = _table(
+    table = plain_table(
         "Timeouts: how many times those of TCPF+FRIO", "bootstrap 95 % interval over paired seeds"
     )
     for column in ("block", "against", "published", "measured", "interval", "seeds"):
@@ -170,15 +171,15 @@ def gain_table(gains: Sequence[TimeoutGain]) -> Table:
             row.against,
             number_text(row.published),
             number_text(row.measured),
-            spread_text(row.interval) or _NOTHING,
-            str(row.seeds or _NOTHING),
+            spread_text(row.interval) or NOTHING,
+            str(row.seeds or NOTHING),
         )
     return table
 
 
 def claim_table(claims: Sequence[ClaimResult], full: bool = False) -> Table:
     """Give each claim with both verdicts and the most telling number, or with all of them."""
-    table = _table("Claims", "verdict, checks that hold of all; 95 % interval of ours")
+    table = plain_table("Claims", "verdict, checks that hold of all; 95 % interval of ours")
     table.add_column("claim", overflow="fold", ratio=1)
     table.add_column("published")
     table.add_column("ours")
@@ -220,7 +221,7 @@ def _verdict(judgement: Judgement) -> Text:
 
 def _reading(reading: Reading, unit: str) -> Text:
     if reading.value is None:
-        return Text(_NOTHING, style="dim")
+        return Text(NOTHING, style="dim")
     spread = spread_text(reading.interval)
     return Text.assemble(
         (number_text(reading.value) + unit, _COLOURS[reading.verdict]),
@@ -231,7 +232,7 @@ def _reading(reading: Reading, unit: str) -> Text:
 def range_text(finding: Finding) -> str:
     """Give the range that a check asks for: ``at least 10``, ``above 0``, ``30% to 50%``."""
     low, high = (
-        None if bound is None else f"{bound:.3g}{finding.unit}"
+        None if bound is None else f"{significant(bound)}{finding.unit}"
         for bound in (finding.low, finding.high)
     )
     if low is None or high is None:
@@ -242,7 +243,7 @@ def range_text(finding: Finding) -> str:
 
 def tally(claims: Sequence[ClaimResult]) -> Table:
     """Count the verdicts."""
-    table = _table("Verdicts", "")
+    table = plain_table("Verdicts", "")
     table.add_column("of all claims")
     for verdict in Verdict:
         table.add_column(str(verdict), justify="right")
@@ -267,17 +268,9 @@ def left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[Text]:
         yield Text(f"left out, {count}: {row.first}", style="yellow")
 
 
-def _table(title: str, caption: str) -> Table:
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.caption = Text(caption)
-    return table
-
-
 def number_text(value: float | None) -> str:
     """Give three significant digits, or a dash for no number."""
-    if value is None:
-        return _NOTHING
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return NOTHING if value is None else significant(value)
 
 
 def spread_text(spread: Interval | None, between: str = " to ") -> str:

@@ -197,7 +197,7 @@ def _mean(several: Sequence[Terms]) -> Terms:
 
 
 def _filled(blank: Effect, one: Contrast) -> Effect:
-    verdict: Verdict = "open" if one.sure is None else "moves" if one.sure > 0 else "noise"
+    verdicts: dict[bool | None, Verdict] = {None: "open", True: "moves", False: "noise"}
     return replace(
         blank,
         pairs=one.pairs,
@@ -205,7 +205,7 @@ def _filled(blank: Effect, one: Contrast) -> Effect:
         interval=one.interval,
         difference=one.difference,
         difference_ci=one.difference_ci,
-        verdict=verdict,
+        verdict=verdicts[one.beyond_noise],
         note=one.note,
     )
 
@@ -213,12 +213,14 @@ def _filled(blank: Effect, one: Contrast) -> Effect:
 def strength(effect: Effect) -> tuple[float, float]:
     """Give what effects are ranked by: how far the interval stays from 1, then the ratio itself.
 
-    Both as logarithms, so that a half is as strong as a double.
+    Both as logarithms, so that a half is as strong as a double, and nothing is as strong as what
+    leads to 0 or from it beyond noise.
     """
+    moves = effect.verdict == "moves"
     if effect.ratio is None:
-        return 0.0, 0.0
+        return (math.inf if moves else 0.0), 0.0
     low, high = map(math.log, effect.interval or (1.0, 1.0))
-    return max(low, -high, 0.0), abs(math.log(effect.ratio))
+    return (max(low, -high) if moves else 0.0), abs(math.log(effect.ratio))
 
 
 def _rankings(effects: Sequence[Effect]) -> Iterator[Ranking]:
@@ -259,4 +261,4 @@ def _notes(found: Iterable[Study], effects: Sequence[Effect]) -> Iterator[str]:
         cells = ", ".join(dict.fromkeys(str(effect.cell) for effect in zeros if effect.cell))
         if cells:
             word = METRICS[metric].word
-            yield f"{word}: no ratio where a mean is 0: {cells}; --json has the differences"
+            yield f"{word}: no ratio where a mean is 0: {cells}"

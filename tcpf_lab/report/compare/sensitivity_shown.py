@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tcpf_lab.report.compare.scoreboard import left_out_lines, number_text
+from tcpf_lab.report.compare.scoreboard import left_out_lines
 from tcpf_lab.report.compare.sensitivity import (
     LOOKED_AT,
     Effect,
@@ -18,8 +17,9 @@ from tcpf_lab.report.compare.sensitivity import (
     Sensitivity,
     strength,
 )
+from tcpf_lab.report.numerals import ratios
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.report.table import NOTHING, fitted
+from tcpf_lab.report.table import NOTHING, fitted, plain_table
 
 _COLUMNS = {
     "timeouts_per_flow_minute": "timeouts\nper min",
@@ -29,8 +29,6 @@ _COLUMNS = {
 }
 #: Stands behind a ratio that is beyond noise, for those who see no colours.
 _MOVES = "*"
-#: From here on three digits say it.
-_LARGE = 10
 _STYLES = {"moves": "bold", "noise": "dim", "open": ""}
 
 
@@ -67,7 +65,7 @@ def ranked_effects(found: Sensitivity, full: bool = False) -> Iterator[Renderabl
 
 def overview(rankings: Sequence[Ranking]) -> Table:
     """Give a row per factor and a column per metric: the ratio at the factor's strongest level."""
-    table = _table(
+    table = plain_table(
         "What moves what",
         "ratio at the strongest level, mean over the cells; * beyond noise (95 %)",
     )
@@ -91,7 +89,7 @@ def ranking_table(ranking: Ranking) -> Table:
     """Give the factors by what they do to one metric, overall."""
     lines = any(ranked.line for ranked in ranking.factors)
     said = "; range: a straight line's end over its start" if lines else ""
-    table = _table(
+    table = plain_table(
         METRICS[ranking.metric].title,
         f"ratio of means with its 95 % interval; * beyond noise{said}",
     )
@@ -113,7 +111,7 @@ def cell_table(rankings: Sequence[Ranking], full: bool) -> Table:
     """Give for every cell the factor that moves one metric most, or all of them."""
     word = METRICS[rankings[0].metric].word
     what = "what moves it in each cell" if full else "what moves it most in each cell"
-    table = _table(f"{word}: {what}", "* beyond noise")
+    table = plain_table(f"{word}: {what}", "* beyond noise")
     table.add_column("cell", overflow="fold")
     table.add_column("factor", overflow="fold")
     table.add_column("level", overflow="fold")
@@ -128,28 +126,23 @@ def cell_table(rankings: Sequence[Ranking], full: bool) -> Table:
 
 def _cell_row(ranked: Ranked) -> tuple[Text, ...]:
     effect = ranked.effect
-    if effect.ratio is None:
+    if effect.ratio is None and effect.verdict != "moves":
         return Text(NOTHING), Text(effect.note, style="dim"), Text(NOTHING), Text(NOTHING)
     return Text(ranked.factor), Text(effect.level), _ratio(effect), _spread(effect)
 
 
 def _ratio(effect: Effect | None) -> Text:
-    if effect is None or effect.ratio is None:
+    if effect is None:
         return Text(NOTHING + " ", style="dim")
     mark = _MOVES if effect.verdict == "moves" else " "
-    return Text(_digits(effect.ratio) + mark, style=_STYLES[effect.verdict])
+    if effect.ratio is None:
+        return Text(NOTHING + mark, style="dim")
+    ratio, *_ = ratios(effect.ratio, *(effect.interval or ()))
+    return Text(ratio + mark, style=_STYLES[effect.verdict])
 
 
 def _spread(effect: Effect) -> Text:
-    return Text(" to ".join(map(_digits, effect.interval)) if effect.interval else NOTHING)
-
-
-def _digits(ratio: float) -> str:
-    """Three decimals, so that an end near 1 is seen to be on this side of it or on that."""
-    return f"{ratio:.3f}" if ratio < _LARGE else number_text(ratio)
-
-
-def _table(title: str, caption: str) -> Table:
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.caption = Text(caption)
-    return table
+    if effect.ratio is None or effect.interval is None:
+        return Text(NOTHING)
+    _, low, high = ratios(effect.ratio, *effect.interval)
+    return Text(f"{low} to {high}")

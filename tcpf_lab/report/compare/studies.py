@@ -11,7 +11,7 @@ from tcpf_lab.report.compare.bootstrap import CellKey
 from tcpf_lab.report.compare.contrast import Terms, slope_weights
 from tcpf_lab.report.export.axes import base_value
 from tcpf_lab.report.factors import DEFAULT
-from tcpf_lab.report.section import Section
+from tcpf_lab.report.section import Section, as_it_stands
 
 #: A straight line through fewer values says no more than their difference.
 _FEWEST_OF_A_LINE = 3
@@ -87,13 +87,13 @@ def studies(sections: Sequence[Section]) -> list[Study]:
     """
     found: dict[tuple[str, str], Study] = {}
     for section in sections:
-        default = _default(section, sections) if section.source.factor else None
+        default = as_it_stands(section, sections) if section.source.factor else None
         if default is not None:
             name = section.source.factor
             study = found.setdefault(("factor", name), Study(name, "factor", [DEFAULT]))
             _add_level(study, section, default)
     for section in sections:
-        default = _default(section, sections) if section.source.factor else section
+        default = as_it_stands(section, sections) if section.source.factor else section
         varied = _keys(default) if default else set()
         for result in section.results:
             for key, level in result.cell.settings:
@@ -103,12 +103,6 @@ def studies(sections: Sequence[Section]) -> list[Study]:
                 others = tuple(one for one in result.cell.settings if one[0] != key)
                 study.add(_cell_key(section, result), others, level, result)
     return [study for study in found.values() if len(study.levels) > 1]
-
-
-def _default(section: Section, sections: Iterable[Section]) -> Section | None:
-    as_they_stand = [one for one in sections if not one.source.factor]
-    own = [one for one in as_they_stand if one.config == section.config]
-    return next(iter([*own, *as_they_stand]), None)
 
 
 def _add_level(study: Study, section: Section, default: Section) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -19,10 +18,10 @@ from tcpf_lab.report.compare.testbeds import (
     TwoTestbeds,
     Verdict,
 )
+from tcpf_lab.report.numerals import fixed
 from tcpf_lab.report.style import DRAWN, METRICS
-from tcpf_lab.report.table import fitted
+from tcpf_lab.report.table import NOTHING, fitted, plain_table
 
-_NOTHING = "–"
 _COLOURS: dict[Verdict, str] = {"agree": "green", "differ": "red", "open": "dim"}
 
 
@@ -47,7 +46,7 @@ def block_table(testbeds: tuple[str, str], cells: Sequence[CellDifference]) -> T
     Both means, the difference, the ratio, and whether they agree.
     """
     first, second = testbeds
-    table = _table(
+    table = plain_table(
         f"{cells[0].experiment}, {cells[0].flows} flows: {first} and {second}",
         f"mean ± half width of its 95 % interval; {second} minus {first} (Welch's interval); "
         f"{second} / {first}",
@@ -80,7 +79,7 @@ def _entries(row: Difference) -> tuple[Text, ...]:
         Text(_mean(row.first)),
         Text(_mean(row.second)),
         Text(gap),
-        Text(_NOTHING if row.ratio is None else f"{row.ratio:.3f}"),
+        Text(NOTHING if row.ratio is None else f"{row.ratio:.3f}"),
         Text(row.verdict, style=_COLOURS[row.verdict]),
     )
 
@@ -93,23 +92,17 @@ def _mean(mean: Mean) -> str:
 def _number(value: float, scale: float) -> str:
     """Write a number with the decimals that one of the size of ``scale`` needs."""
     size = abs(scale)
-    return f"{value:.{0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3}f}"
+    return fixed(value, 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3)
 
 
 def order_table(orders: Sequence[OrderAgreement]) -> Table:
     """Give Kendall's tau-b of each block, a column per metric."""
-    table = _table("Order of the cases: Kendall's tau-b, one testbed against the other", "")
+    table = plain_table("Order of the cases: Kendall's tau-b, one testbed against the other", "")
     table.add_column("block", overflow="fold")
     for metric in DRAWN:
         table.add_column(METRICS[metric].word, justify="right", no_wrap=True)
     for (name, flows), rows in groupby(orders, key=lambda row: (row.experiment, row.flows)):
         own = list(rows)
-        taus = (_NOTHING if row.tau is None else f"{row.tau:.2f}" for row in own)
+        taus = (NOTHING if row.tau is None else fixed(row.tau, 2) for row in own)
         table.add_row(Text(f"{name}, {flows} flows, {own[0].cases} cases"), *taus)
-    return table
-
-
-def _table(title: str, caption: str) -> Table:
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.caption = Text(caption)
     return table

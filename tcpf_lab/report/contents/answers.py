@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from statistics import median
 
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.terms import BASELINES, FRIO, GOODPUT
 from tcpf_lab.report.collect import CellResult
 from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS
+from tcpf_lab.report.compare.contrast import contrast
 from tcpf_lab.report.compare.published import Comparison
+from tcpf_lab.report.conditions import NO_BREAK_SPACE
 from tcpf_lab.report.contents.effects import effects_told
 from tcpf_lab.report.contents.subject import Member, Subject
-from tcpf_lab.report.contents.words import NO_BREAK_SPACE, bare, count, listed, significant, spread
+from tcpf_lab.report.contents.words import bare, count, listed
 from tcpf_lab.report.factors import rank_correlation
+from tcpf_lab.report.numerals import MINUS, fixed, significant, spread
 from tcpf_lab.report.section import Section
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
-from tcpf_lab.report.table import entry
+from tcpf_lab.report.table import printed
 
 #: More things that vary than this are counted, not listed.
 _FEW = 5
@@ -56,13 +60,15 @@ def answer(subject: Subject) -> tuple[str, ...]:
         return (*effects_told(subject.sensitivity), *_taus_told(subject))
     comparison = subject.comparison
     if comparison is None:
-        return tuple(sentence for member in subject.members for sentence in _own(subject, member))
+        return tuple(_bests_told(subject, subject.members))
+    unpublished = [member for member in subject.members if not member.section.published]
     return (
         *_claims_told(comparison),
         *_gains_told(comparison),
         *_orders_told(comparison),
         *_ratios_told(comparison),
         _coverage(subject, comparison),
+        *_bests_told(subject, unpublished),
     )
 
 
@@ -79,6 +85,19 @@ def _claims_told(comparison: Comparison) -> Iterator[str]:
         f"are within noise and {verdicts.count(Verdict.OPEN)} cannot be decided; on the published "
         f"tables {supported.count(Verdict.HOLDS)} hold and {supported.count(Verdict.REFUTED)} are "
         "refuted."
+    )
+    yield _checks_told(comparison)
+
+
+def _checks_told(comparison: Comparison) -> str:
+    """Count the checks that claims are made of: one that fails refutes its claim."""
+    told = [claim for claim in comparison.claims if claim.ours.verdict is not Verdict.OPEN]
+    ours = sum(claim.ours.holding for claim in told)
+    known = sum(claim.published.holding for claim in told)
+    return (
+        "A claim about several configurations and cases is refuted by one that contradicts it. "
+        f"Of the {sum(claim.ours.checks for claim in told)} numbers that the decided claims are "
+        f"checked by, {ours} are as claimed here and {known} in the published tables."
     )
 
 
@@ -98,44 +117,52 @@ def _gains_told(comparison: Comparison) -> Iterator[str]:
 
 
 def _over(blocks: int) -> str:
-    return "one configuration and number of flows" if blocks == 1 else f"over {blocks} blocks"
+    if blocks == 1:
+        return "one configuration and number of flows"
+    return f"{blocks} combinations of configuration and number of flows"
 
 
 def _orders_told(comparison: Comparison) -> Iterator[str]:
-    parts = []
-    for metric in DRAWN:
-        taus = [
-            row.tau for row in comparison.blocks if row.metric == metric and row.tau is not None
-        ]
-        if taus:
-            middle = f", median {median(taus):.2f}" if len(set(taus)) > 2 else ""
-            low, high = f"{min(taus):.2f}", f"{max(taus):.2f}"
-            span = low if low == high else f"{low} to {high}"
-            parts.append(f"{span}{middle} for {METRICS[metric].word}")
+    taus = {
+        metric: [r.tau for r in comparison.blocks if r.metric == metric and r.tau is not None]
+        for metric in DRAWN
+    }
+    parts = [
+        f"{_range(found, partial(fixed, places=2))} for {METRICS[metric].word}"
+        for metric, found in taus.items()
+        if found
+    ]
     if parts:
         yield (
             "Kendall's tau between the measured and the published order of the cases (1: the same, "
-            f"-1: the reverse) is {'; '.join(parts)}."
+            f"{MINUS}1: the reverse) is {'; '.join(parts)}."
         )
 
 
 def _ratios_told(comparison: Comparison) -> Iterator[str]:
-    parts = []
-    for metric in DRAWN:
-        found = [
-            cell.ratio
-            for cell in comparison.cells
-            if cell.metric == metric and cell.ratio is not None
-        ]
-        if found:
-            middle = f" (median {significant(median(found))})" if len(found) > 2 else ""
-            parts.append(f"{METRICS[metric].word} {spread(found)}{middle}")
+    ratios = {
+        metric: [c.ratio for c in comparison.cells if c.metric == metric and c.ratio is not None]
+        for metric in DRAWN
+    }
+    parts = [
+        f"{METRICS[metric].word} {_range(found, significant)}"
+        for metric, found in ratios.items()
+        if found
+    ]
     if parts:
         yield f"Measured / published: {'; '.join(parts)}."
 
 
+def _range(values: Sequence[float], shown: Callable[[float], str]) -> str:
+    """Give the least and the greatest of some numbers, and of many what lies between."""
+    low, high = shown(min(values)), shown(max(values))
+    if low == high:
+        return low
+    return f"{low} to {high}" + (f" (median {shown(median(values))})" if len(values) > 2 else "")
+
+
 def _coverage(subject: Subject, comparison: Comparison) -> str:
-    results = [result for section in subject.sections for result in section.results]
+    results = [r for s in subject.sections if s.published for r in s.results if r.cell.known]
     measured = len(PUBLISHED_CELLS) - len(comparison.missing)
     runs, used = sum(r.n for r in results), sum(r.used for r in results)
     valid = sum(result.valid_runs for result in results)
@@ -146,15 +173,16 @@ def _coverage(subject: Subject, comparison: Comparison) -> str:
     )
 
 
-def _own(subject: Subject, member: Member) -> Iterator[str]:
+def _bests_told(subject: Subject, members: Sequence[Member]) -> Iterator[str]:
     """Say of each number of flows which case has most and least of each metric."""
-    above = f"{member.name}: " if len(subject.members) > 1 else ""
-    by_flows: dict[int, list[CellResult]] = {}
-    for result in member.section.results:
-        if result.used:
-            by_flows.setdefault(result.cell.flows, []).append(result)
-    for flows, results in sorted(by_flows.items(), reverse=True):
-        yield f"{above}With {count(flows, 'flow')} {_told(results)}."
+    for member in members:
+        above = f"{member.name}: " if len(subject.members) > 1 else ""
+        by_flows: dict[int, list[CellResult]] = {}
+        for result in member.section.results:
+            if result.used:
+                by_flows.setdefault(result.cell.flows, []).append(result)
+        for flows, results in sorted(by_flows.items(), reverse=True):
+            yield f"{above}With {count(flows, 'flow')} {_told(results)}."
 
 
 def _told(results: Sequence[CellResult]) -> str:
@@ -168,16 +196,16 @@ def _values(result: CellResult, metrics: Iterable[str]) -> list[str]:
 
 
 def _value(result: CellResult, metric: str) -> str:
-    style = METRICS[metric]
-    text = f"{entry(result.metrics[metric], style)[0]} {style.unit}".strip()
-    return text.replace(" ", NO_BREAK_SPACE)
+    return _with_unit(str(printed(result.metrics[metric], METRICS[metric])), metric)
 
 
 def _mean(result: CellResult, metric: str) -> str:
     """Give a mean as it is printed, with its unit."""
-    style, text = METRICS[metric], _value(result, metric)
-    mean = text.partition(f"{NO_BREAK_SPACE}±")[0].partition(NO_BREAK_SPACE)[0]
-    return f"{mean}{NO_BREAK_SPACE}{style.unit}".strip(NO_BREAK_SPACE)
+    return _with_unit(printed(result.metrics[metric], METRICS[metric]).mean, metric)
+
+
+def _with_unit(number: str, metric: str) -> str:
+    return f"{number} {METRICS[metric].unit}".strip().replace(" ", NO_BREAK_SPACE)
 
 
 def _extremes(results: Sequence[CellResult], metric: str) -> str:
@@ -197,15 +225,8 @@ def _extremes(results: Sequence[CellResult], metric: str) -> str:
         f"{best.cell.label} has {good} {word} ({_value(best, metric)}), "
         f"{worst.cell.label} {bad} ({_value(worst, metric)})"
     )
-    return f"{told}, a difference within noise" if _overlap(best, worst, metric) else told
-
-
-def _overlap(one: CellResult, other: CellResult, metric: str) -> bool:
-    """Say whether the confidence intervals of two means have a value in common."""
-    a, b = one.metrics[metric], other.metrics[metric]
-    if a.mean is None or b.mean is None or a.ci95 is None or b.ci95 is None:
-        return False
-    return abs(a.mean - b.mean) <= a.ci95 + b.ci95
+    within = contrast([(1.0, best), (-1.0, worst)], metric).beyond_noise is False
+    return f"{told}, a difference within noise" if within else told
 
 
 def _taus_told(subject: Subject) -> Iterator[str]:
@@ -219,14 +240,14 @@ def _taus_told(subject: Subject) -> Iterator[str]:
         return
     tau, section = min(taus, key=lambda item: item[0])
     yield (
-        f"Kendall's tau of the cases' timeouts with the published order is {before:.2f} as it "
-        f"stands, and lowest, {tau:.2f}, with {section.source.factor}: {section.source.level} "
-        "(of the levels that run every case)."
+        f"Kendall's tau of the cases' timeouts with the published order is {fixed(before, 2)} as "
+        f"it stands; of the levels that run every case it is lowest, {fixed(tau, 2)}, with "
+        f"{section.source.factor}: {section.source.level}."
     )
 
 
 def _timeout_tau(section: Section) -> float | None:
     """Give tau of the largest number of flows, where no case is missing."""
     flows = max(result.cell.flows for result in section.results)
-    results = [result for result in section.results if result.cell.flows == flows]
+    results = [r for r in section.results if r.cell.flows == flows and r.used]
     return rank_correlation(results, "timeouts") if len(results) >= len(CASES) else None

@@ -134,7 +134,6 @@ def _validity(subject: Subject, made: Provenance) -> Validity:
     results = [result for section in subject.sections for result in section.results]
     asked, complete = sum(r.n for r in results), sum(r.complete for r in results)
     valid, used = sum(r.valid_runs for r in results), sum(r.used for r in results)
-    above = {id(r): s.source.files.experiment for s in subject.sections for r in s.results}
     several = len(subject.sections) > 1
     return Validity(
         summary=(
@@ -144,26 +143,30 @@ def _validity(subject: Subject, made: Provenance) -> Validity:
         ),
         tables=(_checks(made),) if made.checks else (),
         left_out=tuple(
-            LeftOut(
-                run=f"{above[id(result)]}/{runs}" if several else runs,
-                state=first.state,
-                reasons="; ".join(first.reasons),
-                used=first.used,
-            )
-            for result in results
-            for runs, first in _alike(result.problems)
+            replace(found, named=f"{section.source.files.experiment}/{found.named}")
+            if several
+            else found
+            for section in subject.sections
+            for result in section.results
+            for found in _left_out(result.problems)
         ),
     )
 
 
-def _alike(problems: Sequence[Problem]) -> Iterator[tuple[str, Problem]]:
+def _left_out(problems: Sequence[Problem]) -> Iterator[LeftOut]:
     """Name the runs of a cell that have the same problem together: ``red-flows3, seeds 2 to 9``."""
-    found: dict[tuple[str, Problem], list[int]] = {}
+    alike: dict[tuple[str, Problem], list[int]] = {}
     for problem in problems:
         cell, _, seed = problem.run.rpartition("-seed")
-        found.setdefault((cell, replace(problem, run="")), []).append(int(seed))
-    for (cell, problem), seeds in found.items():
-        yield f"{cell}, {'seed' if len(seeds) == 1 else 'seeds'} {seeds_told(seeds)}", problem
+        alike.setdefault((cell, replace(problem, run="")), []).append(int(seed))
+    for (cell, problem), seeds in alike.items():
+        yield LeftOut(
+            named=f"{cell}, {'seed' if len(seeds) == 1 else 'seeds'} {seeds_told(seeds)}",
+            runs=len(seeds),
+            state=problem.state,
+            reasons="; ".join(problem.reasons),
+            used=problem.used,
+        )
 
 
 def _timeouts_told(made: Provenance) -> Iterator[str]:
@@ -171,10 +174,11 @@ def _timeouts_told(made: Provenance) -> Iterator[str]:
     found = made.timeouts
     if found.kernel is None:
         return
-    exact = f"; {found.flows_exact} of {found.flows} flows agree exactly" * bool(found.flows_exact)
+    runs = "all runs" if found.runs == made.runs else f"{found.runs} of {made.runs} runs"
+    exact = f"; {found.flows_exact} of {found.flows} flows agree exactly"
     yield (
-        f"Timeouts are read from the captures: {found.captures} in all runs, where the kernel "
-        f"itself counted {found.kernel}{exact}."
+        f"Timeouts are read from the captures: {found.captures} in {runs}, where the kernel itself "
+        f"counted {found.kernel}{exact if found.flows_exact is not None else ''}."
     )
 
 

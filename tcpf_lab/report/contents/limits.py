@@ -43,7 +43,7 @@ def _clock(made: Provenance) -> Iterator[Limitation]:
         yield Limitation(
             "The clock is real.",
             "A host that gets no processor for a while delays packets that nobody meant to delay. "
-            "Runs in which that shows are invalid and left out; two runs of one seed differ all "
+            "A run in which that shows fails a check; two valid runs of one seed differ all "
             "the same.",
         )
 
@@ -76,10 +76,14 @@ def _published() -> Iterator[Limitation]:
 
 
 def _seeds(made: Provenance) -> Limitation:
+    intervals = (
+        "The confidence intervals are over these, not over other topologies, rates or delays."
+        if len(made.seeds) > 1
+        else "With one there is no confidence interval: how far another would differ is not known."
+    )
     return Limitation(
         f"{count(len(made.seeds), 'seed')}.",
-        "A seed decides start times and everything that the kernel draws at random. The "
-        "confidence intervals are over these, not over other topologies, rates or delays.",
+        f"A seed decides start times and everything that the kernel draws at random. {intervals}",
     )
 
 

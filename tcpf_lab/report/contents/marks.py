@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tcpf_lab.report.collect import CellResult
 from tcpf_lab.report.contents.words import count
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.report.table import entry
+from tcpf_lab.report.table import printed
 
 
 def mark_id(place: int) -> str:
@@ -30,13 +30,13 @@ def bar_marks(results: Sequence[CellResult], metric: str) -> tuple[str, ...]:
 
 def _lines(result: CellResult, metric: str) -> Iterator[str]:
     style, estimate = METRICS[metric], result.metrics[metric]
-    ours, known = entry(estimate, style)
+    shown = printed(estimate, style)
     unit = f" {style.unit}" if style.unit else ""
     yield f"{result.cell.label}, {count(result.cell.flows, 'flow')}"
     if estimate.mean is None:
         yield f"{style.word}: no usable run"
     else:
         sure = ", 95 % confidence interval" if estimate.ci95 is not None else ""
-        yield f"{style.word}: {ours}{unit}{sure}, n\u00a0=\u00a0{result.used}"
-    if known:
-        yield f"published: {known.strip('()')}{unit}"
+        yield f"{style.word}: {shown}{unit}{sure}, n\u00a0=\u00a0{result.used}"
+    if shown.published:
+        yield f"published: {shown.published}{unit}"

@@ -155,11 +155,12 @@ class Verdicts:
 class LeftOut:
     """Runs of a cell with the same remark: ``state`` is missing, stale, invalid or unreadable.
 
-    ``run`` names them, ``nomark+red-flows100, seeds 2 to 9``; ``used`` says that they are part of
-    the means all the same.
+    ``named`` tells which, ``nomark+red-flows100, seeds 2 to 9``, and ``runs`` how many; ``used``
+    says that they are part of the means all the same.
     """
 
-    run: str
+    named: str
+    runs: int
     state: str
     reasons: str
     used: bool

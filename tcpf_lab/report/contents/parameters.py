@@ -7,10 +7,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tcpf_lab.report.compare.sensitivity import Sensitivity
+from tcpf_lab.report.compare.sensitivity import Factor
 from tcpf_lab.report.contents.model import Column, Entry, Group, Table
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.contents.words import listed
+from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.explain import models_of
 from tcpf_lab.spec.model import Experiment, to_data
@@ -24,10 +25,17 @@ _KEY, _VALUE = Column("parameter"), Column("value")
 def parameter_tables(subject: Subject) -> tuple[Table, ...]:
     """Give the parameters of a report's experiments; of levels those that they are changes of."""
     members = (subject.unchanged,) if subject.factors else subject.members
-    tables = [_common(members), *_profiles(members), _cases(members)]
-    if subject.factors:
-        return (*tables, _levels(subject))
-    return (*tables, _axes(subject.sensitivity)) if subject.sensitivity else tuple(tables)
+    levels = (_levels(subject),) if subject.factors else ()
+    axes = [factor for factor in _varied(subject) if factor.kind == "axis"]
+    return (
+        *(_common(members), *_profiles(members), _cases(members)),
+        *levels,
+        *((_axes(axes),) if axes else ()),
+    )
+
+
+def _varied(subject: Subject) -> tuple[Factor, ...]:
+    return subject.sensitivity.factors if subject.sensitivity else ()
 
 
 def _common(members: Sequence[Member]) -> Table:
@@ -36,7 +44,11 @@ def _common(members: Sequence[Member]) -> Table:
     names = dict.fromkeys(name for value in values.values() for name in value)
     meanings = dict(item for member in members for item in _meanings(member.experiment))
     rows = [
-        (name, _shared({who: own.get(name, "-") for who, own in values.items()}), meanings[name])
+        (
+            name,
+            _shared({who: own.get(name, NOTHING) for who, own in values.items()}),
+            meanings[name],
+        )
         for name in names
     ]
     return Table(
@@ -165,7 +177,7 @@ def _levels(subject: Subject) -> Table:
     )
 
 
-def _axes(found: Sensitivity) -> Table:
+def _axes(axes: Sequence[Factor]) -> Table:
     """Give the values of each axis of the matrix."""
     return Table(
         name="axes",
@@ -173,7 +185,7 @@ def _axes(found: Sensitivity) -> Table:
         caption="What the matrix varies; the tables above have the values of the file.",
         columns=(Column("what varies"), Column("values")),
         groups=(
-            Group("", _texts([(f.name, listed((f.against, *f.levels))) for f in found.factors])),
+            Group("", _texts([(one.name, listed((one.against, *one.levels))) for one in axes])),
         ),
     )
 

@@ -45,8 +45,13 @@ class CheckTally:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Timeouts in the captures of all runs, and the kernels' own count; None if there is none."""
+    """Timeouts in the captures of runs, and the kernels' own count; None if there is none.
 
+    ``runs`` are those that have such a count, or all if none has; ``flows`` those whose own counts
+    were compared, of which ``flows_exact`` agree.
+    """
+
+    runs: int
     captures: int
     kernel: int | None
     flows: int
@@ -106,17 +111,10 @@ def provenance(sections: Iterable[Section]) -> Provenance:
 
 def _finished(section: Section) -> Iterable[tuple[str, bool]]:
     """Yield every run that has a verdict, and whether it is part of the means."""
-    unread = {
-        problem.run
-        for result in section.results
-        for problem in result.problems
-        if problem.state in ("missing", "stale", "unreadable")
-    }
-    unused = {p.run for result in section.results for p in result.problems if not p.used}
-    for cell in section.source.cells:
-        for run in cell.runs:
-            if run not in unread:
-                yield run, run not in unused
+    for result in section.results:
+        unread = {problem.run for problem in result.problems if problem.state != "invalid"}
+        used = set(result.used_runs)
+        yield from ((run, run in used) for run in result.cell.runs if run not in unread)
 
 
 def _flat(above: str, value: Any) -> Iterable[tuple[str, tuple[str, ...]]]:
@@ -133,10 +131,11 @@ def _values(value: Any) -> tuple[str, ...]:
 
 def _timeouts(found: list[Mapping[str, Any]]) -> Timeouts:
     compared = [truth for truth in found if truth.get("timeouts_kernel") is not None]
-    exact = [truth["flows_exact"] for truth in compared if truth.get("flows_exact") is not None]
+    by_flow = [truth for truth in compared if truth.get("flows_exact") is not None]
     return Timeouts(
+        runs=len(compared or found),
         captures=sum(truth.get("timeouts_pcap") or 0 for truth in compared or found),
         kernel=sum(truth["timeouts_kernel"] for truth in compared) if compared else None,
-        flows=sum(truth.get("flows") or 0 for truth in compared or found),
-        flows_exact=sum(exact) if exact else None,
+        flows=sum(truth["flows"] for truth in by_flow),
+        flows_exact=sum(truth["flows_exact"] for truth in by_flow) if by_flow else None,
     )

@@ -7,19 +7,20 @@ from dataclasses import replace
 from itertools import groupby
 
 from tcpf_lab.reference.published import CONFIGS, THESIS_CASES
-from tcpf_lab.report.chapter import figure_name, figure_numbers, numbered, thesis_part
+from tcpf_lab.report.chapter import FIRST_TABLE, figure_numbers, numbered, thesis_part
 from tcpf_lab.report.collect import CellResult, Estimate
 from tcpf_lab.report.contents.effects import effects_part
 from tcpf_lab.report.contents.marks import bar_marks
 from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table
 from tcpf_lab.report.contents.subject import Member, Subject
-from tcpf_lab.report.contents.words import bare, count, significant
-from tcpf_lab.report.factors import rank_correlation
+from tcpf_lab.report.contents.words import bare, count
+from tcpf_lab.report.factors import DEFAULT, rank_correlation
 from tcpf_lab.report.figure import runs_used
-from tcpf_lab.report.section import Section
+from tcpf_lab.report.numerals import MINUS, fixed, significant
+from tcpf_lab.report.section import Section, as_it_stands, figure_name
 from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
 from tcpf_lab.report.sweep_figures import SweepFigure, sweep_figures
-from tcpf_lab.report.table import NOTHING, entry
+from tcpf_lab.report.table import NOTHING, printed
 
 _EXPLANATIONS = {
     "timeouts": "Expiries of the retransmission timer in the measured time, all flows together.",
@@ -27,16 +28,12 @@ _EXPLANATIONS = {
     "goodput_bytes_per_s": "Bytes acknowledged for the first time per second: mean over flows.",
     "goodput_cov": "Standard deviation of the flows' goodput over its mean; 0 is perfectly fair.",
 }
-_HOW_TO_READ = (
-    "Mean over the runs used ± half width of the 95 % confidence interval (Student's t). "
-    "Runs: used / asked for; a run is one seed."
-)
+_HOW_TO_READ = "Mean over the runs used ± half width of the 95 % confidence interval (Student's t)."
+_RUNS = " Runs: used / asked for; a run is one seed."
 _PUBLISHED = (
     " Slanted: the published value. The papers do not state how long their runs took, so timeouts "
     "compare by order and ratio, not by size."
 )
-#: The paper's Table 4 is of the first configuration.
-_FIRST_TABLE = 4
 
 
 def result_parts(subject: Subject) -> tuple[Part, ...]:
@@ -44,18 +41,17 @@ def result_parts(subject: Subject) -> tuple[Part, ...]:
     effects = (effects_part(subject.sensitivity),) if subject.sensitivity else ()
     if subject.factors:
         return (*effects, _levels_part(subject))
-    return (*effects, *(_part(member, subject.collection) for member in subject.members))
+    return (*effects, *(_part(subject, member) for member in subject.members))
 
 
-def _part(member: Member, collection: bool) -> Part:
+def _part(subject: Subject, member: Member) -> Part:
     section = member.section
-    name = f"results-{section.source.files.experiment.replace('_', '-').replace('+', '-')}"
     return Part(
-        name=name,
+        name=f"results-{section.source.files.experiment}",
         heading=section.source.title,
         paragraphs=(f"Every run: {section.source.conditions}.",),
         tables=(_table(member),),
-        figures=tuple(_figures(member, collection)),
+        figures=tuple(_figures(subject, member)),
     )
 
 
@@ -84,21 +80,21 @@ def _table(member: Member) -> Table:
         for flows, results in by_flows.items()
     ]
     return Table(
-        name=f"table-{section.source.files.experiment.replace('_', '-').replace('+', '-')}",
+        name=f"table-{section.source.files.experiment}",
         label="",
         caption=_caption(member),
         columns=columns,
         groups=tuple(groups),
-        note=_HOW_TO_READ + (_PUBLISHED if known else ""),
+        note=_HOW_TO_READ + _RUNS + (_PUBLISHED if known else ""),
     )
 
 
 def _caption(member: Member) -> str:
-    if not member.section.published or member.section.config not in CONFIGS:
+    if not member.section.published:
         return f"{member.section.source.title}."
     place = CONFIGS.index(member.section.config)
     return (
-        f"Configuration {member.name}: Table {_FIRST_TABLE + place} of the paper, of which Table "
+        f"Configuration {member.name}: Table {FIRST_TABLE + place} of the paper, of which Table "
         f"4.{1 + place} of the thesis has {len(THESIS_CASES)} rows."
     )
 
@@ -111,10 +107,9 @@ def _row(result: CellResult) -> tuple[Entry, ...]:
 
 
 def _estimate(estimate: Estimate, style: MetricStyle) -> Entry:
-    ours = entry(estimate, style)[0]
-    mean, _, half = ours.partition(" ± ")
-    known = "" if estimate.published is None else f"{estimate.published:g}"
-    return Entry(mean, estimate.mean, half, known, _note(estimate, style))
+    shown = printed(estimate, style)
+    note = _note(estimate, style)
+    return Entry(shown.mean, estimate.mean, shown.half, shown.published, note)
 
 
 def _note(estimate: Estimate, style: MetricStyle) -> str:
@@ -129,9 +124,9 @@ def _note(estimate: Estimate, style: MetricStyle) -> str:
     return f"{told}; {significant(estimate.mean / estimate.published)} times the published value"
 
 
-def _figures(member: Member, collection: bool) -> Iterator[Figure]:
+def _figures(subject: Subject, member: Member) -> Iterator[Figure]:
     """Give the figures as they are drawn: in a collection those of the thesis by its numbers."""
-    by_number = collection and numbered(member.section)
+    by_number = subject.collection and numbered(member.section, subject.sections)
     section = thesis_part(member.section) if by_number else member.section
     for metric in DRAWN if section.usable and not section.swept else ():
         number = figure_numbers(section)[metric] if by_number else ""
@@ -140,10 +135,10 @@ def _figures(member: Member, collection: bool) -> Iterator[Figure]:
             name=figure_name(number or member.experiment.name, metric),
             label="",
             caption=_figure_caption(member, section, style, number),
-            alternative=_alternative(section, style),
+            alternative=_alternative("Bar chart", section, style),
             marks=bar_marks(section.results, metric),
         )
-    for figure in sweep_figures(section) if not collection else ():
+    for figure in sweep_figures(section):
         yield _sweep_figure(member, section, figure)
 
 
@@ -154,8 +149,7 @@ def _sweep_figure(member: Member, section: Section, figure: SweepFigure) -> Figu
         f"{style.title} against {figure.key}, {_title(member)}. Lines are means, bands their 95 % "
         f"confidence intervals; {runs_used(results)}{section.source.conditions}."
     )
-    told = _alternative(replace(section, results=tuple(results)), style)
-    alternative = told.replace("Bar chart", "Line chart", 1)
+    alternative = _alternative("Line chart", replace(section, results=tuple(results)), style)
     return Figure(name=figure.name, label="", caption=caption, alternative=alternative)
 
 
@@ -169,16 +163,16 @@ def _figure_caption(member: Member, section: Section, style: MetricStyle, number
     return f"{first}. {bars}; {runs_used(section.results)}{section.source.conditions}."
 
 
-def _alternative(section: Section, style: MetricStyle) -> str:
-    """Tell a bar chart in words: every bar with its value."""
+def _alternative(kind: str, section: Section, style: MetricStyle) -> str:
+    """Tell a chart in words: every bar or point with its value."""
     parts = []
     for result in section.results:
-        ours, known = entry(result.metrics[style.name], style)
-        published = f", published {known.strip('()')}" if known else ""
+        shown = printed(result.metrics[style.name], style)
+        published = f", published {shown.published}" if shown.published else ""
         flows = count(result.cell.flows, "flow")
-        parts.append(f"{result.cell.label} with {flows}: {ours}{published}")
+        parts.append(f"{result.cell.label} with {flows}: {shown}{published}")
     unit = f" ({style.unit})" if style.unit else ""
-    return f"Bar chart of {style.title.lower()}{unit}. {'; '.join(parts)}."
+    return f"{kind} of {style.title.lower()}{unit}. {'; '.join(parts)}."
 
 
 def _levels_part(subject: Subject) -> Part:
@@ -194,10 +188,9 @@ def _levels_part(subject: Subject) -> Part:
 
 
 def _level_table(subject: Subject, flows: int, style: MetricStyle) -> Table:
-    cases = list(dict.fromkeys(r.cell.case for s in subject.sections for r in s.results))
-    plain = _by_case(subject.unchanged.section, flows)
+    cases = list(dict.fromkeys(r.cell.label for s in subject.sections for r in s.results))
     groups = [
-        Group(factor, tuple(_level_row(s, plain, cases, flows, style) for s in levels))
+        Group(factor, tuple(_level_row(subject, s, cases, flows, style) for s in levels))
         for factor, levels in _by_factor(subject.sections)
     ]
     columns = (
@@ -212,33 +205,32 @@ def _level_table(subject: Subject, flows: int, style: MetricStyle) -> Table:
         + (f" ({style.unit})." if style.unit else "."),
         columns=columns,
         groups=tuple(groups),
-        note=f"{_HOW_TO_READ.partition(' Runs:')[0]} {NOTHING}: the level does not touch the case. "
-        "tau: 1 is the published order of the cases, -1 its reverse.",
+        note=f"{_HOW_TO_READ} {NOTHING}: the level does not touch the case. "
+        f"tau: 1 is the published order of the cases, {MINUS}1 its reverse.",
     )
 
 
 def _by_factor(sections: Sequence[Section]) -> Iterator[tuple[str, list[Section]]]:
     for factor, levels in groupby(sections, key=lambda section: section.source.factor):
-        yield factor or "as it stands", list(levels)
+        yield factor or DEFAULT, list(levels)
 
 
-def _by_case(section: Section, flows: int) -> dict[str, CellResult]:
-    return {r.cell.case: r for r in section.results if r.cell.flows == flows}
+def _by_case(section: Section | None, flows: int) -> dict[str, CellResult]:
+    """Give the results of a number of flows by case and settings."""
+    results = section.results if section else ()
+    return {r.cell.label: r for r in results if r.cell.flows == flows}
 
 
 def _level_row(
-    section: Section,
-    plain: dict[str, CellResult],
-    cases: Sequence[str],
-    flows: int,
-    style: MetricStyle,
+    subject: Subject, section: Section, cases: Sequence[str], flows: int, style: MetricStyle
 ) -> tuple[Entry, ...]:
     own = _by_case(section, flows)
+    plain = _by_case(as_it_stands(section, subject.sections), flows)
     empty = Entry(NOTHING)
     estimates = [
         _estimate(own[case].metrics[style.name], style) if case in own else empty for case in cases
     ]
     bare_estimates = (Entry(e.text, e.value, e.half, "", e.note) for e in estimates)
     tau = rank_correlation([*{**plain, **own}.values()], style.name)
-    shown = empty if tau is None else Entry(f"{tau:.2f}", tau)
+    shown = empty if tau is None else Entry(fixed(tau, 2), tau)
     return (Entry(section.source.level or "unchanged"), *bare_estimates, shown)

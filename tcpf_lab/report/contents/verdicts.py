@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tcpf_lab.report.claims.judge import ClaimResult, Finding, Judgement, Source, Verdict
 from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.scoreboard import number_text, range_text, spread_text, telling
 from tcpf_lab.report.contents import model
+from tcpf_lab.report.contents.words import count, sentence
 from tcpf_lab.report.table import NOTHING
 
 _DOCUMENTS = {"thesis": "thesis, section", "paper": "paper, section", "tables": "tables"}
@@ -17,24 +18,29 @@ def verdicts(comparison: Comparison | None) -> model.Verdicts:
     """Give every claim with its verdicts; nothing without a comparison."""
     if comparison is None:
         return model.Verdicts((), ())
-    claims = comparison.claims
-    decided = [claim for claim in claims if claim.ours.verdict is not Verdict.OPEN]
-    left = len(claims) - len(decided)
-    return model.Verdicts(
-        summary=(
-            _counted("On the numbers of this report", [c.ours.verdict for c in claims]),
-            _counted("On the published tables", [c.published.verdict for c in claims]),
-            f"An interval is a bootstrap 95 % interval over paired seeds ({comparison.resamples} "
-            f"resamples, seed {comparison.seed}). A check is within noise where its interval "
-            "crosses a threshold.",
-            *(f"{left} claims that need other cells are not listed." for _ in range(left > 0)),
-        ),
-        claims=tuple(map(_shown, decided)),
+    decided = [claim for claim in comparison.claims if claim.ours.verdict is not Verdict.OPEN]
+    return model.Verdicts(tuple(_summary(comparison)), tuple(map(_shown, decided)))
+
+
+def _summary(comparison: Comparison) -> Iterator[str]:
+    """Count the verdicts, and say what they rest on."""
+    ours = [claim.ours.verdict for claim in comparison.claims]
+    yield _counted("On the numbers of this report", ours)
+    yield _counted("On the published tables", [c.published.verdict for c in comparison.claims])
+    yield (
+        f"An interval is a bootstrap 95 % interval over paired seeds ({comparison.resamples} "
+        f"resamples, seed {comparison.seed}). A check is within noise where its interval crosses "
+        "a threshold."
     )
+    yield from map(sentence, comparison.notes)
+    left = ours.count(Verdict.OPEN)
+    if left:
+        needs, are = ("needs", "is") if left == 1 else ("need", "are")
+        yield f"{count(left, 'claim')} that {needs} other cells {are} not listed."
 
 
 def _counted(where: str, found: Sequence[Verdict]) -> str:
-    parts = [f"{found.count(verdict)} {verdict}" for verdict in Verdict]
+    parts = [f"{verdict} {found.count(verdict)}" for verdict in Verdict]
     return f"{where}, of {len(found)} claims: {', '.join(parts)}."
 
 
@@ -76,4 +82,4 @@ def _finding(finding: Finding) -> model.Finding:
 
 
 def _number(value: float | None, unit: str) -> str:
-    return NOTHING if value is None else number_text(value) + unit
+    return NOTHING if value is None else f"{number_text(value)}{unit}"

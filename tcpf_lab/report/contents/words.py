@@ -1,12 +1,8 @@
-"""Numbers and lists as sentences have them."""
+"""Lists and counts as sentences have them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-
-#: Keeps what it stands between on one line.
-NO_BREAK_SPACE = "\u00a0"
+from collections.abc import Iterable
 
 
 def listed(items: Iterable[str], conjunction: str = "and") -> str:
@@ -24,27 +20,6 @@ def listed(items: Iterable[str], conjunction: str = "and") -> str:
 def count(number: int, noun: str) -> str:
     """Give a number with its noun: ``1 run``, ``10 runs``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def significant(value: float) -> str:
-    """Give three significant digits, whole numbers from 1000 on, without an exponent.
-
-    Examples
-    --------
-    >>> significant(0.98765), significant(12345.6), significant(math.inf)
-    ('0.988', '12346', 'infinitely many')
-    """
-    if math.isinf(value):
-        return "infinitely many"
-    if abs(value) >= 1000:
-        return f"{value:.0f}"
-    return f"{value:.3g}" if abs(value) >= 1e-4 or value == 0 else f"{value:.2g}"
-
-
-def spread(values: Sequence[float]) -> str:
-    """Give the smallest and the largest of some values, ``1.02 to 1.95``, or the only one."""
-    low, high = significant(min(values)), significant(max(values))
-    return low if low == high else f"{low} to {high}"
 
 
 def seeds_told(seeds: Iterable[int]) -> str:
@@ -68,3 +43,15 @@ def seeds_told(seeds: Iterable[int]) -> str:
 def bare(heading: str) -> str:
     """Give the heading of a metric without its unit: ``goodput`` of ``goodput (bytes/s)``."""
     return heading.partition(" (")[0]
+
+
+def sentence(text: str) -> str:
+    """Give a note as a sentence.
+
+    Examples
+    --------
+    >>> sentence("one seed: no interval")
+    'One seed: no interval.'
+    """
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?")) else f"{text}."

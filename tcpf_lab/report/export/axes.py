@@ -39,10 +39,11 @@ def axis_columns(sections: Iterable[Section]) -> list[Column]:
         for cell in section.source.cells:
             for key, text in cell.settings:
                 texts.setdefault(key, {})[text] = None
-    return [_column(key, list(found)) for key, found in texts.items()]
+    return [axis_column(key, found) for key, found in texts.items()]
 
 
-def _column(key: str, texts: list[str]) -> Column:
+def axis_column(key: str, texts: Iterable[str]) -> Column:
+    """Give the column of an axis with these values: of numbers, if they all have one unit."""
     values = [base_value(text) for text in texts]
     meaning = f"value of the key `{key}`; missing where the case has no such key"
     units = {unit for _, unit in values}

@@ -72,10 +72,8 @@ def used_runs(sections: Iterable[Section]) -> Iterator[UsedRun]:
     """Yield the runs that means are made of, in the order of the matrix."""
     for section in sections:
         for result in section.results:
-            unused = {problem.run for problem in result.problems if not problem.used}
-            for run in result.cell.runs:
-                if run not in unused:
-                    yield UsedRun(section, result.cell, section.source.files.run(run))
+            for run in result.used_runs:
+                yield UsedRun(section, result.cell, section.source.files.run(run))
 
 
 def tables(sections: Sequence[Section]) -> Tables:

@@ -7,28 +7,29 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from tcpf_lab.report.export.columns import Layout
-from tcpf_lab.report.export.tidy import tables
-from tcpf_lab.report.section import Document, Section
+from tcpf_lab.report.export.tidy import Tables
+from tcpf_lab.report.section import Document
 from tcpf_lab.results import ExperimentFiles
 
+#: Line breaks that the writer does not quote, and that readers take for the end of a line.
+_OTHER_BREAKS = r"\r\n?"
 _DICTIONARY = ("table", "column", "type", "unit", "meaning", "source")
 
 
-def csv_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator[Document]:
+def csv_files(files: ExperimentFiles, found: Tables) -> Iterator[Document]:
     """Yield ``data/<table>.csv`` for each table, and ``data/columns.csv``.
 
     Fields are separated by commas, lines end with a line feed, the text is UTF-8. A number has the
     digits that give the same number again, a missing value is an empty field, a truth value
-    ``True`` or ``False``.
+    ``True`` or ``False``. A line break within a text is a line feed too, and in quotes.
 
     Parameters
     ----------
     files : ExperimentFiles
         Where the report goes.
-    sections : sequence of Section
-        The experiments.
+    found : Tables
+        What `tables` gives.
     """
-    found = tables(sections)
     for layout in found.layouts:
         yield files.data(layout.name, "csv"), _text(found.frame(layout.name))
     yield files.data("columns", "csv"), _text(_dictionary(found.layouts))
@@ -44,4 +45,6 @@ def _dictionary(layouts: Sequence[Layout]) -> pd.DataFrame:
 
 
 def _text(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, lineterminator="\n")
+    texts = [name for name, kind in table.dtypes.items() if kind == "string"]
+    clean = {str(name): table[name].str.replace(_OTHER_BREAKS, "\n", regex=True) for name in texts}
+    return table.assign(**clean).to_csv(index=False, lineterminator="\n")

@@ -22,6 +22,7 @@ from tcpf_lab.metrics.clock import read_clocks
 from tcpf_lab.metrics.fairness import jain_index
 from tcpf_lab.metrics.series import Series, read_series
 from tcpf_lab.report.collect import Cell
+from tcpf_lab.report.conditions import path_delay
 from tcpf_lab.report.export.tidy import UsedRun, used_runs
 from tcpf_lab.report.section import Document, Section
 from tcpf_lab.results import ExperimentFiles, read_json
@@ -63,7 +64,7 @@ def flent_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator
 
 @dataclass(frozen=True)
 class Path:
-    """Between whom the flows run; ``delay_s`` is that of the links, there and back."""
+    """Between whom the flows run; ``delay_s`` is that of the links of one, there and back."""
 
     senders: tuple[str, ...]
     receivers: tuple[str, ...]
@@ -76,7 +77,7 @@ def path_of(run: UsedRun) -> Path:
     return Path(
         tuple(node.name for node in graph.having("sender")),
         tuple(node.name for node in graph.having("receiver")),
-        float(sum(link.delay_ab + link.delay_ba for link in graph.links)),
+        path_delay(graph),
     )
 
 

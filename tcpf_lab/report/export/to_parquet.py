@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tcpf_lab.report.export.columns import Column, Layout
-from tcpf_lab.report.export.tidy import tables
-from tcpf_lab.report.section import Document, Section
+from tcpf_lab.report.export.tidy import Tables
+from tcpf_lab.report.section import Document
 from tcpf_lab.results import ExperimentFiles
 
 _TYPES = {"text": pa.string(), "count": pa.int64(), "number": pa.float64(), "truth": pa.bool_()}
 
 
-def parquet_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator[Document]:
+def parquet_files(files: ExperimentFiles, found: Tables) -> Iterator[Document]:
     """Yield ``data/<table>.parquet`` for each table.
 
     The metadata of each field has ``unit``, ``meaning`` and ``source``, as the data dictionary has
@@ -27,10 +27,9 @@ def parquet_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterat
     ----------
     files : ExperimentFiles
         Where the report goes.
-    sections : sequence of Section
-        The experiments.
+    found : Tables
+        What `tables` gives.
     """
-    found = tables(sections)
     for layout in found.layouts:
         yield files.data(layout.name, "parquet"), parquet(found.frame(layout.name), layout)
 

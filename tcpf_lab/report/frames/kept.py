@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from tcpf_lab.errors import RequestError
+from tcpf_lab.report.export.axes import axis_column, in_base_units
 from tcpf_lab.report.export.table_columns import CELLS
 from tcpf_lab.report.export.tidy import frame
 from tcpf_lab.report.style import METRICS
@@ -38,7 +39,9 @@ def kept_cells(folders: list[Path]) -> pd.DataFrame:
         If a table is not one.
     """
     rows = [row for folder in folders for row in _rows(folder)]
-    return frame(CELLS, rows)
+    settings = {key for row in rows for key in row} - set(CELLS.names)
+    axes = [axis_column(key, [row[key] for row in rows if key in row]) for key in sorted(settings)]
+    return frame(CELLS.with_axes(axes), [in_base_units(row, axes) for row in rows])
 
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:
@@ -53,6 +56,8 @@ def _rows(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _cell(line: Mapping[str, str], manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    columns = list(line)
+    axes = columns[columns.index("flows") + 1 : columns.index("n")]
     for metric, style in METRICS.items():
         mean, known = _number(line[f"{metric}_mean"]), _number(line[f"{metric}_published"])
         yield {
@@ -63,6 +68,7 @@ def _cell(line: Mapping[str, str], manifest: Mapping[str, Any]) -> Iterator[dict
             "level": "",
             "case": line["case"],
             "flows": int(line["flows"]),
+            **{key: line[key] for key in axes if line[key]},
             "metric": metric,
             "unit": style.unit,
             "mean": mean,

@@ -9,6 +9,7 @@ DejaVu.
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Mapping
@@ -89,10 +90,12 @@ def literal(value: Any) -> str:
     >>> literal((1, None))
     '(1, none, )'
     """
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "true", False: "false"}[value]
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if type(value) is int or type(value) is float:
-        return f"({value!r})"[1:-1] if value >= 0 else f"({value!r})"
+        return _number(value)
     if type(value) is str:
         return f'"{_HARMLESS.sub(_escaped, printable(value))}"'
     if isinstance(value, tuple):
@@ -103,6 +106,13 @@ def literal(value: Any) -> str:
         pairs = (f"{_key(key)}: {literal(item)}, " for key, item in value.items())
         return f"({''.join(pairs)})" if value else "(:)"
     raise TypeError(f"{type(value).__name__} cannot be inserted into a report")
+
+
+def _number(value: float) -> str:
+    """Write a number; parentheses keep the sign of a negative one with it."""
+    if not math.isfinite(value):
+        return {math.inf: "float.inf", -math.inf: "(-float.inf)"}.get(value, "float.nan")
+    return repr(value) if value >= 0 else f"({value!r})"
 
 
 def _escaped(character: re.Match[str]) -> str:

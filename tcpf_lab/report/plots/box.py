@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
@@ -13,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
+from tcpf_lab.report.conditions import NO_BREAK_SPACE
 from tcpf_lab.report.plots.canvas import Entry, head, legend
 from tcpf_lab.report.plots.frame import INK, LABEL, looks, name_panel, panels
 from tcpf_lab.report.plots.kinds import Wanted
@@ -96,7 +98,7 @@ def _ticks(every: Sequence[Axes], labels: Sequence[str]) -> None:
     """Name the boxes: in a row if that fits, else aslant, long names upright in several lines."""
     longest = max(map(len, labels))
     angle = 0 if longest * len(labels) <= _ROW else 30 if longest <= _LINE else 90
-    shown = ["\n".join(wrap(label, _LINE)) for label in labels] if angle == 90 else list(labels)
+    shown = ["\n".join(_lines(label)) for label in labels] if angle == 90 else list(labels)
     for axes in every:
         axes.set_xlim(-0.6, len(labels) - 0.4)
         axes.set_xticks(
@@ -107,6 +109,12 @@ def _ticks(every: Sequence[Axes], labels: Sequence[str]) -> None:
             va="center" if angle == 90 else "top",
             rotation_mode="anchor",
         )
+
+
+def _lines(label: str) -> list[str]:
+    """Break a label; a setting's number and unit stay together."""
+    whole = re.sub("=[^,]*", lambda setting: setting[0].replace(" ", NO_BREAK_SPACE), label)
+    return wrap(whole, _LINE)
 
 
 def _entries(boxes: bool) -> list[Entry]:

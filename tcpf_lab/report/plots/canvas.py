@@ -21,10 +21,6 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.text import Text
 
-from tcpf_lab.report.section import SUFFIXES
-
-#: Formats that a figure can be had in.
-FORMATS = SUFFIXES
 #: Size of a figure, inches: as wide as a page's text.
 WIDTH, HEIGHT = 6.4, 4.4
 
@@ -99,7 +95,7 @@ def _fits(entries: Sequence[Entry], rows: int, room: float) -> bool:
 
 
 def render(figure: Figure, suffixes: Sequence[str]) -> dict[str, bytes]:
-    """Give a figure's content in some of the ``FORMATS``.
+    """Give a figure's content in some of the formats of ``section.SUFFIXES``.
 
     Its parts are put in their places once, not once for each format.
     """

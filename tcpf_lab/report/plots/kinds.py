@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any
 from tcpf_lab.errors import RequestError
 from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.runs import DrawnRun
-from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.report.style import METRICS, OTHER_METRICS, MetricStyle, house_style
 from tcpf_lab.spec.suggest import unknown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Formats that a figure can be had in.
-FORMATS = SUFFIXES
 #: How the axes of several panels are scaled: alike and from 0, or each as its data asks.
 SCALES = ("fixed", "free")
 #: Which queueing delay is drawn against throughput.
@@ -155,7 +152,7 @@ def draw(
     wanted : Wanted
         What was asked for besides.
     suffixes : sequence of str
-        Formats, of ``canvas.FORMATS``.
+        Formats, of ``section.SUFFIXES``.
 
     Returns
     -------

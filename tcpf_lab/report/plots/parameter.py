@@ -29,10 +29,13 @@ _WORDS = {FLOWS: "number of flows"}
 
 @dataclass(frozen=True, eq=False)
 class _Line:
-    """Groups that differ in the parameter only."""
+    """Groups that differ in the parameter only.
 
-    label: str
+    ``whole`` has all their runs, and the variant that tells the line from others of its case.
+    """
+
     groups: tuple[Group, ...]
+    whole: Group
 
 
 def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
@@ -41,7 +44,8 @@ def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     Parameters
     ----------
     runs : sequence of DrawnRun
-        A line per case, or per case and what else differs.
+        A line per case, or per case and what else differs; those that lack the parameter, as cases
+        without an axis do, are not drawn.
     wanted : Wanted
         ``metric``, timeouts by default; ``parameter``, by default the only one that differs;
         ``scale``: whether the y axis begins at 0.
@@ -53,13 +57,14 @@ def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     """
     metric = wanted.metric or METRICS["timeouts"]
     key = _parameter(runs, wanted.parameter)
+    runs = [run for run in runs if _value(run, key)]
     scale = scale_of([_value(run, key) for run in runs])
     lines = _lines(runs, key)
     groups = [group for line in lines for group in line.groups]
-    styles = _styles(lines)
+    styles = looks([line.whole for line in lines])
     figure, (axes,) = panels(1, 2.9)
     for line in lines:
-        _draw(axes, line, styles[line.label], metric.name, scale, key)
+        _draw(axes, line, styles[line.whole.label], metric.name, scale, key)
     scale.show(axes, _WORDS.get(key, key))
     axes.set_ylabel(metric.axis)
     if not wanted.free:
@@ -94,8 +99,10 @@ def _parameter(runs: Sequence[DrawnRun], asked: str) -> str:
         return key
     known = dict.fromkeys([FLOWS, *(name for run in runs for name in run.settings)])
     if key in known:
-        values = sorted({str(_value(run, key)) for run in runs})
-        said = f"has one value in all these runs, {values[0]}"
+        values = _values(runs, key)
+        said = f"has one value in all these runs, {values.pop()}"
+        if values:
+            said = "differs between cases only"
         others = f"what differs: {', '.join(found)}" if found else "nothing differs"
         raise RequestError(said, where=f"--x {asked}", hint=others)
     raise RequestError(unknown("unknown parameter", key, found or known), where=f"--x {asked}")
@@ -105,49 +112,59 @@ def _candidates(runs: Sequence[DrawnRun]) -> list[str]:
     """Parameters that differ between runs of one case."""
     found = [FLOWS] if len({run.flows for run in runs}) > 1 else []
     for case in dict.fromkeys(run.case for run in runs):
-        found += varying([run.settings for run in runs if run.case == case])
+        own = [run for run in runs if run.case == case]
+        differing = varying([run.settings for run in own])
+        found += [key for key in differing if len(_values(own, key)) > 1]
     return list(dict.fromkeys(found))
 
 
-def _value(run: DrawnRun, key: str) -> Any:
-    return run.flows if key == FLOWS else run.settings.get(key)
+def _values(runs: Sequence[DrawnRun], key: str) -> set[str]:
+    """Values of a parameter; a run that lacks it has none."""
+    return {value for run in runs if (value := _value(run, key))}
+
+
+def _value(run: DrawnRun, key: str) -> str:
+    return str(run.flows) if key == FLOWS else run.settings.get(key, "")
 
 
 def _lines(runs: Sequence[DrawnRun], key: str) -> list[_Line]:
     """Put groups into lines: those that agree in everything but the parameter."""
-    drawn = [group for group in grouped(runs) if _value(group.first, key) is not None]
     found: dict[tuple[Any, ...], list[Group]] = {}
-    for group in drawn:
+    for group in grouped(runs):
         first = group.first
-        rest = sorted((name, str(v)) for name, v in first.settings.items() if name != key)
+        rest = sorted(item for item in first.settings.items() if item[0] != key)
         flows = 0 if key == FLOWS else first.flows
         found.setdefault((first.case, flows, *rest), []).append(group)
+    firsts = [groups[0].first for groups in found.values()]
     return [
-        _Line(_label(groups, list(found.values()), key), (*groups,)) for groups in found.values()
+        _Line(
+            tuple(groups),
+            Group(
+                tuple(run for group in groups for run in group.runs),
+                _variant(groups[0].first, firsts, key),
+            ),
+        )
+        for groups in found.values()
     ]
 
 
-def _label(groups: Sequence[Group], lines: Sequence[Sequence[Group]], key: str) -> str:
-    """Case, and what tells the line from others of the same case."""
-    first = groups[0].first
-    rivals = [other[0].first for other in lines if other[0].first.case == first.case]
-    parts = [first.case]
-    if key != FLOWS and len({rival.flows for rival in rivals}) > 1:
-        parts.append(f"{first.flows} flows")
-    others = [name for name in varying([rival.settings for rival in rivals]) if name != key]
-    return ", ".join([*parts, *(f"{name}={first.settings.get(name, 'unset')}" for name in others)])
-
-
-def _styles(lines: Sequence[_Line]) -> dict[str, CaseStyle]:
-    return looks([Group(line.groups[0].runs, line.label.partition(", ")[2]) for line in lines])
+def _variant(run: DrawnRun, others: Sequence[DrawnRun], key: str) -> str:
+    """Say what tells a run's line from others of the same case."""
+    rivals = [other for other in others if other.case == run.case]
+    several = key != FLOWS and len({rival.flows for rival in rivals}) > 1
+    names = [name for name in varying([rival.settings for rival in rivals]) if name != key]
+    flows = [f"{run.flows} flows"] if several else []
+    return ", ".join([*flows, *(f"{name}={run.settings.get(name, 'unset')}" for name in names)])
 
 
 def _draw(axes: Axes, line: _Line, style: CaseStyle, metric: str, scale: Scale, key: str) -> None:
     found: list[tuple[float, float, float]] = []
     for group in line.groups:
         mean, half = mean_ci([run.metric(metric) for run in group.runs])
-        found.append((scale.place(_value(group.first, key)), mean, half or 0.0))
-    x, mean, half = np.array(sorted(found)).T
+        found.append(
+            (scale.places[_value(group.first, key)], mean, np.nan if half is None else half)
+        )
+    x, mean, half = np.array(sorted(found)).T  # a single run has no interval: the band has a gap
     alpha = 0.5 if lightness(style.colour) > _PALE else 0.22
     low = np.where(mean >= 0, np.maximum(mean - half, 0), mean - half)
     axes.fill_between(x, low, mean + half, color=style.colour, alpha=alpha, linewidth=0, zorder=1)

@@ -11,6 +11,7 @@ from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.conditions import NO_BREAK_SPACE, conditions
 from tcpf_lab.results import FORMAT, RunFiles, read_json
 from tcpf_lab.spec.model import Experiment, to_data
+from tcpf_lab.spec.values import shown
 
 #: What differs between runs without making them different kinds of runs.
 _IDENTITY = ("name", "title", "reference", "matrix", "cases")
@@ -30,11 +31,14 @@ class DrawnRun:
         What it was made from, narrowed to it.
     found : dict
         Its ``metrics.json``.
+    testbed : str
+        Where it was made.
     """
 
     files: RunFiles
     experiment: Experiment
     found: dict[str, Any]
+    testbed: str = ""
 
     @property
     def case(self) -> str:
@@ -62,12 +66,22 @@ class DrawnRun:
         return bool(self.found["validity"]["valid"])
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
-        """Every value of the experiment by its key, those of the case as ``queue.max``."""
+    def settings(self) -> dict[str, str]:
+        """Testbed, and every value of the experiment by its key, of the case as ``queue.max``.
+
+        As text, as a file has it; what is left to a default that is not told has none.
+        """
         data = to_data(self.experiment)
         case = data["cases"][self.case]
         own = {key: value for key, value in data.items() if key not in _IDENTITY}
-        return dict(_flat({**own, **{name: case[name] for name in _SECTIONS if name in case}}))
+        parts = {name: case[name] for name in _SECTIONS if name in case}
+        return dict(_flat({"testbed": self.testbed, **own, **parts}))
+
+    @cached_property
+    def cell(self) -> tuple[object, ...]:
+        """What it has in common with runs that differ from it in nothing but their seed."""
+        own = tuple(sorted(self.settings.items()))
+        return self.experiment.name, self.flows, self.case, own
 
     def metric(self, name: str) -> float:
         """Give a number of the whole run.
@@ -91,12 +105,12 @@ class DrawnRun:
         return [float(flow["goodput_bytes_per_s"]) for flow in self.found["per_flow"]]
 
 
-def _flat(section: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(section: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
     for key, value in section.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
+        elif value is not None:
+            yield f"{above}{key}", shown(value)
 
 
 def read_run(files: RunFiles, experiment: Experiment) -> DrawnRun:
@@ -105,7 +119,7 @@ def read_run(files: RunFiles, experiment: Experiment) -> DrawnRun:
     Raises
     ------
     LabError
-        If ``metrics.json`` is missing, damaged or of another format.
+        If ``metrics.json`` or ``manifest.json`` is missing, damaged or of another format.
     """
     found = read_json(files.metrics)
     needed = ("metrics", "per_flow", "validity")
@@ -114,7 +128,10 @@ def read_run(files: RunFiles, experiment: Experiment) -> DrawnRun:
     lacking = [name for name in needed if name not in found]
     if lacking:
         raise RequestError(f"lacks {', '.join(lacking)}", where=str(files.metrics))
-    return DrawnRun(files, experiment, found)
+    manifest = read_json(files.manifest)
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("testbed"), str):
+        raise RequestError("names no testbed", where=str(files.manifest))
+    return DrawnRun(files, experiment, found, manifest["testbed"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,11 +166,9 @@ class Panel:
 
 def grouped(runs: Sequence[DrawnRun]) -> tuple[Group, ...]:
     """Put runs together that differ in their seed only, in the order in which they come."""
-    cells: dict[tuple[Any, ...], list[DrawnRun]] = {}
+    cells: dict[tuple[object, ...], list[DrawnRun]] = {}
     for run in runs:
-        own = tuple(sorted((key, str(value)) for key, value in run.settings.items()))
-        key = (run.experiment.name, run.flows, run.case, own)
-        cells.setdefault(key, []).append(run)
+        cells.setdefault(run.cell, []).append(run)
     groups = [tuple(members) for members in cells.values()]
     return tuple(Group(own, _variant(own[0], [other[0] for other in groups])) for own in groups)
 
@@ -168,16 +183,16 @@ def _variant(run: DrawnRun, others: Sequence[DrawnRun]) -> str:
     return ", ".join(f"{key}={run.settings.get(key, 'unset')}" for key in varying(rivals))
 
 
-def varying(settings: Sequence[dict[str, Any]]) -> list[str]:
+def varying(settings: Sequence[dict[str, str]]) -> list[str]:
     """Give the keys whose values differ, or that not all have.
 
     Examples
     --------
-    >>> varying([{"queue.max": 1, "tcp.sack": True}, {"queue.max": 2, "tcp.sack": True}])
-    ['queue.max']
+    >>> varying([{"queue.max": "1 kB", "tcp.sack": "true"}, {"queue.max": "2 kB"}])
+    ['queue.max', 'tcp.sack']
     """
     keys = dict.fromkeys(key for own in settings for key in own)
-    return [key for key in keys if len({str(own.get(key)) for own in settings}) > 1]
+    return [key for key in keys if len({own.get(key) for own in settings}) > 1]
 
 
 def panelled(runs: Sequence[DrawnRun], most: int) -> tuple[Panel, ...]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import log10
 
 from matplotlib.axes import Axes
 
-from tcpf_lab.errors import SpecError
-from tcpf_lab.units import parse_duration, parse_rate, parse_size
+from tcpf_lab.report.export.axes import base_value
 
-#: What a value with a unit can be; the first that reads all values is taken.
-_QUANTITIES: tuple[Callable[[object], float], ...] = (parse_size, parse_rate, parse_duration)
-#: More values than that are not all written under the axis.
-_TICKS = 9
+_CHARACTERS = 72  # that fit under the axis; values nearer than that asks are not all written
 _RATIO = 20  # between largest and smallest, from which on a logarithmic axis reads better
 
 
@@ -29,31 +25,31 @@ class Scale:
     words: tuple[str, ...]
     logarithmic: bool
 
-    def place(self, value: Any) -> float:
-        """Give the place of a value."""
-        return self.places[str(value)]
-
     def show(self, axes: Axes, name: str) -> None:
         """Write the values under the axis, and what they are."""
         if self.logarithmic:
             axes.set_xscale("log")
             axes.minorticks_off()
-        step = -(-len(self.words) // _TICKS)
-        axes.set_xticks(sorted(self.places.values())[::step], self.words[::step])
+        told = self.told()
+        axes.set_xticks([self.places[word] for word in told], told)
         axes.tick_params(axis="x", bottom=True)
         axes.set_xlabel(name)
 
+    def told(self) -> list[str]:
+        """Give the values that are written: those that have room beside the one before."""
+        at = [log10(self.places[w]) if self.logarithmic else self.places[w] for w in self.words]
+        room = (at[-1] - at[0]) * (max(map(len, self.words)) + 2) / _CHARACTERS
+        kept = [0]
+        for index, place in enumerate(at):
+            if place - at[kept[-1]] >= room > 0:
+                kept.append(index)
+        return [self.words[index] for index in kept]
 
-def scale_of(values: Sequence[Any]) -> Scale:
-    """Give the axis of a parameter that takes these values.
 
-    Parameters
-    ----------
-    values : sequence
-        As an experiment's file has them, ``100 kB``; None where it has none.
-    """
-    words = list(dict.fromkeys(str(value) for value in values if value is not None))
-    numbers = _numbers(values)
+def scale_of(values: Sequence[str]) -> Scale:
+    """Give the axis of a parameter that takes these values, as an experiment's file has them."""
+    words = list(dict.fromkeys(values))
+    numbers = _numbers(words)
     if numbers is None:  # words: in their own order, one apart
         return Scale({word: float(at) for at, word in enumerate(words)}, tuple(words), False)
     words.sort(key=lambda word: numbers[word])
@@ -61,14 +57,14 @@ def scale_of(values: Sequence[Any]) -> Scale:
     return Scale(numbers, tuple(words), low > 0 and high / low >= _RATIO)
 
 
-def _numbers(values: Sequence[Any]) -> dict[str, float] | None:
-    """Numbers of values, in base units; None if they are words."""
-    given = [value for value in values if value is not None]
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in given):
-        return {str(value): float(value) for value in given}
-    for parse in _QUANTITIES:
-        try:
-            return {str(value): float(parse(value)) for value in given}
-        except (SpecError, ValueError):
-            continue
-    return None
+def _numbers(words: Sequence[str]) -> dict[str, float] | None:
+    """Numbers of values, in base units; None if they are words, or not all of one unit."""
+    numbers: dict[str, float] = {}
+    units = set()
+    for word in words:
+        value, unit = base_value(word)
+        if isinstance(value, str):
+            return None
+        numbers[word] = value
+        units.add(unit)
+    return numbers if len(units) == 1 else None

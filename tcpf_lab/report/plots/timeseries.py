@@ -19,7 +19,7 @@ from tcpf_lab.metrics.series import Series, read_series
 from tcpf_lab.report.plots.canvas import Entry, head, legend
 from tcpf_lab.report.plots.frame import INK, line_entries, line_look, panels, run_looks
 from tcpf_lab.report.plots.kinds import Wanted
-from tcpf_lab.report.plots.runs import DrawnRun, counted, under
+from tcpf_lab.report.plots.runs import DrawnRun, grouped, under
 from tcpf_lab.report.style import DISTINCT, WARM_UP, ranked_styles
 
 #: From so many flows on, not each has a line of its own, but most lie in a band.
@@ -67,7 +67,8 @@ def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     figure, every = panels(3, 1.45)
     entries = _one(every, parts[0], wanted) if len(parts) == 1 else _several(every, parts, wanted)
     each = "" if len(parts) == 1 else ",\nmean of each second"
-    every[0].set_ylabel("Goodput of a flow\n(bytes/s)")
+    whose = "a flow\n" if len(parts) == 1 or wanted.flow else "the\nflows, mean "
+    every[0].set_ylabel(f"Goodput of {whose}(bytes/s)")
     every[1].set_ylabel("Backlog of the\nbottleneck (bytes)" + each)
     every[2].set_ylabel("Timeouts per second\n" + _whose(wanted.flow))
     every[2].set_xlabel("Time after the start of the run (s)")
@@ -78,17 +79,18 @@ def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
 
 
 def _labelled(runs: Sequence[DrawnRun]) -> list[tuple[DrawnRun, str]]:
-    """Name each run by what differs: its case, number of flows, seed; else its directory."""
-    ways = {
-        "case": [run.case for run in runs],
-        "flows": [f"{run.flows} flows" for run in runs],
-        "seed": [f"seed {run.seed}" for run in runs],
-    }
-    differing = [words for words in ways.values() if len(set(words)) > 1] or [ways["case"]]
-    labels = [", ".join(words) for words in zip(*differing, strict=True)]
-    if len(set(labels)) < len(labels):
-        labels = [f"{s.experiment.name}/{s.files.root.name}" for s in runs]
-    return list(zip(runs, labels, strict=True))
+    """Name each run by what differs: experiment, case, number of flows, seed, settings."""
+    variants = {run.files: group.variant for group in grouped(runs) for run in group.runs}
+    ways = [
+        [run.experiment.name for run in runs],
+        [run.case for run in runs],
+        [f"{run.flows} flows" for run in runs],
+        [f"seed {run.seed}" for run in runs],
+        [variants[run.files] for run in runs],
+    ]
+    differing = [words for words in ways if len(set(words)) > 1]
+    labels = [", ".join(filter(None, words)) for words in zip(*differing, strict=True)]
+    return list(zip(runs, labels or [runs[0].case], strict=True))
 
 
 def _check_flows(part: _Part, flow: tuple[int, ...], many: int) -> None:
@@ -203,13 +205,13 @@ def _frame(every: Sequence[Axes], parts: Sequence[_Part], wanted: Wanted) -> lis
 
 
 def _told(parts: Sequence[_Part], wanted: Wanted) -> str:
+    """Say what all runs have in common; the legend has what differs."""
     runs = [part.run for part in parts]
-    first = runs[0]
-    flows = f"{_whose(wanted.flow)[3:]} of {first.flows}" if wanted.flow else f"{first.flows} flows"
-    alike = len({run.flows for run in runs}) == 1
-    words = [*([flows] if alike else []), f"n = {counted(len(parts), 'run')}"]
-    if len(parts) == 1:
-        words = [first.case, flows, f"seed {first.seed}", "n = 1 run"]
-    elif len({run.seed for run in runs}) == 1:
-        words.append(f"seed {first.seed}")
-    return under(runs, *words)
+    whose = f"{_whose(wanted.flow)[3:]} of " if wanted.flow else ""
+    ways = [
+        {run.case for run in runs},
+        {f"{whose}{run.flows}{'' if whose else ' flows'}" for run in runs},
+        {f"seed {run.seed}" for run in runs},
+    ]
+    alike = [words.pop() for words in ways if len(words) == 1]
+    return under(runs, *alike, "n = 1 run" if len(runs) == 1 else "n = 1 run per line")

@@ -28,7 +28,7 @@ from tcpf_lab.report.claims.judge import (
 from tcpf_lab.report.claims.thesis_sack import narrowing
 from tcpf_lab.report.compare.bootstrap import CellKey, Sample, measured_sample, published_sample
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "compare.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "compare.md"
 PUBLISHED = published_sample()
 NOTHING = Sample({}, {})
 FRIO, RED = CellKey("A", 100, t.FRIO), CellKey("A", 100, t.RED)

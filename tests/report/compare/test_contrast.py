@@ -34,7 +34,7 @@ def test_an_effect_is_what_it_is_by_hand() -> None:
     half = 4.302653 * np.std(shares, ddof=1) / math.sqrt(3)
     assert found.log_ratio_ci == pytest.approx(half, rel=1e-6)
     assert found.interval == pytest.approx((1.25 * math.exp(-half), 1.25 * math.exp(half)))
-    assert found.sure == pytest.approx(math.log(1.25) - half)
+    assert found.beyond_noise is bool(math.log(1.25) > half)
 
 
 def test_noise_that_a_seed_adds_to_both_is_no_noise() -> None:
@@ -52,9 +52,28 @@ def test_only_seeds_that_both_have_are_compared() -> None:
 
 def test_a_mean_of_nothing_has_a_difference_and_no_ratio() -> None:
     found = compared(cell(1.0, 3.0), cell(0.0, 0.0))
-    assert (found.difference, found.ratio, found.interval, found.sure) == (2.0, None, None, None)
+    assert (found.difference, found.ratio, found.interval) == (2.0, None, None)
     assert found.note == "a mean of 0: no ratio"
     assert compared(cell(0.0, 0.0), cell(0.0, 0.0)).difference == 0.0
+
+
+def test_where_there_is_no_ratio_the_difference_says_whether_it_is_noise() -> None:
+    assert compared(cell(8.0, 9.0, 10.0), cell(0.0, 0.0, 0.0)).beyond_noise is True
+    assert compared(cell(0.0, 0.0, 1.0), cell(0.0, 0.0, 0.0)).beyond_noise is False
+    assert compared(cell(0.0, 0.0), cell(0.0, 0.0)).beyond_noise is False
+    assert compared(cell(3.0), cell(0.0)).beyond_noise is None
+
+
+def test_what_rounding_leaves_of_no_change_is_none() -> None:
+    """Thirds do not add up to 0, and 0.1 + 0.2 is not 0.3."""
+    three = [cell(0.1, 0.1), cell(0.7, 0.7), cell(11819.3, 11819.3)]
+    terms = [(w / 3, one) for one in three for w in (1.0, -0.9, -0.1)]
+    found = contrast(terms, METRIC)
+    assert (found.log_ratio, found.difference, found.beyond_noise) == (0.0, 0.0, False)
+    level, reference = cell(0.1 + 0.2, 0.1 + 0.2), cell(0.3, 0.3)
+    assert level.metrics[METRIC].values != reference.metrics[METRIC].values
+    assert (compared(level, reference).ratio, compared(level, reference).beyond_noise) == (1, False)
+    assert compared(cell(0.3000001, 0.3000001), reference).beyond_noise is True
 
 
 def test_single_zeros_do_not_take_the_ratio_away() -> None:

@@ -116,6 +116,11 @@ def test_links_lead_to_ids_and_ids_are_unique(page: Page) -> None:
         assert target.removeprefix("#") in ids
 
 
+def test_runs_are_counted_not_their_groups(page: Page) -> None:
+    counts = [text for text in page.texts if re.fullmatch(r"\d+ runs?", text)]
+    assert counts == ["8 runs", "1 run"]
+
+
 def test_an_entry_has_its_number_and_its_words() -> None:
     table = results_table()
     group = table.groups[0]

@@ -108,8 +108,9 @@ def contents() -> Contents:
                        Figure("fig-b", "Figure 3", "Loss.", "Bar chart", ("a", "b")))),),
         claims=Verdicts(("Of 4 claims 1 holds.",), claims),
         validity=Validity(("All runs passed.",), (), (
-            LeftOut("a-seed1", "invalid", "the queue", False),
-            LeftOut("a-seed2", "invalid", "", True))),
+            LeftOut("a, seeds 3 to 9", 7, "invalid", "the queue", False),
+            LeftOut("b, seed 1", 1, "missing", "", False),
+            LeftOut("a, seed 2", 1, "invalid", "", True))),
         reproduce=Reproduce(("tcpf-lab run configA.yaml", "tcpf-lab report configA.yaml"),
                             (Fact("modules", ("sch_frio 6fe7", "sch_rio 8a2b"), True),)),
         limitations=(Limitation("Virtual clock", "Nothing here says what a packet costs."),),

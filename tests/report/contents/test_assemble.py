@@ -22,6 +22,7 @@ from tcpf_lab.report.contents.results import result_parts
 from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.topology import MOST_HOSTS, draw_topology
 from tcpf_lab.report.contents.verdicts import verdicts
+from tcpf_lab.report.export import tidy
 from tcpf_lab.results import ExperimentFiles, write_json
 from tcpf_lab.spec.topology import Chain, Dumbbell
 
@@ -147,6 +148,7 @@ def test_claims_are_shown_with_the_number_that_decides(about: Subject) -> None:
     undecided = [c for c in about.comparison.claims if str(c.ours.verdict) == "not decidable"]
     assert len(shown.claims) + len(undecided) == len(about.comparison.claims)
     assert shown.summary[-1] == f"{len(undecided)} claims that need other cells are not listed."
+    assert any("intervals cover less than 95 %" in text for text in shown.summary), "three seeds"
     assert verdicts(None).claims == ()
 
 
@@ -163,6 +165,24 @@ def test_validity_counts_checks_and_timeouts(about: Subject) -> None:
     assert validity.left_out == ()
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"flows_exact": 0}, "588 in all runs, where the kernel itself counted 588; 166 of 168"),
+        ({"flows_exact": None}, "588 in all runs, where the kernel itself counted 588; 166 of 166"),
+        ({"timeouts_kernel": None, "flows_exact": None}, "581 in 83 of 84 runs, where the kernel"),
+    ],
+)
+def test_timeouts_are_counted_over_what_was_compared(
+    about: Subject, changed: dict[str, Any], said: str
+) -> None:
+    first = about.members[0].section
+    path = first.source.files.run(first.source.cells[0].runs[0]).metrics
+    found = json.loads(path.read_text())
+    write_json(path, {**found, "truth": {**found["truth"], **changed}})
+    assert said in contents_of(about).validity.summary[1]
+
+
 def test_runs_of_a_cell_with_the_same_problem_are_told_together(about: Subject) -> None:
     first, *others = about.members
     result = first.section.results[0]
@@ -174,9 +194,9 @@ def test_runs_of_a_cell_with_the_same_problem_are_told_together(about: Subject) 
     results = (replace(result, problems=problems), *first.section.results[1:])
     changed = replace(first, section=replace(first.section, results=results))
     left_out = contents_of(replace(about, members=(changed, *others))).validity.left_out
-    assert [(row.run, row.state, row.reasons, row.used) for row in left_out] == [
-        ("configA/tcpf+frio-flows100, seeds 4 to 6", "missing", "", False),
-        ("configA/tcpf+frio-flows100, seed 1", "invalid", "drops differ; late", True),
+    assert [(row.named, row.runs, row.state, row.reasons, row.used) for row in left_out] == [
+        ("configA/tcpf+frio-flows100, seeds 4 to 6", 3, "missing", "", False),
+        ("configA/tcpf+frio-flows100, seed 1", 1, "invalid", "drops differ; late", True),
     ]
 
 
@@ -276,6 +296,48 @@ def test_only_the_formats_asked_for_are_written(lab: Lab, spec: Path, tmp_path: 
     said = json.loads(lab("report", spec, *words, "--format", "csv")[1])
     assert {"table.csv", "runs.csv"} <= {Path(path).name for path in said["written"]}
     assert not any(path.endswith((".md", ".png")) for path in said["written"])
+
+
+def test_a_reproduction_needs_no_other_format_and_names_no_place(
+    lab: Lab, spec: Path, tmp_path: Path
+) -> None:
+    lab("run", spec, "--testbed", "fake", "--seeds", "1")
+    kept = tmp_path / "kept"
+    words = ("--testbed", "fake", "--seeds", "1", "--format", "table", "--reference", kept)
+    assert lab("report", spec, *words)[0] == 0
+    assert {path.name for path in kept.glob("tiny*")} == {"tiny", "tiny.html", "tiny.pdf"}
+    for path in (kept / "tiny.html", kept / "tiny" / "manifest.json"):
+        text = path.read_text(encoding="utf-8")
+        assert "--reference kept" in text
+        assert str(tmp_path) not in text
+
+
+def test_a_sweep_in_a_collection_has_its_lines_in_the_report(
+    lab: Lab, spec: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "all.yaml").write_text(f"name: all\nexperiments: [{spec}]\n")
+    words = ("--testbed", "fake", "--seeds", "1", "--set", "traffic.socket_buffer=[1 MB, 2 MB]")
+    assert lab("run", "all.yaml", *words)[0] == 0
+    assert lab("report", "all.yaml", *words, "--format", "figures,html")[0] == 0
+    root = tmp_path / "results/all/fake"
+    drawn = {path.name for path in root.glob("figures/*.svg")}
+    assert drawn == {f"fig-tiny-{slug}.svg" for slug in ("timeouts", "loss", "goodput", "cov")}
+    page = (root / "report.html").read_text(encoding="utf-8")
+    assert page.count("Lines are means") == 4
+    assert 'aria-label="Line chart of number of timeouts.' in page
+
+
+def test_two_kinds_of_tidy_tables_are_read_once(
+    lab: Lab, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab("run", spec, "--testbed", "fake", "--seeds", "1")
+    calls: list[int] = []
+    read = tidy.tables
+    monkeypatch.setattr(tidy, "tables", lambda s: calls.append(len(s)) or read(s))  # type: ignore[func-returns-value]
+    words = ("--testbed", "fake", "--seeds", "1", "--format", "csv,parquet", "--json")
+    written = json.loads(lab("report", spec, *words)[1])["written"]
+    assert {"runs.csv", "runs.parquet"} <= {Path(path).name for path in written}
+    assert calls == [1]
 
 
 def test_an_unknown_format_is_answered_with_those_there_are(lab: Lab, spec: Path) -> None:

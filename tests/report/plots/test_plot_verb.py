@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from tcpf_lab.report.plots.kinds import KINDS
 from tcpf_lab.report.style import METRICS, OTHER_METRICS
 from tcpf_lab.results import read_json, write_json
 from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.testbed.fake import FakeTestbed
 
 Lab = Callable[..., tuple[int, str, str]]
@@ -72,6 +75,16 @@ def test_runs_are_chosen_alike_of_experiments_and_directories(
         assert [run[-5:] for run in runs] == ["seed1", "seed3"]
 
 
+def test_runs_of_a_sweep_come_in_the_order_of_its_values(
+    lab: Lab, fake: FakeTestbed, recorded_experiment: Experiment, tmp_path: Path
+) -> None:
+    changed = ["matrix.seed=1", "traffic.socket_buffer=[1 MB, 900 kB, 200 kB]"]
+    make_runs(tmp_path / "results", fake, apply_overrides(recorded_experiment, changed))
+    words = (tmp_path / "results", "--json", "--include-invalid")
+    runs = json.loads(lab("plot", "parameter", *words)[1])["runs"]
+    assert [re.findall("buffer=(.+?)-", run) for run in runs] == [["200kB"], ["900kB"], ["1MB"]]
+
+
 def test_run_that_is_named_twice_is_drawn_once(lab: Lab, ran: Path) -> None:
     run = ran / "nomark+red-flows3-seed1"
     assert len(json.loads(lab("plot", "cdf", ran, run, "--json")[1])["runs"]) == 3
@@ -94,6 +107,36 @@ def test_experiment_without_runs_says_what_to_type(lab: Lab, spec: Path) -> None
     assert status == 1
     assert "no run to draw: 3 missing" in complaint
     assert f"tcpf-lab run {spec} --testbed fake" in complaint
+
+
+def test_what_to_type_makes_the_runs_that_were_asked_for(
+    lab: Lab, spec: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    wanted = ("--set", "tcp.rto_min=200ms..400ms:200ms", "--seed", "1", "--results", elsewhere)
+    _, _, complaint = lab("plot", "parameter", spec, *FAKE, *wanted)
+    assert "no run to draw: 2 missing" in complaint
+    (hint,) = re.findall(r"`tcpf-lab (.+)`", complaint)
+    status, said, _ = lab(*shlex.split(hint), "--dry-run", "--json")
+    assert status == 0
+    assert len(json.loads(said)) == 2
+    assert f"--results {elsewhere}" in hint
+
+
+def test_run_that_was_made_twice_counts_once(lab: Lab, ran: Path, tmp_path: Path) -> None:
+    shutil.copytree(ran, tmp_path / "copy" / "fake")
+    status, _, complaint = lab("plot", "cdf", ran, tmp_path / "copy")
+    assert status == 2
+    assert "is the same run as" in complaint
+    assert "name the directory of one of them" in complaint
+
+
+def test_runs_that_were_never_analysed_are_told_of(lab: Lab, ran: Path) -> None:
+    (ran / "nomark+red-flows3-seed1" / "metrics.json").unlink()
+    assert "left out: 1 without metrics.json" in lab("plot", "cdf", ran)[2]
+    _, _, complaint = lab("plot", "cdf", ran / "nomark+red-flows3-seed1")
+    assert "no run to draw: 1 without metrics.json" in complaint
+    assert "`tcpf-lab analyze" in complaint
 
 
 def test_directory_without_runs_says_what_to_name(lab: Lab, tmp_path: Path) -> None:
@@ -144,6 +187,16 @@ def test_filter_that_matches_no_run_is_refused(
     status, _, said = lab("plot", "cdf", ran, option, value)
     assert status == 2
     assert complaint in said
+    assert f"{option} {value}: " in said
+
+
+@pytest.mark.parametrize(("option", "value"), [("--case", "RIO"), ("--seed", "9")])
+def test_filter_of_an_experiment_is_called_as_it_was_typed(
+    lab: Lab, spec: Path, option: str, value: str
+) -> None:
+    status, _, said = lab("plot", "cdf", spec, *FAKE, option, value)
+    assert status == 2
+    assert f"{option} {value}: unknown" in said
 
 
 def test_help_says_what_each_kind_answers(lab: Lab) -> None:
@@ -152,7 +205,7 @@ def test_help_says_what_each_kind_answers(lab: Lab) -> None:
 
 
 def test_every_kind_metric_and_option_is_documented(lab: Lab) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "plots.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "plots.md").read_text(encoding="utf-8")
     headings = re.findall(r"^### (.+)$", text, flags=re.MULTILINE)
     assert headings == sorted(KINDS)
     for kind in KINDS.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +22,9 @@ from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.report.plots.kinds import Wanted, draw, kind_named
 from tcpf_lab.report.plots.runs import DrawnRun, read_run
 from tcpf_lab.report.style import EVENTS
+from tcpf_lab.results import RunFiles
 from tcpf_lab.spec.load import parse
+from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.trace.events import KINDS
 
@@ -31,7 +34,7 @@ PAYLOAD = 960
 @pytest.fixture(scope="module")
 def _builder() -> Iterator[Any]:
     """The run by hand of the metrics' tests."""
-    tests = Path(__file__).parents[1]
+    tests = Path(__file__).parents[2]
     places = [str(tests / name) for name in ("metrics", "trace", "")]
     sys.path[:0] = places
     import run_builder
@@ -98,7 +101,26 @@ def test_several_runs_are_drawn_by_their_means(run: DrawnRun) -> None:
     assert goodput[0][:, 1] == pytest.approx([0, 59 * PAYLOAD / 2, PAYLOAD / 2])
     fine = read_series(run.files).backlog_mean_bytes
     assert queue[0][:, 1] == pytest.approx(fine.reshape(3, 10).mean(axis=1))
-    assert "seed 2" in texts(made)
+    said = texts(made)
+    assert "seed 2" in said
+    assert "First, 2 flows, n = 1 run per line" in said
+    assert "flows, mean (bytes/s)" in said
+
+
+def test_runs_of_one_seed_are_named_by_their_settings(run: DrawnRun) -> None:
+    other = expand(parse(TINY, "tiny.yaml"), {"flows": "2"})[0].experiment
+    changed = apply_overrides(other, ["queue.limit=50 kB"])
+    made = figure("timeseries", [run, replace(run, files=copied(run), experiment=changed)])
+    said = texts(made)
+    assert "queue.limit=60 kB" in said
+    assert "queue.limit=50 kB" in said
+    assert "seed 1, n = 1 run per line" in said
+
+
+def copied(run: DrawnRun) -> RunFiles:
+    root = run.files.root.with_name("another")
+    shutil.copytree(run.files.root, root)
+    return RunFiles(root)
 
 
 def test_time_that_was_asked_for_is_what_is_seen(run: DrawnRun) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from plot_runs import TINY, drawn, shipped, tiny, usual
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.plots import kinds
-from tcpf_lab.report.plots.canvas import FORMATS
 from tcpf_lab.report.plots.kinds import KINDS, Wanted, draw, kind_named, metric_named
 from tcpf_lab.report.plots.runs import DrawnRun, grouped, panelled, read_run, varying
+from tcpf_lab.report.plots.scale import scale_of
+from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.report.style import CASES, DISTINCT, OTHER_METRICS, case_styles, house_style
 from tcpf_lab.results import RunFiles, write_json
 from tcpf_lab.spec.load import parse
@@ -52,9 +54,9 @@ def texts(figure: Figure) -> str:
 @pytest.mark.parametrize("name", OF_NUMBERS)
 def test_every_kind_gives_the_same_bytes_twice_in_every_format(name: str) -> None:
     runs = tiny()
-    once = draw(KINDS[name], runs, Wanted(), FORMATS)
+    once = draw(KINDS[name], runs, Wanted(), SUFFIXES)
     with mpl.rc_context({"font.size": 31}):
-        assert draw(KINDS[name], runs, Wanted(), FORMATS) == once
+        assert draw(KINDS[name], runs, Wanted(), SUFFIXES) == once
     assert once["png"].startswith(b"\x89PNG")
     assert once["pdf"].startswith(b"%PDF")
     assert b"CreationDate" not in once["pdf"]
@@ -135,6 +137,14 @@ def test_fewer_than_five_runs_are_dots_without_a_box() -> None:
     assert "quartiles" not in texts(made)
 
 
+def test_value_and_unit_stay_on_one_line_of_a_label() -> None:
+    settings = [f"{size} kB" for size in (40, 45, 50, 55)]
+    runs = tiny(f"queue.limit=[{', '.join(settings)}]", flows="2", seed="1")
+    made = figure("box", runs)
+    labels = [label.get_text() for label in made.axes[0].get_xticklabels()]
+    assert labels[-1] == "Second,\nqueue.limit=55\u00a0kB"
+
+
 def test_histogram_is_of_shares_of_the_runs_own_mean() -> None:
     """With twice the goodput in another run, the shares are the same."""
 
@@ -204,6 +214,40 @@ def test_parameter_is_drawn_with_mean_and_confidence_interval() -> None:
     assert axes.get_xlabel() == "tcp.rto_min"
 
 
+def test_point_of_a_single_run_has_no_band() -> None:
+    """A band that closes there would say that nothing scatters."""
+    runs = tiny("tcp.rto_min=[200 ms, 400 ms, 600 ms]", case="First", flows="2")
+    few = [r for r in runs if r.seed == 1 or r.settings["tcp.rto_min"] != "600 ms"]
+    (axes,) = figure("parameter", few).axes
+    places = axes.collections[0].get_paths()[0].vertices[:, 0]
+    assert (places.min(), places.max()) == pytest.approx((0.2, 0.4))
+    assert "n = 1 to 3 runs per point" in texts(axes.get_figure(root=True))
+
+
+def test_runs_without_the_parameter_are_not_drawn() -> None:
+    settings = ["cases.First.queue.limit=[40 kB, 50 kB]", "tcp.rto_min=[200 ms, 400 ms]"]
+    runs = tiny(*settings, flows="2", case="First")
+    plain = tiny(flows="2", case="First")
+    assert "First, queue.limit=60 kB" not in texts(
+        figure("parameter", [*runs, *plain], parameter="tcp.rto_min")
+    )
+    with pytest.raises(RequestError, match="has one value in all these runs, 200 ms"):
+        figure("parameter", [*tiny("tcp.rto_min=200 ms"), *tiny()], parameter="tcp.rto_min")
+
+
+def test_parameter_that_is_true_or_false_is_written_as_in_a_file() -> None:
+    made = figure("parameter", tiny("tcp.sack=[true, false]", case="First", flows="2"))
+    assert [label.get_text() for label in made.axes[0].get_xticklabels()] == ["true", "false"]
+
+
+def test_values_that_are_near_each_other_are_not_written_over_each_other() -> None:
+    near = scale_of(["200 ms", "205 ms", "1 s", "1.5 s"])
+    assert near.told() == ["200 ms", "1 s", "1.5 s"]
+    assert scale_of([f"{size} kB" for size in range(100, 800, 100)]).told()[-1] == "700 kB"
+    assert len(scale_of([str(flows) for flows in range(1, 1001)]).told()) <= 12
+    assert scale_of(["5"]).told() == ["5"]
+
+
 def test_number_of_flows_is_a_parameter() -> None:
     made = figure("parameter", tiny())
     assert [line[:, 0].tolist() for line in lines(made)] == [[2.0, 4.0]] * 2
@@ -250,13 +294,14 @@ def test_ambiguous_parameter_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("key", "message", "hint"),
     [
-        ("tcp.sack", "has one value in all these runs, True", "what differs: flows"),
+        ("tcp.sack", "has one value in all these runs, true", "what differs: flows"),
+        ("queue.limit", "differs between cases only", "what differs: flows"),
         ("flow", "unknown parameter; allowed: flows. Did you mean 'flows'", ""),
     ],
 )
 def test_parameter_that_does_not_vary_is_refused(key: str, message: str, hint: str) -> None:
     with pytest.raises(RequestError, match=message) as error:
-        figure("parameter", tiny(case="First"), parameter=key)
+        figure("parameter", tiny(), parameter=key)
     assert error.value.hint == hint
 
 
@@ -274,7 +319,7 @@ def test_bars_are_means_with_the_published_values() -> None:
 
 
 def test_bars_of_a_sweep_are_not_held_against_published_values() -> None:
-    text = (Path(__file__).parents[2] / "experiments" / "configA.yaml").read_text()
+    text = (Path(__file__).parents[3] / "experiments" / "configA.yaml").read_text()
     made = figure(
         "bars", tiny("tcp.rto_min=[200 ms, 400 ms]", text=text, case="TB+RIO", flows="50")
     )
@@ -324,7 +369,7 @@ def test_undefined_metric_is_named_with_its_run() -> None:
 
 
 def test_every_other_metric_is_one_of_a_run() -> None:
-    documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    documented = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text(encoding="utf-8")
     for name, style in OTHER_METRICS.items():
         assert f"`{name}`" in documented
         assert style.axis
@@ -370,8 +415,18 @@ def test_groups_differ_in_more_than_the_seed() -> None:
 
 
 def test_settings_that_only_some_have_differ() -> None:
-    assert varying([{"a": 1}, {"a": 1, "b": 2}]) == ["b"]
-    assert varying([{"a": 1}]) == []
+    assert varying([{"a": "1"}, {"a": "1", "b": "2"}]) == ["b"]
+    assert varying([{"a": "1"}]) == []
+
+
+def test_runs_of_two_testbeds_are_not_taken_for_seeds_of_one() -> None:
+    runs = [replace(run, testbed=name) for name in ("uml", "vm") for run in tiny(flows="2")]
+    labels = [group.label for group in grouped(runs)]
+    assert labels[0] == "First, testbed=uml"
+    assert len(labels) == 4
+    assert {len(group.runs) for group in grouped(runs)} == {3}
+    made = figure("parameter", runs, metric=metric_named("timeouts"))
+    assert [label.get_text() for label in made.axes[0].get_xticklabels()] == ["uml", "vm"]
 
 
 @pytest.mark.parametrize(
@@ -380,10 +435,12 @@ def test_settings_that_only_some_have_differ() -> None:
         ({"format": 2}, "not metrics of format 1"),
         ([], "not metrics"),
         ({"format": 1}, "lacks metr"),
+        ({"format": 1, "metrics": {}, "per_flow": [], "validity": {}}, "names no testbed"),
     ],
 )
 def test_metrics_of_another_kind_are_refused(tmp_path: Path, content: Any, message: str) -> None:
     files = RunFiles(tmp_path)
     write_json(files.metrics, content)
+    write_json(files.manifest, {})
     with pytest.raises(RequestError, match=message):
         read_run(files, tiny()[0].experiment)

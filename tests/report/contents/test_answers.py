@@ -9,6 +9,8 @@ import pytest
 from subject_builder import member, subject
 from table_builder import cell_result, known, without_runs
 
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.collect import Estimate
 from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.contents.answers import answer, question
 from tcpf_lab.report.contents.subject import Member, Subject
@@ -34,7 +36,7 @@ def test_the_question_names_the_configurations(perfect: Subject) -> None:
 
 def test_published_numbers_measured_again_are_reported_as_such(perfect: Subject) -> None:
     text = said(perfect)
-    assert "Measured / published: timeouts 1 (median 1); loss 1 (median 1)" in text
+    assert "Measured / published: timeouts 1; loss 1; goodput 1; CoV 1." in text
     assert "the reverse) is 1.00 for timeouts; 1.00 for loss" in text
     assert "All 56 published cells were measured, with 336 of 336 runs asked for" in text
 
@@ -48,6 +50,13 @@ def test_verdicts_are_counted_from_the_comparison(perfect: Subject) -> None:
     assert found is not None
     expected = [len(verdicts), verdicts.count("holds"), verdicts.count("refuted")]
     assert [int(number) for number in found.groups()] == expected
+
+
+def test_as_many_checks_hold_as_in_the_tables_that_were_measured_again(perfect: Subject) -> None:
+    found = re.search(r"checked by, (\d+) are as claimed here and (\d+) in", said(perfect))
+    assert found is not None
+    ours, known = map(int, found.groups())
+    assert ours == known > 1000
 
 
 def test_a_gain_in_timeouts_is_measured_and_published(perfect: Subject) -> None:
@@ -111,15 +120,36 @@ def test_an_experiment_of_ones_own_is_asked_for_its_best_case() -> None:
     assert "all have the same goodput CoV, 0.100." in text
 
 
+def test_what_nobody_published_is_told_beside_what_was() -> None:
+    mine = own_subject("Good", "Bad").members[0]
+    about = subject(member("A"))
+    both = replace(about, members=(*about.members, mine))
+    text = said(both)
+    assert text.splitlines()[-1].startswith("mine: With 10 flows Good has the fewest timeouts")
+    assert "14 of the 56 published cells were measured, with 84 of 84 runs asked for" in text
+
+
 def test_a_difference_within_the_intervals_is_called_noise() -> None:
     noisy = own_subject("Good", "Bad")
-    (only,) = noisy.members
-    good, bad = only.section.results
-    loss = replace(bad.metrics["loss_percent"], mean=1.2, ci95=0.3)
-    bad = replace(bad, metrics={**bad.metrics, "loss_percent": loss})
-    changed = replace(only, section=replace(only.section, results=(good, bad)))
-    text = said(replace(noisy, members=(changed,)))
-    assert "Bad the highest (1.20 ± 0.30 %), a difference within noise" in text
+    text = said(with_losses(noisy, (1.0, 1.1, 1.2), (1.3, 1.1, 1.2)))
+    assert "Bad the highest (1.20 ± 0.25 %), a difference within noise" in text
+
+
+def test_a_difference_that_every_seed_has_is_no_noise_though_the_intervals_overlap() -> None:
+    text = said(with_losses(own_subject("Good", "Bad"), (1.0, 1.1, 1.2), (1.05, 1.15, 1.24)))
+    assert "Bad the highest (1.15 ± 0.24 %)" in text
+    assert "loss (1.10 ± 0.25 %), Bad the highest (1.15 ± 0.24 %); " in text
+
+
+def with_losses(about: Subject, *losses: tuple[float, ...]) -> Subject:
+    """The same with these losses in percent, seed by seed, in its cases."""
+    (only,) = about.members
+    results = []
+    for result, values in zip(only.section.results, losses, strict=True):
+        estimate = Estimate(values, *mean_ci(values), None)
+        results.append(replace(result, metrics={**result.metrics, "loss_percent": estimate}))
+    changed = replace(only, section=replace(only.section, results=tuple(results)))
+    return replace(about, members=(changed,))
 
 
 def test_a_single_case_tells_its_numbers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from table_builder import known
 from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.compare.sensitivity import sensitivity
 from tcpf_lab.report.contents.answers import answer, question
-from tcpf_lab.report.contents.effects import effects_part
+from tcpf_lab.report.contents.effects import effects_part, effects_told
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.results import result_parts
 from tcpf_lab.report.contents.subject import Member, Subject
@@ -24,13 +25,19 @@ def noisy(cell: CellKey, metric: str, seed: int, shift: int = 0) -> float:
     return known(cell)[metric] * (1 + 0.01 * ((seed + shift + len(cell.case)) % 3))
 
 
-def level(name: str, factor: float, shift: int) -> Member:
+def level(
+    name: str,
+    factor: float,
+    shift: int,
+    seeds: Sequence[int] = SEEDS,
+    cells: Sequence[CellKey] = CELLS,
+) -> Member:
     """The experiment with its loss changed by a factor, and nothing else but noise."""
 
     def changed(cell: CellKey, metric: str, seed: int) -> float:
         return noisy(cell, metric, seed, shift) * (factor if metric == "loss_percent" else 1)
 
-    made = member("A", changed, SEEDS, CELLS)
+    made = member("A", changed, seeds, cells)
     settings = (f"traffic.socket_buffer={name}",)
     source = replace(made.section.source, factor="buffer", level=name, settings=settings)
     return replace(made, section=replace(made.section, source=source))
@@ -56,13 +63,50 @@ def test_the_question_names_what_varies(varied: Subject) -> None:
 def test_the_answer_says_what_moves_a_metric_and_what_nothing_moves(varied: Subject) -> None:
     said = answer(varied)
     assert said[0] == (
-        "What moves loss most is buffer: with 2 MB it is 3 times (2.98 to 3.03) what it is as it "
-        "stands, on average over 7 cells with 4 pairs of runs; 1 of 1 moves it beyond noise."
+        "What moves loss most is buffer: with 2 MB it is 3.004 times (95 % interval 2.981 to "
+        "3.028) what it is as it stands, in the geometric mean of 7 cells with 4 pairs of runs in "
+        "each; 1 of 1 moves it beyond noise."
     )
     assert said[1] == (
         "Nothing that was varied moves timeouts per flow-minute, goodput or CoV beyond noise."
     )
     assert said[2].startswith("Kendall's tau of the cases' timeouts with the published order is 1")
+
+
+def test_one_seed_is_not_said_to_show_that_nothing_moves(varied: Subject) -> None:
+    members = (member("A", noisy, (1,), CELLS), level("2 MB", 3.0, 1, (1,)))
+    found = sensitivity([each.section for each in members])
+    (said,) = effects_told(found)
+    assert said == (
+        "What moves timeouts per flow-minute, loss, goodput or CoV cannot be told from noise: that "
+        "takes two seeds which both sides of a comparison have."
+    )
+
+
+def test_an_effect_that_leads_to_nothing_is_told_as_a_difference() -> None:
+    members = (member("A", noisy, SEEDS, CELLS[:1]), level("2 MB", 0.0, 0, SEEDS, CELLS[:1]))
+    said = next(effects_told(sensitivity([each.section for each in members])))
+    assert said.startswith("What moves loss most is buffer: with 2 MB it differs by −4.0")
+    assert "% from what it is as it stands, in one cell with 4 pairs of runs" in said
+
+
+def test_levels_with_axes_have_a_column_for_every_setting(varied: Subject) -> None:
+    plain, *_ = varied.members
+
+    def swept(factor: str, *sizes: str) -> Member:
+        results = tuple(
+            replace(one, cell=replace(one.cell, settings=(("queue.max", size),)))
+            for size in sizes
+            for one in plain.section.results[:1]
+        )
+        source = replace(plain.section.source, factor=factor, level="l" * bool(factor))
+        return replace(plain, section=replace(plain.section, source=source, results=results))
+
+    about = replace(varied, members=(plain, swept("f", "1 kB", "2 kB")))
+    loss = result_parts(about)[-1].tables[1]
+    assert [c.heading for c in loss.columns][-3:-1] == [
+        *("TCPF+FRIO, queue.max=1 kB", "TCPF+FRIO, queue.max=2 kB"),
+    ]
 
 
 def test_a_metric_has_a_table_with_the_factors_by_rank(varied: Subject) -> None:
@@ -71,12 +115,8 @@ def test_a_metric_has_a_table_with_the_factors_by_rank(varied: Subject) -> None:
     assert [table.name for table in part.tables][-1] == "effects-cov"
     assert part.paragraphs[0].endswith(".")
     (row,) = next(table for table in part.tables if table.name == "effects-loss").groups[0].rows
-    assert [row[0].text, row[1].text, row[2].text, row[6].text] == [
-        "1",
-        "buffer",
-        "2 MB",
-        "moves it",
-    ]
+    texts = [entry.text for entry in row]
+    assert [*texts[:3], *texts[6:]] == ["1", "buffer", "2 MB", "7", "4", "moves it"]
     assert row[4].value == pytest.approx(3, rel=0.02)
 
 

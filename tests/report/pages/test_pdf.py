@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 import unicodedata
@@ -93,6 +94,10 @@ def test_a_literal_is_data_in_running_text_too(hostile: str) -> None:
         (True, "true"),
         (12, "12"),
         (-2.5, "(-2.5)"),
+        (1e-07, "1e-07"),
+        (math.inf, "float.inf"),
+        (-math.inf, "(-float.inf)"),
+        (math.nan, "float.nan"),
         ((), "()"),
         (("a", 1), '("a", 1, )'),
         ({}, "(:)"),
@@ -188,6 +193,17 @@ def test_every_page_can_be_had_as_a_picture_of_a4() -> None:
     assert len(pages) >= 2
     sizes = {struct.unpack(">II", page[16:24]) for page in pages}
     assert sizes == {(595, 842)}
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e-07, 1e300])
+def test_every_number_can_be_typeset(value: float) -> None:
+    (page,) = compiled(f"#let x = {literal(value)}\n#(x + 1)", {}, "pdf")
+    assert page.startswith(b"%PDF")
+
+
+def test_runs_with_a_remark_are_counted_not_their_groups() -> None:
+    paragraphs = [plain(found["body"]) for found in query(source(contents()), "par")]
+    assert any("8 left out, 1 used all the same" in text for text in paragraphs)
 
 
 def test_a_missing_picture_is_named() -> None:

@@ -176,7 +176,7 @@ def test_gain_over_no_timeouts_at_all_is_infinite_and_null_in_json() -> None:
     assert comparison_json(comparison)["gains"][0]["interval"] == [None, None]
     notes = [row["note"] for row in comparison_json(comparison)["gains"][:3]]
     assert [note.partition(":")[0] for note in notes] == ["infinite", "undefined", "missing"]
-    assert "inf" in text_of(comparison)
+    assert "∞" in text_of(comparison)
 
 
 def test_gains_of_missing_cells_name_them() -> None:
