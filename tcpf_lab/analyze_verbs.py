@@ -13,7 +13,7 @@ from tcpf_lab.analyze_request import FORMATS, PLACES, PRINTED, SORTED, Asked
 from tcpf_lab.analyzing import Looked
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import AsJson, MinRto, Profile
-from tcpf_lab.plotting import parse_flows
+from tcpf_lab.plot_request import parse_flows
 from tcpf_lab.report.captures_shown import SHOWN, capture_tables, event_tables
 from tcpf_lab.report.document import write_document
 from tcpf_lab.spec.suggest import unknown

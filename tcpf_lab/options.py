@@ -46,8 +46,9 @@ Variant = Annotated[
     str,
     typer.Option(
         "--variant",
-        metavar="standard|kasan",
-        help="'kasan' finds faults of memory and locking in the modules, but is slow.",
+        metavar="standard|kasan|unlogged",
+        help="'kasan' finds faults of memory and locking in the modules, but is slow; 'unlogged' "
+        "keeps no list of retransmissions.",
     ),
 ]
 MinRto = Annotated[

@@ -22,7 +22,8 @@ from tcpf_lab.options import (
     Seeds,
     TestbedName,
 )
-from tcpf_lab.plotting import Asked, Gathered, gather, parse_flows, parse_time
+from tcpf_lab.plot_request import Asked, parse_flows, parse_time
+from tcpf_lab.plotting import Gathered, gather
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.plots.kinds import (
     DELAYS,
@@ -123,12 +124,9 @@ def plot(
 ) -> None:
     """Draw a figure of runs, or of captures, and write it into files."""
     wanted = Wanted(
-        metric=metric_named(metric) if metric is not None else None,
-        flow=parse_flows(flow),
-        parameter=parameter,
-        delay=_one_of(delay, tuple(DELAYS), "--delay"),
-        time_s=parse_time(time),
-        scale=_one_of(scale, SCALES, "--scale"),
+        metric_named(metric) if metric is not None else None,
+        *(parse_flows(flow), parameter, _one_of(delay, tuple(DELAYS), "--delay")),
+        *(parse_time(time), _one_of(scale, SCALES, "--scale")),
     )
     figure = kind_named(kind, wanted)
     files = _files(output or [], figure, metric)

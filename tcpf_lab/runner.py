@@ -227,6 +227,7 @@ def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
     partial.spec.write_text(dump(run.experiment), encoding="utf-8")
     partial.plan.write_text(str(plan), encoding="utf-8")
     testbed.execute(plan, partial, run.seed)
+    captures.compress_lists(partial)
     write_json(partial.manifest, _manifest(task, plan))
     metrics = summary.analyse(partial)
     if task.keep_pcaps:

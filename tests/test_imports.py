@@ -45,6 +45,7 @@ OUTER = {
         "crossing_verbs",
         "host_verbs",
         "kernel_verbs",
+        "plot_request",
         "plot_verbs",
         "plotting",
         "report_verbs",

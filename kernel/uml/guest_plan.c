@@ -18,6 +18,7 @@
  *   sysctl NODE KEY VALUE                 set a kernel parameter
  *   sysctls NODE OUTPUT KEY...            print kernel parameters
  *   read NODE FILE OUTPUT                 copy a file
+ *   read-if NODE FILE OUTPUT              the same, if this kernel has it
  *   offloads NODE OUTPUT DEVICE FEATURE...  switch off, and print what is so
  *   start NAME NODE OUTPUT ERRORS ARG...  start a program
  *   await NAME FILE SECONDS TEXT          until FILE of program NAME holds TEXT
@@ -135,22 +136,34 @@ static void do_sysctls(char **word)
 	close(fd);
 }
 
-static void do_read(char **word)
+static void copy_file(char **word, bool optional)
 {
-	int to = open_output(word[2]);
-	char content[4096];
+	static char content[65536];
 	ssize_t n;
-	int fd;
+	int fd, to;
 
 	enter_node(word[0]);
 	fd = open(word[1], O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && optional && errno == ENOENT)
+		return;
 	if (fd < 0)
 		fail("cannot read %s: %s", word[1], strerror(errno));
+	to = open_output(word[2]);
 	while ((n = read(fd, content, sizeof(content))) > 0)
 		if (write(to, content, (size_t)n) != n)
 			fail("cannot write %s: %s", word[2], strerror(errno));
 	close(fd);
 	close(to);
+}
+
+static void do_read(char **word)
+{
+	copy_file(word, false);
+}
+
+static void do_read_if(char **word)
+{
+	copy_file(word, true);
 }
 
 static void do_offloads(char **word)
@@ -262,6 +275,7 @@ static const struct instruction {
 	{ "sysctl", 3, do_sysctl },
 	{ "sysctls", 3, do_sysctls },
 	{ "read", 3, do_read },
+	{ "read-if", 3, do_read_if },
 	{ "offloads", 4, do_offloads },
 	{ "start", 5, do_start },
 	{ "await", 4, do_await },

@@ -69,6 +69,8 @@ def _read(session: Session, request: Request) -> None:
     try:
         content = session.inside(request["node"], lambda: files.content(path))
     except OSError as error:
+        if request.get("optional") and isinstance(error, FileNotFoundError):
+            return
         raise AgentError(f"cannot read {request['path']}: {error.strerror}") from None
     session.output(request["output"]).write_bytes(content)
 

@@ -138,7 +138,7 @@ def expected_kinds(packets: NDArray[Any]) -> NDArray[np.uint8]:
         Places in `tcpf_lab.trace.events.KINDS`; 0 where no event is called for.
     """
     table = np.array([_KIND_OF[cause] for cause in range(len(log.CAUSES))], np.uint8)
-    kind = table[packets["cause"]]
+    kind: NDArray[np.uint8] = table[packets["cause"]]
     sack = packets["marks"] & log.SACK > 0
     first = packets["marks"] & log.FIRST > 0
     kind[(packets["cause"] == log.RECOVERY) & sack] = seen.SACK_RECOVERY

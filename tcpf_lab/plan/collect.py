@@ -12,6 +12,8 @@ from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph
 
+#: What TCP sent again, and why, by a kernel that keeps a list of it (the project's does).
+RETRANSMISSIONS = "/proc/net/tcp_retransmissions"
 #: The least time that queues are given to drain; those of slow or long links get more.
 DRAIN_TIMEOUT_S = 30.0
 
@@ -45,6 +47,9 @@ def counters(run: Run, graph: Graph) -> Phase:
         if node.role in ("sender", "receiver"):
             output = f"stats/netstat-{node.name}.txt"
             steps.append(ReadFile(node.name, "/proc/net/netstat", output))
+        if node.role == "sender":
+            output = f"stats/retransmissions-{node.name}.bin"
+            steps.append(ReadFile(node.name, RETRANSMISSIONS, output, optional=True))
         if node.role == "sender" or (node.role == "receiver" and run.experiment.tcp.quickack):
             routes = ("ip", "-j", "route", "show")
             steps.append(Command(node.name, routes, f"stats/route-{node.name}.json"))

@@ -135,14 +135,19 @@ class ReadSysctls:
 
 @dataclass(frozen=True)
 class ReadFile:
-    """Copy a file of a node, such as a counter below ``/proc/net``, to a file of the run."""
+    """Copy a file of a node, such as a counter below ``/proc/net``, to a file of the run.
+
+    What is ``optional`` only some kernels have; where it is not there the run has no such file.
+    """
 
     node: str
     path: str
     output: str
+    optional: bool = False
 
     def __str__(self) -> str:
-        return _line(self.node, f"cat {self.path}", self.output)
+        condition = f"test ! -e {self.path} || " if self.optional else ""
+        return _line(self.node, f"{condition}cat {self.path}", self.output)
 
 
 @dataclass(frozen=True)

@@ -72,5 +72,5 @@ class FakeTestbed:
 def _outputs(plan: Plan) -> Iterator[str]:
     for step in plan.steps:
         for path in (getattr(step, "output", None), getattr(step, "errors", None)):
-            if path:
+            if path and not getattr(step, "optional", False):
                 yield path

@@ -123,8 +123,8 @@ def _instruction(step: Step) -> str:
             return _line("sysctl", node or NONE, key, value)
         case ReadSysctls(node, keys, output):
             return _line("sysctls", node, output, *keys)
-        case ReadFile(node, path, output):
-            return _line("read", node, path, output)
+        case ReadFile(node, path, output, optional):
+            return _line("read-if" if optional else "read", node, path, output)
         case OffloadsOff(node, device, features, output):
             return _line("offloads", node, output, device, *features)
         case _:

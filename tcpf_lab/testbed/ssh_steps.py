@@ -273,8 +273,8 @@ def _plain(step: Step) -> Request:
             return _of(step, "sysctl", node, key=key, value=value)
         case ReadSysctls(node, keys, output):
             return _of(step, "sysctls", node, keys=list(keys), output=output)
-        case ReadFile(node, path, output):
-            return _of(step, "read", node, path=path, output=output)
+        case ReadFile(node, path, output, optional):
+            return _of(step, "read", node, path=path, output=output, optional=optional)
         case OffloadsOff(node, device, features, output):
             off = list(features)
             return _of(step, "offloads", node, device=device, features=off, output=output)

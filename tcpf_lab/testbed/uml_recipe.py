@@ -39,6 +39,7 @@ MODULE_PARTS = ("sched", "tc", "include")
 VARIANTS = {
     "standard": (("uml/config",), ("uml/patches",)),
     "kasan": (("uml/config", "uml/config.kasan"), ("uml/patches", "uml/patches/kasan")),
+    "unlogged": (("uml/config", "uml/config.unlogged"), ("uml/patches",)),
 }
 #: Static: in a guest every page that a dynamic linker touches costs 20 us.
 PROGRAM_FLAGS = ("-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pthread", "-static")

@@ -150,8 +150,17 @@ def analyse_all(
 
 
 def _info(reader: Reader, truncated: str) -> CaptureInfo:
-    counted = (int(reader.counters[i]) for i in (RECORDS, NOT_IP, NOT_TCP, FRAGMENTS, SHORT))
-    return CaptureInfo(reader.name, reader.format, *counted, truncated, reader.link_types)
+    return CaptureInfo(
+        name=reader.name,
+        format=reader.format,
+        records=int(reader.counters[RECORDS]),
+        not_ip=int(reader.counters[NOT_IP]),
+        not_tcp=int(reader.counters[NOT_TCP]),
+        fragments=int(reader.counters[FRAGMENTS]),
+        short=int(reader.counters[SHORT]),
+        truncated=truncated,
+        link_types=reader.link_types,
+    )
 
 
 def _wanted(

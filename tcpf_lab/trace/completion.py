@@ -53,7 +53,8 @@ def _carrying(flows: NDArray[Any], own: NDArray[Any], side: NDArray[np.int64]) -
     across = own["flow"][np.arange(flows.size), 1 - side]
     silent = ~data & ((across < 0) | ~data[across])
     opened = (own["opener"] == side) | (across < 0)
-    return data | (silent & opened)
+    carrying: NDArray[np.bool_] = data | (silent & opened)
+    return carrying
 
 
 def select(

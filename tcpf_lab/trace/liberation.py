@@ -98,10 +98,10 @@ def _overtaken(s: Any, arena: Any, p: Any, start: Any) -> bool:
         behind = (s.last_id - np.int64(p.ip_id)) & 0xFFFF
         if 0 < behind < 1024:
             s.rule = 15
-            return age < max(s.srtt // 8, SILENCE)
+            return bool(age < max(s.srtt // 8, SILENCE))
         return False
     s.rule = 16
-    return 2 * age < s.rtt_min
+    return bool(2 * age < s.rtt_min)
 
 
 @part

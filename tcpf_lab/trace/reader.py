@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.errors import TraceError
-from tcpf_lab.trace import pcapng
+from tcpf_lab.trace import damage, pcapng
 from tcpf_lab.trace.layout import PCAP_HEADER, PCAPNG_MAGIC, link_refused, new_layout, pcap_layout
 from tcpf_lab.trace.link import NAMES
 from tcpf_lab.trace.packet import Packets
@@ -107,7 +107,8 @@ class Reader:
             if status == FULL or (status == BROKEN and row > first):
                 break
             if status == BROKEN:
-                raise self._damaged("it has no credible header")
+                record = bytes(self._data.data[self._at : self._end])
+                raise self._damaged(damage.reason(record, self._layout, self._interfaces))
             if status == DESCRIPTION:
                 self._describe()
             elif not self._more():

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace import dissect, link, words
+from tcpf_lab.trace import dissect, link, packet, words
 from tcpf_lab.trace.dissect import TOO_SHORT, WITHOUT_OPTIONS, fill_packet
 from tcpf_lab.trace.jit import compiled, inlined, stamp
 from tcpf_lab.trace.link import UNKNOWN_LINK, ip_offset
@@ -228,7 +228,7 @@ def _compile(sources: str) -> Callable[..., tuple[int, int, int]]:
     return compiled(scan)
 
 
-scan = _compile(stamp(dissect, link, words))
+scan = _compile(stamp(dissect, link, packet, words))
 
 
 def new_counters() -> NDArray[Any]:

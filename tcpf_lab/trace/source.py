@@ -17,6 +17,9 @@ from tcpf_lab.errors import TraceError
 from tcpf_lab.trace.zstd import ZstdFrames
 
 _LONGEST_MAGIC = 6
+#: An unpacker that stops keeps back what it had unpacked for the same request, so requests to one
+#: that only gives all or nothing are small.
+_PIECE = 4096
 
 
 class _Rejoined(io.RawIOBase):
@@ -103,6 +106,7 @@ class Source:
         )
         rejoined = _Rejoined(head, raw)
         self._stream: Any = unpacker(rejoined) if unpacker else rejoined
+        self._unpack: Callable[[memoryview], int] = getattr(self._stream, "readinto1", self._piece)
 
     def _opened(self) -> IO[bytes]:
         try:
@@ -125,20 +129,25 @@ class Source:
     def read_into(self, buffer: memoryview) -> int:
         """Read what is there, at most ``len(buffer)`` bytes; their number, 0 at the end.
 
-        Damaged packed data end the capture, and `problem` says so.
+        Damaged packed data end the capture behind what could be unpacked, and `problem` says so.
         """
-        if self.problem:
-            return 0
+        if not self.packed:
+            return int(self._guarded(lambda: self._stream.readinto(buffer)) or 0)
+        count = 0
         try:
-            return int(self._stream.readinto(buffer) or 0)
-        except _damage() as error:
-            self.problem = f"damaged {self.packed} data: {error}"
-            return 0
-        except OSError as error:
-            if not self.packed or error.errno:
+            while not self.problem and count < len(buffer):
+                unpacked = self._unpack(buffer[count:])
+                if not unpacked:
+                    break
+                count += unpacked
+        except (OSError, *_damage()) as error:
+            if isinstance(error, OSError) and error.errno:
                 raise self._unreadable(error) from None
             self.problem = f"damaged {self.packed} data: {error}"
-            return 0
+        return count
+
+    def _piece(self, buffer: memoryview) -> int:
+        return int(self._stream.readinto(buffer[:_PIECE]) or 0)
 
     @property
     def position(self) -> int:

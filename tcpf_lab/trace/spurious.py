@@ -31,7 +31,7 @@ def older(p: Any, stamp: Any) -> bool:
     """Whether the ACK ``p`` echoes a time stamp from before ``stamp`` (0: there is none)."""
     if not p.timestamps or p.tsecr == 0 or stamp == 0:
         return False
-    return ((np.int64(p.tsecr) - np.int64(stamp)) & 0xFFFFFFFF) > 0x7FFFFFFF
+    return bool(((np.int64(p.tsecr) - np.int64(stamp)) & 0xFFFFFFFF) > 0x7FFFFFFF)
 
 
 @part

@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tcpf_lab.trace.analysis import Options, analyse
 from tcpf_lab.trace.bottleneck import backlog, backlogged_rate, cross
 from tcpf_lab.trace.flow import find_flows
 from tcpf_lab.trace.pcap import read_capture
@@ -20,6 +21,7 @@ def warm_up() -> None:
         path = Path(directory) / "four.pcap"
         path.write_bytes(_capture())
         packets = read_capture(path).packets
+        analyse(path, options=Options(at="sender"))
     classify(packets, find_flows(packets))
     crossing = cross(packets, packets)
     backlog(crossing)

@@ -177,6 +177,8 @@ def test_read_is_of_the_node(host, pair):
     pair.ask("read", node="S", path="/proc/net/dev", output="stats/dev")
     assert "S-R0" in content(host, "stats/dev")
     assert "eth1" not in content(host, "stats/dev")
+    pair.ask("read", node="S", path="/proc/net/none", output="stats/none", optional=True)
+    assert not host.path(f"{STATE}/runs/run-1/files/stats/none").exists()
     error = pair.refused("read", node="S", path="/proc/net/none", output="x")
     assert error["message"] == "cannot read /proc/net/none: No such file or directory"
 

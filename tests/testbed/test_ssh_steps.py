@@ -199,7 +199,7 @@ def test_every_other_step_has_its_request():
     assert asked(steps)[0]["ends"] == [
         ("node", {"node": "S"}),
         ("sysctls", {"node": "S", "keys": ["a", "b"], "output": "stats/s"}),
-        ("read", {"node": "S", "path": "/proc/net/dev", "output": "stats/d"}),
+        ("read", {"node": "S", "path": "/proc/net/dev", "output": "stats/d", "optional": False}),
         (
             "offloads",
             {"node": "S", "device": "S-R0", "features": ["gso"], "output": "stats/o"},

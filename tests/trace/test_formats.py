@@ -66,7 +66,7 @@ def blocks(*, big: bool = False, resolution: int = 6, offset: int = 0, old: bool
         units = -(-(time_ns - offset * SECOND) * scale // SECOND)  # rounded up: read rounded down
         write = capture.obsolete if old else capture.enhanced
         write(units, frame, missing=missing)
-        capture.block(0x0BAD, b"no block that anybody knows.")
+        capture.block(0x0EAD0000, b"no block that anybody knows.")
     return capture.data()
 
 
@@ -182,13 +182,23 @@ def test_packed_captures_give_the_same_packets(
 
 @pytest.mark.parametrize("packer", PACKERS)
 def test_packed_capture_that_ends_early_gives_what_is_there(packer: str, tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(PACKERS[packer](PLAIN["pcap"])[:-3])
+    """What was unpacked before the damage is kept; lz4 gives it in pieces of 4096 bytes."""
+    capture, path = Pcap(), tmp_path / "x"
+    noise = np.random.default_rng(1)
+    for i in range(1200):  # more than a block of bzip2, which has 900 kB
+        capture.add(START + i, segment(0, 946)[:54] + noise.bytes(946))
+    data = capture.data()
+    path.write_bytes(PACKERS[packer](data)[:-3])
     with pytest.warns(
-        UserWarning, match=rf"truncated in packet \d at byte \d+.*damaged {packer[:3]}"
+        UserWarning, match=rf"truncated in packet \d+ at byte \d+.*damaged {packer[:3]}"
     ):
         found = read_capture(path, accept_truncated=True)
-    assert found.packets.size <= len(RECORDS)
+    times = found.packets["time_ns"] - START
+    assert np.array_equal(times, np.arange(times.size))
+    least = 1200 - (300_000 if packer == "bzip2" else 140_000) // 1016
+    assert least <= times.size <= 1200
+    if packer in ("gzip", "xz"):
+        assert times.size == 1200  # only what checks them is cut off
 
 
 def test_simple_blocks_have_the_time_of_the_packet_before(tmp_path: Path) -> None:
@@ -216,7 +226,35 @@ def test_packet_of_an_interface_that_was_not_described_is_damage(
 ) -> None:
     capture = Pcapng().interface().enhanced(1, FRAMES[0])
     getattr(capture.section(), writer)(1, FRAMES[0])
-    with pytest.raises(TraceError, match="packet 2 at byte"):
+    with pytest.raises(TraceError, match=r"packet 2 at byte \d+: it is of interface 0, of which 0"):
+        read_capture(capture.write(tmp_path / "x"))
+
+
+def test_cause_of_damage_is_named(tmp_path: Path) -> None:
+    """Each of these breaks one thing of the second packet."""
+    frame = FRAMES[0]
+    first = Pcapng().interface().enhanced(1, frame).data()
+    second = first[-88:]
+    broken = {
+        "of interface 3, of which 1 are": {8: 3},
+        "hold 4000 bytes, it has room for 56": {20: 4000},
+        "time stamp of 18446744069414584321 units": {12: 0xFFFFFFFF},
+        "its length of 20 bytes is too short for an enhanced": {4: 20, 16: 20},
+        "its length of 7 bytes is not credible": {4: 7},
+        "its lengths differ: 88 and 12 bytes": {84: 12},
+    }
+    for message, words in broken.items():
+        data = bytearray(first + second)
+        for at, value in words.items():
+            struct.pack_into("<I", data, len(first) + at, value)
+        (tmp_path / "x").write_bytes(data)
+        with pytest.raises(TraceError, match=f"packet 2 at byte {len(first)}: .*{message}"):
+            read_capture(tmp_path / "x")
+
+
+def test_simple_block_before_every_interface_is_damage(tmp_path: Path) -> None:
+    capture = Pcapng().simple(FRAMES[0])
+    with pytest.raises(TraceError, match="packet 1 at byte 28: it is of interface 0, of which 0"):
         read_capture(capture.write(tmp_path / "x"))
 
 

@@ -135,7 +135,7 @@ def test_packets_before_damage_are_given_first(tmp_path: Path) -> None:
     with Reader(path) as reader:
         block = np.zeros(64, PACKET)
         assert reader.fill(block) == 2
-        with pytest.raises(TraceError, match=f"packet 4 at byte {ends[3]}: it has no credible"):
+        with pytest.raises(TraceError, match=f"packet 4 at byte {ends[3]}: it is said to have"):
             reader.fill(block)
 
 

@@ -13,7 +13,7 @@ import pytest
 from run_maker import make_runs
 
 from tcpf_lab.errors import RequestError
-from tcpf_lab.plotting import parse_flows, parse_time
+from tcpf_lab.plot_request import parse_flows, parse_time
 from tcpf_lab.report.plots.kinds import KINDS
 from tcpf_lab.report.style import METRICS, OTHER_METRICS
 from tcpf_lab.results import read_json, write_json

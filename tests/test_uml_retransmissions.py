@@ -1,0 +1,148 @@
+"""The kernel's list of retransmissions, in guests: complete, true, and without effect on a run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tcpf_lab.metrics import retransmission_log as log
+from tcpf_lab.metrics.agreement import NO_ENTRY, compare
+from tcpf_lab.metrics.tcp_counters import expected_counters, recovery_counters
+from tcpf_lab.results import ExperimentFiles, RunFiles
+from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.sweep import expand
+from tcpf_lab.testbed import uml_kernel, uml_recipe
+from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.trace.analysis import Options, analyse
+from tcpf_lab.trace.events import RTO, SYN_RTO
+from tcpf_lab.trace.packet import ACK, SYN
+from tcpf_lab.trace.pcap import read_capture
+
+pytestmark = pytest.mark.uml
+
+#: Senders of several generations, each through a queue that drops a tenth.
+SENDERS = {
+    "sack": (),
+    "reno": ("tcp.sack=false",),
+    "modern": ("tcp.profile=modern",),
+    "bbr": ("tcp.profile=modern", "tcp.congestion=bbr"),
+}
+#: Retransmissions are a matter of seconds at this rate; more flows meet more of their kinds.
+BUSY = ("matrix.flows=[8]", "traffic.duration=20 s")
+
+
+@pytest.fixture
+def make(recorded_experiment: Experiment, tmp_path: Path) -> Callable[..., RunFiles]:
+    """Return a function that carries a run out and gives its files."""
+
+    def carried(bed: UmlTestbed, name: str, where: str = "here") -> RunFiles:
+        experiment = apply_overrides(recorded_experiment, [*BUSY, *SENDERS[name]])
+        run = expand(experiment, {"seed": "1"})[0]
+        files = ExperimentFiles(tmp_path / where, experiment.name, "uml")
+        event = carry_out(Task(run, bed, files, keep_pcaps=True, commit="test"))
+        assert (event.kind, event.detail) == ("finished", "")
+        return files.run(run.id)
+
+    return carried
+
+
+def entries_of(run: RunFiles) -> NDArray[Any]:
+    found = log.read_logs(run)["S"]
+    assert found.missing == 0
+    assert found.entries.size > 0
+    return found.entries
+
+
+def sent_again(run: RunFiles) -> list[tuple[int, int]]:
+    """Give (port, first byte) of what the sender's capture has twice, SYN and data."""
+    packets = read_capture(run.capture("S")).packets
+    seen: Counter[tuple[int, int]] = Counter()
+    again = []
+    for p in packets[(packets["dport"] == 5001)]:
+        if p["payload"] > 0 or (p["flags"] & (SYN | ACK)) == SYN:
+            key = (int(p["sport"]), int(p["seq"]))
+            if seen[key]:
+                again.append(key)
+            seen[key] += 1
+    return again
+
+
+def last_samples(run: RunFiles) -> list[tuple[int, int]]:
+    """Give the instant of each flow's sample at the end of the window, and its total_rto."""
+    epoch = json.loads((run.stats / "epoch.json").read_text())["epoch_ns"]
+    rows = map(json.loads, (run.stats / "senders-S.jsonl").read_text().splitlines())
+    ends = sorted((r for r in rows if r.get("sample") == "end"), key=lambda r: int(r["flow"]))
+    return [(epoch + row["time_ns"], row["total_rto"]) for row in ends]
+
+
+@pytest.mark.parametrize("name", SENDERS)
+def test_list_is_what_the_capture_has_twice_and_the_counters_count(
+    uml: UmlTestbed, make: Callable[..., RunFiles], name: str
+) -> None:
+    run = make(uml, name)
+    entries = entries_of(run)
+    packets = log.as_packets(entries)
+    # What the device's queue dropped is in the list and not in the capture, and may be sent again.
+    listed = [(int(p["sport"]), int(p["seq"])) for p in packets if p["cause"] not in (log.TLP_NEW,)]
+    assert Counter(listed) == Counter(sent_again(run))
+    told = recovery_counters(run, "S")
+    assert {key: told[key] for key in expected_counters(entries)} == expected_counters(entries)
+
+
+@pytest.mark.parametrize("name", SENDERS)
+def test_expiries_of_each_flow_are_those_of_its_socket(
+    uml: UmlTestbed, make: Callable[..., RunFiles], name: str
+) -> None:
+    run = make(uml, name)
+    entries = entries_of(run)
+    timed = entries[np.isin(entries["cause"], (log.RTO, log.SYN_RTO))]
+    ports = sorted({int(port) for port in read_capture(run.capture("S")).packets["sport"]} - {5001})
+    told = last_samples(run)
+    found = [
+        int(np.sum((timed["sport"] == port) & (timed["time_ns"] <= until)))
+        for port, (until, _) in zip(ports, told, strict=True)
+    ]
+    assert found == [total for _, total in told]
+
+
+@pytest.mark.parametrize("name", SENDERS)
+def test_every_event_of_the_capture_is_in_the_list_and_every_timeout_is_one(
+    uml: UmlTestbed, make: Callable[..., RunFiles], name: str
+) -> None:
+    run = make(uml, name)
+    probes = name in ("modern", "bbr")
+    analysis = analyse(run.capture("S"), options=Options(probes=probes))
+    found = compare(analysis, entries_of(run))
+    assert found.elsewhere == 0
+    assert found.confusion[NO_ENTRY].sum() == 0
+    assert found.confusion[NO_ENTRY, [RTO, SYN_RTO]].sum() == 0
+    if not probes:
+        assert found.flow_errors.tolist() == [0] * 8
+        assert found.share_right > 0.99
+
+
+@pytest.mark.parametrize("name", SENDERS)
+def test_run_is_the_same_without_the_list(
+    uml: UmlTestbed, make: Callable[..., RunFiles], name: str
+) -> None:
+    kernel = uml_kernel.find(recipe=uml_recipe.load(variant="unlogged"))
+    if kernel is None:
+        pytest.skip("not built: `tcpf-lab kernel build --variant unlogged`")
+    with_it, without = make(uml, name), make(UmlTestbed(kernel), name, "there")
+    assert log.read_logs(without) == {}
+    assert data(with_it) == data(without)
+
+
+def data(run: RunFiles) -> dict[str, bytes]:
+    """Give everything that was measured, the list itself left out."""
+    paths = [*run.pcap.iterdir(), *run.stats.iterdir(), run.metrics, run.series]
+    return {p.name: p.read_bytes() for p in paths if not p.name.startswith("retransmissions-")}
