@@ -180,7 +180,9 @@ def _python(
 
 
 def _tail(text: str) -> str:
-    return " | ".join(text.strip().splitlines()[-3:])
+    """Give the first line, which is where a limit of time is named, and the last ones."""
+    lines = text.strip().splitlines()
+    return " | ".join([*lines[:1], *lines[1:][-3:]])
 
 
 def _last_line(text: str) -> str:

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from fuzz import interpreted, subject
+from tcpf_lab.trace.warm import warm_up
 
 #: Seconds that an input may take.
 LIMIT_S = 60
@@ -27,6 +28,8 @@ def answers(folders: list[Path]) -> dict[str, str]:
     """
     if interpreted.asked_for():
         interpreted.prepare()
+    else:
+        warm_up()  # compiling is not what an input may take its time for
     found = {}
     for path in (path for folder in folders for path in sorted(folder.iterdir())):
         faulthandler.dump_traceback_later(LIMIT_S, exit=True)

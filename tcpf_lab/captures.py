@@ -10,23 +10,21 @@ from tcpf_lab.results import RunFiles
 
 #: Headers of bulk flows compress about sixfold at this level, at some 300 MB/s.
 LEVEL = 3
-#: Lists of fixed entries are short and stay with the run: at this level a fifth smaller, 20 MB/s.
-LIST_LEVEL = 12
 
 
 def compress(run: RunFiles) -> list[Path]:
     """Replace every capture of ``run`` by its compressed form."""
-    return [_packed(capture, LEVEL) for capture in sorted(run.pcap.glob("*.pcap"))]
+    return [_packed(capture) for capture in sorted(run.pcap.glob("*.pcap"))]
 
 
 def compress_lists(run: RunFiles) -> list[Path]:
     """Replace every binary list of ``run``, such as that of retransmissions, likewise."""
-    return [_packed(found, LIST_LEVEL) for found in sorted(run.stats.glob("*.bin"))]
+    return [_packed(found) for found in sorted(run.stats.glob("*.bin"))]
 
 
-def _packed(path: Path, level: int) -> Path:
+def _packed(path: Path) -> Path:
     target = path.with_name(f"{path.name}.zst")
     with path.open("rb") as source, target.open("wb") as sink:
-        zstandard.ZstdCompressor(level=level).copy_stream(source, sink)
+        zstandard.ZstdCompressor(level=LEVEL).copy_stream(source, sink)
     path.unlink()
     return target

@@ -69,4 +69,11 @@ class InterruptedRunError(LabError):
 
 
 class TraceError(LabError):
-    """A capture or a record of a run cannot be read."""
+    """A capture or a record of a run cannot be read; one line, as there may be one per capture."""
+
+    exit_status = 2
+
+    def __str__(self) -> str:
+        """Give ``where: message (hint)``."""
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text} ({self.hint})" if self.hint else text

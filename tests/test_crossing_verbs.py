@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tcpf_lab
-from tcpf_lab.cli import app
+from tcpf_lab.cli import app, main
 from tcpf_lab.crossing_verbs import nanoseconds
 from tcpf_lab.errors import RequestError
 from tcpf_lab.report.export.crossing_columns import CROSSING_FRAMES
@@ -82,3 +82,23 @@ def test_times_of_the_command_line() -> None:
     assert nanoseconds("0", "--offset", signed=True) == 0
     with pytest.raises(RequestError):
         nanoseconds("-2 h", "--to")
+
+
+@pytest.mark.parametrize("verb", ["analyze", "crossing", "plot rtt", "plot queue"])
+def test_unreadable_capture_is_one_line_and_status_2(
+    verb: str,
+    pair: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(b"this is no capture of packets")
+    files = [pair[0], str(path)] if verb in ("crossing", "plot queue") else [str(path)]
+    drawn = ["-o", str(tmp_path / "x.svg")] if verb.startswith("plot") else []
+    monkeypatch.setattr("sys.argv", ["tcpf-lab", *verb.split(), *files, *drawn])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {path}: not a pcap capture: it begins with 74 68 69 73")

@@ -35,7 +35,11 @@ MEMORY_MB = 512
 WATCHDOG_BASE_S = 60.0
 #: What of the kernel's messages the console shows: reports of the kasan variant are warnings, and
 #: its first one must not silence the others.
-MESSAGES = {"standard": ("quiet",), "kasan": ("loglevel=7", "kasan_multi_shot")}
+MESSAGES = {
+    "standard": ("quiet",),
+    "kasan": ("loglevel=7", "kasan_multi_shot"),
+    "unlogged": ("quiet",),
+}
 #: Symbolic link in the run directory through which the guest finds the project's programs.
 PROGRAMS_LINK = ".programs"
 #: UML makes a directory of this name in HOME, which is the run directory: its working directory.

@@ -34,7 +34,7 @@ class Kernel:
     path: Path  #: the executable ``linux``
     key: str  #: name of the cache entry: hash of all inputs
     machine_key: str  #: hash of the inputs of kernel and guest programs
-    variant: str  #: ``standard`` or ``kasan``
+    variant: str  #: ``standard``, or one of the others in ``uml_recipe.VARIANTS``
     version: str  #: of the source, ``6.12.117``
     sha256: str  #: of the executable
     patches: tuple[str, ...]  #: file names of the project's patches in it

@@ -39,7 +39,7 @@ from tcpf_lab.trace.step import (
 from tcpf_lab.trace.table import CONNECTION, new_table, rehash
 
 
-def _compile(sources: str) -> tuple[Callable[..., Any], ...]:
+def _compile_run(sources: str) -> Callable[..., tuple[int, int]]:
     """Compile the engine; ``sources`` identifies the text of the modules it is made of."""
 
     def _run(
@@ -67,6 +67,12 @@ def _compile(sources: str) -> tuple[Callable[..., Any], ...]:
                 return i, ARENA
         return block.shape[0], DONE
 
+    return compiled(_run)
+
+
+def _compile_rest(sources: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Compile what is not done per packet."""
+
     def _rehash(table: NDArray[np.int32], old: NDArray[np.int32], connections: Any) -> None:
         _ = sources
         rehash(table, old, connections)
@@ -82,12 +88,12 @@ def _compile(sources: str) -> tuple[Callable[..., Any], ...]:
         for flow in range(count):
             catch_up(rows[1][flow], rows[0][flow], store, pool, END_OF_TIME)
 
-    return compiled(_run), compiled(_rehash), compiled(_drain)
+    return compiled(_rehash), compiled(_drain)
 
 
-_run, _rehash, _drain = _compile(
-    stamp(cause, distance, liberation, scoreboard, sender, spurious, step, connection_table)
-)
+_SOURCES = stamp(cause, distance, liberation, scoreboard, sender, spurious, step, connection_table)
+_run = _compile_run(_SOURCES)
+_rehash, _drain = _compile_rest(_SOURCES)
 
 
 class Engine:

@@ -150,6 +150,86 @@ def _fill(data: Any, begin: Any, end: Any, kind: Any, p: Any, counters: Any) -> 
     return True
 
 
+@inlined
+def _found(data: Any, at: Any, length: Any, layout: Any, interfaces: Any) -> Any:
+    """As `_classic` or `_block`."""
+    if layout[HEADER]:
+        return _classic(data, at, layout, interfaces)
+    return _block(data, at, length, layout, interfaces)
+
+
+@inlined
+def _enter(data: Any, found: Any, layout: Any, interfaces: Any, p: Any, counters: Any) -> bool:
+    """Count a record and fill a row from it; whether the row is to be kept."""
+    begin, captured, wire, time_ns, number = found
+    counters[UNTIMED] += number < 0
+    number = max(number, 0)
+    layout[LAST] = time_ns
+    p.time_ns = time_ns
+    p.record = counters[RECORDS]
+    p.wire_length = max(wire, captured)
+    p.interface = min(number, 255)
+    counters[RECORDS] += 1
+    return _fill(data, begin, begin + captured, interfaces[number, LINK], p, counters)
+
+
+@inlined
+def _scan(
+    data: Any,
+    at: Any,
+    end: Any,
+    layout: Any,
+    interfaces: Any,
+    out: Any,
+    row: Any,
+    counters: Any,
+) -> Any:
+    """Read records from offset ``at`` into ``out`` from ``row`` on: what `scan` does.
+
+    Parameters
+    ----------
+    data : uint8, shape (bytes,)
+        A part of the capture; only ``data[:end]`` counts.
+    at, end : int
+        Offset of a record header (of a block, in pcapng); end of the bytes.
+    layout : int64, shape (LAYOUT,)
+        How records look; ``layout[LAST]`` is kept up to date.
+    interfaces : int64, shape (n, INTERFACE)
+        The interfaces of the section.
+    out : Packets
+        Room for the result.  Beyond ``2 * sacks``, ``sack`` keeps what was there.
+    row : int
+        First free row.
+    counters : int64, shape (COUNTERS,)
+        Incremented.
+
+    Returns
+    -------
+    tuple of int
+        Offset of the first record not read, first free row, and why it ended: `END`, `FULL` (no row
+        left), `CUT` (the last record is not whole), `BROKEN` (no credible record), `DESCRIPTION` (a
+        section header or an interface, which is not for this function).
+    """
+    need = layout[HEADER] if layout[HEADER] else 12
+    while at < end:
+        if at + need > end:
+            return at, row, CUT
+        if row == out.shape[0]:
+            return at, row, FULL
+        length = _length(data, at, layout, interfaces)
+        if length <= 0:
+            return at, row, BROKEN if length else DESCRIPTION
+        if at + length > end:
+            return at, row, CUT
+        found = _found(data, at, length, layout, interfaces)
+        if found[0] < 0:
+            return at, row, BROKEN
+        at += length
+        if found[0] > 0:
+            row += _enter(data, found, layout, interfaces, out[row], counters)
+    return at, row, END
+
+
 def _compile(sources: str) -> Callable[..., tuple[int, int, int]]:
     """Compile the scanner; ``sources`` identifies the text of the modules it is made of."""
 
@@ -163,67 +243,10 @@ def _compile(sources: str) -> Callable[..., tuple[int, int, int]]:
         row: int,
         counters: NDArray[np.int64],
     ) -> tuple[int, int, int]:
-        """Read records from offset ``at`` into ``out`` from ``row`` on.
-
-        Parameters
-        ----------
-        data : uint8, shape (bytes,)
-            A part of the capture; only ``data[:end]`` counts.
-        at, end : int
-            Offset of a record header (of a block, in pcapng); end of the bytes.
-        layout : int64, shape (LAYOUT,)
-            How records look; ``layout[LAST]`` is kept up to date.
-        interfaces : int64, shape (n, INTERFACE)
-            The interfaces of the section.
-        out : Packets
-            Room for the result.  Beyond ``2 * sacks``, ``sack`` keeps what was there.
-        row : int
-            First free row.
-        counters : int64, shape (COUNTERS,)
-            Incremented.
-
-        Returns
-        -------
-        tuple of int
-            Offset of the first record not read, first free row, and why it ended: `END`, `FULL`
-            (no row left), `CUT` (the last record is not whole), `BROKEN` (no credible record),
-            `DESCRIPTION` (a section header or an interface, which is not for this function).
-        """
+        """Read records: see `_scan`."""
         _ = sources  # so that it is part of the key in the cache
-        header = layout[HEADER]
-        need = header if header else 12
-        while at < end:
-            if at + need > end:
-                return at, row, CUT
-            if row == out.shape[0]:
-                return at, row, FULL
-            length = _length(data, at, layout, interfaces)
-            if length <= 0:
-                return at, row, BROKEN if length else DESCRIPTION
-            if at + length > end:
-                return at, row, CUT
-            if header:
-                found = _classic(data, at, layout, interfaces)
-            else:
-                found = _block(data, at, length, layout, interfaces)
-            begin, captured, wire, time_ns, number = found
-            if begin < 0:
-                return at, row, BROKEN
-            at += length
-            if begin == 0:
-                continue
-            counters[UNTIMED] += number < 0
-            number = max(number, 0)
-            layout[LAST] = time_ns
-            record = out[row]
-            record.time_ns = time_ns
-            record.record = counters[RECORDS]
-            record.wire_length = max(wire, captured)
-            record.interface = min(number, 255)
-            counters[RECORDS] += 1
-            kind = interfaces[number, LINK]
-            row += _fill(data, begin, begin + captured, kind, record, counters)
-        return at, row, END
+        offset, free, status = _scan(data, at, end, layout, interfaces, out, row, counters)
+        return offset, free, status
 
     return compiled(scan)
 

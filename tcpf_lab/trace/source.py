@@ -65,7 +65,7 @@ _PACKERS: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
 
 def _damage() -> tuple[type[Exception], ...]:
     """Exceptions by which the unpackers say that their input is damaged."""
-    found: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError]
+    found: list[type[Exception]] = [OSError, EOFError, zlib.error, lzma.LZMAError]
     if "zstandard" in sys.modules:
         found.append(sys.modules["zstandard"].ZstdError)
     return tuple(found)
@@ -140,7 +140,7 @@ class Source:
                 if not unpacked:
                     break
                 count += unpacked
-        except (OSError, *_damage()) as error:
+        except _damage() as error:
             if isinstance(error, OSError) and error.errno:
                 raise self._unreadable(error) from None
             self.problem = f"damaged {self.packed} data: {error}"
