@@ -16,7 +16,7 @@ from tcpf_lab.trace.events import (
     TLP,
     UNKNOWN,
 )
-from tcpf_lab.trace.jit import part
+from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.scoreboard import at
 from tcpf_lab.trace.sender import LOSS, MS, OPEN, RECOVERY
 
@@ -29,7 +29,7 @@ _JIFFY = 12 * MS
 SILENCE = 100 * MS
 
 
-@part
+@inlined
 def probing(s: Any, arena: Any, now: Any) -> bool:
     """Whether a tail loss probe may leave now (tcp_schedule_loss_probe).
 
@@ -59,7 +59,7 @@ def _liberated(s: Any, g: Any, now: Any) -> bool:
     return bool(g.again != s.episode and (s.dups >= 3 or s.sack_bytes >= 3 * s.mss))
 
 
-@part
+@inlined
 def ruled(s: Any, kind: int, rule: int) -> int:
     """Note the rule that names a packet; its kind."""
     s.rule = rule
@@ -100,6 +100,9 @@ def _liberator(s: Any, g: Any, driven: bool) -> int:
     # RACK: what was sent later has arrived, so a reordering timer or the next ACK resends.
     late = s.sack_flow != 0 and s.delivered_at > g.sent
     if s.mode == LOSS:
+        # What was sent later has arrived: Linux leaves the loss state (FLAG_LOST_RETRANS).
+        if late and g.again == s.episode:
+            return ruled(s, FAST, 21)
         if driven:
             return ruled(s, POST_RTO, 6)
         return ruled(s, POST_RTO, 12) if late else ruled(s, UNKNOWN, 18)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.jit import part
+from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.packet import PACKET
 from tcpf_lab.trace.sender import RTO_MAX, measure
 
@@ -74,7 +74,7 @@ def wait(s: Any, pool: Any, p: Any) -> None:
     s.last_waiting = place
 
 
-@part
+@inlined
 def arrived(s: Any, pool: Any, now: Any) -> Any:
     """Place of the next ACK that has reached the sender by ``now``; 0 if there is none."""
     place = s.first_waiting

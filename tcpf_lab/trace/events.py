@@ -63,6 +63,7 @@ RULES = {
     18: "nothing the model knows explains it",
     19: "seen behind the sender: it fills a gap a round trip after the ACKs that asked for it",
     20: "seen behind the sender: it fills a gap after a silence as long as the timer",
+    21: "a segment sent again after a timeout was lost again: a recovery began",
 }
 
 #: A row per event, in the order of the capture.

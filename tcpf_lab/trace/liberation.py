@@ -21,7 +21,7 @@ from tcpf_lab.trace.events import (
     UNKNOWN,
     WINDOW_PROBE,
 )
-from tcpf_lab.trace.jit import part
+from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.scoreboard import at, locate, relative
 from tcpf_lab.trace.sender import (
     LOSS,
@@ -44,6 +44,18 @@ _PIECES = 64
 
 
 @part
+def _sent_again(s: Any, arena: Any) -> bool:
+    """Whether a retransmission is outstanding: the first one's time stamp then counts on."""
+    if at(s, arena, s.head).ever:
+        return True
+    for i in range(s.head, s.tail):
+        g = at(s, arena, i)
+        if g.again == s.episode and g.sacked != s.board:
+            return True
+    return False
+
+
+@part
 def _resend(s: Any, arena: Any, start: Any, end: Any, p: Any) -> int:
     """Explain a retransmission and follow the sender through it."""
     now = p.time_ns
@@ -55,7 +67,9 @@ def _resend(s: Any, arena: Any, start: Any, end: Any, p: Any) -> int:
             s.stamp = np.int64(p.tsval)
         time_out(s, arena, now)
     elif kind == FAST:
-        s.mode, s.recover, s.stamp = RECOVERY, s.snd_max, np.int64(p.tsval)
+        if s.stamp == 0 or not _sent_again(s, arena):
+            s.stamp = np.int64(p.tsval)
+        s.mode, s.recover = RECOVERY, s.snd_max
     if kind == TLP or (kind != RTO and first == s.head):
         arm(s, now)
     named = kind
@@ -104,7 +118,7 @@ def _overtaken(s: Any, arena: Any, p: Any, start: Any) -> bool:
     return bool(2 * age < s.rtt_min)
 
 
-@part
+@inlined
 def _enter(s: Any, arena: Any, start: Any, end: Any, p: Any) -> None:
     """Put new data on the scoreboard, one segment per packet that the receiver can tell apart."""
     if start > s.snd_max:  # the capture missed what lies between
@@ -116,7 +130,7 @@ def _enter(s: Any, arena: Any, start: Any, end: Any, p: Any) -> None:
         append(s, arena, s.snd_max, min(s.snd_max + size, end), p, False)
 
 
-@part
+@inlined
 def _on_data(s: Any, store: Any, p: Any) -> int:
     """Follow the sender through a packet it sends; its kind."""
     arena, now, fin = store[0], p.time_ns, p.flags & 1
@@ -197,7 +211,7 @@ def _on_syn(s: Any, store: Any, p: Any) -> int:
     return 0
 
 
-@part
+@inlined
 def needed(s: Any, p: Any) -> Any:
     """Segments that a packet of the sender may add to those outstanding."""
     if not s.known or p.flags & 2:
@@ -206,7 +220,7 @@ def needed(s: Any, p: Any) -> Any:
     return more + (_PIECES + 1 if relative(s, p.seq) > s.snd_max else 0)
 
 
-@part
+@inlined
 def forward(s: Any, store: Any, p: Any) -> int:
     """Follow the sender through any packet of its own; the kind, 0 if it is no event."""
     if p.flags & 2:
@@ -221,7 +235,7 @@ def forward(s: Any, store: Any, p: Any) -> int:
     return _on_data(s, store, p)
 
 
-@part
+@inlined
 def backward(s: Any, row: Any, store: Any, p: Any) -> None:
     """Follow the sender through a packet that comes back to it."""
     if p.flags & 2:

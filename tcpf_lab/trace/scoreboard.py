@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.jit import part
+from tcpf_lab.trace.jit import inlined, part
 
 #: ``start end`` relative sequence numbers; ``sent`` when last; ``again`` the loss episode in which
 #: it was sent again; ``sacked`` the scoreboard on which it is marked; ``skip`` from a SACKed
@@ -60,14 +60,14 @@ def new_heap() -> NDArray[np.int64]:
     return heap
 
 
-@part
+@inlined
 def relative(s: Any, number: Any) -> Any:
     """Unwrap a sequence number near the left edge."""
     offset = (np.int64(number) - s.isn - s.una) & 0xFFFFFFFF
     return s.una + (offset - 0x100000000 if offset & 0x80000000 else offset)
 
 
-@part
+@inlined
 def at(s: Any, arena: Any, number: Any) -> Any:
     """Segment ``number`` of a sender."""
     return arena[s.ring + (number & (s.room - 1))]
@@ -101,11 +101,14 @@ def _give(arena: Any, heap: Any, block: Any, size: int) -> None:
     heap[1 + size] = block
 
 
-@part
+@inlined
 def reserve(s: Any, arena: Any, heap: Any, more: Any) -> bool:
     """Make room for ``more`` segments; False if the arena must grow first."""
-    if s.tail - s.head + more <= s.room:
-        return True
+    return s.tail - s.head + more <= s.room or _make_room(s, arena, heap, more)
+
+
+@part
+def _make_room(s: Any, arena: Any, heap: Any, more: Any) -> bool:
     limit = _SMALLEST << (_SIZES - 1) if s.heard else _DEAF
     while s.head < s.tail and s.tail - s.head + more > limit:
         forget(s, arena)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tcpf_lab.trace.jit import part
+from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.scoreboard import at, give_back, locate, relative, remember, unsacked
 from tcpf_lab.trace.spurious import judge, judge_duplicate, older
 
@@ -52,20 +52,20 @@ def begin(s: Any, base: Any, una: int) -> None:
     s.probe_end, s.delivered_at, s.last_id, s.heard, s.stamp = 0, -RTO_MAX, -1, 0, 0
 
 
-@part
+@inlined
 def arm(s: Any, now: Any) -> None:
     """Start the timer; a later RTT sample changes the next start, not this one."""
     s.armed, s.limit = now, s.rto
 
 
-@part
+@inlined
 def acknowledged(s: Any) -> Any:
     """Payload bytes acknowledged on this connection."""
     fin = 1 if s.fin >= 0 and s.una > s.fin else 0
     return max(s.una - 1 - fin, 0)
 
 
-@part
+@inlined
 def _linux_estimate(s: Any, sample: Any) -> None:
     """Linux's RTT estimator: a maximum filter over one window as the variance (tcp_input.c)."""
     if s.srtt == 0:
@@ -85,7 +85,7 @@ def _linux_estimate(s: Any, sample: Any) -> None:
     s.rto = min(s.srtt // 8 + s.rttvar, RTO_MAX)
 
 
-@part
+@inlined
 def _rfc_estimate(s: Any, sample: Any) -> None:
     """RFC 6298, section 2: ``mdev`` is 4 RTTVAR; the whole timer has a minimum."""
     if s.srtt == 0:
@@ -98,7 +98,7 @@ def _rfc_estimate(s: Any, sample: Any) -> None:
     s.rto = min(max(s.srtt // 8 + s.mdev, s.rto_min), RTO_MAX)
 
 
-@part
+@inlined
 def measure(s: Any, sample: Any) -> None:
     """Take an RTT sample into the timer."""
     s.sample = sample
@@ -109,7 +109,7 @@ def measure(s: Any, sample: Any) -> None:
         _linux_estimate(s, sample)
 
 
-@part
+@inlined
 def _delivered(s: Any, g: Any, now: Any) -> None:
     """Note when what arrives was sent, unless a copy sent earlier may be meant (RACK)."""
     if g.sent > s.delivered_at and (not g.ever or now - g.sent >= s.rtt_min):
@@ -139,7 +139,7 @@ def mark_sacked(s: Any, row: Any, store: Any, p: Any) -> Any:
     return first
 
 
-@part
+@inlined
 def release(s: Any, row: Any, store: Any, p: Any, ack: Any) -> Any:
     """Take acknowledged segments off; send time fit for an RTT, -1 if there is none (Karn)."""
     arena, first, karn, head = store[0], -1, False, True
@@ -163,7 +163,7 @@ def release(s: Any, row: Any, store: Any, p: Any, ack: Any) -> Any:
     return -1 if karn else first
 
 
-@part
+@inlined
 def advance(s: Any, ack: Any) -> None:
     """Move the left edge; leave recovery when what was outstanding at its start is acknowledged."""
     s.una, s.snd_max = ack, max(s.snd_max, ack)
@@ -176,7 +176,7 @@ def advance(s: Any, ack: Any) -> None:
         s.mode = OPEN
 
 
-@part
+@inlined
 def _undo(s: Any, p: Any) -> None:
     """Leave recovery when its first retransmission proves needless (tcp_packet_delayed).
 
@@ -188,7 +188,7 @@ def _undo(s: Any, p: Any) -> None:
         s.mode = OPEN
 
 
-@part
+@inlined
 def timestamp_rtt(s: Any, p: Any) -> Any:
     """RTT from the echoed time stamp (1 ms ticks), -1 without one."""
     if not p.timestamps or not s.tick_at:
@@ -197,7 +197,7 @@ def timestamp_rtt(s: Any, p: Any) -> Any:
     return p.time_ns - s.tick_at + ticks * MS if ticks < 0x7FFFFFFF else -1
 
 
-@part
+@inlined
 def on_ack(s: Any, row: Any, store: Any, p: Any) -> None:
     """Follow the sender through an incoming ACK (tcp_ack, tcp_clean_rtx_queue)."""
     ack, now = relative(s, p.ack), p.time_ns
@@ -231,7 +231,7 @@ def on_ack(s: Any, row: Any, store: Any, p: Any) -> None:
     _time(s, store, now, (sample, sacked), advanced, opening)
 
 
-@part
+@inlined
 def _time(s: Any, store: Any, now: Any, told: Any, advanced: bool, opening: bool) -> None:
     """Take the RTT sample of an ACK; start, restart or stop the timer."""
     sample, sacked = told
@@ -247,7 +247,7 @@ def _time(s: Any, store: Any, now: Any, told: Any, advanced: bool, opening: bool
         arm(s, now)
 
 
-@part
+@inlined
 def append(s: Any, arena: Any, start: Any, end: Any, p: Any, unseen: bool) -> None:
     """Enter new data; sending while nothing is outstanding arms the timer."""
     if s.head == s.tail:

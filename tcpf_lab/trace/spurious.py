@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tcpf_lab.trace.events import DSACK, EARLY_ACK, TIMESTAMP
-from tcpf_lab.trace.jit import part
+from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.scoreboard import recall, relative
 
 
@@ -26,7 +26,7 @@ def mark(row: Any, store: Any, g: Any, evidence: int) -> None:
     g.kind = 0
 
 
-@part
+@inlined
 def older(p: Any, stamp: Any) -> bool:
     """Whether the ACK ``p`` echoes a time stamp from before ``stamp`` (0: there is none)."""
     if not p.timestamps or p.tsecr == 0 or stamp == 0:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tcpf_lab.trace.distance import arrived, leave, settle, wait
 from tcpf_lab.trace.events import RTO, SYN_RTO
-from tcpf_lab.trace.jit import part
+from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.liberation import backward, forward, needed
 from tcpf_lab.trace.scoreboard import HEADROOM, reserve
 from tcpf_lab.trace.table import enter, find, reopens, shake
@@ -38,7 +38,7 @@ def _new_flow(p: Any, row: Any, s: Any, c: Any, d: Any, settings: Any) -> None:
     s.peer_mss = c.mss[1 - d]
 
 
-@part
+@inlined
 def _count(row: Any, p: Any) -> None:
     """Count a packet of the flow itself."""
     row.last_ns = p.time_ns
@@ -71,7 +71,7 @@ def _note(s: Any, row: Any, p: Any, kind: Any, flow: Any, events: Any, number: A
         e.backoff, e.spurious = (s.backoff if kind == RTO else 0), 0
 
 
-@part
+@inlined
 def _back(s: Any, row: Any, store: Any, p: Any) -> None:
     """Take a packet that comes back to a flow's sender."""
     if p.flags & 16:
@@ -101,7 +101,7 @@ def _handshake(c: Any, p: Any, d: Any, senders: Any, where: Any) -> None:
             settle(c, senders[c.flow[k]], k, where)
 
 
-@part
+@inlined
 def _slot_for(table: Any, connections: Any, counters: Any, p: Any) -> Any:
     """Connection of a packet, entered if it is new, and the packet's direction."""
     at, d = find(table, connections, p)
@@ -113,7 +113,7 @@ def _slot_for(table: Any, connections: Any, counters: Any, p: Any) -> Any:
     return table[at], d
 
 
-@part
+@inlined
 def lacking(rows: Any, store: Any, pool: Any, counters: Any) -> int:
     """What a packet might find no room for, `DONE` if there is room for everything."""
     if counters[FLOWS] == rows[1].shape[0] or counters[CONNECTIONS] == rows[0].shape[0]:
@@ -125,7 +125,7 @@ def lacking(rows: Any, store: Any, pool: Any, counters: Any) -> int:
     return WAITING if pool[1][0] == 0 else DONE
 
 
-@part
+@inlined
 def _flow_of(rows: Any, c: Any, p: Any, d: Any, counters: Any, settings: Any) -> Any:
     """Flow that a packet belongs to, begun by the first data or SYN; -1 without one."""
     flow = c.flow[d]
@@ -137,7 +137,7 @@ def _flow_of(rows: Any, c: Any, p: Any, d: Any, counters: Any, settings: Any) ->
     return flow
 
 
-@part
+@inlined
 def _ahead(rows: Any, flow: Any, store: Any, pool: Any, p: Any, counters: Any) -> bool:
     """Take a packet of a flow itself; False if the arena must grow first."""
     row, s = rows[1][flow], rows[2][flow]
@@ -154,7 +154,7 @@ def _ahead(rows: Any, flow: Any, store: Any, pool: Any, p: Any, counters: Any) -
     return True
 
 
-@part
+@inlined
 def advance(
     table: Any, rows: Any, store: Any, pool: Any, counters: Any, settings: Any, p: Any
 ) -> bool:

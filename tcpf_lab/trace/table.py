@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.jit import part
+from tcpf_lab.trace.jit import inlined, part
 
 #: ``flow``: row of each direction's flow, -1 without one; ``isn``: of each direction's SYN, -1 if
 #: none was seen; ``asked answered``: times of the last SYN and the first SYN-ACK; ``opener``:
@@ -46,7 +46,7 @@ def new_table(slots: int) -> NDArray[np.int32]:
     return np.full(slots, -1, np.int32)
 
 
-@part
+@inlined
 def _hash(src: Any, dst: Any, high: Any, sport: Any, dport: Any) -> Any:
     """Mix both ends so that they may change places."""
     ends = (src ^ dst ^ (src * dst)) * np.uint64(0x9E3779B97F4A7C15)
@@ -55,13 +55,13 @@ def _hash(src: Any, dst: Any, high: Any, sport: Any, dport: Any) -> Any:
     return (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
 
 
-@part
+@inlined
 def _slot(p: Any, mask: Any) -> Any:
     mixed = _hash(p.src, p.dst, p.src_high ^ p.dst_high, p.sport, p.dport)
     return np.int64(mixed >> np.uint64(33)) & mask
 
 
-@part
+@inlined
 def _same(p: Any, c: Any) -> bool:
     return bool(
         p.src == c.src
@@ -73,7 +73,7 @@ def _same(p: Any, c: Any) -> bool:
     )
 
 
-@part
+@inlined
 def _opposite(p: Any, c: Any) -> bool:
     return bool(
         p.src == c.dst
@@ -85,7 +85,7 @@ def _opposite(p: Any, c: Any) -> bool:
     )
 
 
-@part
+@inlined
 def find(table: Any, connections: Any, p: Any) -> Any:
     """Slot of a packet's connection, or the free one for it; whether it runs backward."""
     mask = table.shape[0] - 1
@@ -145,7 +145,7 @@ def shake(c: Any, p: Any, d: Any) -> None:
         c.away[d] = p.time_ns - c.answered
 
 
-@part
+@inlined
 def reopens(c: Any, p: Any, d: Any) -> bool:
     """Whether a packet begins a new connection between the ends of an old one."""
     return bool(p.flags & 2 and not p.flags & 16 and c.isn[d] >= 0 and c.isn[d] != p.seq) or bool(

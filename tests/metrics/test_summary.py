@@ -132,7 +132,12 @@ def test_valid_run_is_valid(run: RunFiles) -> None:
     assert validity["reasons"] == []
     assert validity["valid"] is True
     left = {check["name"] for check in validity["checks"] if check["ok"] is not True}
-    assert left == {"flows_match_iperf3", "clocks_agree", "started_on_time"}  # virtual, native
+    assert left == {  # virtual, native, no impairment
+        "flows_match_iperf3",
+        "clocks_agree",
+        "started_on_time",
+        "impairments_in_force",
+    }
 
 
 def test_result_is_written_and_carries_the_runs_identity(run: RunFiles) -> None:

@@ -45,6 +45,19 @@ SCENARIOS = {
         8.2     < SYN-ACK
         8.2     > 1:961
         """,
+    "what is lost again after a timeout begins a recovery": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.81    > 1:961         # rto
+        1.01    < ack 961
+        1.01    > 961:1921      # post_rto
+        1.011   > 1921:2881     # post_rto
+        1.26    < ack 961 sack 1921:2881
+        1.27    > 961:1921      # fast
+        1.28    > 2881:3841     # sack_recovery
+        """,
     "holes further on are filled in SACK recovery": """
         0.2     > 1:961
         0.2     > 961:1921
