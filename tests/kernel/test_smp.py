@@ -287,5 +287,5 @@ def test_modules_that_dump_without_locks_are_found_out(ready, tmp_path):
     def racing(console):
         return {module for report in reports(console) if report.race for module in report.modules}
 
-    carry_out("unlocked", tmp_path, 480, enough=lambda console: racing(console) >= wanted)
+    carry_out("unlocked", tmp_path, 900, enough=lambda console: racing(console) >= wanted)
     assert racing((tmp_path / "console.txt").read_text()) >= wanted

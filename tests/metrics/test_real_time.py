@@ -297,3 +297,16 @@ def test_iperf3_on_real_clocks_needs_no_sample(run: RunFiles) -> None:
         "captures 1, kernel 1 (TcpExtTCPTimeouts of all connections, none of each flow)",
     )
     assert [c for c, (ok, _) in found.items() if ok is False] == []
+
+
+def test_packets_in_a_machine_that_stood_still_are_not_lost(tmp_path: Path) -> None:
+    """R1 halts for 3 s while the last packet is in its queue, which could keep it for 0.5 s."""
+
+    def halted(node: str, at: int) -> int:
+        return stamp(node, at + 3000 * MS if node == "R1" and at > 2300 * MS else at)
+
+    found = checks(make_real(build_run(tmp_path / "run", halted)))
+    assert found["loss_matches_qdisc"] == (
+        True,
+        "captures 1, qdisc 1, left without entering 0",
+    )

@@ -180,7 +180,7 @@ def test_connection_cut_while_traffic_flows(bed, hosts, recorded, run, untouched
     assert caught.value.where == "host routers"
     assert "connection broke" in caught.value.message
     assert "routers could not be told to end; it undoes everything by itself" in str(caught.value)
-    untouched(60.0)
+    untouched(180.0)
 
 
 def test_interrupt_undoes_everything_before_it_returns(
@@ -222,4 +222,4 @@ def test_killed_controller_is_noticed(bed, hosts, recorded, run, untouched):
         time.sleep(0.1)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    untouched(60.0)
+    untouched(180.0)

@@ -95,7 +95,16 @@ class Killing:
     def words(self) -> list[str]:
         """The command line of the run."""
         settings = [word for setting in SETTINGS for word in ("--set", setting)]
-        return ["run", SPEC, "--only", CHOICE, *settings, "--testbed", str(self.inventory)]
+        return [
+            "run",
+            SPEC,
+            "--keep-pcaps",
+            "--only",
+            CHOICE,
+            *settings,
+            "--testbed",
+            str(self.inventory),
+        ]
 
     @property
     def partial(self) -> Path:

@@ -123,14 +123,10 @@ def _over(blocks: int) -> str:
 
 
 def _orders_told(comparison: Comparison) -> Iterator[str]:
-    taus = {
-        metric: [r.tau for r in comparison.blocks if r.metric == metric and r.tau is not None]
-        for metric in DRAWN
-    }
+    taus = _by_metric((ranking.metric, ranking.tau) for ranking in comparison.blocks)
     parts = [
         f"{_range(found, partial(fixed, places=2))} for {METRICS[metric].word}"
         for metric, found in taus.items()
-        if found
     ]
     if parts:
         yield (
@@ -140,17 +136,21 @@ def _orders_told(comparison: Comparison) -> Iterator[str]:
 
 
 def _ratios_told(comparison: Comparison) -> Iterator[str]:
-    ratios = {
-        metric: [c.ratio for c in comparison.cells if c.metric == metric and c.ratio is not None]
-        for metric in DRAWN
-    }
+    ratios = _by_metric((cell.metric, cell.ratio) for cell in comparison.cells)
     parts = [
-        f"{METRICS[metric].word} {_range(found, significant)}"
-        for metric, found in ratios.items()
-        if found
+        f"{METRICS[metric].word} {_range(found, significant)}" for metric, found in ratios.items()
     ]
     if parts:
         yield f"Measured / published: {'; '.join(parts)}."
+
+
+def _by_metric(rows: Iterable[tuple[str, float | None]]) -> dict[str, list[float]]:
+    """Give the numbers there are of each metric, in the order of the figures."""
+    found: dict[str, list[float]] = {metric: [] for metric in DRAWN}
+    for metric, value in rows:
+        if value is not None and metric in found:
+            found[metric].append(value)
+    return {metric: values for metric, values in found.items() if values}
 
 
 def _range(values: Sequence[float], shown: Callable[[float], str]) -> str:
