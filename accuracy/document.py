@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from accuracy.compare import Outcome
-from accuracy.matrix import Total, disorder, merged, shares_right, totals
+from accuracy.matrix import Total, disorder, exceptions, explained, merged, shares_right, totals
 
 _INTRODUCTION = """\
 # How often the analysis of captures is right
@@ -24,12 +24,14 @@ result is held against what that kernel itself recorded.
 
 `timeouts` are expiries of the retransmission timer, those in a row and those of SYNs included.
 `missed` and `invented` add up what single flows have too few and too many, so that they do not
-cancel. `unknown` is the share of the retransmissions that no rule explains.
+cancel. `unknown` is the share of the retransmissions that no rule explains. `explained` counts, of
+the flows that are not exact, those of which the first event is known that only one side calls a
+timeout: what the kernel did, what the capture makes of it, and by which rule.
 
 `./lab accuracy --seeds N --keep-pcaps` repeats scenario N to the byte and keeps its captures.
 """
 #: Flows that differ are listed one by one up to so many; the JSON has all.
-LISTED = 40
+LISTED = 20
 
 _TOTALS = (
     *("group", "scenarios", "flows exact", "timeouts, kernel", "timeouts, capture", "error"),
@@ -39,7 +41,8 @@ _TOTALS = (
 _SHORT = ("group", "runs", "exact", "kernel", "capture", "error", "missed", "invented", "unknown")
 _SCENARIOS = (
     *("seed", "profile", "SACK", "control", "flows", "RTT", "MSS", "rate", "loss aimed at"),
-    *("path", "packets", "timeouts, kernel", "error", "flows exact", "unknown"),
+    *("path", "packets", "timeouts, kernel", "error", "flows exact", "explained"),
+    "unknown",
 )
 
 
@@ -62,6 +65,7 @@ def markdown(outcomes: Sequence[Outcome], seconds: float) -> str:
         *_section("Causes", ("kernel", "packets", "named rightly"), _cause_rows(ordered)),
         *_confusion(ordered),
         *_section("Scenarios", _SCENARIOS, (_scenario_row(each) for each in _compared(ordered))),
+        *_section("First events that differ", ("kernel", "capture", "flows"), _why_rows(ordered)),
         *_section(
             "Flows that differ",
             ("seed", "flow", "kernel", "capture", "first event that differs"),
@@ -145,6 +149,7 @@ def _scenario_row(each: Outcome) -> tuple[str, ...]:
         str(each.timeouts_kernel),
         f"{error:+d}" if error else "0",
         f"{each.flows_exact}/{each.flows}",
+        f"{explained(each)}/{len(each.differences)}",
         str(each.unknown),
     )
 
@@ -160,6 +165,12 @@ def _confusion(outcomes: Sequence[Outcome]) -> Iterator[str]:
     kinds = list(dict.fromkeys(kind for row in table.values() for kind in row))
     rows = ((cause, *(str(row.get(kind, "")) for kind in kinds)) for cause, row in table.items())
     yield from _section("Kernel's cause (rows) and kind by the capture", ("", *kinds), rows)
+
+
+def _why_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
+    for why, flows in exceptions(_compared(outcomes)).items():
+        kernel, _, capture = why.partition(", ")
+        yield kernel.removeprefix("kernel "), capture.removeprefix("capture "), str(flows)
 
 
 def _difference_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,6 +105,30 @@ def totals(outcomes: Sequence[Outcome]) -> list[Total]:
             members.setdefault(group(each.settings), []).append(each)
         found += [total(name, members[name]) for name in sorted(members)]
     return [each for each in found if each.scenarios]
+
+
+def explained(outcome: Outcome) -> int:
+    """Count the flows that differ whose first event is known that one side calls a timeout."""
+    return sum(bool(each.first) for each in outcome.differences)
+
+
+def exceptions(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """Count the flows that differ by what the kernel and the capture say of that event.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        In any order.
+
+    Returns
+    -------
+    dict
+        The most frequent first; flows of which the event is not known are the last.
+    """
+    told = [each.first for outcome in outcomes for each in outcome.differences]
+    kinds = Counter(first.rpartition(": ")[2] for first in told if first)
+    unknown = {"not known": told.count("")} if "" in told else {}
+    return dict(kinds.most_common()) | unknown
 
 
 def merged(tables: Iterable[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:

@@ -24,12 +24,13 @@ WAYS: Mapping[str, Mapping[str, str]] = {
     "compiled, bounds checked": {"NUMBA_BOUNDSCHECK": "1"},
     "interpreted": {"NUMBA_DISABLE_JIT": "1"},
 }
-#: Share of the time for coverage; the rest is for many inputs through compiled code.
-_GUIDED = 0.5
+#: Shares of the time: guided by coverage, interpreted; the storm, with bounds checked, which is
+#: repeated without in half that time; whole files.  Compiling takes a minute or two besides.
+_GUIDED, _STORM, _FLOOD = 0.4, 0.3, 0.15
 #: Megabytes that an interpreted process may take.
 _MOST_MB = 2048
 #: Seconds in which a process must begin to work: everything is compiled anew.
-_BEGIN_S = 900
+_BEGIN_S = 1800
 #: Seconds in which all answers must be there, in one way.
 _COMPARE_S = 24 * 3600
 
@@ -58,9 +59,9 @@ def main(
     for problem in verdict["problems"]:
         out.print(problem)
     out.print(
-        f"{verdict['inputs']} inputs through compiled code, {verdict['guided']} guided by "
-        f"coverage, {verdict['compared']} answered in {len(WAYS)} ways: "
-        f"{len(verdict['problems'])} problems"
+        f"{verdict['storm'].get('inputs', 0)} inputs through compiled code with and without bounds "
+        f"checked, {verdict['guided']} guided by coverage, {verdict['files']} whole files, "
+        f"{verdict['compared']} answered in {len(WAYS)} ways: {len(verdict['problems'])} problems"
     )
     out.print(f"written: {output}")
     raise typer.Exit(1 if verdict["problems"] else 0)
@@ -76,29 +77,38 @@ def fuzz(seconds: float, seed: int, output: Path) -> dict[str, Any]:
     seed : int
         Of everything random.
     output : Path
-        Where ``seeds``, ``corpus`` (what reached something new), ``flood`` (a sample of the many
-        and what raised) and ``crashes`` are.
+        Where ``seeds``, ``corpus`` (what reached something new), ``storm`` and ``flood`` (samples
+        of the many and what raised) and ``crashes`` are.
 
     Returns
     -------
     dict
-        ``inputs``, ``guided``, ``compared`` and ``problems`` in words.
+        ``guided``, ``files`` and ``compared`` inputs, what the ``storm`` counted, and ``problems``
+        in words.
     """
-    folders = {name: output / name for name in ("seeds", "corpus", "flood", "crashes")}
+    names = ("seeds", "small", "recorded", "corpus", "storm", "flood", "crashes")
+    folders = {name: output / name for name in names}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
     seeds.make(folders["seeds"], seed)
+    seeds.make_small(folders["small"])
+    for name, data in seeds.recorded():
+        (folders["recorded"] / name).write_bytes(data)
     problems: list[str] = []
     err.print("fuzz: guided by coverage, interpreted")
     guided = _guided(folders, seconds * _GUIDED, seed, problems)
-    err.print("fuzz: in numbers, compiled with bounds checked")
-    inputs = _flood(folders, seconds * (1 - _GUIDED), seed, problems)
+    err.print("fuzz: a storm, compiled with bounds checked, then without")
+    storm = _storm(folders, seconds * _STORM, seed, problems)
+    err.print("fuzz: whole files, compiled with bounds checked")
+    files = _flood(folders, seconds * _FLOOD, seed, problems)
     err.print("fuzz: the same answers in every way")
-    compared = _compare([folders["seeds"], folders["corpus"], folders["flood"]], output, problems)
+    tried = [folders["seeds"], folders["corpus"], folders["flood"], folders["storm"] / "inputs"]
+    compared = _compare([folder for folder in tried if folder.exists()], output, problems)
     return {
         "seed": seed,
-        "inputs": inputs,
         "guided": guided,
+        "storm": storm,
+        "files": files,
         "compared": compared,
         "problems": problems,
     }
@@ -112,7 +122,7 @@ def _guided(folders: dict[str, Path], seconds: float, seed: int, problems: list[
         *(f"-rss_limit_mb={_MOST_MB}", "-print_final_stats=1", "-verbosity=0"),
         f"-artifact_prefix={folders['crashes']}/",
     ]
-    command = ["fuzz.target", str(folders["corpus"]), str(folders["seeds"]), *words]
+    command = ["fuzz.target", str(folders["corpus"]), str(folders["small"]), *words]
     done = _python(command, "interpreted", folders["seeds"].parent, seconds + _BEGIN_S)
     crashes = sorted(set(folders["crashes"].iterdir()) - before)
     problems += [f"interpreted: {path}: {_last_line(done.stderr)}" for path in crashes]
@@ -120,6 +130,31 @@ def _guided(folders: dict[str, Path], seconds: float, seed: int, problems: list[
         problems.append(f"interpreted: ended with status {done.returncode}: {_tail(done.stderr)}")
     counts = [line.split()[-1] for line in done.stderr.splitlines() if "executed_units" in line]
     return int(counts[-1]) if counts else 0
+
+
+def _storm(
+    folders: dict[str, Path], seconds: float, seed: int, problems: list[str]
+) -> dict[str, Any]:
+    """Put inputs made in compiled code through it, the same ones twice; what was counted."""
+    out = folders["storm"]
+    found: dict[str, Any] = {}
+    (out / f"answers-{seed}").unlink(missing_ok=True)
+    command = ["fuzz.storm", str(folders["recorded"]), str(out), str(seconds), str(seed)]
+    for way in ("compiled, bounds checked", "compiled"):
+        done = _python(command, way, folders["seeds"].parent, seconds + _BEGIN_S)
+        if done.returncode:
+            kept = folders["crashes"] / f"storm-{seed}"
+            if (out / "current").exists():
+                (out / "current").replace(kept)
+            problems.append(f"storm, {way}: status {done.returncode}: {kept}: {_tail(done.stderr)}")
+            return found
+        told = json.loads(done.stdout)
+        if told["problem"]:
+            problems.append(f"storm, {way}: {told['problem']}: {out}/inputs/wrong-{seed}")
+        if told["growth_kb"] > GROWTH_KB:
+            problems.append(f"storm, {way}: the process grew by {told['growth_kb']} kB")
+        found = found or told
+    return found
 
 
 def _flood(folders: dict[str, Path], seconds: float, seed: int, problems: list[str]) -> int:

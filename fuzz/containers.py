@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
+#: Bytes of an Ethernet header.
+ETHERNET = 14
 _HEADER = 24
 _RECORD = 16
 _SECTION, _INTERFACE, _PACKET = 0x0A0D0D0A, 1, 6
@@ -54,6 +56,17 @@ def take_apart(data: bytes) -> Taken | None:
         at += _RECORD + kept
     taken.rest = data[at:]
     return taken
+
+
+def connections(taken: Taken) -> list[list[Record]]:
+    """Give the IPv4 packets without IP options of each connection of an Ethernet capture."""
+    found: dict[frozenset[bytes], list[Record]] = {}
+    for record in taken.records if taken.link == 1 else []:
+        packet = bytes(record.frame[ETHERNET : ETHERNET + 40])
+        if len(packet) == 40 and packet[0] == 0x45:
+            ends = frozenset((packet[12:16] + packet[20:22], packet[16:20] + packet[22:24]))
+            found.setdefault(ends, []).append(record)
+    return list(found.values())
 
 
 def put_together(taken: Taken) -> bytes:

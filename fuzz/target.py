@@ -28,7 +28,7 @@ def _mutated(data: bytes, most: int, seed: int) -> bytes:
 def main() -> None:
     """Fuzz until libFuzzer's options say that it is enough."""
     interpreted.prepare()
-    atheris.Setup(sys.argv, subject.answer, custom_mutator=_mutated)
+    atheris.Setup(sys.argv, subject.glance, custom_mutator=_mutated)
     atheris.Fuzz()
 
 

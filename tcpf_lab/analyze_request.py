@@ -94,8 +94,11 @@ def choice_of(
 
 
 def _network(text: str) -> Network:
+    """Read an address as tables print it, too; an IPv4 one may be written as IPv6 maps it."""
     try:
-        return ipaddress.ip_network(text, strict=False)
+        network = ipaddress.ip_network(text.strip("[]"), strict=False)
+        mapped = getattr(network.network_address, "ipv4_mapped", None)
+        return ipaddress.ip_network(mapped) if mapped and network.prefixlen == 128 else network
     except ValueError:
         message = "write an address or a network, as 10.0.0.1, 10.0.0.0/24 or 2001:db8::/32"
         raise RequestError(message, where=f"--host {text}") from None

@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 
-from tcpf_lab import analyze_request, analyzing, campaign, terminal
-from tcpf_lab.analyze_request import FORMATS, PLACES, PRINTED, SORTED, Asked
+from tcpf_lab import analyze_request, analyzing, command_line, terminal
+from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, Asked
 from tcpf_lab.analyzing import Looked
 from tcpf_lab.errors import RequestError
-from tcpf_lab.options import AsJson, MinRto, Profile
+from tcpf_lab.options import AsJson, At, MinRto, Probes, Profile
 from tcpf_lab.plot_request import parse_flows
 from tcpf_lab.report.captures_shown import SHOWN, capture_tables, event_tables
-from tcpf_lab.report.document import write_document
 from tcpf_lab.spec.suggest import unknown
 
 _Paths = Annotated[
@@ -60,15 +59,6 @@ _Output = Annotated[
 _Format = Annotated[
     str, typer.Option("--format", metavar="|".join(PRINTED), help="How it is printed.")
 ]
-_At = Annotated[
-    str | None,
-    typer.Option(
-        "--at", metavar="|".join(PLACES), help="Where it was taken, if that cannot be seen in it."
-    ),
-]
-_Probes = Annotated[
-    bool, typer.Option("--probes/--no-probes", help="Whether senders send tail loss probes.")
-]
 
 
 def analyze(
@@ -84,8 +74,8 @@ def analyze(
     form: _Format = "table",
     min_rto: MinRto = None,
     profile: Profile = "linux",
-    at: _At = None,
-    probes: _Probes = True,
+    at: At = None,
+    probes: Probes = True,
     as_json: AsJson = False,
 ) -> None:
     """Say how TCP recovered from loss in captures, or rebuild the metrics of runs."""
@@ -100,14 +90,29 @@ def analyze(
         top=top,
         events=events,
     )
-    rebuilt = campaign.rebuild([path for path in paths if Path(path).is_dir()])
+    rebuilt = _rebuilt([path for path in paths if Path(path).is_dir()])
     with terminal.reading(asked.paths) as progress:
         looked = analyzing.look(asked, progress)
     written = list(files) if looked.analyses else []
     for path in written:
-        write_document(path, analyzing.content(looked, files[path]))
+        _write(path, analyzing.content(looked, files[path]))
     _tell(looked, rebuilt, written, "json" if as_json else form)
     _complain(looked, told=form == "table" and not (as_json or files))
+
+
+def _rebuilt(paths: Sequence[str]) -> Sequence[Path]:
+    """Rebuild the metrics of runs; which runs."""
+    if not paths:
+        return ()
+    from tcpf_lab import campaign  # here and below: a capture should not pay for the import
+
+    return campaign.rebuild(paths)
+
+
+def _write(path: Path, text: str | bytes) -> None:
+    from tcpf_lab.report.document import write_document
+
+    write_document(path, text)
 
 
 def _tell(looked: Looked, rebuilt: Sequence[Path], written: Sequence[Path], form: str) -> None:
@@ -151,3 +156,11 @@ def _complain(looked: Looked, *, told: bool) -> None:
         typer.echo(f"error: {problem}", err=True)
     if looked.problems:
         raise typer.Exit(looked.problems[0].exit_status)
+
+
+def main() -> None:
+    """Run the command line with this verb alone, whose libraries are quickly loaded."""
+    app = command_line.new_app()
+    app.callback()(lambda: None)  # the verb keeps its name, although there is no other
+    app.command()(analyze)
+    command_line.run(app)

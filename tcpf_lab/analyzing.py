@@ -110,11 +110,12 @@ def _none(looked: Looked) -> RequestError:
         return RequestError("the capture has no TCP flow", where=str(looked.asked.choice))
     ports = sorted({int(port) for name in ("sport", "dport") for port in flows[name]})
     shown = ", ".join(map(str, ports[:8])) + (", ..." if len(ports) > 8 else "")
+    last = max(found.flows.size for found in looked.analyses) - 1
     codes = ", ".join(str(code) for code in np.unique(flows["dscp"][flows["dscp"] >= 0]))
     return RequestError(
         f"none of the {flows.size} flows is this",
         where=str(looked.asked.choice),
-        hint=f"there are ports {shown}; code points {codes or 'none'}; flows from 0 on",
+        hint=f"there are ports {shown}; code points {codes or 'none'}; flows 0 to {last}",
     )
 
 

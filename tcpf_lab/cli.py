@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +11,7 @@ import tcpf_lab
 from tcpf_lab import (
     analyze_verbs,
     campaign,
+    command_line,
     crossing_verbs,
     host_verbs,
     kernel_verbs,
@@ -22,6 +21,7 @@ from tcpf_lab import (
     terminal,
     vm_verbs,
 )
+from tcpf_lab.command_line import new_app
 from tcpf_lab.errors import LabError
 from tcpf_lab.options import (
     AsJson,
@@ -45,13 +45,7 @@ from tcpf_lab.selection import choose, one_or_two
 from tcpf_lab.spec.schema import json_schema, schema_of
 from tcpf_lab.testbed.inventory import Inventory
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="TCP and queue management experiments on a real Linux kernel, in virtual time.",
-)
+app = new_app()
 app.add_typer(kernel_verbs.app, name="kernel")
 app.add_typer(vm_verbs.app, name="vm")
 
@@ -224,18 +218,4 @@ def schema(
 
 def main() -> None:
     """Run the command line; a user's mistake ends in a message, never in a traceback."""
-    debug = "--debug" in sys.argv
-    if debug:
-        sys.argv.remove("--debug")
-    try:
-        app()
-    except LabError as error:
-        if debug:
-            traceback.print_exc()
-        for problem in getattr(error, "problems", None) or (error,):
-            typer.echo(f"error: {problem}", err=True)
-        sys.exit(error.exit_status)
-    except OSError as error:
-        where = error.filename or "standard output"
-        typer.echo(f"error: {where}: {error.strerror or error}", err=True)
-        sys.exit(1)
+    command_line.run(app)

@@ -57,6 +57,18 @@ MinRto = Annotated[
         "--min-rto", metavar="TIME", help="The senders' least timer, if it is not the profile's."
     ),
 ]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="sender|receiver|between",
+        help="Where a capture was taken, if that cannot be seen in it.",
+    ),
+]
+Probes = Annotated[
+    bool,
+    typer.Option("--probes/--no-probes", help="Whether a capture's senders send tail loss probes."),
+]
 Profile = Annotated[
     str,
     typer.Option(

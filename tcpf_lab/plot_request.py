@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcpf_lab.errors import RequestError
-from tcpf_lab.selection import DEFAULT
 from tcpf_lab.trace.analysis import Options
 from tcpf_lab.units import parse_duration
 
@@ -26,7 +25,7 @@ class Asked:
     flows: str | None = None
     seed: str | None = None
     include_invalid: bool = False
-    testbed: str = DEFAULT
+    testbed: str = "uml"
     results: Path = Path("results")
     only: tuple[str, ...] = ()
     seeds: int | None = None

@@ -13,10 +13,12 @@ from tcpf_lab.analyze_request import options_of
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import (
     AsJson,
+    At,
     IncludeInvalid,
     MinRto,
     Only,
     Overrides,
+    Probes,
     Profile,
     Results,
     Seeds,
@@ -120,6 +122,8 @@ def plot(
     include_invalid: IncludeInvalid = False,
     min_rto: MinRto = None,
     profile: Profile = "linux",
+    at: At = None,
+    probes: Probes = True,
     as_json: AsJson = False,
 ) -> None:
     """Draw a figure of runs, or of captures, and write it into files."""
@@ -130,15 +134,21 @@ def plot(
     )
     figure = kind_named(kind, wanted)
     files = _files(output or [], figure, metric)
+    options = options_of(min_rto, profile, at, probes=probes)
     asked = Asked(
         *(tuple(what), case, flows, seed, include_invalid, testbed, results),
-        *(tuple(only or ()), seeds, tuple(overrides or ()), options_of(min_rto, profile)),
+        *(tuple(only or ()), seeds, tuple(overrides or ()), options),
     )
-    found = gather(asked, figure)
-    drawn = draw(figure, found.subjects, wanted, list(dict.fromkeys(files.values())))
+    _tell(figure, _write(figure, asked, wanted, files), list(files), as_json)
+
+
+def _write(kind: Kind, asked: Asked, wanted: Wanted, files: dict[Path, str]) -> Gathered:
+    """Draw what was asked for into files; of what it was drawn."""
+    found = gather(asked, kind)
+    drawn = draw(kind, found.subjects, wanted, list(dict.fromkeys(files.values())))
     for path, suffix in files.items():
         write_document(path, drawn[suffix])
-    _tell(figure, found, list(files), as_json)
+    return found
 
 
 def _one_of(word: str, allowed: Sequence[str], option: str) -> str:

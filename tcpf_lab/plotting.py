@@ -68,7 +68,7 @@ def gather(asked: Asked, kind: Kind) -> Gathered:
     if asked.options != Options():
         raise RequestError(
             "is for captures; what a run's senders were is in the run",
-            where="--min-rto and --profile",
+            where="--min-rto, --profile, --at, --no-probes",
         )
     left_out: Counter[str] = Counter()
     found: dict[Path, DrawnRun] = {}

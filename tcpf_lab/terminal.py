@@ -10,36 +10,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
-from tcpf_lab import pool, runner
 from tcpf_lab.errors import InterruptedRunError
-from tcpf_lab.report.document import Report
-from tcpf_lab.report.factors import terminal_factors
-from tcpf_lab.report.table import terminal_table
-from tcpf_lab.runner import Event, State
-from tcpf_lab.selection import Choice
-from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.variant import Settings
-from tcpf_lab.testbed import uml_kernel, uml_recipe
-from tcpf_lab.testbed.base import Testbed
-from tcpf_lab.testbed.doctor import Check
-from tcpf_lab.trace.warm import warm_up
+from tcpf_lab.progress import run_progress, share_progress
+
+if TYPE_CHECKING:
+    from tcpf_lab.report.document import Report
+    from tcpf_lab.runner import Event, State
+    from tcpf_lab.selection import Choice
+    from tcpf_lab.spec.sweep import Run
+    from tcpf_lab.spec.variant import Settings
+    from tcpf_lab.testbed.base import Testbed
+    from tcpf_lab.testbed.doctor import Check
+    from tcpf_lab.testbed.uml_kernel import Kernel
 
 #: Failures that are shown with their log's last lines; of the others the first line tells enough.
 SHOWN_IN_FULL = 3
@@ -97,6 +86,9 @@ def show_states(choice: Choice, as_json: bool) -> None:
 
 def show_report(report: Report) -> None:
     """Print a report's tables, what was left out of them, and the files written."""
+    from tcpf_lab.report.factors import terminal_factors  # here and below: see `analyze_verbs`
+    from tcpf_lab.report.table import terminal_table
+
     if any(section.source.factor for section in report.sections):
         show(terminal_factors(report.sections))
     else:
@@ -112,29 +104,6 @@ def experiments_table(found: Sequence[dict[str, Any]]) -> Table:
     """Return a row for each experiment of a results directory."""
     rows = [(f["experiment"], f["testbed"], str(f["complete"]), str(f["failed"])) for f in found]
     return plain_table(("experiment", "testbed", "complete runs", "failed runs"), rows)
-
-
-def run_progress(console: Console) -> Progress:
-    """Return the progress display of runs: how many of how many, and how long still."""
-    return _progress(console, MofNCompleteColumn())
-
-
-def share_progress(console: Console) -> Progress:
-    """Return the progress display of something of which a share is done, such as a build."""
-    return _progress(console, TextColumn("{task.percentage:>3.0f} %"))
-
-
-def _progress(console: Console, how_far: ProgressColumn) -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        how_far,
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-    )
 
 
 def event_line(event: Event, *, in_full: bool = True) -> Text | None:
@@ -169,6 +138,9 @@ def drive(
     force: bool,
 ) -> list[Event]:
     """Carry out the runs of ``choice`` with a progress display; return how each ended."""
+    from tcpf_lab import pool, runner
+    from tcpf_lab.trace.warm import warm_up
+
     events: list[Event] = []
     failures = 0
     workers = min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
@@ -229,8 +201,10 @@ def _held_back() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def build_kernel(source: Path | None, variant: str = "standard") -> uml_kernel.Kernel:
+def build_kernel(source: Path | None, variant: str = "standard") -> Kernel:
     """Build the kernel with a progress display."""
+    from tcpf_lab.testbed import uml_kernel, uml_recipe
+
     with share_progress(_err) as progress:
         task = progress.add_task("kernel", total=1.0)
 
@@ -243,12 +217,16 @@ def build_kernel(source: Path | None, variant: str = "standard") -> uml_kernel.K
 
 def ensure_kernel(choice: Choice) -> None:
     """Build the kernel if the chosen testbed needs it and it is not there."""
+    from tcpf_lab.testbed import uml_kernel
+
     if choice.testbed_name == "uml" and uml_kernel.find() is None:
         build_kernel(None)
 
 
 def state_table(states: Sequence[tuple[Run, State]]) -> Table:
     """Return the states of the runs, a row for each cell."""
+    from tcpf_lab.runner import State
+
     grouped: dict[tuple[str, Settings, int], Counter[State]] = {}
     for run, state in states:
         grouped.setdefault((run.case_name, run.settings, run.flows), Counter())[state] += 1

@@ -408,6 +408,10 @@ def test_the_document_has_totals_confusion_differences_and_what_was_left_out() -
     assert "| fast | 11 | 9 (81.818 %) |" in text
     assert "|  | rto | unknown | fast | tlp |" in text
     assert "| 1 | 2 | 5 | 7 | at 1 s: kernel fast, capture rto |" in text
+    assert "| fast | rto | 1 |" in text
+    assert "| not known |  | 1 |" in text
+    explained = [line.split(" | ")[-2] for line in text.splitlines() if "Mbit" in line]
+    assert explained == ["1/1", "0/1"]
     assert "| 3 | unusable | captures_complete: 3 dropped |" in text
     widths = [line.count("|") for line in text.splitlines() if line.startswith("|")]
     assert min(widths) >= 4
@@ -478,3 +482,23 @@ def test_a_drawn_scenario_runs_and_is_compared(uml: UmlTestbed, tmp_path: Path) 
     assert outcome.state == "compared", outcome.reasons
     assert outcome.timeouts_kernel > 0
     assert outcome.flows == 14
+
+
+# --- A scenario on the kernel ------------------------------------------------
+
+
+@pytest.mark.uml
+@pytest.mark.slow
+def test_a_small_scenario_is_run_and_held_against_the_kernels_log(
+    uml: UmlTestbed, tmp_path: Path
+) -> None:
+    """The one with the fewest flows among those with classic senders, cut to twelve seconds."""
+    classic = [each for each in MANY if each.settings()["profile"] == "linux-2.2"]
+    fewest = min(classic, key=lambda each: (each.run.flows, each.seed))
+    (job,) = run.prepare([draw(fewest.seed, 12.0)], uml, tmp_path / "results", keep_pcaps=False)
+    outcome = run.carry_out(job)
+    assert outcome.state == "compared", outcome.reasons
+    assert outcome.flows == fewest.run.flows
+    assert outcome.timeouts == outcome.timeouts_kernel
+    assert outcome.flows_exact == outcome.flows, outcome.differences
+    assert sum(sum(row.values()) for row in outcome.confusion.values()) >= outcome.retransmissions

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from pcap_builder import Pcap, conversation
+from pcap_builder import Pcap, conversation, ethernet, ip6, tcp
 from rich.console import Console
 
 import tcpf_lab
@@ -110,6 +110,7 @@ def test_timeouts_are_those_of_the_run_and_of_the_kernel(
         (["--port", "20001"], [20001]),
         (["--port", "20001", "--port", "20002"], [20001, 20002]),
         (["--host", "10.0.0.0/24", "--flow", "0,2"], [20000, 20002]),
+        (["--host", "::ffff:10.0.0.1", "--top", "1"], [20000]),
         (["--dscp", "CS0", "--flow", "1"], [20001]),
         (["--sort", "timeouts", "--top", "2"], [20000, 20002]),
         (["--sort", "acked_bytes", "--top", "1"], [20000]),
@@ -125,6 +126,19 @@ def test_flows_are_chosen_and_sorted(
     assert told["totals"]["flows"] == len(ports)
     rows = list(csv.DictReader(io.StringIO(lab("analyze", capture, "--format", "csv", *words)[1])))
     assert [int(row["sport"]) for row in rows] == ports
+
+
+def test_address_is_read_as_tables_print_it(lab: Lab, tmp_path: Path) -> None:
+    source, target = (bytes.fromhex("20010db8" + "00" * 11 + end) for end in ("01", "02"))
+    made = Pcap()
+    for at, start in ((0, 1), (2, 1)):
+        head = ip6(tcp(20000, 443, seq=start), src=source, dst=target, payload=960, tclass=46 << 2)
+        made.add(10**18 + at * 10**9, ethernet(head, kind=0x86DD), missing=960)
+    path = made.write(tmp_path / "six.pcap")
+    for host in ("2001:db8::1", "[2001:db8::1]", "2001:db8::/32"):
+        said = lab("analyze", path, "--host", host, "--dscp", "EF")[1]
+        assert "[2001:db8::1]:20000  [2001:db8::2]:443" in said
+    assert lab("analyze", path, "--host", "2001:db8::3")[0] == 2
 
 
 def test_flows_keep_their_numbers_when_others_are_left_out(lab: Lab, capture: Path) -> None:
@@ -332,6 +346,7 @@ def test_capture_without_tcp_has_a_table_all_the_same(lab: Lab, tmp_path: Path) 
     path = Pcap().write(tmp_path / "none.pcap")
     status, said, _ = lab("analyze", path)
     assert (status, said.count("0 flows")) == (0, 1)
+    assert "taken" not in said
     assert "no event" in lab("analyze", path, "--events")[1]
     assert lab("analyze", path, "--port", "80")[0] == 2
 

@@ -24,8 +24,9 @@ def blocks(language):
 
 
 def readme_commands():
-    lines = [line.split("  #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
-    return [shlex.split(line) for line in lines if line]
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    commands = [shlex.split(line, comments=True) for line in lines]
+    return [command for command in commands if command]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

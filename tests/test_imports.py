@@ -42,6 +42,8 @@ OUTER = {
         "analyzing",
         "api",
         "cli",
+        "command_line",
+        "progress",
         "crossing_verbs",
         "host_verbs",
         "kernel_verbs",

@@ -246,11 +246,12 @@ def test_what_only_tests_need_is_installed_for_them_alone(checkout: Checkout) ->
     assert checkout.calls("apt-get")[-2:] == ["a-package", "another"]
 
 
-def test_tests_build_both_variants_of_the_kernel(checkout: Checkout) -> None:
+def test_tests_build_every_variant_of_the_kernel(checkout: Checkout) -> None:
     checkout.have_everything()
     checkout.run("test")
     calls = checkout.calls(".venv/bin/tcpf-lab")
-    assert calls == ["kernel", "path", "kernel", "path", "--variant", "kasan"]
+    path = ["kernel", "path"]
+    assert calls == [*path, "--variant", "unlogged", *path, *path, "--variant", "kasan"]
 
 
 def test_failed_kernel_build_ends_the_script(checkout: Checkout) -> None:

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from tcpf_lab import terminal
+from tcpf_lab.progress import run_progress
 from tcpf_lab.report.captures_shown import capture_tables
 
 MARKED = "[bold]out[/bold] [/oops]"
@@ -28,6 +29,6 @@ def test_text_of_others_is_not_taken_for_markup(screen):
     terminal.complain(MARKED)
     terminal.show(terminal.plain_table(("name",), [(MARKED,)]))
     terminal.show(next(capture_tables(CAPTURE | {"file": f"{MARKED}.pcap"}, 80)))
-    with terminal.run_progress(terminal._err) as progress:
+    with run_progress(terminal._err) as progress:
         progress.add_task(MARKED, total=1)
     assert screen.getvalue().count(MARKED) == 4

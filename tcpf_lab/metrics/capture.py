@@ -17,6 +17,7 @@ from tcpf_lab.trace.events import (
     Analysis,
     ip_text,
 )
+from tcpf_lab.trace.one_way import one_way
 
 #: Counts of a flow that add up over flows.
 COUNTS = (
@@ -26,7 +27,7 @@ COUNTS = (
 #: Retransmissions of data; that of a SYN is counted apart.
 _DATA = [kind for kind in RETRANSMISSIONS if kind != SYN_RTO]
 #: Numbers of a row of the analysis that are told as they are.
-_AS_THEY_ARE = ("packets", "wire_bytes", "data_packets", "payload_bytes", "acked_bytes", "acks")
+_AS_THEY_ARE = ("packets", "wire_bytes", "data_packets", "payload_bytes", "acks")
 
 
 def describe(analysis: Analysis, rows: Sequence[int] | NDArray[np.int64]) -> dict[str, Any]:
@@ -43,7 +44,8 @@ def describe(analysis: Analysis, rows: Sequence[int] | NDArray[np.int64]) -> dic
     -------
     dict
         ``file``, ``packets`` (all records), what of them is not TCP, ``at`` (where the capture was
-        taken), its first time stamp and length, ``flows`` (`flow_row`) and ``totals`` over them.
+        taken), its first time stamp and length, ``flows`` (`flow_row`) and ``totals`` over them;
+        ``flow_count``, ``one_way_count`` and ``handshake_count`` are of all flows of the capture.
     """
     flows = [flow_row(analysis, int(row)) for row in rows]
     return {**capture_row(analysis), "flows": flows, "totals": totals(flows)}
@@ -62,6 +64,9 @@ def capture_row(analysis: Analysis) -> dict[str, Any]:
         "short": capture.short,
         "truncated": capture.truncated,
         "at": analysis.at,
+        "flow_count": int(analysis.flows.size),
+        "one_way_count": int(np.sum(one_way(analysis.flows))),
+        "handshake_count": int(np.sum(analysis.flows["window_scale"] >= 0)),
         "start_ns": analysis.first_ns,
         "duration_s": (analysis.last_ns - analysis.first_ns) / 1e9,
     }
@@ -85,9 +90,11 @@ def flow_row(analysis: Analysis, row: int) -> dict[str, Any]:
         ``syn_timeouts`` those that sent a SYN; their sum is comparable with Linux's
         ``tcpi_total_rto``. ``retransmissions`` are of data. ``events`` counts by kind, ``spurious``
         those of them that were needless; kinds that did not occur are 0, or not in ``spurious``.
+        Of a flow with ``one_way``, what only acknowledgements tell is None.
     """
     flow = analysis.flows[row]
     counts, needless = flow["counts"], flow["spurious"]
+    alone = bool(one_way(analysis.flows[row : row + 1])[0])
     return {
         "flow": row,
         "src": ip_text(flow["src"]),
@@ -97,10 +104,12 @@ def flow_row(analysis: Analysis, row: int) -> dict[str, Any]:
         "start_s": (int(flow["first_ns"]) - analysis.first_ns) / 1e9,
         "duration_s": (int(flow["last_ns"]) - int(flow["first_ns"])) / 1e9,
         **{name: int(flow[name]) for name in _AS_THEY_ARE},
+        "one_way": alone,
+        "acked_bytes": None if alone else int(flow["acked_bytes"]),
         "retransmissions": int(np.sum(counts[_DATA])),
-        "timeouts": int(counts[RTO]),
+        "timeouts": None if alone else int(counts[RTO]),
         "syn_timeouts": int(counts[SYN_RTO]),
-        "timeout_episodes": int(flow["episodes"]),
+        "timeout_episodes": None if alone else int(flow["episodes"]),
         "events": {name: int(n) for name, n in zip(KINDS, counts, strict=True) if name},
         "spurious": {name: int(n) for name, n in zip(KINDS, needless, strict=True) if n},
         **_round_trip(flow),
@@ -131,15 +140,23 @@ def _options(flow: Any) -> dict[str, int | bool | None]:
 
 
 def totals(flows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Add up the counts of flows; ``unknown_share`` is of their retransmissions, 0 to 1."""
+    """Add up the counts of flows; ``unknown_share`` is of their retransmissions, 0 to 1.
+
+    What is known of no flow is None; else the sum is over those of which it is known.
+    """
     rows = list(flows)
     events = {name: sum(row["events"][name] for row in rows) for name in KINDS[1:]}
     needless = {name: sum(row["spurious"].get(name, 0) for row in rows) for name in KINDS[1:]}
     again = sum(row["retransmissions"] for row in rows)
     return {
         "flows": len(rows),
-        **{name: sum(row[name] for row in rows) for name in COUNTS},
+        **{name: _sum([row[name] for row in rows]) for name in COUNTS},
         "events": events,
         "spurious": {name: count for name, count in needless.items() if count},
         "unknown_share": events[KINDS[UNKNOWN]] / again if again else 0.0,
     }
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known or not counts else None

@@ -106,8 +106,19 @@ def cross_captures(before: Path | str, after: Path | str, asked: Asked | None = 
         max_delay_ns=chosen.max_delay_ns,
         offset_ns=chosen.offset_ns,
     )
-    warnings = tuple(text for text in (first[1], second[1]) if text)
+    warnings = tuple(text for text in (first[1], second[1], _doubt(found)) if text)
     return Crossed(str(before), str(after), warnings, chosen, found, _judged(found, chosen))
+
+
+def _doubt(found: Passage) -> str:
+    """Say that the captures are hardly of one box, if most of what left never came."""
+    crossed, alone = int(np.sum(~found.crossing.lost)), found.foreign
+    if alone <= crossed:
+        return ""
+    return (
+        f"only {crossed} of {crossed + alone} packets that left had come: are these the two sides "
+        "of one box, at one time?"
+    )
 
 
 def _judged(found: Passage, asked: Asked) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import numpy as np
 from tcpf_lab.metrics import timeouts
 from tcpf_lab.metrics.goodput import acknowledged_at, goodput
 from tcpf_lab.metrics.record import Record
-from tcpf_lab.trace.recovery import RTO, SYN_RTO
+from tcpf_lab.trace.recovery import KIND_NAMES, RTO, SYN_RTO
 
 #: How long it may take in real time to read TCP_INFO, or to take an acknowledgement.
 READING_NS = 50_000_000
@@ -53,6 +53,7 @@ def flow_row(run: Record, flow: int, gained: int) -> dict[str, Any]:
 
     ``timeouts`` and ``retransmissions`` are those of the window (data only); ``timeouts_whole_run``
     and ``syn_timeouts`` run from the start to the end sample, as the kernel's ``total_rto`` does.
+    ``events`` counts what was sent again in the window by what made the sender send it.
     """
     begin, end = run.instant(flow, "start"), run.instant(flow, "end")
     row = int(run.row[flow])
@@ -70,6 +71,10 @@ def flow_row(run: Record, flow: int, gained: int) -> dict[str, Any]:
         "timeouts_whole_run": int(np.sum(rto <= end)),
         "syn_timeouts": int(np.sum(syn <= end)),
         "retransmissions": timeouts.count_between(again, start_ns, end_ns),
+        "events": {
+            name: timeouts.count_between(time[kind == number], start_ns, end_ns)
+            for number, name in KIND_NAMES.items()
+        },
         "kernel": _kernel(sample) if sample else None,
     }
 

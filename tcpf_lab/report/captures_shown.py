@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tcpf_lab.report.capture_headline import dim, grouped, headline, many, remarks, seconds
 from tcpf_lab.report.style import EVENTS
 
 if TYPE_CHECKING:
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
 SHOWN = 20
 _NOTHING = "–"
 _GAP = 2
-_AT = {
-    "sender": "taken at the data's sender",
-    "receiver": "taken at the data's receiver: a weaker view of what the sender did",
-    "between": "taken between the ends: a weaker view of what the sender did",
-}
 
 
 @dataclass(frozen=True)
@@ -58,8 +54,8 @@ def capture_tables(
     by : str
         What the flows were sorted by.
     """
-    yield _headline(capture)
-    yield from _remarks(capture)
+    yield headline(capture)
+    yield from remarks(capture)
     totals = capture["totals"]
     if any(totals["events"].values()):
         yield Text()
@@ -71,31 +67,7 @@ def capture_tables(
         yield from _fitting(_flow_columns(rows), width)
         if len(rows) < totals["flows"]:
             order = f"sorted by {by}" if by else "the first"
-            yield _dim(f"{len(rows)} of {totals['flows']} flows, {order}; --top 0 shows all")
-
-
-def _headline(capture: dict[str, Any]) -> Text:
-    flows = capture["totals"]["flows"]
-    said = f"{_count(capture['packets'])} packets in {_time(capture['duration_s'])} s"
-    count = f"{_count(flows)} {'flow' if flows == 1 else 'flows'}"
-    return Text.assemble(
-        (capture["file"], "bold"), f": {capture['format']}, {said}, {count}; {_AT[capture['at']]}"
-    )
-
-
-def _remarks(capture: dict[str, Any]) -> Iterator[Text]:
-    """Say what of the capture was not analysed."""
-    words = {
-        "not_ip": "are not IP",
-        "not_tcp": "are not TCP",
-        "fragments": "are later fragments",
-        "short": "are cut within their headers",
-    }
-    said = [f"{_count(capture[key])} {text}" for key, text in words.items() if capture[key]]
-    if said:
-        yield _dim(f"not analysed: {', '.join(said)}")
-    if capture["truncated"]:
-        yield Text(capture["truncated"], style="yellow")
+            yield dim(f"{len(rows)} of {totals['flows']} flows, {order}; --top 0 shows all")
 
 
 def _kind_table(totals: dict[str, Any]) -> Table:
@@ -111,7 +83,7 @@ def _kind_table(totals: dict[str, Any]) -> Table:
             needless = totals["spurious"].get(kind, 0)
             share = f"{100 * count / every:.1f}"
             words = EVENTS[kind][0]
-            table.add_row(kind, words, _count(count), share, _count(needless) if needless else "")
+            table.add_row(kind, words, grouped(count), share, grouped(needless) if needless else "")
     return table
 
 
@@ -123,18 +95,19 @@ def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[_Shown]:
         return [_Shown(heading, tuple(entries), rank, right)] if filled or rank < 10 else []
 
     def counts(heading: str, rank: int, key: str) -> list[_Shown]:
-        return column(heading, rank, [_count(row[key]) for row in rows])
+        told = [_NOTHING if row[key] is None else grouped(row[key]) for row in rows]
+        return column(heading, rank, told)
 
     def kind(heading: str, rank: int, key: str) -> list[_Shown]:
-        return column(heading, rank, [_count(row["events"][key]) for row in rows])
+        return column(heading, rank, [grouped(row["events"][key]) for row in rows])
 
-    needless = [_count(sum(row["spurious"].values())) for row in rows]
+    needless = [grouped(sum(row["spurious"].values())) for row in rows]
     return [
         *counts("flow", 0, "flow"),
         *column("sender", 1, [f"{_ip(row['src'])}:{row['sport']}" for row in rows], right=False),
         *column("receiver", 2, [f"{_ip(row['dst'])}:{row['dport']}" for row in rows], right=False),
-        *column("start s", 16, [_time(row["start_s"]) for row in rows]),
-        *column("time s", 13, [_time(row["duration_s"]) for row in rows]),
+        *column("start s", 16, [seconds(row["start_s"]) for row in rows]),
+        *column("time s", 13, [seconds(row["duration_s"]) for row in rows]),
         *counts("data", 6, "data_packets"),
         *counts("acked bytes", 5, "acked_bytes"),
         *counts("resent", 4, "retransmissions"),
@@ -177,13 +150,13 @@ def event_tables(table: pd.DataFrame, width: int) -> Iterator[RenderableType]:
     """
     for name, part in table.groupby("capture", sort=False):
         first = datetime.fromtimestamp(part["time_ns"].iloc[0] // 10**9, UTC)
-        count = f"{_count(len(part))} {'event' if len(part) == 1 else 'events'}"
+        count = many(len(part), "event")
         yield Text.assemble((str(name), "bold"), f": {count} from {first:%Y-%m-%d %H:%M:%S} UTC on")
         yield from _fitting(_event_columns(part), width)
         yield Text()
         rules = part[["rule", "explanation"]].drop_duplicates().sort_values("rule")
         for rule, sentence in rules.itertuples(index=False):
-            yield _dim(f"rule {rule}: {sentence}")
+            yield dim(f"rule {rule}: {sentence}")
     if not len(table):
         yield Text("no event: nothing was sent again, or out of its turn")
 
@@ -208,8 +181,8 @@ def _event_columns(rows: pd.DataFrame) -> list[_Shown]:
         column("UTC", 8, clock),
         column("flow", 1, [str(flow) for flow in rows["flow"]]),
         column("ends", 9, ends, False),
-        column("seq", 4, [_count(seq) for seq in rows["seq"]]),
-        column("bytes", 5, [_count(size) for size in rows["payload_bytes"]]),
+        column("seq", 4, [grouped(seq) for seq in rows["seq"]]),
+        column("bytes", 5, [grouped(size) for size in rows["payload_bytes"]]),
         column("kind", 2, list(rows["kind"]), False),
         column("backoff", 6, [str(n) if n else "" for n in rows["backoff"]]),
         column("needless", 7, evidence, False),
@@ -238,24 +211,11 @@ def _fitting(columns: Sequence[_Shown], width: int) -> Iterator[RenderableType]:
     yield table
     left_out = [column.heading for column in columns if column not in kept]
     if left_out:
-        yield _dim(f"no room for: {', '.join(left_out)}; --json has everything")
-
-
-def _dim(text: str) -> Text:
-    return Text(text, style="dim")
+        yield dim(f"no room for: {', '.join(left_out)}; --json has everything")
 
 
 def _ip(address: str) -> str:
     return f"[{address}]" if ":" in address else address
-
-
-def _count(number: int) -> str:
-    """Write a whole number, with thin gaps where it is long."""
-    return f"{int(number):,}".replace(",", " ") if abs(int(number)) > 9999 else str(int(number))
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.3f}" if seconds < 100 else f"{seconds:.1f}"
 
 
 def _milliseconds(seconds: float | None) -> str:

@@ -55,22 +55,27 @@ class Order:
         return uml_recipe.key(self.recipe.machine_digest, self.source_sha256, self.compiler)
 
 
-def make(order: Order, lock: int) -> None:
-    """Build what was ordered; ``lock`` is a descriptor that every program started inherits."""
+def make(order: Order, lock: int, before: Order | None = None) -> None:
+    """Build what was ordered.
+
+    Parameters
+    ----------
+    order : Order
+        What is to be built.
+    lock : int
+        A descriptor that every program started inherits.
+    before : Order, optional
+        A variant with the same patches, to be built first and in the same source tree.
+    """
     work = order.entry.with_name(TEMPORARY + order.entry.name)
     shutil.rmtree(work, ignore_errors=True)
-    result, log = work / "result", work / LOG
-    started = time.monotonic()
+    log = work / LOG
     try:
         (work / "source").mkdir(parents=True)
-        result.mkdir()
         environment = uml_make.build_environment()
         shop = Workshop(work / "source", log, order.progress, environment, keep_open=(lock,))
-        _fill(order, shop, result)
-        log.rename(result / LOG)
-        _write_facts(order, result, time.monotonic() - started)
-        shutil.rmtree(order.entry, ignore_errors=True)
-        result.rename(order.entry)
+        for each in (before, order) if before else (order,):
+            _make_one(each, shop, work / each.recipe.variant)
     except KernelBuildError as error:
         raise _with_log_saved(error, log, order.root) from None
     finally:
@@ -79,9 +84,19 @@ def make(order: Order, lock: int) -> None:
     order.progress("clean", 1.0)
 
 
+def _make_one(order: Order, shop: Workshop, result: Path) -> None:
+    started = time.monotonic()
+    result.mkdir()
+    _fill(order, shop, result)
+    shutil.copyfile(shop.log, result / LOG)
+    _write_facts(order, result, time.monotonic() - started)
+    shutil.rmtree(order.entry, ignore_errors=True)
+    result.rename(order.entry)
+
+
 def _fill(order: Order, shop: Workshop, result: Path) -> None:
     """Put kernel, module tree, programs and modules into ``result``."""
-    twin = _twin(order)
+    twin = twin_of(order)
     if twin:
         for name in (KERNEL, TREE):
             _link(twin / name, result / name)
@@ -93,11 +108,12 @@ def _fill(order: Order, shop: Workshop, result: Path) -> None:
 
 def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
     _require_room(order.root)
-    uml_make.unpack(order.source, order.top, shop)
-    uml_make.apply_patches(order.recipe, shop)
+    if not any(shop.tree.iterdir()):
+        uml_make.unpack(order.source, order.top, shop)
+        uml_make.apply_patches(order.recipe, shop)
     uml_make.configure(order.recipe, shop)
     uml_make.compile_kernel(shop, len(os.sched_getaffinity(0)))
-    (shop.tree / KERNEL).rename(result / KERNEL)
+    shutil.copy2(shop.tree / KERNEL, result / KERNEL)
     uml_make.keep_for_modules(shop.tree, result / TREE)
 
 
@@ -110,7 +126,7 @@ def read_facts(path: Path) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def _twin(order: Order) -> Path | None:
+def twin_of(order: Order) -> Path | None:
     """Find an entry with the same kernel; programs or modules are of another version."""
     for facts in order.root.glob(f"[!.]*/{FACTS}"):
         if read_facts(facts).get("kernel_key") == order.kernel_key:

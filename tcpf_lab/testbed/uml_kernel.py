@@ -7,6 +7,7 @@ never half a kernel.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import fcntl
 import os
@@ -19,8 +20,17 @@ from typing import Any
 
 from tcpf_lab.errors import KernelBuildError
 from tcpf_lab.testbed import uml_make, uml_recipe
-from tcpf_lab.testbed.uml_entry import FACTS, KERNEL, TEMPORARY, TREE, Order, make, read_facts
-from tcpf_lab.testbed.uml_recipe import DEFAULT_SOURCE, Recipe
+from tcpf_lab.testbed.uml_entry import (
+    FACTS,
+    KERNEL,
+    TEMPORARY,
+    TREE,
+    Order,
+    make,
+    read_facts,
+    twin_of,
+)
+from tcpf_lab.testbed.uml_recipe import BUILT_WITH, DEFAULT_SOURCE, Recipe
 from tcpf_lab.testbed.workshop import Progress
 
 #: Link to the last kernel built or asked for; a variant's name is appended.
@@ -144,7 +154,10 @@ def build(
         )
         with _lock(root, tell) as lock:
             if not (order.entry / FACTS).exists():
-                make(order, lock)
+                first = _to_build_first(order)
+                make(order, lock, first)
+                if first:
+                    _select(first.entry, first.recipe.variant)
             _select(order.entry, what.variant)
     return _kernel(order.entry)
 
@@ -164,6 +177,15 @@ def status(cache: Path | None = None) -> dict[str, Any]:
         "missing_packages": list(uml_make.missing_packages()),
         "source": str(DEFAULT_SOURCE) if DEFAULT_SOURCE.exists() else None,
     }
+
+
+def _to_build_first(order: Order) -> Order | None:
+    """Return the order of the variant that shares its source tree, if neither is there."""
+    variant = BUILT_WITH.get(order.recipe.variant)
+    if variant is None or twin_of(order):
+        return None
+    first = dataclasses.replace(order, recipe=uml_recipe.load(order.recipe.root, variant))
+    return None if twin_of(first) else first
 
 
 def _kernel(entry: Path) -> Kernel:

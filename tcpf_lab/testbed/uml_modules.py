@@ -38,6 +38,7 @@ def compile_modules(
         Naming file and line of what does not compile.
     """
     copy = shop.log.with_name("modules")
+    shutil.rmtree(copy, ignore_errors=True)
     for part in MODULE_PARTS:
         ignore = shutil.ignore_patterns("*.o", "*.ko", "*.so", "*.mod*", ".*.cmd")
         shutil.copytree(recipe.root / part, copy / part, ignore=ignore)

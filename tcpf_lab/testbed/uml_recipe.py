@@ -41,6 +41,9 @@ VARIANTS = {
     "kasan": (("uml/config", "uml/config.kasan"), ("uml/patches", "uml/patches/kasan")),
     "unlogged": (("uml/config", "uml/config.unlogged"), ("uml/patches",)),
 }
+#: Variant -> one with the same patches.  Where neither has been built, both are, in one source
+#: tree: for the second little is compiled again.
+BUILT_WITH = {"unlogged": "standard"}
 #: Static: in a guest every page that a dynamic linker touches costs 20 us.
 PROGRAM_FLAGS = ("-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pthread", "-static")
 #: Names, dates and paths that a kernel build would otherwise put into its result.

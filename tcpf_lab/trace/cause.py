@@ -17,13 +17,12 @@ from tcpf_lab.trace.events import (
     UNKNOWN,
 )
 from tcpf_lab.trace.jit import inlined, part
+from tcpf_lab.trace.pacing import AT_ONCE, is_paced, on_time, paced
 from tcpf_lab.trace.scoreboard import at
 from tcpf_lab.trace.sender import LOSS, MS, OPEN, RECOVERY
 
 #: A packet this soon after an ACK may be that ACK's doing; no timer is as short.
 EPSILON = 10 * MS
-#: What an ACK liberates while the timer is due anyway must leave at once to count as liberated.
-_AT_ONCE = MS
 #: The kernel's clock tick at HZ=100, and a little.
 _JIFFY = 12 * MS
 SILENCE = 100 * MS
@@ -48,15 +47,24 @@ def probing(s: Any, arena: Any, now: Any) -> bool:
 
 @part
 def _liberated(s: Any, g: Any, now: Any) -> bool:
-    """Whether an ACK of this very instant explains that the head is sent again."""
-    if now - s.ack_at > _AT_ONCE or s.mode == LOSS:
+    """Whether an ACK of this very instant, or pacing, explains that the head is sent again."""
+    # What was sent since that ACK would have been the head, had the ACK called for it.
+    turn = paced(s, now) and s.ack_at >= s.sent_at
+    if not turn and (now - s.ack_at > AT_ONCE or s.mode == LOSS):
         return False
+    lost = s.mode == LOSS and (g.again != s.episode or _outrun(s, g))
+    reason = bool(lost or (s.mode != LOSS and (s.dups >= 3 or s.sack_bytes > 0)))
     waited = now - s.armed
-    if (
-        waited < s.limit - _JIFFY or waited > s.limit + s.limit // 4 + 2 * _JIFFY
-    ):  # no timer fires now
-        return bool(s.dups >= 3 or s.sack_bytes > 0)
-    return bool(g.again != s.episode and (s.dups >= 3 or s.sack_bytes >= 3 * s.mss))
+    if waited < s.limit - _JIFFY or waited > s.limit + s.limit // 4 + 2 * _JIFFY or on_time(s, now):
+        return reason  # no timer fires now, or pacing foresees the packet
+    fresh = g.again != s.episode and s.mode != LOSS and now - s.ack_at <= AT_ONCE
+    return bool(fresh and (s.dups >= 3 or s.sack_bytes >= 3 * s.mss))
+
+
+@inlined
+def _outrun(s: Any, g: Any) -> bool:
+    """Whether something sent later than a segment has arrived (RACK)."""
+    return bool(s.sack_flow != 0 and s.delivered_at > g.sent)
 
 
 @inlined
@@ -77,7 +85,9 @@ def _is_timeout(s: Any, g: Any, now: Any, probe: bool) -> int:
         return 0  # the reordering timer of RACK waits for a fraction of an RTT, then resends
     if probe:
         return ruled(s, TLP, 5)
-    return ruled(s, RTO, 3) if now - s.ack_at > max(s.srtt // 16, SILENCE) else 0
+    if now - s.ack_at <= max(s.srtt // 16, SILENCE) or (paced(s, now) and _liberated(s, g, now)):
+        return 0
+    return ruled(s, RTO, 3)
 
 
 @part
@@ -91,14 +101,14 @@ def explain(s: Any, arena: Any, i: Any, now: Any, tail: bool) -> int:
             return timer
     elif probe:
         return ruled(s, TLP, 5)
-    return _liberator(s, g, now - s.cause_at <= EPSILON)
+    return _liberator(s, g, now - s.cause_at <= EPSILON or is_paced(s))
 
 
 @part
 def _liberator(s: Any, g: Any, driven: bool) -> int:
     """Which recovery sends segment ``g`` again; ``driven``: an ACK came just now."""
     # RACK: what was sent later has arrived, so a reordering timer or the next ACK resends.
-    late = s.sack_flow != 0 and s.delivered_at > g.sent
+    late = _outrun(s, g)
     if s.mode == LOSS:
         # What was sent later has arrived: Linux leaves the loss state (FLAG_LOST_RETRANS).
         if late and g.again == s.episode:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tcpf_lab.trace.distance import NEAR_NS, NEAR_SHARE
 from tcpf_lab.trace.engine import Engine
 from tcpf_lab.trace.events import Place
+from tcpf_lab.trace.one_way import forget, heard_nothing
 
 
 def complete(engine: Engine) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -36,7 +37,10 @@ def complete(engine: Engine) -> tuple[NDArray[Any], NDArray[Any]]:
     flows["window_scale"] = np.where(scaled, own["scale"][each, other], scale)
     flows["rtt_min_ns"] = np.where(flows["rtt_count"] > 0, senders["rtt_min"], -1)
     flows["isn"] = senders["isn"] & 0xFFFFFFFF
-    return select(flows, engine.events, _carrying(flows, own, side))
+    keep = _carrying(flows, own, side)
+    flows, events = select(flows, engine.events, keep)
+    forget(flows, events, heard_nothing(flows, senders[keep]))
+    return flows, events
 
 
 def _owners(engine: Engine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -78,7 +82,10 @@ def select(
 
 
 def seen_from(engine: Engine) -> Place:
-    """Where most data was captured, by the handshakes; the sender's side where none tells."""
+    """Where most data was captured, by the handshakes; the sender's side where none tells.
+
+    Flows of one direction only count as seen between the ends: ACKs are the sender's too.
+    """
     connection, side = _owners(engine)
     away, each = engine.connections["away"][connection], np.arange(side.size)
     own, far = away[each, side], away[each, 1 - side]
@@ -86,9 +93,10 @@ def seen_from(engine: Engine) -> Place:
     limit = np.maximum(NEAR_NS, (own + far) // NEAR_SHARE)
     data = engine.flows["data_packets"] * known
     near, beyond = own <= limit, far <= limit
+    alone = heard_nothing(engine.flows, engine.senders)
     votes: dict[Place, int] = {
         "sender": int(np.sum(data[near])),
         "receiver": int(np.sum(data[~near & beyond])),
-        "between": int(np.sum(data[~near & ~beyond])),
+        "between": int(np.sum(data[~near & ~beyond]) + np.sum(engine.flows["packets"][alone])),
     }
     return max(votes, key=lambda place: votes[place])

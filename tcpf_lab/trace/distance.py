@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.jit import inlined, part
+from tcpf_lab.trace.jit import part
 from tcpf_lab.trace.packet import PACKET
 from tcpf_lab.trace.sender import RTO_MAX, measure
 
@@ -72,13 +72,6 @@ def wait(s: Any, pool: Any, p: Any) -> None:
     else:
         s.first_waiting = place
     s.last_waiting = place
-
-
-@inlined
-def arrived(s: Any, pool: Any, now: Any) -> Any:
-    """Place of the next ACK that has reached the sender by ``now``; 0 if there is none."""
-    place = s.first_waiting
-    return place if place > 0 and pool[0][place].time_ns <= now else 0
 
 
 @part

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace import cause, distance, liberation, scoreboard, sender, spurious, step
+from tcpf_lab.trace import cause, distance, liberation, pacing, scoreboard, sender, spurious, step
 from tcpf_lab.trace import table as connection_table
 from tcpf_lab.trace.distance import END_OF_TIME, more_waiting, new_waiting
 from tcpf_lab.trace.events import EVENT, FLOW
@@ -91,7 +91,9 @@ def _compile_rest(sources: str) -> tuple[Callable[..., Any], Callable[..., Any]]
     return compiled(_rehash), compiled(_drain)
 
 
-_SOURCES = stamp(cause, distance, liberation, scoreboard, sender, spurious, step, connection_table)
+_SOURCES = stamp(
+    cause, distance, liberation, pacing, scoreboard, sender, spurious, step, connection_table
+)
 _run = _compile_run(_SOURCES)
 _rehash, _drain = _compile_rest(_SOURCES)
 
@@ -168,6 +170,11 @@ class Engine:
     def senders(self) -> NDArray[Any]:
         """State of their senders (`tcpf_lab.trace.sender.SENDER`)."""
         return self._senders[: self._counters[FLOWS]]
+
+    @property
+    def arena(self) -> NDArray[Any]:
+        """What the senders have outstanding (`tcpf_lab.trace.scoreboard.SEGMENT`)."""
+        return self._arena
 
     @property
     def connections(self) -> NDArray[Any]:

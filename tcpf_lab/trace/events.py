@@ -64,6 +64,7 @@ RULES = {
     19: "seen behind the sender: it fills a gap a round trip after the ACKs that asked for it",
     20: "seen behind the sender: it fills a gap after a silence as long as the timer",
     21: "a segment sent again after a timeout was lost again: a recovery began",
+    22: "nothing came back in the capture: why it was sent again cannot be told",
 }
 
 #: A row per event, in the order of the capture.

@@ -1,4 +1,8 @@
-"""One flow packet by packet: what the model of its sender knows at every instant."""
+"""One flow packet by packet: what the model of its sender knows at every instant.
+
+Captured away from the sender, packets that come back are put where the sender has them
+(`tcpf_lab.trace.distance`): by the clock of the capture, data is sent when it passes.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.trace.analysis import Options
+from tcpf_lab.trace.distance import AT_SENDER
+from tcpf_lab.trace.engine import Engine
 from tcpf_lab.trace.flow import Flows
-from tcpf_lab.trace.packet import Packets
+from tcpf_lab.trace.packet import ACK, SYN, Packets
 from tcpf_lab.trace.recovery import DETAIL, run_flow
 
 
 @dataclass(frozen=True)
 class Followed:
-    """The packets of a connection as one of its senders sees them; shape (n,) each.
+    """The packets of a connection as one of its senders sees them; arrays of shape (n,).
 
     Relative sequence numbers have 64 bits: the SYN is byte 0, data begins at byte 1.
 
     Attributes
     ----------
+    row : int64
+        Rows of the packets.
     time_ns : int64
-        Nanoseconds since 1970.
+        Nanoseconds since 1970; of what comes back, when it has reached the sender.
     forward : bool
         Whether a packet runs from the sender to the receiver.
     start, end : int64
@@ -31,6 +39,9 @@ class Followed:
         Left edge after the packet: everything below is acknowledged.
     in_flight : int64
         Bytes sent and not acknowledged, SACKed ones left out.
+    window : int64
+        Bytes from the left edge on that the receiver takes, -1 before it said so or if nothing
+        tells how it is scaled.
     rtt_ns : int64
         RTT sample that the packet gave, -1 without one.
     srtt_ns, rto_ns : int64
@@ -39,20 +50,29 @@ class Followed:
         When the retransmission timer expires, -1 if it does not run.
     kind, backoff : uint8
         The event, as in `tcpf_lab.trace.events.EVENT`; 0 for other packets.
+    away_ns : int
+        How long a packet takes from the capture to the sender and back; 0 at the sender, and
+        where no handshake tells.
+    scale : int
+        Shift of the receiver's window, -1 if unknown.
     """
 
+    row: NDArray[np.int64]
     time_ns: NDArray[np.int64]
     forward: NDArray[np.bool_]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     una: NDArray[np.int64]
     in_flight: NDArray[np.int64]
+    window: NDArray[np.int64]
     rtt_ns: NDArray[np.int64]
     srtt_ns: NDArray[np.int64]
     rto_ns: NDArray[np.int64]
     expires_ns: NDArray[np.int64]
     kind: NDArray[np.uint8]
     backoff: NDArray[np.uint8]
+    away_ns: int
+    scale: int
 
 
 def follow(packets: Packets, flows: Flows, flow: int, options: Options | None = None) -> Followed:
@@ -61,27 +81,75 @@ def follow(packets: Packets, flows: Flows, flow: int, options: Options | None = 
     Parameters
     ----------
     packets : Packets
-        Captured at the sender.
+        In the order of the capture.
     flows : Flows
         Their flows (`tcpf_lab.trace.flow.find_flows`).
     flow : int
         The flow's row.
     options : Options, optional
-        What is known of the sender; ``at`` and the filters are not looked at.
+        What is known of the sender, and where the capture was taken; filters are not looked at.
 
     Returns
     -------
     Followed
-        In the order of the capture.
+        In the order in which the sender sees them, which is that of the capture if it was taken
+        there.
     """
+    chosen = options or Options()
     rows = flows.both_ways(flow)
-    mine = packets[rows]
     towards = flows.backward[rows] == flows.reverse[flow]
+    away = _distance(packets[rows], towards, chosen)
+    if away:
+        seen = packets["time_ns"][rows] + np.where(towards, 0, away)
+        order = np.lexsort((towards, seen))  # of one instant, what comes back is first
+        rows, towards = rows[order], towards[order]
+    mine = packets[rows]
+    mine["time_ns"] += np.where(towards, 0, away)
     kind, backoff = np.zeros(rows.size, np.uint8), np.zeros(rows.size, np.uint8)
     detail = np.zeros(rows.size, DETAIL)
     out = (kind, backoff, np.zeros(rows.size, np.int64), detail)
-    run_flow(mine, np.arange(rows.size), towards, (options or Options()).settings[:3], out)
+    run_flow(mine, np.arange(rows.size), towards, chosen.settings[:3], out)
     columns = {name: detail[name].copy() for name in DETAIL.names or ()}
+    scale = _scale(mine, towards)
+    columns["window"] = _scaled(columns["window"], mine, towards, scale)
     return Followed(
-        time_ns=mine["time_ns"].copy(), forward=towards, kind=kind, backoff=backoff, **columns
+        row=rows,
+        time_ns=mine["time_ns"].copy(),
+        forward=towards,
+        kind=kind,
+        backoff=backoff,
+        away_ns=away,
+        scale=scale,
+        **columns,
     )
+
+
+def _distance(mine: Packets, towards: NDArray[np.bool_], options: Options) -> int:
+    """Time from the capture to the sender and back, as the engine takes it; 0 if unknown."""
+    if options.settings[3] == AT_SENDER or not mine.size:
+        return 0
+    engine = Engine(options.settings, listed=False)
+    engine.feed(mine)
+    row = int(engine.connections["flow"][0, 0 if towards[0] else 1])  # direction 0 came first
+    return max(int(engine.senders["away"][row]), 0) if row >= 0 else 0
+
+
+def _scale(mine: Packets, towards: NDArray[np.bool_]) -> int:
+    """Shift of the receiver's window, which both SYNs must offer; -1 if they do not tell."""
+    syn = (mine["flags"] & SYN) > 0
+    theirs = mine["window_scale"][syn & ~towards]
+    answers = (mine["flags"][syn & ~towards] & ACK) > 0
+    ours = mine["window_scale"][syn & towards]
+    if theirs.size and (ours.size or answers[-1]):  # a SYN-ACK has the option if the SYN had it
+        return max(int(theirs[-1]), 0) if not ours.size or ours[-1] >= 0 else 0
+    return -1
+
+
+def _scaled(
+    window: NDArray[np.int64], mine: Packets, towards: NDArray[np.bool_], scale: int
+) -> NDArray[np.int64]:
+    """Give windows in bytes; that of a SYN is never scaled."""
+    plain = ~towards & ((mine["flags"] & (SYN | ACK)) == ACK)
+    shift = np.where(np.logical_or.accumulate(plain), scale, 0)
+    known = (window >= 0) & (shift >= 0)
+    return np.where(known, window << np.maximum(shift, 0), -1)

@@ -22,6 +22,7 @@ from tcpf_lab.trace.events import (
     WINDOW_PROBE,
 )
 from tcpf_lab.trace.jit import inlined, part
+from tcpf_lab.trace.pacing import depart, learn
 from tcpf_lab.trace.scoreboard import at, locate, relative
 from tcpf_lab.trace.sender import (
     LOSS,
@@ -61,6 +62,9 @@ def _resend(s: Any, arena: Any, start: Any, end: Any, p: Any) -> int:
     now = p.time_ns
     first = min(locate(s, arena, start), s.tail - 1)
     kind = explain(s, arena, first, now, end >= s.snd_max)
+    if kind != RTO and kind != TLP:
+        learn(s, now)
+    depart(s, now, end - start)
     s.backoff = min(s.retransmits, 255)
     if kind == RTO:
         if s.mode != LOSS or s.retransmits == 0:
@@ -137,8 +141,7 @@ def _on_data(s: Any, store: Any, p: Any) -> int:
     start = relative(s, p.seq)
     end = start + p.payload + fin
     s.start = start
-    if p.timestamps:
-        s.tick, s.tick_at, s.stamped = np.int64(p.tsval), now, 1
+    _stamp(s, p)
     if fin:
         s.fin = end - 1
     s.mss = max(s.mss, min(p.payload, s.split) if s.split > 0 else p.payload)
@@ -151,6 +154,10 @@ def _on_data(s: Any, store: Any, p: Any) -> int:
         if not kind and probing(s, arena, now):
             s.probe_end = end
             arm(s, now)  # a tail loss probe of new data
+        if start >= s.snd_max:
+            if s.probe_end != end:
+                learn(s, now)
+            depart(s, now, end - start)
         _enter(s, arena, start, end, p)
         s.last_id = np.int64(p.ip_id)
     s.sent_at = now
@@ -194,6 +201,13 @@ def agree(s: Any, p: Any, own: bool) -> None:
         s.split = size if size >= _LEAST_MSS else 0
 
 
+@inlined
+def _stamp(s: Any, p: Any) -> None:
+    """Note the sender's clock: an ACK that echoes it gives the RTT."""
+    if p.timestamps:
+        s.tick, s.tick_at, s.stamped = np.int64(p.tsval), p.time_ns, 1
+
+
 @part
 def _on_syn(s: Any, store: Any, p: Any) -> int:
     """A SYN or SYN-ACK of the data sender: new connection or an expired timer."""
@@ -201,12 +215,14 @@ def _on_syn(s: Any, store: Any, p: Any) -> int:
     agree(s, p, True)
     if s.known and s.isn == p.seq and s.una == 0 and s.head < s.tail:
         at(s, store[0], s.head).ever = 1
+        _stamp(s, p)
         s.rto = min(2 * s.rto, RTO_MAX)
         arm(s, p.time_ns)
         return ruled(s, SYN_RTO, 4)
     if s.known and s.isn == p.seq:
         return 0
     begin(s, p.seq, 0)
+    _stamp(s, p)
     append(s, store[0], 0, 1, p, False)
     return 0
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace import cause, liberation, scoreboard, sender, spurious
+from tcpf_lab.trace import cause, liberation, pacing, scoreboard, sender, spurious
 from tcpf_lab.trace.events import EVENT, FLOW, KINDS, RETRANSMISSIONS, RTO, SYN_RTO, UNKNOWN
 from tcpf_lab.trace.flow import Flows
 from tcpf_lab.trace.jit import compiled, part, stamp
@@ -61,6 +61,7 @@ DETAIL = np.dtype(
             "end",
             "una",
             "in_flight",
+            "window",
             "rtt_ns",
             "srtt_ns",
             "rto_ns",
@@ -81,6 +82,7 @@ def _describe(row: Any, s: Any, p: Any, towards: bool) -> None:
         row.start = row.end = -1
         row.rtt_ns = s.sample
     row.una, row.in_flight = s.una, s.snd_max - s.una - s.sack_bytes
+    row.window = s.window
     row.srtt_ns, row.rto_ns = s.srtt // 8, s.rto
     row.expires_ns = s.armed + s.limit if s.armed >= 0 else -1
 
@@ -123,7 +125,7 @@ def _compile(sources: str) -> Callable[..., int]:
     return compiled(_follow)
 
 
-_run = _compile(stamp(cause, liberation, scoreboard, sender, spurious))
+_run = _compile(stamp(cause, liberation, pacing, scoreboard, sender, spurious))
 
 
 def run_flow(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tcpf_lab.trace.jit import inlined, part
+from tcpf_lab.trace.pacing import delay
 from tcpf_lab.trace.scoreboard import at, give_back, locate, relative, remember, unsacked
 from tcpf_lab.trace.spurious import judge, judge_duplicate, older
 
@@ -24,15 +25,16 @@ _RTO_INITIAL, _RTO_FALLBACK, RTO_MAX = 1000 * MS, 3000 * MS, 120_000 * MS
 SENDER = np.dtype(
     [
         (name, np.int64)
-        for name in (
-            *("known", "isn", "una", "snd_max", "fin", "acked_before", "window", "heard"),
-            *("ring", "room", "head", "tail", "board", "episode"),
-            *("mode", "recover", "dups", "held", "sack_bytes", "sack_flow", "mss", "split"),
-            *("srtt", "mdev", "mdev_max", "rttvar", "rtt_seq", "rto_min", "rtt_min", "sample"),
-            *("rto", "armed", "limit", "retransmits", "ack_at", "cause_at", "sent_at"),
-            *("tick", "tick_at", "profile", "probes", "probe_end", "delivered_at", "last_id"),
-            *("memory", "memory_room", "remembered", "event", "rule", "backoff", "start"),
-            *("own_mss", "peer_mss", "stamped", "away", "first_waiting", "last_waiting", "stamp"),
+        for name in (  # a line of the cache each; what every packet needs comes first
+            *("known", "isn", "una", "snd_max", "head", "tail", "ring", "room"),
+            *("away", "first_waiting", "split", "mss", "sent_at", "cause_at", "event", "start"),
+            *("window", "heard", "mode", "dups", "sack_bytes", "sack_flow", "board", "sample"),
+            *("armed", "limit", "rto", "srtt", "probes", "probe_end", "last_id", "rtt_min"),
+            *("ack_at", "retransmits", "held", "recover", "stamp", "delivered_at", "episode"),
+            *("profile", "mdev", "mdev_max", "rttvar", "rtt_seq", "rto_min", "tick", "tick_at"),
+            *("fin", "memory", "memory_room", "remembered", "rule", "backoff", "acked_before"),
+            *("own_mss", "peer_mss", "stamped", "last_waiting"),
+            *("pace", "steady", "slot", "slot_from", "slot_late", "slot_bytes"),
         )
     ]
 )
@@ -50,12 +52,13 @@ def begin(s: Any, base: Any, una: int) -> None:
     s.ack_at, s.cause_at, s.sent_at = -RTO_MAX, -RTO_MAX, -RTO_MAX
     s.board, s.episode, s.rtt_min, s.sample, s.remembered = 1, 1, -1, -1, 0
     s.probe_end, s.delivered_at, s.last_id, s.heard, s.stamp = 0, -RTO_MAX, -1, 0, 0
+    s.pace, s.steady, s.slot, s.slot_from, s.slot_late, s.slot_bytes = 0, 0, 0, 0, 0, 0
 
 
 @inlined
 def arm(s: Any, now: Any) -> None:
     """Start the timer; a later RTT sample changes the next start, not this one."""
-    s.armed, s.limit = now, s.rto
+    s.armed, s.limit = now, s.rto + delay(s, now)
 
 
 @inlined
@@ -159,7 +162,9 @@ def release(s: Any, row: Any, store: Any, p: Any, ack: Any) -> Any:
         s.head += 1
         head = False
     if s.head < s.tail and at(s, arena, s.head).start < ack:
-        at(s, arena, s.head).start = ack
+        g = at(s, arena, s.head)
+        s.sack_bytes -= ack - g.start if g.sacked == s.board else 0
+        g.start = ack
     return -1 if karn else first
 
 
@@ -268,5 +273,5 @@ def time_out(s: Any, arena: Any, now: Any) -> None:
     s.episode += 1
     s.mode, s.recover, s.dups, s.held, s.probe_end = LOSS, s.snd_max, 0, 0, 0
     s.rto = min(2 * s.rto, RTO_MAX)
-    arm(s, now)
+    s.armed, s.limit = now, s.rto
     s.retransmits += 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tcpf_lab.trace.distance import arrived, leave, settle, wait
+from tcpf_lab.trace.distance import leave, settle, wait
 from tcpf_lab.trace.events import RTO, SYN_RTO
 from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.liberation import backward, forward, needed
@@ -83,14 +83,37 @@ def _back(s: Any, row: Any, store: Any, p: Any) -> None:
         row.rtt_count += 1
 
 
+@inlined
+def _untold(s: Any, row: Any, p: Any) -> bool:
+    """Whether it does not matter when data reaches a sender: it has sent none itself yet."""
+    return bool(p.payload > 0 and row.data_packets == 0 and s.head == s.tail)
+
+
 @part
 def catch_up(s: Any, row: Any, store: Any, pool: Any, now: Any) -> None:
     """Take the ACKs that have reached a sender elsewhere by ``now``."""
-    place = arrived(s, pool, now)
+    place = s.first_waiting
     while place > 0:
-        _back(s, row, store, pool[0][place])
+        p = pool[0][place]
+        if p.time_ns > now and not _untold(s, row, p):
+            return
+        _back(s, row, store, p)
         leave(s, pool)
-        place = arrived(s, pool, now)
+        place = s.first_waiting
+
+
+@inlined
+def _from_afar(s: Any, row: Any, store: Any, pool: Any, p: Any) -> None:
+    """Take a packet that comes back to a sender elsewhere, or let it wait.
+
+    The data that one that only acknowledges receives need not wait: most of such a capture.
+    """
+    if s.first_waiting > 0:
+        catch_up(s, row, store, pool, p.time_ns)
+    if s.first_waiting == 0 and _untold(s, row, p):
+        _back(s, row, store, p)
+    else:
+        wait(s, pool, p)
 
 
 @part
@@ -141,10 +164,10 @@ def _flow_of(rows: Any, c: Any, p: Any, d: Any, counters: Any, settings: Any) ->
 def _ahead(rows: Any, flow: Any, store: Any, pool: Any, p: Any, counters: Any) -> bool:
     """Take a packet of a flow itself; False if the arena must grow first."""
     row, s = rows[1][flow], rows[2][flow]
+    if s.first_waiting > 0:  # first: an ACK of everything gives back the ring that needs room
+        catch_up(s, row, store, pool, p.time_ns)
     if not reserve(s, store[0], store[1], needed(s, p)):
         return False
-    if s.away > 0:
-        catch_up(s, row, store, pool, p.time_ns)
     _count(row, p)
     s.event = counters[SEEN]
     kind = forward(s, store, p)
@@ -170,8 +193,7 @@ def advance(
     if back >= 0:
         row, s = rows[1][back], rows[2][back]
         if s.away > 0:
-            catch_up(s, row, store, pool, p.time_ns)
-            wait(s, pool, p)
+            _from_afar(s, row, store, pool, p)
         else:
             _back(s, row, store, p)
     return True

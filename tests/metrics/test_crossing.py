@@ -27,15 +27,18 @@ def both(files: RunFiles, asked: Asked) -> Crossed:
     return cross_captures(files.capture("R1-in"), files.capture("R1-out"), asked)
 
 
-def shifted(capture: Path, target: Path, seconds: int) -> Path:
-    """Write a capture again, by a clock that shows so many seconds more."""
+def shifted(capture: Path, target: Path, seconds: int, ppm: int = 0) -> Path:
+    """Write a capture again, by a clock that shows so many seconds more, and is so much faster."""
     data = capture.read_bytes()
     if data[:4] == b"\x28\xb5\x2f\xfd":
         data = zstandard.ZstdDecompressor().stream_reader(data).read()
-    out, at = bytearray(data), 24
+    out, at, first = bytearray(data), 24, 0
     while at < len(out):
-        time = int.from_bytes(out[at : at + 4], "little") + seconds
-        out[at : at + 4] = time.to_bytes(4, "little")
+        time, part = (int.from_bytes(out[at + k : at + k + 4], "little") for k in (0, 4))
+        first = time * 10**9 if at == 24 else first
+        late = ppm * (time * 10**9 + part - first) // 10**6
+        time, part = divmod((time + seconds) * 10**9 + part + late, 10**9)
+        out[at : at + 8] = time.to_bytes(4, "little") + part.to_bytes(4, "little")
         at += 16 + int.from_bytes(out[at + 8 : at + 12], "little")
     target.write_bytes(bytes(out))
     return target
@@ -72,6 +75,32 @@ def test_a_clock_that_is_hours_off_changes_no_number(
     for name in ("packets", "loss", "by_dscp", "remarked", "runs", "delay", "flows", "over_time"):
         assert a[name] == b[name], name
     assert b["clock"]["offset_ns"] - a["clock"]["offset_ns"] == seconds * 10**9
+
+
+def test_offset_and_drift_together_lose_the_same_packets(recorded: Path, tmp_path: Path) -> None:
+    pcap = recorded / "pcap"
+    before, after = pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst"
+    moved = shifted(after, tmp_path / "out.pcap", 3, 40)
+    one_clock, two_clocks = cross_captures(before, after), cross_captures(before, moved)
+    a, b = one_clock.passage.crossing, two_clocks.passage.crossing
+    assert a.lost.any()
+    assert a.lost.tolist() == b.lost.tolist()
+    found = describe_crossing(two_clocks)["clock"]
+    assert found["offset_ns"] == pytest.approx(3 * 10**9, abs=10**6)
+
+
+def test_captures_of_two_boxes_are_doubted(recorded: Path, tmp_path: Path) -> None:
+    before, after = (recorded / "pcap" / f"R1-{side}.pcap.zst" for side in ("in", "out"))
+    assert cross_captures(before, after).warnings == ()
+    read = zstandard.ZstdDecompressor().stream_reader(before.read_bytes()).read()
+    part, at, number = bytearray(read[:24]), 24, 0
+    while at < len(read):  # one of four that came
+        size = 16 + int.from_bytes(read[at + 8 : at + 12], "little")
+        part += read[at : at + size] if number % 4 == 0 else b""
+        at, number = at + size, number + 1
+    (tmp_path / "part.pcap").write_bytes(part)
+    (doubt,) = cross_captures(tmp_path / "part.pcap", after, Asked(offset_ns=0)).warnings
+    assert "packets that left had come: are these the two sides of one box" in doubt
 
 
 def test_parts_add_up_to_the_whole(recorded: Path) -> None:

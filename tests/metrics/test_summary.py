@@ -12,7 +12,7 @@ from tcpf_lab.errors import LabError, RequestError, TraceError
 from tcpf_lab.metrics import record
 from tcpf_lab.metrics.summary import analyse, mean_ci
 from tcpf_lab.results import RunFiles
-from tcpf_lab.trace.recovery import classify
+from tcpf_lab.trace.recovery import KIND_NAMES, classify
 
 
 @pytest.fixture
@@ -46,6 +46,10 @@ def test_rows_of_the_flows(run: RunFiles) -> None:
     assert [row["source_port"] for row in rows] == [20000, 20001]
     assert [row["timeouts"] for row in rows] == [0, 1]
     assert [row["retransmissions"] for row in rows] == [0, 1]
+    assert [row["events"]["rto"] for row in rows] == [0, 1]
+    for row in rows:
+        assert set(row["events"]) == set(KIND_NAMES.values())
+        assert sum(row["events"].values()) == row["retransmissions"] + row["events"]["syn_rto"]
     assert rows[1]["kernel"]["total_rto"] == 1
     assert rows[1]["goodput_bytes_per_s"] == pytest.approx(40 * PAYLOAD / 2, rel=1e-6)
 

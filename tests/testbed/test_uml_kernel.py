@@ -256,6 +256,36 @@ def test_variant_has_a_configuration_patches_and_a_key_of_its_own(site: Site) ->
     assert (site.cache / "current-kasan/linux").samefile(second.path)
 
 
+def test_variant_that_shares_its_source_is_built_in_one_tree_with_the_other(site: Site) -> None:
+    site.write("uml/config.unlogged", "CONFIG_A=n\n")
+    recipe = uml_recipe.load(site.recipe_root, "unlogged")
+    second = uml_kernel.build(site.source, site.cache, recipe=recipe)
+    first = uml_kernel.find(site.cache, site.recipe)
+    assert first is not None
+    assert (first.variant, second.variant) == ("standard", "unlogged")
+    assert (first.tree / ".config").read_text() == "CONFIG_A=y\n"
+    assert (second.tree / ".config").read_text() == ""
+    for kernel in (first, second):
+        assert kernel.path.read_text() == "good bye\n"
+        assert set(kernel.modules) == {"sch_a"}
+    assert (site.cache / "current/linux").samefile(first.path)
+    assert (site.cache / "current-unlogged/linux").samefile(second.path)
+    assert site.build() == first
+    logs = [(kernel.directory / "build.log").read_text() for kernel in (first, second)]
+    assert [log.count("$ tar ") for log in logs] == [1, 1]
+    assert [log.count("allnoconfig") for log in logs] == [1, 2]
+    assert not list(site.cache.glob(".building-*"))
+
+
+def test_variant_is_built_alone_where_the_other_is_there(site: Site) -> None:
+    site.write("uml/config.unlogged", "CONFIG_A=n\n")
+    first = site.build()
+    recipe = uml_recipe.load(site.recipe_root, "unlogged")
+    second = uml_kernel.build(site.source, site.cache, recipe=recipe)
+    assert (second.directory / "build.log").read_text().count("allnoconfig") == 1
+    assert site.build() == first
+
+
 def test_unknown_variant_is_refused_with_the_known_ones() -> None:
     with pytest.raises(RequestError, match="unknown variant 'debug'; allowed: standard, kasan"):
         uml_recipe.load(variant="debug")

@@ -247,6 +247,29 @@ def test_without_probes_the_same_packet_is_not_explained(tmp_path: Path) -> None
     assert run(capture, tmp_path, probes=False)[0][-1] == "unknown"
 
 
+def paced(*answers: str, last: str) -> str:
+    """Write a sender that lets a packet go every 100 ms; the fourth is lost, and most after it."""
+    sent = [f"{2 + k:02} > {1 + 960 * k}:{961 + 960 * k}" for k in range(11)]
+    lines = [f"{line[0]}.{line[1:]}" for line in sent]
+    lines += ["0.45 < ack 961", "0.55 < ack 1921", "0.65 < ack 2881", *answers, last]
+    return START + "\n".join(sorted(lines, key=lambda line: float(line.split()[0])))
+
+
+def test_paced_retransmission_that_is_due_with_the_timer_is_no_timeout(tmp_path: Path) -> None:
+    text = paced("1.25 < ack 2881 sack 7681:8641", last="1.3 > 2881:3841")
+    assert run(conversation(text)[0], tmp_path)[0][-1] == "fast"
+
+
+def test_paced_sender_times_out_between_two_turns(tmp_path: Path) -> None:
+    text = paced("1.25 < ack 2881 sack 7681:8641", last="1.33 > 2881:3841")
+    assert run(conversation(text)[0], tmp_path)[0][-1] == "rto"
+
+
+def test_what_went_out_since_the_last_ack_tells_a_timeout_from_a_turn(tmp_path: Path) -> None:
+    text = paced("1.15 < ack 2881 sack 6721:7681", last="1.3 > 2881:3841")
+    assert run(conversation(text)[0], tmp_path)[0][-1] == "rto"
+
+
 def test_back_offs_count_from_the_last_progress(tmp_path: Path) -> None:
     lines = ["0.2 > 1:961", "0.2 > 961:1921", "0.81 > 1:961", "2.01 > 1:961", "4.42 > 1:961"]
     lines += ["4.62 < ack 961", "4.62 > 961:1921", "7.1 > 961:1921"]

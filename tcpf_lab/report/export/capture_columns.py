@@ -28,6 +28,9 @@ CAPTURES = Layout(
             ("short", "count", "", "packets whose headers were cut off"),
             ("truncated", "text", "", "what is wrong with the end of the file; empty if whole"),
             ("at", "text", "", "where it was taken: `sender`, `receiver` or `between`"),
+            ("flow_count", "count", "", "its flows, those that were not asked for included"),
+            ("one_way_count", "count", "", "those of them that nothing comes back of"),
+            ("handshake_count", "count", "", "those of them of which both SYNs were captured"),
             ("start_ns", "count", "ns", "first time stamp, after 1970-01-01 UTC"),
             ("duration_s", "number", "s", "from the first time stamp to the last"),
         ),
@@ -48,12 +51,18 @@ _SENT = _columns(
     ("wire_bytes", "count", "bytes", "their frames, link-layer header included"),
     ("data_packets", "count", "", "those with payload"),
     ("payload_bytes", "count", "bytes", "that payload, retransmissions included"),
-    ("acked_bytes", "count", "bytes", "payload acknowledged"),
     ("acks", "count", "", "packets from receiver to sender with an acknowledgement"),
-    ("retransmissions", "count", "", "data segments sent again, for whatever reason"),
-    ("timeouts", "count", "", "those of them that a timer sent, each back-off counted again"),
-    ("syn_timeouts", "count", "", "expiries that sent the SYN again"),
-    ("timeout_episodes", "count", "", "timeouts, back-offs not counted"),
+    ("one_way", "truth", "", "whether nothing comes back in the capture"),
+)
+_AGAIN = (
+    *_columns(("acked_bytes", "count", "bytes", "payload acknowledged"), optional=True),
+    *_columns(("retransmissions", "count", "", "data segments sent again, for whatever reason")),
+    *_columns(
+        ("timeouts", "count", "", "those of them that a timer sent, each back-off counted again"),
+        optional=True,
+    ),
+    *_columns(("syn_timeouts", "count", "", "expiries that sent the SYN again")),
+    *_columns(("timeout_episodes", "count", "", "timeouts, back-offs not counted"), optional=True),
 )
 _KINDS = _columns(
     ("fast_packets", "count", "", "segment that a fast recovery began with"),
@@ -96,7 +105,7 @@ _PATH = (
 )
 
 CAPTURE_FLOWS = Layout(
-    "capture_flows", "flow of a capture", (_FILE, *_ENDS, *_SENT, *_KINDS, *_PATH)
+    "capture_flows", "flow of a capture", (_FILE, *_ENDS, *_SENT, *_AGAIN, *_KINDS, *_PATH)
 )
 
 EVENTS = Layout(

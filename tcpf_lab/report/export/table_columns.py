@@ -133,6 +133,14 @@ _KERNEL: tuple[tuple[str, Kind, str, str], ...] = (
     ("bytes_retrans", "count", "bytes", "payload sent again"),
     ("rtt_us", "count", "µs", "smoothed round-trip time at t1"),
 )
+_KINDS = (
+    ("fast", "segments that a fast recovery began with"),
+    ("sack_recovery", "further segments of a recovery with SACK"),
+    ("partial_ack", "further segments of a recovery without SACK"),
+    ("post_rto", "segments sent again in slow start after a timeout"),
+    ("tlp", "tail loss probes that sent data again"),
+    ("unknown", "those that none of these explains"),
+)
 _IPERF3: tuple[tuple[str, Kind, str, str], ...] = (
     ("bytes_received", "count", "bytes", "payload that the server has read, whole run"),
     ("retransmits", "count", "", "segments sent again, whole run"),
@@ -150,6 +158,10 @@ FLOWS = Layout(
         _of_flow("timeouts_whole_run", "count", "", "timeouts from the run's start to t1"),
         _of_flow("syn_timeouts", "count", "", "expiries that sent the SYN again"),
         _of_flow("retransmissions", "count", "", "data segments sent again in the window"),
+        *(
+            _of_flow(f"{name}_packets", "count", "", f"of these: {meaning}", optional=True)
+            for name, meaning in _KINDS
+        ),
         *(
             Column(
                 f"kernel_{name}",

@@ -161,12 +161,13 @@ def _run_row(manifest: Mapping[str, Any], metrics: Mapping[str, Any]) -> Row:
 
 
 def flow_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield the flows of a run's ``metrics.json``; what a program says of one gets its name."""
+    """Yield the flows of a run's ``metrics.json``; nested numbers get names of their own."""
     for flow in metrics["per_flow"]:
         row = dict(flow)
         for said_by in ("kernel", "iperf3"):
             said = row.pop(said_by, None) or {}
             row |= {f"{said_by}_{name}": value for name, value in said.items()}
+        row |= {f"{name}_packets": n for name, n in row.pop("events", {}).items()}
         if "kernel_connected" in row:
             row["kernel_connected"] = bool(row["kernel_connected"])
         yield row

@@ -56,8 +56,8 @@ def head(axes: Axes, title: str, subtitle: str, lift: float = 0) -> None:
     ``lift`` is the room in points that is left for something between them and the axes.
     """
     share = axes.get_figure(root=True).get_figwidth() / WIDTH  # type: ignore[union-attr]
-    lines = wrap(subtitle, round(share * _SUBTITLE_CHARACTERS))
-    above = wrap(title, round(share * _TITLE_CHARACTERS))
+    lines = wrap(subtitle, round(share * _SUBTITLE_CHARACTERS), break_on_hyphens=False)
+    above = wrap(title, round(share * _TITLE_CHARACTERS), break_on_hyphens=False)
     axes.set_title("\n".join(above), fontweight="bold", pad=12 + lift + _SUBTITLE_LINE * len(lines))
     axes.annotate(
         "\n".join(lines),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tcpf_lab.errors import LabError, RequestError, TraceError
 from tcpf_lab.trace.analysis import Options, analyse
@@ -40,8 +41,8 @@ class DrawnCapture:
 
     @cached_property
     def found(self) -> Analysis:
-        """What the analysis says of its flows."""
-        return analyse(self.path, options=self.options, events=False)
+        """What the analysis says of its flows and events."""
+        return analyse(self.path, options=self.options)
 
     @cached_property
     def packets(self) -> Packets:
@@ -77,6 +78,15 @@ class DrawnCapture:
         row = self.found.flows[flow]
         source, target = ip_text(row["src"]), ip_text(row["dst"])
         return f"{source}:{row['sport']} > {target}:{row['dport']}"
+
+    def kinds(self, flow: int, records: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Give the kind of each packet of a flow's connection, by its record; 0 for no event."""
+        events = self.found.events[self.found.events["flow"] == flow]
+        order = np.argsort(records)
+        kinds = np.zeros(records.size, np.uint8)
+        place = np.searchsorted(records, events["record"], sorter=order)
+        kinds[order[place]] = events["kind"]
+        return kinds
 
     def only(self, flow: int) -> tuple[Packets, Flows, int]:
         """Give the packets of a flow's connection, and which flow of them it is.

@@ -60,7 +60,7 @@ def draw(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     told = flow.subtitle(
         f"intervals of {width:g} s",
         f"goodput {acked.sum() / (end - start) / 1e3:.2f} kB/s on average",
-        f"{sent.sum() / acked.sum():.3f} times as much sent",
+        f"{sent.sum() / acked.sum():.3f} times as much {_sent_here(flow)}",
     )
     head(axes, f"Goodput of {flow.name} over time", told)
     legend(figure, entries)
@@ -103,6 +103,11 @@ def _sent(flow: OneFlow, edges: Times) -> Times:
     return np.asarray(np.histogram(flow.time_s[own], edges, weights=size)[0], np.float64)
 
 
+def _sent_here(flow: OneFlow) -> str:
+    """Give the word for what the capture has of the sender: behind it, losses are not seen."""
+    return "seen" if flow.seen.away_ns else "sent"
+
+
 def _draw(
     axes: Axes, flow: OneFlow, edges: Times, acked: Times, sent: NDArray[np.float64]
 ) -> list[Entry]:
@@ -110,7 +115,7 @@ def _draw(
     axes.stairs(sent / 1e3, edges, zorder=2, **_SENT)
     entries = [
         Entry("acknowledged: goodput", Patch(**_ACKED)),
-        Entry("sent, retransmissions included", Line2D([], [], **_SENT)),
+        Entry(f"{_sent_here(flow)}, retransmissions included", Line2D([], [], **_SENT)),
     ]
     fired = flow.inside & flow.seen.forward & (flow.seen.kind == RTO)
     if np.any(fired):

@@ -20,6 +20,7 @@ from tcpf_lab.report.plots.runs import DrawnRun, under
 from tcpf_lab.report.style import WARM_UP
 from tcpf_lab.trace.analysis import Options
 from tcpf_lab.trace.follow import Followed, follow
+from tcpf_lab.trace.one_way import one_way
 
 Times = NDArray[np.float64]
 
@@ -49,6 +50,8 @@ class OneFlow:
         From when to when it is drawn.
     warm_s : float
         Until when the run was not measured; 0 for a capture.
+    one_way : bool
+        Whether nothing comes back in the capture.
     run : DrawnRun, optional
         The run.
     """
@@ -63,6 +66,7 @@ class OneFlow:
     lost: Times
     bounds_s: tuple[float, float]
     warm_s: float = 0.0
+    one_way: bool = False
     run: DrawnRun | None = None
 
     @property
@@ -93,7 +97,9 @@ class OneFlow:
         )
 
 
-def flow_of(subjects: Sequence[Subject], wanted: Wanted, kind: str) -> OneFlow:
+def flow_of(
+    subjects: Sequence[Subject], wanted: Wanted, kind: str, *, answered: bool = True
+) -> OneFlow:
     """Read the flow that a figure is to be drawn of.
 
     Parameters
@@ -104,11 +110,14 @@ def flow_of(subjects: Sequence[Subject], wanted: Wanted, kind: str) -> OneFlow:
         ``flow``: one; by default that with most timeouts. ``time_s``: from when to when.
     kind : str
         What the figure is called, for messages.
+    answered : bool
+        Whether the figure is of what comes back.
 
     Raises
     ------
     LabError
-        If there are several of them, no captures, or nothing was sent.
+        If there are several of them, no captures, or nothing was sent; or nothing comes back in a
+        capture, and the figure needs it.
     """
     if len(subjects) != 1:
         raise RequestError(
@@ -124,32 +133,57 @@ def flow_of(subjects: Sequence[Subject], wanted: Wanted, kind: str) -> OneFlow:
         else _of_capture(subject, wanted.flow)
     )
     found = replace(found, bounds_s=wanted.time_s or found.bounds_s)
+    if found.one_way:
+        _refuse_one_way(found, kind, answered)
     if not np.any(found.inside & found.seen.forward):
         raise found.empty("sent nothing")
     return found
+
+
+def _refuse_one_way(flow: OneFlow, kind: str, answered: bool) -> None:
+    """Refuse what a capture of one direction cannot show."""
+    hint = "capture where both directions pass"
+    if not np.any(flow.payload[flow.seen.forward]):
+        message = "has acknowledgements only: the data that they are for went another way"
+        raise LabError(f"{flow.name} {message}", where=flow.where, hint=hint)
+    if answered:
+        message = f"nothing comes back to the sender of {flow.name}, and {kind} is of what does"
+        further = "; `tcpf-lab plot time-sequence` shows what was sent"
+        raise LabError(message, where=flow.where, hint=hint + further)
 
 
 def _of_capture(capture: DrawnCapture, wanted: tuple[int, ...]) -> OneFlow:
     flow = capture.chosen(wanted)
     packets, flows, row = capture.only(flow)
     seen = follow(packets, flows, row, capture.options)
+    seen = replace(seen, kind=capture.kinds(flow, packets["record"][seen.row]))
+    alone = bool(one_way(capture.found.flows[flow : flow + 1])[0])
     time = (seen.time_ns - capture.found.first_ns) / 1e9
-    at = capture.found.at
     return OneFlow(
         name=f"flow {flow}",
-        told=(
-            capture.path.name,
-            capture.ends(flow),
-            f"taken at the {at}" if at != "between" else "taken between the ends",
-        ),
+        told=(capture.path.name, capture.ends(flow), _place(capture, seen, alone)),
         where=str(capture.path),
+        one_way=alone,
         seen=seen,
-        payload=packets["payload"][flows.both_ways(row)].astype(np.int64),
+        payload=packets["payload"][seen.row].astype(np.int64),
         time_s=np.asarray(time, np.float64),
         lost_time_s=np.empty(0),
         lost=np.empty(0),
         bounds_s=(float(time.min()), float(time.max())) if time.size else (0.0, 0.0),
     )
+
+
+def _place(capture: DrawnCapture, seen: Followed, alone: bool) -> str:
+    """Say where the capture was taken, and what was done about it."""
+    if alone:
+        return "one direction only"
+    at = capture.found.at
+    words = f"taken at the {at}" if at != "between" else "taken between the ends"
+    if seen.away_ns:
+        return f"{words}: ACKs drawn {seen.away_ns / 1e6:.1f} ms later, when the sender has them"
+    if seen.scale < 0 and capture.options.at != "sender":
+        return "without its handshake: followed as if captured at the sender"
+    return words
 
 
 def _of_run(run: DrawnRun, wanted: tuple[int, ...]) -> OneFlow:
@@ -173,7 +207,7 @@ def _of_run(run: DrawnRun, wanted: tuple[int, ...]) -> OneFlow:
         told=(run.case, f"flow {flow} of {run.flows}", f"seed {run.seed}"),
         where=str(run.files.root),
         seen=seen,
-        payload=packets["payload"][record.flows.both_ways(row)].astype(np.int64),
+        payload=packets["payload"][seen.row].astype(np.int64),
         time_s=np.asarray((seen.time_ns - record.epoch_ns) / 1e9, np.float64),
         lost_time_s=lost_time,
         lost=lost,

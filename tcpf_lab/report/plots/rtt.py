@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator
 
 from tcpf_lab.report.plots.canvas import Entry, head, legend, sheet
 from tcpf_lab.report.plots.frame import INK
@@ -100,6 +101,7 @@ def _scale(axes: Axes, flow: OneFlow) -> None:
     timers = flow.seen.rto_ns[flow.inside]
     if samples.size and timers.max(initial=0) > _RATIO * np.median(samples):
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     else:
         axes.set_ylim(bottom=0)

@@ -47,7 +47,7 @@ def draw(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     LabError
         If there are several of them, no captures, or nothing happened.
     """
-    flow = flow_of(subjects, wanted, "a time-sequence figure")
+    flow = flow_of(subjects, wanted, "a time-sequence figure", answered=False)
     sent = _segments(flow)
     if not np.any(sent):
         raise flow.empty("sent nothing")
@@ -77,14 +77,14 @@ def _draw(axes: Axes, flow: OneFlow, sent: NDArray[np.bool_]) -> list[Entry]:
     last, kind = first + flow.payload[sent] / 1e3, seen.kind[sent]
     middle, new = (first + last) / 2, kind == 0
     back = flow.inside & ~seen.forward
-    axes.plot(flow.time_s[back], np.maximum(seen.una[back] - 1, 0) / 1e3, zorder=1, **_ACK)
+    if np.any(back):
+        axes.plot(flow.time_s[back], np.maximum(seen.una[back] - 1, 0) / 1e3, zorder=1, **_ACK)
     axes.vlines(time[new], first[new], last[new], colors=_SEGMENT, linewidths=1.6)
     axes.plot(time[new], middle[new], ",", color=_SEGMENT)  # a pixel at any scale
     stroke = Line2D([], [], color=_SEGMENT, linestyle="none", marker="|", markersize=9)
-    entries = [
-        Entry(f"sent for the first time: {np.sum(new)}", stroke),
-        Entry("acknowledged", Line2D([], [], **_ACK)),
-    ]
+    entries = [Entry(f"sent for the first time: {np.sum(new)}", stroke)]
+    if np.any(back):
+        entries.append(Entry("acknowledged", Line2D([], [], **_ACK)))
     marks = [*_losses(flow), *_events(time, middle, kind)]
     share = _shrink(sum(at.size for _, _, at, _ in marks))
     for words, look, at, place in marks:
@@ -127,5 +127,5 @@ def _told(flow: OneFlow, kind: NDArray[np.uint8]) -> str:
     return flow.subtitle(
         f"n = {counted(kind.size, 'segment')}",
         f"{again} of them retransmissions",
-        f"{int(np.sum(kind == RTO))} by timeouts",
+        *([] if flow.one_way else [f"{int(np.sum(kind == RTO))} by timeouts"]),
     )

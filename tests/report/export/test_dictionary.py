@@ -42,7 +42,8 @@ def test_every_number_of_a_run_has_a_column(made: Path) -> None:
     found = analyse(run)
     assert set(found["metrics"]) <= set(RUNS.names)
     flow = found["per_flow"][0]
-    names = {*flow, *(f"kernel_{name}" for name in flow["kernel"])} - {"kernel"}
+    names = {*flow, *(f"kernel_{name}" for name in flow["kernel"])} - {"kernel", "events"}
+    names |= {f"{name}_packets" for name in flow["events"]} - {"rto_packets", "syn_rto_packets"}
     assert names <= set(FLOWS.names)
     assert set(next(iter(found["by_dscp"].values()))) <= set(DSCP.names)
 

@@ -163,7 +163,10 @@ def test_unfinished_runs_are_told_of(lab: Lab, ran: Path) -> None:
         (("box", ".", "--metric", "loss_percen"), "Did you mean 'loss_percent'?"),
         (("cdf", ".", "--metric", "timeouts"), "--metric: means nothing to cdf"),
         (("timeseries", ".", "--time", "5"), "--time 5: write FROM..TO in seconds"),
-        (("timeseries", ".", "--min-rto", "1 s"), "--min-rto and --profile: is for captures"),
+        (
+            ("timeseries", ".", "--min-rto", "1 s"),
+            "--min-rto, --profile, --at, --no-probes: is for captures",
+        ),
         (("timeseries", ".", "--flow", "a"), "--flow a: write the numbers of flows"),
         (("cdf", ".", "--only", "seed=1"), "--only: chooses among the runs of an experiment"),
         (("cdf", "no-such-thing"), "no-such-thing: no such experiment"),

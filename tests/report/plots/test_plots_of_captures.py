@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
-from pcap_builder import Pcap, conversation, segment
+from pcap_builder import ACK, SYN, D, Pcap, S, conversation, ethernet, ip4, segment, tcp
 from test_plots import figure, texts
 
 from tcpf_lab.errors import LabError, RequestError, TraceError
@@ -278,3 +278,94 @@ def test_experiment_is_no_capture(lab: Lab, spec: Path) -> None:
     with pytest.raises(RequestError, match="is of one run or capture, not of 0"):
         figure("rtt", [])
     assert "no run to draw" in lab("plot", "rtt", spec, "--testbed", "fake")[2]
+
+
+#: The receiver takes two segments at first, and one after the first acknowledgement.
+TIGHT = (1920, 960)
+
+
+def windowed(tmp_path: Path, sizes: tuple[int, int] = TIGHT) -> DrawnCapture:
+    made = Pcap().add(10**18, segment(0, 0, flags=SYN))
+    ends = ((1, 200, sizes[0], SYN | ACK), (961, 400, sizes[1], ACK), (1921, 600, sizes[1], ACK))
+    for ack, at, window, flags in ends:
+        head = tcp(5001, 20000, seq=0, ack=ack, flags=flags, window=window)
+        made.add(10**18 + at * 10**6, ethernet(ip4(head, src=D, dst=S)))
+        if ack < 1921:
+            made.add(10**18 + at * 10**6, segment(ack), missing=960)
+    return DrawnCapture(made.write(tmp_path / "tight.pcap"))
+
+
+def test_window_of_the_receiver_is_drawn_where_the_flow_comes_near_it(tmp_path: Path) -> None:
+    made = figure("inflight", [windowed(tmp_path)])
+    said = texts(made).replace("\n", " ")
+    assert "receiver's window 1.0 to 1.9 kB" in said
+    at = {round(time, 3): size for time, size in course(made, 1)}
+    assert (at[0.2], at[0.6]) == (1.92, 0.96)
+
+
+def test_window_far_above_the_flow_is_only_told(tmp_path: Path) -> None:
+    made = figure("inflight", [windowed(tmp_path, (60_000, 60_000))])
+    said = texts(made).replace("\n", " ")
+    assert "receiver's window 60.0 kB" in said
+    assert len([line for line in made.axes[0].lines if line.get_linestyle() != "None"]) == 1
+    assert made.axes[0].get_ylim()[1] < 2
+
+
+def test_window_without_the_syns_is_said_to_be_unknown(tmp_path: Path) -> None:
+    table = "0.0 > 1:961\n0.2 < ack 961\n0.2 > 961:1921\n0.4 < ack 1921"
+    middle = DrawnCapture(conversation(table)[0].write(tmp_path / "middle.pcap"))
+    said = texts(figure("inflight", [middle])).replace("\n", " ")
+    assert "receiver's window unknown (its scale is in the SYNs)" in said
+    assert "without its handshake: followed as if captured at the sender" in said
+
+
+def distant(tmp_path: Path, delay: float) -> DrawnCapture:
+    """One lost segment, captured ``delay`` (there and back) from a sender 0.2 s from the end."""
+    sent = [f"{0.2 + delay} > {a}:{a + 960}" for a in (1, 1921, 2881, 3841)]
+    back = [f"0.4 < ack 961 sack 1921:{b}" for b in (2881, 3841, 4801)]
+    lines = [f"{delay} > SYN", "0.2 < SYN-ACK", *sent, *back]
+    lines += [f"{0.4 + delay} > 961:1921", "0.6 < ack 4801"]
+    made, _ = conversation("\n".join(sorted(lines, key=lambda line: float(line.split()[0]))))
+    return DrawnCapture(made.write(tmp_path / "away.pcap"))
+
+
+@pytest.mark.parametrize(
+    ("delay", "place"), [(0.1, "taken between the ends"), (0.1999, "taken at the receiver")]
+)
+@pytest.mark.parametrize("name", OF_FLOW)
+def test_capture_away_from_the_sender_is_drawn_as_the_sender_has_it(
+    tmp_path: Path, name: str, delay: float, place: str
+) -> None:
+    made = figure(name, [distant(tmp_path, delay)])
+    said = texts(made).replace("\n", " ")
+    assert f"{place}: ACKs drawn {1000 * delay:.1f} ms later, when the sender has them" in said
+    if name == "time-sequence":
+        assert list(marked(made)) == [EVENTS["fast"][1]["marker"]]
+        assert course(made)[-1].tolist() == pytest.approx([0.6, 4.8])
+
+
+def test_events_of_a_figure_are_those_of_the_analysis(tmp_path: Path) -> None:
+    capture = distant(tmp_path, 0.1)
+    packets, flows, row = capture.only(0)
+    kinds = capture.kinds(0, packets["record"][flows.both_ways(row)])
+    assert kinds[kinds > 0].tolist() == capture.found.events["kind"].tolist()
+
+
+@pytest.mark.parametrize("name", OF_FLOW)
+def test_capture_of_one_direction_shows_what_it_can(tmp_path: Path, name: str) -> None:
+    sent = "0.0 > SYN\n0.2 > 1:961\n0.2 > 961:1921\n1.5 > 961:1921\n1.7 > 1921:2881"
+    capture = DrawnCapture(conversation(sent)[0].write(tmp_path / "one.pcap"))
+    if name == "time-sequence":
+        made = figure(name, [capture])
+        assert "one direction only" in texts(made)
+        assert list(marked(made)) == [EVENTS["unknown"][1]["marker"]]
+        return
+    with pytest.raises(LabError, match="nothing comes back to the sender of flow 0") as error:
+        figure(name, [capture])
+    assert "capture where both directions pass" in error.value.hint
+
+
+def test_acknowledgements_alone_have_no_figure(tmp_path: Path) -> None:
+    back = conversation("0.2 < SYN-ACK\n0.4 < ack 961\n0.6 < ack 1921")[0]
+    with pytest.raises(LabError, match="flow 0 has acknowledgements only"):
+        figure("time-sequence", [DrawnCapture(back.write(tmp_path / "back.pcap"))])

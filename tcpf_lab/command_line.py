@@ -1,0 +1,40 @@
+"""How a command line is made and run; `tcpf_lab.cli` fills it with all verbs."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import typer
+
+from tcpf_lab.errors import LabError
+
+
+def new_app() -> typer.Typer:
+    """Give a command line without verbs."""
+    return typer.Typer(
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="TCP and queue management experiments on a real Linux kernel, in virtual time.",
+    )
+
+
+def run(app: typer.Typer) -> None:
+    """Run a command line; a user's mistake ends in a message, never in a traceback."""
+    debug = "--debug" in sys.argv
+    if debug:
+        sys.argv.remove("--debug")
+    try:
+        app()
+    except LabError as error:
+        if debug:
+            traceback.print_exc()
+        for problem in getattr(error, "problems", None) or (error,):
+            typer.echo(f"error: {problem}", err=True)
+        sys.exit(error.exit_status)
+    except OSError as error:
+        where = error.filename or "standard output"
+        typer.echo(f"error: {where}: {error.strerror or error}", err=True)
+        sys.exit(1)
