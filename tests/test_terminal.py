@@ -12,7 +12,14 @@ from tcpf_lab.progress import run_progress
 from tcpf_lab.report.captures_shown import capture_tables
 
 MARKED = "[bold]out[/bold] [/oops]"
-CAPTURE = {"format": "pcap", "packets": 1, "duration_s": 0, "at": "sender", "totals": {"flows": 0}}
+CAPTURE = {
+    "format": "pcap",
+    "packets": 1,
+    "duration_s": 0,
+    "at": "sender",
+    "flow_count": 0,
+    "totals": {"flows": 0},
+}
 
 
 @pytest.fixture
