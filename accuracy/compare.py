@@ -30,7 +30,7 @@ NEEDED = (
     "impairments_in_force",
 )
 #: Causes and kinds that are expiries of the retransmission timer.
-_EXPIRIES = (retransmission_log.RTO, retransmission_log.SYN_RTO)
+_EXPIRIES = agreement.EXPIRIES
 _TIMEOUTS = (RTO, SYN_RTO)
 
 
@@ -116,8 +116,8 @@ def compare(files: RunFiles, scenario: Scenario) -> Outcome:
         reason = f"the kernel's log lacks {lost} entries"
         return Outcome(scenario.seed, scenario.settings(), "unusable", (reason,))
     entries = [kept.entries for kept in logs.values()]
-    against = agreement.compare(found, np.concatenate(entries)) if entries else None
-    return _outcome(scenario, metrics["per_flow"], found, against)
+    kept = np.concatenate(entries) if entries else None
+    return _outcome(scenario, metrics["per_flow"], found, kept)
 
 
 def _options(scenario: Scenario) -> Options:
@@ -127,9 +127,13 @@ def _options(scenario: Scenario) -> Options:
 
 
 def _outcome(
-    scenario: Scenario, rows: list[dict[str, Any]], found: Analysis, against: Agreement | None
+    scenario: Scenario, rows: list[dict[str, Any]], found: Analysis, entries: NDArray[Any] | None
 ) -> Outcome:
-    timeouts = list(_by_log(rows, found, against) if against else _by_counter(rows))
+    against = None if entries is None else agreement.compare(found, entries)
+    if entries is None or against is None:
+        timeouts = list(_by_counter(rows))
+    else:
+        timeouts = list(by_log(rows, found, against, entries))
     counts = found.flows["counts"].sum(axis=0)
     return Outcome(
         seed=scenario.seed,
@@ -155,17 +159,36 @@ def _by_counter(rows: list[dict[str, Any]]) -> Iterator[Difference]:
         yield Difference(row["flow"], seen, int(row["kernel"]["total_rto"]), "")
 
 
-def _by_log(
-    rows: list[dict[str, Any]], found: Analysis, against: Agreement
+def by_log(
+    rows: list[dict[str, Any]], found: Analysis, against: Agreement, entries: NDArray[Any]
 ) -> Iterator[Difference]:
-    """Timeouts of each flow by the log, to the end of the capture."""
-    first_port = min(int(row["source_port"]) for row in rows) if rows else 0
-    place = {int(port): index for index, port in enumerate(found.flows["sport"])}
+    """Give the timeouts of each flow by the log, to the end of the capture.
+
+    Parameters
+    ----------
+    rows : list of dict
+        The run's flows: ``flow`` and ``source_port``.
+    found : Analysis
+        Of the capture.
+    against : Agreement
+        Of the same capture and the log.
+    entries : array of ENTRY, shape (n,)
+        The whole log: of a flow that the capture lacks, it alone tells.
+
+    Yields
+    ------
+    Difference
+        For every flow, also where both agree.  Connections that used a port in turn are one flow.
+    """
     for row in rows:
-        at = place.get(int(row["source_port"]))
-        seen, told = (0, 0) if at is None else map(int, against.timeouts[at])
-        where = "" if at is None or seen == told else first_difference(found, against, at)
-        yield Difference(int(row["source_port"]) - first_port, seen, told, where)
+        port = int(row["source_port"])
+        places = np.flatnonzero(found.flows["sport"] == port)
+        seen = int(against.timeouts[places, 0].sum())
+        mine = entries[entries["sport"] == port]
+        told = int(np.sum(np.isin(mine["cause"], _EXPIRIES)))
+        apart = [at for at in places if against.flow_errors[at]] if seen != told else []
+        where = first_difference(found, against, int(apart[0])) if apart else ""
+        yield Difference(int(row["flow"]), seen, told, where)
 
 
 def first_difference(found: Analysis, against: Agreement, flow: int) -> str:
@@ -203,13 +226,27 @@ def first_difference(found: Analysis, against: Agreement, flow: int) -> str:
     return f"at {since:.6f} s{record}, byte {byte}: kernel {told}, capture {seen}{rule}"
 
 
+def _of_connection(found: Analysis, packets: NDArray[Any], flow: int) -> NDArray[np.bool_]:
+    """Entries of a flow: of its ends, from its begin to that of the next between the same ends."""
+    flows, row = found.flows, found.flows[flow]
+    same = np.full(packets.size, True)
+    again = np.full(flows.size, True)
+    for name in ("src", "dst", "sport", "dport"):
+        wide = (1,) if flows[name].ndim > 1 else ()
+        same &= (packets[name] == row[name]).all(axis=wide)
+        again &= (flows[name] == row[name]).all(axis=wide)
+    begins = np.sort(flows["first_ns"][again])
+    place = np.searchsorted(begins, packets["time_ns"] + agreement.EARLY_NS, side="right") - 1
+    mine: NDArray[np.bool_] = same & (begins[np.maximum(place, 0)] == row["first_ns"])
+    return mine
+
+
 def _both(found: Analysis, against: Agreement, flow: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """The log's packets and the capture's events of a flow side by side.
 
     What one side lacks has ``time_ns`` 0 in the log, ``record`` -1 in the events.
     """
-    row = found.flows[flow]
-    mine = against.packets["sport"] == row["sport"]
+    mine = _of_connection(found, against.packets, flow)
     own = found.events["flow"] == flow
     left, right = against.pairs[:, 0], against.pairs[:, 1]
     pair = own[right] if right.size else np.zeros(0, bool)

@@ -14,7 +14,7 @@ from accuracy.matrix import Total, disorder, exceptions, explained, merged, shar
 _INTRODUCTION = """\
 # How often the analysis of captures is right
 
-Made by `./lab accuracy --markdown docs/accuracy.md`.
+Made by `{command}`.
 
 Every scenario is drawn from its seed: TCP profile, SACK, congestion control, timestamps, window
 scaling, delayed acknowledgements, flows, round-trip time, segment size, the queue at the
@@ -59,7 +59,7 @@ def markdown(outcomes: Sequence[Outcome], seconds: float) -> str:
     ordered = sorted(outcomes, key=lambda each: each.seed)
     packets = sum(each.packets for each in ordered)
     parts = [
-        _INTRODUCTION,
+        _INTRODUCTION.format(command=_command(ordered, seconds)),
         f"{len(ordered)} scenarios of {seconds:g} s, {packets} packets at their senders.\n",
         *_section("Totals", _TOTALS, (_total_row(each) for each in totals(ordered))),
         *_section("Causes", ("kernel", "packets", "named rightly"), _cause_rows(ordered)),
@@ -74,6 +74,13 @@ def markdown(outcomes: Sequence[Outcome], seconds: float) -> str:
         *_rest(ordered),
     ]
     return "\n".join(parts)
+
+
+def _command(ordered: Sequence[Outcome], seconds: float) -> str:
+    """Give the command that makes the document: the seeds from the first to the last."""
+    seeds = [each.seed for each in ordered]
+    chosen = f" --seeds {seeds[0]}..{seeds[-1]}" if seeds else ""
+    return f"./lab accuracy{chosen} --seconds {seconds:g} --markdown docs/accuracy.md"
 
 
 def totals_table(outcomes: Sequence[Outcome]) -> Table:

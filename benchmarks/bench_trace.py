@@ -3,8 +3,9 @@
 ``python -m benchmarks.bench_trace [--rounds N]`` prints one JSON object.  All work on the same
 files, one process each, in turn, on one core.  Seconds are those of the processor, user and system,
 so that a busy machine gives the same rate; they count the whole process, start and imports
-included.  What is compiled has been compiled before.  tcptrace follows every connection (-l) with
-its round-trip times (-r); tshark lists retransmissions; dpkt parses headers and options only.
+included.  The capture on standard input shares the core with the process that makes it.  What is
+compiled has been compiled before.  tcptrace follows every connection (-l) with its round-trip times
+(-r); tshark lists retransmissions; dpkt parses headers and options only.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def main(rounds: int = ROUNDS, *, endless_bytes: int = ENDLESS) -> dict[str, Any
     Parameters
     ----------
     rounds : int
-        How often each is measured; medians are given.
+        How often each is measured, standard input too; medians are given.
     endless_bytes : int
         Length of the capture on standard input.
 
@@ -107,7 +108,8 @@ def main(rounds: int = ROUNDS, *, endless_bytes: int = ENDLESS) -> dict[str, Any
             "lab_100_flows": measure(lab_capture(folder), rounds),
             "generated": measure(generated(folder / "generated.pcap"), rounds),
         }
-    return {"rounds": rounds, "files": found, "stdin": from_stdin(endless_bytes)}
+        stdin = from_stdin(endless_bytes, rounds)
+    return {"rounds": rounds, "files": found, "stdin": stdin}
 
 
 def lab_capture(folder: Path) -> Path:
@@ -185,14 +187,17 @@ def _root() -> Path:
     return Path(__file__).parent.parent
 
 
-def from_stdin(size: int) -> dict[str, Any]:
+def from_stdin(size: int, rounds: int) -> dict[str, Any]:
     """Analyse a capture that another process makes; how fast, and in how much memory."""
-    with _maker(size) as maker:
-        seconds, memory = run([*_OURS, "-"], maker.stdout)
-        packets = int(maker.stderr.read()) if maker.stderr else 0
+    packets, measured = 0, []
+    for _ in range(rounds):
+        with _maker(size) as maker:
+            measured.append(run([*_OURS, "-"], maker.stdout))
+            packets = int(maker.stderr.read()) if maker.stderr else 0
+    memory = max(memory for _, memory in measured)
     if memory > MEMORY_LIMIT:
         raise LabError(f"{memory} bytes of memory for a capture of {size} bytes on stdin")
-    return {"bytes": size, "packets": packets, **summary(packets, [(seconds, memory)])}
+    return {"bytes": size, "packets": packets, **summary(packets, measured)}
 
 
 @contextmanager

@@ -149,11 +149,14 @@ def _storm(
             problems.append(f"storm, {way}: status {done.returncode}: {kept}: {_tail(done.stderr)}")
             return found
         told = json.loads(done.stdout)
-        if told["problem"]:
-            problems.append(f"storm, {way}: {told['problem']}: {out}/inputs/wrong-{seed}")
         if told["growth_kb"] > GROWTH_KB:
             problems.append(f"storm, {way}: the process grew by {told['growth_kb']} kB")
         found = found or told
+        if told["problem"]:
+            problems.append(f"storm, {way}: {told['problem']}: {out}/inputs/wrong-{seed}")
+            return found
+        if told["inputs"] != found["inputs"]:
+            problems.append(f"storm, {way}: {told['inputs']} inputs, not {found['inputs']}")
     return found
 
 

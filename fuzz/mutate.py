@@ -181,7 +181,11 @@ def _cut(taken: Taken, rng: random.Random) -> None:
 
 
 def _wire(taken: Taken, rng: random.Random) -> None:
-    _record(taken, rng).wire = rng.choice(_EDGES)
+    """Change a packet's length on the wire; maybe nothing else says how long it is."""
+    record, length = _record(taken, rng), _IP_AT.get(taken.link, 14) + _IP["length"][0]
+    record.wire = rng.choice(_EDGES)
+    if rng.random() < 0.5 and len(record.frame) >= length + 2:
+        record.frame[length : length + 2] = bytes(2)
 
 
 def _link(taken: Taken, rng: random.Random) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace import scoreboard
 from tcpf_lab.trace.events import KINDS, RULES
 from tcpf_lab.trace.jit import compiled, part, stamp
 from tcpf_lab.trace.scoreboard import at
@@ -65,4 +64,4 @@ def _compile(sources: str) -> Callable[..., int]:
     return compiled(wrong_senders)
 
 
-wrong_senders = _compile(stamp(scoreboard))
+wrong_senders = _compile(stamp(__name__))

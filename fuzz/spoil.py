@@ -24,6 +24,8 @@ _STEPS = np.array(
 #: Offset from the TCP header on, and width.
 _FIELDS = np.array([(4, 4), (8, 4), (4, 4), (8, 4), (12, 1), (13, 1), (14, 2), (0, 2), (2, 2)])
 _FLAGS = np.array([0, 1, 2, 4, 16, 17, 18, 20, 24, 255])
+#: Lengths on the wire of packets that do not say their own.
+_WIRES = np.array([1 << 16, 1 << 18, 1 << 20, 1 << 24, 0x7FFFFF00, 0x7FFFFFFF, 0xFFFFFF00])
 
 
 @part
@@ -172,9 +174,17 @@ def _arrange(stage: Any, dice: Any) -> None:
 
 
 @part
+def _inflate(stage: Any, r: Any, dice: Any) -> None:
+    """Leave it to the frame to say how long a packet is."""
+    row = stage[0][r]
+    put(row, 4 if row[0] >> 4 == 6 else 2, 2, 0, True)
+    stage[1][r, WIRE] = _WIRES[below(dice, _WIRES.size)]
+
+
+@part
 def _spoil_packet(stage: Any, r: Any, dice: Any) -> None:
     """Change one field of a packet, or its length."""
-    row, way = stage[0][r], below(dice, 10)
+    row, way = stage[0][r], below(dice, 11)
     tcp = _header(row)
     if way < 6:
         at, width = _FIELDS[below(dice, len(_FIELDS))]
@@ -185,8 +195,10 @@ def _spoil_packet(stage: Any, r: Any, dice: Any) -> None:
         _number(row, below(dice, 24), 1 + below(dice, 2), dice)
     elif way == 8:
         stage[1][r, LENGTH] = min(stage[1][r, LENGTH], below(dice, 100))
-    else:
+    elif way == 9:
         row[tcp + 13] = _FLAGS[below(dice, _FLAGS.size)]
+    else:
+        _inflate(stage, r, dice)
 
 
 @part

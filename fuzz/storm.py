@@ -164,6 +164,7 @@ def storm(captures: list[bytes], out: Path, seconds: float, seed: int) -> dict[s
     known = np.fromfile(answers, np.uint64) if answers.exists() else _NONE
     digests, growth, clock, problem, tried = np.zeros(BATCH, np.uint64), {}, Clock(), "", 0
     (out / inputs).mkdir(exist_ok=True)
+    (out / inputs / f"wrong-{seed}").unlink(missing_ok=True)
     with (out / "unfinished").open("wb") as file:
         while clock.seconds < seconds if known is _NONE else tried < known.size:
             faulthandler.dump_traceback_later(LIMIT_S if tried else COMPILE_S, exit=True)
@@ -180,7 +181,9 @@ def storm(captures: list[bytes], out: Path, seconds: float, seed: int) -> dict[s
             if tried % _KEPT == 0:
                 (out / inputs / f"{seed}-{tried}").write_bytes(work.input())
     faulthandler.cancel_dump_traceback_later()
-    (out / "unfinished").replace(answers if known is _NONE else out / "compared")
+    if not problem and known is _NONE:
+        (out / "unfinished").replace(answers)
+    (out / "unfinished").unlink(missing_ok=True)
     return {**work.counts, "growth": growth, **clock.passed, "problem": problem}
 
 

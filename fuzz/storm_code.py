@@ -7,13 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fuzz import sound
-from fuzz import spoil as spoiling
-from fuzz import stage as staging
 from fuzz.sound import NO_ROOM, OTHERWISE, wrong_event, wrong_sender
 from fuzz.spoil import copy_packet, spoil, spoil_bytes
 from fuzz.stage import MOST, below, write
-from tcpf_lab.trace import cause, distance, liberation, scoreboard, sender, spurious, step
 from tcpf_lab.trace.engine import _drain as drain
 from tcpf_lab.trace.engine import _run as run
 from tcpf_lab.trace.jit import compiled, part, stamp
@@ -220,6 +216,4 @@ def _compile(sources: str) -> Callable[..., int]:
     return compiled(batch)
 
 
-batch = _compile(
-    stamp(sound, spoiling, staging, cause, distance, liberation, scoreboard, sender, spurious, step)
-)
+batch = _compile(stamp(__name__))

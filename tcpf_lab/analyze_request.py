@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.metrics.flow_choice import FlowChoice, Network
@@ -29,9 +30,11 @@ SORTED: tuple[str, ...] = (
 #: These smallest first.
 ASCENDING = ("flow", "start_s")
 
+_Value = TypeVar("_Value", str, int, str | int)
+
 
 @dataclass(frozen=True)
-class Asked:
+class CapturesAsked:
     """What was asked for.
 
     Parameters
@@ -57,14 +60,29 @@ class Asked:
     top: int | None = None
     events: bool = False
 
+    @property
+    def given(self) -> list[str]:
+        """Options that were given, as the command line has them."""
+        known = {
+            "--sort": self.sort,
+            "--top": self.top is not None,
+            "--events": self.events,
+            "--min-rto": self.options.rto_min_ns,
+            "--profile": self.options.profile != Options().profile,
+            "--at": self.options.at,
+            "--no-probes": not self.options.probes,
+        }
+        choice = [str(self.choice)] if self.choice else []
+        return [*choice, *(name for name, there in known.items() if there)]
+
 
 def choice_of(
-    hosts: Sequence[str] = (),
-    ports: Sequence[int] = (),
-    dscps: Sequence[str | int] = (),
-    flows: Sequence[int] = (),
+    hosts: str | Sequence[str] = (),
+    ports: int | Sequence[int] = (),
+    dscps: str | int | Sequence[str | int] = (),
+    flows: int | Sequence[int] = (),
 ) -> FlowChoice:
-    """Read which flows are wanted.
+    """Read which flows are wanted; one value stands for a sequence of one.
 
     Parameters
     ----------
@@ -82,15 +100,24 @@ def choice_of(
     RequestError
         If one is not of this form.
     """
-    for port in ports:
-        if not 0 <= port <= 65535:
+    for port in _several(ports):
+        if not str(port).isdecimal() or int(port) > 65535:
             raise RequestError("ports are numbers from 0 to 65535", where=f"--port {port}")
+    for flow in _several(flows):
+        if not str(flow).isdecimal():
+            message = "write the numbers of flows, counted from 0"
+            raise RequestError(message, where=f"--flow {flow}")
     return FlowChoice(
-        hosts=tuple(_network(host) for host in hosts),
-        ports=tuple(ports),
-        dscps=tuple(_dscp(word) for word in dscps),
-        flows=tuple(flows),
+        hosts=tuple(_network(host) for host in _several(hosts)),
+        ports=tuple(map(int, _several(ports))),
+        dscps=tuple(_dscp(word) for word in _several(dscps)),
+        flows=tuple(map(int, _several(flows))),
     )
+
+
+def _several(given: _Value | Sequence[_Value]) -> tuple[_Value, ...]:
+    """Take one value as a sequence of one."""
+    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
 
 
 def _network(text: str) -> Network:
@@ -172,8 +199,42 @@ def sort_of(word: str) -> str:
     return word
 
 
-def format_of(path: Path) -> str:
+def printed_of(form: str, *, as_json: bool, written: bool) -> str:
+    """Read how it is printed: one of ``PRINTED``.
+
+    Parameters
+    ----------
+    form : str
+        The word behind ``--format``.
+    as_json : bool
+        Whether ``--json`` was given.
+    written : bool
+        Whether files are written: then only their names are printed, as lines or as JSON.
+
+    Raises
+    ------
+    RequestError
+        If there is no such form, or it says something else than ``--json`` or the files do.
+    """
+    if form not in PRINTED:
+        raise RequestError(unknown(f"unknown format '{form}'", form, PRINTED), where="--format")
+    if as_json and form not in ("table", "json"):
+        raise RequestError("--json says another format; give one", where=f"--format {form}")
+    if written and form not in ("table", "json"):
+        message = "is of what is printed; the suffix of a file says its format"
+        raise RequestError(message, where=f"--format {form}", hint=f"-o FILE.{form}, or no -o")
+    return "json" if as_json else form
+
+
+def format_of(path: Path, formats: Sequence[str] = FORMATS) -> str:
     """Give the format of a file by its suffix.
+
+    Parameters
+    ----------
+    path : Path
+        A file that is to be written.
+    formats : sequence of str
+        What it may be.
 
     Raises
     ------
@@ -181,7 +242,7 @@ def format_of(path: Path) -> str:
         If there is no such format.
     """
     suffix = path.suffix.removeprefix(".").lower()
-    if suffix not in FORMATS:
-        message = f"the suffix of the file says its format: {', '.join(FORMATS)}"
+    if suffix not in formats:
+        message = f"the suffix of the file says its format: {', '.join(formats)}"
         raise RequestError(message, where=f"-o {path}")
     return suffix

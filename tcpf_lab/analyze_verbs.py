@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tcpf_lab import analyze_request, analyzing, command_line, terminal
-from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, Asked
+from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, CapturesAsked
 from tcpf_lab.analyzing import Looked
-from tcpf_lab.errors import RequestError
+from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.options import AsJson, At, MinRto, Probes, Profile
 from tcpf_lab.plot_request import parse_flows
-from tcpf_lab.report.captures_shown import SHOWN, capture_tables, event_tables
-from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.report.aligned_table import SHOWN
+from tcpf_lab.report.capture_headline import many
+from tcpf_lab.report.captures_shown import capture_tables, event_tables
+
+if TYPE_CHECKING:
+    from tcpf_lab.results import RunFiles
 
 _Paths = Annotated[
     list[str], typer.Argument(metavar="PATH...", help="Captures, `-`, runs or results.")
@@ -79,10 +83,9 @@ def analyze(
     as_json: AsJson = False,
 ) -> None:
     """Say how TCP recovered from loss in captures, or rebuild the metrics of runs."""
-    if form not in PRINTED:
-        raise RequestError(unknown(f"unknown format '{form}'", form, PRINTED), where="--format")
     files = {path: analyze_request.format_of(path) for path in output or ()}
-    asked = Asked(
+    printed = analyze_request.printed_of(form, as_json=as_json, written=bool(files))
+    asked = CapturesAsked(
         paths=tuple(dict.fromkeys(path for path in paths if not Path(path).is_dir())),
         options=analyze_request.options_of(min_rto, profile, at, probes=probes),
         choice=analyze_request.choice_of(host or (), port or (), dscp or (), parse_flows(flow)),
@@ -90,72 +93,114 @@ def analyze(
         top=top,
         events=events,
     )
-    rebuilt = _rebuilt([path for path in paths if Path(path).is_dir()])
+    if not asked.paths:
+        _refuse_useless(asked, files, printed)
+    runs = _runs([path for path in paths if Path(path).is_dir()])
     with terminal.reading(asked.paths) as progress:
         looked = analyzing.look(asked, progress)
-    written = list(files) if looked.analyses else []
-    for path in written:
-        _write(path, analyzing.content(looked, files[path]))
-    _tell(looked, rebuilt, written, "json" if as_json else form)
-    _complain(looked, told=form == "table" and not (as_json or files))
+    written = _write(looked, files)
+    _tell(looked, written, printed)
+    rebuilt, failed = _rebuild(runs, printed)
+    if printed == "json":
+        lists = {"runs": list(map(str, rebuilt)), "written": list(map(str, written))}
+        terminal.print_json({**analyzing.document(looked), **lists})
+    _complain(looked, failed, told=printed == "table" and not files)
 
 
-def _rebuilt(paths: Sequence[str]) -> Sequence[Path]:
-    """Rebuild the metrics of runs; which runs."""
+def _refuse_useless(asked: CapturesAsked, files: Mapping[Path, str], printed: str) -> None:
+    """Refuse what is said of captures where there is none."""
+    given = [*asked.given, *(f"-o {path}" for path in files)]
+    if printed not in ("table", "json"):
+        given.append(f"--format {printed}")
+    if given:
+        message = "is for captures; a run's metrics are made as its plan says"
+        raise RequestError(message, where=given[0])
+
+
+def _runs(paths: Sequence[str]) -> dict[str, list[RunFiles]]:
+    """Find the runs whose metrics are rebuilt, by the directory that was named."""
     if not paths:
-        return ()
+        return {}
     from tcpf_lab import campaign  # here and below: a capture should not pay for the import
 
-    return campaign.rebuild(paths)
+    return {path: campaign.kept_runs(Path(path)) for path in paths}
 
 
-def _write(path: Path, text: str | bytes) -> None:
+def _rebuild(
+    runs: Mapping[str, Sequence[RunFiles]], printed: str
+) -> tuple[list[Path], list[LabError]]:
+    """Rebuild the metrics of runs and say so at once; the files, and what could not be read."""
+    if not runs:
+        return [], []
+    from tcpf_lab import campaign
+
+    for path, those in runs.items():
+        if [run.root for run in those] != [Path(path)]:
+            count = many(len(those), "run")
+            typer.echo(f"rebuilding metrics.json and series.npz of {count} below {path}", err=True)
+    done: list[Path] = []
+    failed: list[LabError] = []
+    for result in campaign.rebuild(dict.fromkeys(run for those in runs.values() for run in those)):
+        if isinstance(result, LabError):
+            failed.append(result)
+            continue
+        done.append(result)
+        if printed != "json":
+            typer.echo(f"rebuilt {result}", err=printed != "table")
+    return done, failed
+
+
+def _write(looked: Looked, files: Mapping[Path, str]) -> list[Path]:
+    """Write what was found into files of those formats; which files."""
+    if not (files and looked.analyses):
+        return []
     from tcpf_lab.report.document import write_document
 
-    write_document(path, text)
+    for path, form in files.items():
+        write_document(path, analyzing.content(looked, form))
+    return list(files)
 
 
-def _tell(looked: Looked, rebuilt: Sequence[Path], written: Sequence[Path], form: str) -> None:
+def _tell(looked: Looked, written: Sequence[Path], printed: str) -> None:
     """Print what was found, unless it was written into files; which files."""
-    if form == "json":
-        runs, files = ([str(path) for path in paths] for paths in (rebuilt, written))
-        terminal.print_json({**analyzing.document(looked), "runs": runs, "written": files})
-        return
-    for path in rebuilt:
-        typer.echo(f"rebuilt {path}")
+    if printed == "json":
+        return  # an object that has the runs, too
     for path in written:
         typer.echo(str(path))
     if written or not looked.analyses:
         return
-    if form == "table":
+    if printed == "table":
         _tables(looked)
         return
-    typer.echo(analyzing.content(looked, form), nl=False)
+    typer.echo(analyzing.content(looked, printed), nl=False)
 
 
 def _tables(looked: Looked) -> None:
-    """Print tables; those of events are short only if asked."""
-    width = terminal.width()
-    if looked.asked.events:
-        for part in event_tables(looked.frames.events, width):
-            terminal.show(part)
-        return
+    """Print the tables of each capture: of its events, if they are asked for."""
+    width, asked = terminal.width(), looked.asked
     for number, capture in enumerate(looked.described):
         if number:
             typer.echo()
-        for part in capture_tables(capture, width, top=looked.asked.top, by=looked.asked.sort):
+        if asked.events:
+            every = looked.frames.events
+            events = every[every["capture"] == capture["file"]]
+            parts = event_tables(capture, events, width, top=asked.top)
+        else:
+            parts = capture_tables(capture, width, top=asked.top, by=asked.sort)
+        for part in parts:
             terminal.show(part)
 
 
-def _complain(looked: Looked, *, told: bool) -> None:
-    """Say on standard error what is wrong with captures; end if one could not be read at all."""
+def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None:
+    """Say on standard error what is wrong; end if a capture or a run could not be read at all."""
     for found in looked.analyses:
         if found.capture.truncated and not told:
             typer.echo(f"warning: {found.capture.name}: {found.capture.truncated}", err=True)
-    for problem in looked.problems:
+    problems = [*looked.problems, *failed]
+    for problem in problems:
         typer.echo(f"error: {problem}", err=True)
-    if looked.problems:
-        raise typer.Exit(looked.problems[0].exit_status)
+    if problems:
+        raise typer.Exit(problems[0].exit_status)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab import pool
-from tcpf_lab.analyze_request import ASCENDING, Asked, choice_of, options_of
+from tcpf_lab.analyze_request import ASCENDING, CapturesAsked, choice_of, options_of
 from tcpf_lab.errors import LabError, RequestError, TraceError
 from tcpf_lab.metrics.capture import describe, flow_row
 from tcpf_lab.trace.analysis import analyse
@@ -32,7 +32,7 @@ Progress = Callable[[str, int], None]
 class Looked:
     """What was found, and which captures could not be read."""
 
-    asked: Asked
+    asked: CapturesAsked
     analyses: tuple[Analysis, ...]
     problems: tuple[LabError, ...] = ()
     rows: tuple[NDArray[np.int64], ...] = field(init=False)
@@ -41,13 +41,13 @@ class Looked:
         """Choose the flows."""
         object.__setattr__(self, "rows", tuple(_rows(found, self.asked) for found in self.analyses))
 
-    @property
+    @functools.cached_property
     def described(self) -> list[dict[str, Any]]:
         """The captures in words and base units: `tcpf_lab.metrics.capture.describe`."""
         pairs = zip(self.analyses, self.rows, strict=True)
         return [describe(found, rows) for found, rows in pairs]
 
-    @property
+    @functools.cached_property
     def frames(self) -> Captures:
         """The same as frames."""
         from tcpf_lab.report.frames.captures import Captures  # here: pandas takes a while to load
@@ -55,13 +55,15 @@ class Looked:
         return Captures(self.analyses, self.rows)
 
 
-def look(asked: Asked, progress: Progress | None = None) -> Looked:
+def look(asked: CapturesAsked, progress: Progress | None = None) -> Looked:
     """Analyse captures, several at a time; one that cannot be read does not stop the others.
+
+    If no flow of any capture is what was asked for, that is a problem too, and nothing is left.
 
     Raises
     ------
     RequestError
-        If standard input is asked for twice, or no flow of any capture is what was asked for.
+        If standard input is asked for twice.
     """
     if asked.paths.count("-") > 1:
         raise RequestError("standard input can be read once", where="-")
@@ -72,11 +74,11 @@ def look(asked: Asked, progress: Progress | None = None) -> Looked:
     analyses = tuple(one for one in found if isinstance(one, Analysis))
     looked = Looked(asked, analyses, tuple(one for one in found if isinstance(one, LabError)))
     if asked.choice and analyses and not any(map(len, looked.rows)):
-        raise _none(looked)
+        return Looked(asked, (), (*looked.problems, _none(looked)))
     return looked
 
 
-def _one(path: str, asked: Asked, progress: Progress | None) -> Analysis | LabError:
+def _one(path: str, asked: CapturesAsked, progress: Progress | None) -> Analysis | LabError:
     """Analyse one capture, or say in one line why it cannot be read."""
     try:
         return analyse(
@@ -86,11 +88,11 @@ def _one(path: str, asked: Asked, progress: Progress | None) -> Analysis | LabEr
             progress=functools.partial(progress, path) if progress else None,
         )
     except TraceError as error:
-        tip = f" ({error.hint})" if error.hint else ""
-        return RequestError(f"{error.message}{tip}", where=error.where or path)
+        error.where = error.where or path
+        return error
 
 
-def _rows(found: Analysis, asked: Asked) -> NDArray[np.int64]:
+def _rows(found: Analysis, asked: CapturesAsked) -> NDArray[np.int64]:
     """Numbers of the wanted flows, in the wanted order."""
     rows = asked.choice.rows(found)
     if asked.sort:
@@ -149,10 +151,10 @@ def analyze(
     profile: str = "linux",
     at: str | None = None,
     probes: bool = True,
-    host: Sequence[str] = (),
-    port: Sequence[int] = (),
-    dscp: Sequence[str | int] = (),
-    flow: Sequence[int] = (),
+    host: str | Sequence[str] = (),
+    port: int | Sequence[int] = (),
+    dscp: str | int | Sequence[str | int] = (),
+    flow: int | Sequence[int] = (),
 ) -> Captures:
     """Analyse captures: how TCP recovered from loss, flow by flow and event by event.
 
@@ -170,7 +172,7 @@ def analyze(
         Whether senders may send tail loss probes.
     host, port, dscp, flow
         Only flows that are all of this, as the options of ``tcpf-lab analyze``: addresses or
-        networks, ports, code points, numbers.
+        networks, ports, code points, numbers; each of them one, or a sequence.
 
     Returns
     -------
@@ -193,7 +195,7 @@ def analyze(
     options = options_of(min_rto, profile, at, probes=probes)
     names = tuple(dict.fromkeys(map(str, paths)))
     choice = choice_of(host, port, dscp, flow)
-    looked = look(Asked(names, options, choice, events=True))
+    looked = look(CapturesAsked(names, options, choice, events=True))
     if looked.problems:
         raise looked.problems[0]
     return looked.frames

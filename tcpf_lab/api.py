@@ -16,13 +16,14 @@ import pandas as pd
 
 from tcpf_lab import campaign
 from tcpf_lab.analyzing import analyze
+from tcpf_lab.crossing_request import crossing
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.collect import Problem
 from tcpf_lab.report.compare.published import compare
 from tcpf_lab.report.export.tidy import Tables, tables, used_runs
 from tcpf_lab.report.frames.captures import Captures
 from tcpf_lab.report.frames.claims import claims_table, published_table
-from tcpf_lab.report.frames.crossing import Crossing, crossing
+from tcpf_lab.report.frames.crossing import Crossing
 from tcpf_lab.report.frames.found import sections_below
 from tcpf_lab.report.frames.kept import kept_cells, reproductions
 from tcpf_lab.report.frames.one_run import Run

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.errors import RequestError, TestbedError
+from tcpf_lab.errors import LabError, RequestError, TestbedError
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.report.compare.published import Comparison, compare
@@ -21,6 +21,9 @@ from tcpf_lab.runner import Event, State
 from tcpf_lab.selection import Choice, Part
 from tcpf_lab.testbed import guest_plan, registry
 from tcpf_lab.testbed.base import Testbed
+
+#: Where a run is, from itself, and from the directories of its testbed, experiment and results.
+_LAYOUT = ("", "*/", "*/*/", "*/*/*/")
 
 
 def ready_testbed(choice: Choice) -> Testbed:
@@ -213,42 +216,53 @@ def plan_text(choice: Choice, *, instructions: bool = False) -> str:
     return guest_plan.render(plan) if instructions else f"# {choice.runs[0].id}\n\n{plan}"
 
 
-def rebuild(paths: Sequence[str]) -> list[Path]:
-    """Rebuild the metrics of runs whose captures were kept.
+def kept_runs(path: Path) -> list[RunFiles]:
+    """Find the runs whose captures were kept: ``path`` itself, or those that it holds.
 
     Parameters
     ----------
-    paths : sequence of str
-        Run directories, or directories that hold runs.
-
-    Returns
-    -------
-    list of Path
-        The ``metrics.json`` files.
+    path : Path
+        A run; or the directory of a testbed, of an experiment or of results, as they are laid out.
+        Nothing deeper is looked at.
 
     Raises
     ------
-    LabError
-        If there is no such run, or a capture cannot be read.
+    RequestError
+        If there is no such run.
     """
-    runs = [run for path in paths for run in _runs_below(Path(path))]
+    complete = 0
+    for level in _LAYOUT:
+        found = [
+            RunFiles(manifest.parent)
+            for manifest in sorted(path.glob(f"{level}manifest.json"))
+            if not manifest.parent.name.endswith(PARTIAL)
+        ]
+        kept = [run for run in found if any(run.pcap.glob("*.pcap*"))]
+        if kept:
+            return kept
+        complete += len(found)
+    what = f"{complete} runs, none with captures" if complete else "no run"
+    raise RequestError(
+        f"nothing to analyse: {what}",
+        where=str(path),
+        hint="name a run, or an experiment's results as results/smoke; "
+        "`tcpf-lab run --keep-pcaps` keeps captures",
+    )
+
+
+def rebuild(runs: Iterable[RunFiles]) -> Iterator[Path | LabError]:
+    """Rebuild the metrics of runs from their captures, one after another.
+
+    Yields
+    ------
+    Path or LabError
+        The run's ``metrics.json``; or why the run cannot be read, which does not stop the others.
+    """
     for run in runs:
-        summary.analyse(run)
-    return [run.metrics for run in runs]
-
-
-def _runs_below(path: Path) -> list[RunFiles]:
-    """Return the complete runs whose captures were kept, at or below ``path``."""
-    manifests = [path / "manifest.json"] if (path / "manifest.json").exists() else ()
-    found = [
-        RunFiles(manifest.parent)
-        for manifest in sorted(manifests or path.rglob("manifest.json"))
-        if not manifest.parent.name.endswith(PARTIAL)
-    ]
-    with_captures = [run for run in found if any(run.pcap.glob("*.pcap*"))]
-    if not with_captures:
-        what = f"{len(found)} runs, none with captures" if found else "no run"
-        raise RequestError(
-            f"nothing to analyse: {what}", where=str(path), hint="`tcpf-lab run --keep-pcaps`"
-        )
-    return with_captures
+        try:
+            summary.analyse(run)
+        except LabError as error:
+            error.where = error.where or str(run.root)
+            yield error
+        else:
+            yield run.metrics

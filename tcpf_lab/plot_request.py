@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,9 +10,12 @@ from tcpf_lab.errors import RequestError
 from tcpf_lab.trace.analysis import Options
 from tcpf_lab.units import parse_duration
 
+#: What a word ends in that can only mean a capture, packed or not.
+_CAPTURE = re.compile(r"\.(pcap|pcapng|cap)(\.(gz|zst|xz))?$", re.IGNORECASE)
+
 
 @dataclass(frozen=True)
-class Asked:
+class FigureAsked:
     """What was asked to be drawn.
 
     ``what`` are experiments, collections, runs or directories with runs; or captures, whose senders
@@ -40,6 +44,21 @@ class Asked:
             for word in self.what
             if Path(word).is_file() and Path(word).suffix not in (".yaml", ".yml")
         ]
+
+    def refuse_missing_captures(self) -> None:
+        """Refuse words that mean a capture where there is none.
+
+        Raises
+        ------
+        RequestError
+            If a word is ``-``, or names no file and ends as captures do.
+        """
+        for word in self.what:
+            if word == "-":
+                message = "figures read a capture twice, which standard input is not"
+                raise RequestError(message, where="-", hint="save it in a file first")
+            if _CAPTURE.search(word) and not Path(word).exists():
+                raise RequestError("no such capture", where=word)
 
     @property
     def filters(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tcpf_lab import terminal
-from tcpf_lab.analyze_request import options_of
+from tcpf_lab.analyze_request import format_of, options_of
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import (
     AsJson,
@@ -24,7 +24,7 @@ from tcpf_lab.options import (
     Seeds,
     TestbedName,
 )
-from tcpf_lab.plot_request import Asked, parse_flows, parse_time
+from tcpf_lab.plot_request import FigureAsked, parse_flows, parse_time
 from tcpf_lab.plotting import Gathered, gather
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.plots.kinds import (
@@ -135,14 +135,14 @@ def plot(
     figure = kind_named(kind, wanted)
     files = _files(output or [], figure, metric)
     options = options_of(min_rto, profile, at, probes=probes)
-    asked = Asked(
+    asked = FigureAsked(
         *(tuple(what), case, flows, seed, include_invalid, testbed, results),
         *(tuple(only or ()), seeds, tuple(overrides or ()), options),
     )
     _tell(figure, _write(figure, asked, wanted, files), list(files), as_json)
 
 
-def _write(kind: Kind, asked: Asked, wanted: Wanted, files: dict[Path, str]) -> Gathered:
+def _write(kind: Kind, asked: FigureAsked, wanted: Wanted, files: dict[Path, str]) -> Gathered:
     """Draw what was asked for into files; of what it was drawn."""
     found = gather(asked, kind)
     drawn = draw(kind, found.subjects, wanted, list(dict.fromkeys(files.values())))
@@ -160,12 +160,7 @@ def _one_of(word: str, allowed: Sequence[str], option: str) -> str:
 def _files(output: Sequence[Path], kind: Kind, metric: str | None) -> dict[Path, str]:
     """Give the format of every file that is to be written; a PNG here if none is named."""
     named = output or [Path(f"{kind.name}{f'-{metric}' if metric else ''}.png")]
-    files = {path: path.suffix.removeprefix(".").lower() for path in named}
-    for path, suffix in files.items():
-        if suffix not in SUFFIXES:
-            message = f"the suffix of the file says its format: {', '.join(SUFFIXES)}"
-            raise RequestError(message, where=f"-o {path}")
-    return files
+    return {path: format_of(path, SUFFIXES) for path in named}
 
 
 def _tell(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcpf_lab.errors import LabError, RequestError
-from tcpf_lab.plot_request import Asked
+from tcpf_lab.plot_request import FigureAsked
 from tcpf_lab.report.export.axes import base_value
 from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.kinds import KINDS, Kind, Subject
@@ -52,7 +52,7 @@ def _told(left_out: Counter[str]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
 
 
-def gather(asked: Asked, kind: Kind) -> Gathered:
+def gather(asked: FigureAsked, kind: Kind) -> Gathered:
     """Find the runs and read their numbers, or take the captures.
 
     Raises
@@ -61,6 +61,8 @@ def gather(asked: Asked, kind: Kind) -> Gathered:
         If there is none to draw, one is there twice, an experiment or a run cannot be read, a
         filter matches none, or the kind cannot be drawn of captures.
     """
+    if kind.captures:
+        asked.refuse_missing_captures()
     if asked.captures:
         _refuse_captures(asked, kind)
         captures = (DrawnCapture(Path(word), asked.options) for word in asked.captures)
@@ -88,7 +90,7 @@ def gather(asked: Asked, kind: Kind) -> Gathered:
     return Gathered(tuple(found.values()), left_out)
 
 
-def _refuse_captures(asked: Asked, kind: Kind) -> None:
+def _refuse_captures(asked: FigureAsked, kind: Kind) -> None:
     """Refuse captures where runs are needed, and options that choose among runs."""
     first = asked.captures[0]
     if not kind.captures:
@@ -123,7 +125,7 @@ def _refuse_copies(runs: Iterable[DrawnRun]) -> None:
             )
 
 
-def _refuse_useless(asked: Asked, directories: Sequence[str]) -> None:
+def _refuse_useless(asked: FigureAsked, directories: Sequence[str]) -> None:
     if len(directories) < len(asked.what):
         return
     given = {"--only": asked.only, "--seeds": asked.seeds, "--set": asked.overrides}
@@ -137,7 +139,7 @@ def _refuse_useless(asked: Asked, directories: Sequence[str]) -> None:
 
 
 def _of_experiment(
-    word: str, asked: Asked, left_out: Counter[str]
+    word: str, asked: FigureAsked, left_out: Counter[str]
 ) -> Iterator[tuple[RunFiles, Experiment]]:
     only = [*asked.only, *(f"{key}={value}" for key, value in asked.filters.items())]
     try:
@@ -152,7 +154,7 @@ def _of_experiment(
                 left_out[state.value] += 1
 
 
-def _as_typed(error: RequestError, asked: Asked) -> RequestError:
+def _as_typed(error: RequestError, asked: FigureAsked) -> RequestError:
     """Give an error of ``--only case=X`` as one of ``--case X``, which it came from."""
     for key, value in asked.filters.items():
         if error.where == f"--only {key}={value}":
@@ -161,7 +163,7 @@ def _as_typed(error: RequestError, asked: Asked) -> RequestError:
 
 
 def _in_directory(
-    word: str, asked: Asked, left_out: Counter[str]
+    word: str, asked: FigureAsked, left_out: Counter[str]
 ) -> Iterator[tuple[RunFiles, Experiment]]:
     """Yield the runs at or below a directory, cases as the papers have them, axes upwards."""
     specs = sorted(Path(word).rglob("run.yaml"))
@@ -194,7 +196,7 @@ _WORDS: dict[str, Callable[[Experiment], str]] = {
 
 
 def _filtered(
-    runs: Sequence[tuple[RunFiles, Experiment]], asked: Asked
+    runs: Sequence[tuple[RunFiles, Experiment]], asked: FigureAsked
 ) -> Iterator[tuple[RunFiles, Experiment]]:
     wanted: dict[str, set[str]] = {}
     for key, text in asked.filters.items():
@@ -209,7 +211,7 @@ def _filtered(
             yield files, experiment
 
 
-def _nothing(asked: Asked, directories: Sequence[str], left_out: Counter[str]) -> LabError:
+def _nothing(asked: FigureAsked, directories: Sequence[str], left_out: Counter[str]) -> LabError:
     """Say why there is nothing to draw, and what to type about it."""
     message = f"no run to draw: {_told(left_out) or 'there is none'}"
     specs = [word for word in asked.what if word not in directories]
@@ -224,7 +226,7 @@ def _nothing(asked: Asked, directories: Sequence[str], left_out: Counter[str]) -
     return LabError(message, where=" ".join(asked.what), hint=hint)
 
 
-def _choosing(asked: Asked) -> Iterator[str]:
+def _choosing(asked: FigureAsked) -> Iterator[str]:
     """Yield the options that make `tcpf-lab run` choose what was asked for."""
     if asked.testbed != DEFAULT:
         yield from ("--testbed", asked.testbed)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from accuracy import __main__ as command
 from accuracy import document, matrix, run, scenario
-from accuracy.compare import Difference, Outcome, compare, first_difference
+from accuracy.compare import Difference, Outcome, by_log, compare, first_difference
 from accuracy.scenario import Scenario, draw
 from tcpf_lab import runner
 from tcpf_lab.errors import RequestError, TestbedError
@@ -133,6 +133,17 @@ def test_a_flow_whose_timeouts_agree_has_no_first_difference() -> None:
     """One kind of recovery taken for another is no matter of timeouts."""
     kernel = entries((log.FAST, 1.0, 1), (log.RTO, 2.0, 2001))
     assert first(kernel, captured((seen.UNKNOWN, 1.0, 1), (seen.RTO, 2.0, 2001))) == ""
+
+
+def test_flow_that_the_capture_lacks_has_the_timeouts_of_the_log() -> None:
+    """Two connections follow each other on the first port; the second port is not captured."""
+    kernel = entries((log.RTO, 2.0, 2001), (log.RTO, 3.0, 2001), (log.SYN_RTO, 4.0, 0))
+    kernel["sport"][2] = 20001
+    capture = captured((seen.RTO, 2.0, 2001))
+    rows = [{"flow": 7, "source_port": 20000}, {"flow": 8, "source_port": 20001}]
+    found = list(by_log(rows, capture, agreement.compare(capture, kernel), kernel))
+    assert [(each.flow, each.capture, each.kernel) for each in found] == [(7, 1, 2), (8, 0, 1)]
+    assert found[0].first == "at 3.000000 s, byte 2001: kernel rto, capture no event"
 
 
 # --- Runs --------------------------------------------------------------------
@@ -403,6 +414,7 @@ def test_a_path_is_described_by_the_worst_that_it_does(
 
 def test_the_document_has_totals_confusion_differences_and_what_was_left_out() -> None:
     text = document.markdown(THREE, 30.0)
+    assert "./lab accuracy --seeds 1..3 --seconds 30 --markdown docs/accuracy.md" in text
     assert "3 scenarios of 30 s, 1500 packets" in text
     assert "| all | 2 | 4/6 | 200 | 200 | +0.000 % | 2 | 2 | 500 | 0.200 % |" in text
     assert "| fast | 11 | 9 (81.818 %) |" in text
@@ -430,6 +442,15 @@ def test_many_differences_are_counted_instead_of_listed() -> None:
     assert "and 5 more, in the JSON" in text
     assert f"| 1 | {document.LISTED - 1} | 0 | 1 |" in text
     assert f"| 1 | {document.LISTED} | 0 | 1 |" not in text
+
+
+def test_the_document_is_made_of_the_file_that_is_kept() -> None:
+    root = Path(__file__).parents[1]
+    kept = json.loads((root / "results" / "reference" / "accuracy.json").read_text("utf-8"))
+    outcomes = [run.from_data(each) for each in kept["scenarios"]]
+    made = document.markdown(outcomes, kept["seconds"]).splitlines()
+    told = (root / "docs" / "accuracy.md").read_text("utf-8").splitlines()
+    assert [line for line in made if line not in told and not line.startswith("Made by")] == []
 
 
 def test_outcomes_survive_being_written_down() -> None:

@@ -6,10 +6,13 @@ import csv
 import io
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -18,11 +21,12 @@ from rich.console import Console
 
 import tcpf_lab
 from tcpf_lab import analyzing, terminal
-from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, Asked, choice_of, options_of
+from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, CapturesAsked, choice_of, options_of
 from tcpf_lab.analyzing import look
-from tcpf_lab.errors import RequestError
+from tcpf_lab.errors import RequestError, TraceError
 from tcpf_lab.metrics.summary import analyse as analyse_run
-from tcpf_lab.report.captures_shown import SHOWN, capture_tables, event_tables
+from tcpf_lab.report.aligned_table import SHOWN
+from tcpf_lab.report.captures_shown import capture_tables, event_tables
 from tcpf_lab.report.export.capture_columns import CAPTURE_FRAMES
 from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.analysis import Options, analyse
@@ -237,6 +241,49 @@ def test_truncated_capture_gives_what_is_there_and_a_warning(
     status, said, complaint = lab("analyze", short)
     assert (status, complaint) == (0, "")
     assert "truncated in packet 22" in said
+    status, said, complaint = lab("analyze", short, "--events")
+    assert (status, complaint) == (0, "")
+    assert said.count("21 packets in") == said.count("truncated in packet 22") == 1
+
+
+def test_events_of_every_capture_are_told_also_if_there_is_none(lab: Lab, capture: Path) -> None:
+    calm = conversation(CALM)[0].write(capture.parent / "calm.pcap")
+    said = lab("analyze", capture, calm, "--events")[1]
+    first, second = said.split(f"{calm}: pcap")
+    assert "4 events from 2001-09-09 01:46:41 UTC on" in first
+    assert "no event" not in first
+    assert "no event: nothing was sent again" in second
+
+
+def test_table_shows_some_events_and_says_so(lab: Lab, tmp_path: Path) -> None:
+    made = Pcap()
+    for port in range(SHOWN):
+        conversation(LOSSY, sport=20000 + port, into=made)
+    path = made.write(tmp_path / "many.pcap")
+    said = lab("analyze", path, "--events")[1]
+    assert said.count(" > 10.0.3.2:5001") == SHOWN
+    assert f"{SHOWN} of {2 * SHOWN} events, the first; --top 0 shows all" in said
+    for top, count in ((0, 2 * SHOWN), (15, 30)):
+        said = lab("analyze", path, "--events", "--top", top)[1]
+        assert said.count(" > 10.0.3.2:5001") == count
+        assert "shows all" not in said
+
+
+def test_capture_that_cannot_be_read_is_told_also_if_no_flow_fits(
+    lab: Lab, capture: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "text.pcap").write_text("not a capture at all")
+    status, said, complaint = lab("analyze", "text.pcap", capture, "--port", "80")
+    assert (status, said) == (2, "")
+    first, second = (line for line in complaint.splitlines() if line.startswith("error: "))
+    assert first.startswith("error: text.pcap: ")
+    assert second == "error: --port 80: none of the 3 flows is this"
+
+
+def test_found_is_described_once(capture: Path) -> None:
+    looked = look(CapturesAsked((str(capture),), events=True))
+    assert looked.described is looked.described
+    assert looked.frames is looked.frames
 
 
 @pytest.mark.parametrize(
@@ -249,6 +296,8 @@ def test_truncated_capture_gives_what_is_there_and_a_warning(
         (["--flow", "a"], "--flow a: write the numbers of flows"),
         (["--sort", "timeout"], "Did you mean 'timeouts'?"),
         (["--format", "jsn"], "Did you mean 'json'?"),
+        (["--format", "csv", "--json"], "--format csv: --json says another format"),
+        (["--format", "csv", "-o", "x.json"], "the suffix of a file says its format"),
         (["-o", "x.xls"], "-o x.xls: the suffix of the file says its format"),
         (["--min-rto", "5"], "--min-rto 5"),
         (["--min-rto", "0 s"], "--min-rto 0 s: a timer is longer than 0"),
@@ -260,7 +309,7 @@ def test_wrong_words_are_refused(lab: Lab, capture: Path, words: list[str], comp
     status, said, told = lab("analyze", capture, *words)
     assert (status, said) == (2, "")
     assert complaint in told
-    assert not list(capture.parent.glob("*.xls"))
+    assert not [*capture.parent.glob("*.xls"), *capture.parent.glob("*.json")]
 
 
 def test_what_is_known_of_the_senders_reaches_the_analysis(
@@ -307,20 +356,40 @@ def test_frames_of_several_captures_and_of_chosen_flows(capture: Path, sender: P
 def test_python_refuses_what_the_command_line_refuses(capture: Path, tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="no capture to analyse"):
         tcpf_lab.analyze()
-    with pytest.raises(RequestError, match="no such capture"):
+    with pytest.raises(TraceError, match="no such capture"):
         tcpf_lab.analyze(tmp_path / "none.pcap")
     with pytest.raises(RequestError, match="none of the 3 flows"):
         tcpf_lab.analyze(capture, host=["192.0.2.1"])
     with pytest.raises(RequestError, match="unknown place"):
         tcpf_lab.analyze(capture, at="here")
+    with pytest.raises(RequestError, match="--port http: ports are numbers"):
+        tcpf_lab.analyze(capture, port=["http"])
+    with pytest.raises(RequestError, match="--flow -1: write the numbers of flows"):
+        tcpf_lab.analyze(capture, flow=-1)
+
+
+@pytest.mark.parametrize(
+    ("given", "ports"),
+    [
+        ({"host": "10.0.0.1"}, [20000, 20001, 20002]),
+        ({"port": 20001}, [20001]),
+        ({"dscp": "CS0", "flow": 2}, [20002]),
+        ({"dscp": 0, "flow": np.int64(0)}, [20000]),
+        ({"port": np.array([20001, 20002])}, [20001, 20002]),
+    ],
+)
+def test_one_value_stands_for_a_sequence_of_one(
+    capture: Path, given: dict[str, Any], ports: list[int]
+) -> None:
+    assert tcpf_lab.analyze(capture, **given).flows["sport"].tolist() == ports
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 def test_tables_fit_the_terminal(sender: Path, width: int) -> None:
-    looked = look(Asked((str(sender),), options_of(), choice_of(), events=True))
+    looked = look(CapturesAsked((str(sender),), options_of(), choice_of(), events=True))
     (described,) = looked.described
     tables = list(capture_tables(described, width))[1:]  # the headline has the file's name
-    events = list(event_tables(looked.frames.events, width))[1:]
+    events = list(event_tables(described, looked.frames.events, width))[1:]
     for text in (shown(tables, width), shown(events, width)):
         assert max(len(line.rstrip()) for line in text.splitlines()) <= width
         assert "…" not in text
@@ -335,7 +404,7 @@ def test_table_shows_some_flows_and_says_so(tmp_path: Path) -> None:
     for port in range(SHOWN + 5):
         conversation(CALM, sport=20000 + port, into=made)
     path = str(made.write(tmp_path / "many.pcap"))
-    (described,) = look(Asked((path,), options_of(), choice_of())).described
+    (described,) = look(CapturesAsked((path,), options_of(), choice_of())).described
     text = shown(capture_tables(described, 120), 120)
     assert text.count("10.0.3.2:5001") == SHOWN
     assert f"{SHOWN} of {SHOWN + 5} flows, the first; --top 0 shows all" in text
@@ -358,6 +427,96 @@ def test_run_is_analysed_again_beside_captures(
     told = json.loads(lab("analyze", run, capture, "--json")[1])
     assert told["runs"] == [str(run / "metrics.json")]
     assert len(told["captures"]) == 1
+
+
+@pytest.fixture
+def two_runs(made: Path, tmp_path: Path) -> Path:
+    """Results with two runs whose captures were kept; the lab's commands are at home there."""
+    for run in sorted(made.glob("tiny/fake/nomark*"))[:2]:
+        shutil.copytree(run, tmp_path / "results" / "tiny" / "fake" / run.name)
+    return tmp_path / "results"
+
+
+@pytest.mark.parametrize("level", ["", "tiny", "tiny/fake"])
+def test_runs_are_found_where_results_have_them_and_announced(
+    lab: Lab, two_runs: Path, level: str
+) -> None:
+    for metrics in two_runs.rglob("metrics.json"):
+        metrics.unlink()
+    status, said, complaint = lab("analyze", two_runs / level)
+    written = sorted(two_runs.rglob("metrics.json"))
+    assert (status, said.splitlines()) == (0, [f"rebuilt {path}" for path in written])
+    below = two_runs / level
+    assert complaint == f"rebuilding metrics.json and series.npz of 2 runs below {below}\n"
+    assert lab("analyze", written[0].parent)[2] == ""
+
+
+def test_runs_elsewhere_are_not_touched(lab: Lab, two_runs: Path) -> None:
+    Path("home").mkdir()
+    two_runs.rename("home/results")
+    for metrics in Path("home").rglob("metrics.json"):
+        metrics.write_text("untouched")
+    status, said, complaint = lab("analyze", "home")
+    assert (status, said) == (2, "")
+    assert "home: nothing to analyse: no run" in complaint
+    assert "results/smoke" in complaint
+    texts = [metrics.read_text() for metrics in Path("home").rglob("metrics.json")]
+    assert texts == ["untouched"] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (["--host", "10.0.0.1"], "--host 10.0.0.1"),
+        (["--port", "80"], "--port 80"),
+        (["--sort", "timeouts"], "--sort"),
+        (["--top", "0"], "--top"),
+        (["--events"], "--events"),
+        (["-o", "x.csv"], "-o x.csv"),
+        (["--format", "csv"], "--format csv"),
+        (["--min-rto", "300 ms"], "--min-rto"),
+        (["--profile", "rfc6298"], "--profile"),
+        (["--at", "receiver"], "--at"),
+        (["--no-probes"], "--no-probes"),
+    ],
+)
+def test_options_of_captures_are_refused_for_runs_alone(
+    lab: Lab, two_runs: Path, words: list[str], where: str
+) -> None:
+    first = sorted(two_runs.rglob("metrics.json"))[0]
+    first.write_text("untouched")
+    status, said, complaint = lab("analyze", first.parent, *words)
+    assert (status, said) == (2, "")
+    assert complaint.startswith(f"error: {where}")
+    assert "is for captures; a run's metrics are made as its plan says" in complaint
+    assert first.read_text() == "untouched"
+
+
+def test_run_that_cannot_be_read_does_not_stop_the_others(
+    lab: Lab, two_runs: Path, capture: Path
+) -> None:
+    first, second = sorted(two_runs.glob("tiny/fake/*"))
+    next((first / "pcap").glob("R1-in*")).write_text("not a capture at all")
+    status, said, complaint = lab("analyze", two_runs, capture)
+    assert status == 2
+    assert said.index("3 flows") < said.index(f"rebuilt {second / 'metrics.json'}")
+    assert f"rebuilt {first}" not in said
+    (error,) = [line for line in complaint.splitlines() if line.startswith("error: ")]
+    assert "R1-in" in error
+    told = json.loads(lab("analyze", two_runs, capture, "--json")[1])
+    assert told["runs"] == [str(second / "metrics.json")]
+
+
+def test_runs_wait_for_captures_and_leave_their_format_alone(
+    lab: Lab, two_runs: Path, capture: Path
+) -> None:
+    first = sorted(two_runs.glob("tiny/fake/*"))[0]
+    (first / "metrics.json").unlink()
+    assert lab("analyze", first, capture, "--min-rto", "5")[0] == 2
+    assert not (first / "metrics.json").exists()
+    status, said, complaint = lab("analyze", first, capture, "--format", "csv")
+    assert (status, len(list(csv.DictReader(io.StringIO(said))))) == (0, 3)
+    assert complaint == f"rebuilt {first / 'metrics.json'}\n"
 
 
 def test_large_files_are_shown_while_they_are_read(

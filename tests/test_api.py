@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from inspect import get_annotations
 from pathlib import Path
 
 import numpy as np
@@ -70,8 +71,8 @@ def test_unknown_names_of_the_package_are_refused():
 
 def test_every_public_name_has_its_place_in_the_document():
     text = (REFERENCE.parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
-    kinds = (tcpf_lab.Results, tcpf_lab.Run, tcpf_lab.Captures)
-    names = [name for kind in kinds for name in vars(kind)]
+    kinds = (tcpf_lab.Results, tcpf_lab.Run, tcpf_lab.Captures, tcpf_lab.Crossing)
+    names = [name for kind in kinds for name in {**vars(kind), **get_annotations(kind)}]
     public = [name for name in names if not name.startswith("_")]
     assert [name for name in public if f"`{name}" not in text] == []
 

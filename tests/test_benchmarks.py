@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
 from pathlib import Path
@@ -176,6 +177,28 @@ def test_memory_and_processor_time_of_a_command_are_measured() -> None:
     assert bench_trace.run(["true"])[1] < 40_000_000  # and not what this process has
     with pytest.raises(LabError, match="status 3: no"):
         bench_trace.run([sys.executable, "-c", "import sys; sys.stderr.write('no'); sys.exit(3)"])
+
+
+def test_standard_input_is_measured_as_often_as_files_on_the_same_core(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cores: list[int] = []
+
+    def run(command: list[str], stdin: Any = None) -> tuple[float, int]:
+        if command[-1] == "-":
+            cores.append(len(os.sched_getaffinity(0)))
+            stdin.read()
+        return 2.0, 1000 * len(cores)
+
+    for name, stub in {"run": run, "require": lambda: None, "lab_capture": Path}.items():
+        monkeypatch.setattr(bench_trace, name, stub)
+    monkeypatch.setattr(bench_trace, "generated", lambda path: path)
+    monkeypatch.setattr(bench_trace, "measure", lambda path, rounds: {})
+    found = bench_trace.main(3, endless_bytes=2_000_000)["stdin"]
+    assert cores == [1, 1, 1]
+    assert found["peak_memory_bytes"] == 2000
+    assert found["packets"] > 0
+    assert found["packets_per_s"] == found["packets"] // 2
 
 
 def test_rates_are_of_median_seconds() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +12,9 @@ from typer.testing import CliRunner
 
 import tcpf_lab
 from tcpf_lab.cli import app, main
-from tcpf_lab.crossing_verbs import nanoseconds
+from tcpf_lab.crossing_request import box_known, nanoseconds
 from tcpf_lab.errors import RequestError
+from tcpf_lab.metrics.box_known import BoxKnown
 from tcpf_lab.report.export.crossing_columns import CROSSING_FRAMES
 
 
@@ -60,7 +62,11 @@ def test_frames_have_the_columns_of_the_dictionary_and_their_units(pair: list[st
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--offset", "soon"], "--offset"),
+        (["--offset", "soon"], "--offset soon: 'soon' is not a duration\n  try: write a number"),
+        (["--from", "-1 s"], "--from -1 s"),
+        (["--from", "2 s", "--to", "2 s"], "--from 2 s --to 2 s: the time ends before it starts"),
+        (["--to", "0"], "--to 0: at least 1 ns"),
+        (["--bin", "0 s"], "--bin 0 s: at least 1000 ns"),
         (["--max-delay", "0 s"], "at least 1 ns"),
         (["-o", "packets.xlsx"], "csv, parquet"),
         (["--bin", "1"], "--bin"),
@@ -69,6 +75,48 @@ def test_frames_have_the_columns_of_the_dictionary_and_their_units(pair: list[st
 def test_wrong_request_is_a_message(pair: list[str], words: list[str], reason: str) -> None:
     with pytest.raises(RequestError, match=reason):
         CliRunner().invoke(app, ["crossing", *pair, *words], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"offset": "--3 s"},
+        {"max_delay": "-1 s"},
+        {"bin": "500 us s"},
+        {"bin": "0"},
+        {"start": "3 s", "end": "2 s"},
+    ],
+)
+def test_python_refuses_what_the_command_line_refuses(
+    pair: list[str], given: dict[str, str]
+) -> None:
+    with pytest.raises(RequestError, match="--"):
+        tcpf_lab.crossing(*pair, **given)
+
+
+def test_python_and_the_command_line_say_the_same(pair: list[str]) -> None:
+    told = json.loads(invoke(*pair, "--offset", "0", "--from", "2 s", "--to", "4 s", "--json"))
+    found = tcpf_lab.crossing(*pair, offset="0", start="2 s", end="4 s").described
+    assert {**found, "written": []} == told
+
+
+def test_packets_outside_of_the_time_are_not_said_to_be_near_an_end(pair: list[str]) -> None:
+    words = (*pair, "--offset", "0")
+    packets = json.loads(invoke(*words, "--from", "2 s", "--to", "4 s", "--json"))["packets"]
+    shown = " ".join(invoke(*words, "--from", "2 s", "--to", "4 s").split())
+    assert packets["entered"] == packets["judged"] + packets["outside"]
+    assert f"not counted: {packets['outside']} outside of the time asked for" in shown
+    assert "too near an end" not in shown
+    whole = " ".join(invoke(*words).split())
+    assert "too near an end" in whole
+    assert "outside of the time" not in whole
+
+
+def test_document_has_every_option() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "crossing.md").read_text(encoding="utf-8")
+    options = set(re.findall(r"--[a-z-]+", invoke("--help"))) - {"--help", "--output"}
+    assert {"--bin", "--from", "--max-delay", "--top"} <= options
+    assert options - set(re.findall(r"--[a-z-]+", text)) == set()
 
 
 def test_standard_input_is_one_capture() -> None:
@@ -80,6 +128,8 @@ def test_times_of_the_command_line() -> None:
     assert nanoseconds("1.5 s", "--to") == 1_500_000_000
     assert nanoseconds("-2 h", "--offset", signed=True) == -7200 * 10**9
     assert nanoseconds("0", "--offset", signed=True) == 0
+    assert nanoseconds("+ 3 s", "--offset", signed=True) == 3 * 10**9
+    assert box_known() == BoxKnown()
     with pytest.raises(RequestError):
         nanoseconds("-2 h", "--to")
 

@@ -87,7 +87,9 @@ def test_lab_knows_its_own_words_in_the_readme():
 @pytest.mark.uml
 def test_every_command_of_the_readme_works_in_its_order(uml, tmp_path, recorded):
     """All are carried out as they stand but the long runs, of which one seed's plan is made."""
-    (tmp_path / "some-capture.pcap").symlink_to(recorded / "pcap" / "S.pcap.zst")
+    captures = {"some-capture": "S", "in": "R1-in", "out": "R1-out"}
+    for name, at in captures.items():
+        (tmp_path / f"{name}.pcap").symlink_to(recorded / "pcap" / f"{at}.pcap.zst")
     done = []
     for command in readme_commands():
         words = command[1:]
@@ -104,4 +106,4 @@ def test_every_command_of_the_readme_works_in_its_order(uml, tmp_path, recorded)
         )
         assert result.returncode == 0, f"{shlex.join(command)}\n{result.stderr}"
         done.append(words[0])
-    assert {"run", "plan", "status", "analyze", "doctor"} <= set(done)
+    assert {"run", "plan", "status", "analyze", "crossing", "doctor"} <= set(done)

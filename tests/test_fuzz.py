@@ -103,6 +103,13 @@ def test_a_mutation_is_a_function_of_its_seed(sample: Path) -> None:
     assert mutate(b"\n\r\r\n", 3) is not None
 
 
+def test_mutations_hold_packets_of_which_only_the_frame_knows_the_length(sample: Path) -> None:
+    data = next(iter(sorted(sample.glob("*.pcap")))).read_bytes()
+    taken = [take_apart(mutate(data, seed)) for seed in range(400)]
+    records = [record for one in taken if one for record in one.records]
+    assert any(r.wire >= 0x7FFFFFFF and r.frame[12:18] == b"\x08\0\x45\0\0\0" for r in records)
+
+
 def test_rows_of_interpreted_code_have_columns_called_like_numpys_own() -> None:
     rows = interpreted.as_records(np.zeros(2, [("flags", np.uint8), ("size", np.int64)]))
     rows[1].flags, rows[1].size = 18, 7
@@ -141,6 +148,7 @@ def test_inputs_of_the_storm_are_a_function_of_its_seed_and_answered_soundly(
 def test_inputs_of_the_storm_are_captures_that_the_reader_reads(tmp_path: Path) -> None:
     """One at a time: what compiled code reads of it is what the reader does."""
     work, digest, read = storm_of(tmp_path / "one", 3), np.zeros(1, np.uint64), Counter()
+    longest = 0
     for _ in range(60):
         before = work.counts["packets"]
         assert work.run(digest, digest[:0]) == ""
@@ -149,12 +157,13 @@ def test_inputs_of_the_storm_are_captures_that_the_reader_reads(tmp_path: Path) 
         with Reader(path) as reader:
             block = np.zeros(100, PACKET)
             with contextlib.suppress(TraceError):  # what is damaged ends the capture
-                while reader.fill(block):
-                    pass
+                while count := reader.fill(block):
+                    longest = max(longest, int(block["ip_length"][:count].max()))
         assert reader.counters[RECORDS] == work.counts["packets"] - before
         read[reader.format] += 1
     assert min(read.values()) > 10
     assert set(read) == {"pcap", "pcapng"}
+    assert longest > 1 << 23
 
 
 def test_the_storm_is_made_of_connections_from_their_handshake_on() -> None:
@@ -195,8 +204,9 @@ def test_what_goes_wrong_in_a_storm_is_a_problem_with_its_input(
     told = {"problem": "", "growth_kb": 0, "inputs": 7000}
     replies = {
         "compiled, bounds checked": (0, json.dumps({**told, "growth_kb": 900_000}), ""),
-        "compiled": (0, json.dumps({**told, "problem": "the answer is another one"}), ""),
+        "compiled": (0, json.dumps({**told, "inputs": 6000}), ""),
     }
+    wrong = json.dumps({**told, "problem": "the answer is another one"})
 
     def reply(command: list[str], way: str, *_: object) -> subprocess.CompletedProcess[str]:
         assert command[0] == "fuzz.storm"
@@ -210,14 +220,51 @@ def test_what_goes_wrong_in_a_storm_is_a_problem_with_its_input(
     assert command_line._storm(folders, 1.0, 5, problems)["inputs"] == 7000
     assert problems == [
         "storm, compiled, bounds checked: the process grew by 900000 kB",
-        f"storm, compiled: the answer is another one: {folders['storm']}/inputs/wrong-5",
+        "storm, compiled: 6000 inputs, not 7000",
     ]
+    for way in ("compiled", "compiled, bounds checked"):  # the latter ends it
+        replies[way] = (0, wrong, "")
+        problems.clear()
+        command_line._storm(folders, 1.0, 5, problems)
+        said = f"storm, {way}: the answer is another one: {folders['storm']}/inputs/wrong-5"
+        assert [line for line in problems if "grew" not in line] == [said]
+    replies["compiled, bounds checked"] = (0, json.dumps(told), "")
     (folders["storm"] / "current").write_bytes(b"an input")
     replies["compiled"] = (-11, "", "Segmentation fault")
     problems.clear()
     command_line._storm(folders, 1.0, 5, problems)
-    assert "storm, compiled: status -11" in problems[1]
+    assert "storm, compiled: status -11" in problems[0]
     assert (folders["crashes"] / "storm-5").read_bytes() == b"an input"
+
+
+def test_answers_of_a_storm_that_went_wrong_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Weather:
+        counts: Mapping[str, int] = {}
+        features = 0
+
+        def __init__(self, captures: list[bytes], seed: int, current: Path) -> None:
+            self.calls = 0
+
+        def run(self, digests: np.ndarray, expected: np.ndarray) -> str:
+            self.calls += 1
+            return problem if self.calls == 2 else ""
+
+        def input(self) -> bytes:
+            return b"an input"
+
+    monkeypatch.setattr(storm, "Storm", Weather)
+    answers, wrong = tmp_path / "answers-4", tmp_path / "inputs" / "wrong-4"
+    for problem in ("not sound", ""):
+        assert storm.storm([], tmp_path, 0.2, 4)["problem"] == problem
+        assert (answers.exists(), wrong.exists()) == (not problem, bool(problem))
+    before = answers.read_bytes()
+    assert len(before) >= 8 * 2 * storm.BATCH
+    for problem in ("another answer", ""):
+        assert storm.storm([], tmp_path, 0.2, 4)["problem"] == problem
+        assert (answers.read_bytes(), wrong.exists()) == (before, bool(problem))
+    assert not (tmp_path / "unfinished").exists()
 
 
 def test_interpreting_needs_a_process_of_its_own() -> None:

@@ -44,6 +44,7 @@ OUTER = {
         "cli",
         "command_line",
         "progress",
+        "crossing_request",
         "crossing_verbs",
         "host_verbs",
         "kernel_verbs",

@@ -152,6 +152,8 @@ static void copy_file(char **word, bool optional)
 	while ((n = read(fd, content, sizeof(content))) > 0)
 		if (write(to, content, (size_t)n) != n)
 			fail("cannot write %s: %s", word[2], strerror(errno));
+	if (n < 0)
+		fail("cannot read %s: %s", word[1], strerror(errno));
 	close(fd);
 	close(to);
 }

@@ -21,6 +21,9 @@ NO_ENTRY = len(log.CAUSES)
 #: Column for entries of which the analysis has no event.
 NO_EVENT = 0
 
+#: Causes that are expiries of the retransmission timer, as ``tcpi_total_rto`` counts them.
+EXPIRIES = (log.RTO, log.SYN_RTO, log.SYNACK_RTO)
+
 #: Cause -> kind that is right for it.  `expected_kinds` refines those of recoveries.
 _KIND_OF = {
     log.OTHER: seen.UNKNOWN,
@@ -33,7 +36,7 @@ _KIND_OF = {
     log.REORDERING_TIMER: seen.SACK_RECOVERY,
     log.SYN_RTO: seen.SYN_RTO,
     log.SYNACK_RTO: seen.SYN_RTO,
-    log.SYNACK_ASKED: seen.SYN_RTO,
+    log.SYNACK_ASKED: NO_EVENT,
     log.SYNACK_FAST_OPEN: seen.SYN_RTO,
     log.WINDOW_RTO: seen.WINDOW_PROBE,
     log.WINDOW_PROBE: seen.WINDOW_PROBE,
@@ -226,7 +229,7 @@ def _timeouts(flow_id: Any, entries: Any, entry_id: Any, analysis: Analysis) -> 
     counts = np.zeros((flow_id.size, 2), np.int64)
     kind = np.isin(analysis.events["kind"], (seen.RTO, seen.SYN_RTO))
     np.add.at(counts[:, 0], analysis.events["flow"][kind], 1)
-    timed = np.isin(entries["cause"], (log.RTO, log.SYN_RTO))
+    timed = np.isin(entries["cause"], EXPIRIES)
     begin = analysis.flows["first_ns"]
     order = np.lexsort((begin, flow_id))
     key = _keys(flow_id, flow_id * 0, begin)[order]

@@ -12,40 +12,13 @@ from numpy.typing import NDArray
 
 from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics import loss, queue
+from tcpf_lab.metrics.box_known import BoxKnown, judged_of
 from tcpf_lab.metrics.loss_runs import mean_run, run_lengths, tally
 from tcpf_lab.trace.identity import Marks, read_marks
 from tcpf_lab.trace.packet import address_text
 from tcpf_lab.trace.passage import Passage, passage
 
-#: Longest stay in a box of which nothing is known.
-MAX_DELAY_NS = 2_000_000_000
-#: Parts that loss over time is told for, unless something else is asked for.
-BIN_NS = 1_000_000_000
 _CE = 3
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is known of the box, and which packets are judged.
-
-    Attributes
-    ----------
-    max_delay_ns : int
-        Longest possible stay.
-    offset_ns : int, optional
-        What the second clock shows more than the first (0: one clock); None: it is estimated.
-    from_ns, to_ns : int, optional
-        The packets that arrive from then until before then, counted from the first arrival; None:
-        as far as the second capture would have their departure.
-    bin_ns : int
-        Length of the parts of loss over time.
-    """
-
-    max_delay_ns: int = MAX_DELAY_NS
-    offset_ns: int | None = None
-    from_ns: int | None = None
-    to_ns: int | None = None
-    bin_ns: int = BIN_NS
 
 
 @dataclass(frozen=True)
@@ -58,30 +31,33 @@ class Crossed:
         Their names.
     warnings : tuple of str
         What is wrong with them.
-    asked : Asked
+    asked : BoxKnown
         What was asked for.
     passage : Passage
         What became of each packet.
     judged : bool, shape (n,)
         Which of the packets that entered the numbers are about.
+    outside : int
+        Packets that are not judged because they came before ``from_ns``, or not before ``to_ns``.
     """
 
     before: str
     after: str
     warnings: tuple[str, ...]
-    asked: Asked
+    asked: BoxKnown
     passage: Passage
     judged: NDArray[np.bool_]
+    outside: int
 
 
-def cross_captures(before: Path | str, after: Path | str, asked: Asked | None = None) -> Crossed:
+def cross_captures(before: Path | str, after: Path | str, asked: BoxKnown | None = None) -> Crossed:
     """Match two captures, taken before and after a box.
 
     Parameters
     ----------
     before, after : Path or str
         Captures, plain or compressed; what crosses the other way is told apart.
-    asked : Asked, optional
+    asked : BoxKnown, optional
         What is known of the box.
 
     Returns
@@ -92,9 +68,10 @@ def cross_captures(before: Path | str, after: Path | str, asked: Asked | None = 
     Raises
     ------
     TraceError
-        If a capture cannot be read, or nothing of the first is in the second.
+        If a capture cannot be read, nothing of the first is in the second, or no packet is both
+        asked for and judged.
     """
-    chosen, marks = asked or Asked(), Marks()
+    chosen, marks = asked or BoxKnown(), Marks()
     first, second = read_marks(before, marks), read_marks(after, marks)
     for path, (packets, _) in ((before, first), (after, second)):
         if not packets.size:
@@ -107,7 +84,8 @@ def cross_captures(before: Path | str, after: Path | str, asked: Asked | None = 
         offset_ns=chosen.offset_ns,
     )
     warnings = tuple(text for text in (first[1], second[1], _doubt(found)) if text)
-    return Crossed(str(before), str(after), warnings, chosen, found, _judged(found, chosen))
+    judged, outside = judged_of(found, chosen)
+    return Crossed(str(before), str(after), warnings, chosen, found, judged, outside)
 
 
 def _doubt(found: Passage) -> str:
@@ -121,18 +99,6 @@ def _doubt(found: Passage) -> str:
     )
 
 
-def _judged(found: Passage, asked: Asked) -> NDArray[np.bool_]:
-    """Which packets the numbers are about."""
-    came = found.crossing.arrival_ns
-    start, end = found.judged_ns
-    if came.size and asked.from_ns is not None:
-        start = int(came[0]) + asked.from_ns
-    if came.size and asked.to_ns is not None:
-        end = int(came[0]) + asked.to_ns - 1
-    result: NDArray[np.bool_] = (came >= start) & (came <= end)
-    return result
-
-
 def describe_crossing(crossed: Crossed) -> dict[str, Any]:
     """Give loss, delay, reordering and copies in words and base units.
 
@@ -144,9 +110,9 @@ def describe_crossing(crossed: Crossed) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``before``, ``after``; ``clock``; ``packets`` (how many entered, were judged, lost,
-        overtaken, copied, or belong to no judgement); ``loss``; ``by_dscp``; ``remarked``;
-        ``runs``; ``delay``; ``flows``; ``over_time``.
+        ``before``, ``after``; ``clock``; ``packets`` (how many entered, were judged, came outside
+        of the time asked for, were lost, overtaken, copied, or belong to no judgement); ``loss``;
+        ``by_dscp``; ``remarked``; ``runs``; ``delay``; ``flows``; ``over_time``.
     """
     found, judged = crossed.passage, crossed.judged
     lost = found.crossing.lost[judged]
@@ -157,7 +123,7 @@ def describe_crossing(crossed: Crossed) -> dict[str, Any]:
         "after": crossed.after,
         "warnings": list(crossed.warnings),
         "clock": _clock(found),
-        "packets": _packets(found, judged),
+        "packets": _packets(crossed),
         "loss": loss_of(size, lost),
         "by_dscp": _by_dscp(found.crossing.tos[judged] >> 2, size, lost),
         "remarked": _remarked(found, judged),
@@ -192,10 +158,12 @@ def _clock(found: Passage) -> dict[str, Any]:
     }
 
 
-def _packets(found: Passage, judged: NDArray[np.bool_]) -> dict[str, int]:
+def _packets(crossed: Crossed) -> dict[str, int]:
+    found, judged = crossed.passage, crossed.judged
     return {
         "entered": int(judged.size),
         "judged": int(np.sum(judged)),
+        "outside": crossed.outside,
         "lost": int(np.sum(found.crossing.lost[judged])),
         "overtaken": int(np.sum(found.overtaken[judged])),
         "copies": found.crossing.copies,

@@ -11,16 +11,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tcpf_lab.report.aligned_table import GAP, NOTHING, SHOWN, aligned_table, host
 from tcpf_lab.report.capture_headline import dim, grouped, headline, many, remarks, seconds
 from tcpf_lab.report.style import EVENTS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: Flows, or events, that a table shows unless another number is asked for.
-SHOWN = 20
-_NOTHING = "–"
-_GAP = 2
 
 
 @dataclass(frozen=True)
@@ -91,11 +87,11 @@ def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[_Shown]:
     def column(
         heading: str, rank: int, entries: Sequence[str], *, right: bool = True
     ) -> list[_Shown]:
-        filled = any(entry not in ("", _NOTHING, "0") for entry in entries)
+        filled = any(entry not in ("", NOTHING, "0") for entry in entries)
         return [_Shown(heading, tuple(entries), rank, right)] if filled or rank < 10 else []
 
     def counts(heading: str, rank: int, key: str) -> list[_Shown]:
-        told = [_NOTHING if row[key] is None else grouped(row[key]) for row in rows]
+        told = [NOTHING if row[key] is None else grouped(row[key]) for row in rows]
         return column(heading, rank, told)
 
     def kind(heading: str, rank: int, key: str) -> list[_Shown]:
@@ -104,8 +100,8 @@ def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[_Shown]:
     needless = [grouped(sum(row["spurious"].values())) for row in rows]
     return [
         *counts("flow", 0, "flow"),
-        *column("sender", 1, [f"{_ip(row['src'])}:{row['sport']}" for row in rows], right=False),
-        *column("receiver", 2, [f"{_ip(row['dst'])}:{row['dport']}" for row in rows], right=False),
+        *column("sender", 1, [f"{host(row['src'])}:{row['sport']}" for row in rows], right=False),
+        *column("receiver", 2, [f"{host(row['dst'])}:{row['dport']}" for row in rows], right=False),
         *column("start s", 16, [seconds(row["start_s"]) for row in rows]),
         *column("time s", 13, [seconds(row["duration_s"]) for row in rows]),
         *counts("data", 6, "data_packets"),
@@ -129,36 +125,47 @@ def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[_Shown]:
 
 
 def _known(number: int | None) -> str:
-    return _NOTHING if number is None else str(number)
+    return NOTHING if number is None else str(number)
 
 
 def _agreed(row: dict[str, Any]) -> str:
     scale = row["window_scale"]
     words = [*["SACK"] * row["sack"], *["TS"] * row["timestamps"]]
-    return " ".join([*words, *([f"WS{scale}"] if scale is not None else [])]) or _NOTHING
+    return " ".join([*words, *([f"WS{scale}"] if scale is not None else [])]) or NOTHING
 
 
-def event_tables(table: pd.DataFrame, width: int) -> Iterator[RenderableType]:
-    """Give what a terminal shows of the events of captures, and the rules that named them.
+def event_tables(
+    capture: dict[str, Any], events: pd.DataFrame, width: int, *, top: int | None = None
+) -> Iterator[RenderableType]:
+    """Give what a terminal shows of the events of a capture, and the rules that named them.
 
     Parameters
     ----------
-    table : DataFrame
-        As `tcpf_lab.report.frames.captures.Captures` has them.
+    capture : dict
+        As `tcpf_lab.metrics.capture.describe` gives it.
+    events : DataFrame
+        Its events, as `tcpf_lab.report.frames.captures.Captures` has them.
     width : int
         Columns of the terminal.
+    top : int, optional
+        So many flows were asked for: all their events are shown, and else ``SHOWN``.
     """
-    for name, part in table.groupby("capture", sort=False):
-        first = datetime.fromtimestamp(part["time_ns"].iloc[0] // 10**9, UTC)
-        count = many(len(part), "event")
-        yield Text.assemble((str(name), "bold"), f": {count} from {first:%Y-%m-%d %H:%M:%S} UTC on")
-        yield from _fitting(_event_columns(part), width)
-        yield Text()
-        rules = part[["rule", "explanation"]].drop_duplicates().sort_values("rule")
-        for rule, sentence in rules.itertuples(index=False):
-            yield dim(f"rule {rule}: {sentence}")
-    if not len(table):
+    yield headline(capture)
+    yield from remarks(capture)
+    if not len(events):
         yield Text("no event: nothing was sent again, or out of its turn")
+        return
+    first = datetime.fromtimestamp(events["time_ns"].iloc[0] // 10**9, UTC)
+    yield Text(f"{many(len(events), 'event')} from {first:%Y-%m-%d %H:%M:%S} UTC on")
+    yield Text()
+    part = events.head(SHOWN) if top is None else events
+    yield from _fitting(_event_columns(part), width)
+    if len(part) < len(events):
+        yield dim(f"{len(part)} of {grouped(len(events))} events, the first; --top 0 shows all")
+    yield Text()
+    rules = part[["rule", "explanation"]].drop_duplicates().sort_values("rule")
+    for rule, sentence in rules.itertuples(index=False):
+        yield dim(f"rule {rule}: {sentence}")
 
 
 def _event_columns(rows: pd.DataFrame) -> list[_Shown]:
@@ -170,12 +177,12 @@ def _event_columns(rows: pd.DataFrame) -> list[_Shown]:
         for at in rows["time_ns"]
     ]
     ends = [
-        f"{_ip(src)}:{sport} > {_ip(dst)}:{dport}"
+        f"{host(src)}:{sport} > {host(dst)}:{dport}"
         for src, sport, dst, dport in zip(
             *(rows[name] for name in ("src", "sport", "dst", "dport")), strict=True
         )
     ]
-    evidence = [_NOTHING if missing else word for word, missing in _spurious(rows)]
+    evidence = [NOTHING if missing else word for word, missing in _spurious(rows)]
     return [
         column("time s", 0, [f"{at:.6f}" for at in rows["time_s"]]),
         column("UTC", 8, clock),
@@ -199,24 +206,16 @@ def _fitting(columns: Sequence[_Shown], width: int) -> Iterator[RenderableType]:
     kept: list[_Shown] = []
     room = width
     for column in sorted(columns, key=lambda column: column.rank):
-        if column.width + _GAP * bool(kept) <= room or not kept:
-            room -= column.width + _GAP * bool(kept)
+        if column.width + GAP * bool(kept) <= room or not kept:
+            room -= column.width + GAP * bool(kept)
             kept.append(column)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
     shown = [column for column in columns if column in kept]
-    for column in shown:
-        table.add_column(column.heading, justify="right" if column.right else "left", no_wrap=True)
-    for row in zip(*(column.entries for column in shown), strict=True):
-        table.add_row(*map(Text, row))
-    yield table
+    rows = zip(*(column.entries for column in shown), strict=True)
+    yield aligned_table([(column.heading, column.right) for column in shown], rows)
     left_out = [column.heading for column in columns if column not in kept]
     if left_out:
         yield dim(f"no room for: {', '.join(left_out)}; --json has everything")
 
 
-def _ip(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
-
-
 def _milliseconds(seconds: float | None) -> str:
-    return _NOTHING if seconds is None else f"{1e3 * seconds:.1f}"
+    return NOTHING if seconds is None else f"{1e3 * seconds:.1f}"

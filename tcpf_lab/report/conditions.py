@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.topology import Graph
+from tcpf_lab.spec.topology import Graph, Link
 from tcpf_lab.units import format_duration, format_rate
 
 #: Keeps a number and its unit on one line of a caption.
@@ -35,12 +35,18 @@ def conditions(experiments: Iterable[Experiment]) -> str:
 def path_delay(graph: Graph) -> float:
     """Give the delay of the links there and back between a sender and a receiver, seconds.
 
-    It is the same for all: a graph has one chain of routers, and hosts on equal links.
+    What impairments hold packets back for is part of it. It is the same for all: a graph has one
+    chain of routers, and hosts on equal links.
     """
     others = (*graph.having("sender")[1:], *graph.having("receiver")[1:])
     beside = {node.name for node in others}
     path = (link for link in graph.links if not {link.a, link.b} & beside)
-    return sum(link.delay_ab + link.delay_ba for link in path)
+    return sum(link.delay_ab + link.delay_ba + _held_back(link) for link in path)
+
+
+def _held_back(link: Link) -> float:
+    """What impairments of both directions add, seconds; jitter is about it, and adds nothing."""
+    return sum(one.delay for one in (link.impairment_ab, link.impairment_ba) if one)
 
 
 def _conditions(experiment: Experiment) -> tuple[str, ...]:

@@ -9,11 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tcpf_lab.report.aligned_table import NOTHING, SHOWN, aligned_table, host
 from tcpf_lab.spec.dscp import format_dscp
-
-#: Rows of a table that is not asked for in full.
-SHOWN = 20
-_NOTHING = "–"
 
 
 def crossing_tables(found: dict[str, Any], *, top: int = SHOWN) -> Iterator[RenderableType]:
@@ -64,9 +61,10 @@ def _clock(clock: dict[str, Any]) -> Iterator[Text]:
 def _remarks(found: dict[str, Any]) -> Iterator[Text]:
     """Say what the numbers do not count, and what else happened to packets."""
     packets = found["packets"]
-    left_out = packets["entered"] - packets["judged"]
+    near = packets["entered"] - packets["judged"] - packets["outside"]
     said = {
-        "too near an end of the captures to be judged": left_out,
+        "outside of the time asked for": packets["outside"],
+        "too near an end of the captures to be judged": near,
         "crossing the other way": packets["back_before"],
         "between hosts of which nothing crossed": packets["elsewhere_before"],
     }
@@ -102,7 +100,7 @@ def _lost(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _flow(row: dict[str, Any]) -> tuple[str, ...]:
-    ends = (f"{_ip(row['src'])}:{row['sport']}", f"{_ip(row['dst'])}:{row['dport']}")
+    ends = (f"{host(row['src'])}:{row['sport']}", f"{host(row['dst'])}:{row['dport']}")
     return (*ends, *_lost(row), str(row["longest_run"]))
 
 
@@ -138,25 +136,16 @@ def _part(what: str, heads: Sequence[str], rows: Any, top: int) -> Iterator[Rend
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, head in enumerate(heads):
-        right = place > 0 and head != "to"
-        table.add_column(head, justify="right" if right else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
-
-
-def _ip(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
+    columns = ((head, place > 0 and head != "to") for place, head in enumerate(heads))
+    return aligned_table(columns, rows)
 
 
 def _percent(value: float | None) -> str:
-    return _NOTHING if value is None else f"{value:.3f}"
+    return NOTHING if value is None else f"{value:.3f}"
 
 
 def _ms(seconds: float | None) -> str:
-    return _NOTHING if seconds is None else f"{1e3 * seconds:.3f}"
+    return NOTHING if seconds is None else f"{1e3 * seconds:.3f}"
 
 
 def _seconds(nanoseconds: int) -> str:

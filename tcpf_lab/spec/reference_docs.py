@@ -63,7 +63,7 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`topology`", Topology
     yield "`topology.chain`", Chain
     yield "`topology.dumbbell`", Dumbbell
-    yield "`topology.chain.forward`, `topology.chain.reverse`", Impairment
+    yield "`forward` and `reverse` of `topology.chain` and `topology.dumbbell`", Impairment
     yield "`tcp`", Tcp
     yield "`traffic`", Traffic
     yield "`cases.NAME`", Case

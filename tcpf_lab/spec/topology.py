@@ -105,7 +105,8 @@ class Chain(SpecModel):
     access: Rate = Field(description="Rate of the other links.")
     bottleneck: Rate = Field(description="Rate of the link R1 - R2, at most `access`.")
     delay: Duration = Field(
-        description="Delay at the receiver's egress: the round-trip time of an idle path."
+        description="Delay at the receiver's egress: the round-trip time of an idle path, without "
+        "what `forward` and `reverse` add."
     )
     mtu: Size = Field(
         default=1000,
@@ -169,7 +170,11 @@ class Chain(SpecModel):
 
 
 class Dumbbell(Chain):
-    """The chain with several senders S0, S1, ... at R0 and as many receivers D0, D1, ... at R2."""
+    """The chain with several senders S0, S1, ... at R0 and as many receivers D0, D1, ... at R2.
+
+    The delay is that of every receiver. ``forward`` happens to the data of each receiver by itself,
+    ``reverse`` to the acknowledgements of all together.
+    """
 
     pairs: int = Field(ge=1, le=100, description="Senders, and receivers.")
 

@@ -17,32 +17,63 @@ from tcpf_lab.trace.events import (
     UNKNOWN,
 )
 from tcpf_lab.trace.jit import inlined, part
-from tcpf_lab.trace.pacing import AT_ONCE, is_paced, on_time, paced
+from tcpf_lab.trace.pacing import AT_ONCE, delay, is_paced, on_time, paced
 from tcpf_lab.trace.scoreboard import at
-from tcpf_lab.trace.sender import LOSS, MS, OPEN, RECOVERY
+from tcpf_lab.trace.sender import LINUX, LOSS, MS, OPEN, RECOVERY
 
 #: A packet this soon after an ACK may be that ACK's doing; no timer is as short.
 EPSILON = 10 * MS
 #: The kernel's clock tick at HZ=100, and a little.
 _JIFFY = 12 * MS
 SILENCE = 100 * MS
+#: A probe waits this much longer than two RTTs; with one segment outstanding, by RFC 8985.
+_LEAST, _DELAYED = 2 * MS, 200 * MS
 
 
 @inlined
 def probing(s: Any, arena: Any, now: Any) -> bool:
-    """Whether a tail loss probe may leave now (tcp_schedule_loss_probe).
+    """Whether a tail loss probe may leave now: one at a time, with SACK, nothing missing."""
+    if not s.probes or s.probe_end or now - s.cause_at <= EPSILON:
+        return False
+    if s.mode != OPEN or s.dups > 0 or s.sack_bytes > 0 or s.srtt == 0 or s.head == s.tail:
+        return False
+    return not _refused(s) and _due(s, at(s, arena, s.head).sent, now)
 
-    Two RTTs after the last packet, or when the head is as old as the timer allows.
-    """
-    if not s.probes or now - s.cause_at <= EPSILON or s.srtt == 0 or s.head == s.tail:
-        return False
-    if s.mode != OPEN or s.dups > 0 or s.sack_bytes > 0:
-        return False
-    quiet = 10 * 8 * (now - s.sent_at)
-    age = 10 * (now - at(s, arena, s.head).sent)
+
+@part
+def _refused(s: Any) -> bool:
+    """Whether the SYNs of both sides are known and do not agree on SACK."""
+    return bool(s.sack_flow == 0 and s.own_permit > 0 and s.peer_permit > 0)
+
+
+@inlined
+def _untimed(s: Any) -> bool:
+    """Whether only the probe's timer runs: with nothing missing the other one waits for it."""
     return bool(
-        (18 * s.srtt <= quiet and quiet <= 25 * s.srtt) or (9 * s.rto <= age and age <= 12 * s.rto)
+        s.probes and s.sack_flow and s.whole == s.armed and s.mode == OPEN and s.probe_end == 0
     )
+
+
+@part
+def _due(s: Any, head: Any, now: Any) -> bool:
+    """Whether the probe's timer expires now (tcp_schedule_loss_probe); ``head``: when that left.
+
+    It is started by a packet and by an ACK of something new, and waits two RTTs; for a segment on
+    its own longer, lest a delayed ACK be taken for a loss; but no longer than the timer would.
+    Where the next packet is held back, so is the probe.
+    """
+    if on_time(s, now):
+        return False
+    since = max(s.sent_at, s.armed)
+    held = s.rto_min if s.profile == LINUX else _DELAYED
+    wait = s.srtt // 4 + (held if s.tail - s.head == 1 else _LEAST)
+    if s.armed > s.sent_at:
+        wait = min(wait, s.rto)
+    elif head + s.rto > since:
+        wait = min(wait, head + s.rto - since)
+    waited = now - since
+    latest = wait + wait // 4 + delay(s, since) + 2 * _JIFFY
+    return bool(10 * waited >= 9 * wait and waited <= latest)
 
 
 @part
@@ -55,6 +86,8 @@ def _liberated(s: Any, g: Any, now: Any) -> bool:
     lost = s.mode == LOSS and (g.again != s.episode or _outrun(s, g))
     reason = bool(lost or (s.mode != LOSS and (s.dups >= 3 or s.sack_bytes > 0)))
     waited = now - s.armed
+    if _untimed(s):
+        return reason
     if waited < s.limit - _JIFFY or waited > s.limit + s.limit // 4 + 2 * _JIFFY or on_time(s, now):
         return reason  # no timer fires now, or pacing foresees the packet
     fresh = g.again != s.episode and s.mode != LOSS and now - s.ack_at <= AT_ONCE
@@ -79,6 +112,8 @@ def _is_timeout(s: Any, g: Any, now: Any, probe: bool) -> int:
     """Whether the retransmission of the head is the timer's doing: `RTO`, `TLP` or 0."""
     if g.sacked == s.board:  # sent again only when the sender has given up the scoreboard
         return ruled(s, RTO, 2)
+    if probe and s.sack_flow:  # its timer ends with the other one at the latest
+        return ruled(s, TLP, 5)
     if s.armed >= 0 and 10 * (now - s.armed) >= 9 * s.limit:
         return 0 if _liberated(s, g, now) else ruled(s, RTO, 1)
     if s.sack_bytes > 0 and s.mode != LOSS and g.again != s.episode:

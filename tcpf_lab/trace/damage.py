@@ -7,14 +7,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.scan import BIG, HEADER, LIMIT, MULTIPLY
+from tcpf_lab.trace.scan import BIG, ENHANCED, HEADER, LIMIT, MULTIPLY, OLD, SIMPLE
 
-_OLD, _SIMPLE, _ENHANCED = 2, 3, 6
 #: Bytes of a packet block without its packet, and what it is called.
 _PACKET_BLOCKS = {
-    _OLD: (32, "a packet block"),
-    _SIMPLE: (16, "a simple packet block"),
-    _ENHANCED: (32, "an enhanced packet block"),
+    OLD: (32, "a packet block"),
+    SIMPLE: (16, "a simple packet block"),
+    ENHANCED: (32, "an enhanced packet block"),
 }
 _SECOND = 1_000_000_000
 
@@ -55,8 +54,8 @@ def _of_packet(record: bytes, order: str, kind: int, length: int, known: int) ->
     if length < shortest:
         return f"its length of {length} bytes is too short for {name} ({shortest})"
     number = 0
-    if kind != _SIMPLE:
-        form = order + ("I" if kind == _ENHANCED else "H")
+    if kind != SIMPLE:
+        form = order + ("I" if kind == ENHANCED else "H")
         (number,) = struct.unpack_from(form, record, 8)
     if number >= known:
         return f"it is of interface {number}, of which {known} are described before it"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 _PACKETS, _PARTS_SEEN = 32, 8
 #: The time is cut into so many parts for the evidence, and for the line itself.
 _PARTS, _FINE = 16, 512
-#: The greatest drift that is believed: what NTP corrects at most.
+#: What one clock gains on another at most, as far as it is believed: what NTP corrects at most.
 LARGEST_DRIFT = 5e-4
 #: A part of the time bears the line out if its least delay is this near: ns, share of the effect.
 _NEAR_NS, _NEAR_SHARE = 50_000, 0.1

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace import cause, distance, liberation, pacing, scoreboard, sender, spurious, step
-from tcpf_lab.trace import table as connection_table
 from tcpf_lab.trace.distance import END_OF_TIME, more_waiting, new_waiting
 from tcpf_lab.trace.events import EVENT, FLOW
 from tcpf_lab.trace.jit import compiled, stamp
@@ -91,9 +89,7 @@ def _compile_rest(sources: str) -> tuple[Callable[..., Any], Callable[..., Any]]
     return compiled(_rehash), compiled(_drain)
 
 
-_SOURCES = stamp(
-    cause, distance, liberation, pacing, scoreboard, sender, spurious, step, connection_table
-)
+_SOURCES = stamp(__name__)
 _run = _compile_run(_SOURCES)
 _rehash, _drain = _compile_rest(_SOURCES)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.jit import compiled, part
+from tcpf_lab.trace.jit import compiled, stamp
 from tcpf_lab.trace.packet import ACK, LATER, SYN, TCP, Packets
+from tcpf_lab.trace.table import opposite, same, slot
 
 
 @dataclass(frozen=True)
@@ -72,59 +74,46 @@ class Flows:
         return found
 
 
-@part
-def _same(a: Any, b: Any) -> bool:
-    low = a.src == b.src and a.dst == b.dst and a.sport == b.sport and a.dport == b.dport
-    return bool(low and a.src_high == b.src_high and a.dst_high == b.dst_high)
+def _compile(sources: str) -> Callable[..., int]:
+    """Compile what numbers connections; ``sources`` identifies the text it is made of."""
+
+    def _label(
+        packets: Packets,
+        table: NDArray[np.int64],
+        first: NDArray[np.int64],
+        label: NDArray[np.int64],
+        backward: NDArray[np.bool_],
+    ) -> int:
+        """Number the connections; -1 if the hash table is more than half full."""
+        _ = sources  # so that it is part of the key in the cache
+        mask = table.size - 1
+        known = 0
+        for i in range(packets.shape[0]):
+            p = packets[i]
+            if p.protocol != TCP or p.fragment == LATER:  # a later fragment has no TCP header
+                label[i] = -1
+                continue
+            at = slot(p, mask)
+            while table[at] >= 0:
+                other = packets[first[table[at]]]
+                backward[i] = not same(p, other)
+                if not backward[i] or opposite(p, other):
+                    break
+                at = (at + 1) & mask
+            if table[at] < 0:
+                if known == first.size:
+                    return -1
+                table[at] = known
+                first[known] = i
+                backward[i] = False
+                known += 1
+            label[i] = table[at]
+        return known
+
+    return compiled(_label)
 
 
-@part
-def _opposite(a: Any, b: Any) -> bool:
-    low = a.src == b.dst and a.dst == b.src and a.sport == b.dport and a.dport == b.sport
-    return bool(low and a.src_high == b.dst_high and a.dst_high == b.src_high)
-
-
-@part
-def _slot(p: Any, mask: int) -> Any:
-    """Hash of the connection, the same for both directions."""
-    ends = (p.src ^ p.dst ^ p.src_high ^ p.dst_high) * np.uint64(0x9E3779B97F4A7C15)
-    ports = np.uint64(p.sport) * np.uint64(p.dport) + np.uint64(p.sport ^ p.dport)
-    mixed = (ends ^ ports) * np.uint64(0xC2B2AE3D27D4EB4F)
-    return np.int64(mixed >> np.uint64(32)) & mask
-
-
-@compiled
-def _label(
-    packets: Packets,
-    table: NDArray[np.int64],
-    first: NDArray[np.int64],
-    label: NDArray[np.int64],
-    backward: NDArray[np.bool_],
-) -> int:
-    """Number the connections; -1 if the hash table is more than half full."""
-    mask = table.size - 1
-    known = 0
-    for i in range(packets.shape[0]):
-        p = packets[i]
-        if p.protocol != TCP or p.fragment == LATER:  # a later fragment has no TCP header
-            label[i] = -1
-            continue
-        at = _slot(p, mask)
-        while table[at] >= 0:
-            other = packets[first[table[at]]]
-            backward[i] = not _same(p, other)
-            if not backward[i] or _opposite(p, other):
-                break
-            at = (at + 1) & mask
-        if table[at] < 0:
-            if known == first.size:
-                return -1
-            table[at] = known
-            first[known] = i
-            backward[i] = False
-            known += 1
-        label[i] = table[at]
-    return known
+_label = _compile(stamp(__name__))
 
 
 def find_flows(packets: Packets) -> Flows:

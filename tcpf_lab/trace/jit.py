@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -25,6 +27,7 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False}
 _told: dict[Callable[..., Any], dict[str, Any]] = {}
 _made: dict[Callable[..., Any], Any] = {}
 _lock = threading.RLock()
+_IMPORT = re.compile(r"^from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
 def part(function: _Function) -> _Function:
@@ -52,8 +55,8 @@ def compiled(function: _Function) -> _Function:
     Notes
     -----
     The cache notices a change of the file the function stands in and of no other.  A function
-    that calls parts from other modules takes their `stamp` as a closure variable, which is part of
-    the key under which the machine code is kept.
+    that uses other modules takes its module's `stamp` as a closure variable, which is part of the
+    key under which the machine code is kept.
     """
     return cast(_Function, _Compiled(function, _OPTIONS))
 
@@ -67,7 +70,7 @@ class _Compiled:
     """A function that is compiled when it is first called."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        self._function, self._options = function, options
+        self.function, self._options = function, options
         functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -75,33 +78,78 @@ class _Compiled:
 
     @functools.cached_property
     def _machine(self) -> Any:
+        with _lock:
+            bind(self.function)
+            return self.dispatcher
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """What numba makes of the function; for other compiled functions, which call that."""
         import numba
 
-        with _lock:
-            _bind(self._function)
-            try:
-                return numba.njit(cache=True, **self._options)(self._function)
-            except RuntimeError:  # numba found no directory to keep the machine code in
-                return numba.njit(**self._options)(self._function)
+        try:
+            return numba.njit(cache=True, **self._options)(self.function)
+        except RuntimeError:  # numba found no directory to keep the machine code in
+            return numba.njit(**self._options)(self.function)
 
 
-def _bind(function: Callable[..., Any]) -> None:
-    """Put what numba makes of parts in their place wherever parts, or ``function``, name them."""
+def bind(function: Callable[..., Any]) -> None:
+    """Put what numba makes of functions in their place wherever parts, or ``function``, name them.
+
+    Parameters
+    ----------
+    function : callable
+        What is about to be compiled.
+    """
     import numba
 
     while _told:
         one, options = _told.popitem()
         _made[one] = numba.njit(**options)(one)
-    for one in (function, *_made):
+    naming = [function, *_made]
+    for one in naming:  # it grows
         names = cast(FunctionType, one).__globals__
         for name, value in names.items():
             if isinstance(value, FunctionType) and value in _made:
                 names[name] = _made[value]
+        for name in cast(FunctionType, one).__code__.co_names:
+            value = names.get(name)
+            if isinstance(value, _Compiled):
+                names[name] = value.dispatcher
+                naming.append(value.function)
 
 
-def stamp(*modules: ModuleType) -> str:
-    """Digest of the modules' sources."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for module in modules:
-        digest.update(Path(str(module.__file__)).read_bytes())
+def stamp(module: str) -> str:
+    """Digest of a module's source and of all that it imports, at whatever remove.
+
+    Parameters
+    ----------
+    module : str
+        Its name.  What it imports counts as far as it is this package's, or of the same package.
+    """
+    digest = hashlib.sha256()
+    for _, source in sorted(reached(module).items()):
+        digest.update(source)
     return digest.hexdigest()
+
+
+def reached(module: str) -> dict[str, bytes]:
+    """Give the sources by which the `stamp` of a module is made, by their modules' names."""
+    own, found, left = {__package__.partition(".")[0], module.partition(".")[0]}, {}, [module]
+    while left:
+        name = left.pop()
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if path and name not in found and name.partition(".")[0] in own:
+            found[name], imported = _source(path)
+            left += imported
+    return found
+
+
+@functools.cache
+def _source(path: str) -> tuple[bytes, tuple[str, ...]]:
+    """Give a module's text, and what may be names of modules that it imports."""
+    text = Path(path).read_bytes()
+    names: list[str] = []
+    for base, listed in _IMPORT.findall(text.decode()):
+        names += [base, *(f"{base}.{word}" for word in re.findall(r"\w+", listed))]
+    return text, tuple(names)

@@ -23,8 +23,9 @@ from tcpf_lab.trace.events import (
 )
 from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.pacing import depart, learn
-from tcpf_lab.trace.scoreboard import at, locate, relative
+from tcpf_lab.trace.scoreboard import PIECES, at, locate, relative
 from tcpf_lab.trace.sender import (
+    AGREED,
     LOSS,
     MS,
     RECOVERY,
@@ -40,8 +41,9 @@ from tcpf_lab.trace.sender import (
 _IDLE = 190 * MS
 #: No segment is smaller by agreement.
 _LEAST_MSS = 88
-#: Pieces that a gap in the capture is divided into at most.
-_PIECES = 64
+#: Pieces that the data of a packet are divided into at most: half a megabyte, which no offload
+#: exceeds, of 536 bytes each.  More is only said by captures that are not to be believed.
+_MOST_PIECES = 1024
 
 
 @part
@@ -74,6 +76,8 @@ def _resend(s: Any, arena: Any, start: Any, end: Any, p: Any) -> int:
         if s.stamp == 0 or not _sent_again(s, arena):
             s.stamp = np.int64(p.tsval)
         s.mode, s.recover = RECOVERY, s.snd_max
+    if kind == TLP:
+        s.probe_end = s.snd_max
     if kind == TLP or (kind != RTO and first == s.head):
         arm(s, now)
     named = kind
@@ -114,22 +118,28 @@ def _overtaken(s: Any, arena: Any, p: Any, start: Any) -> bool:
     age = p.time_ns - at(s, arena, i).sent
     if p.ip_id and s.last_id > 0:
         behind = (s.last_id - np.int64(p.ip_id)) & 0xFFFF
-        if 0 < behind < 1024:
-            s.rule = 15
-            return bool(age < max(s.srtt // 8, SILENCE))
-        return False
-    s.rule = 16
-    return bool(2 * age < s.rtt_min)
+        rule, late = 15, 0 < behind < 1024 and age < max(s.srtt // 8, SILENCE)
+    else:
+        rule, late = 16, 2 * age < s.rtt_min
+    if late:
+        s.rule = rule
+    return bool(late)
+
+
+@inlined
+def _piece(s: Any, length: Any) -> Any:
+    """Bytes of the segments that ``length`` bytes in one packet were sent as."""
+    return max(np.int64(s.split), length // _MOST_PIECES + 1)
 
 
 @inlined
 def _enter(s: Any, arena: Any, start: Any, end: Any, p: Any) -> None:
     """Put new data on the scoreboard, one segment per packet that the receiver can tell apart."""
     if start > s.snd_max:  # the capture missed what lies between
-        size = max(s.mss, (start - s.snd_max) // _PIECES + 1)
+        size = max(s.mss, (start - s.snd_max) // PIECES + 1)
         while s.snd_max < start:
             append(s, arena, s.snd_max, min(s.snd_max + size, start), p, True)
-    size = s.split if s.split > 0 else end - start
+    size = _piece(s, end - start) if s.split > 0 else end - start
     while s.snd_max < end:
         append(s, arena, s.snd_max, min(s.snd_max + size, end), p, False)
 
@@ -151,13 +161,14 @@ def _on_data(s: Any, store: Any, p: Any) -> int:
             return _in_the_past(s, p, start)
         kind = _again(s, arena, start, end, p)
     if end > s.snd_max:
-        if not kind and probing(s, arena, now):
-            s.probe_end = end
-            arm(s, now)  # a tail loss probe of new data
+        probe = not kind and probing(s, arena, now)
         if start >= s.snd_max:
-            if s.probe_end != end:
+            if not probe:
                 learn(s, now)
             depart(s, now, end - start)
+        if probe:
+            s.probe_end = end
+            arm(s, now)  # a tail loss probe of new data
         _enter(s, arena, start, end, p)
         s.last_id = np.int64(p.ip_id)
     s.sent_at = now
@@ -191,11 +202,16 @@ def _fill(s: Any, arena: Any, start: Any, end: Any) -> None:
 
 @part
 def agree(s: Any, p: Any, own: bool) -> None:
-    """Learn from the SYNs how much one packet carries: captures before offloading show more."""
+    """Learn from the SYNs whether SACK is on, and how much one packet carries.
+
+    Captures before offloading show larger packets.
+    """
     if own:
-        s.own_mss = p.mss
+        s.own_mss, s.own_permit = p.mss, 1 + p.sack_permitted
     else:
-        s.peer_mss = p.mss
+        s.peer_mss, s.peer_permit = p.mss, 1 + p.sack_permitted
+    if p.flags & 16 and s.own_permit > 1 and s.peer_permit > 1:
+        s.sack_flow |= AGREED
     if p.flags & 16 and s.own_mss > 0 and s.peer_mss > 0:
         size = min(s.own_mss, s.peer_mss) - 12 * p.timestamps
         s.split = size if size >= _LEAST_MSS else 0
@@ -210,20 +226,24 @@ def _stamp(s: Any, p: Any) -> None:
 
 @part
 def _on_syn(s: Any, store: Any, p: Any) -> int:
-    """A SYN or SYN-ACK of the data sender: new connection or an expired timer."""
+    """A SYN or SYN-ACK of the data sender: new connection, an expired timer, or asked for again."""
     s.start, s.backoff = 0, 0
+    if not s.known or s.isn != p.seq:
+        begin(s, p.seq, 0)
+        agree(s, p, True)
+        _stamp(s, p)
+        append(s, store[0], 0, 1, p, False)
+        return 0
     agree(s, p, True)
-    if s.known and s.isn == p.seq and s.una == 0 and s.head < s.tail:
+    if s.una == 0 and s.head < s.tail:
         at(s, store[0], s.head).ever = 1
         _stamp(s, p)
+        if p.flags & 16 and p.time_ns - s.cause_at <= EPSILON:  # the SYN that came again asked
+            arm(s, p.time_ns)
+            return 0
         s.rto = min(2 * s.rto, RTO_MAX)
         arm(s, p.time_ns)
         return ruled(s, SYN_RTO, 4)
-    if s.known and s.isn == p.seq:
-        return 0
-    begin(s, p.seq, 0)
-    _stamp(s, p)
-    append(s, store[0], 0, 1, p, False)
     return 0
 
 
@@ -232,8 +252,8 @@ def needed(s: Any, p: Any) -> Any:
     """Segments that a packet of the sender may add to those outstanding."""
     if not s.known or p.flags & 2:
         return 1
-    more = 1 + (p.payload // s.split + 1 if s.split > 0 else 0)
-    return more + (_PIECES + 1 if relative(s, p.seq) > s.snd_max else 0)
+    more = 1 + (p.payload // _piece(s, p.payload) + 1 if s.split > 0 else 0)
+    return more + (PIECES + 1 if relative(s, p.seq) > s.snd_max else 0)
 
 
 @inlined
@@ -256,6 +276,8 @@ def backward(s: Any, row: Any, store: Any, p: Any) -> None:
     """Follow the sender through a packet that comes back to it."""
     if p.flags & 2:
         agree(s, p, False)
+        if not p.flags & 16:
+            s.cause_at = p.time_ns
     if p.flags & 16:
         if not s.known:
             begin(s, np.int64(p.ack) - 1, 1)

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from tcpf_lab.errors import TraceError
 from tcpf_lab.trace.coincidence import Pairs, coincidences, most_agreed
-from tcpf_lab.trace.drift import Line, lower_line
+from tcpf_lab.trace.drift import LARGEST_DRIFT, Line, lower_line
 from tcpf_lab.trace.identity import MarkArray
 
-#: What two clocks may gain on each other while the votes are counted.
-_DRIFT = 2e-4
 #: Packets of a kind that are enough to leave less certain ones out.
 _ENOUGH = 30
 _NOTHING = "are both of the same time and traffic, with no address translation in between?"
@@ -133,8 +131,8 @@ def estimate(
     pairs = coincidences(first, second)
     if not pairs.first.size:
         raise TraceError("the captures have no packet in common", hint=_NOTHING)
-    span = int(np.ptp(first["time_ns"])) + int(np.ptp(second["time_ns"]))
-    width = max_delay_ns + round(_DRIFT * span)
+    span = max(int(np.ptp(marks["time_ns"])) for marks in (first, second))
+    width = max_delay_ns + round(LARGEST_DRIFT * span)
     near, ambiguous = (given_ns, False) if given_ns is not None else most_agreed(pairs, width)
     pairs = pairs.only(np.abs(pairs.difference - near) <= width)
     there, back = _ways(pairs, first, ends, given_ns)
@@ -149,12 +147,13 @@ def _ways(
 
     Flows between the same hosts, in the same direction, go the same way.
     """
-    sides = np.stack([ends["src"], ends["dst"]], axis=1)
+    sides = np.stack([ends[name] for name in ("src_high", "src", "dst_high", "dst")], axis=1)
     hosts, of_flow = np.unique(sides, axis=0, return_inverse=True)
     of_flow = of_flow.reshape(-1)
     middle, seen = _medians(of_flow[first["flow"][pairs.first]], pairs.difference, len(hosts))
-    place = {(int(a), int(b)): k for k, (a, b) in enumerate(hosts)}
-    opposite = np.array([place.get((int(b), int(a)), -1) for a, b in hosts], np.int64)
+    place = {tuple(pair): k for k, pair in enumerate(hosts.tolist())}
+    turned = np.roll(hosts, 2, axis=1).tolist()
+    opposite = np.array([place.get(tuple(pair), -1) for pair in turned], np.int64)
     both = seen & (opposite >= 0) & seen[opposite]
     if given_ns is not None:
         there = middle >= given_ns

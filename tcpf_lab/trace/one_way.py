@@ -33,11 +33,10 @@ def heard_nothing(flows: NDArray[Any], senders: NDArray[Any]) -> NDArray[np.bool
     senders : array of SENDER, shape (flows,)
         State of their senders.
     """
-    alone = (flows["acks"] == 0) & (flows["packets"] > flows["syn"])
     counts = flows["counts"]
     head_only = (counts[:, RTO] > 0) & (counts[:, RTO] == counts[:, RTO:SYN_RTO].sum(axis=1))
     cut_off = head_only & (flows["syn"] == 0) & (senders["sent_at"] == senders["armed"])
-    return np.asarray(alone & ~cut_off, np.bool_)
+    return np.asarray(_unanswered(flows) & ~cut_off, np.bool_)
 
 
 def one_way(flows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -48,8 +47,12 @@ def one_way(flows: NDArray[Any]) -> NDArray[np.bool_]:
     flows : array of FLOW, shape (flows,)
         As in `tcpf_lab.trace.events.Analysis`.
     """
-    alone = (flows["acks"] == 0) & (flows["packets"] > flows["syn"])
-    return np.asarray(alone & (flows["counts"][:, RTO] == 0), np.bool_)
+    return np.asarray(_unanswered(flows) & (flows["counts"][:, RTO] == 0), np.bool_)
+
+
+def _unanswered(flows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which flows sent more than SYNs, of which nothing acknowledges any."""
+    return np.asarray((flows["acks"] == 0) & (flows["packets"] > flows["syn"]), np.bool_)
 
 
 def forget(flows: NDArray[Any], events: NDArray[Any], alone: NDArray[np.bool_]) -> None:

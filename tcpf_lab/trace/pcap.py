@@ -67,7 +67,8 @@ def read_capture(path: Path | str, *, accept_truncated: bool = False) -> Capture
         A pcap or pcapng file, plain or packed with zstd, gzip, xz, bzip2 or lz4; ``-`` is standard
         input.
     accept_truncated : bool
-        Take a capture whose last record is not whole (its writer was killed) with a warning.
+        Take a capture that ends within a record (its writer was killed), or is damaged behind the
+        first one, up to there, with a warning.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def read_capture(path: Path | str, *, accept_truncated: bool = False) -> Capture
     with Reader(path) as reader:
         packets = _all(reader)
     if reader.truncated and not accept_truncated:
-        raise TraceError(reader.truncated, where=reader.name, hint=_HINT)
+        raise TraceError(reader.truncated, where=reader.name, hint=reader.hint or _HINT)
     if reader.truncated:
         warnings.warn(f"{reader.name}: {reader.truncated}", stacklevel=2)
     counters = reader.counters

@@ -53,7 +53,10 @@ class Reader:
     counters : int64, shape (COUNTERS,)
         Records so far, and what was in them: see `tcpf_lab.trace.scan`.
     truncated : str
-        What is wrong with the end of the capture; empty if it is whole.
+        What is wrong with the end of the capture; empty if it is whole.  One that is damaged, or
+        that cannot be read on, ends there.
+    hint : str
+        What may be done about that; may be empty.
 
     Raises
     ------
@@ -65,7 +68,7 @@ class Reader:
         self._source = Source(path)
         self.name = self._source.name
         self.counters = new_counters()
-        self.truncated = ""
+        self.truncated = self.hint = ""
         self._data = np.empty(max(chunk, PCAP_HEADER), np.uint8)
         self._table = np.zeros((4, INTERFACE), np.int64)
         self._interfaces, self._count = self._table[:0], 0
@@ -96,24 +99,33 @@ class Reader:
         Raises
         ------
         TraceError
-            If a record is damaged, in the call that would begin with it.
+            If there is nothing to be had: the first record is damaged or cannot be read, or no link
+            type is known.
         """
-        first = row
         while not self._done:
             self._at, row, status = scan(
                 *(self._data, self._at, self._end, self._layout, self._interfaces),
                 *(out, row, self.counters),
             )
-            if status == FULL or (status == BROKEN and row > first):
+            if status == FULL:
                 break
-            if status == BROKEN:
-                record = bytes(self._data.data[self._at : self._end])
-                raise self._damaged(damage.reason(record, self._layout, self._interfaces))
-            if status == DESCRIPTION:
-                self._describe()
-            elif not self._more():
-                self._finish()
+            try:
+                self._go_on(status)
+            except TraceError as error:
+                if self._done or not self.counters[RECORDS]:
+                    raise
+                self._done, self.truncated, self.hint = True, error.message, error.hint
         return row
+
+    def _go_on(self, status: int) -> None:
+        """Do what the scanner stopped for."""
+        if status == BROKEN:
+            record = bytes(self._data.data[self._at : self._end])
+            raise self._damaged(damage.reason(record, self._layout, self._interfaces))
+        if status == DESCRIPTION:
+            self._describe()
+        elif not self._more():
+            self._finish()
 
     def close(self) -> None:
         """Close the file."""

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace import cause, liberation, pacing, scoreboard, sender, spurious
 from tcpf_lab.trace.events import EVENT, FLOW, KINDS, RETRANSMISSIONS, RTO, SYN_RTO, UNKNOWN
 from tcpf_lab.trace.flow import Flows
 from tcpf_lab.trace.jit import compiled, part, stamp
@@ -125,7 +124,7 @@ def _compile(sources: str) -> Callable[..., int]:
     return compiled(_follow)
 
 
-_run = _compile(stamp(cause, liberation, pacing, scoreboard, sender, spurious))
+_run = _compile(stamp(__name__))
 
 
 def run_flow(
@@ -186,7 +185,7 @@ def classify(
     -----
     RFC 6298 for the timer, with Linux's deviations: variance from a maximum filter, back-off undone
     by a valid RTT sample only, re-armed by every ACK that moves the left edge, by a SACK of data
-    sent after the head, and by a retransmission of the head.
+    sent before the head was last sent, and by a retransmission of the head.
     """
     result = Recovery(
         np.zeros(packets.size, np.uint8),

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace import dissect, link, packet, words
 from tcpf_lab.trace.dissect import TOO_SHORT, WITHOUT_OPTIONS, fill_packet
 from tcpf_lab.trace.jit import compiled, inlined, stamp
 from tcpf_lab.trace.link import UNKNOWN_LINK, ip_offset
@@ -45,7 +44,9 @@ HEADER, BIG, LIMIT, LAST, LAYOUT = range(5)
 LINK, MULTIPLY, DIVIDE, SHIFT, OFFSET, UNITS, SNAPLEN, INTERFACE = range(8)
 
 _SECOND = 1_000_000_000
-_SECTION, _INTERFACE, _OLD, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
+_SECTION, _INTERFACE = 0x0A0D0D0A, 1
+#: Types of pcapng's blocks with a packet.
+OLD, SIMPLE, ENHANCED = 2, 3, 6
 #: Results in place of a length.
 _DESCRIBED, _DAMAGED = 0, -1
 
@@ -109,7 +110,7 @@ def _timed(data: Any, at: Any, length: Any, kind: Any, layout: Any, interfaces: 
     if length < 32:
         return -1, 0, 0, layout[LAST], 0
     big = layout[BIG]
-    number = host32(data, at + 8, big) if kind == _ENHANCED else host16(data, at + 8, big)
+    number = host32(data, at + 8, big) if kind == ENHANCED else host16(data, at + 8, big)
     captured, high = host32(data, at + 20, big), host32(data, at + 12, big)
     units = (high << 32) | host32(data, at + 16, big)
     if number >= interfaces.shape[0] or captured > length - 32 or high >> 31:
@@ -126,9 +127,9 @@ def _block(data: Any, at: Any, length: Any, layout: Any, interfaces: Any) -> Any
     kind = host32(data, at, layout[BIG])
     if host32(data, at + length - 4, layout[BIG]) != length:
         return -1, 0, 0, layout[LAST], 0
-    if kind in (_ENHANCED, _OLD):
+    if kind in (ENHANCED, OLD):
         return _timed(data, at, length, kind, layout, interfaces)
-    if kind == _SIMPLE:
+    if kind == SIMPLE:
         return _simple(data, at, length, layout, interfaces)
     return 0, 0, 0, layout[LAST], 0
 
@@ -251,7 +252,7 @@ def _compile(sources: str) -> Callable[..., tuple[int, int, int]]:
     return compiled(scan)
 
 
-scan = _compile(stamp(dissect, link, packet, words))
+scan = _compile(stamp(__name__))
 
 
 def new_counters() -> NDArray[Any]:

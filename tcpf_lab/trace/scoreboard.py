@@ -34,8 +34,8 @@ SEGMENT = np.dtype(
         ("kind", np.uint8),
         ("ever", np.uint8),
         ("unseen", np.uint8),
-        ("rule", np.uint8),
-    ]
+    ],
+    align=True,
 )
 #: Segments of the smallest block, and how often it may double.
 _SMALLEST, _SIZES = 8, 16
@@ -43,6 +43,8 @@ _SMALLEST, _SIZES = 8, 16
 _DEAF = 4096
 #: What one packet may take beside the ring of its flow.
 HEADROOM = 4096
+#: Pieces that a gap in the capture is divided into at most.
+PIECES = 64
 #: Retransmissions remembered after they were acknowledged, per flow.
 _MEMORY, _LARGEST_MEMORY = 32, 1024
 _YOUNG = 1_000_000_000
@@ -110,6 +112,8 @@ def reserve(s: Any, arena: Any, heap: Any, more: Any) -> bool:
 @part
 def _make_room(s: Any, arena: Any, heap: Any, more: Any) -> bool:
     limit = _SMALLEST << (_SIZES - 1) if s.heard else _DEAF
+    if s.tail - s.head + more > limit:
+        more += PIECES + 1  # seen from a left edge that moves, a packet may lie behind a gap
     while s.head < s.tail and s.tail - s.head + more > limit:
         forget(s, arena)
     size = _size_class(s.tail - s.head + more)

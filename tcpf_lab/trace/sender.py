@@ -19,6 +19,9 @@ from tcpf_lab.trace.spurious import judge, judge_duplicate, older
 
 OPEN, RECOVERY, LOSS = 0, 1, 2
 LINUX, RFC6298 = 0, 1
+#: ``own_permit peer_permit``: 2 if the side's SYN permits SACK, 1 if not, 0 if it was not seen.
+#: Why a flow counts as one with SACK: its SYNs agree on it, or a block has come.
+AGREED, SEEN = 1, 2
 MS = 1_000_000
 _RTO_INITIAL, _RTO_FALLBACK, RTO_MAX = 1000 * MS, 3000 * MS, 120_000 * MS
 
@@ -33,7 +36,8 @@ SENDER = np.dtype(
             *("ack_at", "retransmits", "held", "recover", "stamp", "delivered_at", "episode"),
             *("profile", "mdev", "mdev_max", "rttvar", "rtt_seq", "rto_min", "tick", "tick_at"),
             *("fin", "memory", "memory_room", "remembered", "rule", "backoff", "acked_before"),
-            *("own_mss", "peer_mss", "stamped", "last_waiting"),
+            *("own_mss", "peer_mss", "own_permit", "peer_permit", "stamped", "last_waiting"),
+            "whole",
             *("pace", "steady", "slot", "slot_from", "slot_late", "slot_bytes"),
         )
     ]
@@ -59,6 +63,10 @@ def begin(s: Any, base: Any, una: int) -> None:
 def arm(s: Any, now: Any) -> None:
     """Start the timer; a later RTT sample changes the next start, not this one."""
     s.armed, s.limit = now, s.rto + delay(s, now)
+    if s.mode == OPEN and s.sack_bytes == 0:
+        s.whole = now  # nothing is missing
+    else:
+        s.whole = -2
 
 
 @inlined
@@ -195,11 +203,23 @@ def _undo(s: Any, p: Any) -> None:
 
 @inlined
 def timestamp_rtt(s: Any, p: Any) -> Any:
-    """RTT from the echoed time stamp (1 ms ticks), -1 without one."""
-    if not p.timestamps or not s.tick_at:
+    """RTT from the echoed time stamp (1 ms ticks), -1 without one; 0 is none."""
+    if not p.timestamps or p.tsecr == 0 or not s.tick_at:
         return -1
     ticks = (s.tick - np.int64(p.tsecr)) & 0xFFFFFFFF
     return p.time_ns - s.tick_at + ticks * MS if ticks < 0x7FFFFFFF else -1
+
+
+@inlined
+def _duplicate(s: Any, p: Any, ack: Any, news: bool) -> bool:
+    """Whether an ACK that moves nothing says that a segment has arrived out of order.
+
+    With SACK it must say which; of blocks inside packets that were captured before they were
+    divided the scoreboard knows nothing.
+    """
+    if s.sack_flow & SEEN:
+        return bool(news or (p.sacks > 0 and s.split == 0 and relative(s, p.sack[0]) > ack))
+    return bool(p.window == s.window)
 
 
 @inlined
@@ -216,9 +236,11 @@ def on_ack(s: Any, row: Any, store: Any, p: Any) -> None:
             advance(s, ack)
         return
     s.ack_at = s.cause_at = now
-    s.sack_flow |= p.sacks > 0
+    known = s.sack_bytes
+    s.sack_flow |= SEEN if p.sacks > 0 else 0
     sacked = mark_sacked(s, row, store, p) if p.sacks else -1
     advanced = ack > s.una
+    news = p.sacks > 0 and s.sack_bytes > known
     before = s.head
     sent = release(s, row, store, p, ack)
     opening = s.una == 0
@@ -226,7 +248,7 @@ def on_ack(s: Any, row: Any, store: Any, p: Any) -> None:
         s.held = max(s.held - max(s.head - before - 1, 0), 0)  # as tcp_remove_reno_sacks
         advance(s, ack)
         _undo(s, p)
-    elif p.payload == 0 and (p.sacks > 0 or p.window == s.window):
+    elif p.payload == 0 and p.flags & 7 == 0 and _duplicate(s, p, ack, news):
         s.dups += 1
         s.held += 1
     s.window = p.window

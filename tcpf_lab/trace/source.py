@@ -99,7 +99,7 @@ class Source:
         self.name = str(path)
         self.problem = ""
         self._file: IO[bytes] | None = None
-        raw: Any = sys.stdin.buffer if self.name == "-" else self._opened()
+        raw: Any = self._standard_input() if self.name == "-" else self._opened()
         head = self._guarded(lambda: _first(raw))
         self.packed, unpacker = next(
             (found for magic, found in _PACKERS.items() if head.startswith(magic)), ("", None)
@@ -116,6 +116,11 @@ class Source:
         except OSError as error:
             raise self._unreadable(error) from None
         return self._file
+
+    def _standard_input(self) -> IO[bytes]:
+        if sys.stdin is None:  # the process was started without one
+            raise TraceError("standard input is closed", where=self.name)
+        return sys.stdin.buffer
 
     def _unreadable(self, error: OSError) -> TraceError:
         return TraceError(f"cannot read the capture: {error.strerror or error}", where=self.name)

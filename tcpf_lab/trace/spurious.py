@@ -21,7 +21,7 @@ def mark(row: Any, store: Any, g: Any, evidence: int) -> None:
     """Count a retransmission as needless, once."""
     events = store[2]
     row.spurious[g.kind] += 1
-    if g.event < events.shape[0]:
+    if 0 <= g.event < events.shape[0]:  # it counts in 32 bits
         events[g.event].spurious = evidence
     g.kind = 0
 

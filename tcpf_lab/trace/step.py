@@ -35,7 +35,8 @@ def _new_flow(p: Any, row: Any, s: Any, c: Any, d: Any, settings: Any) -> None:
     _address(row.dst, p.dst_high, p.dst)
     row.sport, row.dport, row.dscp, row.first_ns = p.sport, p.dport, -1, p.time_ns
     s.rto_min, s.probes, s.profile = settings[:3]
-    s.peer_mss = c.mss[1 - d]
+    if c.isn[1 - d] >= 0:
+        s.peer_mss, s.peer_permit = c.mss[1 - d], 1 + c.permit[1 - d]
 
 
 @inlined
@@ -187,7 +188,7 @@ def advance(
     flow = _flow_of(rows, c, p, d, counters, settings)
     if flow >= 0 and not _ahead(rows, flow, store, pool, p, counters):
         return False
-    if p.flags & 2 or (c.opener >= 0 and c.away[c.opener] < 0):
+    if p.flags & 2 or (c.opener >= 0 and c.away[c.opener] == -1):
         _handshake(c, p, d, rows[2], settings[3])
     back = c.flow[1 - d]
     if back >= 0:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from tcpf_lab.trace.jit import inlined, part
 
 #: ``flow``: row of each direction's flow, -1 without one; ``isn``: of each direction's SYN, -1 if
-#: none was seen; ``asked answered``: times of the last SYN and the first SYN-ACK; ``opener``:
+#: none was seen; ``asked answered``: times of the last SYN and the last SYN-ACK; ``opener``:
 #: direction of the SYN; ``away``: for each direction, time from the capture to its sender and back,
-#: -1 if unknown; ``scale permit stamps``: options of each direction's SYN.
+#: -1 if unknown yet, `UNTOLD` if it stays so; ``scale permit stamps``: options of each direction's
+#: SYN.
 CONNECTION = np.dtype(
     [
         ("src", np.uint64),
@@ -41,6 +42,12 @@ CONNECTION = np.dtype(
 )
 
 
+#: No path is as long (ns): an answer as late is none to the packet before it.
+_FARTHEST = 5_000_000_000
+#: Time to a sender and back that the handshake does not tell.
+UNTOLD = -2
+
+
 def new_table(slots: int) -> NDArray[np.int32]:
     """Return an empty hash table; ``slots`` is a power of two."""
     return np.full(slots, -1, np.int32)
@@ -56,13 +63,15 @@ def _hash(src: Any, dst: Any, high: Any, sport: Any, dport: Any) -> Any:
 
 
 @inlined
-def _slot(p: Any, mask: Any) -> Any:
+def slot(p: Any, mask: Any) -> Any:
+    """Where to look for a packet's connection first, the same for both directions."""
     mixed = _hash(p.src, p.dst, p.src_high ^ p.dst_high, p.sport, p.dport)
     return np.int64(mixed >> np.uint64(33)) & mask
 
 
 @inlined
-def _same(p: Any, c: Any) -> bool:
+def same(p: Any, c: Any) -> bool:
+    """Whether a packet has the ends of another, or of a connection, in the same places."""
     return bool(
         p.src == c.src
         and p.dst == c.dst
@@ -74,7 +83,8 @@ def _same(p: Any, c: Any) -> bool:
 
 
 @inlined
-def _opposite(p: Any, c: Any) -> bool:
+def opposite(p: Any, c: Any) -> bool:
+    """Whether it has them in each other's."""
     return bool(
         p.src == c.dst
         and p.dst == c.src
@@ -89,12 +99,12 @@ def _opposite(p: Any, c: Any) -> bool:
 def find(table: Any, connections: Any, p: Any) -> Any:
     """Slot of a packet's connection, or the free one for it; whether it runs backward."""
     mask = table.shape[0] - 1
-    at = _slot(p, mask)
+    at = slot(p, mask)
     while table[at] >= 0:
         c = connections[table[at]]
-        if _same(p, c):
+        if same(p, c):
             return at, 0
-        if _opposite(p, c):
+        if opposite(p, c):
             return at, 1
         at = (at + 1) & mask
     return at, 0
@@ -131,23 +141,34 @@ def shake(c: Any, p: Any, d: Any) -> None:
     """Follow the handshake: what it agrees on, and how far away each sender is.
 
     From the last SYN to the SYN-ACK a packet goes from the capture to the one that was asked and
-    back; from there to the ACK to the one that asked and back.
+    back; from the last SYN-ACK to the ACK to the one that asked and back.
     """
     if p.flags & 2:
         c.isn[d], c.mss[d], c.scale[d] = p.seq, p.mss, p.window_scale
         c.permit[d], c.stamps[d] = p.sack_permitted, p.timestamps
         if not p.flags & 16:
             c.opener, c.asked = d, p.time_ns
-        elif c.opener == 1 - d and c.answered == 0:
+        elif c.opener == 1 - d:
+            if c.answered == 0:
+                c.away[d] = _credible(p.time_ns - c.asked)
             c.answered = p.time_ns
-            c.away[d] = p.time_ns - c.asked
-    elif c.answered > 0 and d == c.opener and c.away[d] < 0 and p.flags & 16:
-        c.away[d] = p.time_ns - c.answered
+    elif c.answered > 0 and d == c.opener and c.away[d] == -1 and p.flags & 16:
+        c.away[d] = _credible(p.time_ns - c.answered)
+
+
+@inlined
+def _credible(away: Any) -> Any:
+    return away if away <= _FARTHEST else UNTOLD
 
 
 @inlined
 def reopens(c: Any, p: Any, d: Any) -> bool:
-    """Whether a packet begins a new connection between the ends of an old one."""
-    return bool(p.flags & 2 and not p.flags & 16 and c.isn[d] >= 0 and c.isn[d] != p.seq) or bool(
-        p.flags & 2 and not p.flags & 16 and c.isn[d] < 0 and c.flow[d] >= 0
-    )
+    """Whether a packet begins a new connection between the ends of an old one.
+
+    A SYN does if its number is another one, or if data but no SYN of either side went before it.
+    """
+    if (p.flags & 18) != 2:
+        return False
+    if c.isn[d] >= 0:
+        return bool(c.isn[d] != p.seq)
+    return bool(c.flow[d] >= 0 or (c.flow[1 - d] >= 0 and c.isn[1 - d] < 0))

@@ -131,6 +131,14 @@ def test_expiries_of_a_reused_pair_of_ports_go_to_their_connection() -> None:
     assert found.share_right == 1.0
 
 
+def test_synack_counts_as_an_expiry_if_its_timer_sent_it() -> None:
+    times = {log.SYNACK_RTO: 1000 * MS, log.SYNACK_ASKED: 1500 * MS}
+    entries = np.concatenate([entry(cause, wire(0), time_ns=time) for cause, time in times.items()])
+    found = compare(analysis([flow()], [event(seen.SYN_RTO, 0, 1000 * MS)]), entries)
+    assert found.timeouts.tolist() == [[1, 1]]
+    assert found.share_right == 1.0
+
+
 def test_capture_and_list_without_anything() -> None:
     found = compare(analysis([flow()], []), np.zeros(0, log.ENTRY))
     assert np.isnan(found.share_right)
@@ -148,6 +156,7 @@ def test_capture_and_list_without_anything() -> None:
         (log.REORDERING_TIMER, log.SACK, seen.SACK_RECOVERY),
         (log.TLP, log.SACK, seen.TLP),
         (log.SYNACK_RTO, 0, seen.SYN_RTO),
+        (log.SYNACK_ASKED, 0, NO_EVENT),
         (log.WINDOW_RTO, log.SACK, seen.WINDOW_PROBE),
         (log.KEEPALIVE, 0, seen.KEEPALIVE),
         (log.NOT_CONGESTION, 0, seen.UNKNOWN),

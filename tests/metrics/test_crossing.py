@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import run_builder
 import zstandard
-from run_builder import build_run
+from pcap_builder import segment
+from run_builder import MS, PAYLOAD, SERVICE_NS, build_run
 
 from tcpf_lab.errors import TraceError
-from tcpf_lab.metrics.crossing import Asked, Crossed, cross_captures, describe_crossing
+from tcpf_lab.metrics.box_known import BoxKnown
+from tcpf_lab.metrics.crossing import Crossed, cross_captures, describe_crossing
 from tcpf_lab.metrics.loss_runs import mean_run, run_lengths, tally
 from tcpf_lab.metrics.record import read_record
 from tcpf_lab.metrics.summary import analyse
@@ -23,7 +26,7 @@ def run(tmp_path: Path) -> RunFiles:
     return build_run(tmp_path / "run")
 
 
-def both(files: RunFiles, asked: Asked) -> Crossed:
+def both(files: RunFiles, asked: BoxKnown) -> Crossed:
     return cross_captures(files.capture("R1-in"), files.capture("R1-out"), asked)
 
 
@@ -44,15 +47,22 @@ def shifted(capture: Path, target: Path, seconds: int, ppm: int = 0) -> Path:
     return target
 
 
-def as_judged(files: RunFiles) -> Asked:
+def as_judged(files: RunFiles) -> BoxKnown:
     """Ask for the packets that the run's own metrics are about."""
     record = read_record(files)
     first = int(record.captures["ingress"].packets["time_ns"][0])
     start, end = record.window_ns
-    return Asked(record.max_delay_ns, 0, start - first, end - record.max_delay_ns - first)
+    return BoxKnown(record.max_delay_ns, 0, start - first, end - record.max_delay_ns - first)
 
 
-def test_numbers_agree_with_those_of_the_run(run: RunFiles) -> None:
+def test_numbers_agree_with_those_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = run_builder.timeline()  # and traffic goes on after what was measured, as in every run
+    late = segment(1 + PAYLOAD * 20, sport=20000, ip_id=90)
+    made.data(3300 * MS, 3300 * MS + SERVICE_NS, late)
+    monkeypatch.setattr(run_builder, "timeline", lambda: made)
+    run = build_run(tmp_path / "run")
     metrics = analyse(run)
     found = describe_crossing(both(run, as_judged(run)))
     assert found["loss"]["loss_percent"] == metrics["metrics"]["loss_percent"]
@@ -99,13 +109,13 @@ def test_captures_of_two_boxes_are_doubted(recorded: Path, tmp_path: Path) -> No
         part += read[at : at + size] if number % 4 == 0 else b""
         at, number = at + size, number + 1
     (tmp_path / "part.pcap").write_bytes(part)
-    (doubt,) = cross_captures(tmp_path / "part.pcap", after, Asked(offset_ns=0)).warnings
+    (doubt,) = cross_captures(tmp_path / "part.pcap", after, BoxKnown(offset_ns=0)).warnings
     assert "packets that left had come: are these the two sides of one box" in doubt
 
 
 def test_parts_add_up_to_the_whole(recorded: Path) -> None:
     pcap = recorded / "pcap"
-    asked = Asked(bin_ns=100_000_000)
+    asked = BoxKnown(bin_ns=100_000_000)
     crossed = cross_captures(pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst", asked)
     found = describe_crossing(crossed)
     for key in ("packets", "packets_lost"):
@@ -117,6 +127,25 @@ def test_parts_add_up_to_the_whole(recorded: Path) -> None:
         total = sum(int(length) * count for length, count in runs["lengths"].items())
         assert total == found["loss"]["packets_lost"]
     assert found["packets"]["judged"] <= found["packets"]["entered"]
+
+
+def test_times_leave_out_more_and_judge_nothing_that_cannot_be(recorded: Path) -> None:
+    pcap = recorded / "pcap"
+    captures = (pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst")
+    whole = cross_captures(*captures, BoxKnown(offset_ns=0))
+    came = whole.passage.crossing.arrival_ns - whole.passage.crossing.arrival_ns[0]
+    assert whole.outside == 0
+    assert not whole.judged.all()
+    wide = cross_captures(*captures, BoxKnown(offset_ns=0, from_ns=0, to_ns=10**15))
+    assert wide.judged.tolist() == whole.judged.tolist()
+    start, end = 2 * 10**9, 4 * 10**9
+    part = cross_captures(*captures, BoxKnown(offset_ns=0, from_ns=start, to_ns=end))
+    inside = (came >= start) & (came < end)
+    assert part.judged.tolist() == (inside & whole.judged).tolist()
+    assert describe_crossing(part)["packets"]["outside"] == part.outside == np.sum(~inside)
+    with pytest.raises(TraceError, match="no packet that came in this time") as caught:
+        cross_captures(*captures, BoxKnown(offset_ns=0, from_ns=10**15))
+    assert "those from 0.0" in caught.value.hint
 
 
 def test_empty_capture_is_named(recorded: Path, tmp_path: Path) -> None:

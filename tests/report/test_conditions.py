@@ -20,6 +20,14 @@ def test_the_delay_is_that_of_one_path_however_many_there_are(topology: Chain) -
     assert path_delay(topology.graph()) == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("kind", [Chain, Dumbbell])
+def test_what_impairments_hold_back_is_part_of_the_delay(kind: type[Chain]) -> None:
+    held = {"forward": {"delay": "30 ms", "jitter": "5 ms"}, "reverse": {"delay": "20 ms"}}
+    pairs = {"pairs": 3} if kind is Dumbbell else {}
+    assert path_delay(kind(**PATH, **held, **pairs).graph()) == pytest.approx(0.25)
+    assert path_delay(kind(**PATH, reverse={"loss": 0.1}, **pairs).graph()) == pytest.approx(0.2)
+
+
 def test_what_differs_is_told_and_a_unit_stays_with_its_number() -> None:
     one = load(shipped.directory("experiments") / "configA.yaml")
     slow = apply_overrides(one, ["tcp.sack=false"])

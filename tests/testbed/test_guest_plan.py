@@ -1,5 +1,6 @@
 """The plan as instructions for the guest's first process."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,59 @@ def test_program_with_a_start_time_waits_for_the_instant_not_for_a_duration():
 def test_word_that_would_be_read_as_something_else_is_refused(word):
     with pytest.raises(ValueError, match="not a word"):
         render(plan_of(Command("S", ("echo", word))))
+
+
+#: What the interpreter calls and an ordinary process needs none of.
+OTHERS = """
+#include <stdlib.h>
+#include "guest.h"
+int64_t nanoseconds(const char *text) { return atoll(text) * NSEC; }
+void sleep_until(int64_t realtime_ns) { (void)realtime_ns; }
+void power_off(void) { exit(0); }
+void run_program(const char *node, int input, const char *output, char **argv)
+{ (void)node; (void)input; (void)output; (void)argv; }
+void start_program(const char *name, const char *node, const char *output, const char *errors,
+                   char **argv)
+{ (void)name; (void)node; (void)output; (void)errors; (void)argv; }
+void check_running(const char *name) { (void)name; }
+void finish_programs(char **names, int64_t seconds) { (void)names; (void)seconds; }
+void stop_programs(char **names) { (void)names; }
+void enter_node(const char *node) { (void)node; }
+void write_sysctl(const char *key, const char *value) { (void)key; (void)value; }
+void print_sysctl(int to, const char *key) { (void)to; (void)key; }
+void switch_off(const char *device, char **features, int to)
+{ (void)device; (void)features; (void)to; }
+void load_module(const char *name) { (void)name; }
+int main(void) { carry_out_plan(); }
+"""
+
+
+@pytest.fixture(scope="module")
+def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the interpreter as a program of this machine, without what only a guest can do."""
+    folder = tmp_path_factory.mktemp("interpreter")
+    (folder / "others.c").write_text(OTHERS)
+    sources = [f"-I{INTERPRETER.parent}", INTERPRETER, "others.c", "-o", "interpreter"]
+    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", *sources], cwd=folder, check=True)
+    return folder / "interpreter"
+
+
+@pytest.mark.parametrize("word", ["read", "read-if"])
+def test_file_that_opens_but_cannot_be_read_fails_the_run(
+    interpreter: Path, tmp_path: Path, word: str
+) -> None:
+    for name in ("log", "out"):
+        (tmp_path / name).mkdir()
+    plan = tmp_path / "log" / "guest.plan"
+
+    def carried_out(file: str) -> None:
+        plan.write_text(f"step\tcounters\n{word}\tS\t{file}\tout/copy\n")
+        subprocess.run([interpreter], cwd=tmp_path, check=True)
+
+    (tmp_path / "file").write_bytes(bytes(range(256)) * 1000)
+    carried_out("file")
+    assert (tmp_path / "out" / "copy").read_bytes() == bytes(range(256)) * 1000
+    assert not (tmp_path / "log" / "failed").exists()
+    carried_out("out")
+    said = (tmp_path / "log" / "failed").read_text()
+    assert said == "counters: cannot read out: Is a directory\n"

@@ -21,6 +21,7 @@ from pcap_builder import SYN, Pcap, acknowledgement, ethernet, ip6, segment, tcp
 from pcapng_builder import Pcapng
 
 from tcpf_lab.errors import TraceError
+from tcpf_lab.trace.analysis import analyse
 from tcpf_lab.trace.packet import PACKET, Packets
 from tcpf_lab.trace.pcap import read_capture
 from tcpf_lab.trace.pcapng import DamagedError, interface
@@ -260,8 +261,10 @@ def test_simple_block_before_every_interface_is_damage(tmp_path: Path) -> None:
 
 def test_capture_of_unknown_interfaces_only_is_refused(tmp_path: Path) -> None:
     capture = Pcapng().interface(147).enhanced(1, b"what")
-    with pytest.raises(TraceError, match="unknown link type 147"):
-        read_capture(capture.write(tmp_path / "x"))
+    path = capture.write(tmp_path / "x")
+    for read in (read_capture, analyse):
+        with pytest.raises(TraceError, match="unknown link type 147"):
+            read(path)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from pcap_builder import Pcap, acknowledgement, ethernet, ip6, segment, tcp, timestamp_option
 
 from tcpf_lab.errors import TraceError
-from tcpf_lab.trace.drift import lower_line
+from tcpf_lab.trace.drift import LARGEST_DRIFT, lower_line
 from tcpf_lab.trace.identity import Marks, read_marks
 from tcpf_lab.trace.packet import PACKET, Packets
 from tcpf_lab.trace.passage import Passage, passage
@@ -153,6 +153,33 @@ def test_traffic_back_is_told_from_loss_and_bounds_the_offset() -> None:
     assert found.crossing.lost.sum() == 0
     assert found.clock.between_ns == (9 * S - 2 * MS, 9 * S + 5 * MS)
     assert found.clock.offset_ns == 9 * S + 5 * MS
+
+
+def test_ipv6_hosts_of_one_identifier_are_two_hosts() -> None:
+    """Routers' ends of two networks: both are ``::1`` below their prefixes."""
+    networks = 0x20010DB8 << 32, 0x20010DB8 << 32 | 1
+    there, back = stream(500, dst=1), stream(500, dst=1)
+    back["flags"], back["time_ns"] = 16, back["time_ns"] + 4 * MS
+    for packets, ends in ((there, networks), (back, networks[::-1])):
+        packets["src_high"], packets["dst_high"] = ends
+    first = np.concatenate([there, later(back, 2 * MS)])
+    second = later(np.concatenate([later(there, 5 * MS), back]), 9 * S)
+    found = passed(first[np.argsort(first["time_ns"])], second)
+    assert found.back == (500, 500)
+    assert found.crossing.lost.sum() == 0
+    assert found.clock.between_ns == (9 * S - 2 * MS, 9 * S + 5 * MS)
+
+
+def test_clocks_that_drift_as_far_as_is_believed_lose_no_packet_to_the_votes() -> None:
+    """Most votes are of the first second, and the last packets are far from them."""
+    first = stream(4000)
+    first["time_ns"][:2000] = START + np.arange(2000) * MS // 2
+    first["time_ns"][2000:] = START + np.arange(2000) * 50 * MS + S
+    moved = np.rint(0.9 * LARGEST_DRIFT * (first["time_ns"] - START)).astype(np.int64)
+    found = passed(first, later(first, moved + MS), max_delay_ns=2 * MS)
+    assert found.clock.coincidences == 4000
+    assert found.clock.drift == pytest.approx(0.9 * LARGEST_DRIFT, rel=1e-3)
+    assert found.crossing.lost.sum() == 0
 
 
 def test_copies_of_both_directions_with_one_delay_both_cross() -> None:

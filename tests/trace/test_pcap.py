@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import dpkt
 import numpy as np
@@ -26,6 +27,8 @@ from pcap_builder import (
 )
 
 from tcpf_lab.errors import TraceError
+from tcpf_lab.trace.analysis import analyse
+from tcpf_lab.trace.identity import Marks, read_marks
 from tcpf_lab.trace.packet import address_text
 from tcpf_lab.trace.pcap import read_capture
 
@@ -201,13 +204,50 @@ def test_truncated_end_can_be_accepted_with_a_warning(three: Path) -> None:
     assert "packet 3" in found.truncated
 
 
-def test_garbage_between_packets_is_an_error_even_if_truncation_is_accepted(three: Path) -> None:
+def test_garbage_between_packets_ends_the_capture_like_a_truncation(three: Path) -> None:
     whole = bytearray(three.read_bytes())
     record = (len(whole) - 24) // 3
     whole[24 + record : 24 + record + 16] = b"\xff" * 16
     three.write_bytes(bytes(whole))
-    with pytest.raises(TraceError, match=f"packet 2 at byte {24 + record}: it is said to have"):
-        read_capture(three, accept_truncated=True)
+    said = f"packet 2 at byte {24 + record}: it is said to have"
+    with pytest.raises(TraceError, match=said) as error:
+        read_capture(three)
+    assert error.value.hint == f"keep what is before it: head -c {24 + record} {three} > whole"
+    with pytest.warns(UserWarning, match=said):
+        found = read_capture(three, accept_truncated=True)
+    assert found.packets["seq"].tolist() == [1]
+    assert "1 packets before it are whole" in found.truncated
+    marks, problem = read_marks(three, Marks())
+    assert marks["seq"].tolist() == [1]
+    assert problem == f"{three}: {found.truncated}"
+    analysis = analyse(three)
+    assert (analysis.capture.records, analysis.capture.truncated) == (1, found.truncated)
+
+
+def test_capture_that_cannot_be_read_on_ends_there(
+    three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(io.BytesIO):
+        def readinto(self, buffer: Any) -> int:
+            if self.tell() == len(self.getvalue()):
+                raise OSError(5, "Input/output error")
+            return super().readinto(buffer)
+
+    whole = three.read_bytes()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Failing(whole)))
+    with pytest.warns(UserWarning, match="cannot read the capture: Input/output error"):
+        found = read_capture("-", accept_truncated=True)
+    assert found.packets["seq"].size == 3
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Failing(whole[:30])))
+    with pytest.raises(TraceError, match="Input/output error"):
+        read_capture("-", accept_truncated=True)
+
+
+def test_closed_standard_input_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)  # as the interpreter leaves it with `<&-`
+    with pytest.raises(TraceError, match="standard input is closed") as error:
+        read_capture("-")
+    assert error.value.where == "-"
 
 
 BAD = {

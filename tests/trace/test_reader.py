@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,8 +136,27 @@ def test_packets_before_damage_are_given_first(tmp_path: Path) -> None:
     with Reader(path) as reader:
         block = np.zeros(64, PACKET)
         assert reader.fill(block) == 2
-        with pytest.raises(TraceError, match=f"packet 4 at byte {ends[3]}: it is said to have"):
-            reader.fill(block)
+        assert reader.fill(block) == 0
+        assert f"packet 4 at byte {ends[3]}: it is said to have" in reader.truncated
+        assert reader.hint == f"keep what is before it: head -c {ends[3]} {path} > whole"
+
+
+@pytest.mark.parametrize("chunk", [24, 100, 1 << 19])
+def test_packets_before_a_damaged_description_are_given(tmp_path: Path, chunk: int) -> None:
+    whole, ends = MADE["pcapng"]
+    damaged = struct.pack("<IIHHII", 1, 20, 1, 0, 0, 24)  # its lengths differ
+    path = tmp_path / "x"
+    path.write_bytes(whole[: ends[4]] + damaged + whole[ends[4] :])
+    with Reader(path, chunk=chunk) as reader:
+        assert rows(list(blocks(reader, 64))) == WHOLE[:1]
+        assert f"damaged: packet 3 at byte {ends[4]}" in reader.truncated
+
+
+def test_damage_before_the_first_packet_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(MADE["pcap"][0][:PCAP_HEADER] + b"\xff" * 40)
+    with Reader(path) as reader, pytest.raises(TraceError, match="packet 1 at byte 24"):
+        reader.fill(np.zeros(4, PACKET))
 
 
 def test_more_interfaces_than_room_was_made_for_are_kept(tmp_path: Path) -> None:

@@ -232,16 +232,6 @@ def test_sequence_numbers_that_wrap_change_nothing(tmp_path: Path, name: str, is
     assert run(capture, tmp_path)[0] == expected
 
 
-@pytest.mark.parametrize(
-    ("tail", "kind"), [("0.606 > 961:1921", "tlp"), ("1.01 > 1:961", "rto")], ids=["tlp", "rto"]
-)
-def test_tail_loss_probe_sends_the_last_segment_after_two_round_trips(
-    tmp_path: Path, tail: str, kind: str
-) -> None:
-    capture, _ = conversation(START + f"0.2 > 1:961\n0.2 > 961:1921\n{tail}")
-    assert run(capture, tmp_path, probes=True)[0][-1] == kind
-
-
 def test_without_probes_the_same_packet_is_not_explained(tmp_path: Path) -> None:
     capture, _ = conversation(START + "0.2 > 1:961\n0.2 > 961:1921\n0.606 > 961:1921")
     assert run(capture, tmp_path, probes=False)[0][-1] == "unknown"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcpf_lab.report.export.columns import Column, Kind, Layout
+from tcpf_lab.report.export.columns import SENT_AGAIN, Column, Kind, Layout
 
 _CAPTURE = "the capture"
 _FILE = Column("capture", "text", "", "its file, `-` for standard input", "the request")
@@ -65,12 +65,7 @@ _AGAIN = (
     *_columns(("timeout_episodes", "count", "", "timeouts, back-offs not counted"), optional=True),
 )
 _KINDS = _columns(
-    ("fast_packets", "count", "", "segment that a fast recovery began with"),
-    ("sack_recovery_packets", "count", "", "further segments of a recovery with SACK"),
-    ("partial_ack_packets", "count", "", "further segments of a recovery without SACK"),
-    ("post_rto_packets", "count", "", "segments sent again in slow start after a timeout"),
-    ("tlp_packets", "count", "", "tail loss probes that sent data again"),
-    ("unknown_packets", "count", "", "retransmissions that none of these explains"),
+    *((f"{name}_packets", "count", "", meaning) for name, meaning in SENT_AGAIN),
     ("keepalive_packets", "count", "", "keep-alive probes, no retransmissions"),
     ("window_probe_packets", "count", "", "probes of a closed window, no retransmissions"),
     ("reordering_packets", "count", "", "segments overtaken on their way to the capture"),

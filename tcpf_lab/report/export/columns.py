@@ -60,3 +60,14 @@ class Layout:
         """Give the layout with the columns that the matrix's own axes add, behind ``flows``."""
         at = self.names.index("flows") + 1
         return replace(self, columns=(*self.columns[:at], *axes, *self.columns[at:]))
+
+
+#: Kinds of segments that were sent again but for timeouts, each with its meaning.
+SENT_AGAIN = (
+    ("fast", "segments that a fast recovery began with"),
+    ("sack_recovery", "further segments of a recovery with SACK"),
+    ("partial_ack", "further segments of a recovery without SACK"),
+    ("post_rto", "segments sent again in slow start after a timeout"),
+    ("tlp", "tail loss probes that sent data again"),
+    ("unknown", "those that none of these explains"),
+)

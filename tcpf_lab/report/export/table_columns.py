@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcpf_lab.report.export.columns import Column, Kind, Layout
+from tcpf_lab.report.export.columns import SENT_AGAIN, Column, Kind, Layout
 
 _MANIFEST, _METRICS = "manifest.json", "metrics.json"
 
@@ -133,14 +133,6 @@ _KERNEL: tuple[tuple[str, Kind, str, str], ...] = (
     ("bytes_retrans", "count", "bytes", "payload sent again"),
     ("rtt_us", "count", "µs", "smoothed round-trip time at t1"),
 )
-_KINDS = (
-    ("fast", "segments that a fast recovery began with"),
-    ("sack_recovery", "further segments of a recovery with SACK"),
-    ("partial_ack", "further segments of a recovery without SACK"),
-    ("post_rto", "segments sent again in slow start after a timeout"),
-    ("tlp", "tail loss probes that sent data again"),
-    ("unknown", "those that none of these explains"),
-)
 _IPERF3: tuple[tuple[str, Kind, str, str], ...] = (
     ("bytes_received", "count", "bytes", "payload that the server has read, whole run"),
     ("retransmits", "count", "", "segments sent again, whole run"),
@@ -160,7 +152,7 @@ FLOWS = Layout(
         _of_flow("retransmissions", "count", "", "data segments sent again in the window"),
         *(
             _of_flow(f"{name}_packets", "count", "", f"of these: {meaning}", optional=True)
-            for name, meaning in _KINDS
+            for name, meaning in SENT_AGAIN
         ),
         *(
             Column(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tcpf_lab.metrics.crossing import Asked, Crossed, cross_captures, describe_crossing, ends_of
+from tcpf_lab.metrics.crossing import Crossed, describe_crossing, ends_of
 from tcpf_lab.report.export.crossing_columns import (
     CROSSING_DSCP,
     CROSSING_FLOWS,
@@ -18,7 +17,6 @@ from tcpf_lab.report.export.crossing_columns import (
     CROSSING_TIME,
 )
 from tcpf_lab.report.export.tidy import frame, with_units
-from tcpf_lab.units import parse_duration
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,51 +95,3 @@ class Crossing:
         if suffix == "parquet":
             return parquet(self.packets, CROSSING_PACKETS)
         return self.packets.to_csv(index=False, lineterminator="\n").encode()
-
-
-def crossing(
-    before: Path | str,
-    after: Path | str,
-    *,
-    offset: str | None = None,
-    max_delay: str = "2 s",
-    bin: str = "1 s",  # noqa: A002 - the option of the command line
-) -> Crossing:
-    """Say what a box did to packets, from captures on both of its sides.
-
-    Parameters
-    ----------
-    before, after : Path or str
-        The captures: of what enters, of what leaves.
-    offset : str, optional
-        What the second capture's clock shows more, ``0 s`` for one clock; None: it is found out,
-        and the least delay counts 0.
-    max_delay : str
-        Longest possible stay in the box.
-    bin : str
-        Length of the parts of loss over time.
-
-    Returns
-    -------
-    Crossing
-        Frames `packets`, `flows`, `by_dscp`, `over_time`; the rest is in `described`.
-
-    Raises
-    ------
-    TraceError
-        If a capture cannot be read, or nothing of the first is in the second.
-    UnitError
-        If a time is none.
-    """
-    asked = Asked(
-        max_delay_ns=_nanoseconds(max_delay),
-        offset_ns=None if offset is None else _nanoseconds(offset),
-        bin_ns=max(1000, _nanoseconds(bin)),
-    )
-    return Crossing(cross_captures(before, after, asked))
-
-
-def _nanoseconds(text: str) -> int:
-    """Read a time that may have a sign."""
-    value = round(1e9 * parse_duration(text.lstrip("+-").strip()))
-    return -value if text.startswith("-") else value

@@ -274,6 +274,25 @@ def test_verb_refuses_what_captures_cannot_be(
     assert complaint in said
 
 
+@pytest.mark.parametrize(
+    ("kind", "words", "complaint"),
+    [
+        ("rtt", ("none.pcap",), "error: none.pcap: no such capture"),
+        ("rtt", ("none.PCAPNG.zst",), "error: none.PCAPNG.zst: no such capture"),
+        ("queue", ("S", "none.cap.gz"), "error: none.cap.gz: no such capture"),
+        ("rtt", ("-",), "error: -: figures read a capture twice, which standard input is not"),
+        ("rtt", ("none",), "error: none: no such experiment"),
+        ("cdf", ("none.pcap",), "error: none.pcap: no such experiment"),
+    ],
+)
+def test_verb_says_that_there_is_no_such_capture(
+    lab: Lab, files: dict[str, Path], kind: str, words: tuple[str, ...], complaint: str
+) -> None:
+    status, _, said = lab("plot", kind, *(files.get(word, word) for word in words))
+    assert status == 2
+    assert said.startswith(complaint)
+
+
 def test_experiment_is_no_capture(lab: Lab, spec: Path) -> None:
     with pytest.raises(RequestError, match="is of one run or capture, not of 0"):
         figure("rtt", [])

@@ -1,0 +1,49 @@
+"""Tail loss probes: when they are due, and that they are no timeouts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pcap_builder import Pcap, conversation
+from test_handshake import PERMITTED, kinds, syn
+
+from tcpf_lab.trace.analysis import Options, analyse
+
+#: One segment on its own: two RTTs and 200 ms, the least time that the timer adds to the RTT.
+ALONE = "0.35 > 1:961\n1.25 > 1:961"
+#: Two are sent, one is acknowledged; two and the timer's 300 ms after the last ACK.
+SHORT = """
+0.1     > 1:961
+0.1     > 961:1921
+0.2     < ack 961
+0.2     > 1921:2881
+0.2     > 2881:3841
+0.3     < ack 1921
+0.3     < ack 2881
+0.6     > 2881:3841
+"""
+TWO = "0.2 > 1:961\n0.2 > 961:1921\n0.606 > 961:1921"
+
+
+def found(tmp_path: Path, rtt: float, table: str, options: bytes = PERMITTED) -> list[str]:
+    made = syn(syn(Pcap(), 0.0, options), rtt, options, back=True)
+    conversation(table, into=made)
+    return kinds(analyse(made.write(tmp_path / "x.pcap"), options=Options(at="sender")))
+
+
+@pytest.mark.parametrize(
+    ("rtt", "table"),
+    [(0.35, ALONE), (0.1, SHORT), (0.2, TWO)],
+    ids=["one segment, long path", "after ACKs, capped by the timer", "two segments"],
+)
+def test_probe_is_due_after_the_last_packet_or_ack(tmp_path: Path, rtt: float, table: str) -> None:
+    assert found(tmp_path, rtt, table) == ["tlp"]
+
+
+def test_without_sack_nothing_probes(tmp_path: Path) -> None:
+    assert found(tmp_path, 0.1, SHORT, b"") == ["rto"]
+
+
+def test_timer_runs_once_a_probe_has_been_sent(tmp_path: Path) -> None:
+    assert found(tmp_path, 0.35, ALONE + "\n2.31 > 1:961\n4.43 > 1:961") == ["tlp", "rto", "rto"]
