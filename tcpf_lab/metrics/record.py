@@ -76,7 +76,7 @@ class Record:
     @property
     def real_time(self) -> bool:
         """Whether the nodes had clocks and processors of their own; virtual time waits for all."""
-        return bool(self.manifest.get("clock") == "real")
+        return _real_time(self.manifest)
 
     @property
     def rto_min_ns(self) -> int:
@@ -117,7 +117,7 @@ def read_record(files: RunFiles) -> Record:
     packets = captures["sender"].packets
     flows = find_flows(packets)
     delay = max_delay_ns(expect)
-    stay = delay + (_STALL_NS if manifest.get("clock") == "real" else 0)
+    stay = delay + (_STALL_NS if _real_time(manifest) else 0)
     return Record(
         manifest=manifest,
         expect=expect,
@@ -149,6 +149,10 @@ def _manifest(files: RunFiles) -> dict[str, Any]:
     if missing:
         raise TraceError(f"the manifest lacks {', '.join(missing)}", where=str(files.manifest))
     return manifest
+
+
+def _real_time(manifest: dict[str, Any]) -> bool:
+    return bool(manifest.get("clock") == "real")
 
 
 def max_delay_ns(expect: dict[str, Any]) -> int:

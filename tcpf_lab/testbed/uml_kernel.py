@@ -148,11 +148,10 @@ def build(
     uml_recipe.check_version(version, what, tarball)
     with _disk_errors(root):
         root.mkdir(parents=True, exist_ok=True)
-        sha256 = uml_recipe.source_sha256(tarball, root)
-        order = Order(
-            what, tarball, top, version, sha256, uml_recipe.compiler_version(), root, tell
-        )
-        with _lock(root, tell) as lock:
+        with _lock(root, tell) as lock:  # before the hash: two that wrote it down would collide
+            sha256 = uml_recipe.source_sha256(tarball, root)
+            compiler = uml_recipe.compiler_version()
+            order = Order(what, tarball, top, version, sha256, compiler, root, tell)
             if not (order.entry / FACTS).exists():
                 first = _to_build_first(order)
                 make(order, lock, first)

@@ -173,7 +173,7 @@ def hosts():
     needs_root()
     hosts = [Host() for _ in range(5)]
     for host in hosts:
-        host.before = host.snapshot()
+        host.before = host.settled_snapshot()
     yield hosts
     for host in hosts:
         host.close()
@@ -195,7 +195,7 @@ def test_host_is_what_it_was_wherever_the_agent_is_killed(hosts, record_property
                 host.assert_same()
             except BaseException as error:  # noqa: BLE001 - told with all the others
                 differences[name] = error
-                host.before = host.snapshot()
+                host.before = host.settled_snapshot()
 
     with ThreadPoolExecutor(len(hosts)) as pool:
         list(pool.map(work, hosts))

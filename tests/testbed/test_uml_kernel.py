@@ -7,6 +7,7 @@ import io
 import shutil
 import tarfile
 import threading
+import time
 from collections import namedtuple
 from pathlib import Path
 
@@ -477,6 +478,27 @@ def test_two_builds_at_once_build_one_kernel(site: Site) -> None:
         builder.join()
     assert kernels[0] == kernels[1]
     assert site.calls.read_text().count("allnoconfig") == 1
+
+
+def test_two_builds_at_once_hash_the_source_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[Path] = []
+
+    def slow(path: Path) -> str:
+        if path == site.source:
+            hashed.append(path)
+            time.sleep(0.2)  # long enough for the other to come by
+        return sha256_of(path)
+
+    sha256_of = uml_recipe.sha256_of
+    monkeypatch.setattr(uml_recipe, "sha256_of", slow)
+    builders = [threading.Thread(target=site.build) for _ in range(2)]
+    for builder in builders:
+        builder.start()
+    for builder in builders:
+        builder.join()
+    assert hashed == [site.source]
 
 
 def test_option_that_kconfig_drops_is_named(site: Site) -> None:

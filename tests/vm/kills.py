@@ -95,16 +95,8 @@ class Killing:
     def words(self) -> list[str]:
         """The command line of the run."""
         settings = [word for setting in SETTINGS for word in ("--set", setting)]
-        return [
-            "run",
-            SPEC,
-            "--keep-pcaps",
-            "--only",
-            CHOICE,
-            *settings,
-            "--testbed",
-            str(self.inventory),
-        ]
+        where = ("--testbed", str(self.inventory))
+        return ["run", SPEC, "--keep-pcaps", "--only", CHOICE, *settings, *where]
 
     @property
     def partial(self) -> Path:
