@@ -170,7 +170,7 @@ def test_events_say_when_what_and_why(lab: Lab, capture: Path) -> None:
     assert data["explanation"] == RULES[data["rule"]]
     table = lab("analyze", capture, "--events")[1]
     assert "2.500000" in table
-    assert data["explanation"] in table
+    assert data["explanation"] in " ".join(table.split())  # a table wraps what is too wide
 
 
 def test_every_form_has_the_same_events(lab: Lab, sender: Path, tmp_path: Path) -> None:
