@@ -68,7 +68,7 @@ def main(
         outcomes = measure(wanted, seconds, jobs, minutes, results, keep_pcaps)
         written = {output: run.to_json(outcomes, seconds)}
         if markdown is not None:
-            written[markdown] = document.markdown(outcomes, seconds)
+            written[markdown] = document.markdown(outcomes, seconds, output, markdown)
         for path, text in written.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, text)

@@ -55,7 +55,8 @@ class Outcome:
     settings : dict
         `Scenario.settings`.
     state : str
-        ``compared``, ``unusable`` (the testbed did not do what was asked) or ``failed``.
+        ``compared``, ``unusable`` (the testbed did not do what was asked, or the log or the capture
+        has gaps) or ``failed``.
     reasons : tuple of str
         Why it is not ``compared``.
     flows, flows_exact, packets, retransmissions, unknown : int
@@ -111,13 +112,22 @@ def compare(files: RunFiles, scenario: Scenario) -> Outcome:
         return Outcome(scenario.seed, scenario.settings(), "unusable", tuple(failed))
     found = analyse(files.capture("S"), options=_options(scenario))
     logs = retransmission_log.read_logs(files)
-    lost = sum(kept.missing for kept in logs.values())
-    if lost:
-        reason = f"the kernel's log lacks {lost} entries"
-        return Outcome(scenario.seed, scenario.settings(), "unusable", (reason,))
     entries = [kept.entries for kept in logs.values()]
     kept = np.concatenate(entries) if entries else None
-    return _outcome(scenario, metrics["per_flow"], found, kept)
+    against = None if kept is None else agreement.compare(found, kept)
+    reason = _gap(sum(each.missing for each in logs.values()), against)
+    if reason:
+        return Outcome(scenario.seed, scenario.settings(), "unusable", (reason,))
+    return _outcome(scenario, metrics["per_flow"], found, kept, against)
+
+
+def _gap(lost: int, against: Agreement | None) -> str:
+    """Say what the log, of which ``lost`` entries are missing, or the capture lacks; else empty."""
+    if lost:
+        return f"the kernel's log lacks {lost} entries"
+    if against is not None and against.elsewhere:
+        return f"the capture lacks flows with {against.elsewhere} entries of the kernel's log"
+    return ""
 
 
 def _options(scenario: Scenario) -> Options:
@@ -127,9 +137,12 @@ def _options(scenario: Scenario) -> Options:
 
 
 def _outcome(
-    scenario: Scenario, rows: list[dict[str, Any]], found: Analysis, entries: NDArray[Any] | None
+    scenario: Scenario,
+    rows: list[dict[str, Any]],
+    found: Analysis,
+    entries: NDArray[Any] | None,
+    against: Agreement | None,
 ) -> Outcome:
-    against = None if entries is None else agreement.compare(found, entries)
     if entries is None or against is None:
         timeouts = list(_by_counter(rows))
     else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -29,6 +31,7 @@ the flows that are not exact, those of which the first event is known that only 
 timeout: what the kernel did, what the capture makes of it, and by which rule.
 
 `./lab accuracy --seeds N --keep-pcaps` repeats scenario N to the byte and keeps its captures.
+[{output}]({link}) is the JSON of what is told here.
 """
 #: Flows that differ are listed one by one up to so many; the JSON has all.
 LISTED = 20
@@ -46,7 +49,7 @@ _SCENARIOS = (
 )
 
 
-def markdown(outcomes: Sequence[Outcome], seconds: float) -> str:
+def markdown(outcomes: Sequence[Outcome], seconds: float, output: Path, written: Path) -> str:
     """Write everything as Markdown.
 
     Parameters
@@ -55,11 +58,19 @@ def markdown(outcomes: Sequence[Outcome], seconds: float) -> str:
         In any order.
     seconds : float
         Virtual length of each scenario.
+    output : Path
+        The JSON, which the text has a link to.
+    written : Path
+        Where the text is kept.
     """
     ordered = sorted(outcomes, key=lambda each: each.seed)
     packets = sum(each.packets for each in ordered)
     parts = [
-        _INTRODUCTION.format(command=_command(ordered, seconds)),
+        _INTRODUCTION.format(
+            command=_command(ordered, seconds, output, written),
+            output=output.as_posix(),
+            link=Path(os.path.relpath(output.resolve(), written.parent.resolve())).as_posix(),
+        ),
         f"{len(ordered)} scenarios of {seconds:g} s, {packets} packets at their senders.\n",
         *_section("Totals", _TOTALS, (_total_row(each) for each in totals(ordered))),
         *_section("Causes", ("kernel", "packets", "named rightly"), _cause_rows(ordered)),
@@ -76,11 +87,12 @@ def markdown(outcomes: Sequence[Outcome], seconds: float) -> str:
     return "\n".join(parts)
 
 
-def _command(ordered: Sequence[Outcome], seconds: float) -> str:
+def _command(ordered: Sequence[Outcome], seconds: float, output: Path, written: Path) -> str:
     """Give the command that makes the document: the seeds from the first to the last."""
     seeds = [each.seed for each in ordered]
     chosen = f" --seeds {seeds[0]}..{seeds[-1]}" if seeds else ""
-    return f"./lab accuracy{chosen} --seconds {seconds:g} --markdown docs/accuracy.md"
+    files = f"--output {output.as_posix()} --markdown {written.as_posix()}"
+    return f"./lab accuracy{chosen} --seconds {seconds:g} {files}"
 
 
 def totals_table(outcomes: Sequence[Outcome]) -> Table:

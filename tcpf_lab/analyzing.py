@@ -114,10 +114,12 @@ def _none(looked: Looked) -> RequestError:
     shown = ", ".join(map(str, ports[:8])) + (", ..." if len(ports) > 8 else "")
     last = max(found.flows.size for found in looked.analyses) - 1
     codes = ", ".join(str(code) for code in np.unique(flows["dscp"][flows["dscp"] >= 0]))
+    several = f"none of the {flows.size} flows is this"
     return RequestError(
-        f"none of the {flows.size} flows is this",
+        several if flows.size > 1 else "the only flow is not this",
         where=str(looked.asked.choice),
-        hint=f"there are ports {shown}; code points {codes or 'none'}; flows 0 to {last}",
+        hint=f"there are ports {shown}; code points {codes or 'none'}; "
+        + (f"flows 0 to {last}" if last else "flow 0"),
     )
 
 

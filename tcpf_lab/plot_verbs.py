@@ -148,6 +148,9 @@ def _write(kind: Kind, asked: FigureAsked, wanted: Wanted, files: dict[Path, str
     drawn = draw(kind, found.subjects, wanted, list(dict.fromkeys(files.values())))
     for path, suffix in files.items():
         write_document(path, drawn[suffix])
+    for capture in found.captures:
+        if capture.truncated:
+            typer.echo(f"warning: {capture.path}: {capture.truncated}", err=True)
     return found
 
 

@@ -55,7 +55,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunsAsked:
     """The words of a command line that decide what is run, as they were typed."""
 
     spec: str
@@ -75,7 +75,7 @@ class Choice:
     parts: tuple[Part, ...]
     testbed_name: str  #: as it was asked for: may be an inventory's path
     results: Path
-    asked: Asked
+    asked: RunsAsked
     directory: str  #: of the testbed, below each experiment's
 
     @property
@@ -134,7 +134,7 @@ def choose(
     RequestError
         If a file, a key, a value or the testbed is not what it should be.
     """
-    asked = Asked(spec, tuple(only or ()), seeds, tuple(overrides or ()))
+    asked = RunsAsked(spec, tuple(only or ()), seeds, tuple(overrides or ()))
     directory = registry.require(testbed)
     source = find(spec)
     read = load_any(source)

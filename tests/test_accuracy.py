@@ -146,6 +146,23 @@ def test_flow_that_the_capture_lacks_has_the_timeouts_of_the_log() -> None:
     assert found[0].first == "at 3.000000 s, byte 2001: kernel rto, capture no event"
 
 
+def test_connections_that_used_a_port_in_turn_are_one_flow_each_told_by_its_own_entries() -> None:
+    """The first connection is exact; a timeout of the second is missed and named by its byte."""
+    capture = captured((seen.RTO, 2.0, 2001), (seen.RTO, 12.0, 1))
+    flows = np.repeat(capture.flows, 2)
+    flows["isn"][1], flows["first_ns"][1] = 77, 10 * SECOND
+    capture.events["flow"][1] = 1
+    capture = replace(capture, flows=flows)
+    kernel = entries((log.RTO, 2.0, 2001), (log.RTO, 12.0, 1), (log.RTO, 13.0, 1001))
+    kernel["seq"][1:] = 77 + 1, 77 + 1001
+    against = agreement.compare(capture, kernel)
+    assert against.timeouts.tolist() == [[1, 1], [1, 2]]
+    assert first_difference(capture, against, 0) == ""
+    (found,) = by_log([{"flow": 7, "source_port": 20000}], capture, against, kernel)
+    assert (found.flow, found.capture, found.kernel) == (7, 2, 3)
+    assert found.first == "at 13.000000 s, byte 1001: kernel rto, capture no event"
+
+
 # --- Runs --------------------------------------------------------------------
 
 
@@ -251,6 +268,22 @@ def test_a_log_with_gaps_is_no_evidence(job: run.Job, monkeypatch: pytest.Monkey
     )
 
 
+def test_a_capture_without_a_flow_of_the_log_is_no_evidence(
+    job: run.Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where that flow's entries are no timeouts, so that both sides count none."""
+    run.carry_out(keeping(job))
+    other = entries((log.FAST, 2.0, 1), (log.RECOVERY, 2.1, 1001))
+    other["sport"] = 65000
+    kept = {"S": log.RetransmissionLog(other, 0)}
+    monkeypatch.setattr(log, "read_logs", lambda _files: kept)
+    outcome = compare(run_files(job), job.scenario)
+    assert (outcome.state, outcome.reasons) == (
+        "unusable",
+        ("the capture lacks flows with 2 entries of the kernel's log",),
+    )
+
+
 def test_with_a_log_every_packet_is_counted_by_cause_and_kind(
     job: run.Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,6 +364,7 @@ def outcome_of(seed: int, **other: Any) -> Outcome:
     return replace(Outcome(seed, draw(seed).settings(), "compared"), **other)
 
 
+FILES = Path("results/a.json"), Path("docs/a.md")
 THREE = (
     outcome_of(
         1,
@@ -413,8 +447,10 @@ def test_a_path_is_described_by_the_worst_that_it_does(
 
 
 def test_the_document_has_totals_confusion_differences_and_what_was_left_out() -> None:
-    text = document.markdown(THREE, 30.0)
-    assert "./lab accuracy --seeds 1..3 --seconds 30 --markdown docs/accuracy.md" in text
+    text = document.markdown(THREE, 30.0, *FILES)
+    files = "--output results/a.json --markdown docs/a.md"
+    assert f"./lab accuracy --seeds 1..3 --seconds 30 {files}" in text
+    assert "[results/a.json](../results/a.json) is the JSON" in text
     assert "3 scenarios of 30 s, 1500 packets" in text
     assert "| all | 2 | 4/6 | 200 | 200 | +0.000 % | 2 | 2 | 500 | 0.200 % |" in text
     assert "| fast | 11 | 9 (81.818 %) |" in text
@@ -430,7 +466,9 @@ def test_the_document_has_totals_confusion_differences_and_what_was_left_out() -
 
 
 def test_a_document_without_a_log_has_no_empty_tables() -> None:
-    text = document.markdown([replace(THREE[0], confusion={}, right={}, differences=())], 30.0)
+    text = document.markdown(
+        [replace(THREE[0], confusion={}, right={}, differences=())], 30.0, *FILES
+    )
     assert "## Totals" in text
     assert "## Causes" not in text
     assert "## Flows that differ" not in text
@@ -438,7 +476,7 @@ def test_a_document_without_a_log_has_no_empty_tables() -> None:
 
 def test_many_differences_are_counted_instead_of_listed() -> None:
     many = tuple(Difference(flow, 1, 0, "") for flow in range(document.LISTED + 5))
-    text = document.markdown([replace(THREE[0], differences=many)], 30.0)
+    text = document.markdown([replace(THREE[0], differences=many)], 30.0, *FILES)
     assert "and 5 more, in the JSON" in text
     assert f"| 1 | {document.LISTED - 1} | 0 | 1 |" in text
     assert f"| 1 | {document.LISTED} | 0 | 1 |" not in text
@@ -448,9 +486,9 @@ def test_the_document_is_made_of_the_file_that_is_kept() -> None:
     root = Path(__file__).parents[1]
     kept = json.loads((root / "results" / "reference" / "accuracy.json").read_text("utf-8"))
     outcomes = [run.from_data(each) for each in kept["scenarios"]]
-    made = document.markdown(outcomes, kept["seconds"]).splitlines()
-    told = (root / "docs" / "accuracy.md").read_text("utf-8").splitlines()
-    assert [line for line in made if line not in told and not line.startswith("Made by")] == []
+    files = Path("results/reference/accuracy.json"), Path("docs/accuracy.md")
+    made = document.markdown(outcomes, kept["seconds"], *files)
+    assert made == (root / "docs" / "accuracy.md").read_text("utf-8")
 
 
 def test_outcomes_survive_being_written_down() -> None:
@@ -484,7 +522,7 @@ def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.Mo
     reply = CliRunner().invoke(app, words)
     assert reply.exit_code == 0, reply.output
     assert len(json.loads(written.read_text())["scenarios"]) == 2
-    assert text.read_text() == document.markdown(THREE[:2], 30.0)
+    assert text.read_text() == document.markdown(THREE[:2], 30.0, written, text)
     assert "kernel fast, capture rto" in reply.output
     monkeypatch.setattr(command, "measure", lambda *_: list(THREE))
     reply = CliRunner().invoke(app, ["--seeds", "1..9", *words[2:]])

@@ -286,6 +286,21 @@ def test_found_is_described_once(capture: Path) -> None:
     assert looked.frames is looked.frames
 
 
+def test_one_of_a_thing_is_said_in_the_singular(lab: Lab, tmp_path: Path) -> None:
+    made = conversation(CALM)[0].add(10**18, b"\xff" * 14)
+    path = made.write(tmp_path / "one.pcap")
+    assert "not analysed: 1 is not IP" in lab("analyze", path)[1]
+    error = lab("analyze", path, "--port", "9")[2]
+    assert error.startswith("error: --port 9: the only flow is not this\n")
+    assert error.endswith("; flow 0\n")
+    second = 24 + 16 + int.from_bytes(path.read_bytes()[32:36], "little")
+    path.write_bytes(path.read_bytes()[: second + 1])
+    cut = (
+        f"truncated in packet 2 at byte {second}: 1 byte is left of it; 1 packet before it is whole"
+    )
+    assert cut in lab("analyze", path)[1]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import sys
@@ -211,3 +212,16 @@ def test_missing_tools_are_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     with pytest.raises(RequestError, match="tcptrace tshark") as caught:
         bench_trace.require()
     assert "apt-get install" in caught.value.hint
+
+
+def test_the_documents_tell_what_was_measured() -> None:
+    root = Path(__file__).parents[1]
+    kept = json.loads((root / "results/reference/bench_trace.json").read_text(encoding="utf-8"))
+    text = (root / "docs/analyze.md").read_text(encoding="utf-8")
+    for found in kept["files"].values():
+        seconds = " | ".join(f"{tool['cpu_seconds']:.2f} s" for tool in found["tools"].values())
+        assert f"| {found['packets']:,} | {seconds} |".replace(",", " ") in text
+    stdin = kept["stdin"]
+    row = f"| {stdin['packets']:,} | {stdin['cpu_seconds']:.2f} s |".replace(",", " ")
+    assert row in text
+    assert f"{stdin['packets_per_s'] / 1e6:.1f} million packets a second" in text

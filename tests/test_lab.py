@@ -102,6 +102,15 @@ def test_help_gives_each_own_word_one_line(checkout: Checkout, words: list[str])
     assert checkout.calls(".venv/bin/python") == []
 
 
+def test_directory_as_standard_input_is_refused_with_what_to_type(checkout: Checkout) -> None:
+    script = f'exec sh "{checkout.script}" analyze - < /'
+    reply = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert reply.returncode == 2
+    assert reply.stderr == (
+        "lab: standard input is a directory (name it instead: ./lab analyze DIR)\n"
+    )
+
+
 def test_other_words_go_to_tcpf_lab_unchanged(checkout: Checkout) -> None:
     checkout.have_everything()
     reply = checkout.run("run", "my spec.yaml", "--set", "a=$b *")

@@ -75,8 +75,9 @@ ENTRY = np.dtype(
         ("marks", "u1"),
     ]
 )
-_MAGIC = b"tcpretr1"
-_HEAD = struct.Struct("<8sII")
+_MAGIC = b"tcpretr2"
+#: These bytes, the size of an entry, how many are missing, how many follow.
+_HEAD = struct.Struct("<8sIIQ")
 _PREFIX, _PLAIN, _PACKED = "retransmissions-", ".bin", ".bin.zst"
 
 
@@ -107,7 +108,7 @@ def read_log(path: Path) -> RetransmissionLog:
     Raises
     ------
     TraceError
-        If it cannot be read or is not such a list.
+        If it cannot be read, is not such a list, or has fewer entries than it says.
     """
     try:
         content = path.read_bytes()
@@ -115,21 +116,30 @@ def read_log(path: Path) -> RetransmissionLog:
             content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
     except (OSError, zstandard.ZstdError) as error:
         raise TraceError(f"cannot be read: {error}", where=str(path)) from None
-    if len(content) < _HEAD.size or not content.startswith(_MAGIC):
+    if not content.startswith(_MAGIC):
         raise TraceError(
             f"not a list of retransmissions: it begins with {content[:8]!r}, not {_MAGIC!r}",
             where=str(path),
         )
-    _, size, missing = _HEAD.unpack_from(content)
+    if len(content) < _HEAD.size:
+        raise _damaged(f"cut: {len(content)} of {_HEAD.size} bytes of its head", str(path))
+    _, size, missing, told = _HEAD.unpack_from(content)
     rest = len(content) - _HEAD.size
     if size != ENTRY.itemsize or rest % ENTRY.itemsize:
-        raise TraceError(
+        raise _damaged(
             f"{rest} bytes after the head are not entries of {ENTRY.itemsize} bytes "
             f"(the head says {size} bytes each)",
-            where=f"{path}, byte {_HEAD.size}",
-            hint="repeat the run, or read it with the version that made it",
+            f"{path}, byte {_HEAD.size}",
         )
-    return RetransmissionLog(np.frombuffer(content, ENTRY, offset=_HEAD.size), missing)
+    entries = np.frombuffer(content, ENTRY, offset=_HEAD.size)
+    if entries.size < told:  # more than that: added while it was read
+        raise _damaged(f"cut: {entries.size} of {told} entries", f"{path}, byte {len(content)}")
+    return RetransmissionLog(entries, missing)
+
+
+def _damaged(message: str, where: str) -> TraceError:
+    hint = "repeat the run, or read it with the version that made it"
+    return TraceError(message, where=where, hint=hint)
 
 
 def read_logs(files: RunFiles) -> dict[str, RetransmissionLog]:

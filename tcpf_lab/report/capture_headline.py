@@ -12,11 +12,12 @@ _AT = {
     "receiver": "taken at the data's receiver: a weaker view of what the sender did",
     "between": "taken between the ends: a weaker view of what the sender did",
 }
+#: What is said of one packet, and of several.
 _NOT_ANALYSED = {
-    "not_ip": "are not IP",
-    "not_tcp": "are not TCP",
-    "fragments": "are later fragments",
-    "short": "are cut within their headers",
+    "not_ip": ("is not IP", "are not IP"),
+    "not_tcp": ("is not TCP", "are not TCP"),
+    "fragments": ("is a later fragment", "are later fragments"),
+    "short": ("is cut within its headers", "are cut within their headers"),
 }
 
 
@@ -57,7 +58,9 @@ def remarks(capture: dict[str, Any]) -> Iterator[Text]:
         As `tcpf_lab.metrics.capture.describe` gives it.
     """
     said = [
-        f"{grouped(capture[key])} {text}" for key, text in _NOT_ANALYSED.items() if capture[key]
+        f"{grouped(capture[key])} {one if capture[key] == 1 else several}"
+        for key, (one, several) in _NOT_ANALYSED.items()
+        if capture[key]
     ]
     if said:
         yield dim(f"not analysed: {', '.join(said)}")

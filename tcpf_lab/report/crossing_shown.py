@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab.report.aligned_table import NOTHING, SHOWN, aligned_table, host
+from tcpf_lab.report.capture_headline import many
 from tcpf_lab.spec.dscp import format_dscp
 
 
@@ -53,7 +54,7 @@ def _clock(clock: dict[str, Any]) -> Iterator[Text]:
         low, high = map(_seconds, clock["between_ns"])
         said = f"second clock less first: between {low} and {high}"
     drift = f"{clock['drift_ppm']:+.2f} ppm" if clock["drift_ppm"] else "no drift"
-    yield Text(f"{said}; {drift} ({clock['coincidences']} coincidences)")
+    yield Text(f"{said}; {drift} ({many(clock['coincidences'], 'coincidence')})")
     if clock["ambiguous"]:
         yield Text("another offset explains nearly as many packets: give it", style="yellow")
 

@@ -26,9 +26,8 @@ def complete(engine: Engine) -> tuple[NDArray[Any], NDArray[Any]]:
     own, other = engine.connections[connection], 1 - side
     each = np.arange(flows.size)
     fin = (senders["fin"] >= 0) & (senders["una"] > senders["fin"])
-    acked = np.maximum(senders["una"] - 1 - fin, 0) * senders["known"]
-    told = flows["acks"] > 0  # without any, the oldest segments were given up, not acknowledged
-    flows["acked_bytes"] = np.where(told, acked + senders["acked_before"], 0)
+    acked = np.maximum(senders["una"] - 1 - fin - senders["given_up"], 0) * senders["known"]
+    flows["acked_bytes"] = acked + senders["acked_before"]
     told = senders["peer_mss"] > 0
     flows["mss"] = np.where(told, senders["peer_mss"], flows["mss"])
     flows["sack"] = np.all(own["permit"] > 0, axis=1) | (senders["sack_flow"] > 0)

@@ -18,6 +18,11 @@ _PACKET_BLOCKS = {
 _SECOND = 1_000_000_000
 
 
+def counted(number: int, thing: str) -> str:
+    """Write how many of a thing there are: ``1 byte``, ``2 bytes``."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def reason(record: bytes, layout: NDArray[Any], interfaces: NDArray[Any]) -> str:
     """Say what is wrong with a record that the scanner refused.
 
@@ -33,7 +38,7 @@ def reason(record: bytes, layout: NDArray[Any], interfaces: NDArray[Any]) -> str
         return _of_record(record, order, layout, int(interfaces[0, MULTIPLY]))
     kind, length = struct.unpack_from(order + "II", record)
     if length < 12 or length & 3 or length > layout[LIMIT]:
-        return f"its length of {length} bytes is not credible"
+        return f"its length of {counted(length, 'byte')} is not credible"
     (last,) = struct.unpack_from(order + "I", record, length - 4)
     if last != length:
         return f"its lengths differ: {length} and {last} bytes"
@@ -58,8 +63,11 @@ def _of_packet(record: bytes, order: str, kind: int, length: int, known: int) ->
         form = order + ("I" if kind == ENHANCED else "H")
         (number,) = struct.unpack_from(form, record, 8)
     if number >= known:
-        return f"it is of interface {number}, of which {known} are described before it"
+        described = f"{known} {'is' if known == 1 else 'are'} described"
+        return f"it is of interface {number}, of which {described} before it"
     high, low, captured = struct.unpack_from(order + "III", record, 12)
     if captured > length - shortest:
-        return f"it is said to hold {captured} bytes, it has room for {length - shortest}"
+        return (
+            f"it is said to hold {counted(captured, 'byte')}, it has room for {length - shortest}"
+        )
     return f"its time stamp of {high << 32 | low} units is out of all reason"

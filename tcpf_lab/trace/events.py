@@ -34,8 +34,8 @@ KEEPALIVE, WINDOW_PROBE, REORDERING = range(9, 12)
 RETRANSMISSIONS = tuple(range(RTO, KEEPALIVE))
 
 #: Evidence that a retransmission was needless; the place is the number, 0 is none.
-SPURIOUS = ("", "dsack", "timestamp", "early_ack")
-DSACK, TIMESTAMP, EARLY_ACK = 1, 2, 3
+SPURIOUS = ("", "dsack", "timestamp", "early_ack", "ack_jump")
+DSACK, TIMESTAMP, EARLY_ACK, ACK_JUMP = 1, 2, 3, 4
 
 #: Where a capture was taken, seen from a flow's data sender.
 Place = Literal["sender", "receiver", "between"]

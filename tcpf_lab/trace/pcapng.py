@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tcpf_lab.trace.damage import counted
 from tcpf_lab.trace.layout import LATEST_NS, PCAPNG_MAGIC, new_interface, new_layout
 from tcpf_lab.trace.scan import DIVIDE, MULTIPLY, OFFSET, SHIFT, SNAPLEN, UNITS
 
@@ -49,7 +50,7 @@ def block_length(head: bytes, big: bool) -> int:
     shortest = _SECTION_BYTES if head[:4] == PCAPNG_MAGIC else _INTERFACE_BYTES
     (length,) = struct.unpack_from(">I" if big else "<I", head, 4)
     if length < shortest or length & 3 or length > LARGEST_BLOCK:
-        raise DamagedError(f"its length of {length} bytes is not credible")
+        raise DamagedError(f"its length of {counted(length, 'byte')} is not credible")
     return int(length)
 
 

@@ -222,9 +222,11 @@ class Reader:
 
     def _place(self) -> tuple[str, str]:
         """Name the next record, and what is before it."""
-        number = int(self.counters[RECORDS]) + 1
-        before = f"{number - 1} packets before it are whole"
-        return f"packet {number} at byte {self._offset}", before
+        whole = int(self.counters[RECORDS])
+        before = (
+            f"{damage.counted(whole, 'packet')} before it {'is' if whole == 1 else 'are'} whole"
+        )
+        return f"packet {whole + 1} at byte {self._offset}", before
 
     def _damaged(self, why: str) -> TraceError:
         place, before = self._place()
@@ -239,7 +241,8 @@ class Reader:
         self._done = True
         (place, before), left = self._place(), self._end - self._at
         if left or self._source.problem:
-            self.truncated = f"truncated in {place}: {left} bytes are left of it; {before}"
+            rest = f"{damage.counted(left, 'byte')} {'is' if left == 1 else 'are'} left of it"
+            self.truncated = f"truncated in {place}: {rest}; {before}"
         if self._source.problem:
             self.truncated += f" ({self._source.problem})"
         if self._links and not any(link in NAMES for link in self._links):

@@ -20,7 +20,8 @@ from tcpf_lab.trace.jit import inlined, part
 #: ``start end`` relative sequence numbers; ``sent`` when last; ``again`` the loss episode in which
 #: it was sent again; ``sacked`` the scoreboard on which it is marked; ``skip`` from a SACKed
 #: segment to the next that may not be; ``event`` the number of its last retransmission, ``kind``
-#: what that was (0: none, or known to be needless); ``ever`` sent again; ``unseen`` not captured.
+#: what that was (0: none, or known to be needless); ``ever`` sent again; ``unseen`` not captured;
+#: ``own``: the acknowledgement of its last retransmission came late enough to be that one's own.
 SEGMENT = np.dtype(
     [
         ("start", np.int64),
@@ -34,6 +35,7 @@ SEGMENT = np.dtype(
         ("kind", np.uint8),
         ("ever", np.uint8),
         ("unseen", np.uint8),
+        ("own", np.uint8),
     ],
     align=True,
 )
@@ -133,10 +135,11 @@ def _make_room(s: Any, arena: Any, heap: Any, more: Any) -> bool:
 
 @part
 def forget(s: Any, arena: Any) -> None:
-    """Give up the oldest segment as if it had been acknowledged."""
+    """Give up the oldest segment: the left edge moves, but nothing is acknowledged by that."""
     g = at(s, arena, s.head)
     if g.sacked == s.board:
         s.sack_bytes -= g.end - g.start
+    s.given_up += max(g.end - s.una, 0)
     s.una = max(s.una, g.end)
     s.head += 1
 

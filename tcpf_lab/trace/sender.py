@@ -15,7 +15,7 @@ import numpy as np
 from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.pacing import delay
 from tcpf_lab.trace.scoreboard import at, give_back, locate, relative, remember, unsacked
-from tcpf_lab.trace.spurious import judge, judge_duplicate, older
+from tcpf_lab.trace.spurious import STRETCH, judge, judge_duplicate, older
 
 OPEN, RECOVERY, LOSS = 0, 1, 2
 LINUX, RFC6298 = 0, 1
@@ -37,7 +37,7 @@ SENDER = np.dtype(
             *("profile", "mdev", "mdev_max", "rttvar", "rtt_seq", "rto_min", "tick", "tick_at"),
             *("fin", "memory", "memory_room", "remembered", "rule", "backoff", "acked_before"),
             *("own_mss", "peer_mss", "own_permit", "peer_permit", "stamped", "last_waiting"),
-            "whole",
+            *("whole", "stretched", "given_up"),
             *("pace", "steady", "slot", "slot_from", "slot_late", "slot_bytes"),
         )
     ]
@@ -50,9 +50,9 @@ def begin(s: Any, base: Any, una: int) -> None:
     s.acked_before = s.acked_before + acknowledged(s)
     s.known, s.isn, s.una, s.snd_max, s.fin = 1, np.int64(base), una, una, -1
     s.head, s.tail, s.mode, s.recover, s.dups, s.window = 0, 0, OPEN, 0, 0, -1
-    s.sack_bytes, s.sack_flow, s.mss, s.held = 0, 0, 1, 0
+    s.sack_bytes, s.sack_flow, s.mss, s.held, s.given_up = 0, 0, 1, 0, 0
     s.srtt, s.mdev, s.mdev_max, s.rttvar, s.rtt_seq = 0, 0, 0, 0, 0
-    s.rto, s.armed, s.retransmits, s.tick_at = _RTO_INITIAL, -1, 0, 0
+    s.rto, s.armed, s.retransmits, s.tick_at, s.stretched = _RTO_INITIAL, -1, 0, 0, 0
     s.ack_at, s.cause_at, s.sent_at = -RTO_MAX, -RTO_MAX, -RTO_MAX
     s.board, s.episode, s.rtt_min, s.sample, s.remembered = 1, 1, -1, -1, 0
     s.probe_end, s.delivered_at, s.last_id, s.heard, s.stamp = 0, -RTO_MAX, -1, 0, 0
@@ -73,7 +73,7 @@ def arm(s: Any, now: Any) -> None:
 def acknowledged(s: Any) -> Any:
     """Payload bytes acknowledged on this connection."""
     fin = 1 if s.fin >= 0 and s.una > s.fin else 0
-    return max(s.una - 1 - fin, 0)
+    return max(s.una - 1 - fin - s.given_up, 0)
 
 
 @inlined
@@ -143,7 +143,7 @@ def mark_sacked(s: Any, row: Any, store: Any, p: Any) -> Any:
             s.sack_bytes += g.end - g.start
             _delivered(s, g, p.time_ns)
             if g.kind:
-                judge(s, row, store, g, p, False)
+                judge(s, row, store, g, p, -1)
             if not g.ever and (first < 0 or g.sent < first):
                 first = g.sent
             i = unsacked(s, arena, i)
@@ -153,7 +153,7 @@ def mark_sacked(s: Any, row: Any, store: Any, p: Any) -> Any:
 @inlined
 def release(s: Any, row: Any, store: Any, p: Any, ack: Any) -> Any:
     """Take acknowledged segments off; send time fit for an RTT, -1 if there is none (Karn)."""
-    arena, first, karn, head = store[0], -1, False, True
+    arena, first, karn, front = store[0], -1, False, s.head
     while s.head < s.tail and at(s, arena, s.head).end <= ack:
         g = at(s, arena, s.head)
         karn |= g.ever != 0
@@ -164,11 +164,12 @@ def release(s: Any, row: Any, store: Any, p: Any, ack: Any) -> Any:
             if not g.ever and first < 0:
                 first = g.sent
             if g.kind:
-                judge(s, row, store, g, p, head)
+                judge(s, row, store, g, p, front)
         if g.kind:
             remember(s, arena, store[1], g)
         s.head += 1
-        head = False
+    if not karn and s.head - front > STRETCH:
+        s.stretched = 1
     if s.head < s.tail and at(s, arena, s.head).start < ack:
         g = at(s, arena, s.head)
         s.sack_bytes -= ack - g.start if g.sacked == s.board else 0
@@ -180,7 +181,7 @@ def release(s: Any, row: Any, store: Any, p: Any, ack: Any) -> Any:
 def advance(s: Any, ack: Any) -> None:
     """Move the left edge; leave recovery when what was outstanding at its start is acknowledged."""
     s.una, s.snd_max = ack, max(s.snd_max, ack)
-    s.dups, s.retransmits = 0, 0
+    s.dups, s.retransmits, s.given_up = 0, 0, 0
     if ack >= s.probe_end:
         s.probe_end = 0
     # Without SACK, Linux waits for one byte more, lest old duplicates start a recovery anew.

@@ -119,11 +119,14 @@ class Source:
 
     def _standard_input(self) -> IO[bytes]:
         if sys.stdin is None:  # the process was started without one
-            raise TraceError("standard input is closed", where=self.name)
+            hint = "name a file, or give one: - < FILE"
+            raise TraceError("standard input is closed", where=self.name, hint=hint)
         return sys.stdin.buffer
 
     def _unreadable(self, error: OSError) -> TraceError:
-        return TraceError(f"cannot read the capture: {error.strerror or error}", where=self.name)
+        hint = "name a capture in it" if isinstance(error, IsADirectoryError) else ""
+        message = f"cannot read the capture: {error.strerror or error}"
+        return TraceError(message, where=self.name, hint=hint)
 
     def _guarded(self, read: Callable[[], Any]) -> Any:
         try:

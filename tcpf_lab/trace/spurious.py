@@ -1,8 +1,9 @@
 """Evidence that a retransmission was needless: what it repeated had arrived, or was about to.
 
-Three kinds: the receiver says that it got the data twice (DSACK, RFC 2883); the ACK echoes a time
+Four kinds: the receiver says that it got the data twice (DSACK, RFC 2883); the ACK echoes a time
 stamp older than the retransmission (Eifel, RFC 3522); the ACK came sooner after the retransmission
-than any round trip takes.
+than any round trip takes; without SACK, the ACK jumps farther than a segment that arrives by itself
+can move it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tcpf_lab.trace.events import DSACK, EARLY_ACK, TIMESTAMP
+from tcpf_lab.trace.events import ACK_JUMP, DSACK, EARLY_ACK, TIMESTAMP
 from tcpf_lab.trace.jit import inlined, part
-from tcpf_lab.trace.scoreboard import recall, relative
+from tcpf_lab.trace.scoreboard import at, locate, recall, relative
+
+#: Segments that one ACK covers at most if nothing was missing: every second one is acknowledged.
+STRETCH = 2
 
 
 @part
@@ -35,20 +39,42 @@ def older(p: Any, stamp: Any) -> bool:
 
 
 @part
-def judge(s: Any, row: Any, store: Any, g: Any, p: Any, head: bool) -> None:
+def judge(s: Any, row: Any, store: Any, g: Any, p: Any, front: Any) -> None:
     """Look at the ACK ``p`` that covers the retransmitted segment ``g`` for the first time.
 
-    Only at the left edge must the receiver echo the time stamp of what filled it (RFC 7323).
+    ``front`` is the segment at the left edge, -1 where a SACK block covers ``g``.  Only at the left
+    edge must the receiver echo the time stamp of what filled it (RFC 7323).  What is sent again
+    there was mostly lost, and queues may be shorter by then than in any round trip measured.
     """
+    head, waited = s.head == front, p.time_ns - g.sent
+    g.own = 4 * waited >= 3 * s.rtt_min
     if head and older(p, g.tsval):
         mark(row, store, g, TIMESTAMP)
-    elif s.rtt_min > 0 and 4 * (p.time_ns - g.sent) < 3 * s.rtt_min:
+    elif s.rtt_min > 0 and 4 * waited < (2 if head else 3) * s.rtt_min:
         mark(row, store, g, EARLY_ACK)
+    elif not head and not s.sack_flow and not s.stretched:
+        judge_jump(s, row, store, g, relative(s, p.ack), front)
+
+
+@part
+def judge_jump(s: Any, row: Any, store: Any, g: Any, ack: Any, front: Any) -> None:
+    """Look whether ``ack`` jumps over ``g``, which was sent again after the left edge.
+
+    A receiver that holds segments out of order acknowledges each arrival at once (RFC 5681), and
+    every second one otherwise: the left edge filled a gap, and all behind it was there.
+    """
+    far = locate(s, store[0], ack) - front > STRETCH
+    if far and at(s, store[0], front).sent <= g.sent:
+        mark(row, store, g, ACK_JUMP)
 
 
 @part
 def judge_duplicate(s: Any, row: Any, store: Any, p: Any, ack: Any) -> None:
-    """Look for a DSACK: a first block below the ACK, or inside the second block (RFC 2883)."""
+    """Look for a DSACK: a first block below the ACK, or inside the second block (RFC 2883).
+
+    If what was sent again had been acknowledged before, and late enough to be its own doing, the
+    second arrival is a duplicate made by the network.
+    """
     low, high = relative(s, p.sack[0]), relative(s, p.sack[1])
     if low >= high:
         return
@@ -58,5 +84,5 @@ def judge_duplicate(s: Any, row: Any, store: Any, p: Any, ack: Any) -> None:
     if not duplicate:
         return
     place = recall(s, store[0], low, high)
-    if place >= 0:
+    if place >= 0 and not store[0][place].own:
         mark(row, store, store[0][place], DSACK)

@@ -30,5 +30,5 @@ def entry(cause: int, seq: int, **other: Any) -> NDArray[Any]:
 
 def as_file(*entries: NDArray[Any], missing: int = 0) -> bytes:
     """Give what /proc/net/tcp_retransmissions would hold."""
-    head = struct.pack("<8sII", b"tcpretr1", log.ENTRY.itemsize, missing)
+    head = struct.pack("<8sIIQ", b"tcpretr2", log.ENTRY.itemsize, missing, len(entries))
     return head + b"".join(made.tobytes() for made in entries)

@@ -34,6 +34,12 @@ def test_entries_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert found.entries["backoff"].tolist() == [0, 2]
 
 
+def test_entries_that_were_added_while_the_list_was_read_are_given(tmp_path: Path) -> None:
+    path = tmp_path / "list.bin"
+    path.write_bytes(as_file(TWO[0]) + TWO[1].tobytes())
+    assert log.read_log(path).entries.size == 2
+
+
 def test_lists_of_a_run_are_found_packed_and_plain(run: RunFiles) -> None:
     content = as_file(*TWO)
     (run.stats / "retransmissions-S.bin.zst").write_bytes(zstandard.compress(content))
@@ -52,7 +58,10 @@ def test_kernel_without_the_list_leaves_nothing(run: RunFiles) -> None:
         (b"", "begins with b''"),
         (b"TcpExt: SyncookiesSent TCPTimeouts", "begins with b'TcpExt: '"),
         (as_file(*TWO)[:-1], "175 bytes after the head are not entries of 88 bytes"),
-        (b"tcpretr1\x60\0\0\0\0\0\0\0", "the head says 96 bytes each"),
+        (as_file(*TWO)[:-88], "cut: 1 of 2 entries"),
+        (as_file(*TWO)[:-176], "cut: 0 of 2 entries"),
+        (as_file(*TWO)[:20], "cut: 20 of 24 bytes of its head"),
+        (b"tcpretr2\x60" + bytes(15), "the head says 96 bytes each"),
     ],
 )
 def test_file_that_is_no_list_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
@@ -89,6 +98,14 @@ def kernel_words(pattern: str) -> list[tuple[str, ...]]:
     return re.findall(pattern, header, re.MULTILINE)
 
 
+def test_lists_begin_as_the_kernel_has_them_begin(tmp_path: Path) -> None:
+    (magic,) = kernel_words(r'^\+#define TCP_RETRANS_MAGIC\t"(\w+)"')
+    assert as_file().startswith(str(magic).encode())
+    path = tmp_path / "list.bin"
+    path.write_bytes(as_file())
+    assert log.read_log(path).entries.size == 0
+
+
 def test_causes_have_the_kernels_numbers() -> None:
     body = kernel_words(r"^\+\tTCP_RETRANS_(\w+),\t")
     names = {"REORDERING": "reordering_timer"}
@@ -106,7 +123,7 @@ def test_marks_have_the_kernels_bits() -> None:
 
 def test_entry_has_the_kernels_fields_in_its_order() -> None:
     fields = kernel_words(r"^\+\t(u8|u16|u32|u64)\t(\w+)(?:\[(\d+)\])?;")
-    fields = fields[1 + [name for _, name, _ in fields].index("missing") :]
+    fields = fields[1 + [name for _, name, _ in fields].index("entries") :]
     sizes = [int(kind[1:]) // 8 * int(count or 1) for kind, _, count in fields]
     assert sizes == [log.ENTRY[name].itemsize for name in log.ENTRY.names]
     assert sum(sizes) == log.ENTRY.itemsize == 88

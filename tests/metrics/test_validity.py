@@ -48,6 +48,18 @@ def cut_tail(run: RunFiles) -> None:
     path.write_bytes(path.read_bytes()[:-7])
 
 
+def damage(point: str) -> Change:
+    """Make the length of a capture's second packet incredible, and leave all that follows."""
+
+    def apply(run: RunFiles) -> None:
+        whole = bytearray(run.capture(point).read_bytes())
+        second = 24 + 16 + int.from_bytes(whole[32:36], "little")
+        whole[second + 8 : second + 12] = b"\xff" * 4
+        run.capture(point).write_bytes(whole)
+
+    return apply
+
+
 def lose_departure(run: RunFiles) -> None:
     path = run.capture("R1-out")
     whole = path.read_bytes()
@@ -185,6 +197,14 @@ CASES: dict[str, tuple[str, str, Change]] = {
         remove("log/tcpdump-R1-out.log"),
     ),
     "capture truncated": ("captures_complete", "S: truncated in packet", cut_tail),
+    **{
+        f"capture {point} damaged": (
+            "captures_complete",
+            f"{point}: damaged: packet 2 at byte ",
+            damage(point),
+        )
+        for point in ("S", "R1-in", "R1-out")
+    },
     "drop on the way": (
         "no_unplanned_loss",
         "R0-R1: 2 dropped by its queue, 0 by its interface",

@@ -140,10 +140,16 @@ def test_retransmission_is_needless_by_dsack(tmp_path: Path) -> None:
 
 
 def test_dsack_that_comes_after_the_ack_is_still_counted(tmp_path: Path) -> None:
-    talk = Talk().opened().segments(0.2, 4).data(0.85, 1, 1001).ack(1.05, 4001)
-    analysis = analysed(talk.ack(1.06, 4001, (1, 1001)), tmp_path)
+    talk = Talk().opened().segments(0.2, 4).data(0.85, 1, 1001).ack(0.98, 4001)
+    analysis = analysed(talk.ack(1.05, 4001, (1, 1001)), tmp_path)
     assert told(analysis) == [("rto", 1, "dsack")]
     assert analysis.flows["spurious"].sum() == 1
+
+
+def test_dsack_of_a_retransmission_that_the_network_doubled_marks_nothing(tmp_path: Path) -> None:
+    """The first copy is acknowledged a round trip after it left, and then arrives once more."""
+    talk = Talk().opened().segments(0.2, 4).data(0.85, 1, 1001).ack(1.05, 4001)
+    assert told(analysed(talk.ack(1.06, 4001, (1, 1001)), tmp_path)) == [("rto", 1, "")]
 
 
 def test_retransmission_is_needless_by_time_stamp(tmp_path: Path) -> None:
@@ -159,6 +165,68 @@ def test_needed_retransmission_echoes_its_own_time_stamp(tmp_path: Path) -> None
 def test_retransmission_is_needless_by_an_ack_before_any_round_trip(tmp_path: Path) -> None:
     talk = Talk().opened().segments(0.2, 2).data(0.85, 1, 1001).ack(0.87, 2001)
     assert told(analysed(talk, tmp_path)) == [("rto", 1, "early_ack")]
+
+
+def refill(at: float, *acks: int) -> Talk:
+    """Lose two of seven segments without SACK, and send three again after the timer expired.
+
+    The copies of the second and the third leave together; what is answered to them follows.
+    """
+    talk = Talk()
+    talk.capture, _ = conversation("0.0 > SYN\n0.2 < SYN-ACK", isn=ISN)
+    talk.segments(0.2, 7).data(0.85, 1, 1001).ack(1.05, 2001)
+    talk.data(1.05, 2001, 3001).data(1.05, 3001, 4001)
+    for number in acks:
+        talk.ack(at, number)
+    return talk
+
+
+def test_without_sack_an_ack_that_jumps_shows_what_was_there(tmp_path: Path) -> None:
+    """The copy at the left edge fills the gap; the one behind it was needless."""
+    assert told(analysed(refill(1.25, 7001), tmp_path)) == [
+        ("rto", 1, ""),
+        ("post_rto", 2001, ""),
+        ("post_rto", 3001, "ack_jump"),
+    ]
+
+
+@pytest.mark.parametrize("acks", [(4001,), (3001, 7001)], ids=["delayed ACK", "ACK of each"])
+def test_an_ack_as_far_as_arrivals_move_it_shows_nothing(
+    tmp_path: Path, acks: tuple[int, ...]
+) -> None:
+    found = told(analysed(refill(1.25, *acks), tmp_path))
+    assert [evidence for _, _, evidence in found] == ["", "", ""]
+
+
+def test_a_jump_shows_nothing_of_what_was_sent_before_the_left_edge(tmp_path: Path) -> None:
+    """The copy of the third arrived and was needed; that of the second was lost once more."""
+    talk = refill(1.25).data(2.4, 2001, 3001).ack(2.6, 7001)
+    assert [evidence for _, _, evidence in told(analysed(talk, tmp_path))] == [""] * 4
+
+
+def test_a_jump_shows_nothing_if_acks_of_new_data_jump_as_far(tmp_path: Path) -> None:
+    """The receiver joins what arrives together, or acknowledgements are lost."""
+    talk = Talk()
+    talk.capture, _ = conversation("0.0 > SYN\n0.2 < SYN-ACK", isn=ISN)
+    talk.segments(0.2, 4).ack(0.4, 4001).segments(0.4, 7, first=4001)
+    talk.data(1.3, 4001, 5001).ack(1.5, 5001)
+    talk.data(1.5, 5001, 6001).data(1.5, 6001, 7001).ack(1.7, 11001)
+    found = told(analysed(talk, tmp_path))
+    assert [evidence for _, _, evidence in found] == ["", "", ""]
+
+
+def test_an_ack_after_half_a_round_trip_may_be_that_of_the_left_edge(tmp_path: Path) -> None:
+    """Queues are shorter after a timeout than in the round trips that were measured."""
+    talk = Talk().opened().segments(0.2, 2).data(0.85, 1, 1001).ack(0.97, 2001)
+    assert told(analysed(talk, tmp_path)) == [("rto", 1, "")]
+
+
+def test_dsack_of_what_was_sent_once_marks_nothing(tmp_path: Path) -> None:
+    """Only the first segment was sent again, and it was needed; the fourth came twice."""
+    talk = Talk().opened().segments(0.2, 4)
+    talk.ack(0.4, 1, (1001, 2001)).ack(0.4001, 1, (1001, 4001)).ack(0.4002, 1, (3001, 4001))
+    talk.data(0.4002, 1, 1001).ack(0.6002, 4001).ack(0.6003, 4001, (3001, 4001))
+    assert [evidence for _, _, evidence in told(analysed(talk, tmp_path))] == [""]
 
 
 def test_reordering_timer_sends_what_later_segments_overtook(tmp_path: Path) -> None:
@@ -274,6 +342,46 @@ def test_capture_without_acks_keeps_a_bounded_number_of_segments(tmp_path: Path)
     analysis = analysed(talk, tmp_path)
     assert analysis.flows["data_packets"].tolist() == [20_001]
     assert [start for _, start, _ in told(analysis)] == [1 + 1000 * 19_999]
+
+
+def test_what_was_given_up_counts_as_acknowledged_when_an_ack_covers_it(tmp_path: Path) -> None:
+    """An ACK of the first segment, long given up, acknowledges none of what came behind it."""
+    talk = Talk().segments(0.2, 20_000).ack(0.5, 1001)
+    assert analysed(talk, tmp_path).flows["acked_bytes"].tolist() == [0]
+    talk.ack(0.6, 1 + 1000 * 19_000)
+    assert analysed(talk, tmp_path).flows["acked_bytes"].tolist() == [1000 * 19_000]
+
+
+def shrunk(*answers: tuple[int, tuple[tuple[int, int], ...]]) -> Talk:
+    """Send five segments; ``answers`` (flags, SACK blocks) repeat the ACK of the first of them.
+
+    The second is sent again with the last answer.
+    """
+    talk = Talk().opened().segments(0.2, 5).ack(0.4, 1001)
+    for k, (flags, blocks) in enumerate(answers):
+        options = sack_option([(ISN + a, ISN + b) for a, b in blocks])
+        number = (ISN + 1001) % 2**32
+        head = tcp(5001, 20000, seq=1, ack=number, window=1000, flags=flags, options=options)
+        talk._add(0.4001 + k * 1e-4, head, back=True)
+    return talk.data(0.4001 + len(answers) * 1e-4, 1001, 2001)
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"), [(ACK, "fast"), (ACK | 1, "unknown"), (ACK | 4, "unknown")]
+)
+def test_an_ack_with_fin_or_rst_is_no_duplicate(tmp_path: Path, flags: int, kind: str) -> None:
+    talk = shrunk((ACK, ()), (ACK, ()), (flags, ()))
+    assert [event[0] for event in told(analysed(talk, tmp_path))] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "kind"), [((), "fast"), (((1, 1001),), "unknown")], ids=["bare", "DSACK"]
+)
+def test_an_ack_with_a_dsack_only_is_no_duplicate(
+    tmp_path: Path, blocks: tuple[tuple[int, int], ...], kind: str
+) -> None:
+    talk = shrunk(*[(ACK, blocks)] * 3)
+    assert [event[0] for event in told(analysed(talk, tmp_path))] == [kind]
 
 
 def test_what_is_given_up_turns_no_old_packet_into_one_without_room(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def test_cause_of_damage_is_named(tmp_path: Path) -> None:
     first = Pcapng().interface().enhanced(1, frame).data()
     second = first[-88:]
     broken = {
-        "of interface 3, of which 1 are": {8: 3},
+        "of interface 3, of which 1 is": {8: 3},
         "hold 4000 bytes, it has room for 56": {20: 4000},
         "time stamp of 18446744069414584321 units": {12: 0xFFFFFFFF},
         "its length of 20 bytes is too short for an enhanced": {4: 20, 16: 20},

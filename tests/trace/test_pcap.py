@@ -188,9 +188,8 @@ def test_truncated_capture_names_packet_and_byte(three: Path, left: int) -> None
     record = (len(whole) - 24) // 3
     third = 24 + 2 * record
     three.write_bytes(whole[: third + left])
-    with pytest.raises(
-        TraceError, match=f"packet 3 at byte {third}: {left} bytes are left"
-    ) as error:
+    told = "1 byte is left" if left == 1 else f"{left} bytes are left"
+    with pytest.raises(TraceError, match=f"packet 3 at byte {third}: {told} of it") as error:
         read_capture(three)
     assert error.value.where == str(three)
     assert "2 packets before it are whole" in str(error.value)
@@ -216,7 +215,7 @@ def test_garbage_between_packets_ends_the_capture_like_a_truncation(three: Path)
     with pytest.warns(UserWarning, match=said):
         found = read_capture(three, accept_truncated=True)
     assert found.packets["seq"].tolist() == [1]
-    assert "1 packets before it are whole" in found.truncated
+    assert "1 packet before it is whole" in found.truncated
     marks, problem = read_marks(three, Marks())
     assert marks["seq"].tolist() == [1]
     assert problem == f"{three}: {found.truncated}"
@@ -247,7 +246,13 @@ def test_closed_standard_input_is_a_message(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("sys.stdin", None)  # as the interpreter leaves it with `<&-`
     with pytest.raises(TraceError, match="standard input is closed") as error:
         read_capture("-")
-    assert error.value.where == "-"
+    assert str(error.value) == "-: standard input is closed (name a file, or give one: - < FILE)"
+
+
+def test_directory_is_a_message_that_says_what_to_name(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="cannot read the capture: Is a directory") as error:
+        read_capture(tmp_path)
+    assert error.value.hint == "name a capture in it"
 
 
 BAD = {

@@ -94,7 +94,8 @@ def test_cutting_anywhere_gives_what_is_before_and_says_where(
     if last == cut:
         assert reader.truncated == ""
     else:
-        place = f"packet {records + 1} at byte {last}: {cut - last} bytes are left of it"
+        left = f"{cut - last} bytes are" if cut - last > 1 else "1 byte is"
+        place = f"packet {records + 1} at byte {last}: {left} left of it"
         assert place in reader.truncated
 
 

@@ -123,7 +123,7 @@ EVENTS = Layout(
         *_columns(
             (
                 *("spurious", "text", ""),
-                "evidence that it was needless: `dsack`, `timestamp` or `early_ack`",
+                "evidence that it was needless: `dsack`, `timestamp`, `early_ack` or `ack_jump`",
             ),
             optional=True,
         ),

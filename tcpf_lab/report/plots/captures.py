@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from tcpf_lab.trace.analysis import Options, analyse
 from tcpf_lab.trace.events import RTO, Analysis, ip_text
 from tcpf_lab.trace.flow import Flows, find_flows
 from tcpf_lab.trace.packet import PACKET, Packets
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.pcap import Capture, read_capture
 from tcpf_lab.trace.reader import Reader
 
 #: Packets that are looked through at a time.
@@ -45,9 +46,17 @@ class DrawnCapture:
         return analyse(self.path, options=self.options)
 
     @cached_property
-    def packets(self) -> Packets:
-        """All its IP packets; what is whole of them if the end is cut off."""
-        return read_capture(self.path, accept_truncated=True).packets
+    def whole(self) -> Capture:
+        """The capture in memory, up to where it is damaged, if it is."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # `truncated` says it
+            return read_capture(self.path, accept_truncated=True)
+
+    @property
+    def truncated(self) -> str:
+        """What is wrong with its end, as whichever reading was needed found it; empty if whole."""
+        read = self.whole if "whole" in vars(self) else self.found.capture
+        return read.truncated
 
     def chosen(self, wanted: tuple[int, ...]) -> int:
         """Give the number of the flow to draw: by default that with most timeouts.
@@ -65,7 +74,8 @@ class DrawnCapture:
             return max(enumerate(busy), key=lambda pair: tuple(map(int, pair[1])))[0]
         (flow,) = wanted
         if not 0 <= flow < flows.size:
-            message = f"the capture has flows 0 to {flows.size - 1}"
+            several = f"the capture has flows 0 to {flows.size - 1}"
+            message = several if flows.size > 1 else "the capture has one flow, 0"
             raise RequestError(message, where=f"--flow {flow}", hint=f"`{self._list}` lists them")
         return flow
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,38 @@ def test_verb_draws_captures(lab: Lab, files: dict[str, Path], tmp_path: Path) -
     assert (status, png.read_bytes()[:4]) == (0, b"\x89PNG")
     assert f'"{files["S"]}"' in said
     assert lab("plot", "queue", files["R1-in"], files["R1-out"])[1].strip() == "queue.png"
+
+
+@pytest.mark.parametrize("kind", ["rtt", "queue"])
+def test_capture_whose_end_is_missing_is_drawn_with_a_warning(
+    lab: Lab,
+    capture: DrawnCapture,
+    sides: list[DrawnCapture],
+    kind: str,
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    drawn = [each.path for each in (sides if kind == "queue" else [capture])]
+    for path in drawn:
+        path.write_bytes(path.read_bytes()[:-1])
+    status, _, said = lab("plot", kind, *drawn)
+    told = said.splitlines()
+    assert (status, len(told)) == (0, len(drawn))
+    for path, line in zip(drawn, told, strict=True):
+        assert line.startswith(f"warning: {path}: truncated in packet ")
+    assert not [each for each in recwarn if each.category is UserWarning]
+
+
+def test_pipe_is_no_capture_to_draw(lab: Lab, capture: DrawnCapture) -> None:
+    out, into = os.pipe()
+    os.write(into, capture.path.read_bytes())
+    os.close(into)
+    try:
+        status, _, said = lab("plot", "rtt", f"/dev/fd/{out}")
+    finally:
+        os.close(out)
+    assert status == 2
+    assert said.startswith(f"error: /dev/fd/{out}: no experiment (not UTF-8 text), and a capture")
+    assert "try: name the capture's file" in said
 
 
 @pytest.mark.parametrize(
