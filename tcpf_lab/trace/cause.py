@@ -79,9 +79,10 @@ def _due(s: Any, head: Any, now: Any) -> bool:
 @part
 def _liberated(s: Any, g: Any, now: Any) -> bool:
     """Whether an ACK of this very instant, or pacing, explains that the head is sent again."""
-    # What was sent since that ACK would have been the head, had the ACK called for it.
+    # What was sent since an ACK would have been the head, had that ACK called for it.
     turn = paced(s, now) and s.ack_at >= s.sent_at
-    if not turn and (now - s.ack_at > AT_ONCE or s.mode == LOSS):
+    past = now - s.ack_at > AT_ONCE or s.ack_at <= s.sent_at < now
+    if not turn and (past or s.mode == LOSS):
         return False
     lost = s.mode == LOSS and (g.again != s.episode or _outrun(s, g))
     reason = bool(lost or (s.mode != LOSS and (s.dups >= 3 or s.sack_bytes > 0)))

@@ -45,6 +45,29 @@ SCENARIOS = {
         8.2     < SYN-ACK
         8.2     > 1:961
         """,
+    "an ACK that let new data out did not send the head after it": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.4     < ack 1
+        0.4     > 2881:3841
+        0.5     < ack 1
+        0.5     > 3841:4801
+        0.8095  < ack 1
+        0.8095  > 4801:5761
+        0.81    > 1:961         # rto
+        """,
+    "an ACK that let nothing else out sent the head a little later": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.4     < ack 1
+        0.4     > 2881:3841
+        0.5     < ack 1
+        0.5     > 3841:4801
+        0.8095  < ack 1
+        0.81    > 1:961         # fast
+        """,
     "what is lost again after a timeout begins a recovery": """
         0.2     > 1:961
         0.2     > 961:1921
