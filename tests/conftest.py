@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--vm-long", action="store_true", help="also what takes minutes in virtual machines"
     )
+
+
+def pytest_configure() -> None:
+    """Let the tests say how wide a screen is: readline has told xdist's workers that it is 80."""
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
 
 
 @pytest.fixture

@@ -191,6 +191,13 @@ def test_run_that_proves_too_little_fails(console, journal, problem):
     assert any(problem in text for text in verdict.problems)
 
 
+@pytest.mark.parametrize(("tries", "passed"), [(0, False), (99, True), (100, False)])
+def test_line_with_alternatives_may_draw_the_refused_ones_for_a_while(tries, passed):
+    drawn = SCENARIO.replace("root rio", "{root|parent 1:1} rio")
+    never = JOURNAL.replace("step 2 3 1", f"step 2 0 {tries}")
+    assert judge(BOOT, never, drawn).passed is passed
+
+
 def test_refused_command_is_told_with_its_reason():
     assert steps(JOURNAL, SCENARIO)[2].reply == "Error: no queue there."
 
