@@ -190,10 +190,13 @@ def _replace_queue(device: str, queue: Kind) -> Iterator[str]:
     yield "- pause {1|100}"
 
 
+#: Where another loop puts a queue in turn: at any time most of these are empty.
+PLACES = "{parent 1:1 handle 10:|parent 1:1 handle 11:|root handle 2:|parent 3:1 handle 31:}"
+
+
 def _change_queue(device: str, queue: Kind) -> Iterator[str]:
-    place = "{parent 1:1 handle 10:|parent 1:1 handle 11:|root handle 2:|parent 3:1 handle 31:}"
     for words in (queue.change, queue.words):
-        yield f"R tc qdisc change dev {device} {place} {queue.name} {words}"
+        yield f"R tc qdisc change dev {device} {PLACES} {queue.name} {words}"
         yield "- pause {1|40}"
 
 

@@ -75,9 +75,10 @@ ENTRY = np.dtype(
         ("marks", "u1"),
     ]
 )
-_MAGIC = b"tcpretr2"
+#: How a list begins; the last byte is its version.
+MAGIC = b"tcpretr2"
 #: These bytes, the size of an entry, how many are missing, how many follow.
-_HEAD = struct.Struct("<8sIIQ")
+HEAD = struct.Struct("<8sIIQ")
 _PREFIX, _PLAIN, _PACKED = "retransmissions-", ".bin", ".bin.zst"
 
 
@@ -116,22 +117,24 @@ def read_log(path: Path) -> RetransmissionLog:
             content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
     except (OSError, zstandard.ZstdError) as error:
         raise TraceError(f"cannot be read: {error}", where=str(path)) from None
-    if not content.startswith(_MAGIC):
+    if not content.startswith(MAGIC):
+        if content.startswith(MAGIC[:-1]):
+            raise _damaged(f"of another version: {content[:8]!r}, not {MAGIC!r}", str(path))
         raise TraceError(
-            f"not a list of retransmissions: it begins with {content[:8]!r}, not {_MAGIC!r}",
+            f"not a list of retransmissions: it begins with {content[:8]!r}, not {MAGIC!r}",
             where=str(path),
         )
-    if len(content) < _HEAD.size:
-        raise _damaged(f"cut: {len(content)} of {_HEAD.size} bytes of its head", str(path))
-    _, size, missing, told = _HEAD.unpack_from(content)
-    rest = len(content) - _HEAD.size
+    if len(content) < HEAD.size:
+        raise _damaged(f"cut: {len(content)} of {HEAD.size} bytes of its head", str(path))
+    _, size, missing, told = HEAD.unpack_from(content)
+    rest = len(content) - HEAD.size
     if size != ENTRY.itemsize or rest % ENTRY.itemsize:
         raise _damaged(
             f"{rest} bytes after the head are not entries of {ENTRY.itemsize} bytes "
             f"(the head says {size} bytes each)",
-            f"{path}, byte {_HEAD.size}",
+            f"{path}, byte {HEAD.size}",
         )
-    entries = np.frombuffer(content, ENTRY, offset=_HEAD.size)
+    entries = np.frombuffer(content, ENTRY, offset=HEAD.size)
     if entries.size < told:  # more than that: added while it was read
         raise _damaged(f"cut: {entries.size} of {told} entries", f"{path}, byte {len(content)}")
     return RetransmissionLog(entries, missing)

@@ -79,10 +79,8 @@ def _due(s: Any, head: Any, now: Any) -> bool:
 @part
 def _liberated(s: Any, g: Any, now: Any) -> bool:
     """Whether an ACK of this very instant, or pacing, explains that the head is sent again."""
-    # What was sent since an ACK would have been the head, had that ACK called for it.
     turn = paced(s, now) and s.ack_at >= s.sent_at
-    past = now - s.ack_at > AT_ONCE or s.ack_at <= s.sent_at < now
-    if not turn and (past or s.mode == LOSS):
+    if not turn and (now - s.ack_at > AT_ONCE or s.mode == LOSS):
         return False
     lost = s.mode == LOSS and (g.again != s.episode or _outrun(s, g))
     reason = bool(lost or (s.mode != LOSS and (s.dups >= 3 or s.sack_bytes > 0)))
@@ -91,7 +89,9 @@ def _liberated(s: Any, g: Any, now: Any) -> bool:
         return reason
     if waited < s.limit - _JIFFY or waited > s.limit + s.limit // 4 + 2 * _JIFFY or on_time(s, now):
         return reason  # no timer fires now, or pacing foresees the packet
-    fresh = g.again != s.episode and s.mode != LOSS and now - s.ack_at <= AT_ONCE
+    # What was sent after an ACK would have been the head, had that ACK called for it.
+    past = now - s.ack_at > AT_ONCE or s.ack_at <= s.sent_at < now
+    fresh = g.again != s.episode and s.mode != LOSS and not past
     return bool(fresh and (s.dups >= 3 or s.sack_bytes >= 3 * s.mss))
 
 

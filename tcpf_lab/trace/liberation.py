@@ -85,7 +85,7 @@ def _resend(s: Any, arena: Any, start: Any, end: Any, p: Any) -> int:
         g = at(s, arena, i)
         if g.start >= end:
             break
-        g.sent, g.ever, g.again, g.unseen, g.own = now, 1, s.episode, 0, 0
+        g.sent, g.ever, g.again, g.unseen, g.told = now, 1, s.episode, 0, 0
         g.kind, g.event, g.tsval = named, s.event, p.tsval
         named = 0  # one packet is one event, however many segments it repeats
     return kind

@@ -21,12 +21,13 @@ from tcpf_lab.trace.jit import inlined, part
 #: it was sent again; ``sacked`` the scoreboard on which it is marked; ``skip`` from a SACKed
 #: segment to the next that may not be; ``event`` the number of its last retransmission, ``kind``
 #: what that was (0: none, or known to be needless); ``ever`` sent again; ``unseen`` not captured;
-#: ``own``: the acknowledgement of its last retransmission came late enough to be that one's own.
+#: ``told`` when its last retransmission was acknowledged, if late enough to be its doing (0: not).
 SEGMENT = np.dtype(
     [
         ("start", np.int64),
         ("end", np.int64),
         ("sent", np.int64),
+        ("told", np.int64),
         ("event", np.int32),
         ("skip", np.int32),
         ("again", np.int32),
@@ -35,7 +36,6 @@ SEGMENT = np.dtype(
         ("kind", np.uint8),
         ("ever", np.uint8),
         ("unseen", np.uint8),
-        ("own", np.uint8),
     ],
     align=True,
 )

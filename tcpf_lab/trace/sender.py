@@ -181,7 +181,7 @@ def release(s: Any, row: Any, store: Any, p: Any, ack: Any) -> Any:
 def advance(s: Any, ack: Any) -> None:
     """Move the left edge; leave recovery when what was outstanding at its start is acknowledged."""
     s.una, s.snd_max = ack, max(s.snd_max, ack)
-    s.dups, s.retransmits, s.given_up = 0, 0, 0
+    s.dups, s.retransmits = 0, 0
     if ack >= s.probe_end:
         s.probe_end = 0
     # Without SACK, Linux waits for one byte more, lest old duplicates start a recovery anew.
@@ -227,8 +227,9 @@ def _duplicate(s: Any, p: Any, ack: Any, news: bool) -> bool:
 def on_ack(s: Any, row: Any, store: Any, p: Any) -> None:
     """Follow the sender through an incoming ACK (tcp_ack, tcp_clean_rtx_queue)."""
     ack, now = relative(s, p.ack), p.time_ns
-    s.sample, s.heard = -1, 1
+    s.sample, s.heard, s.given_up = -1, 1, min(s.given_up, max(s.una - ack, 0))
     if p.sacks:
+        s.sack_flow |= SEEN
         judge_duplicate(s, row, store, p, ack)
     if s.head == s.tail or ack < s.una:
         mark_sacked(s, row, store, p)
@@ -238,7 +239,6 @@ def on_ack(s: Any, row: Any, store: Any, p: Any) -> None:
         return
     s.ack_at = s.cause_at = now
     known = s.sack_bytes
-    s.sack_flow |= SEEN if p.sacks > 0 else 0
     sacked = mark_sacked(s, row, store, p) if p.sacks else -1
     advanced = ack > s.una
     news = p.sacks > 0 and s.sack_bytes > known

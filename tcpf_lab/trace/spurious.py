@@ -16,7 +16,7 @@ from tcpf_lab.trace.events import ACK_JUMP, DSACK, EARLY_ACK, TIMESTAMP
 from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.scoreboard import at, locate, recall, relative
 
-#: Segments that one ACK covers at most if nothing was missing: every second one is acknowledged.
+#: Full-sized segments that one ACK covers at most if nothing was missing (RFC 5681).
 STRETCH = 2
 
 
@@ -47,12 +47,12 @@ def judge(s: Any, row: Any, store: Any, g: Any, p: Any, front: Any) -> None:
     there was mostly lost, and queues may be shorter by then than in any round trip measured.
     """
     head, waited = s.head == front, p.time_ns - g.sent
-    g.own = 4 * waited >= 3 * s.rtt_min
+    g.told = p.time_ns if s.rtt_min > 0 and 4 * waited >= 3 * s.rtt_min else 0
     if head and older(p, g.tsval):
         mark(row, store, g, TIMESTAMP)
     elif s.rtt_min > 0 and 4 * waited < (2 if head else 3) * s.rtt_min:
         mark(row, store, g, EARLY_ACK)
-    elif not head and not s.sack_flow and not s.stretched:
+    elif front >= 0 and not head and not s.sack_flow and not s.stretched:
         judge_jump(s, row, store, g, relative(s, p.ack), front)
 
 
@@ -61,10 +61,11 @@ def judge_jump(s: Any, row: Any, store: Any, g: Any, ack: Any, front: Any) -> No
     """Look whether ``ack`` jumps over ``g``, which was sent again after the left edge.
 
     A receiver that holds segments out of order acknowledges each arrival at once (RFC 5681), and
-    every second one otherwise: the left edge filled a gap, and all behind it was there.
+    every second full-sized one otherwise: the left edge filled a gap, and all behind it was there.
     """
-    far = locate(s, store[0], ack) - front > STRETCH
-    if far and at(s, store[0], front).sent <= g.sent:
+    edge = at(s, store[0], front)
+    far = locate(s, store[0], ack) - front > STRETCH and ack - edge.start > STRETCH * s.mss
+    if far and edge.sent <= g.sent:
         mark(row, store, g, ACK_JUMP)
 
 
@@ -72,8 +73,8 @@ def judge_jump(s: Any, row: Any, store: Any, g: Any, ack: Any, front: Any) -> No
 def judge_duplicate(s: Any, row: Any, store: Any, p: Any, ack: Any) -> None:
     """Look for a DSACK: a first block below the ACK, or inside the second block (RFC 2883).
 
-    If what was sent again had been acknowledged before, and late enough to be its own doing, the
-    second arrival is a duplicate made by the network.
+    If what was sent again had been acknowledged just before, and late enough to be its own doing,
+    the second arrival is a duplicate made by the network: the two come close to each other.
     """
     low, high = relative(s, p.sack[0]), relative(s, p.sack[1])
     if low >= high:
@@ -84,5 +85,8 @@ def judge_duplicate(s: Any, row: Any, store: Any, p: Any, ack: Any) -> None:
     if not duplicate:
         return
     place = recall(s, store[0], low, high)
-    if place >= 0 and not store[0][place].own:
-        mark(row, store, store[0][place], DSACK)
+    if place < 0:
+        return
+    g = store[0][place]
+    if g.told == 0 or 2 * (p.time_ns - g.told) >= s.rtt_min:
+        mark(row, store, g, DSACK)

@@ -192,8 +192,8 @@ def test_run_that_proves_too_little_fails(console, journal, problem):
 
 
 @pytest.mark.parametrize(("tries", "passed"), [(0, False), (99, True), (100, False)])
-def test_line_with_alternatives_may_draw_the_refused_ones_for_a_while(tries, passed):
-    drawn = SCENARIO.replace("root rio", "{root|parent 1:1} rio")
+def test_line_that_changes_a_queue_anywhere_may_draw_empty_places_for_a_while(tries, passed):
+    drawn = SCENARIO.replace("root rio", f"{scenario.PLACES} rio")
     never = JOURNAL.replace("step 2 3 1", f"step 2 0 {tries}")
     assert judge(BOOT, never, drawn).passed is passed
 
@@ -280,8 +280,11 @@ def carry_out(subject, directory, seconds, **words):
 
 @pytest.mark.slow
 def test_a_minute_of_change_under_traffic_leaves_no_report(ready, tmp_path):
-    verdict = carry_out("modules", tmp_path, 60)
-    assert [report.text for report in verdict.findings] == []
+    for seconds in (60, 240):  # a machine with other work to do gets through less in a minute
+        verdict = carry_out("modules", tmp_path / str(seconds), seconds)
+        assert [report.text for report in verdict.findings] == []
+        if not any(problem.startswith("never succeeded") for problem in verdict.problems):
+            break
     assert list(verdict.problems) == []
     assert verdict.watched > 1000
 

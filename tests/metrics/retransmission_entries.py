@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import numpy as np
@@ -30,5 +29,5 @@ def entry(cause: int, seq: int, **other: Any) -> NDArray[Any]:
 
 def as_file(*entries: NDArray[Any], missing: int = 0) -> bytes:
     """Give what /proc/net/tcp_retransmissions would hold."""
-    head = struct.pack("<8sIIQ", b"tcpretr2", log.ENTRY.itemsize, missing, len(entries))
+    head = log.HEAD.pack(log.MAGIC, log.ENTRY.itemsize, missing, len(entries))
     return head + b"".join(made.tobytes() for made in entries)

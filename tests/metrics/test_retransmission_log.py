@@ -62,6 +62,7 @@ def test_kernel_without_the_list_leaves_nothing(run: RunFiles) -> None:
         (as_file(*TWO)[:-176], "cut: 0 of 2 entries"),
         (as_file(*TWO)[:20], "cut: 20 of 24 bytes of its head"),
         (b"tcpretr2\x60" + bytes(15), "the head says 96 bytes each"),
+        (b"tcpretr1\x58" + bytes(7), "of another version: b'tcpretr1', not b'tcpretr2'"),
     ],
 )
 def test_file_that_is_no_list_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
@@ -100,7 +101,11 @@ def kernel_words(pattern: str) -> list[tuple[str, ...]]:
 
 def test_lists_begin_as_the_kernel_has_them_begin(tmp_path: Path) -> None:
     (magic,) = kernel_words(r'^\+#define TCP_RETRANS_MAGIC\t"(\w+)"')
-    assert as_file().startswith(str(magic).encode())
+    assert str(magic).encode() == log.MAGIC
+    head = kernel_words(r"^\+\t(char|u32|u64)\t(\w+)(?:\[\w+\])?;")[:4]
+    assert [word[1] for word in head] == ["magic", "entry_size", "missing", "entries"]
+    widths = {"char": len(log.MAGIC), "u32": 4, "u64": 8}
+    assert sum(widths[word[0]] for word in head) == log.HEAD.size
     path = tmp_path / "list.bin"
     path.write_bytes(as_file())
     assert log.read_log(path).entries.size == 0

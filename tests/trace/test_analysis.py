@@ -152,6 +152,17 @@ def test_dsack_of_a_retransmission_that_the_network_doubled_marks_nothing(tmp_pa
     assert told(analysed(talk.ack(1.06, 4001, (1, 1001)), tmp_path)) == [("rto", 1, "")]
 
 
+def test_dsack_long_after_the_ack_is_of_the_retransmission(tmp_path: Path) -> None:
+    """The original was answered late, by a long queue; two copies of one packet come together."""
+    talk = Talk().opened().segments(0.2, 1).data(0.85, 1, 1001).ack(1.05, 1001)
+    assert told(analysed(talk.ack(1.65, 1001, (1, 1001)), tmp_path)) == [("rto", 1, "dsack")]
+
+
+def test_dsack_counts_where_no_round_trip_is_known(tmp_path: Path) -> None:
+    talk = Talk().segments(0.2, 1).data(0.85, 1, 1001).ack(0.86, 1001).ack(0.87, 1001, (1, 1001))
+    assert [evidence for _, _, evidence in told(analysed(talk, tmp_path))] == ["dsack"]
+
+
 def test_retransmission_is_needless_by_time_stamp(tmp_path: Path) -> None:
     talk = Talk().opened().segments(0.2, 2, tsval=1200).data(0.85, 1, 1001, tsval=1850)
     assert told(analysed(talk.ack(1.05, 2001, tsecr=1200), tmp_path)) == [("rto", 1, "timestamp")]
@@ -165,6 +176,16 @@ def test_needed_retransmission_echoes_its_own_time_stamp(tmp_path: Path) -> None
 def test_retransmission_is_needless_by_an_ack_before_any_round_trip(tmp_path: Path) -> None:
     talk = Talk().opened().segments(0.2, 2).data(0.85, 1, 1001).ack(0.87, 2001)
     assert told(analysed(talk, tmp_path)) == [("rto", 1, "early_ack")]
+
+
+@pytest.mark.parametrize(("answered", "evidence"), [(0.54, "early_ack"), (0.56, "")])
+def test_behind_the_left_edge_an_ack_is_early_before_three_quarters_of_a_round_trip(
+    tmp_path: Path, answered: float, evidence: str
+) -> None:
+    talk = Talk().opened().segments(0.2, 5).ack(0.4, 1, (2001, 3001)).ack(0.4, 1, (2001, 5001))
+    talk.data(0.4, 1, 1001).data(0.4, 1001, 2001).ack(answered, 1, (1001, 5001))
+    found = {start: mark for _, start, mark in told(analysed(talk, tmp_path))}
+    assert found == {1: "", 1001: evidence}
 
 
 def refill(at: float, *acks: int) -> Talk:
@@ -213,6 +234,35 @@ def test_a_jump_shows_nothing_if_acks_of_new_data_jump_as_far(tmp_path: Path) ->
     talk.data(1.5, 5001, 6001).data(1.5, 6001, 7001).ack(1.7, 11001)
     found = told(analysed(talk, tmp_path))
     assert [evidence for _, _, evidence in found] == ["", "", ""]
+
+
+def test_a_delayed_ack_of_small_segments_is_no_jump(tmp_path: Path) -> None:
+    """All seven were lost; a receiver may wait for two full-sized segments."""
+    talk = Talk()
+    talk.capture, _ = conversation("0.0 > SYN\n0.2 < SYN-ACK", isn=ISN)
+    talk.segments(0.2, 2).ack(0.4, 2001).data(0.4, 2001, 2101).ack(0.64, 2101)
+    small = [(2101 + 100 * k, 2201 + 100 * k) for k in range(7)]
+    for k, (start, end) in enumerate(small):
+        talk.data(0.7 + 1e-4 * k, start, end)
+    for at, part, answer in (
+        (1.4, small[:1], 0.2),
+        (1.6, small[1:3], 0.24),
+        (1.84, small[3:], 0.24),
+    ):
+        for start, end in part:
+            talk.data(at, start, end)
+        talk.ack(at + answer, part[-1][1])
+    assert [evidence for _, _, evidence in told(analysed(talk, tmp_path))] == [""] * 7
+
+
+def test_a_flow_has_sack_from_its_first_block_on_also_in_an_old_ack(tmp_path: Path) -> None:
+    """The handshake is not in the capture, and the ACK with the block was overtaken."""
+    talk = Talk().segments(0.2, 2).ack(0.4, 2001).segments(0.4, 6, first=2001)
+    talk.data(1.2, 2001, 3001).ack(1.4, 4001).data(1.4, 4001, 5001).data(1.4, 5001, 6001)
+    talk.ack(1.62, 5001).ack(1.6201, 4001, (5001, 6001)).ack(1.63, 8001)
+    analysis = analysed(talk, tmp_path)
+    assert analysis.flows["sack"].tolist() == [1]
+    assert {evidence for _, _, evidence in told(analysis)} == {""}
 
 
 def test_an_ack_after_half_a_round_trip_may_be_that_of_the_left_edge(tmp_path: Path) -> None:
@@ -345,14 +395,14 @@ def test_capture_without_acks_keeps_a_bounded_number_of_segments(tmp_path: Path)
 
 
 def test_what_was_given_up_counts_as_acknowledged_when_an_ack_covers_it(tmp_path: Path) -> None:
-    """An ACK of the first segment, long given up, acknowledges none of what came behind it."""
-    talk = Talk().segments(0.2, 20_000).ack(0.5, 1001)
-    assert analysed(talk, tmp_path).flows["acked_bytes"].tolist() == [0]
-    talk.ack(0.6, 1 + 1000 * 19_000)
-    assert analysed(talk, tmp_path).flows["acked_bytes"].tolist() == [1000 * 19_000]
+    """An ACK of what was long given up acknowledges none of what came behind it."""
+    talk = Talk().segments(0.2, 20_000)
+    for k, segments in enumerate((1, 15_000, 15_900, 19_000)):
+        talk.ack(0.5 + 0.1 * k, 1 + 1000 * segments)
+        assert analysed(talk, tmp_path).flows["acked_bytes"].tolist() == [1000 * segments]
 
 
-def shrunk(*answers: tuple[int, tuple[tuple[int, int], ...]]) -> Talk:
+def answered(*answers: tuple[int, tuple[tuple[int, int], ...]]) -> Talk:
     """Send five segments; ``answers`` (flags, SACK blocks) repeat the ACK of the first of them.
 
     The second is sent again with the last answer.
@@ -370,7 +420,7 @@ def shrunk(*answers: tuple[int, tuple[tuple[int, int], ...]]) -> Talk:
     ("flags", "kind"), [(ACK, "fast"), (ACK | 1, "unknown"), (ACK | 4, "unknown")]
 )
 def test_an_ack_with_fin_or_rst_is_no_duplicate(tmp_path: Path, flags: int, kind: str) -> None:
-    talk = shrunk((ACK, ()), (ACK, ()), (flags, ()))
+    talk = answered((ACK, ()), (ACK, ()), (flags, ()))
     assert [event[0] for event in told(analysed(talk, tmp_path))] == [kind]
 
 
@@ -380,7 +430,7 @@ def test_an_ack_with_fin_or_rst_is_no_duplicate(tmp_path: Path, flags: int, kind
 def test_an_ack_with_a_dsack_only_is_no_duplicate(
     tmp_path: Path, blocks: tuple[tuple[int, int], ...], kind: str
 ) -> None:
-    talk = shrunk(*[(ACK, blocks)] * 3)
+    talk = answered(*[(ACK, blocks)] * 3)
     assert [event[0] for event in told(analysed(talk, tmp_path))] == [kind]
 
 

@@ -57,6 +57,18 @@ SCENARIOS = {
         0.8095  > 4801:5761
         0.81    > 1:961         # rto
         """,
+    "ACKs captured together let new data out before the head": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.77    < ack 1
+        0.77    < ack 1
+        0.77    < ack 1
+        0.77003 > 3841:4801
+        0.77004 > 4801:5761
+        0.77005 > 1:961         # fast
+        """,
     "an ACK that let nothing else out sent the head a little later": """
         0.2     > 1:961
         0.2     > 961:1921

@@ -46,7 +46,7 @@ class DrawnCapture:
         return analyse(self.path, options=self.options)
 
     @cached_property
-    def whole(self) -> Capture:
+    def read(self) -> Capture:
         """The capture in memory, up to where it is damaged, if it is."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # `truncated` says it
@@ -55,8 +55,8 @@ class DrawnCapture:
     @property
     def truncated(self) -> str:
         """What is wrong with its end, as whichever reading was needed found it; empty if whole."""
-        read = self.whole if "whole" in vars(self) else self.found.capture
-        return read.truncated
+        known = self.read if "read" in vars(self) else self.found.capture
+        return known.truncated
 
     def chosen(self, wanted: tuple[int, ...]) -> int:
         """Give the number of the flow to draw: by default that with most timeouts.

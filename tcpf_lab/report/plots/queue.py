@@ -122,7 +122,7 @@ def _of_run(run: DrawnRun) -> _Queue:
 
 
 def _of_captures(before: DrawnCapture, after: DrawnCapture) -> _Queue:
-    crossing = cross(before.whole.packets, after.whole.packets)
+    crossing = cross(before.read.packets, after.read.packets)
     if not np.any(~crossing.lost):
         raise LabError(
             f"no packet of {before.path} is in {after.path}: they are not the two sides of a queue",
