@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from accuracy import document, run
+from accuracy import document, run, screen
 from accuracy.compare import Outcome
 from accuracy.scenario import draw
 from tcpf_lab import pool
@@ -119,10 +119,13 @@ def measure(
 
 
 def show(outcomes: list[Outcome], wanted: int) -> None:
-    """Print totals, the flows that differ, and what could not be compared."""
-    out.print(document.totals_table(outcomes))
+    """Print totals, marks, the flows that differ, and what could not be compared."""
+    out.print(screen.totals_table(outcomes))
+    out.print(screen.needless_table(outcomes))
+    if missing := document.without_truth(outcomes):
+        out.print(missing, soft_wrap=True)
     if any(each.differences for each in outcomes):
-        out.print(document.differences_table(outcomes))
+        out.print(screen.differences_table(outcomes))
     for each in outcomes:
         if each.state != "compared":
             out.print(f"seed {each.seed} {each.state}: {'; '.join(each.reasons)}", soft_wrap=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accuracy import needless
+from accuracy.needless import Needless
 from accuracy.scenario import Scenario
 from tcpf_lab.metrics import agreement, retransmission_log
 from tcpf_lab.metrics.agreement import Agreement
@@ -69,6 +71,9 @@ class Outcome:
     confusion, right : dict
         Cause -> kind -> packets; the second only where the kind is what the cause calls for.  Empty
         if the kernel kept no log.
+    needless : Needless, optional
+        Needless retransmissions by what passed the bottleneck, and the marks; None if data is lost
+        behind it, so that what passed is not what arrived.
     """
 
     seed: int
@@ -85,10 +90,13 @@ class Outcome:
     differences: tuple[Difference, ...] = ()
     confusion: dict[str, dict[str, int]] = field(default_factory=dict)
     right: dict[str, dict[str, int]] = field(default_factory=dict)
+    needless: Needless | None = None
 
 
 def compare(files: RunFiles, scenario: Scenario) -> Outcome:
     """Hold a run's capture at the sender against the kernel's counters and, if kept, its log.
+
+    The marks of needless retransmissions are held against the capture behind the bottleneck.
 
     Parameters
     ----------
@@ -118,7 +126,11 @@ def compare(files: RunFiles, scenario: Scenario) -> Outcome:
     reason = _gap(sum(each.missing for each in logs.values()), against)
     if reason:
         return Outcome(scenario.seed, scenario.settings(), "unusable", (reason,))
-    return _outcome(scenario, metrics["per_flow"], found, kept, against)
+    outcome = _outcome(scenario, metrics["per_flow"], found, kept, against)
+    if not needless.known(outcome.settings["forward"]):
+        return outcome
+    judged = needless.judge(found, files.capture("S"), files.capture("R1-out"))
+    return replace(outcome, needless=judged)
 
 
 def _gap(lost: int, against: Agreement | None) -> str:

@@ -1,4 +1,4 @@
-"""Outcomes for people: a Markdown text, and the same tables for a terminal."""
+"""Outcomes for people: a Markdown text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
 from accuracy.compare import Outcome
-from accuracy.matrix import Total, disorder, exceptions, explained, merged, shares_right, totals
+from accuracy.matrix import (
+    Total,
+    disorder,
+    exceptions,
+    explained,
+    marks,
+    merged,
+    not_judged,
+    shares_right,
+    totals,
+)
+from accuracy.needless import Sum
+from tcpf_lab.trace.events import SPURIOUS
 
 _INTRODUCTION = """\
 # How often the analysis of captures is right
@@ -33,6 +42,16 @@ timeout: what the kernel did, what the capture makes of it, and by which rule.
 `./lab accuracy --seeds N --keep-pcaps` repeats scenario N to the byte and keeps its captures.
 [{output}]({link}) is the JSON of what is told here.
 """
+_NEEDLESS = """\
+## Needless retransmissions
+
+A retransmission of data is needless if an earlier copy of all its bytes passed the bottleneck, then
+or later: captures on both sides of it say so. `precision` is the share of the marks (`spurious`)
+that are right, `recall` that of the needless retransmissions that are marked. Below an evidence
+stand its marks, right/wrong. `after a timeout` counts the missed ones of the kinds `rto` and
+`post_rto`. The last second of each capture does not count: what tells may not have come back yet.
+What is `reordered` or `duplicated` behind the bottleneck arrives all the same.
+"""
 #: Flows that differ are listed one by one up to so many; the JSON has all.
 LISTED = 20
 
@@ -40,8 +59,11 @@ _TOTALS = (
     *("group", "scenarios", "flows exact", "timeouts, kernel", "timeouts, capture", "error"),
     *("missed", "invented", "retransmissions", "unknown"),
 )
-#: The same for a terminal; its rows are too long for one otherwise.
-_SHORT = ("group", "runs", "exact", "kernel", "capture", "error", "missed", "invented", "unknown")
+_MARKS = (
+    *("group", "scenarios", "retransmissions", "needless", "precision", "recall"),
+    *(evidence for evidence in SPURIOUS if evidence),
+    *("missed", "after a timeout"),
+)
 _SCENARIOS = (
     *("seed", "profile", "SACK", "control", "flows", "RTT", "MSS", "rate", "loss aimed at"),
     *("path", "packets", "timeouts, kernel", "error", "flows exact", "explained"),
@@ -72,15 +94,16 @@ def markdown(outcomes: Sequence[Outcome], seconds: float, output: Path, written:
             link=Path(os.path.relpath(output.resolve(), written.parent.resolve())).as_posix(),
         ),
         f"{len(ordered)} scenarios of {seconds:g} s, {packets} packets at their senders.\n",
-        *_section("Totals", _TOTALS, (_total_row(each) for each in totals(ordered))),
+        *_section("Totals", _TOTALS, (total_row(each) for each in totals(ordered))),
         *_section("Causes", ("kernel", "packets", "named rightly"), _cause_rows(ordered)),
         *_confusion(ordered),
+        *_needless(ordered),
         *_section("Scenarios", _SCENARIOS, (_scenario_row(each) for each in _compared(ordered))),
         *_section("First events that differ", ("kernel", "capture", "flows"), _why_rows(ordered)),
         *_section(
             "Flows that differ",
             ("seed", "flow", "kernel", "capture", "first event that differs"),
-            _difference_rows(ordered),
+            difference_rows(ordered),
         ),
         *_rest(ordered),
     ]
@@ -95,27 +118,14 @@ def _command(ordered: Sequence[Outcome], seconds: float, output: Path, written: 
     return f"./lab accuracy{chosen} --seconds {seconds:g} {files}"
 
 
-def totals_table(outcomes: Sequence[Outcome]) -> Table:
-    """Give the totals for a terminal."""
-    title = "timeouts: flows exact, and sums by kernel and by capture"
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in _SHORT:
-        shown.add_column(column, justify="left" if column == "group" else "right", no_wrap=True)
-    for each in totals(outcomes):
-        *row, _, unknown = _total_row(each)
-        shown.add_row(*row, unknown)
-    return shown
-
-
-def differences_table(outcomes: Sequence[Outcome]) -> Table:
-    """Give the flows that differ for a terminal."""
-    title = "flows whose timeouts differ"
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in ("seed", "flow", "kernel", "capture", "first event that differs"):
-        shown.add_column(column)
-    for row in _difference_rows(sorted(outcomes, key=lambda each: each.seed)):
-        shown.add_row(*row)
-    return shown
+def without_truth(outcomes: Sequence[Outcome]) -> str:
+    """Say which scenarios were compared, but not their needless retransmissions; or nothing."""
+    seeds = not_judged(outcomes)
+    if not seeds:
+        return ""
+    listed = ", ".join(str(seed) for seed in seeds)
+    which = f"the path of {len(seeds)} of the scenarios loses data behind the bottleneck"
+    return f"Not counted: {which}, so that what passed is not what arrived. Seeds: {listed}."
 
 
 def _compared(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -124,15 +134,20 @@ def _compared(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def _section(heading: str, columns: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
     """Yield a heading and a table; nothing if the table were empty."""
+    table = list(_table(columns, rows))
+    if table:
+        yield from (f"## {heading}\n", *table)
+
+
+def _table(columns: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
     listed = [f"| {' | '.join(row)} |" for row in rows]
-    if not listed:
-        return
-    yield f"## {heading}\n"
-    yield f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
-    yield "\n".join(listed) + "\n"
+    if listed:
+        yield f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
+        yield "\n".join(listed) + "\n"
 
 
-def _total_row(each: Total) -> tuple[str, ...]:
+def total_row(each: Total) -> tuple[str, ...]:
+    """Write a total, a text for each column of `_TOTALS`."""
     return (
         each.name,
         str(each.scenarios),
@@ -186,13 +201,40 @@ def _confusion(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield from _section("Kernel's cause (rows) and kind by the capture", ("", *kinds), rows)
 
 
+def _needless(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Marks against what passed the bottleneck, and where that is not known."""
+    if any(each.state == "compared" for each in outcomes):
+        yield _NEEDLESS
+        yield from _table(_MARKS, map(mark_row, marks(outcomes)))
+    if missing := without_truth(outcomes):
+        yield f"{missing}\n"
+
+
+def mark_row(each: Sum) -> tuple[str, ...]:
+    """Write a sum of marks, a text for each column of `_MARKS`."""
+    of, missed = each.of, each.of.missed
+    told = [(of.right.get(name, 0), of.wrong.get(name, 0)) for name in SPURIOUS if name]
+    return (
+        each.name,
+        str(each.scenarios),
+        str(of.retransmissions),
+        str(of.needless),
+        _percent(each.precision_percent),
+        _percent(each.recall_percent),
+        *(f"{right}/{wrong}" if right or wrong else "" for right, wrong in told),
+        str(sum(missed.values())),
+        str(missed.get("rto", 0) + missed.get("post_rto", 0)),
+    )
+
+
 def _why_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
     for why, flows in exceptions(_compared(outcomes)).items():
         kernel, _, capture = why.partition(", ")
         yield kernel.removeprefix("kernel "), capture.removeprefix("capture "), str(flows)
 
 
-def _difference_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
+def difference_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
+    """Write the flows that differ, up to `LISTED`: seed, flow, kernel, capture and first event."""
     rows: list[tuple[Any, ...]] = [
         (each.seed, flow.flow, flow.kernel, flow.capture, flow.first)
         for each in outcomes

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from accuracy.compare import Outcome
+from accuracy.needless import Sum, add
 from tcpf_lab.metrics.retransmission_log import CAUSES
 from tcpf_lab.trace.events import KINDS
 
@@ -78,12 +79,20 @@ def total(name: str, outcomes: Iterable[Outcome]) -> Total:
     )
 
 
-#: How scenarios are put into groups: a name for each that the outcome's settings belong to.
-GROUPS: tuple[Callable[[dict[str, Any]], str], ...] = (
+#: Ways to put scenarios into groups: a name for each that the outcome's settings belong to.
+Groups: TypeAlias = tuple[Callable[[dict[str, Any]], str], ...]
+GROUPS: Groups = (
     lambda s: f"{s['profile']}, SACK {'on' if s['sack'] else 'off'}",
     lambda s: f"{s['profile']}, {s['congestion']}",
     lambda s: f"loss by {s['cause']}",
     lambda s: f"path {disorder(s)}",
+)
+#: The same where it is about the marks of needless retransmissions.
+MARK_GROUPS: Groups = (
+    lambda s: f"SACK {'on' if s['sack'] else 'off'}",
+    lambda s: f"timestamps {'on' if s['timestamps'] else 'off'}",
+    lambda s: f"SACK {'on' if s['sack'] else 'off'}, data {behind(s)}",
+    lambda s: f"acknowledgements {'lost' if (s['reverse'] or {}).get('loss') else 'arrive'}",
 )
 
 
@@ -96,15 +105,49 @@ def disorder(settings: dict[str, Any]) -> str:
     return "loses acknowledgements" if "loss" in both[1] else "keeps the order"
 
 
+def behind(settings: dict[str, Any]) -> str:
+    """Say what the path does to data behind the bottleneck besides losing it."""
+    keys = set(settings["forward"] or {})
+    if "duplicate" in keys:
+        return "duplicated"
+    return "reordered" if keys & {"reorder", "jitter"} else "in order"
+
+
 def totals(outcomes: Sequence[Outcome]) -> list[Total]:
     """Sum over all scenarios, then over every group of `GROUPS`."""
-    found = [total("all", outcomes)]
-    for group in GROUPS:
+    found = [total(name, members) for name, members in _grouped(outcomes, GROUPS)]
+    return [each for each in found if each.scenarios]
+
+
+def marks(outcomes: Sequence[Outcome]) -> list[Sum]:
+    """Sum the marks of needless retransmissions, over all scenarios and `MARK_GROUPS`.
+
+    Those of which it is not known what arrived do not count.
+    """
+    used = [each for each in outcomes if each.needless is not None]
+    return [
+        add(name, (each.needless for each in members if each.needless is not None))
+        for name, members in _grouped(used, MARK_GROUPS)
+        if members
+    ]
+
+
+def not_judged(outcomes: Iterable[Outcome]) -> list[int]:
+    """Seeds that were compared, but of which it is not known what arrived, in their order."""
+    used = (each for each in outcomes if each.state == "compared")
+    return sorted(each.seed for each in used if each.needless is None)
+
+
+def _grouped(
+    outcomes: Sequence[Outcome], groups: Groups
+) -> Iterator[tuple[str, Sequence[Outcome]]]:
+    """Give all of them, then each group's, by name."""
+    yield "all", outcomes
+    for group in groups:
         members: dict[str, list[Outcome]] = {}
         for each in outcomes:
             members.setdefault(group(each.settings), []).append(each)
-        found += [total(name, members[name]) for name in sorted(members)]
-    return [each for each in found if each.scenarios]
+        yield from sorted(members.items())
 
 
 def explained(outcome: Outcome) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from accuracy.compare import Difference, Outcome, compare
+from accuracy.needless import Needless
 from accuracy.scenario import Scenario
 from tcpf_lab import runner
 from tcpf_lab.errors import LabError, RequestError, TestbedError
@@ -169,12 +170,13 @@ def _same_run(job: Job, done: RunFiles) -> bool:
 def _identity(job: Job) -> str:
     """Identify everything that an outcome is made from: scenario, testbed, analysis, comparison."""
     plan = compose(job.task.run)
-    source = Path(__file__).with_name("compare.py").read_text(encoding="utf-8")
+    here = Path(__file__)
+    sources = (here.with_name(name).read_text("utf-8") for name in ("compare.py", "needless.py"))
     parts = (
         runner.digest(job.task.run, plan),
         job.task.testbed.identity(plan),
         summary.analysis_identity(),
-        source,
+        *sources,
     )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -193,7 +195,8 @@ def _kept(path: Path, identity: str) -> Outcome | None:
 def from_data(data: dict[str, Any]) -> Outcome:
     """Give an outcome back from what `dataclasses.asdict` made of it."""
     differences = tuple(Difference(**each) for each in data["differences"])
-    changed = {"differences": differences, "reasons": tuple(data["reasons"])}
+    judged = data["needless"] and Needless(**data["needless"])
+    changed = {"differences": differences, "reasons": tuple(data["reasons"]), "needless": judged}
     return Outcome(**{**data, **changed})
 
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pcap_builder import Pcap, acknowledgement, conversation, segment
 from typer.testing import CliRunner
 
 from accuracy import __main__ as command
-from accuracy import document, matrix, run, scenario
+from accuracy import document, matrix, needless, run, scenario
 from accuracy.compare import Difference, Outcome, by_log, compare, first_difference
+from accuracy.needless import Needless, judge, passed_before
 from accuracy.scenario import Scenario, draw
 from tcpf_lab import runner
 from tcpf_lab.errors import RequestError, TestbedError
@@ -30,7 +32,10 @@ from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.uml import UmlTestbed
 from tcpf_lab.trace import events as seen
+from tcpf_lab.trace.analysis import Options, analyse
 from tcpf_lab.trace.events import EVENT, FLOW, Analysis, CaptureInfo
+from tcpf_lab.trace.packet import Packets
+from tcpf_lab.trace.pcap import read_capture
 
 MANY = [draw(seed) for seed in range(1, 301)]
 SECOND = 1_000_000_000
@@ -163,6 +168,124 @@ def test_connections_that_used_a_port_in_turn_are_one_flow_each_told_by_its_own_
     assert found.first == "at 13.000000 s, byte 1001: kernel rto, capture no event"
 
 
+# --- Needless retransmissions ------------------------------------------------
+
+START = 10**18
+HANDSHAKE = "0.0 > SYN\n0.2 < SYN-ACK"
+
+
+def sent(*rows: tuple[float, int, int, int], isn: int = ISN, into: Pcap | None = None) -> Pcap:
+    """Make data packets: second, first byte, end, identification."""
+    made = into or Pcap()
+    for at, first, end, ip_id in rows:
+        frame = segment(first, end - first, isn=isn, ip_id=ip_id)
+        made.add(START + round(at * SECOND), frame)
+    return made
+
+
+FOUR = tuple((0.2, 1 + 960 * k, 961 + 960 * k, 1 + k) for k in range(4))
+AGAIN = (0.85, 1, 961, 5)
+
+
+def judged(
+    tmp_path: Path, *passed: tuple[float, int, int, int], dsack: bool = False, end: float = 3.0
+) -> Needless:
+    """Four segments, the first sent again by the timer, all acknowledged, then one more."""
+    capture, _ = conversation(HANDSHAKE, isn=ISN)
+    sent(*FOUR, AGAIN, into=capture)
+    blocks = [(1, 961)] if dsack else []
+    capture.add(START + round(1.05 * SECOND), acknowledgement(3841, isn=ISN, sack=blocks))
+    sent((end, 3841, 4801, 6), into=capture)
+    sender, behind = tmp_path / "S.pcap", tmp_path / "R1-out.pcap"
+    capture.write(sender)
+    sent(*((at + 0.01, *rest) for at, *rest in passed)).write(behind)  # type: ignore[misc]
+    found = analyse(sender, options=Options(probes=False, at="sender"))
+    assert [seen.KINDS[kind] for kind in found.events["kind"]] == ["rto"]
+    return judge(found, sender, behind)
+
+
+def test_a_needless_retransmission_that_is_marked_is_right(tmp_path: Path) -> None:
+    found = judged(tmp_path, *FOUR, AGAIN, dsack=True)
+    assert found == Needless(1, right={"dsack": 1}, wrong={}, missed={})
+    assert found.needless == 1
+
+
+def test_a_needless_retransmission_without_evidence_is_missed(tmp_path: Path) -> None:
+    found = judged(tmp_path, *FOUR, AGAIN)
+    assert found == Needless(1, right={}, wrong={}, missed={"rto": 1})
+    assert found.needless == 1
+
+
+def test_a_needed_retransmission_that_is_marked_is_wrong(tmp_path: Path) -> None:
+    """The first copy was dropped; the second was doubled, and only the second answer came back."""
+    found = judged(tmp_path, *FOUR[1:], AGAIN, dsack=True)
+    assert found == Needless(1, right={}, wrong={"dsack": 1}, missed={})
+    assert found.needless == 0
+
+
+def test_a_needed_retransmission_that_is_not_marked_only_counts(tmp_path: Path) -> None:
+    assert judged(tmp_path, *FOUR[1:], AGAIN) == Needless(1, right={}, wrong={}, missed={})
+
+
+def test_a_copy_that_passes_after_the_retransmission_was_sent_makes_it_needless(
+    tmp_path: Path,
+) -> None:
+    late = (0.9, *FOUR[0][1:])
+    assert judged(tmp_path, *FOUR[1:], late, AGAIN).missed == {"rto": 1}
+
+
+def test_the_last_second_of_a_capture_is_not_judged(tmp_path: Path) -> None:
+    assert judged(tmp_path, *FOUR, AGAIN, end=1.84) == Needless(0, {}, {}, {})
+    assert judged(tmp_path, *FOUR, AGAIN, end=1.86).retransmissions == 1
+
+
+def packets_of(capture: Pcap, path: Path) -> Packets:
+    return read_capture(capture.write(path)).packets
+
+
+def test_a_packet_is_covered_by_copies_that_are_cut_otherwise(tmp_path: Path) -> None:
+    """Bytes 1 to 960 go in halves, then whole; of the second pair a half is dropped."""
+    halves = ((0.1, 1, 481, 1), (0.1, 481, 961, 2), (0.1, 961, 1441, 3), (0.1, 1441, 1921, 4))
+    whole = ((0.5, 1, 961, 5), (0.5, 961, 1921, 6), (0.5, 1, 1921, 7), (0.6, 961, 1921, 8))
+    left = packets_of(sent(*halves, *whole), tmp_path / "S.pcap")
+    passed = packets_of(sent(*halves[:3], *whole[:2]), tmp_path / "R1-out.pcap")
+    covered = passed_before(left, passed)
+    assert covered.tolist() == [False] * 4 + [True, False, True, True]
+
+
+def test_connections_between_the_same_ports_hold_nothing_for_each_other(tmp_path: Path) -> None:
+    """The second begins where the first one's numbers had been, its SYN sent twice."""
+    capture, _ = conversation("0.0 > SYN", isn=7)
+    sent((0.1, 1, 961, 1), (0.2, 961, 1921, 2), isn=7, into=capture)
+    conversation("1.0 > SYN\n2.0 > SYN", isn=967, into=capture)
+    sent((2.1, 1, 961, 3), (2.5, 1, 961, 4), isn=967, into=capture)
+    left = packets_of(capture, tmp_path / "S.pcap")
+    assert passed_before(left, left).tolist() == [False] * 6 + [True]
+
+
+def test_two_connections_side_by_side_are_told_apart(tmp_path: Path) -> None:
+    capture = sent((0.1, 1, 961, 1))
+    capture.add(START + SECOND // 5, segment(1, sport=20001, isn=ISN, ip_id=1))
+    capture.add(START + SECOND // 4, segment(1, isn=ISN, ip_id=2))
+    left = packets_of(capture, tmp_path / "S.pcap")
+    assert passed_before(left, left).tolist() == [False, False, True]
+    assert passed_before(left, left[1:2]).tolist() == [False, False, False]
+    assert passed_before(left[:0], left[:0]).size == 0
+
+
+@pytest.mark.parametrize(
+    ("forward", "known"),
+    [
+        (None, True),
+        ({"duplicate": 0.01, "delay": 0.01, "jitter": 0.01, "reorder": 0.1}, True),
+        ({"loss": 0.01}, False),
+        ({"loss": 0.01, "loss_burst": 3.0}, False),
+    ],
+)
+def test_what_passed_has_arrived_unless_data_is_lost_behind(forward: Any, known: bool) -> None:
+    assert needless.known(forward) is known
+
+
 # --- Runs --------------------------------------------------------------------
 
 
@@ -199,6 +322,29 @@ def test_a_capture_is_held_against_the_kernels_counters_flow_by_flow(job: run.Jo
     assert outcome.flows == len(metrics["per_flow"])
     assert outcome.flows_exact + len(outcome.differences) == outcome.flows
     assert outcome.retransmissions >= metrics["metrics"]["retransmissions"]
+
+
+def test_marks_of_a_run_are_held_against_what_passed_its_bottleneck(job: run.Job) -> None:
+    """Also by hand: packets of the same first byte of which more than one passed."""
+    outcome = run.carry_out(keeping(job))
+    assert outcome.needless is not None
+    passed = read_capture(run_files(job).capture("R1-out")).packets
+    passed = passed[passed["payload"] > 0]
+    copies = len(passed) - len(set(zip(passed["sport"], passed["seq"], strict=True)))
+    assert outcome.needless.retransmissions > 0
+    assert outcome.needless.needless <= copies
+    assert run.carry_out(keeping(job)) == outcome
+
+
+def test_a_scenario_that_loses_data_behind_its_bottleneck_has_no_truth_about_marks(
+    job: run.Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.carry_out(keeping(job))
+    settings = job.scenario.settings() | {"forward": {"loss": 0.01}}
+    monkeypatch.setattr(Scenario, "settings", lambda _: settings)
+    outcome = compare(run_files(job), job.scenario)
+    assert (outcome.state, outcome.needless) == ("compared", None)
+    assert json.loads(run.to_json([outcome], 30.0))["scenarios"][0]["needless"] is None
 
 
 def test_captures_are_kept_on_request_only(job: run.Job) -> None:
@@ -378,6 +524,7 @@ THREE = (
         differences=(Difference(2, 7, 5, "at 1 s: kernel fast, capture rto"),),
         confusion={"rto": {"rto": 90, "unknown": 1}, "fast": {"fast": 9, "rto": 2}},
         right={"rto": {"rto": 90}, "fast": {"fast": 9}},
+        needless=Needless(390, {"dsack": 6, "early_ack": 2}, {"dsack": 2}, {"rto": 1, "fast": 1}),
     ),
     outcome_of(
         2,
@@ -428,6 +575,39 @@ def test_tables_of_causes_are_added_cell_by_cell_in_the_kernels_order() -> None:
     assert matrix.shares_right(THREE) == {"rto": (100, 101), "fast": (9, 11), "tlp": (4, 4)}
 
 
+def test_marks_are_added_by_evidence_and_kind_over_scenarios_whose_truth_is_known() -> None:
+    other = replace(THREE[1], needless=Needless(10, {"dsack": 1}, {"ack_jump": 1}, {"rto": 4}))
+    every, *groups = matrix.marks([THREE[0], other, outcome_of(4)])
+    assert (every.name, every.scenarios) == ("all", 2)
+    assert every.of.retransmissions == 400
+    assert every.of.right == {"dsack": 7, "early_ack": 2}
+    assert every.of.wrong == {"dsack": 2, "ack_jump": 1}
+    assert every.of.missed == {"rto": 5, "fast": 1}
+    assert every.precision_percent == pytest.approx(75.0)
+    assert every.recall_percent == pytest.approx(60.0)
+    assert sum(each.scenarios for each in groups) == 2 * len(matrix.MARK_GROUPS)
+    assert matrix.not_judged([THREE[0], outcome_of(4), THREE[1], THREE[2]]) == [2, 4]
+
+
+def test_marks_of_no_scenario_have_no_shares() -> None:
+    assert matrix.marks(THREE[1:]) == []
+    nothing = needless.add("all", [])
+    assert (nothing.precision_percent, nothing.recall_percent) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("forward", "said"),
+    [
+        (None, "in order"),
+        ({"loss": 0.1}, "in order"),
+        ({"delay": 0.1, "jitter": 0.1}, "reordered"),
+        ({"delay": 0.1, "reorder": 0.1, "duplicate": 0.1}, "duplicated"),
+    ],
+)
+def test_marks_are_grouped_by_what_happens_to_data_behind(forward: Any, said: str) -> None:
+    assert matrix.behind({"forward": forward}) == said
+
+
 @pytest.mark.parametrize(
     ("forward", "reverse", "said"),
     [
@@ -454,6 +634,9 @@ def test_the_document_has_totals_confusion_differences_and_what_was_left_out() -
     assert "3 scenarios of 30 s, 1500 packets" in text
     assert "| all | 2 | 4/6 | 200 | 200 | +0.000 % | 2 | 2 | 500 | 0.200 % |" in text
     assert "| fast | 11 | 9 (81.818 %) |" in text
+    assert "| all | 1 | 390 | 10 | 80.000 % | 80.000 % | 6/2 |  | 2/0 |  | 2 | 1 |" in text
+    assert "Not counted: the path of 1 of the scenarios loses data" in text
+    assert "Seeds: 2." in text
     assert "|  | rto | unknown | fast | tlp |" in text
     assert "| 1 | 2 | 5 | 7 | at 1 s: kernel fast, capture rto |" in text
     assert "| fast | rto | 1 |" in text
@@ -524,6 +707,8 @@ def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(json.loads(written.read_text())["scenarios"]) == 2
     assert text.read_text() == document.markdown(THREE[:2], 30.0, written, text)
     assert "kernel fast, capture rto" in reply.output
+    assert "80.000 %" in reply.output
+    assert "Not counted: the path of 1 of the scenarios" in reply.output
     monkeypatch.setattr(command, "measure", lambda *_: list(THREE))
     reply = CliRunner().invoke(app, ["--seeds", "1..9", *words[2:]])
     assert reply.exit_code == 1
