@@ -18,10 +18,7 @@ _SHORT_MARKS = ("group", "runs", "needless", "wrong", "precision", "recall")
 
 def totals_table(outcomes: Sequence[Outcome]) -> Table:
     """Give the totals for a terminal."""
-    title = "timeouts: flows exact, and sums by kernel and by capture"
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in _SHORT:
-        shown.add_column(column, justify="left" if column == "group" else "right", no_wrap=True)
+    shown = _empty("timeouts: flows exact, and sums by kernel and by capture", _SHORT)
     for each in totals(outcomes):
         *row, _, unknown = total_row(each)
         shown.add_row(*row, unknown)
@@ -31,13 +28,19 @@ def totals_table(outcomes: Sequence[Outcome]) -> Table:
 def needless_table(outcomes: Sequence[Outcome]) -> Table:
     """Give the marks of needless retransmissions for a terminal."""
     title = "needless retransmissions by what passed the bottleneck, and wrong marks"
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in _SHORT_MARKS:
-        shown.add_column(column, justify="left" if column == "group" else "right", no_wrap=True)
+    shown = _empty(title, _SHORT_MARKS)
     for each in marks(outcomes):
         name, scenarios, _, needless, *shares = mark_row(each)[:6]
         wrong = sum(each.of.wrong.values())
         shown.add_row(name, scenarios, needless, str(wrong), *shares)
+    return shown
+
+
+def _empty(title: str, columns: Sequence[str]) -> Table:
+    """Begin a table of numbers by group."""
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in columns:
+        shown.add_column(column, justify="left" if column == "group" else "right", no_wrap=True)
     return shown
 
 
