@@ -98,7 +98,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "generator": generator(run),
         "port": PORT,
         "source_port": SOURCE_PORT,
-        "mss": graph.mss,
+        "mss": min(graph.mss, run.experiment.tcp.mss or graph.mss),
         "qdisc": {
             "device": queue.device,
             "kind": run.case.queue.kind,
@@ -109,7 +109,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         **_expect_impaired(impaired),
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
-        **_expect_quickack(run, graph),
+        **_expect_receivers(run, graph),
         "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
     }
 
@@ -127,9 +127,10 @@ def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:
     }
 
 
-def _expect_quickack(run: Run, graph: Graph) -> dict[str, Any]:
-    """Routes of the receivers: only who acknowledges at once differs from others there."""
-    if not run.experiment.tcp.quickack:
+def _expect_receivers(run: Run, graph: Graph) -> dict[str, Any]:
+    """Routes of the receivers: they decide who acknowledges at once, and what is announced."""
+    tcp = run.experiment.tcp
+    if not tcp.quickack and tcp.mss is None:
         return {}
     receivers = [node.name for node in graph.having("receiver")]
-    return {"receiver_routes": dict.fromkeys(receivers, run.experiment.tcp.route_metrics())}
+    return {"receiver_routes": dict.fromkeys(receivers, tcp.route_metrics())}

@@ -109,6 +109,13 @@ class Experiment(SpecModel):
         """Names of the cases in the matrix, in order."""
         return tuple(self.cases) if self.matrix.case == (ALL,) else self.matrix.case
 
+    @property
+    def tcps(self) -> tuple[Tcp, ...]:
+        """The TCP of the file, and those that an axis of the matrix makes of its recovery."""
+        varied = [value for a in self.matrix.axes if a.key == "tcp.recovery" for value in a.values]
+        made = (self.tcp.model_copy(update={"recovery": value}) for value in varied)
+        return tuple(made) or (self.tcp,)
+
     def on(self, generator: Generator) -> Experiment:
         """Give the experiment as it is on a testbed with this generator: where it names none."""
         if self.traffic.generator is not None:
