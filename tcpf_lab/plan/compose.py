@@ -99,11 +99,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "port": PORT,
         "source_port": SOURCE_PORT,
         "mss": min(graph.mss, run.experiment.tcp.mss or graph.mss),
-        "qdisc": {
-            "device": queue.device,
-            "kind": run.case.queue.kind,
-            "options": run.case.queue.shown(queues.rate(graph, queue), run.seed),
-        },
+        "qdisc": _expect_queue(run, queue.device, queues.rate(graph, queue)),
         "marker": marker.expect(run),
         "lossless_devices": [device for device in devices if device not in lossy],
         **_expect_impaired(impaired),
@@ -112,6 +108,17 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         **_expect_receivers(run, graph),
         "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
     }
+
+
+def _expect_queue(run: Run, device: str, rate: int) -> dict[str, Any]:
+    """The queue under test as the kernel must report it, and the queues inside, if it has any."""
+    queue = run.case.queue
+    inside = {
+        child.handle: {"kind": child.words[0], "options": child.shown}
+        for child in queue.children(rate, run.seed)
+    }
+    asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, run.seed)}
+    return asked | ({"children": inside} if inside else {})
 
 
 def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:

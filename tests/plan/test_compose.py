@@ -72,7 +72,10 @@ def test_the_segment_size_asked_for_is_announced_by_both_ends_where_a_packet_is_
     assert {line.split()[3] if "netns" in line else line.split(":")[0] for line in routes}
     assert plan.expect["mss"] == 496
     metrics = {"initcwnd": 2, "advmss": 496}
-    assert (plan.expect["routes"], plan.expect["receiver_routes"]) == ({"S": metrics}, {"D": metrics})
+    assert (plan.expect["routes"], plan.expect["receiver_routes"]) == (
+        {"S": metrics},
+        {"D": metrics},
+    )
     large = compose(run_of("smoke", "tcp.mss=8960 B", case="NoMark+RED")).expect
     assert large["mss"] == compose(run_of("smoke", case="NoMark+RED")).expect["mss"]
 
