@@ -124,12 +124,14 @@ def figures(
     heading: str = "",
     suffixes: Sequence[str] = SUFFIXES,
 ) -> Iterator[Document]:
-    """Yield the bar chart of a metric in some formats; none if there is no run to draw.
+    """Yield the bar chart of a metric in some formats; none if there is nothing to draw.
 
     None of a sweep either: one bar per case has no room for the values of an axis.
     """
     if not section.usable or section.swept or not suffixes:
         return  # the table lists its runs with the reasons; there is nothing to draw
+    if all(result.metrics[metric].mean is None for result in section.results):
+        return  # what the runs could not measure has no figure
     from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
 
     title = heading or section.source.heading
