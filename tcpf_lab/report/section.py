@@ -82,6 +82,10 @@ class Section:
         """Whether a single run is part of the means."""
         return any(result.used for result in self.results)
 
+    def measured(self, metric: str) -> bool:
+        """Tell whether any cell has a value of the metric; without captures some have none."""
+        return any(result.metrics[metric].mean is not None for result in self.results)
+
 
 def gather(sources: Iterable[Source], include_invalid: bool = False) -> tuple[Section, ...]:
     """Read the metrics of all runs and average them, experiment by experiment."""
@@ -128,10 +132,8 @@ def figures(
 
     None of a sweep either: one bar per case has no room for the values of an axis.
     """
-    if not section.usable or section.swept or not suffixes:
+    if not section.usable or section.swept or not suffixes or not section.measured(metric):
         return  # the table lists its runs with the reasons; there is nothing to draw
-    if all(result.metrics[metric].mean is None for result in section.results):
-        return  # what the runs could not measure has no figure
     from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
 
     title = heading or section.source.heading
