@@ -94,7 +94,8 @@ def test_lengths_and_gaps_are_exponential(program):
         expected = -mean * math.log(1 - share)
         assert packets[int(share * n)] == pytest.approx(expected, rel=0.05, abs=1)
     between = [b["at_ns"] - a["at_ns"] for a, b in itertools.pairwise(found)]
-    variance = sum((x - sum(between) / len(between)) ** 2 for x in between) / len(between)
+    cycle = sum(between) / len(between)
+    variance = sum((x - cycle) ** 2 for x in between) / len(between)
     assert variance == pytest.approx(ON_NS**2 + GAP_NS**2, rel=0.05)
 
 
