@@ -21,7 +21,8 @@ from tcpf_lab.spec.topology import Graph
 SHORTEST_FRAME = 40 + ETHERNET_HEADER
 #: Frames a shaper may send back to back.  On the fast links four let a window's burst pass without
 #: a timer; at the bottleneck two keep the queue in the discipline under study.  A link slower than
-#: the bottleneck spaces all its packets: four at once would be four at once in that queue.
+#: the bottleneck, and that of a source, spaces all its packets: four at once would be four at once
+#: in that queue.
 ACCESS_BURST_FRAMES = 4
 BOTTLENECK_BURST_FRAMES = 2
 #: Handle of the queue under test.
@@ -98,7 +99,8 @@ def _shaper(graph: Graph, interface: Interface, frames: int) -> tuple[str, ...]:
 
 
 def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
-    slow = rate(graph, interface) < graph.bottleneck.rate
+    link = graph.links[interface.subnet]
+    slow = link.rate < graph.bottleneck.rate or link.a in {n.name for n in graph.having("source")}
     shaper = _shaper(graph, interface, SLOW_BURST_FRAMES if slow else ACCESS_BURST_FRAMES)
     words = _netem(graph, interface)
     if not words:

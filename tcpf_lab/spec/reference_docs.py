@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 from pydantic import PlainSerializer
 from pydantic.fields import FieldInfo
 
-from tcpf_lab.spec import marker, queue
+from tcpf_lab.spec import background, marker, queue
 from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.collection import Collection, Member
 from tcpf_lab.spec.delays import Delays
@@ -72,6 +72,8 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
         yield f"`marker`, kind `{kind}`", model
     for kind, queue_model in queue.KINDS.items():
         yield f"`queue`, kind `{kind}`", queue_model
+    for kind, source_model in background.KINDS.items():
+        yield f"`background.NAME`, kind `{kind}`", source_model
     yield "`matrix`", Matrix
     yield "A collection", Collection
     yield "`experiments[N]`", Member

@@ -16,7 +16,7 @@ from tcpf_lab.spec.delays import AnyDelays, Delays
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.units import Duration, Rate, Size
 
-Role = Literal["sender", "marker", "bottleneck", "router", "receiver"]
+Role = Literal["sender", "marker", "bottleneck", "router", "receiver", "source"]
 
 #: Bytes of IPv4 and TCP header without options.
 HEADERS = 40
@@ -28,7 +28,7 @@ class Node:
 
     ``role``: sender and receiver are the ends of the flows; the node with the role marker stands in
     front of the bottleneck and sees both directions; the node with the role bottleneck owns the
-    queue under test.
+    queue under test.  A source sends background packets, which no other node receives.
     """
 
     name: str
@@ -110,7 +110,8 @@ class Graph:
     @property
     def mss(self) -> int:
         """Largest TCP payload without options, bytes."""
-        return min(link.mtu for link in self.links) - HEADERS
+        sources = {node.name for node in self.having("source")}
+        return min(link.mtu for link in self.links if link.a not in sources) - HEADERS
 
 
 class Chain(SpecModel):
