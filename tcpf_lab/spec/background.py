@@ -53,6 +53,11 @@ class Source(SpecModel):
         if not _SHORTEST <= self.packet <= 9000:
             yield ("packet",), f"must be from {_SHORTEST} B to 9000 B"
 
+    @property
+    def longest_burst(self) -> float:
+        """Give what a burst does not exceed in any run, s."""
+        return 0.0
+
     def link_rate(self, bottleneck: int) -> int:
         """Give the rate of the source's link, bit/s."""
         return bottleneck
@@ -86,6 +91,11 @@ class OnOff(Source):
         yield from super().problems()
         if not 1e-5 <= self.on <= 100:
             yield ("on",), "must be from 10 us to 100 s"
+
+    @property
+    def longest_burst(self) -> float:
+        """Give what a burst does not exceed in any run, s: exp(-30) is one in 10^13."""
+        return 30 * self.on
 
     def link_rate(self, bottleneck: int) -> int:
         """Give the rate of the source's link, bit/s."""

@@ -13,6 +13,7 @@ from tcpf_lab.plan.step import EPOCH, PROGRAMS, Command, Finish, Phase, Start, S
 from tcpf_lab.plan.topology import other_end, toward
 from tcpf_lab.plan.traffic.flows import window
 from tcpf_lab.spec.background import Source, node_of
+from tcpf_lab.spec.queue.prio import goes_first
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph
 
@@ -68,6 +69,8 @@ def expect(run: Run, graph: Graph) -> dict[str, Any]:
             "packet": source.packet,
             "frame": source.frame,
             "share": source.share,
+            "longest_pause_s": source.longest_burst,
+            "first": run.case.queue.kind == "prio" and goes_first(source.dscp),
         }
         for name, source in sources(run).items()
     }
