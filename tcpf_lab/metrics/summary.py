@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tcpf_lab.metrics.background import background
 from tcpf_lab.metrics.captured import CapturedRecord, with_captures
 from tcpf_lab.metrics.from_counters import from_counters
 from tcpf_lab.metrics.from_packets import from_packets
@@ -112,7 +113,7 @@ def _numbers(run: RunFiles, record: Record) -> Numbers:
 
 
 #: Each is asked about every run, and gives an empty `Extra` where it has nothing to say.
-EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = ()
+EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (background,)
 
 
 @functools.cache

@@ -7,8 +7,9 @@ from typing import Any
 
 from tcpf_lab.plan import capture, collect, marker, queues, settings, topology, window_counters
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
-from tcpf_lab.plan.traffic import generator, traffic
+from tcpf_lab.plan.traffic import background, generator, traffic
 from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
+from tcpf_lab.spec.background import with_sources
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph
@@ -45,7 +46,7 @@ def compose(run: Run) -> Plan:
     """Return the plan of ``run``; depends on nothing but the run."""
     experiment = run.experiment
     captures = experiment.traffic.captured
-    graph = experiment.topology.graph()
+    graph = with_sources(experiment.topology.graph(), background.sources(run))
     ends = [node.name for node in graph.nodes if node.role in ("sender", "receiver")]
     sysctls = {end: experiment.tcp.sysctls() for end in ends}
     made = traffic(run)
@@ -54,15 +55,18 @@ def compose(run: Run) -> Plan:
         modules(run, graph),
         settings.kernel(run),
         *topology.build(graph, dict.fromkeys(ends, experiment.tcp.route_options())),
+        background.routes(run, graph),
         settings.nodes(graph, sysctls),
         queues.build(graph, run.case.queue, run.seed),
         *marker.build(run),
         *((capture.start(graph),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
         window_counters.start(run, counted),
+        background.start(run, graph),
         made.receivers,
         made.senders,
         made.end,
+        background.end(run, graph),
         window_counters.end(run, counted),
         collect.drain(graph, run.case.queue),
         *((capture.stop(graph),) if captures else ()),
@@ -109,6 +113,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "marker": marker.expect(run),
         "lossless_devices": [device for device in devices if device not in lossy],
         **_expect_impaired(impaired),
+        **background.expect(run, graph),
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
         **_expect_receivers(run, graph),

@@ -10,9 +10,10 @@ from typing import Any, get_args, get_origin
 from pydantic import PlainSerializer
 from pydantic.fields import FieldInfo
 
-from tcpf_lab.spec import marker, queue
+from tcpf_lab.spec import background, marker, queue
 from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.collection import Collection, Member
+from tcpf_lab.spec.delays import Delays
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
@@ -71,6 +72,8 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
         yield f"`marker`, kind `{kind}`", model
     for kind, queue_model in queue.KINDS.items():
         yield f"`queue`, kind `{kind}`", queue_model
+    for kind, source_model in background.KINDS.items():
+        yield f"`background.NAME`, kind `{kind}`", source_model
     yield "`matrix`", Matrix
     yield "A collection", Collection
     yield "`experiments[N]`", Member
@@ -124,6 +127,8 @@ def _default(field: FieldInfo) -> str:
 
 
 def _type(name: str, field: FieldInfo) -> str:
+    if field.annotation is Delays:
+        return "duration, a list, or a range"
     within = [getattr(item, "__metadata__", ()) for item in get_args(field.annotation)]
     for note in (*field.metadata, *chain.from_iterable(within)):
         if isinstance(note, Quantity):
