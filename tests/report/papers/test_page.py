@@ -54,7 +54,7 @@ def test_the_page_says_what_was_made_and_what_not(files: ExperimentFiles) -> Non
     ((path, text),) = write(PAGE, files, ("md",))
     assert path == files.root / "ef.md"
     assert isinstance(text, str)
-    assert "# Paper \\<001>" in text
+    assert "# Paper \\<b>" in text
     assert "![fig-ef-2a](figures/fig-ef-2a.png)" in text
     assert "Not all of it was measured: SACK at 2 ms." in text
     assert "fig-ef-3" not in text
