@@ -197,14 +197,14 @@ def claim_rows(claims: Iterable[PaperClaim]) -> list[list[str]]:
         first = claim.checks[0]
         if len(claim.checks) == 1:
             said = f"{first.label}: {first.number}"
-            rows.append([claim.id, place, claim.statement, said, first.range, found.verdict])
+            rows.append([claim.id, place, claim.statement, said, first.range, claim.told])
             continue
         some = "all" if claim.every else "any"
         held = f"{found.holding} of {found.checks} checks hold"
-        rows.append([claim.id, place, claim.statement, held, some, f"{found.verdict}"])
+        rows.append([claim.id, place, claim.statement, held, some, claim.told])
         for check in claim.checks:
             said = f"{check.label}: {check.number}"
-            rows.append(["", "", "", said, check.range, f"({check.verdict})"])
+            rows.append(["", "", "", said, check.range, f"({check.told})"])
     return rows
 
 

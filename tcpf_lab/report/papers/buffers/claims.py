@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
 from typing import Any
@@ -32,7 +33,11 @@ def claims(grid: Grid) -> tuple[PaperClaim, ...]:
     At a scaled size those on where a curve turns have their numbers, and no verdict.
     """
     made = (*_utilisation(grid), *_few_users(grid), *_many_users(grid))
-    return tuple(claim for claim in made if claim.checks)
+    return tuple(replace(claim, note=_note(claim)) for claim in made if claim.checks)
+
+
+def _note(claim: PaperClaim) -> str:
+    return next((f"not decidable: {c.undecidable}." for c in claim.checks if c.undecidable), "")
 
 
 def _utilisation(grid: Grid) -> Iterator[PaperClaim]:
