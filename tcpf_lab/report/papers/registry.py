@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.buffers.page import build as buffers
+from tcpf_lab.report.papers.ef.page import build as ef
 from tcpf_lab.report.papers.page import Page
 from tcpf_lab.spec.model import Experiment
 
@@ -28,6 +29,7 @@ def _of_paper(paper: str) -> Callable[[Experiment], bool]:
 
 #: Every page by its name.
 PAGES: dict[str, PageKind] = {
+    "ef": PageKind(_of_paper("001"), ef),
     "buffers": PageKind(_of_paper("003"), buffers),
 }
 
