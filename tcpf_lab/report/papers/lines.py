@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import TYPE_CHECKING, Literal
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.papers.page import Point
-from tcpf_lab.report.style import CaseStyle, ranked_styles
+from tcpf_lab.report.style import CASES, FALLBACK, CaseStyle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
 _EACH = {1: 3.2, 2: 2.1}  # inches of one of so many panels
 _SIZE = 5
+#: The order in which looks are taken, so that those of few lines are far apart.
+_LOOKS = (
+    *(CASES[name] for name in ("TCPF+FRIO", "TB+RIO", "TCPF(O)+RIO", "NoMark+TailDrop")),
+    *FALLBACK,
+    *(CASES[name] for name in ("TCPF+RIO", "NoMark+FRED", "NoMark+RED")),
+)
 
 
 @dataclass(frozen=True)
@@ -34,11 +41,11 @@ class Frame:
     top : float or None
         Upper end of the y axis.
     bottom : float or None
-        Its lower end; None leaves it to the data.
+        Its lower end; None for 0, or lower if there is something below it.
     mark : float or None
         A vertical line: the fair share, or a bound of the text.
-    steps : bool
-        Draw steps without intervals: histograms, distributions.
+    steps : str
+        Draw steps without intervals: ``mid`` for histograms, ``post`` for distributions.
     """
 
     title: str
@@ -49,7 +56,7 @@ class Frame:
     top: float | None = None
     bottom: float | None = 0.0
     mark: float | None = None
-    steps: bool = False
+    steps: Literal["", "mid", "post"] = ""
 
 
 def draw(points: Sequence[Point], frame: Frame) -> Figure:
@@ -63,7 +70,8 @@ def draw(points: Sequence[Point], frame: Frame) -> Figure:
 
     names = list(dict.fromkeys(point.panel for point in points))
     figure, every = panels(len(names), _EACH.get(len(names), 1.7), share_y=True)
-    styles = ranked_styles([point.series for point in points])
+    series = dict.fromkeys(point.series for point in points)
+    styles = {name: replace(look, label=name) for name, look in zip(series, cycle(_LOOKS))}
     for axes, name in zip(every, names, strict=True):
         _panel(axes, [point for point in points if point.panel == name], styles, frame)
         if len(names) > 1:
@@ -88,7 +96,11 @@ def _panel(
         _logarithmic(axes, frame.ticks)
     if frame.mark is not None:
         axes.axvline(frame.mark, color="#111111", linewidth=1.0, linestyle=(0, (3, 2)), zorder=1)
-    axes.set_ylim(bottom=frame.bottom, top=frame.top)
+    if frame.bottom is None:
+        axes.axhline(0, color="#111111", linewidth=0.8, zorder=1)
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]), top=frame.top)
+    else:
+        axes.set_ylim(bottom=frame.bottom, top=frame.top)
     axes.tick_params(axis="x", bottom=True)
 
 
@@ -99,7 +111,7 @@ def _line(axes: Axes, points: Sequence[Point], style: CaseStyle, frame: Frame) -
     found = [mean_ci(point.values) for point in points]
     y = [mean for mean, _ in found]
     if frame.steps:
-        axes.plot(x, y, drawstyle="steps-mid", zorder=3, **line_look(style))
+        axes.plot(x, y, drawstyle=f"steps-{frame.steps}", zorder=3, **line_look(style))
         return
     axes.plot(x, y, zorder=3, **line_look(style))
     axes.plot(x, y, zorder=4, **marker_look(style, _SIZE))

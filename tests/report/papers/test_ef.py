@@ -152,7 +152,7 @@ def test_a_conclusion_has_the_numbers_of_the_runs() -> None:
     top, below, above = claim(study(), "ef-conclusion-1").checks
     assert top.label == "greatest loss (at 10 ms)"
     assert top.number == "0.490 ± 0.000 (3 seeds)"
-    assert below.label == "loss at 10 ms less at 0.4 ms"
+    assert below.label == "loss at 10 ms minus at 0.4 ms"
     assert above.measured.mean == pytest.approx(0.49 * (1 - math.exp(-(math.log10(40) ** 2))))
 
 

@@ -14,7 +14,7 @@ from tcpf_lab.spec.topology import HEADERS
 from tcpf_lab.units import parse_duration, parse_size
 
 #: What leaves a router before everything else.
-_EF = "ef"
+_EF = "EF"
 Tcp = Literal["Reno", "NewReno", "SACK"]
 Ef = Literal["none", "cbr", "onoff"]
 

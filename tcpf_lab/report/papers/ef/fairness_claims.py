@@ -9,8 +9,8 @@ from tcpf_lab.report.papers.claim import PaperCheck, PaperClaim
 from tcpf_lab.report.papers.ef import checks as c
 from tcpf_lab.report.papers.ef.conditions import Tcp
 from tcpf_lab.report.papers.ef.study import (
+    CLOSE,
     MANY,
-    NEAR,
     ON_MS,
     RTT_MS,
     Quantity,
@@ -81,7 +81,7 @@ def _bursts(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
 
 def improvement(study: Study, tcp: Tcp) -> Iterator[PaperCheck]:
     """Yield M with EF traffic less M without, in each network."""
-    yield from _compared(study, tcp, min_max, "M with EF less without", 1)
+    yield from _compared(study, tcp, min_max, "M with EF minus without", 1)
 
 
 def _small_bursts(study: Study, tcp: Tcp) -> Iterator[PaperCheck]:
@@ -90,13 +90,15 @@ def _small_bursts(study: Study, tcp: Tcp) -> Iterator[PaperCheck]:
             like = network(tcp, rtt, udp=udp, on_ms=0.0)
             small = c.over_bursts(study, min_max, like, lambda on: on <= SMALL)
             big = c.over_bursts(study, min_max, like, lambda on: on >= BIG)
-            yield c.difference(f"M, small less large bursts, {label}+EF, {round_trips}", small, big)
+            yield c.difference(
+                f"M, small minus large bursts, {label}+EF, {round_trips}", small, big
+            )
 
 
 def _compared(
     study: Study, tcp: Tcp, quantity: Quantity, words: str, sign: int
 ) -> Iterator[PaperCheck]:
-    """Yield a quantity with EF less without, or without less with for sign -1, all networks."""
+    """Yield a quantity with EF minus without, or without less with for sign -1, all networks."""
     for rtt, round_trips in _ROUND_TRIPS:
         for udp, label in _NETWORKS:
             bursts, none = (
@@ -114,14 +116,14 @@ def _distribution(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         sentence="EF traffic reduces the largest difference between the throughputs of flows.",
         statement=f"Largest less smallest normalised throughput of {MANY} flows is smaller with EF "
         f"traffic in bursts of {ON_MS:g} ms than without.",
-        checks=tuple(_compared(study, tcp, spread, "spread without EF less with", -1)),
+        checks=tuple(_compared(study, tcp, spread, "spread without EF minus with", -1)),
     )
     yield say(
         id="ef-6-near",
         sentence="EF traffic increases the share of flows close to their fair share.",
-        statement=f"The share of {MANY} flows within {NEAR:.0%} of their fair share is larger with "
+        statement=f"The share of {MANY} flows within {CLOSE} of their fair share is larger with "
         f"EF traffic in bursts of {ON_MS:g} ms than without.",
-        checks=tuple(_compared(study, tcp, near, "share with EF less without", 1)),
+        checks=tuple(_compared(study, tcp, near, "share with EF minus without", 1)),
         note="Throughput counts frames, as the capacity that it is divided by does.",
     )
 
@@ -180,7 +182,7 @@ def _fall(
     study: Study, tcp: Tcp, rtt: float | None, udp: bool, label: str, on: float | None
 ) -> PaperCheck:
     few, many = _ends(study, min_max, tcp, rtt, udp, on)
-    return c.difference(f"M of {FEWEST} less of {MOST} flows, {label}", few, many)
+    return c.difference(f"M of {FEWEST} minus of {MOST} flows, {label}", few, many)
 
 
 def _less_fall(study: Study, tcp: Tcp, udp: bool, label: str) -> PaperCheck:
@@ -190,7 +192,7 @@ def _less_fall(study: Study, tcp: Tcp, udp: bool, label: str) -> PaperCheck:
     def slower(few: float, many: float, few_ef: float, many_ef: float) -> float:
         return (few - many) - (few_ef - many_ef)
 
-    words = f"fall without EF less with, {label}"
+    words = f"fall without EF minus with, {label}"
     return c.check(words, slower, (*without, *bursts), low=0, strict=True)
 
 
@@ -221,7 +223,7 @@ def _equal_over_flows(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         sentence="With equal round trips, in TCP+UDP, more flows differ more, and fewer of them "
         "are close to their fair share.",
         statement=f"From {FEWEST} to {MOST} flows the spread of normalised throughput grows, and "
-        f"the share of flows within {NEAR:.0%} of their fair share falls.",
+        f"the share of flows within {CLOSE} of their fair share falls.",
         checks=(
             c.difference("spread, growth", wide[1], wide[0]),
             c.difference("share near the fair one, fall", close[0], close[1]),
@@ -233,7 +235,7 @@ def _equal_over_flows(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         sentence="The same with EF traffic: flows differ more, but the share of flows close to "
         "their fair share does not change appreciably.",
         statement=f"From {FEWEST} to {MOST} flows the spread grows, and the share within "
-        f"{NEAR:.0%} of the fair one changes by at most {MARGINAL:g}.",
+        f"{CLOSE} of the fair one changes by at most {MARGINAL:g}.",
         checks=(
             c.difference("spread, growth", wide_ef[1], wide_ef[0]),
             _change(study, tcp, near, RTT_MS, True, "share near the fair one", ON_MS),
@@ -249,7 +251,7 @@ def _unequal_over_flows(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         section="4.2, Figure 9(a)",
         sentence="With unequal round trips, in TCP+UDP, more flows are close to their fair share "
         "when there are more.",
-        statement=f"From {FEWEST} to {MOST} flows the share of flows within {NEAR:.0%} of their "
+        statement=f"From {FEWEST} to {MOST} flows the share of flows within {CLOSE} of their "
         "fair share grows.",
         checks=(c.difference("share near the fair one, growth", many, few),),
     )
@@ -257,7 +259,7 @@ def _unequal_over_flows(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         id="ef-9b",
         section="4.2, Figure 9(b)",
         sentence="The same with EF traffic: fairness changes marginally.",
-        statement=f"From {FEWEST} to {MOST} flows the share within {NEAR:.0%} of the fair one "
+        statement=f"From {FEWEST} to {MOST} flows the share within {CLOSE} of the fair one "
         f"changes by at most {MARGINAL:g}.",
         checks=(_change(study, tcp, near, None, True, "share near the fair one", ON_MS),),
     )

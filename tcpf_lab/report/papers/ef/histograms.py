@@ -66,7 +66,7 @@ def _drawing(
         x="Throughput of a flow / fair share",
         y="Share of flows",
         mark=1.0,
-        steps=True,
+        steps="mid",
     )
     yield Drawing(
         name=name_of(number),

@@ -43,9 +43,9 @@ def _checks(study: Study, tcp: Tcp, share: float) -> Iterator[PaperCheck]:
         return replace(known, share=share)
 
     single = c.hump(study, loss, at(alone(tcp)))
-    yield c.check(f"loss of 1 flow, {share:.0%}", float, (single.top,), low=0, strict=True)
+    yield c.check(f"loss of 1 flow, {100 * share:g} %", float, (single.top,), low=0, strict=True)
     many = c.hump(study, loss, at(together(tcp, 64)))
-    yield c.value(f"loss of 64 flows, {share:.0%}", many.top, high=INSIGNIFICANT)
+    yield c.value(f"loss of 64 flows, {100 * share:g} %", many.top, high=INSIGNIFICANT)
     none, bursts = (
         c.side(study, min_max, known)
         for known in (
@@ -53,4 +53,4 @@ def _checks(study: Study, tcp: Tcp, share: float) -> Iterator[PaperCheck]:
             at(network(tcp, None, udp=False, on_ms=ON_MS)),
         )
     )
-    yield c.difference(f"M with EF less without, {share:.0%}", bursts, none)
+    yield c.difference(f"M with EF minus without, {100 * share:g} %", bursts, none)

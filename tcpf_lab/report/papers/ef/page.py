@@ -27,7 +27,7 @@ _READING = (
     "flows' throughput, as the paper defines it: 1 is fair, and a factor of its text is 1 / M."
 )
 #: Where a run says which share of the bottleneck its EF traffic took.
-_SHARE = "metrics.background.ef.share"
+_SHARE = "background.ef.share"
 _FIGURE_1 = "Figure 1 of the paper is its topology; the report has the picture of ours."
 
 

@@ -74,7 +74,7 @@ def prediction_figure(study: Study) -> Drawing:
         y="Share of flows with at most that error",
         top=1.02,
         mark=OFF,
-        steps=True,
+        steps="post",
     )
     return Drawing(
         name=name_of("10"),
@@ -105,8 +105,8 @@ def prediction_claims(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         id="ef-10",
         sentence="80 % of the predictions of PFTK were off the observed throughput by at least "
         "10 %.",
-        statement=f"The share of flows of which the {first} is off by at least {OFF:.0%} is at "
-        f"least {MOST:g}.",
+        statement=f"The share of flows of which the {first} is off by at least {100 * OFF:g} % "
+        f"is at least {MOST:g}.",
         checks=(_off(study, first, tcp),),
     )
     yield say(

@@ -19,6 +19,7 @@ RTT_MS = 8.0
 TCPS: tuple[Tcp, ...] = get_args(Tcp)
 #: How near to its fair share a flow counts as being close to it.
 NEAR = 0.2
+CLOSE = f"{100 * NEAR:g} %"
 
 #: A quantity of a cell by seed; absent seeds lack it.
 Quantity = Callable[["Study", Conditions], Numbers]
@@ -41,10 +42,9 @@ class Study:
         return sorted({one.on_ms for one in known if replace(one, on_ms=like.on_ms) == like})
 
     def flows(self, like: Conditions) -> list[int]:
-        """Give the numbers of flows for which there is such a setting, ascending."""
-        return sorted(
-            {one.flows for one in self.settings if replace(one, flows=like.flows) == like}
-        )
+        """Give the numbers of flows, two at least, for which there is such a setting, ascending."""
+        several = {one for one in self.settings if one.flows > 1}
+        return sorted({one.flows for one in several if replace(one, flows=like.flows) == like})
 
     def at(self, known: Conditions) -> Setting | None:
         """Give a setting that has runs."""

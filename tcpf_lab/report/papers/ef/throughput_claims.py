@@ -89,7 +89,7 @@ def _one_flow(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
 
 def _rise_and_fall(word: str, found: c.Hump) -> Iterator[PaperCheck]:
     for end, at in ((found.first, found.first_at), (found.last, found.last_at)):
-        yield c.difference(f"{word} at {found.top_at} less at {at}", found.top, end)
+        yield c.difference(f"{word} at {found.top_at} minus at {at}", found.top, end)
 
 
 def _round_trips(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
@@ -102,7 +102,7 @@ def _round_trips(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         statement="The loss, averaged over the lengths of bursts, falls from each round trip to "
         "the next longer one.",
         checks=tuple(
-            c.difference(f"{low:g} ms less {high:g} ms", sides[low], sides[high])
+            c.difference(f"{low:g} ms minus {high:g} ms", sides[low], sides[high])
             for low, high in pairwise(RTTS_MS)
         ),
     )
@@ -125,7 +125,7 @@ def _many_flows(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         section="3.2, Figure 4(a)",
         sentence="The loss of the aggregate becomes smaller with the number of flows.",
         statement="The mean loss over the lengths of bursts with 8 flows is above that with 64.",
-        checks=(c.difference("8 flows less 64 flows", few, many),),
+        checks=(c.difference("8 flows minus 64 flows", few, many),),
     )
     sides = {n: c.over_bursts(study, timeouts, together(tcp, n)) for n in FLOWS}
     yield say(
@@ -135,7 +135,7 @@ def _many_flows(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         statement="Timeouts per flow and minute, averaged over the lengths of bursts, grow from "
         "each number of flows to the next.",
         checks=tuple(
-            c.difference(f"{more} flows less {fewer}", sides[more], sides[fewer])
+            c.difference(f"{more} flows minus {fewer}", sides[more], sides[fewer])
             for fewer, more in pairwise(FLOWS)
         ),
     )
