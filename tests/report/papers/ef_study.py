@@ -18,6 +18,7 @@ from tcpf_lab.report.papers.ef.study import (
     alone,
     constant,
     network,
+    study_from,
     together,
 )
 from tcpf_lab.report.section import Section, Source
@@ -118,7 +119,7 @@ def flows_of(known: Conditions) -> list[float]:
 def study(found: Found = as_published, settings: Iterable[Conditions] | None = None) -> Study:
     """Give a study; frames count as much as payload in it."""
     asked = dict.fromkeys(everything() if settings is None else settings)
-    return Study({known: setting(known, found) for known in asked})
+    return study_from(setting(known, found) for known in asked)
 
 
 def setting(known: Conditions, found: Found) -> Setting:

@@ -24,7 +24,7 @@ from tcpf_lab.report.papers.ef.study import (
     together,
     told,
 )
-from tcpf_lab.report.papers.ef.throughput_claims import FLOWS, RTTS_MS
+from tcpf_lab.report.papers.ef.throughput_claims import RTTS_MS
 from tcpf_lab.report.papers.lines import Frame, draw
 from tcpf_lab.report.papers.page import Drawing, Point
 
@@ -50,7 +50,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Sketch:
-    """A figure before it is drawn: its number in the paper, words, axes, and what is drawn."""
+    """A figure before it is drawn: its number in the paper, words, axes, and what is drawn.
+
+    ``series`` are the lines that the paper has, which the experiments may not.
+    """
 
     number: str
     title: str
@@ -60,7 +63,7 @@ class Sketch:
     places: tuple[Place, ...]
     caption: str
     under: str
-    top: float | None = None
+    series: tuple[str, ...] = ()
     bottom: float | None = 0.0
 
     def drawing(self, study: Study) -> Drawing:
@@ -77,7 +80,6 @@ class Sketch:
             x=self.x,
             y=self.y,
             ticks=ticks,
-            top=self.top,
             bottom=self.bottom,
         )
         return Drawing(
@@ -104,6 +106,7 @@ def runs_behind(points: Sequence[Point]) -> str:
 
 def missing_of(study: Study, sketch: Sketch) -> Iterator[str]:
     """Say what of a figure was not measured."""
+    absent = set(sketch.series) - {place.series for place in sketch.places}
     lacking = [one for one in sketch.places if not sketch.quantity(study, one.known)]
     if not sketch.places:
         yield "nothing of it is in the experiments"
@@ -112,6 +115,8 @@ def missing_of(study: Study, sketch: Sketch) -> Iterator[str]:
     elif lacking:
         first = ", ".join(told(one.known) for one in lacking[:2])
         yield f"{len(lacking)} of {len(sketch.places)} points, such as {first}"
+    if sketch.places and absent:
+        yield f"the experiments have no {', '.join(one for one in sketch.series if one in absent)}"
 
 
 def throughput_figures(study: Study) -> Iterator[Drawing]:
@@ -140,6 +145,7 @@ def _per_tcp(study: Study, tcp: Tcp) -> Iterator[Drawing]:
         yield Sketch(
             *(f"3{also}", "loss of one flow by its round trip", LOST, BURSTS, loss, trips),
             *(_LOSS, f"1 flow of {tcp}, EF 30 %{_seconds(study, trips)}"),
+            series=tuple(series for series, _ in lines),
             bottom=None,
         ).drawing(study)
     flows = tuple(_over_flows(study, tcp))
@@ -167,6 +173,7 @@ def fairness_figures(study: Study) -> Iterator[Drawing]:
                     *(f"5({letter}){also}", f"fairness of {MANY} flows by EF bursts", EVEN, BURSTS),
                     *(min_max, bursts, "1 is fair; a network without EF traffic is a level."),
                     f"{tcp}, {words}, EF 30 %{_seconds(study, bursts)}",
+                    series=tuple(series for series, _ in four(tcp, rtt)),
                 ).drawing(study)
             counts = tuple(_four_over_flows(study, tcp, rtt))
             if counts or not also:
@@ -174,6 +181,7 @@ def fairness_figures(study: Study) -> Iterator[Drawing]:
                     *(f"7({letter}){also}", "fairness by the number of flows", EVEN, "TCP flows"),
                     *(min_max, counts, "1 is fair."),
                     f"{tcp}, {words}, EF 30 % in bursts of {ON_MS:g} ms{_seconds(study, counts)}",
+                    series=tuple(series for series, _ in four(tcp, rtt)),
                 ).drawing(study)
 
 
@@ -184,12 +192,8 @@ def _over_bursts(study: Study, lines: Iterable[tuple[str, Conditions]]) -> Itera
 
 
 def _over_flows(study: Study, tcp: Tcp) -> Iterator[Place]:
-    wanted = {
-        one
-        for one in study.settings
-        for flows in FLOWS
-        if replace(one, on_ms=0.0) == together(tcp, flows)
-    }
+    like = together(tcp, 1)
+    wanted = {one for one in study.settings if replace(one, on_ms=0.0, flows=1) == like}
     for known in sorted(wanted, key=lambda one: (one.on_ms, one.flows)):
         yield Place(f"bursts of {known.on_ms:g} ms", known.flows, known)
 

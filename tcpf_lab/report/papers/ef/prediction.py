@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -47,8 +47,8 @@ def errors_of(study: Study, reading: str, tcp: Tcp | None = None) -> Errors:
     """Collect the errors of all flows that had a loss, of one TCP or of all."""
     formula, observed = READINGS[reading]
     found: dict[int, list[float]] = {}
-    for known, setting in study.settings.items():
-        for run in setting.cell.runs if tcp in (None, known.tcp) else ():
+    for setting in study.every:
+        for run in setting.cell.runs if tcp in (None, setting.conditions.tcp) else ():
             for row in run.found.get("pftk") or ():
                 error = _error(row, formula, observed)
                 if error is not None:
@@ -125,10 +125,3 @@ def _off(study: Study, reading: str, tcp: Tcp) -> PaperCheck:
         else Measured((), (f"{_NOTHING}, of {tcp}",))
     )
     return PaperCheck(reading, measured, low=MOST)
-
-
-def flows_counted(study: Study) -> Sequence[tuple[str, int]]:
-    """Say how many flows of each TCP were predicted."""
-    known = dict.fromkeys(conditions.tcp for conditions in study.settings)
-    first = next(iter(READINGS))
-    return [(tcp, sum(map(len, errors_of(study, first, tcp).by_seed.values()))) for tcp in known]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import get_args
 
 from tcpf_lab.metrics.summary import mean_ci
@@ -27,19 +26,23 @@ Quantity = Callable[["Study", Conditions], Numbers]
 
 @dataclass(frozen=True)
 class Study:
-    """Every setting that was asked for, by its conditions."""
+    """Every setting that was asked for.
+
+    Parameters
+    ----------
+    settings : mapping of Conditions to Setting
+        By its conditions; of several alike the first that has runs.
+    every : tuple of Setting
+        All of them, those too that are alike.
+    """
 
     settings: Mapping[Conditions, Setting]
+    every: tuple[Setting, ...]
 
-    @cached_property
-    def measured(self) -> tuple[Conditions, ...]:
-        """Those with at least one run."""
-        return tuple(known for known, one in self.settings.items() if one.cell.runs)
-
-    def ons(self, like: Conditions, wanted: Iterable[Conditions] | None = None) -> list[float]:
+    def ons(self, like: Conditions) -> list[float]:
         """Give the mean lengths of bursts for which there is such a setting, ms, ascending."""
-        known = self.settings if wanted is None else wanted
-        return sorted({one.on_ms for one in known if replace(one, on_ms=like.on_ms) == like})
+        alike = {one for one in self.settings if replace(one, on_ms=like.on_ms) == like}
+        return sorted(one.on_ms for one in alike)
 
     def flows(self, like: Conditions) -> list[int]:
         """Give the numbers of flows, two at least, for which there is such a setting, ascending."""
@@ -53,13 +56,19 @@ class Study:
 
 
 def study_of(members: Sequence[Member]) -> Study:
-    """Read all experiments; of two cells alike the first that has runs counts."""
+    """Read all experiments of the paper."""
+    return study_from([one for member in members for one in settings_of(member)])
+
+
+def study_from(every: Iterable[Setting]) -> Study:
+    """Give the study of some settings; of two alike the first that has runs counts."""
     found: dict[Conditions, Setting] = {}
-    for one in (one for member in members for one in settings_of(member)):
+    settings = tuple(every)
+    for one in settings:
         known = found.get(one.conditions)
         if known is None or (not known.cell.runs and one.cell.runs):
             found[one.conditions] = one
-    return Study(found)
+    return Study(found, settings)
 
 
 def alone(tcp: Tcp, on_ms: float = 0.0, rtt_ms: float = RTT_MS) -> Conditions:
