@@ -7,10 +7,16 @@ the queue in front of it is.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from tcpf_lab.metrics.evidence import UnreadableError, qdiscs, text_of
+from tcpf_lab.metrics.background_counters import (
+    interfaces,
+    node_of,
+    onwards,
+    source_counts,
+    sources,
+)
+from tcpf_lab.metrics.evidence import UnreadableError, qdiscs
 from tcpf_lab.metrics.in_force import Finding, verdict
 from tcpf_lab.metrics.numbers import Extra, or_none
 from tcpf_lab.metrics.record import Record
@@ -52,7 +58,7 @@ def background(files: RunFiles, run: Record) -> Extra:
         None if sent is None else or_none(utilisation, sent, rate, seconds)
         for sent in (_readable(_tcp_bytes, files, run), _readable(_all_bytes, files, run))
     )
-    left = 1 - sum(source["share"] for source in _sources(run).values())
+    left = 1 - sum(source["share"] for source in sources(run).values())
     metrics: dict[str, float | int | None] = {
         "tcp_share": share,
         "tcp_utilisation": None if share is None else share / left,
@@ -63,7 +69,7 @@ def background(files: RunFiles, run: Record) -> Extra:
     checks = {"background_sent": background_sent}
     if run.was_captured:
         checks["window_counters"] = window_counters
-    sections = {"background": {name: _sent(files, run, name) for name in _sources(run)}}
+    sections = {"background": {name: _sent(files, run, name) for name in sources(run)}}
     return Extra(metrics, sections, apply(checks, files, run))
 
 
@@ -71,8 +77,8 @@ def background_sent(files: RunFiles, run: Record) -> Finding:
     """What was due must have been sent, on time, and must have reached the bottleneck's router."""
     problems: list[str] = []
     latest, total = 0, 0
-    for name, source in _sources(run).items():
-        end = _counts(files, source)["end"]
+    for name, source in sources(run).items():
+        end = source_counts(files, source)["end"]
         due, late = int(end["packets"]), int(end["late_ns"])
         latest, total = max(latest, late), total + due
         if int(end["errors"]):
@@ -84,35 +90,10 @@ def background_sent(files: RunFiles, run: Record) -> Finding:
         if late > (LATE_REAL_NS if run.real_time else LATE_NS):
             problems.append(f"{name}: a burst was {late / 1e6:.3f} ms late")
         if not run.real_time:
-            came = _interfaces(files, f"dev-{_node(source['into'])}.txt")[source["into"]]
+            came = interfaces(files, f"dev-{node_of(source['into'])}.txt")[source["into"]]
             if came["rx_packets"] != due:
                 problems.append(f"{name}: {came['rx_packets']} of {due} came to {source['into']}")
     return verdict(problems, f"{total} packets, none lost or later than {latest} ns")
-
-
-def background_drops(files: RunFiles, run: Record) -> int:
-    """Give how many background packets the bottleneck dropped in the whole run.
-
-    Raises
-    ------
-    UnreadableError
-        If counters are missing.
-    """
-    sources = _sources(run).values()
-    if not sources:
-        return 0
-    behind = run.expect["background"]["behind"]
-    found = _interfaces(files, f"dev-{_node(behind)}.txt")
-    ended = found[behind]["rx_packets"] - _onwards(found, behind, "tx_packets")
-    return sum(int(_counts(files, source)["end"]["packets"]) for source in sources) - ended
-
-
-def _sources(run: Record) -> dict[str, Any]:
-    return dict(run.expect.get("background", {}).get("sources", {}))
-
-
-def _node(device: str) -> str:
-    return device.partition("-")[0]
 
 
 def _readable(number: Any, files: RunFiles, run: Record) -> Any:
@@ -125,9 +106,9 @@ def _readable(number: Any, files: RunFiles, run: Record) -> Any:
 
 def _sent(files: RunFiles, run: Record, name: str) -> dict[str, float | int | None]:
     """Give what was due of a source within the window."""
-    source = _sources(run)[name]
+    source = sources(run)[name]
     try:
-        counts = _counts(files, source)
+        counts = source_counts(files, source)
         packets = int(counts["end-sample"]["packets"]) - int(counts["start-sample"]["packets"])
     except (UnreadableError, KeyError, ValueError):
         return {"packets": None, "bytes": None, "share": None}
@@ -137,23 +118,11 @@ def _sent(files: RunFiles, run: Record, name: str) -> dict[str, float | int | No
     return {"packets": packets, "bytes": packets * int(source["packet"]), "share": share}
 
 
-def _counts(files: RunFiles, source: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Read what a source's program said: ``start-sample``, ``end-sample`` and ``end``."""
-    name = f"source-{source['node']}.jsonl"
-    found = {}
-    for line in text_of(files, files.stats, name).splitlines():
-        row = json.loads(line)
-        found[f"{row['sample']}-sample" if "sample" in row else row["event"]] = row
-    if "end" not in found:
-        raise UnreadableError(f"stats/{name} has no last line: the source did not end by itself")
-    return found
-
-
 def _tcp_bytes(files: RunFiles, run: Record) -> int:
     """Bytes of the frames that left the bottleneck in the window and went on."""
     behind = run.expect["background"]["behind"]
     start, end = (
-        _onwards(_interfaces(files, f"dev-window-{label}-{_node(behind)}.txt"), behind, "tx_bytes")
+        onwards(interfaces(files, f"dev-window-{label}-{node_of(behind)}.txt"), behind, "tx_bytes")
         for label in ("start", "end")
     )
     return end - start
@@ -167,7 +136,7 @@ def _all_bytes(files: RunFiles, run: Record) -> int:
 def _packet_loss(files: RunFiles, run: Record) -> float | None:
     """Loss of TCP's packets, percent, where all of the background has a queue of its own."""
     device = run.expect["bottleneck"]["device"]
-    if not all(source["first"] for source in _sources(run).values()):
+    if not all(source["first"] for source in sources(run).values()):
         return None
     start, end = (
         next(q for q in window_qdiscs(files, device, label) if q.get("parent") == _BEST_EFFORT)
@@ -178,21 +147,3 @@ def _packet_loss(files: RunFiles, run: Record) -> float | None:
     )
     came = left + dropped + waiting
     return 100 * dropped / came if came else None
-
-
-def _onwards(found: dict[str, dict[str, int]], behind: str, counter: str) -> int:
-    """Sum a counter over the interfaces by which packets leave a router for the receivers."""
-    onwards = (device for device in found if device not in (behind, "lo") and "-" in device)
-    return sum(found[device][counter] for device in onwards)
-
-
-def _interfaces(files: RunFiles, name: str) -> dict[str, dict[str, int]]:
-    """Read ``/proc/net/dev``: bytes and packets of every interface."""
-    places = {"rx_bytes": 0, "rx_packets": 1, "tx_bytes": 8, "tx_packets": 9}
-    found = {}
-    for line in text_of(files, files.stats, name).splitlines():
-        device, colon, counters = line.partition(":")
-        if colon:
-            fields = counters.split()
-            found[device.strip()] = {key: int(fields[at]) for key, at in places.items()}
-    return found

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.errors import TraceError
+from tcpf_lab.metrics.background_counters import longest_pause_ns
 from tcpf_lab.metrics.clock import Clocks
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.results import RunFiles
@@ -77,7 +78,7 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
     }
     packets = captures["sender"].packets
     flows = find_flows(packets)
-    delay = max_delay_ns(record.expect)
+    delay = max_delay_ns(record.expect) + longest_pause_ns(record)
     stay = delay + (_STALL_NS if record.real_time else 0)
     return CapturedRecord(
         **{field.name: getattr(record, field.name) for field in fields(Record)},

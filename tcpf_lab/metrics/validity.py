@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tcpf_lab.metrics import impairment, in_force, iperf3, real_time
+from tcpf_lab.metrics.background_counters import background_drops, sources
 from tcpf_lab.metrics.captured import CapturedRecord
 from tcpf_lab.metrics.evidence import (
     UnreadableError,
@@ -85,7 +86,8 @@ def _no_unplanned_loss(files: RunFiles, run: Record) -> Finding:
 
 def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> Finding:
     """Over the whole run the captures must miss exactly what the queue says it dropped."""
-    dropped = {"": root_drops(files, run.expect["bottleneck"]["device"])} | _by_class(files, run)
+    drops = root_drops(files, run.expect["bottleneck"]["device"]) - background_drops(files, run)
+    dropped = {"": drops} | _by_class(files, run)
     inside = run.crossing.tos >> 2 == run.expect["qdisc"].get("options", {}).get("in", -1)
     which = {"": np.ones_like(inside), "in ": inside, "out ": ~inside}
     parts, good = [], run.crossing.unmatched == 0
@@ -125,6 +127,11 @@ def _marks_match_marker(files: RunFiles, run: CapturedRecord) -> Finding:
 
 def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> Finding:
     """While packets wait they must leave at the configured rate."""
+    if sources(run):
+        return (
+            None,
+            "the captures do not show the background that leaves between the flows' packets",
+        )
     wanted = float(run.expect["bottleneck"]["rate_bits_per_s"])
     measured = backlogged_rate(run.crossing)
     if measured is None:
