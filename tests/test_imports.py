@@ -30,7 +30,7 @@ MAY_IMPORT = {
     # reads data
     "trace": SHARED,
     "metrics": SHARED | {"trace"},
-    "report": SHARED | {"metrics", "trace"},
+    "report": SHARED | {"metrics", "trace", "models"},
     # theory
     "models": {"units"},
 }
