@@ -16,6 +16,8 @@ from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
 from tcpf_lab.report.contents.model import Figures
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.document import Report, write_document, write_report
+from tcpf_lab.report.papers.page import write
+from tcpf_lab.report.papers.registry import pages_of
 from tcpf_lab.report.reproduction import reproduction
 from tcpf_lab.report.section import Document, Section
 from tcpf_lab.selection import Choice
@@ -89,6 +91,7 @@ def report(
     paths = list(written.written)
     for path, content in chain(
         _exports(choice, written, formats),
+        _papers(choice, written, formats),
         _pages(choice, written, formats, include_invalid, reference),
     ):
         write_document(path, content)
@@ -114,6 +117,20 @@ def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Itera
         from tcpf_lab.report.export.to_flent import flent_files
 
         yield from flent_files(choice.files, written.sections)
+
+
+def _papers(choice: Choice, written: Report, formats: Collection[str]) -> Iterator[Document]:
+    """Yield the pages of papers and workloads that the experiments are of."""
+    command = shlex.join(("tcpf-lab", "run", *choice.words()))
+    for page in pages_of(_members(choice, written.sections), command):
+        yield from write(page, choice.files, formats)
+
+
+def _members(choice: Choice, sections: Sequence[Section]) -> tuple[Member, ...]:
+    return tuple(
+        Member(part.experiment, section)
+        for part, section in zip(choice.parts, sections, strict=True)
+    )
 
 
 def _pages(
@@ -164,10 +181,7 @@ def _texts(
 def _subject(choice: Choice, sections: Sequence[Section], commands: Sequence[str]) -> Subject:
     return Subject(
         title=choice.title or choice.name,
-        members=tuple(
-            Member(part.experiment, section)
-            for part, section in zip(choice.parts, sections, strict=True)
-        ),
+        members=_members(choice, sections),
         collection=choice.collection,
         comparison=_comparison(sections),
         sensitivity=_sensitivity(sections),

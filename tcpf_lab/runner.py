@@ -240,7 +240,6 @@ def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
 
 def _manifest(task: Task, plan: Plan) -> dict[str, Any]:
     run, testbed = task.run, task.testbed
-    reference = run.experiment.reference
     return {
         "format": FORMAT,
         "tcpf_lab": tcpf_lab.__version__,
@@ -248,7 +247,7 @@ def _manifest(task: Task, plan: Plan) -> dict[str, Any]:
         "experiment": run.experiment.name,
         "testbed": testbed.name,
         "run": run.id,
-        "config": reference.config if reference else run.experiment.name,
+        "config": run.experiment.config or run.experiment.name,
         "case": run.case_name,
         "flows": run.flows,
         "seed": run.seed,

@@ -35,13 +35,12 @@ class Level:
     @property
     def published(self) -> bool:
         """Whether it is a configuration of the published tables."""
-        return self.experiment.reference is not None
+        return self.experiment.config is not None
 
     @property
     def config(self) -> str:
         """The configuration of the published tables, or the experiment's own name."""
-        reference = self.experiment.reference
-        return reference.config if reference else self.experiment.name
+        return self.experiment.config or self.experiment.name
 
 
 def members(collection: Collection, source: Path) -> tuple[Level, ...]:

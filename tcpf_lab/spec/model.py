@@ -57,11 +57,22 @@ def case_slug(name: str) -> str:
 
 
 class Reference(SpecModel):
-    """The published numbers that the tables put beside the measured ones."""
+    """What was published: numbers for the tables, or a paper that the report holds against it."""
 
-    config: Literal["A", "B", "C", "D"] = Field(
-        description="Configuration in the published tables."
+    config: Literal["A", "B", "C", "D"] | None = Field(
+        default=None,
+        description="Configuration in the published tables, whose numbers stand beside ours.",
     )
+    paper: Literal["001", "003", "004"] | None = Field(
+        default=None,
+        description="Paper whose figures and sentences get a page of their own in the report: "
+        "`001` (EF traffic), `003` (router buffers), `004` (model of RIO).",
+    )
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield a reference to nothing, or to two things."""
+        if (self.config is None) == (self.paper is None):
+            yield (), "needs exactly one of: config, paper"
 
 
 class Case(SpecModel):
@@ -92,7 +103,7 @@ class Experiment(SpecModel):
     )
     title: Title = Field(default="", description="One line for the report.")
     reference: Reference | None = Field(
-        default=None, description="Published numbers to compare with, if there are any."
+        default=None, description="What was published of it, if anything was."
     )
     topology: Topology = Field(description="The machines and the links between them.")
     tcp: Tcp = Field(description="Which TCP the ends speak.")
@@ -108,6 +119,16 @@ class Experiment(SpecModel):
     def selected_cases(self) -> tuple[str, ...]:
         """Names of the cases in the matrix, in order."""
         return tuple(self.cases) if self.matrix.case == (ALL,) else self.matrix.case
+
+    @property
+    def config(self) -> str | None:
+        """The configuration of the published tables that this is, if it is one."""
+        return self.reference.config if self.reference else None
+
+    @property
+    def paper(self) -> str | None:
+        """The paper that this is of, if it is of one."""
+        return self.reference.paper if self.reference else None
 
     def on(self, generator: Generator) -> Experiment:
         """Give the experiment as it is on a testbed with this generator: where it names none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -38,19 +38,12 @@ class Source:
     sentence: str
 
 
-@dataclass(frozen=True)
-class Check:
-    """One number that must lie in a range: from ``low`` to ``high``, without them if ``strict``.
+class Bounded:
+    """What asks for a number from ``low`` to ``high``, without them if ``strict``."""
 
-    ``unit`` is printed behind the number: ``%``, or nothing for a factor or a count.
-    """
-
-    label: str
-    quantity: Callable[[Look], Array]
-    low: float = -math.inf
-    high: float = math.inf
-    strict: bool = False
-    unit: str = ""
+    low: float
+    high: float
+    strict: bool
 
     def contains(self, value: float) -> bool:
         """Say whether a number lies in the range."""
@@ -64,6 +57,21 @@ class Check:
             return True
         touching = high == self.low or low == self.high
         return touching and not self.contains(low) and not self.contains(high)
+
+
+@dataclass(frozen=True)
+class Check(Bounded):
+    """One number that must lie in a range.
+
+    ``unit`` is printed behind the number: ``%``, or nothing for a factor or a count.
+    """
+
+    label: str
+    quantity: Callable[[Look], Array]
+    low: float = -math.inf
+    high: float = math.inf
+    strict: bool = False
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,8 +174,8 @@ def judge(claim: Claim, known: Sample, measured: Sample) -> ClaimResult:
         sources=claim.sources,
         statement=claim.statement,
         every=claim.every,
-        published=_judgement([finding.published for finding in findings], claim.every),
-        ours=_judgement([finding.ours for finding in findings], claim.every),
+        published=judgement_on([one.published.verdict for one in findings], claim.every),
+        ours=judgement_on([one.ours.verdict for one in findings], claim.every),
         findings=findings,
     )
 
@@ -188,7 +196,7 @@ def read(check: Check, sample: Sample) -> Reading:
     if missing or math.isnan(value):
         return Reading(None, None, seeds, Verdict.OPEN, missing, _note(value, missing))
     spread = interval(values[1:], seeds)
-    verdict = _verdict(check, value, spread)
+    verdict = verdict_on(check, value, spread)
     return Reading(value, spread, seeds, verdict, note=_note(value, missing))
 
 
@@ -202,8 +210,11 @@ def _note(value: float, missing: tuple[str, ...]) -> str:
     return ""
 
 
-def _verdict(check: Check, value: float, spread: Interval | None) -> Verdict:
-    """Noise decides nothing: the interval must lie on one side of each threshold."""
+def verdict_on(check: Bounded, value: float, spread: Interval | None) -> Verdict:
+    """Judge a number with its interval; without one, as of a single seed, it decides alone.
+
+    Noise decides nothing: the interval must lie on one side of each threshold.
+    """
     inside = check.contains(value)
     if spread is None:
         return Verdict.HOLDS if inside else Verdict.REFUTED
@@ -213,8 +224,8 @@ def _verdict(check: Check, value: float, spread: Interval | None) -> Verdict:
     return Verdict.REFUTED if check.excludes(low, high) and not inside else Verdict.NOISE
 
 
-def _judgement(readings: Iterable[Reading], every: bool) -> Judgement:
-    verdicts = [reading.verdict for reading in readings]
+def judgement_on(verdicts: Sequence[Verdict], every: bool) -> Judgement:
+    """Judge a claim by the verdicts on its checks: on each of them if ``every``, else on any."""
     decisive, weakest = Verdict.REFUTED, Verdict.HOLDS
     if not every:
         decisive, weakest = weakest, decisive

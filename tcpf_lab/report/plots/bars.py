@@ -51,7 +51,7 @@ def _result(group: Group, metric: str) -> CellResult:
         case=group.label,
         flows=first.flows,
         runs=tuple(run.files.root.name for run in runs),
-        published=first.experiment.reference is not None and not group.variant,
+        published=first.experiment.config is not None and not group.variant,
     )
     mean, half = mean_ci(values)
     known = cell.known.get(metric)

@@ -1,0 +1,171 @@
+"""A sentence of a paper, and what runs say of it: numbers over seeds held against bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.claims.judge import Bounded, Judgement, Verdict, judgement_on, verdict_on
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number over seeds.
+
+    Parameters
+    ----------
+    values : tuple of float
+        One per seed; a difference is taken seed by seed before it comes here.
+    missing : tuple of str
+        What is not there, in words; the number is not worked out then.
+    """
+
+    values: tuple[float, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over seeds; None where something is missing, or a value is undefined."""
+        if self.missing or not self.values or any(map(math.isnan, self.values)):
+            return None
+        return mean_ci(self.values)[0]
+
+    @property
+    def half(self) -> float | None:
+        """Half width of the 95 % interval (Student's t); None without a mean or a second seed."""
+        if self.mean is None or not all(map(math.isfinite, self.values)):
+            return None
+        return mean_ci(self.values)[1]
+
+
+def paired(
+    quantity: Callable[..., float],
+    *sides: Mapping[int, float],
+    missing: Iterable[str] = (),
+) -> Measured:
+    """Work out a number seed by seed.
+
+    Parameters
+    ----------
+    quantity : callable
+        Takes a value of each side.
+    sides : mapping of int to float
+        By seed; only seeds that all sides have are used.
+    missing : iterable of str
+        What is known not to be there.
+
+    Examples
+    --------
+    >>> paired(lambda a, b: a - b, {1: 3.0, 2: 5.0}, {1: 1.0, 2: 4.0, 3: 9.0}).values
+    (2.0, 1.0)
+    """
+    absent = tuple(dict.fromkeys(missing))
+    common = set.intersection(*(set(side) for side in sides)) if sides else set()
+    if not absent and not common:
+        absent = ("no seed that all of it was run with",)
+    values = tuple(quantity(*(side[seed] for side in sides)) for seed in sorted(common))
+    return Measured(() if absent else values, absent)
+
+
+@dataclass(frozen=True)
+class PaperCheck(Bounded):
+    """One number of a claim that must lie in a range.
+
+    ``unit`` is printed behind the number, which has so many ``decimals``.
+    """
+
+    label: str
+    measured: Measured
+    low: float = -math.inf
+    high: float = math.inf
+    strict: bool = False
+    unit: str = ""
+    decimals: int = 2
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the number says: noise decides nothing, one seed alone has no noise to show."""
+        mean, half = self.measured.mean, self.measured.half
+        if mean is None:
+            return Verdict.OPEN
+        return verdict_on(self, mean, None if half is None else (mean - half, mean + half))
+
+    @property
+    def range(self) -> str:
+        """The bounds in words: ``at least 0.3``, ``above 0``, ``0.1 to 0.2``."""
+        low, high = (f"{bound:g}{self._unit}" for bound in (self.low, self.high))
+        if math.isinf(self.high):
+            return f"{'above' if self.strict else 'at least'} {low}"
+        if math.isinf(self.low):
+            return f"{'below' if self.strict else 'at most'} {high}"
+        return f"{self.low:g} to {high}"
+
+    @property
+    def number(self) -> str:
+        """The number as a table has it: ``0.41 ± 0.03 (5 seeds)``, or what is missing."""
+        mean, half = self.measured.mean, self.measured.half
+        if mean is None:
+            return "missing: " + "; ".join(self.measured.missing or ("it is undefined",))
+        count = len(self.measured.values)
+        spread = "" if half is None else f" ± {half:.{self.decimals}f}"
+        seeds = "1 seed" if count == 1 else f"{count} seeds"
+        return f"{mean:.{self.decimals}f}{spread}{self._unit} ({seeds})"
+
+    @property
+    def _unit(self) -> str:
+        return f" {self.unit}" if self.unit else ""
+
+
+@dataclass(frozen=True)
+class PaperClaim:
+    """A sentence of a paper that can be judged.
+
+    Parameters
+    ----------
+    id : str
+        Short and fixed, ``ef-1``.
+    document : str
+        Number of the paper, ``001``.
+    section : str
+        Where it stands there, ``3.1.1, Figure 2(a)``.
+    sentence : str
+        What it says, in few words.
+    statement : str
+        What must be true of our runs for it to hold, thresholds included.
+    checks : tuple of PaperCheck
+        The numbers.
+    every : bool
+        Whether all of them must hold, or one is enough.
+    note : str
+        What a reader must know besides.
+    """
+
+    id: str
+    document: str
+    section: str
+    sentence: str
+    statement: str
+    checks: tuple[PaperCheck, ...] = field(default=())
+    every: bool = True
+    note: str = ""
+
+    @property
+    def judgement(self) -> Judgement:
+        """The verdict on the whole, and how many of its checks hold."""
+        return judgement_on([check.verdict for check in self.checks], self.every)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What is not there, of all checks."""
+        found = (what for check in self.checks for what in check.measured.missing)
+        return tuple(dict.fromkeys(found))
+
+
+def counted(claims: Sequence[PaperClaim]) -> str:
+    """Count the verdicts in a sentence: ``Of 16 claims: 12 hold, 3 refuted, 1 not decidable.``."""
+    verdicts = [claim.judgement.verdict for claim in claims]
+    words = {verdict: str(verdict) for verdict in Verdict} | {Verdict.HOLDS: "hold"}
+    told = ", ".join(f"{verdicts.count(v)} {w}" for v, w in words.items() if v in verdicts)
+    return f"Of {len(verdicts)} claims: {told}."

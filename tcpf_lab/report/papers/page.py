@@ -1,0 +1,256 @@
+"""A page of a report on one paper or workload: text, tables, drawings and judged sentences."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.papers.claim import PaperClaim, counted
+from tcpf_lab.report.section import SUFFIXES, Document
+from tcpf_lab.report.table import aligned, as_markdown
+from tcpf_lab.results import ExperimentFiles
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: What encloses the judged sentences of a page's Markdown, so that they can be quoted elsewhere.
+BEGIN, END = "<!-- claims {name} -->", "<!-- end of claims -->"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph, under a heading if it has one. Plain text."""
+
+    text: str
+    heading: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts; the first ``left`` columns are aligned to the left.
+
+    ``name`` is the part of the file's name that tells it from the page's other tables.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str
+    left: int = 1
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a drawing shows at one place: a value per seed, or a single one."""
+
+    series: str
+    x: float
+    values: tuple[float, ...]
+    panel: str = ""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure.
+
+    Parameters
+    ----------
+    name : str
+        Its file, ``fig-ef-2a``.
+    title : str
+        ``Figure 2(a) of paper 001: ...``.
+    caption : str
+        What it shows, and what is missing of it.
+    points : tuple of Point
+        What is drawn; without any there is no file, and the page says why.
+    build : callable
+        Draws it; called within ``house_style``, and not without points.
+    missing : tuple of str
+        What was not measured.
+    """
+
+    name: str
+    title: str
+    caption: str
+    points: tuple[Point, ...]
+    build: Callable[[], Figure]
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Sentences with their verdicts; ``command`` measures what is missing."""
+
+    claims: tuple[PaperClaim, ...]
+    command: str = ""
+
+
+Block = Text | Table | Drawing | Claims
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that a page says; ``name`` is its file's."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...] = field(default=())
+
+    @property
+    def drawings(self) -> tuple[Drawing, ...]:
+        """The figures that can be made."""
+        return tuple(b for b in self.blocks if isinstance(b, Drawing) and b.points)
+
+    @property
+    def claims(self) -> tuple[PaperClaim, ...]:
+        """Every sentence that is judged."""
+        return tuple(c for b in self.blocks if isinstance(b, Claims) for c in b.claims)
+
+
+def write(page: Page, files: ExperimentFiles, formats: Collection[str]) -> Iterator[Document]:
+    """Yield the files of a page.
+
+    Parameters
+    ----------
+    page : Page
+        What it says.
+    files : ExperimentFiles
+        Where the report goes.
+    formats : collection of str
+        ``md``: the page; ``csv``: what its figures, tables and sentences are made of; ``figures``:
+        PNG, PDF and SVG.
+    """
+    if "md" in formats:
+        yield files.root / f"{page.name}.md", markdown(page)
+    if "csv" in formats:
+        yield from _csv(page, files)
+    if "figures" in formats:
+        for drawing in page.drawings:
+            for suffix, content in drawn(drawing, SUFFIXES).items():
+                yield files.figure(drawing.name, suffix), content
+
+
+def drawn(drawing: Drawing, suffixes: Collection[str]) -> dict[str, bytes]:
+    """Give a drawing's content in some formats."""
+    from tcpf_lab.report.plots.canvas import render  # here: matplotlib takes a second
+    from tcpf_lab.report.style import house_style
+
+    with house_style():
+        return render(drawing.build(), tuple(suffixes))
+
+
+def markdown(page: Page) -> str:
+    """Give a page as Markdown; figures are named, and linked as PNG."""
+    parts = [f"# {as_markdown(page.title)}"]
+    for block in page.blocks:
+        parts += _markdown(page, block)
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(page: Page, block: Block) -> Iterator[str]:
+    match block:
+        case Text(text, heading):
+            yield from (f"## {as_markdown(heading)}",) * bool(heading)
+            yield from (as_markdown(text),) * bool(text)
+        case Table():
+            yield as_markdown(block.caption)
+            yield "\n".join(aligned([list(block.columns), *map(list, block.rows)], block.left))
+        case Drawing():
+            yield from _figure(block)
+        case Claims():
+            yield BEGIN.format(name=page.name)
+            yield from _sentences(block)
+            yield END
+
+
+def _figure(drawing: Drawing) -> Iterator[str]:
+    yield f"### {as_markdown(drawing.title)}"
+    if drawing.points:
+        yield f"![{drawing.name}](figures/{drawing.name}.png)"
+        yield as_markdown(drawing.caption)
+    missing = as_markdown("; ".join(drawing.missing))
+    if missing:
+        yield f"{'Not all of it was measured' if drawing.points else 'Not made'}: {missing}."
+
+
+def _sentences(block: Claims) -> Iterator[str]:
+    """Yield the table of sentences, one row per check, and how to get what is missing."""
+    columns = ["claim", "sentence", "what must be true", "number", "asked for", "verdict"]
+    yield as_markdown(counted(block.claims))
+    yield "\n".join(aligned([columns, *claim_rows(block.claims)], len(columns)))
+    notes = [f"- {c.id}: {as_markdown(c.note)}" for c in block.claims if c.note]
+    yield from ("\n".join(notes),) * bool(notes)
+    if block.command and any(claim.missing for claim in block.claims):
+        yield f"What is missing is measured by `{block.command}`."
+
+
+def claim_rows(claims: Iterable[PaperClaim]) -> list[list[str]]:
+    """Give a row per claim, and one below for each of its checks where there are several."""
+    rows = []
+    for claim in claims:
+        place = f"{claim.document}, {claim.section}: {claim.sentence}"
+        found = claim.judgement
+        first = claim.checks[0]
+        if len(claim.checks) == 1:
+            said = f"{first.label}: {first.number}"
+            rows.append([claim.id, place, claim.statement, said, first.range, found.verdict])
+            continue
+        some = "all" if claim.every else "any"
+        held = f"{found.holding} of {found.checks} checks hold"
+        rows.append([claim.id, place, claim.statement, held, some, f"{found.verdict}"])
+        for check in claim.checks:
+            said = f"{check.label}: {check.number}"
+            rows.append(["", "", "", said, check.range, f"({check.verdict})"])
+    return rows
+
+
+def _csv(page: Page, files: ExperimentFiles) -> Iterator[Document]:
+    points = [
+        (drawing.name, point.panel, point.series, point.x, *_estimate(point.values))
+        for drawing in page.drawings
+        for point in drawing.points
+    ]
+    heading = ("figure", "panel", "series", "x", "mean", "half_width_95", "seeds", "values")
+    yield files.root / f"{page.name}.csv", _lines(heading, points)
+    for block in page.blocks:
+        if isinstance(block, Table):
+            path = files.root / f"{page.name}-{block.name}.csv"
+            yield path, _lines(block.columns, block.rows)
+    if page.claims:
+        yield files.root / f"{page.name}-claims.csv", _lines(_CLAIM_COLUMNS, _claims(page))
+
+
+_CLAIM_COLUMNS = (
+    *("claim", "document", "section", "sentence", "statement", "verdict", "check", "mean"),
+    *("half_width_95", "seeds", "unit", "low", "high", "check_verdict", "missing"),
+)
+
+
+def _claims(page: Page) -> Iterator[tuple[object, ...]]:
+    for claim in page.claims:
+        said = (claim.id, claim.document, claim.section, claim.sentence, claim.statement)
+        for check in claim.checks:
+            measured = check.measured
+            yield (
+                *(*said, claim.judgement.verdict, check.label),
+                *("" if one is None else one for one in (measured.mean, measured.half)),
+                *(len(measured.values), check.unit, check.low, check.high, check.verdict),
+                "; ".join(measured.missing),
+            )
+
+
+def _estimate(values: tuple[float, ...]) -> tuple[object, ...]:
+    mean, half = mean_ci(values)
+    return mean, "" if half is None else half, len(values), " ".join(map(repr, values))
+
+
+def _lines(heading: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(list(heading))
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,46 @@
+"""Which pages there are, and which experiments each is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tcpf_lab.report.contents.subject import Member
+from tcpf_lab.report.papers.page import Page
+from tcpf_lab.spec.model import Experiment
+
+#: Makes a page of experiments and the words that run them; None where it has nothing to say.
+Build = Callable[[Sequence[Member], str], Page | None]
+
+
+@dataclass(frozen=True)
+class PageKind:
+    """A page: ``covers`` tells the experiments it is of."""
+
+    covers: Callable[[Experiment], bool]
+    build: Build
+
+
+def _of_paper(paper: str) -> Callable[[Experiment], bool]:
+    return lambda experiment: experiment.paper == paper
+
+
+#: Every page by its name.
+PAGES: dict[str, PageKind] = {}
+
+
+def pages_of(members: Sequence[Member], command: str) -> Iterator[Page]:
+    """Yield the pages of a report.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        Its experiments, with what their runs say.
+    command : str
+        What runs them, ``tcpf-lab run ef.yaml``.
+    """
+    for kind in PAGES.values():
+        own = [member for member in members if kind.covers(member.experiment)]
+        page = kind.build(own, command) if own else None
+        if page is not None:
+            yield page
