@@ -30,7 +30,7 @@ MAY_IMPORT = {
     # reads data
     "trace": SHARED,
     "metrics": SHARED | {"trace"},
-    "report": SHARED | {"metrics", "trace"},
+    "report": SHARED | {"metrics", "trace", "models"},
     # theory
     "models": {"errors", "units"},
 }
@@ -48,6 +48,8 @@ OUTER = {
         "crossing_verbs",
         "host_verbs",
         "kernel_verbs",
+        "model_request",
+        "model_verbs",
         "plot_request",
         "plot_verbs",
         "plotting",
