@@ -2,74 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
-import numpy as np
-
-from tcpf_lab.models.rio_target import settings_for
 from tcpf_lab.reference.published import rio_tables
-from tcpf_lab.report.claims.judge import Bounded, Judgement, Verdict, judgement_on, verdict_on
 from tcpf_lab.report.model import scans
+from tcpf_lab.report.model.claim import ModelCheck, ModelClaim
+from tcpf_lab.report.model.setting_claims import of_settings
 
 #: Columns of Tables 1 to 3.
 QUANTITIES = ("T", "T_in", "p_in", "p_out", "q")
 
 
-@dataclass(frozen=True)
-class ModelCheck(Bounded):
-    """One number of the model that must lie in a range; ``unit`` is printed behind it."""
-
-    label: str
-    value: float
-    low: float = -math.inf
-    high: float = math.inf
-    strict: bool = False
-    unit: str = ""
-    decimals: int = 2
-
-    @property
-    def verdict(self) -> Verdict:
-        """The number alone decides: a solution has no noise."""
-        return verdict_on(self, self.value, None)
-
-    @property
-    def range(self) -> str:
-        """The bounds in words."""
-        if math.isinf(self.high):
-            return f"{'above' if self.strict else 'at least'} {self._shown(self.low)}"
-        if math.isinf(self.low):
-            return f"{'below' if self.strict else 'at most'} {self._shown(self.high)}"
-        return f"{self.low:g} to {self._shown(self.high)}"
-
-    @property
-    def number(self) -> str:
-        """The number as a table has it."""
-        return f"{self.value:.{self.decimals}f} {self.unit}".rstrip()
-
-    def _shown(self, bound: float) -> str:
-        return f"{bound:g} {self.unit}".rstrip()
-
-
-@dataclass(frozen=True)
-class ModelClaim:
-    """A sentence of the report: where, what it says, and the numbers that must bear it out."""
-
-    id: str
-    place: str
-    sentence: str
-    checks: tuple[ModelCheck, ...]
-
-    @property
-    def judgement(self) -> Judgement:
-        """The verdict: all checks must hold."""
-        return judgement_on([check.verdict for check in self.checks], True)
-
-
 def claims() -> tuple[ModelClaim, ...]:
     """Give every sentence with its numbers; some seconds of solving."""
-    return (*_of_tables(), *_of_throughput(), *_of_queue(), *_of_losses())
+    return (*_of_tables(), *_of_throughput(), *of_settings())
 
 
 def _of_tables() -> Iterator[ModelClaim]:
@@ -132,151 +78,18 @@ def _of_throughput() -> Iterator[ModelClaim]:
         "with out_probability 1 four of them get it",
         (ModelCheck("the fourth", float(sorted(many)[1]), low=scans.RESERVED, unit="packets/s"),),
     )
+    yield _gains_and_losses()
+
+
+def _gains_and_losses() -> ModelClaim:
     every = [scans.with_long_flows(p).per_flow.throughput for p in (0.06, 1.0)]
     change = every[1] - every[0]
-    yield ModelClaim(
+    return ModelClaim(
         "rio-6",
         "5.1, Figure 7",
         "as out_probability rises, flows with short round trips lose and long ones gain",
         (
             ModelCheck("change at 100 ms", float(change[0]), high=0, strict=True, unit="packets/s"),
             ModelCheck("change at 800 ms", float(change[-1]), low=0, strict=True, unit="packets/s"),
-        ),
-    )
-
-
-def _of_queue() -> Iterator[ModelClaim]:
-    queue = scans.over_probabilities().q
-    yield ModelClaim(
-        "rio-7",
-        "5.2, Figure 8",
-        "the mean queue is longest without random drops of IN, and falls with either probability",
-        (
-            ModelCheck(
-                "greatest step over in_probability",
-                float(np.diff(queue, axis=0).max()),
-                high=0,
-                strict=True,
-                unit="packets",
-                decimals=4,
-            ),
-            ModelCheck(
-                "greatest step over out_probability",
-                float(np.diff(queue, axis=1).max()),
-                high=0,
-                strict=True,
-                unit="packets",
-                decimals=4,
-            ),
-        ),
-    )
-    small = queue[: scans.IN_PROBABILITIES.index(0.1) + 1]
-    over_out, over_in = float(np.ptp(small[0])), float(np.ptp(small[:, 0]))
-    yield ModelClaim(
-        "rio-8",
-        "5.2, Figure 8",
-        "out_probability controls the queue more than in_probability (up to 0.1) does",
-        (
-            ModelCheck(
-                "range over one per range over the other", over_out / over_in, 1, strict=True
-            ),
-        ),
-    )
-    for number, p in enumerate(scans.TWO_PROBABILITIES, 9):
-        values = scans.over_minima(p).q
-        flat = float(np.ptp(values, axis=1).max() / np.ptp(values, axis=0).max())
-        gain = float((values[:, -1] - values[:, :-1].max(axis=1)).min())
-        yield ModelClaim(
-            f"rio-{number}",
-            "5.2, Figure 9",
-            f"the queue hardly depends on in_min and is longest where it is in_max "
-            f"(out_probability {p:g})",
-            (
-                ModelCheck("range over in_min per range over out_min", flat, high=1 / 3),
-                ModelCheck(
-                    "queue at in_min = in_max, more than elsewhere",
-                    gain,
-                    low=0,
-                    unit="packets",
-                    decimals=4,
-                ),
-            ),
-        )
-
-
-def _of_losses() -> Iterator[ModelClaim]:
-    without = replace(scans.base(), in_probability=0.0)
-    edge = settings_for(without, "p_in", scans.LIMITS[0], "out_probability").edge
-    losses = scans.over_probabilities().p_in
-    yield ModelClaim(
-        "rio-11",
-        "5.3, Figure 10",
-        "in_probability 0 does not suffice for a loss of 0.6 %: out_probability must be 2.49 %",
-        (
-            ModelCheck(
-                "loss with in_probability 0, at most",
-                100 * float(losses[0].max()),
-                low=0.6,
-                strict=True,
-                unit="%",
-            ),
-            ModelCheck(
-                "least out_probability", 100 * (edge or math.nan), 2.48, 2.50, unit="%", decimals=3
-            ),
-        ),
-    )
-    first, second = scans.boundary(scans.LIMITS[0])
-    queues = [
-        float(
-            np.interp(
-                np.log(p),
-                np.log(scans.OUT_PROBABILITIES),
-                scans.over_probabilities().q[scans.IN_PROBABILITIES.index(float(one))],
-            )
-        )
-        for one, p in zip(first, second, strict=True)
-    ]
-    yield ModelClaim(
-        "rio-12",
-        "5.3, Figures 10 and 11",
-        "of the settings that just keep a limit, the queue is longest with in_probability 0",
-        (
-            ModelCheck(
-                "queue there, more than elsewhere on the line",
-                queues[0] - max(queues[1:]),
-                low=0,
-                strict=True,
-                unit="packets",
-            ),
-        ),
-    )
-    limit = 100 * scans.LIMITS[0]
-    yield ModelClaim(
-        "rio-13",
-        "5.3, Figure 12",
-        "the loss of IN has bounds, and a limit of 0.6 % lies between them: it takes settings that "
-        "are right",
-        (
-            ModelCheck("lower bound", 100 * float(losses.min()), high=limit, unit="%", decimals=4),
-            ModelCheck("upper bound", 100 * float(losses.max()), low=limit, unit="%", decimals=3),
-        ),
-    )
-    gains = [
-        float((values.p_in[:, :-1].min(axis=1) - values.p_in[:, -1]).min())
-        for values in map(scans.over_minima, scans.TWO_PROBABILITIES)
-    ]
-    yield ModelClaim(
-        "rio-14",
-        "5.3, Figure 13",
-        "IN is lost least where in_min is in_max: tail drop",
-        tuple(
-            ModelCheck(
-                f"loss there, less than elsewhere (out_probability {p:g})",
-                100 * gain,
-                low=0,
-                unit="%",
-                decimals=6,
-            )
-            for p, gain in zip(scans.TWO_PROBABILITIES, gains, strict=True)
         ),
     )

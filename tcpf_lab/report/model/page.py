@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tcpf_lab.reference.published import rio_tables
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.model import scans
-from tcpf_lab.report.model.claims import QUANTITIES, ModelClaim, claims
+from tcpf_lab.report.model.claim import ModelClaim
+from tcpf_lab.report.model.claims import QUANTITIES, claims
 from tcpf_lab.report.model.figures import CURVES, Curve
 from tcpf_lab.report.papers.page import Block, Drawing, Page, Point, Table, Text
 
@@ -15,8 +16,8 @@ from tcpf_lab.report.papers.page import Block, Drawing, Page, Point, Table, Text
 OFFSET = 0.016
 #: Columns of Tables 1 to 3; `analytical` and `NS-2` are the report's.
 COLUMNS = (
-    *("", "model", "+ 16 ms", "as printed"),
-    *("analytical", "NS-2", "vs analytical", "vs NS-2"),
+    *("", "model", "+ 16 ms", "literal"),
+    *("analytical", "NS-2", "vs paper", "vs NS-2"),
 )
 _PLACES = {"T": 2, "T_in": 2, "p_in": 6, "p_out": 6, "q": 2}
 _IN = "T and T_in in packets/s, q in packets."
@@ -32,7 +33,8 @@ _CORRECTED = (
     "digit. "
     "After a timeout, S_out takes the square of that period's own window, W^s and not W; and where "
     "its first case does not hold, the second and third case of equation 10 follow with W^s, so "
-    "that nothing jumps. The column 'as printed' has the model without these three corrections."
+    "that nothing jumps. The column 'literal' has the model without these three corrections; "
+    "'analytical' and 'NS-2' are the report's, and the last two columns hold the model against them."
 )
 _OFFSET = (
     "With every round trip 16 ms longer the model meets the report's own tables: T to 0.01 %, the "

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tcpf_lab.models.rio_fixed_point import solve
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.model import scans
-from tcpf_lab.report.model.claims import ModelCheck, claims
+from tcpf_lab.report.model.claim import ModelCheck
+from tcpf_lab.report.model.claims import claims
 
 
 def test_twelve_sentences_hold_and_two_do_not() -> None:
@@ -29,8 +32,6 @@ def test_a_number_decides_by_its_range() -> None:
 
 
 def test_boundary_of_a_limit_is_where_the_loss_is_the_limit() -> None:
-    from dataclasses import replace
-
     first, second = scans.boundary(0.006)
     assert first[0] == 0
     assert (np.diff(second) > 0).all()
