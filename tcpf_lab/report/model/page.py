@@ -34,7 +34,8 @@ _CORRECTED = (
     "After a timeout, S_out takes the square of that period's own window, W^s and not W; and where "
     "its first case does not hold, the second and third case of equation 10 follow with W^s, so "
     "that nothing jumps. The column 'literal' has the model without these three corrections; "
-    "'analytical' and 'NS-2' are the report's, and the last two columns hold the model against them."
+    "'analytical' and 'NS-2' are the report's, and the last two columns hold the model against "
+    "them."
 )
 _OFFSET = (
     "With every round trip 16 ms longer the model meets the report's own tables: T to 0.01 %, the "
