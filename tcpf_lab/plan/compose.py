@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tcpf_lab.plan import capture, collect, marker, queues, settings, topology
+from tcpf_lab.plan import capture, collect, marker, queues, settings, topology, window_counters
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
-from tcpf_lab.plan.traffic import generator, traffic
+from tcpf_lab.plan.traffic import background, generator, traffic
 from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
+from tcpf_lab.spec.background import with_sources
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph
@@ -41,28 +42,32 @@ class Plan:
         return "\n\n".join(map(str, self.phases)) + "\n"
 
 
-def compose(run: Run, *, captures: bool = True) -> Plan:
-    """Return the plan of ``run``; depends on nothing but the arguments.
-
-    Without captures a run has no metrics: only a benchmark wants that.
-    """
+def compose(run: Run) -> Plan:
+    """Return the plan of ``run``; depends on nothing but the run."""
     experiment = run.experiment
-    graph = experiment.topology.graph()
+    captures = experiment.traffic.captured
+    graph = with_sources(experiment.topology.graph(), background.sources(run))
     ends = [node.name for node in graph.nodes if node.role in ("sender", "receiver")]
     sysctls = {end: experiment.tcp.sysctls() for end in ends}
     made = traffic(run)
+    counted = _counted(run, graph)
     phases = (
         modules(run, graph),
         settings.kernel(run),
         *topology.build(graph, dict.fromkeys(ends, experiment.tcp.route_options())),
+        background.routes(run, graph),
         settings.nodes(graph, sysctls),
         queues.build(graph, run.case.queue, run.seed),
         *marker.build(run),
         *((capture.start(graph),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
+        window_counters.start(run, counted),
+        background.start(run, graph),
         made.receivers,
         made.senders,
         made.end,
+        background.end(run, graph),
+        window_counters.end(run, counted),
         collect.drain(graph, run.case.queue),
         *((capture.stop(graph),) if captures else ()),
         collect.counters(run, graph),
@@ -81,6 +86,11 @@ def modules(run: Run, graph: Graph) -> Phase:
     return Phase("kernel modules", tuple(dict.fromkeys(steps)))
 
 
+def _counted(run: Run, graph: Graph) -> tuple[topology.Interface, ...]:
+    """Interfaces whose queues are read at the two ends of the measured window."""
+    return (queues.bottleneck(graph),) if window_counters.needed(run) else ()
+
+
 def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[str, Any]:
     """What the analysis needs to know, and what the validity checks hold the testbed to."""
     queue = queues.bottleneck(graph)
@@ -89,7 +99,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
     impaired = queues.impaired(graph)
     lossy = {queue.device, *impaired}
     return {
-        "captures": {role: point.name for role, point in capture.points(graph).items()},
+        **_expect_of_packets(run, graph),
         "bottleneck": {
             "node": queue.node,
             "device": queue.device,
@@ -98,19 +108,37 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "generator": generator(run),
         "port": PORT,
         "source_port": SOURCE_PORT,
-        "mss": graph.mss,
-        "qdisc": {
-            "device": queue.device,
-            "kind": run.case.queue.kind,
-            "options": run.case.queue.shown(queues.rate(graph, queue), run.seed),
-        },
+        "mss": min(graph.mss, run.experiment.tcp.mss or graph.mss),
+        "qdisc": _expect_queue(run, queue.device, queues.rate(graph, queue)),
         "marker": marker.expect(run),
         "lossless_devices": [device for device in devices if device not in lossy],
         **_expect_impaired(impaired),
+        **background.expect(run, graph),
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
-        **_expect_quickack(run, graph),
+        **_expect_receivers(run, graph),
         "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
+    }
+
+
+def _expect_queue(run: Run, device: str, rate: int) -> dict[str, Any]:
+    """The queue under test as the kernel must report it, and the queues inside, if it has any."""
+    queue = run.case.queue
+    inside = {
+        child.handle: {"kind": child.words[0], "options": child.shown}
+        for child in queue.children(rate, run.seed)
+    }
+    asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, run.seed)}
+    return asked | ({"children": inside} if inside else {})
+
+
+def _expect_of_packets(run: Run, graph: Graph) -> dict[str, Any]:
+    """Name the captures, and the devices whose queues were read at the window's ends, if any."""
+    taken = {role: point.name for role, point in capture.points(graph).items()}
+    counted = [interface.device for interface in _counted(run, graph)]
+    return {
+        **({"captures": taken} if run.experiment.traffic.captured else {}),
+        **({"window_counters": counted} if counted else {}),
     }
 
 
@@ -127,9 +155,10 @@ def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:
     }
 
 
-def _expect_quickack(run: Run, graph: Graph) -> dict[str, Any]:
-    """Routes of the receivers: only who acknowledges at once differs from others there."""
-    if not run.experiment.tcp.quickack:
+def _expect_receivers(run: Run, graph: Graph) -> dict[str, Any]:
+    """Routes of the receivers: they decide who acknowledges at once, and what is announced."""
+    tcp = run.experiment.tcp
+    if not tcp.quickack and tcp.mss is None:
         return {}
     receivers = [node.name for node in graph.having("receiver")]
-    return {"receiver_routes": dict.fromkeys(receivers, run.experiment.tcp.route_metrics())}
+    return {"receiver_routes": dict.fromkeys(receivers, tcp.route_metrics())}

@@ -20,18 +20,22 @@ from tcpf_lab.spec.topology import Graph
 #: The shortest packet of these experiments: a TCP acknowledgement without options, with its header.
 SHORTEST_FRAME = 40 + ETHERNET_HEADER
 #: Frames a shaper may send back to back.  On the fast links four let a window's burst pass without
-#: a timer; at the bottleneck two keep the queue in the discipline under study.
+#: a timer; at the bottleneck two keep the queue in the discipline under study.  A link slower than
+#: the bottleneck, and that of a source, spaces all its packets: four at once would be four at once
+#: in that queue.
 ACCESS_BURST_FRAMES = 4
 BOTTLENECK_BURST_FRAMES = 2
+#: Handle of the queue under test.
+UNDER_TEST = "2:"
+SLOW_BURST_FRAMES = 1
 
 
 def build(graph: Graph, queue: Queue, seed: int) -> Phase:
     """Return the phase that limits and delays every link and installs the queue under study."""
     steps: list[Step] = []
     for interface in interfaces(graph):
-        if interface.device == bottleneck(graph).device:
-            words = queue.tc(rate(graph, interface), seed)
-            steps += _bottleneck(graph, interface, words)
+        if graph.links[interface.subnet].bottleneck and interface.host == 1:
+            steps += _bottleneck(graph, interface, queue, seed)
         else:
             steps += _access(graph, interface)
     return Phase("rates, delays and queues", tuple(steps))
@@ -95,7 +99,9 @@ def _shaper(graph: Graph, interface: Interface, frames: int) -> tuple[str, ...]:
 
 
 def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
-    shaper = _shaper(graph, interface, ACCESS_BURST_FRAMES)
+    link = graph.links[interface.subnet]
+    slow = link.rate < graph.bottleneck.rate or link.a in {n.name for n in graph.having("source")}
+    shaper = _shaper(graph, interface, SLOW_BURST_FRAMES if slow else ACCESS_BURST_FRAMES)
     words = _netem(graph, interface)
     if not words:
         yield _tc(interface, "root", "handle", "1:", *shaper)
@@ -113,7 +119,10 @@ def _netem(graph: Graph, interface: Interface) -> tuple[str, ...]:
     return ("delay", f"{round(seconds * 1e6)}us") if seconds else ()
 
 
-def _bottleneck(graph: Graph, interface: Interface, words: tuple[str, ...]) -> Iterator[Step]:
+def _bottleneck(graph: Graph, interface: Interface, queue: Queue, seed: int) -> Iterator[Step]:
+    drained_at = rate(graph, interface)
     shaper = _shaper(graph, interface, BOTTLENECK_BURST_FRAMES)
     yield _tc(interface, "root", "handle", "1:", *shaper)
-    yield _tc(interface, "parent", "1:", "handle", "2:", *words)
+    yield _tc(interface, "parent", "1:", "handle", UNDER_TEST, *queue.tc(drained_at, seed))
+    for child in queue.children(drained_at, seed):
+        yield _tc(interface, "parent", child.parent, "handle", child.handle, *child.words)

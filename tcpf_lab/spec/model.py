@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from tcpf_lab.spec.background import SOURCE_NAME, Background
+from tcpf_lab.spec.background import problems as background_problems
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.dscp import format_dscp
 from tcpf_lab.spec.marker import AnyMarker, NoMarker
@@ -15,6 +17,7 @@ from tcpf_lab.spec.marker.meter import Meter
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.queue import AnyQueue
 from tcpf_lab.spec.queue.precedence import Precedence
+from tcpf_lab.spec.queue.prio import Prio, goes_first
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.tcp import CONGESTION, Tcp
 from tcpf_lab.spec.topology import Topology
@@ -36,6 +39,7 @@ PATTERNS = {
     NAME: "1 to 60 letters, digits or any of _+-, the first a letter or a digit",
     _CASE: "1 to 60 letters, digits, spaces or any of _()+-, the first a letter or a digit",
     _TITLE: "one line of at most 200 characters",
+    SOURCE_NAME: "a small letter, then at most five small letters and digits",
     CONGESTION: "the kernel's name for it, in lower case, such as reno",
 }
 
@@ -83,13 +87,25 @@ class Case(SpecModel):
         description="`none`, or a mapping whose `kind` names the marker.",
     )
     queue: AnyQueue = Field(description="The queue under test; `kind` names it.")
+    background: Background | None = Field(
+        default=None,
+        min_length=1,
+        json_schema_extra={"additionalProperties": False},
+        description="Sources of UDP packets at the bottleneck, by name: a small letter, then at "
+        "most five small letters and digits. Left out, the flows are alone.",
+    )
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield a queue that takes nothing of what is marked for in-profile."""
+        """Yield a queue that takes what is marked for something else."""
         marker, queue = self.marker, self.queue
-        if not isinstance(marker, Meter) or not isinstance(queue, Precedence):
+        if not isinstance(marker, Meter):
             return
-        if queue.in_ != marker.in_:
+        if isinstance(queue, Prio):
+            for side, code in (("in", marker.in_), ("out", marker.out)):
+                if goes_first(code):
+                    sentence = "shares EF's band in prio: Linux cannot tell them apart there"
+                    yield ("marker", side), f"{format_dscp(code)} {sentence}"
+        if isinstance(queue, Precedence) and queue.in_ != marker.in_:
             marked, known = format_dscp(marker.in_), format_dscp(queue.in_)
             sentence = f"is {known} where the marker's is {marked}: every packet would be OUT"
             yield ("queue", "in"), sentence
@@ -130,10 +146,19 @@ class Experiment(SpecModel):
         """The paper that this is of, if it is of one."""
         return self.reference.paper if self.reference else None
 
+    @property
+    def tcps(self) -> tuple[Tcp, ...]:
+        """The TCP of the file, and those that an axis of the matrix makes of its recovery."""
+        varied = [value for a in self.matrix.axes if a.key == "tcp.recovery" for value in a.values]
+        made = (self.tcp.model_copy(update={"recovery": value}) for value in varied)
+        return tuple(made) or (self.tcp,)
+
     def on(self, generator: Generator) -> Experiment:
         """Give the experiment as it is on a testbed with this generator: where it names none."""
         if self.traffic.generator is not None:
             return self
+        if self.traffic.native_only:
+            generator = "native"
         traffic = self.traffic.model_copy(update={"generator": generator})
         return self.model_copy(update={"traffic": traffic})
 
@@ -145,6 +170,9 @@ class Experiment(SpecModel):
             if case.queue.limit < packet:
                 sentence = f"must hold at least one packet of mtu with its header, {packet} B"
                 yield ("cases", name, "queue", "limit"), sentence
+            if case.background:
+                found = background_problems(self.topology, case.background)
+                yield from ((("cases", name, "background", *path), said) for path, said in found)
 
 
 def to_data(experiment: Experiment) -> dict[str, Any]:

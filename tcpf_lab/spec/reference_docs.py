@@ -10,14 +10,15 @@ from typing import Any, get_args, get_origin
 from pydantic import PlainSerializer
 from pydantic.fields import FieldInfo
 
-from tcpf_lab.spec import marker, queue
+from tcpf_lab.spec import background, marker, queue
 from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.collection import Collection, Member
+from tcpf_lab.spec.delays import Delays
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
-from tcpf_lab.spec.tcp import NEWRENO, PROFILES, Profile, Tcp
+from tcpf_lab.spec.tcp import NEWRENO, PROFILES, RENO, Profile, Tcp
 from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
 from tcpf_lab.spec.traffic import Traffic
 from tcpf_lab.units import DURATION, RATE, SIZE, Quantity
@@ -71,6 +72,8 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
         yield f"`marker`, kind `{kind}`", model
     for kind, queue_model in queue.KINDS.items():
         yield f"`queue`, kind `{kind}`", queue_model
+    for kind, source_model in background.KINDS.items():
+        yield f"`background.NAME`, kind `{kind}`", source_model
     yield "`matrix`", Matrix
     yield "A collection", Collection
     yield "`experiments[N]`", Member
@@ -124,6 +127,8 @@ def _default(field: FieldInfo) -> str:
 
 
 def _type(name: str, field: FieldInfo) -> str:
+    if field.annotation is Delays:
+        return "duration, a list, or a range"
     within = [getattr(item, "__metadata__", ()) for item in get_args(field.annotation)]
     for note in (*field.metadata, *chain.from_iterable(within)):
         if isinstance(note, Quantity):
@@ -153,7 +158,8 @@ def _plain_type(annotation: Any) -> str:
 def _profiles() -> str:
     parts = ["## TCP profiles\n"]
     parts += [_profile(name, profile) for name, profile in PROFILES.items()]
-    return "\n".join([*parts, f"`tcp_sack` is set as `sack` says. {NEWRENO}\n"])
+    parts.append(f"`tcp_sack` is set as `sack` says. {NEWRENO}\n\nWith `recovery: reno`: {RENO}\n")
+    return "\n".join(parts)
 
 
 def _profile(name: str, profile: Profile) -> str:

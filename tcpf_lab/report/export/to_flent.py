@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from tcpf_lab.metrics.clock import read_clocks
 from tcpf_lab.metrics.fairness import jain_index
+from tcpf_lab.metrics.record import made_without_captures
 from tcpf_lab.metrics.series import Series, read_series
 from tcpf_lab.report.collect import Cell
-from tcpf_lab.report.conditions import path_delay
+from tcpf_lab.report.conditions import path_delays
 from tcpf_lab.report.export.tidy import UsedRun, used_runs
 from tcpf_lab.report.section import Document, Section
 from tcpf_lab.results import ExperimentFiles, read_json
@@ -41,6 +42,8 @@ _NOTE = (
 def flent_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator[Document]:
     """Yield ``flent/<experiment>-<run>.flent.gz`` for every run that the means are made of.
 
+    A run without captures has no file: nothing tells what happened in it from second to second.
+
     Parameters
     ----------
     files : ExperimentFiles
@@ -55,6 +58,8 @@ def flent_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator
     """
     paths: dict[tuple[str, Cell], Path] = {}
     for run in used_runs(sections):
+        if made_without_captures(run.files):
+            continue  # there is nothing over time that Flent could draw
         experiment = run.section.source.files.experiment
         cell = (experiment, run.cell)
         if cell not in paths:  # it is the same for all seeds, and reading YAML takes a while
@@ -64,7 +69,7 @@ def flent_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator
 
 @dataclass(frozen=True)
 class Path:
-    """Between whom the flows run; ``delay_s`` is that of the links of one, there and back."""
+    """Between whom the flows run; ``delay_s`` is that of the first pair, there and back."""
 
     senders: tuple[str, ...]
     receivers: tuple[str, ...]
@@ -77,7 +82,7 @@ def path_of(run: UsedRun) -> Path:
     return Path(
         tuple(node.name for node in graph.having("sender")),
         tuple(node.name for node in graph.having("receiver")),
-        path_delay(graph),
+        path_delays(graph)[0],
     )
 
 

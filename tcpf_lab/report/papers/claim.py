@@ -73,7 +73,8 @@ def paired(
 class PaperCheck(Bounded):
     """One number of a claim that must lie in a range.
 
-    ``unit`` is printed behind the number, which has so many ``decimals``.
+    ``unit`` is printed behind the number, which has so many ``decimals``; ``undecidable`` says why
+    it decides nothing, however it lies.
     """
 
     label: str
@@ -83,14 +84,26 @@ class PaperCheck(Bounded):
     strict: bool = False
     unit: str = ""
     decimals: int = 2
+    undecidable: str = ""
 
     @property
     def verdict(self) -> Verdict:
         """What the number says: noise decides nothing, one seed alone has no noise to show."""
         mean, half = self.measured.mean, self.measured.half
-        if mean is None:
+        if mean is None or self.undecidable:
             return Verdict.OPEN
         return verdict_on(self, mean, None if half is None else (mean - half, mean + half))
+
+    @property
+    def told(self) -> str:
+        """The verdict as a table has it: what stands on one run says so."""
+        decided = self.verdict is not Verdict.OPEN
+        return f"{self.verdict}, one run" if decided and self.seeds == 1 else str(self.verdict)
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds are behind the number."""
+        return len(self.measured.values)
 
     @property
     def range(self) -> str:
@@ -155,6 +168,13 @@ class PaperClaim:
     def judgement(self) -> Judgement:
         """The verdict on the whole, and how many of its checks hold."""
         return judgement_on([check.verdict for check in self.checks], self.every)
+
+    @property
+    def told(self) -> str:
+        """The verdict as a table has it: what stands on one run per number says so."""
+        verdict = self.judgement.verdict
+        one = all(check.seeds == 1 for check in self.checks if check.verdict is not Verdict.OPEN)
+        return f"{verdict}, one run" if one and verdict is not Verdict.OPEN else str(verdict)
 
     @property
     def missing(self) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tcpf_lab.report.contents.subject import Member
+from tcpf_lab.report.papers.buffers.page import build as buffers
+from tcpf_lab.report.papers.ef.page import build as ef
 from tcpf_lab.report.papers.page import Page
 from tcpf_lab.spec.model import Experiment
 
@@ -26,7 +28,10 @@ def _of_paper(paper: str) -> Callable[[Experiment], bool]:
 
 
 #: Every page by its name.
-PAGES: dict[str, PageKind] = {}
+PAGES: dict[str, PageKind] = {
+    "ef": PageKind(_of_paper("001"), ef),
+    "buffers": PageKind(_of_paper("003"), buffers),
+}
 
 
 def pages_of(members: Sequence[Member], command: str) -> Iterator[Page]:

@@ -84,3 +84,24 @@ def test_a_claim_needs_all_of_its_checks_or_any() -> None:
 def test_verdicts_are_counted() -> None:
     said = counted([claim(check(1.0, low=0)), claim(check(1.0, low=0)), claim(check(low=0))])
     assert said == "Of 3 claims: 2 hold, 1 not decidable."
+
+
+def test_check_that_decides_nothing_shows_its_number() -> None:
+    check = PaperCheck("x", Measured((2.0,)), low=1, undecidable="scaled")
+    assert check.verdict is Verdict.OPEN
+    assert check.told == "not decidable"
+    assert check.number == "2.00 (1 seed)"
+
+
+def test_verdict_on_one_run_says_so() -> None:
+    one, two = (
+        PaperCheck("x", Measured((2.0,)), low=1),
+        PaperCheck("x", Measured((2.0, 2.1)), low=1),
+    )
+    assert one.told == "holds, one run"
+    assert two.told == "holds"
+    assert PaperClaim("c", "003", "1", "", "", (one,)).told == "holds, one run"
+    assert PaperClaim("c", "003", "1", "", "", (one, two)).told == "holds"
+    assert (
+        PaperClaim("c", "003", "1", "", "", (PaperCheck("x", Measured()),)).told == "not decidable"
+    )
