@@ -22,6 +22,12 @@ SOURCE_PACKAGE = "linux-source-6.12"
 #: Sources, below the ``kernel`` directory, of the programs that make traffic, here or on a host.
 TRAFFIC_PROGRAMS = {
     "tcpf-traffic": ("traffic/tcpf-traffic.c", "traffic/instant.c", "traffic/instant.h"),
+    "tcpf-users": (
+        "traffic/tcpf-users.c",
+        "traffic/instant.c",
+        "traffic/instant.h",
+        "traffic/stream.h",
+    ),
 }
 #: Guest programs built along with the kernel.
 PROGRAMS = {
