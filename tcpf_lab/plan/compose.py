@@ -7,7 +7,7 @@ from typing import Any
 
 from tcpf_lab.plan import capture, collect, marker, queues, settings, topology
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
-from tcpf_lab.plan.traffic import generator, traffic
+from tcpf_lab.plan.traffic import generator, traffic, users
 from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.sweep import Run
@@ -26,6 +26,7 @@ class Plan:
     window: tuple[float, float]  #: measured window, seconds after the epoch
     programs: tuple[str, ...]  #: programs of the system that the traffic needs
     slowness: float = 2.0  #: real seconds that a virtual second may take, for a watchdog
+    memory_mb: int = 0  #: what a guest needs beyond the memory that it usually has
 
     @property
     def virtual_seconds(self) -> float:
@@ -48,13 +49,12 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
     """
     experiment = run.experiment
     graph = experiment.topology.graph()
-    ends = [node.name for node in graph.nodes if node.role in ("sender", "receiver")]
-    sysctls = {end: experiment.tcp.sysctls() for end in ends}
+    sysctls = settings.of_ends(run, graph)
     made = traffic(run)
     phases = (
         modules(run, graph),
         settings.kernel(run),
-        *topology.build(graph, dict.fromkeys(ends, experiment.tcp.route_options())),
+        *topology.build(graph, dict.fromkeys(sysctls, experiment.tcp.route_options())),
         settings.nodes(graph, sysctls),
         queues.build(graph, run.case.queue, run.seed),
         *marker.build(run),
@@ -68,7 +68,14 @@ def compose(run: Run, *, captures: bool = True) -> Plan:
         collect.counters(run, graph),
     )
     phases = tuple(phase for phase in phases if phase.steps)
-    return Plan(phases, _expect(run, graph, sysctls), window(run), made.programs, made.slowness)
+    return Plan(
+        phases,
+        _expect(run, graph, sysctls),
+        window(run),
+        made.programs,
+        made.slowness,
+        made.memory_mb,
+    )
 
 
 def modules(run: Run, graph: Graph) -> Phase:
@@ -110,6 +117,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
         **_expect_quickack(run, graph),
+        **users.expect(run),
         "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
     }
 
