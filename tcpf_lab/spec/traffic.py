@@ -78,12 +78,28 @@ class Traffic(SpecModel):
     socket_buffer: Size = Field(
         default=1_000_000, description="Send buffer and receive buffer of every socket."
     )
+    captures: bool | None = Field(
+        default=None,
+        description="Whether packets are captured; left out: yes. Without captures the numbers "
+        "come from `TCP_INFO` and the queue's counters, and what only packets tell is left out; "
+        "for runs whose captures would be too large. With the `native` generator only.",
+    )
     users: Users | None = Field(
         default=None,
         description="What each of the matrix's `flows` does, if it is a user and no long-lived "
-        "flow. The send buffer then grows with the window, to twice `socket_buffer` at most. With "
-        "the `native` generator only.",
+        "flow. The send buffer then grows with the window, to twice `socket_buffer` at most. Needs "
+        "`captures: false`, and with it the `native` generator.",
     )
+
+    @property
+    def captured(self) -> bool:
+        """Whether packets are captured."""
+        return self.captures is not False
+
+    @property
+    def native_only(self) -> bool:
+        """Whether something is asked for that only the project's own generator does."""
+        return not self.captured
 
     @property
     def end(self) -> float:
@@ -98,5 +114,8 @@ class Traffic(SpecModel):
             yield ("duration",), "must be more than 0"
         if self.socket_buffer < 10_000:
             yield ("socket_buffer",), "must be at least 10 kB"
-        if self.users is not None and self.generator == "iperf3":
-            yield ("users",), "must not be there with generator iperf3: only native has users"
+        if not self.captured and self.generator == "iperf3":
+            sentence = "must not be false with generator iperf3: it does not read TCP_INFO"
+            yield ("captures",), sentence
+        if self.users is not None and self.captured:
+            yield ("users",), "needs captures: false: no number of users comes from packets"

@@ -55,6 +55,35 @@ def test_plan_of_an_impaired_path_is_the_reviewed_one(golden):
     golden("plan/impaired.txt", str(compose(run_of("smoke", *IMPAIRED, case="NoMark+RED"))))
 
 
+def test_plan_without_captures_is_the_reviewed_one(golden):
+    run = run_of("smoke", "traffic.captures=false", "matrix.flows=3", case="TCPF+FRIO")
+    golden("plan/without-captures.txt", str(compose(run)))
+
+
+def test_without_captures_the_queue_is_read_when_the_generator_reads_tcp_info():
+    run = run_of("smoke", "traffic.captures=false", case="NoMark+RED")
+    plan = compose(run)
+    assert not any("tcpdump" in str(step) for step in plan.steps)
+    read = [s for s in plan.steps if isinstance(s, Start) and s.name.startswith("qdisc-window")]
+    assert [(step.node, step.at, step.output) for step in read] == [
+        ("R1", plan.window[0], "stats/qdisc-window-start-R1.json"),
+        ("R1", plan.window[1], "stats/qdisc-window-end-R1.json"),
+    ]
+    awaited = {name for step in plan.steps if isinstance(step, Finish) for name in step.names}
+    assert {step.name for step in read} <= awaited
+    assert "captures" not in plan.expect
+    assert plan.expect["window_counters"] == ["R1-R2"]
+
+
+def test_saying_that_packets_are_captured_changes_nothing_but_the_spec():
+    said, left_out = (
+        compose(run_of("smoke", *word, case="NoMark+RED"))
+        for word in (["traffic.captures=true"], [])
+    )
+    assert said == left_out
+    assert "window_counters" not in said.expect
+
+
 def test_what_is_impaired_is_not_expected_to_be_lossless():
     expect = compose(run_of("smoke", *IMPAIRED, case="NoMark+RED")).expect
     assert set(expect["impaired_devices"]) == {"R2-D", "R2-R1"}
