@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tcpf_lab.plan.step import OffloadsOff, Phase, ReadSysctls, Step, Sysctl
-from tcpf_lab.plan.topology import interfaces
+from tcpf_lab.plan.topology import Interface, owned
 from tcpf_lab.plan.traffic import users
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph, Node
@@ -51,11 +51,14 @@ def of_ends(run: Run, graph: Graph) -> dict[str, dict[str, str]]:
 
 def nodes(graph: Graph, sysctls: Mapping[str, Mapping[str, str]]) -> Phase:
     """Set forwarding, TCP parameters and offloads of every node, and read them back."""
-    steps = [step for node in graph.nodes for step in _node(graph, node, sysctls)]
+    own = owned(graph)
+    steps = [step for node in graph.nodes for step in _node(node, own[node.name], sysctls)]
     return Phase("settings, and what is in force", tuple(steps))
 
 
-def _node(graph: Graph, node: Node, sysctls: Mapping[str, Mapping[str, str]]) -> Iterator[Step]:
+def _node(
+    node: Node, own: Iterable[Interface], sysctls: Mapping[str, Mapping[str, str]]
+) -> Iterator[Step]:
     if node.role in FORWARDING:
         yield Sysctl(node.name, "net.ipv4.ip_forward", "1")
     wanted = sysctls.get(node.name, {})
@@ -63,7 +66,6 @@ def _node(graph: Graph, node: Node, sysctls: Mapping[str, Mapping[str, str]]) ->
         yield Sysctl(node.name, key, value)
     if wanted:
         yield ReadSysctls(node.name, tuple(wanted), f"stats/sysctl-{node.name}.txt")
-    for interface in interfaces(graph):
-        if interface.node == node.name:
-            output = f"stats/offload-{interface.device}.txt"
-            yield OffloadsOff(node.name, interface.device, OFFLOADS_OFF, output)
+    for interface in own:
+        output = f"stats/offload-{interface.device}.txt"
+        yield OffloadsOff(node.name, interface.device, OFFLOADS_OFF, output)

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from tcpf_lab.spec import marker, queue
 from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.collection import Collection, Member
+from tcpf_lab.spec.delays import Delays
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
@@ -125,6 +126,8 @@ def _default(field: FieldInfo) -> str:
 
 
 def _type(name: str, field: FieldInfo) -> str:
+    if field.annotation is Delays:
+        return "duration, a list, or a range"
     within = [getattr(item, "__metadata__", ()) for item in get_args(field.annotation)]
     for note in (*field.metadata, *chain.from_iterable(within)):
         if isinstance(note, Quantity):

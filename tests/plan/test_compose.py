@@ -227,6 +227,30 @@ def test_every_node_reaches_every_other():
     assert paths(graph, "S0")["D2"][0] == 4
 
 
+MANY = (
+    "topology={dumbbell: {access: 100 Mbit, bottleneck: 48 Mbit, delay: 100 ms..298 ms, "
+    "edge: 1 Mbit, pairs: 100}}"
+)
+
+
+def test_a_hundred_pairs_have_names_addresses_and_routes_of_their_own():
+    run = run_of("smoke", MANY, "matrix.flows=100", case="NoMark+RED")
+    graph = run.experiment.topology.graph()
+    ends = interfaces(graph)
+    assert len(graph.nodes) == 203
+    for kind in ("device", "address", "mac"):
+        assert len({getattr(end, kind) for end in ends}) == 2 * 202
+    assert max(len(end.device) for end in ends) < 16  # IFNAMSIZ, with its final null
+    steps = compose(run).steps
+    routes = [s for s in steps if isinstance(s, Command) and s.argv[:3] == ROUTE]
+    hosts = [s for s in routes if s.argv[3] == "default"]
+    assert {s.node for s in hosts} == {n.name for n in graph.nodes if n.name[0] in "SD"}
+    assert {s.argv[-2:] for s in hosts} == {("initcwnd", "2")}
+    assert len(routes) == 200 + 3 * 202 - 101 - 2 - 101  # what a router has itself needs no route
+    delays = [s.argv[-1] for s in steps if isinstance(s, Command) and "netem" in s.argv]
+    assert delays == [f"{100_000 + 2000 * k}us" for k in range(100)]
+
+
 def test_slow_or_long_links_are_given_time_to_drain():
     slow = run_of("smoke", "topology.chain.bottleneck=20 kbit", case="NoMark+TailDrop")
     long = run_of("smoke", "topology.chain.delay=40 s", case="NoMark+TailDrop")

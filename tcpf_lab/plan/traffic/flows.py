@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from tcpf_lab.plan.step import Phase
-from tcpf_lab.plan.topology import toward
+from tcpf_lab.plan.topology import owned
 from tcpf_lab.spec.sweep import Run
 
 PORT = 5001
@@ -61,13 +61,14 @@ class Pair:
 def pairs(run: Run) -> tuple[Pair, ...]:
     """Share the flows out to the pairs of senders and receivers, as evenly as can be."""
     graph = run.experiment.topology.graph()
+    own = owned(graph)
     senders, receivers = graph.having("sender"), graph.having("receiver")
     share = [run.flows * k // len(senders) for k in range(len(senders) + 1)]
     return tuple(
         Pair(
             sender.name,
             receiver.name,
-            toward(graph, receiver.name, sender.name).address,
+            own[receiver.name][0].address,
             share[k],
             share[k + 1] - share[k],
         )

@@ -27,8 +27,9 @@ def traffic(run: Run) -> Traffic:
     if run.experiment.traffic.users is not None:
         return users.traffic(run, run.experiment.traffic.users)
     _, end = window(run)
-    receivers = tuple(_receive(run, pair) for pair in pairs(run))
-    senders = tuple(_send(run, pair) for pair in pairs(run))
+    shares, starts = pairs(run), start_times(run)
+    receivers = tuple(_receive(run, pair) for pair in shares)
+    senders = tuple(_send(run, pair, starts) for pair in shares)
     names = tuple(start.name for start in (*senders, *receivers))
     return Traffic(
         receivers=Phase("receivers", receivers),
@@ -45,10 +46,10 @@ def _receive(run: Run, pair: Pair) -> Start:
     return replace(start, ready=Ready(str(start.output), "listening"))
 
 
-def _send(run: Run, pair: Pair) -> Start:
-    own = start_times(run)[pair.first : pair.first + pair.flows]
-    starts = ",".join(f"{start:.6f}" for start in own)
-    words = ("send", "--connect", pair.address, "--start", starts)
+def _send(run: Run, pair: Pair, starts: tuple[float, ...]) -> Start:
+    own = starts[pair.first : pair.first + pair.flows]
+    listed = ",".join(f"{start:.6f}" for start in own)
+    words = ("send", "--connect", pair.address, "--start", listed)
     return _program(run, pair, pair.sender, "senders", words)
 
 
