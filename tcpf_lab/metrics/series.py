@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tcpf_lab.errors import TraceError
-from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.captured import CapturedRecord
 from tcpf_lab.results import RunFiles, write_bytes
 from tcpf_lab.trace.bottleneck import Backlog
 from tcpf_lab.trace.recovery import RTO, SYN_RTO
@@ -66,7 +66,7 @@ class Series:
         return np.asarray(np.arange(self.packets_lost.size) * self.queue_bin_s, np.float64)
 
 
-def series_of(run: Record, line: Backlog) -> Series:
+def series_of(run: CapturedRecord, line: Backlog) -> Series:
     """Bin a run from its epoch to the end of its window.
 
     Parameters
@@ -100,7 +100,7 @@ def series_of(run: Record, line: Backlog) -> Series:
 
 
 def _flows(
-    run: Record, edges: NDArray[np.int64]
+    run: CapturedRecord, edges: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
     shape = (run.count, edges.size - 1)
     acked = np.zeros(shape, np.uint32)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.captured import CapturedRecord
 from tcpf_lab.report.export.columns import Layout
 from tcpf_lab.report.export.table_columns import CHECKS, DSCP, FLOWS, KEY
 from tcpf_lab.report.export.tidy import check_rows, dscp_rows, flow_rows, frame
@@ -128,7 +128,7 @@ class Run:
         return over_time.queue_series(self.files)
 
     @cached_property
-    def _record(self) -> Record:
+    def _record(self) -> CapturedRecord:
         return over_time.kept_record(self.files)
 
     @property
