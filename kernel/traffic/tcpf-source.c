@@ -209,8 +209,8 @@ static struct burst next_burst(int64_t *t)
 		*t += cfg.every;
 		return b;
 	}
-	b.at = *t + stream_exponential(&stream, cfg.gap);
-	length = stream_exponential(&stream, cfg.burst);
+	b.at = *t + (int64_t)stream_exponential(&stream, (double)cfg.gap);
+	length = (int64_t)stream_exponential(&stream, (double)cfg.burst);
 	b.packets = packets_of(length);
 	left = packets_within(cfg.until - b.at);
 	if (b.packets > left)
@@ -347,7 +347,7 @@ int main(int argc, char **argv)
 	cfg.epoch = now();
 	parse_command_line(argc, argv);
 	setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER);
-	stream_begin(&stream, cfg.seed, cfg.name);
+	stream_begin(&stream, cfg.seed, stream_number(cfg.name));
 	if (cfg.print_schedule) {
 		print_schedule();
 		return 0;

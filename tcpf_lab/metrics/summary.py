@@ -17,6 +17,7 @@ from tcpf_lab.metrics.from_counters import from_counters
 from tcpf_lab.metrics.from_packets import from_packets
 from tcpf_lab.metrics.numbers import Extra, Numbers
 from tcpf_lab.metrics.record import Record, read_record
+from tcpf_lab.metrics.users import users
 from tcpf_lab.metrics.validity import Check
 from tcpf_lab.results import FORMAT, RunFiles, write_json
 
@@ -90,12 +91,17 @@ def analyse(run: RunFiles) -> dict[str, Any]:
     manifest = record.manifest
     names = ("experiment", "config", "case", "flows", "seed", "run", "window_s")
     extras = [extra(run, record) for extra in EXTRAS]
+    more = {name: value for extra in extras for name, value in extra.metrics.items()}
+    metrics = numbers.metrics | more
+    unmeasured = [
+        n for n in metrics if metrics[n] is None and (n in numbers.unmeasured or n in more)
+    ]
     result = {
         "format": FORMAT,
         "analysis": analysis_identity(),
         **{name: manifest.get(name) for name in names},
-        "metrics": numbers.metrics | {k: v for extra in extras for k, v in extra.metrics.items()},
-        **({"unmeasured": list(numbers.unmeasured)} if numbers.unmeasured else {}),
+        "metrics": metrics,
+        **({"unmeasured": unmeasured} if unmeasured else {}),
         "by_dscp": numbers.by_dscp,
         "per_flow": numbers.per_flow,
         "truth": numbers.truth,
@@ -113,7 +119,7 @@ def _numbers(run: RunFiles, record: Record) -> Numbers:
 
 
 #: Each is asked about every run, and gives an empty `Extra` where it has nothing to say.
-EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (background,)
+EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (background, users)
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from tcpf_lab.metrics.evidence import (
 from tcpf_lab.metrics.in_force import Finding, verdict
 from tcpf_lab.metrics.per_flow import is_possible_gain
 from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.transfers import users_connected
 from tcpf_lab.metrics.truth import timeouts_match
 from tcpf_lab.metrics.window_counters import window_counters
 from tcpf_lab.results import RunFiles
@@ -142,8 +143,10 @@ def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> Finding:
     return abs(error) <= RATE_TOLERANCE, detail
 
 
-def _all_connected(_: RunFiles, run: Record) -> Finding:
-    """Every flow of the plan must have come up."""
+def _all_connected(files: RunFiles, run: Record) -> Finding:
+    """Every flow of the plan must have come up; of users, every connection that one began."""
+    if "users" in run.expect:
+        return users_connected(files, run)
     if run.samples:
         missing = [row["flow"] for row in run.samples["end"] if not row["connected"]]
     elif isinstance(run, CapturedRecord):

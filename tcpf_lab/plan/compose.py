@@ -7,8 +7,8 @@ from typing import Any
 
 from tcpf_lab.plan import capture, collect, marker, queues, settings, topology, window_counters
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
-from tcpf_lab.plan.traffic import background, generator, traffic
-from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
+from tcpf_lab.plan.traffic import background, generator, traffic, users
+from tcpf_lab.plan.traffic.flows import PORT, window
 from tcpf_lab.spec.background import with_sources
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.sweep import Run
@@ -27,6 +27,7 @@ class Plan:
     window: tuple[float, float]  #: measured window, seconds after the epoch
     programs: tuple[str, ...]  #: programs of the system that the traffic needs
     slowness: float = 2.0  #: real seconds that a virtual second may take, for a watchdog
+    memory_mb: int = 0  #: what a guest needs beyond the memory that it usually has
 
     @property
     def virtual_seconds(self) -> float:
@@ -47,14 +48,13 @@ def compose(run: Run) -> Plan:
     experiment = run.experiment
     captures = experiment.traffic.captured
     graph = with_sources(experiment.topology.graph(), background.sources(run))
-    ends = [node.name for node in graph.nodes if node.role in ("sender", "receiver")]
-    sysctls = {end: experiment.tcp.sysctls() for end in ends}
+    sysctls = settings.of_ends(run, graph)
     made = traffic(run)
     counted = _counted(run, graph)
     phases = (
         modules(run, graph),
         settings.kernel(run),
-        *topology.build(graph, dict.fromkeys(ends, experiment.tcp.route_options())),
+        *topology.build(graph, dict.fromkeys(sysctls, experiment.tcp.route_options())),
         background.routes(run, graph),
         settings.nodes(graph, sysctls),
         queues.build(graph, run.case.queue, run.seed),
@@ -73,7 +73,14 @@ def compose(run: Run) -> Plan:
         collect.counters(run, graph),
     )
     phases = tuple(phase for phase in phases if phase.steps)
-    return Plan(phases, _expect(run, graph, sysctls), window(run), made.programs, made.slowness)
+    return Plan(
+        phases,
+        _expect(run, graph, sysctls),
+        window(run),
+        made.programs,
+        made.slowness,
+        made.memory_mb,
+    )
 
 
 def modules(run: Run, graph: Graph) -> Phase:
@@ -107,7 +114,6 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         },
         "generator": generator(run),
         "port": PORT,
-        "source_port": SOURCE_PORT,
         "mss": min(graph.mss, run.experiment.tcp.mss or graph.mss),
         "qdisc": _expect_queue(run, queue.device, queues.rate(graph, queue)),
         "marker": marker.expect(run),
@@ -117,6 +123,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
         **_expect_receivers(run, graph),
+        **users.expect(run),
         "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
     }
 

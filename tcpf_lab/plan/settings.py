@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tcpf_lab.plan.step import OffloadsOff, Phase, ReadSysctls, Step, Sysctl
 from tcpf_lab.plan.topology import Interface, owned
+from tcpf_lab.plan.traffic import users
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph, Node
 
@@ -33,8 +34,19 @@ def kernel(run: Run) -> Phase:
             Sysctl(None, "net.core.wmem_max", str(2 * buffer)),
             Sysctl(None, "net.core.rmem_max", str(2 * buffer)),
             Sysctl(None, "net.ipv4.tcp_mem", f"{pages} {pages} {pages}"),
+            *users.of_the_kernel(run),
         ),
     )
+
+
+def of_ends(run: Run, graph: Graph) -> dict[str, dict[str, str]]:
+    """Give every sender's and receiver's sysctls: those of its TCP, and those that users need."""
+    tcp = run.experiment.tcp.sysctls()
+    return {
+        node.name: tcp | users.sysctls(run, node.role)
+        for node in graph.nodes
+        if node.role in ("sender", "receiver")
+    }
 
 
 def nodes(graph: Graph, sysctls: Mapping[str, Mapping[str, str]]) -> Phase:

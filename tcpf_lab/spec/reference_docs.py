@@ -20,7 +20,7 @@ from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
 from tcpf_lab.spec.tcp import NEWRENO, PROFILES, RENO, Profile, Tcp
 from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
-from tcpf_lab.spec.traffic import Traffic
+from tcpf_lab.spec.traffic import Traffic, Users
 from tcpf_lab.units import DURATION, RATE, SIZE, Quantity
 
 _INTRODUCTION = """\
@@ -67,6 +67,7 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`forward` and `reverse` of `topology.chain` and `topology.dumbbell`", Impairment
     yield "`tcp`", Tcp
     yield "`traffic`", Traffic
+    yield "`traffic.users`", Users
     yield "`cases.NAME`", Case
     for kind, model in marker.KINDS.items():
         yield f"`marker`, kind `{kind}`", model

@@ -23,6 +23,7 @@ class Traffic:
     end: Phase
     programs: tuple[str, ...]  #: programs of the system that are needed
     slowness: float  #: real seconds that a virtual second may take before a guest counts as hung
+    memory_mb: int = 0  #: what a guest needs beyond the memory that it usually has
 
 
 def start_times(run: Run) -> tuple[float, ...]:
@@ -39,6 +40,11 @@ def window(run: Run) -> tuple[float, float]:
     """Return the measured window, seconds after the epoch."""
     traffic = run.experiment.traffic
     return traffic.warmup, traffic.end
+
+
+def seconds(value: float) -> str:
+    """Write an instant as the programs read it: plain decimals, never an exponent, to 1 ns."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")
 
 
 @dataclass(frozen=True)
