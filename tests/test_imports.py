@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "metrics": SHARED | {"trace"},
     "report": SHARED | {"metrics", "trace", "models"},
     # theory
-    "models": {"units"},
+    "models": {"errors", "units"},
 }
 #: What a user meets: these may import everything, and nothing imports them.
 OUTER = {
