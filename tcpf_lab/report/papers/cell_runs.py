@@ -18,6 +18,8 @@ from tcpf_lab.report.table import NOTHING
 from tcpf_lab.results import RunFiles, read_json
 
 _SEED = re.compile(r"-seed(\d+)$")
+#: What rounding alone leaves of the spread of equal numbers, as a share of them.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Numbers(Mapping[int, float]):
         if half is None or not math.isfinite(half):
             return text
         spread = f"{scale * half:.{decimals}f}"
-        if half > 0 and float(spread) == 0:
+        if half > _ROUNDING * abs(mean) and float(spread) == 0:
             spread = f"<{10.0**-decimals:.{decimals}f}"
         return f"{text} ± {spread}"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.buffers.page import build as buffers
 from tcpf_lab.report.papers.page import Page
+from tcpf_lab.report.papers.rio.page import build as rio
 from tcpf_lab.spec.model import Experiment
 
 #: Makes a page of experiments and the words that run them; None where it has nothing to say.
@@ -29,6 +30,7 @@ def _of_paper(paper: str) -> Callable[[Experiment], bool]:
 #: Every page by its name.
 PAGES: dict[str, PageKind] = {
     "buffers": PageKind(_of_paper("003"), buffers),
+    "rio": PageKind(_of_paper("004"), rio),
 }
 
 
