@@ -8,6 +8,7 @@ configuration D is printed ``9892`` in a column of kB/s and read as 9.892 kB/s.
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -50,3 +51,29 @@ def _table() -> dict[tuple[str, str, int], dict[str, float]]:
             (row["config"], row["case"], int(row["flows"])): {m: float(row[m]) for m in _METRICS}
             for row in csv.DictReader(file)
         }
+
+
+@dataclass(frozen=True)
+class RioTable:
+    """One of Tables 1 to 3 on the RIO model (INRIA RR-4469).
+
+    ``analytical`` and ``simulated`` hold ``T`` and ``T_in`` (packets/s), ``p_in`` and ``p_out``
+    (probabilities), ``q`` (packets); ``case`` is the scenario's name.
+    """
+
+    case: str
+    analytical: dict[str, float]
+    simulated: dict[str, float]
+
+
+@cache
+def rio_tables() -> dict[int, RioTable]:
+    """Give the printed tables on the RIO model, by their number."""
+    tables: dict[int, RioTable] = {}
+    with (_HERE / "rio_fixed_point_tables.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            table = tables.setdefault(int(row["table"]), RioTable(row["case"], {}, {}))
+            quantity = row["quantity"].removesuffix("_mean")
+            table.analytical[quantity] = float(row["analytical"])
+            table.simulated[quantity] = float(row["simulation"])
+    return tables
