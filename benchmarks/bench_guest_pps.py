@@ -52,7 +52,7 @@ name: packets
 title: Packets through each queue and marker
 topology: {{chain: {{access: 100 Mbit, bottleneck: 10 Mbit, delay: 20 ms}}}}
 tcp: {{profile: linux-2.2, sack: true}}
-traffic: {{start_spread: 1 s, warmup: 2 s, duration: {seconds} s}}
+traffic: {{start_spread: 1 s, warmup: 2 s, duration: {seconds} s, captures: false}}
 cases: {{{cases}}}
 matrix: {{case: all, flows: 10, seed: 1}}
 """
@@ -84,7 +84,7 @@ def take(bed: Testbed, run: Run) -> Took:
     LabError
         If the guest fails, or does not show the bottleneck's queue.
     """
-    plan = compose(run, captures=False)
+    plan = compose(run)
     place = plan.expect["bottleneck"]
     with TemporaryDirectory(prefix="tcpf-bench-") as directory:
         files = RunFiles(Path(directory) / "run")

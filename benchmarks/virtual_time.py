@@ -27,10 +27,10 @@ LONG_S = 300
 CHAPTER_S = 70
 
 
-def chapter_run(seconds: int) -> Run:
+def chapter_run(seconds: int, *settings: str) -> Run:
     """Return configuration A, RED, 100 flows, with traffic for ``seconds``."""
     experiment = load(directory("experiments") / "configA.yaml")
-    experiment = apply_overrides(experiment, [f"traffic.duration={seconds - 10} s"])
+    experiment = apply_overrides(experiment, [f"traffic.duration={seconds - 10} s", *settings])
     return expand(experiment, {"case": "NoMark+RED", "flows": "100", "seed": "1"})[0]
 
 
@@ -68,12 +68,12 @@ def _measure(testbed: Testbed, repetitions: int) -> dict[str, Any]:
 
 def _guest(testbed: Testbed, *, captures: bool) -> float:
     """Boot, set up, run, tear down."""
-    run = chapter_run(LONG_S)
+    run = chapter_run(LONG_S, *(() if captures else ("traffic.captures=false",)))
     with TemporaryDirectory(prefix="tcpf-bench-") as directory_name:
         files = RunFiles(Path(directory_name) / "run")
         files.create()
         started = time.perf_counter()
-        testbed.execute(compose(run, captures=captures), files, run.seed)
+        testbed.execute(compose(run), files, run.seed)
         return time.perf_counter() - started
 
 

@@ -49,6 +49,13 @@ def test_generator_that_is_named_is_kept(testbed):
         assert run.experiment.traffic.generator == generator
 
 
+@pytest.mark.parametrize("testbed", ["uml", "vm"])
+def test_generator_without_captures_is_the_one_that_reads_tcp_info(testbed):
+    setting = ["traffic.captures=false"]
+    (run, *_) = choose("smoke.yaml", testbed, Path("nowhere"), overrides=setting).runs
+    assert run.experiment.traffic.generator == "native"
+
+
 def test_spec_of_a_run_is_what_the_run_was_made_from(tmp_path):
     """Elsewhere, too: what was settled by one testbed is not settled anew by another."""
     (run, *_) = choose("smoke.yaml", "uml", tmp_path).runs

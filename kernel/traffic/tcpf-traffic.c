@@ -11,21 +11,19 @@
  *   tcpf-traffic send --connect ADDR --start S,S,... --sample LABEL=S,...
  *   tcpf-traffic recv --listen ADDR --flows N --sample LABEL=S,...
  *
- * Instants are seconds after --epoch (a CLOCK_REALTIME second that every node
- * of the testbed has agreed on); inside, all time is whole nanoseconds.  The
- * last sample ends the program: connections are reset, so that no backlog
- * outlives the run.
+ * Instants are seconds after --epoch, see instant.h.  The last sample ends the
+ * program: connections are reset, so that no backlog outlives the run.
  * Output is one JSON object per line on stdout; see usage().
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
+#include "instant.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,13 +33,9 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#define NSEC		((int64_t)1000000000)
 #define MAX_FLOWS	4096
-#define MAX_SAMPLES	64
-#define OUTPUT_BUFFER	(256 * 1024)
 /*
  * What Linux 6.7 appended to struct tcp_info (after snd_wnd, rcv_wnd, rehash);
  * older headers end before it.  An older kernel gives fewer bytes, and the
@@ -73,11 +67,6 @@ struct flow {
 	pthread_t thread;
 };
 
-struct sample {
-	const char *label;
-	int64_t at;		/* ns after the epoch */
-};
-
 struct config {
 	bool sending;
 	struct sockaddr_in addr;
@@ -97,17 +86,7 @@ static struct flow flows[MAX_FLOWS];
 static int payload_fd = -1;
 static char *stacks;
 
-static void die(const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "tcpf-traffic: ");
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fprintf(stderr, "\n");
-	exit(2);
-}
+const char program_name[] = "tcpf-traffic";
 
 static void usage(FILE *to)
 {
@@ -133,32 +112,6 @@ static void usage(FILE *to)
 
 /* ------------------------------------------------------------- options */
 
-/* Decimal seconds to nanoseconds, exactly: a double of 10^9 s is 10^-7 s wide. */
-static int64_t parse_seconds(const char *text, const char *what)
-{
-	int64_t seconds = 0, ns = 0, unit = NSEC;
-	const char *c = text;
-
-	for (; *c >= '0' && *c <= '9' && seconds < INT32_MAX; c++)
-		seconds = seconds * 10 + (*c - '0');
-	if (*c == '.' && c > text)
-		for (c++; *c >= '0' && *c <= '9' && unit > 1; c++)
-			ns += (*c - '0') * (unit /= 10);
-	if (c == text || *c)
-		die("%s: '%s' is not a number of seconds", what, text);
-	return seconds * NSEC + ns;
-}
-
-static int parse_count(const char *text, const char *what, int max)
-{
-	char *end;
-	long value = strtol(text, &end, 10);
-
-	if (end == text || *end || value < 0 || value > max)
-		die("%s: '%s' is not a number from 0 to %d", what, text, max);
-	return (int)value;
-}
-
 static void parse_starts(char *text)
 {
 	char *item;
@@ -170,39 +123,11 @@ static void parse_starts(char *text)
 	}
 }
 
-static void parse_samples(char *text)
-{
-	char *item;
-
-	while ((item = strsep(&text, ","))) {
-		struct sample *s = &cfg.samples[cfg.n_samples];
-		char *at = strchr(item, '=');
-
-		if (!at)
-			die("--sample: '%s' is not LABEL=SECONDS", item);
-		if (cfg.n_samples == MAX_SAMPLES)
-			die("--sample: more than %d samples", MAX_SAMPLES);
-		*at = 0;
-		s->label = item;
-		s->at = parse_seconds(at + 1, "--sample");
-		if (cfg.n_samples && s->at < s[-1].at)
-			die("--sample: '%s' is earlier than the one before", item);
-		cfg.n_samples++;
-	}
-}
-
-static void parse_address(const char *text, const char *what)
-{
-	cfg.addr.sin_family = AF_INET;
-	if (inet_pton(AF_INET, text, &cfg.addr.sin_addr) != 1)
-		die("%s: '%s' is not an IPv4 address", what, text);
-}
-
 static void parse_option(int opt, char *arg)
 {
 	switch (opt) {
-	case 'c': parse_address(arg, "--connect"); break;
-	case 'l': parse_address(arg, "--listen"); break;
+	case 'c': cfg.addr = parse_address(arg, "--connect"); break;
+	case 'l': cfg.addr = parse_address(arg, "--listen"); break;
 	case 'e': cfg.epoch = parse_seconds(arg, "--epoch"); break;
 	case 'p': cfg.port = parse_count(arg, "--port", 65535); break;
 	case 'P': cfg.source_port = parse_count(arg, "--source-port", 65535); break;
@@ -213,7 +138,7 @@ static void parse_option(int opt, char *arg)
 			die("--flows is for receivers; a sender has one --start per flow");
 		cfg.flows = parse_count(arg, "--flows", MAX_FLOWS);
 		break;
-	case 'S': parse_samples(arg); break;
+	case 'S': cfg.n_samples = parse_samples(arg, cfg.samples); break;
 	case 'b': cfg.buffer = parse_count(arg, "--buffer", 1 << 30); break;
 	case 'C': snprintf(cfg.congestion, sizeof(cfg.congestion), "%s", arg); break;
 	default: usage(stderr); exit(2);
@@ -263,32 +188,7 @@ static void parse_command_line(int argc, char **argv)
 	cfg.source_port += cfg.first;
 }
 
-/* ---------------------------------------------------------------- time */
-
-static int64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return ts.tv_sec * NSEC + ts.tv_nsec;
-}
-
-static void sleep_until(int64_t after_epoch)
-{
-	int64_t at = cfg.epoch + after_epoch;
-	struct timespec ts = { .tv_sec = at / NSEC, .tv_nsec = at % NSEC };
-
-	while (clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &ts, NULL) == EINTR)
-		;
-}
-
 /* ------------------------------------------------------------- sockets */
-
-static void set_option(int fd, int level, int name, int value, const char *what)
-{
-	if (setsockopt(fd, level, name, &value, sizeof(value)))
-		die("setsockopt %s: %s", what, strerror(errno));
-}
 
 /* A namespace cannot raise the kernel's limit, but its root may pass it by. */
 static void set_buffer(int fd)
@@ -323,7 +223,7 @@ static void *send_flow(void *arg)
 	off_t offset;
 
 	to.sin_port = htons((uint16_t)cfg.port);
-	sleep_until(f->start);
+	sleep_until(cfg.epoch + f->start);
 	if (connect(f->fd, (struct sockaddr *)&to, sizeof(to))) {
 		f->error = errno;
 		return NULL;
@@ -509,7 +409,7 @@ int main(int argc, char **argv)
 	else
 		start_receiver();
 	for (int i = 0; i < cfg.n_samples; i++) {
-		sleep_until(cfg.samples[i].at);
+		sleep_until(cfg.epoch + cfg.samples[i].at);
 		take_sample(&cfg.samples[i]);
 	}
 	/*

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tcpf_lab.plan import capture, collect, marker, queues, settings, topology
+from tcpf_lab.plan import capture, collect, marker, queues, settings, topology, window_counters
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
-from tcpf_lab.plan.traffic import generator, traffic
+from tcpf_lab.plan.traffic import generator, traffic, users
 from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.sweep import Run
@@ -26,6 +26,7 @@ class Plan:
     window: tuple[float, float]  #: measured window, seconds after the epoch
     programs: tuple[str, ...]  #: programs of the system that the traffic needs
     slowness: float = 2.0  #: real seconds that a virtual second may take, for a watchdog
+    memory_mb: int = 0  #: what a guest needs beyond the memory that it usually has
 
     @property
     def virtual_seconds(self) -> float:
@@ -41,34 +42,41 @@ class Plan:
         return "\n\n".join(map(str, self.phases)) + "\n"
 
 
-def compose(run: Run, *, captures: bool = True) -> Plan:
-    """Return the plan of ``run``; depends on nothing but the arguments.
-
-    Without captures a run has no metrics: only a benchmark wants that.
-    """
+def compose(run: Run) -> Plan:
+    """Return the plan of ``run``; depends on nothing but the run."""
     experiment = run.experiment
+    captures = experiment.traffic.captured
     graph = experiment.topology.graph()
-    ends = [node.name for node in graph.nodes if node.role in ("sender", "receiver")]
-    sysctls = {end: experiment.tcp.sysctls() for end in ends}
+    sysctls = settings.of_ends(run, graph)
     made = traffic(run)
+    counted = _counted(run, graph)
     phases = (
         modules(run, graph),
         settings.kernel(run),
-        *topology.build(graph, dict.fromkeys(ends, experiment.tcp.route_options())),
+        *topology.build(graph, dict.fromkeys(sysctls, experiment.tcp.route_options())),
         settings.nodes(graph, sysctls),
         queues.build(graph, run.case.queue, run.seed),
         *marker.build(run),
         *((capture.start(graph),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
+        window_counters.start(run, counted),
         made.receivers,
         made.senders,
         made.end,
+        window_counters.end(run, counted),
         collect.drain(graph, run.case.queue),
         *((capture.stop(graph),) if captures else ()),
         collect.counters(run, graph),
     )
     phases = tuple(phase for phase in phases if phase.steps)
-    return Plan(phases, _expect(run, graph, sysctls), window(run), made.programs, made.slowness)
+    return Plan(
+        phases,
+        _expect(run, graph, sysctls),
+        window(run),
+        made.programs,
+        made.slowness,
+        made.memory_mb,
+    )
 
 
 def modules(run: Run, graph: Graph) -> Phase:
@@ -81,6 +89,11 @@ def modules(run: Run, graph: Graph) -> Phase:
     return Phase("kernel modules", tuple(dict.fromkeys(steps)))
 
 
+def _counted(run: Run, graph: Graph) -> tuple[topology.Interface, ...]:
+    """Interfaces whose queues are read at the two ends of the measured window."""
+    return (queues.bottleneck(graph),) if window_counters.needed(run) else ()
+
+
 def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[str, Any]:
     """What the analysis needs to know, and what the validity checks hold the testbed to."""
     queue = queues.bottleneck(graph)
@@ -89,7 +102,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
     impaired = queues.impaired(graph)
     lossy = {queue.device, *impaired}
     return {
-        "captures": {role: point.name for role, point in capture.points(graph).items()},
+        **_expect_of_packets(run, graph),
         "bottleneck": {
             "node": queue.node,
             "device": queue.device,
@@ -110,7 +123,18 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
         **_expect_quickack(run, graph),
+        **users.expect(run),
         "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
+    }
+
+
+def _expect_of_packets(run: Run, graph: Graph) -> dict[str, Any]:
+    """Name the captures, and the devices whose queues were read at the window's ends, if any."""
+    taken = {role: point.name for role, point in capture.points(graph).items()}
+    counted = [interface.device for interface in _counted(run, graph)]
+    return {
+        **({"captures": taken} if run.experiment.traffic.captured else {}),
+        **({"window_counters": counted} if counted else {}),
     }
 
 

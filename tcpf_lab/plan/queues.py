@@ -29,7 +29,7 @@ def build(graph: Graph, queue: Queue, seed: int) -> Phase:
     """Return the phase that limits and delays every link and installs the queue under study."""
     steps: list[Step] = []
     for interface in interfaces(graph):
-        if interface.device == bottleneck(graph).device:
+        if graph.links[interface.subnet].bottleneck and interface.host == 1:
             words = queue.tc(rate(graph, interface), seed)
             steps += _bottleneck(graph, interface, words)
         else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tcpf_lab.plan.step import OffloadsOff, Phase, ReadSysctls, Step, Sysctl
-from tcpf_lab.plan.topology import interfaces
+from tcpf_lab.plan.topology import Interface, owned
+from tcpf_lab.plan.traffic import users
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph, Node
 
@@ -33,17 +34,31 @@ def kernel(run: Run) -> Phase:
             Sysctl(None, "net.core.wmem_max", str(2 * buffer)),
             Sysctl(None, "net.core.rmem_max", str(2 * buffer)),
             Sysctl(None, "net.ipv4.tcp_mem", f"{pages} {pages} {pages}"),
+            *users.of_the_kernel(run),
         ),
     )
 
 
+def of_ends(run: Run, graph: Graph) -> dict[str, dict[str, str]]:
+    """Give every sender's and receiver's sysctls: those of its TCP, and those that users need."""
+    tcp = run.experiment.tcp.sysctls()
+    return {
+        node.name: tcp | users.sysctls(run, node.role)
+        for node in graph.nodes
+        if node.role in ("sender", "receiver")
+    }
+
+
 def nodes(graph: Graph, sysctls: Mapping[str, Mapping[str, str]]) -> Phase:
     """Set forwarding, TCP parameters and offloads of every node, and read them back."""
-    steps = [step for node in graph.nodes for step in _node(graph, node, sysctls)]
+    own = owned(graph)
+    steps = [step for node in graph.nodes for step in _node(node, own[node.name], sysctls)]
     return Phase("settings, and what is in force", tuple(steps))
 
 
-def _node(graph: Graph, node: Node, sysctls: Mapping[str, Mapping[str, str]]) -> Iterator[Step]:
+def _node(
+    node: Node, own: Iterable[Interface], sysctls: Mapping[str, Mapping[str, str]]
+) -> Iterator[Step]:
     if node.role in FORWARDING:
         yield Sysctl(node.name, "net.ipv4.ip_forward", "1")
     wanted = sysctls.get(node.name, {})
@@ -51,7 +66,6 @@ def _node(graph: Graph, node: Node, sysctls: Mapping[str, Mapping[str, str]]) ->
         yield Sysctl(node.name, key, value)
     if wanted:
         yield ReadSysctls(node.name, tuple(wanted), f"stats/sysctl-{node.name}.txt")
-    for interface in interfaces(graph):
-        if interface.node == node.name:
-            output = f"stats/offload-{interface.device}.txt"
-            yield OffloadsOff(node.name, interface.device, OFFLOADS_OFF, output)
+    for interface in own:
+        output = f"stats/offload-{interface.device}.txt"
+        yield OffloadsOff(node.name, interface.device, OFFLOADS_OFF, output)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcpf_lab.plan.step import AddLink, AddNode, Command, End, Phase, Step, Sysctl
-from tcpf_lab.spec.topology import Graph
+from tcpf_lab.spec.topology import Graph, Node
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,23 @@ def interfaces(graph: Graph) -> tuple[Interface, ...]:
     )
 
 
+def owned(graph: Graph) -> dict[str, list[Interface]]:
+    """Return each node's own interfaces, in the links' order."""
+    found: dict[str, list[Interface]] = {node.name: [] for node in graph.nodes}
+    for interface in interfaces(graph):
+        found[interface.node].append(interface)
+    return found
+
+
 def paths(graph: Graph, node: str) -> dict[str, tuple[int, Interface]]:
     """Return, for every other node, its distance in hops and the interface the way begins with."""
+    leaving = owned(graph)
     found: dict[str, tuple[int, Interface]] = {}
     queue = deque([node])
     while queue:
         here = queue.popleft()
-        for interface in interfaces(graph):
-            if interface.node != here or interface.peer in found or interface.peer == node:
+        for interface in leaving[here]:
+            if interface.peer in found or interface.peer == node:
                 continue
             hops, first = found.get(here, (0, interface))
             found[interface.peer] = (hops + 1, first)
@@ -69,9 +78,9 @@ def toward(graph: Graph, node: str, target: str) -> Interface:
 
 def other_end(graph: Graph, interface: Interface) -> Interface:
     """Return the interface at the other end of the same link."""
-    return next(
-        i for i in interfaces(graph) if i.subnet == interface.subnet and i.host != interface.host
-    )
+    link, host = graph.links[interface.subnet], 3 - interface.host
+    names = (link.a, link.b) if host == 1 else (link.b, link.a)
+    return Interface(*names, interface.subnet, host)
 
 
 def build(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> tuple[Phase, ...]:
@@ -100,11 +109,8 @@ def _nodes(graph: Graph) -> Iterator[Step]:
 
 
 def _links(graph: Graph) -> Iterator[Step]:
-    for index, link in enumerate(graph.links):
-        near, far = (
-            End(end.node, end.device, end.mac)
-            for end in interfaces(graph)[2 * index : 2 * index + 2]
-        )
+    ends = [End(end.node, end.device, end.mac) for end in interfaces(graph)]
+    for link, near, far in zip(graph.links, ends[::2], ends[1::2], strict=True):
         yield AddLink((near, far), link.mtu, link.rate)
 
 
@@ -115,14 +121,23 @@ def _no_ipv6(graph: Graph) -> Iterator[Step]:
 
 
 def _addresses(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> Iterator[Step]:
+    of_nodes = owned(graph)
     for node in graph.nodes:
-        own = [i for i in interfaces(graph) if i.node == node.name]
+        own = of_nodes[node.name]
         yield _ip(node.name, "link", "set", "lo", "up")
         for interface in own:
             yield from _bring_up(graph, interface)
-        for subnet in range(len(graph.links)):
-            if subnet not in {i.subnet for i in own}:
-                yield _route(graph, node.name, subnet, route_options.get(node.name, ()))
+        options = route_options.get(node.name, ())
+        if _is_host_of_many(graph, node):
+            gateway = other_end(graph, own[0]).address
+            yield _ip(node.name, "route", "add", "default", "via", gateway, *options)
+        else:
+            yield from _routes(graph, node.name, {i.subnet for i in own}, options)
+
+
+def _is_host_of_many(graph: Graph, node: Node) -> bool:
+    """Tell whether one route is enough: routes to each network would be hosts times networks."""
+    return node.role in ("sender", "receiver") and len(graph.having("sender")) > 1
 
 
 def _bring_up(graph: Graph, interface: Interface) -> Iterator[Step]:
@@ -136,8 +151,12 @@ def _bring_up(graph: Graph, interface: Interface) -> Iterator[Step]:
     yield _ip(node, *neighbour, "dev", device, "nud", "permanent")
 
 
-def _route(graph: Graph, node: str, subnet: int, options: tuple[str, ...]) -> Step:
-    link, ways = graph.links[subnet], paths(graph, node)
-    _, first = min((ways[link.a], ways[link.b]), key=lambda way: way[0])
-    gateway = other_end(graph, first).address
-    return _ip(node, "route", "add", f"10.0.{subnet}.0/24", "via", gateway, *options)
+def _routes(graph: Graph, node: str, own: set[int], options: tuple[str, ...]) -> Iterator[Step]:
+    """Give a route to every network that is not the node's own."""
+    ways = paths(graph, node)
+    for subnet, link in enumerate(graph.links):
+        if subnet in own:
+            continue
+        _, first = min((ways[link.a], ways[link.b]), key=lambda way: way[0])
+        gateway = other_end(graph, first).address
+        yield _ip(node, "route", "add", f"10.0.{subnet}.0/24", "via", gateway, *options)

@@ -32,16 +32,25 @@ def conditions(experiments: Iterable[Experiment]) -> str:
     return ", ".join(said)
 
 
-def path_delay(graph: Graph) -> float:
-    """Give the delay of the links there and back between a sender and a receiver, seconds.
+def path_delays(graph: Graph) -> tuple[float, ...]:
+    """Give the delay of the links there and back between each sender and its receiver, seconds.
 
-    What impairments hold packets back for is part of it. It is the same for all: a graph has one
-    chain of routers, and hosts on equal links.
+    What impairments hold packets back for is part of it. Pairs are in the order of the hosts.
     """
-    others = (*graph.having("sender")[1:], *graph.having("receiver")[1:])
-    beside = {node.name for node in others}
-    path = (link for link in graph.links if not {link.a, link.b} & beside)
-    return sum(link.delay_ab + link.delay_ba + _held_back(link) for link in path)
+    senders, receivers = graph.having("sender"), graph.having("receiver")
+    return tuple(
+        sum(_added(link) for link in graph.path(sender.name, receiver.name))
+        for sender, receiver in zip(senders, receivers, strict=True)
+    )
+
+
+def _said_of_delays(delays: Iterable[float]) -> str:
+    different = sorted(set(delays))
+    return " to ".join(format_duration(d) for d in dict.fromkeys((different[0], different[-1])))
+
+
+def _added(link: Link) -> float:
+    return link.delay_ab + link.delay_ba + _held_back(link)
 
 
 def _held_back(link: Link) -> float:
@@ -57,6 +66,6 @@ def _conditions(experiment: Experiment) -> tuple[str, ...]:
         f"{format_duration(experiment.traffic.duration)} after "
         f"{format_duration(experiment.traffic.warmup)} of warm-up",
         format_rate(graph.bottleneck.rate) + "/s",
-        format_duration(path_delay(graph)),
+        _said_of_delays(path_delays(graph)),
         f"{experiment.tcp.profile} {sack}" + (" over an impaired path" if impaired else ""),
     )

@@ -134,6 +134,8 @@ class Experiment(SpecModel):
         """Give the experiment as it is on a testbed with this generator: where it names none."""
         if self.traffic.generator is not None:
             return self
+        if self.traffic.native_only:
+            generator = "native"
         traffic = self.traffic.model_copy(update={"generator": generator})
         return self.model_copy(update={"traffic": traffic})
 

@@ -13,13 +13,14 @@ from pydantic.fields import FieldInfo
 from tcpf_lab.spec import marker, queue
 from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.collection import Collection, Member
+from tcpf_lab.spec.delays import Delays
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
 from tcpf_lab.spec.tcp import NEWRENO, PROFILES, Profile, Tcp
 from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
-from tcpf_lab.spec.traffic import Traffic
+from tcpf_lab.spec.traffic import Traffic, Users
 from tcpf_lab.units import DURATION, RATE, SIZE, Quantity
 
 _INTRODUCTION = """\
@@ -66,6 +67,7 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`forward` and `reverse` of `topology.chain` and `topology.dumbbell`", Impairment
     yield "`tcp`", Tcp
     yield "`traffic`", Traffic
+    yield "`traffic.users`", Users
     yield "`cases.NAME`", Case
     for kind, model in marker.KINDS.items():
         yield f"`marker`, kind `{kind}`", model
@@ -124,6 +126,8 @@ def _default(field: FieldInfo) -> str:
 
 
 def _type(name: str, field: FieldInfo) -> str:
+    if field.annotation is Delays:
+        return "duration, a list, or a range"
     within = [getattr(item, "__metadata__", ()) for item in get_args(field.annotation)]
     for note in (*field.metadata, *chain.from_iterable(within)):
         if isinstance(note, Quantity):

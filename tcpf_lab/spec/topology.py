@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.spec.delays import AnyDelays, Delays
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.units import Duration, Rate, Size
 
@@ -85,6 +86,22 @@ class Graph:
         (link,) = (link for link in self.links if link.bottleneck)
         return link
 
+    def path(self, start: str, end: str) -> tuple[Link, ...]:
+        """Give the links from one node to another, of which a graph has one sequence only."""
+        leaving: dict[str, list[tuple[str, Link]]] = {node.name: [] for node in self.nodes}
+        for link in self.links:
+            leaving[link.a].append((link.b, link))
+            leaving[link.b].append((link.a, link))
+        ways: dict[str, tuple[Link, ...]] = {start: ()}
+        waiting = [start]
+        while end not in ways:
+            here = waiting.pop()
+            for node, link in leaving[here]:
+                if node not in ways:
+                    ways[node] = (*ways[here], link)
+                    waiting.append(node)
+        return ways[end]
+
     @property
     def rates(self) -> dict[tuple[str, str], int]:
         """Rate of the link between two nodes, bit/s."""
@@ -136,9 +153,10 @@ class Chain(SpecModel):
 
     def graph(self) -> Graph:
         """Build the graph."""
-        return self._build(("S",), ("D",))
+        return self._build(("S",), {"D": self.delay}, self.access)
 
-    def _build(self, senders: tuple[str, ...], receivers: tuple[str, ...]) -> Graph:
+    def _build(self, senders: tuple[str, ...], receivers: dict[str, float], edge: int) -> Graph:
+        """Build it from the senders, the receivers with their delays, and the hosts' rate."""
         routers = (Node("R0", "marker"), Node("R1", "bottleneck"), Node("R2", "router"))
         nodes = (
             *(Node(name, "sender") for name in senders),
@@ -148,7 +166,7 @@ class Chain(SpecModel):
         return Graph(
             nodes=nodes,
             links=(
-                *(self._access(name, "R0") for name in senders),
+                *(replace(self._access(name, "R0"), rate=edge) for name in senders),
                 self._access("R0", "R1"),
                 replace(
                     self._access("R1", "R2"),
@@ -158,9 +176,12 @@ class Chain(SpecModel):
                 ),
                 *(
                     replace(
-                        self._access("R2", name), delay_ba=self.delay, impairment_ab=self.forward
+                        self._access("R2", name),
+                        rate=edge,
+                        delay_ba=delay,
+                        impairment_ab=self.forward,
                     )
-                    for name in receivers
+                    for name, delay in receivers.items()
                 ),
             ),
         )
@@ -172,16 +193,41 @@ class Chain(SpecModel):
 class Dumbbell(Chain):
     """The chain with several senders S0, S1, ... at R0 and as many receivers D0, D1, ... at R2.
 
-    The delay is that of every receiver. ``forward`` happens to the data of each receiver by itself,
-    ``reverse`` to the acknowledgements of all together.
+    `delay` is each receiver's own. `forward` happens to the data of each receiver by itself,
+    `reverse` to the acknowledgements of all together.
     """
 
+    # In place of the chain's, which is one of these: the key keeps its place in what is written.
+    delay: AnyDelays = Field(  # type: ignore[assignment]
+        description="Delay at each receiver's egress: the round-trip time of an idle path, without "
+        "what `forward` and `reverse` add. One for all pairs, a list with one for each, or "
+        "`12 ms..26 ms`: spread evenly over the pairs, both ends included, to the microsecond."
+    )
     pairs: int = Field(ge=1, le=100, description="Senders, and receivers.")
+    edge: Rate | None = Field(
+        default=None, description="Rate of the links of the hosts; left out: that of `access`."
+    )
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield delays for other pairs, and edges that together are the bottleneck."""
+        yield from super().problems()
+        for sentence in self._delays.problems(self.pairs):
+            yield ("delay",), sentence
+        if self.edge is not None and self.edge * self.pairs < self.bottleneck:
+            yield ("edge",), "times pairs must not be slower than bottleneck, or it is none"
+
+    @property
+    def _delays(self) -> Delays:
+        assert isinstance(self.delay, Delays)  # held by the field, which the chain has as a number
+        return self.delay
 
     def graph(self) -> Graph:
         """Build the graph."""
+        receivers = enumerate(self._delays.of(self.pairs))
         return self._build(
-            tuple(f"S{i}" for i in range(self.pairs)), tuple(f"D{i}" for i in range(self.pairs))
+            tuple(f"S{i}" for i in range(self.pairs)),
+            {f"D{i}": delay for i, delay in receivers},
+            self.access if self.edge is None else self.edge,
         )
 
 

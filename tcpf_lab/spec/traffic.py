@@ -14,8 +14,50 @@ from tcpf_lab.units import Duration, Size
 Generator = Literal["native", "iperf3"]
 
 
+#: What a shape may be: at 1 and below there is no mean.
+_LARGEST_SHAPE = 100
+
+
+class Users(SpecModel):
+    """Closed-loop users: each thinks, transfers a file, waits for its end, and thinks again.
+
+    Every file goes over a TCP connection of its own. What user k thinks and transfers depends on
+    the seed and k alone. Its first think begins at a time drawn from `start_spread`.
+
+    Notes
+    -----
+    R. S. Prasad, C. Dovrolis, M. Thottan, "Router buffer sizing revisited: the role of the
+    output/input capacity ratio", CoNEXT 2007, section 2.
+    """
+
+    think: Duration = Field(description="Mean time between two transfers, exponential.")
+    size: Size = Field(
+        description="Mean size of a file, Pareto, before it is cut: the least is "
+        "`size` (`shape` - 1) / `shape`."
+    )
+    shape: float = Field(
+        default=1.5,
+        description=f"Of the Pareto distribution, above 1, at most {_LARGEST_SHAPE}: the smaller, "
+        "the heavier its tail.",
+    )
+    largest: Size = Field(
+        default=1_000_000_000, description="No file is larger: those drawn so are cut to this."
+    )
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield a user who never thinks, and sizes of which there is no such distribution."""
+        if self.think < 0.001:
+            yield ("think",), "must be at least 1 ms"
+        if self.size < 1:
+            yield ("size",), "must be at least 1 B"
+        if not 1 < self.shape <= _LARGEST_SHAPE:
+            yield ("shape",), f"must be above 1 and at most {_LARGEST_SHAPE}"
+        if self.largest < self.size:
+            yield ("largest",), "must not be less than size"
+
+
 class Traffic(SpecModel):
-    """Long-lived flows that always have data to send.
+    """Long-lived flows that always have data to send; with `users`, closed-loop users.
 
     Time 0 is the start of the first flow at the earliest; measured is the time from ``warmup`` to
     ``warmup`` + ``duration``, when the senders stop.
@@ -36,6 +78,28 @@ class Traffic(SpecModel):
     socket_buffer: Size = Field(
         default=1_000_000, description="Send buffer and receive buffer of every socket."
     )
+    captures: bool | None = Field(
+        default=None,
+        description="Whether packets are captured; left out: yes. Without captures the numbers "
+        "come from `TCP_INFO` and the queue's counters, and what only packets tell is left out; "
+        "for runs whose captures would be too large. With the `native` generator only.",
+    )
+    users: Users | None = Field(
+        default=None,
+        description="What each of the matrix's `flows` does, if it is a user and no long-lived "
+        "flow. The send buffer then grows with the window, to twice `socket_buffer` at most. Needs "
+        "`captures: false`, and with it the `native` generator.",
+    )
+
+    @property
+    def captured(self) -> bool:
+        """Whether packets are captured."""
+        return self.captures is not False
+
+    @property
+    def native_only(self) -> bool:
+        """Whether something is asked for that only the project's own generator does."""
+        return not self.captured
 
     @property
     def end(self) -> float:
@@ -50,3 +114,8 @@ class Traffic(SpecModel):
             yield ("duration",), "must be more than 0"
         if self.socket_buffer < 10_000:
             yield ("socket_buffer",), "must be at least 10 kB"
+        if not self.captured and self.generator == "iperf3":
+            sentence = "must not be false with generator iperf3: it does not read TCP_INFO"
+            yield ("captures",), sentence
+        if self.users is not None and self.captured:
+            yield ("users",), "needs captures: false: no number of users comes from packets"

@@ -15,12 +15,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcpf_lab import shipped
 from tcpf_lab.errors import LabError, TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import AddLink, AddNode, LoadModule
 from tcpf_lab.results import RunFiles, as_json
-from tcpf_lab.testbed import ssh_hosts, ssh_modules, ssh_probe
+from tcpf_lab.testbed import ssh_hosts, ssh_modules, ssh_probe, ssh_programs
 from tcpf_lab.testbed.base import ON_HOSTS
 from tcpf_lab.testbed.beside import side_by_side
 from tcpf_lab.testbed.inventory import Inventory
@@ -61,8 +60,7 @@ class SshTestbed:
         if _modules(plan):
             words.append(ssh_modules.source_hash(ssh_modules.sources()))
         if any(map(starts_ours, plan.steps)):
-            source = shipped.directory("kernel") / ssh_modules.TRAFFIC_SOURCE
-            words.append(hashlib.sha256(source.read_bytes()).hexdigest())
+            words.append(ssh_programs.source_hash())
         return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
     def check(self, plan: Plan) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The project's kernel modules, plugins of ``tc`` and generator, on the host that needs them.
+"""The project's kernel modules and plugins of ``tc``, on the host that needs them.
 
 Modules belong to one kernel: they are kept by the hash of their sources and the kernel's release
 and build, on the host and here, so that each is built once.  A host's are used only if they are, to
@@ -9,9 +9,6 @@ same sources: where a kernel takes signed modules only, those are.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,17 +16,15 @@ from pathlib import Path
 
 import tcpf_lab
 from tcpf_lab import shipped
-from tcpf_lab.errors import KernelBuildError, TestbedError
+from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed import ssh_faults, ssh_files, uml_kernel
 from tcpf_lab.testbed.ssh_process import Host, run
-from tcpf_lab.testbed.uml_recipe import MODULE_PARTS, PROGRAM_FLAGS
+from tcpf_lab.testbed.uml_recipe import MODULE_PARTS
 
 PLUGINS = "tc"
-TRAFFIC = "tcpf-traffic"
-TRAFFIC_SOURCE = f"traffic/{TRAFFIC}.c"
 _BUILT = (".o", ".ko", ".so", ".mod", ".cmd", ".d", ".symvers", ".order", ".mod.c")
 #: A compiler may be silent for so long on an emulated machine, s.
-_BUILD_SILENCE_S = 600.0
+BUILD_SILENCE_S = 600.0
 _NO_HEADERS = 3
 #: Builds in the directory $1, which holds the sources; $2 says whether modules are wanted too.
 _BUILD = (
@@ -129,26 +124,6 @@ def provide(
     return Products(f"{there}/{PLUGINS}", None if installed else there, _hashes(products))
 
 
-def provide_traffic(host: Host, machine: str, state: str, testbed: str, *, build: bool) -> str:
-    """Give ``host`` the native generator, built there or here; return its directory.
-
-    Raises
-    ------
-    TestbedError
-        If it cannot be built or sent.
-    """
-    root = shipped.directory("kernel")
-    source = (root / TRAFFIC_SOURCE).read_bytes()
-    how = "host" if build else f"here {' '.join(PROGRAM_FLAGS)}"
-    name = hashlib.sha256(source + f" {how} {machine}".encode()).hexdigest()[:16]
-    directory = f"{state}/programs/{name}"
-    if not build:
-        ssh_files.put(host, _compiled_here(host, machine, name), f"{directory}/{TRAFFIC}", "0755")
-    elif run(host, ("test", "-x", f"{directory}/{TRAFFIC}")).status != 0:
-        _compile_there(host, source, directory, testbed)
-    return directory
-
-
 def _hashes(products: Mapping[str, bytes]) -> dict[str, str]:
     return {
         Path(name).stem: hashlib.sha256(content).hexdigest()
@@ -176,7 +151,7 @@ def _build(
     ssh_files.put_tree(host, files, workshop)
     try:
         what = "modules" if modules else "plugins"
-        reply = run(host, ("sh", "-c", _BUILD, "sh", workshop, what), silence=_BUILD_SILENCE_S)
+        reply = run(host, ("sh", "-c", _BUILD, "sh", workshop, what), silence=BUILD_SILENCE_S)
         if reply.status != 0:
             raise _not_built(host, reply.status, f"{reply.text}\n{reply.errors}", testbed)
         with tempfile.TemporaryDirectory() as directory:
@@ -210,46 +185,3 @@ def keep(products: Mapping[str, bytes], directory: Path) -> None:
             path.write_bytes(content)
         if not directory.exists():
             whole.rename(directory)
-
-
-def _compile_there(host: Host, source: bytes, directory: str, testbed: str) -> None:
-    place = f"{directory}/{TRAFFIC}"
-    ssh_files.put(host, source, f"{place}.c")
-    flags = (flag for flag in PROGRAM_FLAGS if flag != "-static")
-    command = ("gcc", *flags, "-o", f"{place}.new", f"{place}.c")
-    script = f"{' '.join(command)} && mv {place}.new {place}"
-    reply = run(host, ("sh", "-c", script), silence=_BUILD_SILENCE_S)
-    if reply.status != 0:
-        fault = ssh_faults.failed(
-            f"host {host.name}", testbed, command, reply.status, f"{reply.text}\n{reply.errors}"
-        )
-        hint = "on the host: apt-get install gcc libc6-dev; or `programs: push` in the inventory"
-        raise TestbedError(fault.message, where=fault.where, hint=hint)
-
-
-def _compiled_here(host: Host, machine: str, name: str) -> bytes:
-    if machine != os.uname().machine:
-        raise TestbedError(
-            f"it is {machine}, this machine {os.uname().machine}: programs built here do not run",
-            where=f"host {host.name}",
-            hint="`programs: build` in the inventory",
-        )
-    kept = cache() / name / TRAFFIC
-    if not kept.exists():
-        keep({TRAFFIC: _compile(shipped.directory("kernel") / TRAFFIC_SOURCE)}, kept.parent)
-    return kept.read_bytes()
-
-
-def _compile(source: Path) -> bytes:
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        raise KernelBuildError("no gcc", hint="apt-get install gcc libc6-dev")
-    with tempfile.TemporaryDirectory() as directory:
-        result = Path(directory) / TRAFFIC
-        command = [compiler, *PROGRAM_FLAGS, "-o", str(result), str(source)]
-        reply = subprocess.run(command, capture_output=True, text=True, check=False)
-        if reply.returncode != 0:
-            raise KernelBuildError(
-                f"{TRAFFIC} does not compile:{ssh_faults.tail(reply.stderr)}", where=str(source)
-            )
-        return result.read_bytes()

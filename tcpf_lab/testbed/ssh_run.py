@@ -13,7 +13,14 @@ from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import AddNode, AgreeEpoch, LoadModule, ReadFile, Start, Step
 from tcpf_lab.results import RunFiles, write_json
-from tcpf_lab.testbed import ssh_clock, ssh_files, ssh_modules, ssh_needs, ssh_probe
+from tcpf_lab.testbed import (
+    ssh_clock,
+    ssh_files,
+    ssh_modules,
+    ssh_needs,
+    ssh_probe,
+    ssh_programs,
+)
 from tcpf_lab.testbed.ssh_channel import Request
 from tcpf_lab.testbed.ssh_clock import Sample
 from tcpf_lab.testbed.ssh_session import Session
@@ -134,7 +141,7 @@ class HostRun:
                 plugins[host] = products.plugins
                 if host == owner_of[name]:
                     modules[host] = products.modules
-        programs = {name: self._provide_traffic(name) for name in self._with_programs()}
+        programs = {name: self._provide_programs(name) for name in self._with_programs()}
         self._session.begin(plugins)
         return Placement(self._inventory, owner_of, modules, programs)
 
@@ -164,13 +171,13 @@ class HostRun:
         self._facts[name]["project_modules"] = products.hashes
         return products
 
-    def _provide_traffic(self, name: str) -> str:
+    def _provide_programs(self, name: str) -> str:
         machine = self._facts[name]["uname"]["machine"]
         state, testbed = self._inventory.state_directory, self._inventory.name
         host, build = self._session.hosts[name], self._inventory.programs == "build"
 
         def provide(_name: str) -> str:
-            return ssh_modules.provide_traffic(host, machine, state, testbed, build=build)
+            return ssh_programs.provide(host, machine, state, testbed, build=build)
 
         return self._session.each(provide, (name,))[name]
 

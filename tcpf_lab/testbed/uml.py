@@ -61,7 +61,7 @@ class UmlTestbed:
 
     def identity(self, plan: Plan) -> str:
         """Hash kernel and guest programs, how they are started, and the modules ``plan`` loads."""
-        _, *parameters = self._command(0)
+        _, *parameters = self._command(plan, 0)
         loaded = (f"{name}={digest}" for name, digest in self._loaded(plan).items())
         words = (self.kernel.machine_key, *parameters, *loaded)
         return hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
@@ -74,7 +74,7 @@ class UmlTestbed:
                 uml_preflight.machine_problem(),
                 uml_preflight.tools_problem(plan.programs),
                 uml_preflight.modules_problem(self._loaded(plan)),
-                uml_preflight.memory_problem(self.memory_mb),
+                uml_preflight.memory_problem(self._memory_mb(plan)),
                 uml_preflight.ptrace_problem(),
             )
             if problem
@@ -89,12 +89,12 @@ class UmlTestbed:
         try:
             with console.open("wb") as sink:
                 status = guest_process.run(
-                    self._command(seed), run.root, self._environment(), sink, deadline
+                    self._command(plan, seed), run.root, self._environment(plan), sink, deadline
                 )
         finally:
             _clean(run)
         elapsed = time.monotonic() - started
-        uml_console.judge(run, status, elapsed, deadline, self.memory_mb)
+        uml_console.judge(run, status, elapsed, deadline, self._memory_mb(plan))
 
     def facts(self, plan: Plan) -> dict[str, Any]:
         """Describe kernel, programs, and the modules that ``plan`` loads by version and content."""
@@ -104,7 +104,7 @@ class UmlTestbed:
             "kernel_sha256": self.kernel.sha256,
             "kernel_patches": list(self.kernel.patches),
             "modules": self._loaded(plan),
-            "memory_mb": self.memory_mb,
+            "memory_mb": self._memory_mb(plan),
             "host_machine": platform.machine(),
             "programs": uml_preflight.versions(),
         }
@@ -116,11 +116,14 @@ class UmlTestbed:
         built = self.kernel.modules | self.kernel.plugins
         return {name: built.get(name, uml_preflight.NOT_BUILT) for name in (*names, *plugins)}
 
-    def _command(self, seed: int) -> list[str]:
+    def _memory_mb(self, plan: Plan) -> int:
+        return self.memory_mb + plan.memory_mb
+
+    def _command(self, plan: Plan, seed: int) -> list[str]:
         """Give the command line; no path of this machine is in it."""
         return [
             str(self.kernel.path),
-            f"mem={self.memory_mb}M",
+            f"mem={self._memory_mb(plan)}M",
             "time-travel=inf-cpu",
             f"time-travel-start={CLOCK_START_NS}",
             f"random_seed={seed}",
@@ -134,12 +137,13 @@ class UmlTestbed:
             f"init=/proc/self/cwd/{PROGRAMS_LINK}/tcpf-guest",
         ]
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, plan: Plan) -> dict[str, str]:
         """UML keeps its memory in a file under TMPDIR and a directory of its own under HOME."""
+        memory = uml_preflight.memory_directory(self._memory_mb(plan))
         return {
             "PATH": os.defpath,
             "HOME": ".",
-            "TMPDIR": str(uml_preflight.memory_directory(self.memory_mb) or "/tmp"),  # noqa: S108
+            "TMPDIR": str(memory or "/tmp"),  # noqa: S108
         }
 
 

@@ -19,9 +19,19 @@ from tcpf_lab.results import write_json
 #: Where Debian's package puts the source.
 DEFAULT_SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
 SOURCE_PACKAGE = "linux-source-6.12"
-#: Guest programs built along with the kernel, below the ``kernel`` directory.
+#: Sources, below the ``kernel`` directory, of the programs that make traffic, here or on a host.
+TRAFFIC_PROGRAMS = {
+    "tcpf-traffic": ("traffic/tcpf-traffic.c", "traffic/instant.c", "traffic/instant.h"),
+    "tcpf-users": (
+        "traffic/tcpf-users.c",
+        "traffic/instant.c",
+        "traffic/instant.h",
+        "traffic/stream.h",
+    ),
+}
+#: Guest programs built along with the kernel.
 PROGRAMS = {
-    "tcpf-traffic": ("traffic/tcpf-traffic.c",),
+    **TRAFFIC_PROGRAMS,
     "tcpf-guest": (
         "uml/guest.c",
         "uml/guest_plan.c",

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import tcpf_lab
+from tcpf_lab.testbed.uml_recipe import TRAFFIC_PROGRAMS
 
-SOURCE = Path(tcpf_lab.__file__).parent.parent / "kernel" / "traffic" / "tcpf-traffic.c"
+KERNEL = Path(tcpf_lab.__file__).parent.parent / "kernel"
+SOURCES = tuple(name for name in TRAFFIC_PROGRAMS["tcpf-traffic"] if name.endswith(".c"))
 #: Gives as much of struct tcp_info as Linux 6.1 has: up to tcpi_snd_wnd.
 OLDER = r"""
 #define _GNU_SOURCE
@@ -37,10 +39,10 @@ def programs(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("traffic")
     (place / "older.c").write_text(OLDER)
     words = ["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pthread"]
-    for source, target in ((SOURCE, ("tcpf-traffic",)), (place / "older.c", ("older.so",))):
-        shared = ["-shared", "-fPIC"] if target[0].endswith(".so") else []
-        command = [*words, *shared, "-o", str(place / target[0]), str(source), "-ldl"]
-        subprocess.run(command, check=True)
+    sources = [str(KERNEL / name) for name in SOURCES]
+    subprocess.run([*words, "-o", str(place / "tcpf-traffic"), *sources], check=True)
+    shared = ["-shared", "-fPIC", "-o", str(place / "older.so"), str(place / "older.c"), "-ldl"]
+    subprocess.run([*words, *shared], check=True)
     return place
 
 

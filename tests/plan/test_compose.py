@@ -55,6 +55,35 @@ def test_plan_of_an_impaired_path_is_the_reviewed_one(golden):
     golden("plan/impaired.txt", str(compose(run_of("smoke", *IMPAIRED, case="NoMark+RED"))))
 
 
+def test_plan_without_captures_is_the_reviewed_one(golden):
+    run = run_of("smoke", "traffic.captures=false", "matrix.flows=3", case="TCPF+FRIO")
+    golden("plan/without-captures.txt", str(compose(run)))
+
+
+def test_without_captures_the_queue_is_read_when_the_generator_reads_tcp_info():
+    run = run_of("smoke", "traffic.captures=false", case="NoMark+RED")
+    plan = compose(run)
+    assert not any("tcpdump" in str(step) for step in plan.steps)
+    read = [s for s in plan.steps if isinstance(s, Start) and s.name.startswith("qdisc-window")]
+    assert [(step.node, step.at, step.output) for step in read] == [
+        ("R1", plan.window[0], "stats/qdisc-window-start-R1.json"),
+        ("R1", plan.window[1], "stats/qdisc-window-end-R1.json"),
+    ]
+    awaited = {name for step in plan.steps if isinstance(step, Finish) for name in step.names}
+    assert {step.name for step in read} <= awaited
+    assert "captures" not in plan.expect
+    assert plan.expect["window_counters"] == ["R1-R2"]
+
+
+def test_saying_that_packets_are_captured_changes_nothing_but_the_spec():
+    said, left_out = (
+        compose(run_of("smoke", *word, case="NoMark+RED"))
+        for word in (["traffic.captures=true"], [])
+    )
+    assert said == left_out
+    assert "window_counters" not in said.expect
+
+
 def test_what_is_impaired_is_not_expected_to_be_lossless():
     expect = compose(run_of("smoke", *IMPAIRED, case="NoMark+RED")).expect
     assert set(expect["impaired_devices"]) == {"R2-D", "R2-R1"}
@@ -196,6 +225,30 @@ def test_every_node_reaches_every_other():
         assert set(paths(graph, node.name)) == {n.name for n in graph.nodes} - {node.name}
     assert toward(graph, "S0", "D2").device == "S0-R0"
     assert paths(graph, "S0")["D2"][0] == 4
+
+
+MANY = (
+    "topology={dumbbell: {access: 100 Mbit, bottleneck: 48 Mbit, delay: 100 ms..298 ms, "
+    "edge: 1 Mbit, pairs: 100}}"
+)
+
+
+def test_a_hundred_pairs_have_names_addresses_and_routes_of_their_own():
+    run = run_of("smoke", MANY, "matrix.flows=100", case="NoMark+RED")
+    graph = run.experiment.topology.graph()
+    ends = interfaces(graph)
+    assert len(graph.nodes) == 203
+    for kind in ("device", "address", "mac"):
+        assert len({getattr(end, kind) for end in ends}) == 2 * 202
+    assert max(len(end.device) for end in ends) < 16  # IFNAMSIZ, with its final null
+    steps = compose(run).steps
+    routes = [s for s in steps if isinstance(s, Command) and s.argv[:3] == ROUTE]
+    hosts = [s for s in routes if s.argv[3] == "default"]
+    assert {s.node for s in hosts} == {n.name for n in graph.nodes if n.name[0] in "SD"}
+    assert {s.argv[-2:] for s in hosts} == {("initcwnd", "2")}
+    assert len(routes) == 200 + 3 * 202 - 101 - 2 - 101  # what a router has itself needs no route
+    delays = [s.argv[-1] for s in steps if isinstance(s, Command) and "netem" in s.argv]
+    assert delays == [f"{100_000 + 2000 * k}us" for k in range(100)]
 
 
 def test_slow_or_long_links_are_given_time_to_drain():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcpf_lab import shipped
-from tcpf_lab.report.conditions import conditions, path_delay
+from tcpf_lab.report.conditions import conditions, path_delays
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.topology import Chain, Dumbbell
@@ -17,15 +17,24 @@ PATH = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
     "topology", [Chain(**PATH), Dumbbell(**PATH, pairs=1), Dumbbell(**PATH, pairs=30)]
 )
 def test_the_delay_is_that_of_one_path_however_many_there_are(topology: Chain) -> None:
-    assert path_delay(topology.graph()) == pytest.approx(0.2)
+    assert set(path_delays(topology.graph())) == {0.2}
+
+
+def test_of_unequal_delays_the_least_and_the_greatest_are_told() -> None:
+    pairs = Dumbbell.model_validate({**PATH, "delay": "12 ms..26 ms", "pairs": 8})
+    assert path_delays(pairs.graph()) == tuple(pytest.approx(0.012 + 0.002 * k) for k in range(8))
+    smoke = load(shipped.directory("experiments") / "smoke.yaml")
+    words = "topology={dumbbell: {access: 1 Gbit, bottleneck: 1 Mbit, delay: 1 ms..3 ms, pairs: 2}}"
+    said = conditions([apply_overrides(smoke, [words])]).replace("\u00a0", " ")
+    assert "1 Mbit/s, 1 ms to 3 ms, linux-2.2" in said
 
 
 @pytest.mark.parametrize("kind", [Chain, Dumbbell])
 def test_what_impairments_hold_back_is_part_of_the_delay(kind: type[Chain]) -> None:
     held = {"forward": {"delay": "30 ms", "jitter": "5 ms"}, "reverse": {"delay": "20 ms"}}
     pairs = {"pairs": 3} if kind is Dumbbell else {}
-    assert path_delay(kind(**PATH, **held, **pairs).graph()) == pytest.approx(0.25)
-    assert path_delay(kind(**PATH, reverse={"loss": 0.1}, **pairs).graph()) == pytest.approx(0.2)
+    assert path_delays(kind(**PATH, **held, **pairs).graph())[-1] == pytest.approx(0.25)
+    assert path_delays(kind(**PATH, reverse={"loss": 0.1}, **pairs).graph())[-1] == 0.2
 
 
 def test_what_differs_is_told_and_a_unit_stays_with_its_number() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tcpf_lab.spec.load import dump, parse
 from tcpf_lab.spec.model import Experiment, case_slug
+from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.units import format_duration, format_rate, format_size
 
 NAMES = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9 _()+-]{0,12}\Z").filter(lambda name: name != "all")
@@ -121,3 +122,15 @@ def test_every_default_is_written_out() -> None:
         "  seed: 1..10",
     ):
         assert line in written.splitlines()
+
+
+@pytest.mark.parametrize("delay", ["12 ms..26 ms", ["1 ms", "20 us", "1.5 s"], "20 ms"])
+def test_delays_of_pairs_are_written_as_short_as_they_were(
+    delay: Any, config_a: Experiment
+) -> None:
+    pairs = f"{{dumbbell: {{access: 1 Gbit, bottleneck: 1 Mbit, delay: {delay}, pairs: 3}}}}"
+    one = apply_overrides(config_a, [f"topology={pairs}"])
+    written = dump(one)
+    assert parse(written, "again") == one
+    shown = delay if isinstance(delay, str) else f"[{', '.join(delay)}]"
+    assert f"    delay: {shown}\n" in written

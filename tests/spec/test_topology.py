@@ -43,6 +43,44 @@ def test_the_dumbbell_has_a_delay_for_every_receiver_and_one_bottleneck() -> Non
     assert set(ends) == {node.name for node in dumbbell.nodes}
 
 
+def delays_of(graph: Any) -> list[float]:
+    return [link.delay_ba for link in graph.links if link.b.startswith("D")]
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("20 ms", [0.02, 0.02, 0.02, 0.02]),
+        (["1 ms", "2 ms", "4 ms", "8 ms"], [0.001, 0.002, 0.004, 0.008]),
+        ("10 ms..40 ms", [0.01, 0.02, 0.03, 0.04]),
+        ("0 s .. 100 us", [0.0, 0.000033, 0.000067, 0.0001]),  # netem counts microseconds
+    ],
+)
+def test_every_pair_has_the_delay_that_is_written_for_it(
+    written: Any, seconds: list[float]
+) -> None:
+    pairs = graph(dumbbell={**CHAIN, "delay": written, "pairs": 4})
+    assert delays_of(pairs) == seconds
+    assert [link.rate for link in pairs.links] == [100_000_000] * 5 + [10_000_000] + [
+        100_000_000
+    ] * 4
+
+
+def test_the_hosts_of_a_dumbbell_have_links_of_their_own_rate() -> None:
+    pairs = graph(dumbbell={**CHAIN, "pairs": 20, "edge": "1 Mbit"})
+    rates = pairs.rates
+    assert {rate for ends, rate in rates.items() if {"S", "D"} & {end[0] for end in ends}} == {
+        10**6
+    }
+    assert (rates["R0", "R1"], rates["R1", "R2"]) == (100_000_000, 10_000_000)
+
+
+def test_a_path_through_the_graph_is_its_links_in_order() -> None:
+    pairs = graph(dumbbell={**CHAIN, "pairs": 3})
+    way = [(link.a, link.b) for link in pairs.path("S1", "D2")]
+    assert way == [("S1", "R0"), ("R0", "R1"), ("R1", "R2"), ("R2", "D2")]
+
+
 def test_impairments_are_behind_the_bottleneck_and_before_the_acknowledgements_reach_it() -> None:
     loss, jitter = {"loss": 0.1}, {"delay": "10 ms", "jitter": "1 ms"}
     pairs = graph(dumbbell={**CHAIN, "pairs": 2, "forward": loss, "reverse": jitter})
@@ -66,6 +104,7 @@ def test_the_mss_follows_the_mtu() -> None:
         ({"chain": {**CHAIN, "bottleneck": "1 Gbit"}}, "faster than access"),
         ({"chain": {**CHAIN, "mtu": "100 B"}}, "from 576 B to 9000 B"),
         ({"chain": {**CHAIN, "host_queue": "5 kB"}}, "at least ten packets"),
+        ({"dumbbell": {**CHAIN, "pairs": 9, "edge": "1 Mbit"}}, "not be slower than bottleneck"),
     ],
 )
 def test_a_topology_that_cannot_work_is_refused(keys: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Modules, plugins and generator for hosts: built once, kept, sent, taken from DKMS."""
+"""Modules and plugins for hosts: built once, kept, sent, taken from DKMS."""
 
 from __future__ import annotations
 
@@ -93,16 +93,6 @@ def test_product_of_which_nothing_is_kept_here_is_built_again(host, kernel, stat
     assert (tmp_path / "count").read_text() == "built\nbuilt\n"
 
 
-@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
-def test_generator_that_was_changed_on_the_host_is_sent_again(host, state):
-    directory = ssh_modules.provide_traffic(host, MACHINE, state, "five", build=False)
-    program = Path(directory, "tcpf-traffic")
-    good = program.read_bytes()
-    program.write_bytes(b"something else")
-    assert ssh_modules.provide_traffic(host, MACHINE, state, "five", build=False) == directory
-    assert program.read_bytes() == good
-
-
 def test_kernel_without_headers_is_named_with_the_cure(host, kernel, state):
     (kernel / "Makefile").unlink()
     with pytest.raises(TestbedError, match="modules cannot be built") as caught:
@@ -162,19 +152,3 @@ def test_modules_of_dkms_of_other_sources_are_not_used(host, kernel, state, monk
     (kernel / "Makefile").unlink()
     with pytest.raises(TestbedError, match="modules cannot be built"):
         provide(host, state)
-
-
-@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
-@pytest.mark.parametrize("build", [False, True])
-def test_generator_runs_where_it_was_sent_or_built(host, state, build):
-    directory = ssh_modules.provide_traffic(host, MACHINE, state, "five", build=build)
-    assert directory.startswith(f"{state}/programs/")
-    reply = ssh_process.run(host, (f"{directory}/tcpf-traffic", "--help"))
-    assert "--epoch" in reply.text + reply.errors
-    assert ssh_modules.provide_traffic(host, MACHINE, state, "five", build=build) == directory
-
-
-def test_generator_is_not_sent_to_another_kind_of_machine(host, state):
-    with pytest.raises(TestbedError, match="it is riscv64") as caught:
-        ssh_modules.provide_traffic(host, "riscv64", state, "five", build=False)
-    assert "programs: build" in caught.value.hint

@@ -84,7 +84,10 @@ class Site:
         for part in ("plan.c", "program.c", "node.c", "module.c"):
             self.write(f"uml/guest_{part}", "/* nothing */\n")
         self.write("uml/guest.h", "/* nothing */\n")
-        self.write("traffic/tcpf-traffic.c", PROGRAM)
+        for files in uml_recipe.TRAFFIC_PROGRAMS.values():
+            self.write(files[0], PROGRAM)
+            for file in files[1:]:
+                self.write(file, "/* nothing */\n")
         for part in ("sched", "tc", "include/net"):
             (self.recipe_root / part).mkdir(parents=True)
         self.write("sched/Kbuild", "obj-m := sch_a.o\n")
@@ -320,6 +323,7 @@ def test_kernel_of_a_changed_recipe_is_not_found(site: Site) -> None:
         "uml/patches/0001-first.patch",
         "uml/guest.c",
         "traffic/tcpf-traffic.c",
+        "traffic/instant.h",
         "sched/Kbuild",
         "sched/sch_a.c",
         "tc/Makefile",

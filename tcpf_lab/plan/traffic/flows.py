@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from tcpf_lab.plan.step import Phase
-from tcpf_lab.plan.topology import toward
+from tcpf_lab.plan.topology import owned
 from tcpf_lab.spec.sweep import Run
 
 PORT = 5001
@@ -23,6 +23,7 @@ class Traffic:
     end: Phase
     programs: tuple[str, ...]  #: programs of the system that are needed
     slowness: float  #: real seconds that a virtual second may take before a guest counts as hung
+    memory_mb: int = 0  #: what a guest needs beyond the memory that it usually has
 
 
 def start_times(run: Run) -> tuple[float, ...]:
@@ -41,6 +42,11 @@ def window(run: Run) -> tuple[float, float]:
     return traffic.warmup, traffic.end
 
 
+def seconds(value: float) -> str:
+    """Write an instant as the programs read it: plain decimals, never an exponent, to 1 ns."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")
+
+
 @dataclass(frozen=True)
 class Pair:
     """A sender, a receiver, and the flows between them: a block of consecutive numbers."""
@@ -55,13 +61,14 @@ class Pair:
 def pairs(run: Run) -> tuple[Pair, ...]:
     """Share the flows out to the pairs of senders and receivers, as evenly as can be."""
     graph = run.experiment.topology.graph()
+    own = owned(graph)
     senders, receivers = graph.having("sender"), graph.having("receiver")
     share = [run.flows * k // len(senders) for k in range(len(senders) + 1)]
     return tuple(
         Pair(
             sender.name,
             receiver.name,
-            toward(graph, receiver.name, sender.name).address,
+            own[receiver.name][0].address,
             share[k],
             share[k + 1] - share[k],
         )

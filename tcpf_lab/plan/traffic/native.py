@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Finish, Phase, Ready, Start
+from tcpf_lab.plan.traffic import users
 from tcpf_lab.plan.traffic.flows import (
     PORT,
     SOURCE_PORT,
     Pair,
     Traffic,
     pairs,
+    seconds,
     start_times,
     window,
 )
@@ -22,9 +24,12 @@ GRACE_S = 5.0
 
 def traffic(run: Run) -> Traffic:
     """One sending and one receiving program for each pair of hosts, a thread per flow."""
+    if run.experiment.traffic.users is not None:
+        return users.traffic(run, run.experiment.traffic.users)
     _, end = window(run)
-    receivers = tuple(_receive(run, pair) for pair in pairs(run))
-    senders = tuple(_send(run, pair) for pair in pairs(run))
+    shares, starts = pairs(run), start_times(run)
+    receivers = tuple(_receive(run, pair) for pair in shares)
+    senders = tuple(_send(run, pair, starts) for pair in shares)
     names = tuple(start.name for start in (*senders, *receivers))
     return Traffic(
         receivers=Phase("receivers", receivers),
@@ -41,10 +46,10 @@ def _receive(run: Run, pair: Pair) -> Start:
     return replace(start, ready=Ready(str(start.output), "listening"))
 
 
-def _send(run: Run, pair: Pair) -> Start:
-    own = start_times(run)[pair.first : pair.first + pair.flows]
-    starts = ",".join(f"{start:.6f}" for start in own)
-    words = ("send", "--connect", pair.address, "--start", starts)
+def _send(run: Run, pair: Pair, starts: tuple[float, ...]) -> Start:
+    own = starts[pair.first : pair.first + pair.flows]
+    listed = ",".join(f"{start:.6f}" for start in own)
+    words = ("send", "--connect", pair.address, "--start", listed)
     return _program(run, pair, pair.sender, "senders", words)
 
 
@@ -53,13 +58,8 @@ def _program(run: Run, pair: Pair, node: str, role: str, words: tuple[str, ...])
     argv = (
         *(f"{PROGRAMS}/tcpf-traffic", *words, "--epoch", EPOCH),
         *("--port", str(PORT), "--source-port", str(SOURCE_PORT), "--first", str(pair.first)),
-        *("--sample", f"start={_seconds(begin)},end={_seconds(end)}"),
+        *("--sample", f"start={seconds(begin)},end={seconds(end)}"),
         *("--buffer", str(run.experiment.traffic.socket_buffer)),
     )
     name = f"{role}-{node}"
     return Start(node, name, argv, f"stats/{name}.jsonl", f"log/{name}.log")
-
-
-def _seconds(value: float) -> str:
-    """Write an instant as the program reads it: plain decimals, never an exponent, to 1 ns."""
-    return f"{value:.9f}".rstrip("0").rstrip(".")

@@ -22,7 +22,7 @@ from tcpf_lab.metrics.clock import read_clocks
 from tcpf_lab.metrics.fairness import jain_index
 from tcpf_lab.metrics.series import Series, read_series
 from tcpf_lab.report.collect import Cell
-from tcpf_lab.report.conditions import path_delay
+from tcpf_lab.report.conditions import path_delays
 from tcpf_lab.report.export.tidy import UsedRun, used_runs
 from tcpf_lab.report.section import Document, Section
 from tcpf_lab.results import ExperimentFiles, read_json
@@ -64,7 +64,7 @@ def flent_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator
 
 @dataclass(frozen=True)
 class Path:
-    """Between whom the flows run; ``delay_s`` is that of the links of one, there and back."""
+    """Between whom the flows run; ``delay_s`` is that of the first pair, there and back."""
 
     senders: tuple[str, ...]
     receivers: tuple[str, ...]
@@ -77,7 +77,7 @@ def path_of(run: UsedRun) -> Path:
     return Path(
         tuple(node.name for node in graph.having("sender")),
         tuple(node.name for node in graph.having("receiver")),
-        path_delay(graph),
+        path_delays(graph)[0],
     )
 
 
