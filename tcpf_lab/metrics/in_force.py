@@ -44,15 +44,30 @@ def _differs(value: Any, wanted: Any) -> bool:
 
 
 def qdisc_in_force(files: RunFiles, run: Record) -> Finding:
-    """The kernel must report the queue that was asked for."""
+    """The kernel must report the queue that was asked for, and the queues inside it."""
     wanted = run.expect["qdisc"]
     device, kind = wanted["device"], wanted["kind"]
-    found = [q for q in qdiscs(files, device) if q["kind"] == kind]
-    if not found:
+    found = under_test(files, device, kind)
+    if found is None:
         return False, f"{device} has no {kind}"
     asked = wanted.get("options", {})
-    problems = differences(f"{device}: {kind}", found[0].get("options", {}), asked)
+    problems = differences(f"{device}: {kind}", found.get("options", {}), asked)
+    inside = {q.get("handle"): q for q in qdiscs(files, device)}
+    for handle, child in wanted.get("children", {}).items():
+        own = inside.get(handle, {})
+        if own.get("kind") != child["kind"]:
+            problems.append(f"{device}: {kind} has no {child['kind']} {handle}")
+            continue
+        what = f"{device}: {child['kind']} {handle}"
+        problems += differences(what, own.get("options", {}), child["options"])
     return verdict(problems, f"{kind} on {device} with {len(asked)} options")
+
+
+def under_test(files: RunFiles, device: str, kind: str) -> dict[str, Any] | None:
+    """Give what the kernel reported of the queue under test; its shaper may be of the same kind."""
+    found = [q for q in qdiscs(files, device) if q["kind"] == kind]
+    below = [q for q in found if not q.get("root")]
+    return next(iter(below or found), None)
 
 
 def marker_in_force(files: RunFiles, run: Record) -> Finding:

@@ -18,7 +18,6 @@ from tcpf_lab.metrics.evidence import (
     UnreadableError,
     action,
     link_drops,
-    qdiscs,
     root_drops,
     text_of,
 )
@@ -98,11 +97,11 @@ def _loss_matches_qdisc(files: RunFiles, run: Record) -> Finding:
 def _by_class(files: RunFiles, run: Record) -> dict[str, int]:
     """Drops by drop precedence, where the queue under test counts them so."""
     wanted = run.expect["qdisc"]
-    found = [q for q in qdiscs(files, wanted["device"]) if q["kind"] == wanted["kind"]]
+    found = in_force.under_test(files, wanted["device"], wanted["kind"]) or {}
     return {
         f"{side} ": sum(int(counted.get(cause, 0)) for cause in _CAUSES)
         for side in ("in", "out")
-        if found and isinstance(counted := found[0].get(side), dict)
+        if isinstance(counted := found.get(side), dict)
     }
 
 

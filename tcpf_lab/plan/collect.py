@@ -50,7 +50,12 @@ def counters(run: Run, graph: Graph) -> Phase:
         if node.role == "sender":
             output = f"stats/retransmissions-{node.name}.bin"
             steps.append(ReadFile(node.name, RETRANSMISSIONS, output, optional=True))
-        if node.role == "sender" or (node.role == "receiver" and run.experiment.tcp.quickack):
+        if node.role == "sender" or (node.role == "receiver" and _routed(run)):
             routes = ("ip", "-j", "route", "show")
             steps.append(Command(node.name, routes, f"stats/route-{node.name}.json"))
     return Phase("counters", (*steps, *marker.counters(run)))
+
+
+def _routed(run: Run) -> bool:
+    """Tell whether the receivers' routes decide something that is to be read back."""
+    return bool(run.experiment.tcp.quickack) or run.experiment.tcp.mss is not None

@@ -111,18 +111,14 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "generator": generator(run),
         "port": PORT,
         "source_port": SOURCE_PORT,
-        "mss": graph.mss,
-        "qdisc": {
-            "device": queue.device,
-            "kind": run.case.queue.kind,
-            "options": run.case.queue.shown(queues.rate(graph, queue), run.seed),
-        },
+        "mss": min(graph.mss, run.experiment.tcp.mss or graph.mss),
+        "qdisc": _expect_queue(run, queue.device, queues.rate(graph, queue)),
         "marker": marker.expect(run),
         "lossless_devices": [device for device in devices if device not in lossy],
         **_expect_impaired(impaired),
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
-        **_expect_quickack(run, graph),
+        **_expect_receivers(run, graph),
         **users.expect(run),
         "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
     }
@@ -138,6 +134,17 @@ def _expect_of_packets(run: Run, graph: Graph) -> dict[str, Any]:
     }
 
 
+def _expect_queue(run: Run, device: str, rate: int) -> dict[str, Any]:
+    """The queue under test as the kernel must report it, and the queues inside, if it has any."""
+    queue = run.case.queue
+    inside = {
+        child.handle: {"kind": child.words[0], "options": child.shown}
+        for child in queue.children(rate, run.seed)
+    }
+    asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, run.seed)}
+    return asked | ({"children": inside} if inside else {})
+
+
 def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:
     """What is done to packets on purpose: not said where nothing is."""
     if not impaired:
@@ -151,9 +158,10 @@ def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:
     }
 
 
-def _expect_quickack(run: Run, graph: Graph) -> dict[str, Any]:
-    """Routes of the receivers: only who acknowledges at once differs from others there."""
-    if not run.experiment.tcp.quickack:
+def _expect_receivers(run: Run, graph: Graph) -> dict[str, Any]:
+    """Routes of the receivers: they decide who acknowledges at once, and what is announced."""
+    tcp = run.experiment.tcp
+    if not tcp.quickack and tcp.mss is None:
         return {}
     receivers = [node.name for node in graph.having("receiver")]
-    return {"receiver_routes": dict.fromkeys(receivers, run.experiment.tcp.route_metrics())}
+    return {"receiver_routes": dict.fromkeys(receivers, tcp.route_metrics())}

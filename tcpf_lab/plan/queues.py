@@ -23,6 +23,8 @@ SHORTEST_FRAME = 40 + ETHERNET_HEADER
 #: a timer; at the bottleneck two keep the queue in the discipline under study.
 ACCESS_BURST_FRAMES = 4
 BOTTLENECK_BURST_FRAMES = 2
+#: Handle of the queue under test.
+UNDER_TEST = "2:"
 
 
 def build(graph: Graph, queue: Queue, seed: int) -> Phase:
@@ -30,8 +32,7 @@ def build(graph: Graph, queue: Queue, seed: int) -> Phase:
     steps: list[Step] = []
     for interface in interfaces(graph):
         if graph.links[interface.subnet].bottleneck and interface.host == 1:
-            words = queue.tc(rate(graph, interface), seed)
-            steps += _bottleneck(graph, interface, words)
+            steps += _bottleneck(graph, interface, queue, seed)
         else:
             steps += _access(graph, interface)
     return Phase("rates, delays and queues", tuple(steps))
@@ -113,7 +114,10 @@ def _netem(graph: Graph, interface: Interface) -> tuple[str, ...]:
     return ("delay", f"{round(seconds * 1e6)}us") if seconds else ()
 
 
-def _bottleneck(graph: Graph, interface: Interface, words: tuple[str, ...]) -> Iterator[Step]:
+def _bottleneck(graph: Graph, interface: Interface, queue: Queue, seed: int) -> Iterator[Step]:
+    drained_at = rate(graph, interface)
     shaper = _shaper(graph, interface, BOTTLENECK_BURST_FRAMES)
     yield _tc(interface, "root", "handle", "1:", *shaper)
-    yield _tc(interface, "parent", "1:", "handle", "2:", *words)
+    yield _tc(interface, "parent", "1:", "handle", UNDER_TEST, *queue.tc(drained_at, seed))
+    for child in queue.children(drained_at, seed):
+        yield _tc(interface, "parent", child.parent, "handle", child.handle, *child.words)

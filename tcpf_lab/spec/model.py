@@ -15,6 +15,7 @@ from tcpf_lab.spec.marker.meter import Meter
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.queue import AnyQueue
 from tcpf_lab.spec.queue.precedence import Precedence
+from tcpf_lab.spec.queue.prio import Prio, goes_first
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.tcp import CONGESTION, Tcp
 from tcpf_lab.spec.topology import Topology
@@ -85,11 +86,16 @@ class Case(SpecModel):
     queue: AnyQueue = Field(description="The queue under test; `kind` names it.")
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield a queue that takes nothing of what is marked for in-profile."""
+        """Yield a queue that takes what is marked for something else."""
         marker, queue = self.marker, self.queue
-        if not isinstance(marker, Meter) or not isinstance(queue, Precedence):
+        if not isinstance(marker, Meter):
             return
-        if queue.in_ != marker.in_:
+        if isinstance(queue, Prio):
+            for side, code in (("in", marker.in_), ("out", marker.out)):
+                if goes_first(code):
+                    sentence = "shares EF's band in prio: Linux cannot tell them apart there"
+                    yield ("marker", side), f"{format_dscp(code)} {sentence}"
+        if isinstance(queue, Precedence) and queue.in_ != marker.in_:
             marked, known = format_dscp(marker.in_), format_dscp(queue.in_)
             sentence = f"is {known} where the marker's is {marked}: every packet would be OUT"
             yield ("queue", "in"), sentence
@@ -129,6 +135,13 @@ class Experiment(SpecModel):
     def paper(self) -> str | None:
         """The paper that this is of, if it is of one."""
         return self.reference.paper if self.reference else None
+
+    @property
+    def tcps(self) -> tuple[Tcp, ...]:
+        """The TCP of the file, and those that an axis of the matrix makes of its recovery."""
+        varied = [value for a in self.matrix.axes if a.key == "tcp.recovery" for value in a.values]
+        made = (self.tcp.model_copy(update={"recovery": value}) for value in varied)
+        return tuple(made) or (self.tcp,)
 
     def on(self, generator: Generator) -> Experiment:
         """Give the experiment as it is on a testbed with this generator: where it names none."""

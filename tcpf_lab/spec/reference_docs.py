@@ -18,7 +18,7 @@ from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
-from tcpf_lab.spec.tcp import NEWRENO, PROFILES, Profile, Tcp
+from tcpf_lab.spec.tcp import NEWRENO, PROFILES, RENO, Profile, Tcp
 from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
 from tcpf_lab.spec.traffic import Traffic, Users
 from tcpf_lab.units import DURATION, RATE, SIZE, Quantity
@@ -157,7 +157,8 @@ def _plain_type(annotation: Any) -> str:
 def _profiles() -> str:
     parts = ["## TCP profiles\n"]
     parts += [_profile(name, profile) for name, profile in PROFILES.items()]
-    return "\n".join([*parts, f"`tcp_sack` is set as `sack` says. {NEWRENO}\n"])
+    parts.append(f"`tcp_sack` is set as `sack` says. {NEWRENO}\n\nWith `recovery: reno`: {RENO}\n")
+    return "\n".join(parts)
 
 
 def _profile(name: str, profile: Profile) -> str:

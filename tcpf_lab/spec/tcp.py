@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
-from tcpf_lab.units import Duration
+from tcpf_lab.units import Duration, Size
 
 #: Names of congestion control algorithms (the kernel keeps them in 16 bytes).
 CONGESTION = r"^[a-z][a-z0-9_]{0,14}$"
@@ -19,6 +19,18 @@ NEWRENO = (
     "Without SACK, Linux's `reno` is NewReno: it stays in recovery and retransmits one hole per "
     "partial acknowledgement, where the Reno of 1990 left recovery at the first one."
 )
+#: Said instead where ``recovery: reno`` is.
+RENO = (
+    "Recovery is that of the Reno of 1990, by a patch to the kernel: it ends at the first partial "
+    "acknowledgement, the next hole needs three duplicates of its own or a timeout, and the first "
+    "two duplicates let nothing new out. The window still comes down by proportional rate "
+    "reduction, and after a timeout everything is as in Linux."
+)
+#: The switch of that patch (``kernel/uml/patches/0008-*``): other kernels have none.
+RENO_SYSCTL = "net.ipv4.tcp_reno_recovery"
+#: What the kernel takes for a segment at the least (TCP_MIN_MSS), and what the largest packet of a
+#: topology leaves for one, bytes.
+LEAST_MSS, LARGEST_MSS = 88, 8960
 
 
 @dataclass(frozen=True)
@@ -108,6 +120,17 @@ class Tcp(SpecModel):
         description="Whether receivers acknowledge every packet at once, set on the routes; left "
         "out: no, acknowledgements are delayed as the kernel sees fit.",
     )
+    recovery: Literal["newreno", "reno"] | None = Field(
+        default=None,
+        description="How several losses in one window are recovered from without SACK: `newreno` "
+        "is the kernel's own way, `reno` that of 1990, which the virtual-time kernel alone has; "
+        "left out: `newreno`.",
+    )
+    mss: Size | None = Field(
+        default=None,
+        description="Largest segment that both ends announce, without headers, set on the routes; "
+        "left out: what fits into `mtu`.",
+    )
     rto_min: Duration | None = Field(
         default=None,
         description="Least variance term of the retransmission timer, which is so much above the "
@@ -115,13 +138,24 @@ class Tcp(SpecModel):
     )
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield a timer that a route cannot hold, or that the kernel would never let expire."""
+        """Yield what a route cannot hold, and a recovery that SACK leaves no say."""
+        if self.recovery is not None and self.sack:
+            yield ("recovery",), "is about TCP without SACK: it needs sack: false"
+        if self.mss is not None and not LEAST_MSS <= self.mss <= LARGEST_MSS:
+            yield ("mss",), f"must be from {LEAST_MSS} B to {LARGEST_MSS} B"
         if self.rto_min is None:
             return
         if not 0.01 <= self.rto_min <= 120:
             yield ("rto_min",), "must be from 10 ms to 120 s"
         elif round(self.rto_min, 3) != self.rto_min:
             yield ("rto_min",), "must be a whole number of milliseconds"
+
+    @property
+    def without_sack(self) -> str:
+        """What is to be said of its recovery; nothing with SACK."""
+        if self.sack:
+            return ""
+        return RENO if self.recovery == "reno" else NEWRENO
 
     def sysctls(self) -> dict[str, str]:
         """Give the full sysctl names and the values that must be in force at both ends."""
@@ -132,6 +166,9 @@ class Tcp(SpecModel):
             "tcp_timestamps": _switch(self.timestamps),
             "tcp_window_scaling": _switch(self.window_scaling),
         }
+        if self.recovery == "reno":
+            # The threshold stays at three duplicates, whatever looks like reordering.
+            asked |= {RENO_SYSCTL.removeprefix("net.ipv4."): "1", "tcp_max_reordering": "3"}
         values |= {name: value for name, value in asked.items() if value is not None}
         return {f"net.ipv4.{name}": value for name, value in values.items()}
 
@@ -141,7 +178,8 @@ class Tcp(SpecModel):
         initcwnd = {} if window is None else {"initcwnd": window}
         rto_min = {} if self.rto_min is None else {"rto_min": round(self.rto_min * 1000)}
         quickack = {"quickack": 1} if self.quickack else {}
-        return initcwnd | rto_min | quickack
+        mss = {} if self.mss is None else {"advmss": self.mss}
+        return initcwnd | rto_min | quickack | mss
 
     def route_options(self) -> tuple[str, ...]:
         """Give the words of ``ip route add`` for that."""

@@ -18,6 +18,8 @@ MODULES = {
     "tbf": "sch_tbf",
     "netem": "sch_netem",
     "red": "sch_red",
+    **{name: f"sch_{name}" for name in ("prio", "codel", "fq_codel", "cake", "pie", "fq_pie")},
+    **{name: f"sch_{name}" for name in ("sfq", "choke", "fq", "hhf", "sfb")},
     "clsact": "sch_ingress",
     "matchall": "cls_matchall",
 }

@@ -6,19 +6,24 @@ from collections.abc import Iterator
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.step import Sysctl
+from tcpf_lab.spec.tcp import RENO_SYSCTL
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh_needs import programs_of
 from tcpf_lab.testbed.ssh_process import Host, Reply, run
 
 #: The agent is written for this Python and newer ones.
 OLDEST_PYTHON = (3, 9)
-#: $1 is the address we come from, $2 the interfaces, $3 the programs.
+#: Kernel parameters that patches of ours make, and what else can be done.
+_PATCHED = {RENO_SYSCTL: "only the virtual-time kernel has it; `tcp.recovery: newreno` runs here"}
+#: $1 is the address we come from, $2 the interfaces, $3 the programs, $4 kernel parameters.
 _PROBE = """
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 python3 -c 'import sys; print("python", *sys.version_info[:2])' 2>/dev/null || echo python 0 0
 [ -z "$1" ] || ip -o route get "$1" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/route \\1/p'
 for name in $2; do ip link show dev "$name" >/dev/null 2>&1 || echo interface "$name"; done
 for name in $3; do command -v "$name" >/dev/null || echo program "$name"; done
+for name in $4; do [ -e "/proc/sys/$(echo "$name" | tr . /)" ] || echo parameter "$name"; done
 """
 _HERE = "lo"
 
@@ -27,6 +32,12 @@ def programs(plan: Plan, roles: tuple[str, ...]) -> tuple[str, ...]:
     """Name the programs of the system that ``plan`` runs on the nodes ``roles``."""
     steps = (step for step in plan.steps if getattr(step, "node", None) in roles)
     return tuple(sorted({"ip", "tc"}.union(*map(programs_of, steps))))
+
+
+def parameters(plan: Plan, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the kernel parameters of patches of ours that ``plan`` sets on the nodes ``roles``."""
+    steps = (step for step in plan.steps if isinstance(step, Sysctl) and step.node in roles)
+    return tuple(sorted({step.key for step in steps} & _PATCHED.keys()))
 
 
 def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
@@ -39,7 +50,8 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
     """
     entry = inventory.hosts[host.name]
     interfaces = tuple(entry.interfaces.values())
-    wanted = (" ".join(interfaces), " ".join(programs(plan, entry.roles)))
+    asked = (interfaces, programs(plan, entry.roles), parameters(plan, entry.roles))
+    wanted = map(" ".join, asked)
     oldest = ".".join(map(str, OLDEST_PYTHON))
     reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted))
     for line in _lines(reply):
@@ -58,6 +70,8 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
                 f"{host.name}: no {rest[0]} (tcpf-lab doctor --testbed {inventory.name} names its "
                 "package)"
             )
+        elif word == "parameter":
+            yield f"{host.name}: its kernel has no {rest[0]} ({_PATCHED[rest[0]]})"
 
 
 def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:

@@ -34,6 +34,9 @@ _QUEUES = {
     "sch_tbf": ("root tbf rate 1mbit burst 5000 limit 5000",),
     "sch_netem": ("root netem delay 1ms limit 10",),
     "sch_red": ("root red limit 99000 min 9000 max 27000 avpkt 1000 burst 15 bandwidth 10mbit",),
+    "sch_choke": ("root choke limit 100 min 10 max 30 avpkt 1000 burst 20 bandwidth 10mbit",),
+    **{f"sch_{name}": (f"root {name}",) for name in ("codel", "fq_codel", "cake", "pie", "fq_pie")},
+    **{f"sch_{name}": (f"root {name}",) for name in ("prio", "sfq", "fq", "hhf", "sfb")},
     "sch_ingress": ("clsact",),
     "cls_matchall": ("clsact", "ingress matchall action ok"),
 }

@@ -95,6 +95,28 @@ def test_what_is_impaired_is_not_expected_to_be_lossless():
     assert expect["receiver_routes"] == {"D": {"initcwnd": 2, "quickack": 1}}
 
 
+def test_the_segment_size_asked_for_is_announced_by_both_ends_where_a_packet_is_larger():
+    plan = compose(run_of("smoke", "tcp.mss=496 B", case="NoMark+RED"))
+    routes = [str(step) for step in plan.steps if "advmss 496" in str(step)]
+    assert {line.split()[3] if "netns" in line else line.split(":")[0] for line in routes}
+    assert plan.expect["mss"] == 496
+    metrics = {"initcwnd": 2, "advmss": 496}
+    assert (plan.expect["routes"], plan.expect["receiver_routes"]) == (
+        {"S": metrics},
+        {"D": metrics},
+    )
+    large = compose(run_of("smoke", "tcp.mss=8960 B", case="NoMark+RED")).expect
+    assert large["mss"] == compose(run_of("smoke", case="NoMark+RED")).expect["mss"]
+
+
+def test_the_recovery_of_1990_is_read_back_at_both_ends():
+    settings = ("tcp.sack=false", "tcp.recovery=reno")
+    expect = compose(run_of("smoke", *settings, case="NoMark+RED")).expect
+    for end in ("S", "D"):
+        assert expect["sysctl"][end]["net.ipv4.tcp_reno_recovery"] == "1"
+        assert expect["sysctl"][end]["net.ipv4.tcp_max_reordering"] == "3"
+
+
 def test_an_impaired_link_is_awaited_empty_and_never_loses_for_want_of_room():
     run = run_of("smoke", *IMPAIRED, case="NoMark+RED")
     graph = run.experiment.topology.graph()

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tcpf_lab.spec.queue import KINDS, Bfifo, Frio, Red, Rio
+from tcpf_lab.spec.queue import KINDS, Bfifo, Frio, Prio, Red, Rio, Tc
+from tcpf_lab.spec.queue.prio import UNLIMITED
 
 GOOD = {
     "kind": "red",
@@ -140,3 +141,45 @@ def test_a_queue_with_precedences_shows_every_word_as_a_plain_number_or_word(kin
 def test_thresholds_may_coincide_where_the_kernel_allows_it() -> None:
     step = Rio.model_validate({"kind": "rio", **THRESHOLDS, "in_min": "490 kB", "ewma": 0})
     assert (step.in_min, step.in_max, step.ewma) == (490_000, 490_000, 0)
+
+
+def test_prio_puts_ef_before_a_fifo_for_everything_else() -> None:
+    prio = Prio.model_validate({"kind": "prio", "limit": "130 kB"})
+    words = prio.tc(40_000_000, 1)
+    assert words[:4] == ("prio", "bands", "2", "priomap")
+    # The kernel gives EF's packets priority 4; there are 16 of them.
+    bands = [int(word) for word in words[4:]]
+    assert len(bands) == 16
+    assert [priority for priority, band in enumerate(bands) if band == 0] == [4]
+    assert prio.shown(40_000_000, 1) == {"bands": 2, "priomap": bands}
+    first, rest = prio.children(40_000_000, 1)
+    assert first[:3] == ("2:1", "3:", ("bfifo", "limit", str(UNLIMITED)))
+    assert rest == ("2:2", "4:", ("bfifo", "limit", "130000"), {"limit": 130_000})
+
+
+def test_a_queue_by_its_own_words_is_handed_over_as_it_is_written() -> None:
+    queue = Tc.model_validate(
+        {"kind": "tc", "words": "fq_codel limit 1000 target 5ms", "limit": "1 MB"}
+    )
+    assert queue.tc(10_000_000, 1) == ("fq_codel", "limit", "1000", "target", "5ms")
+    assert (queue.qdisc, queue.shown(10_000_000, 1)) == ("fq_codel", {})
+    assert queue.children(10_000_000, 1) == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "must begin with the name of a qdisc"),
+        ("limit=3", "must begin with the name of a qdisc"),
+        ("pie | reboot", "must be words of tc"),
+        ("pie target '5 ms'", "must be words of tc"),
+        ("pie  target 5ms", "must be words of tc"),
+        ("pie $HOME", "must be words of tc"),
+        ("rio limit 1000", "has a kind of its own"),
+        ("ingress", "cannot be the queue of a bottleneck"),
+        ("pie " + "x" * 300, "at most 300 characters"),
+    ],
+)
+def test_words_of_anything_but_one_queue_are_refused(words: str, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Tc.model_validate({"kind": "tc", "words": words, "limit": "1 MB"})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tcpf_lab.spec.tcp import NEWRENO, PROFILES, Tcp
+from tcpf_lab.spec.tcp import NEWRENO, PROFILES, RENO, Tcp
 
 
 def tcp(**keys: Any) -> Tcp:
@@ -74,5 +74,26 @@ def test_every_profile_can_be_asked_for() -> None:
     assert [tcp(profile=name).profile for name in PROFILES] == list(PROFILES)
 
 
-def test_reno_without_sack_is_said_to_be_newreno() -> None:
+def test_what_recovery_it_has_is_said_of_tcp_without_sack() -> None:
+    assert tcp(profile="linux-2.2").without_sack == ""
     assert "NewReno" in NEWRENO
+    assert "1990" in RENO
+    for recovery, said in (("newreno", NEWRENO), ("reno", RENO)):
+        assert tcp(profile="linux-2.2", sack=False, recovery=recovery).without_sack == said
+    assert tcp(profile="linux-2.2", sack=False).without_sack == NEWRENO
+
+
+def test_the_recovery_of_1990_is_a_switch_and_a_threshold_that_stays() -> None:
+    plain = tcp(profile="linux-2.2", sack=False).sysctls()
+    assert tcp(profile="linux-2.2", sack=False, recovery="newreno").sysctls() == plain
+    reno = tcp(profile="linux-2.2", sack=False, recovery="reno").sysctls()
+    assert reno.items() - plain.items() == {
+        ("net.ipv4.tcp_reno_recovery", "1"),
+        ("net.ipv4.tcp_max_reordering", "3"),
+    }
+
+
+def test_a_segment_size_is_announced_by_the_routes() -> None:
+    asked = tcp(profile="modern", mss="496 B")
+    assert asked.route_options() == ("advmss", "496")
+    assert asked.route_metrics() == {"advmss": 496}

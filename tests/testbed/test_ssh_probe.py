@@ -7,6 +7,7 @@ from fake_agent import FakeHost
 
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.plan.step import Command, Phase, Start
+from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed import ssh_probe
 from tcpf_lab.testbed.inventory import Inventory
@@ -60,4 +61,15 @@ def test_missing_program_is_named(plan):
     told = found(inventory(), type(plan)((Phase("x", steps),), {}, (0.0, 1.0), ()))
     assert [line for line in told if "interface" not in line] == [
         "ends: no no-such-program (tcpf-lab doctor --testbed two names its package)"
+    ]
+
+
+def test_parameter_that_only_our_kernel_has_is_named_with_a_way_out(recorded_experiment):
+    asked = apply_overrides(recorded_experiment, ["tcp.sack=false", "tcp.recovery=reno"])
+    plan = compose(expand(asked)[0])
+    assert ssh_probe.parameters(plan, ("S",)) == ("net.ipv4.tcp_reno_recovery",)
+    assert ssh_probe.parameters(plan, ("R0",)) == ()
+    assert [line for line in found(inventory(), plan) if "interface" not in line] == [
+        "ends: its kernel has no net.ipv4.tcp_reno_recovery (only the virtual-time kernel has it; "
+        "`tcp.recovery: newreno` runs here)"
     ]

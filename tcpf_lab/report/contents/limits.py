@@ -9,7 +9,7 @@ from tcpf_lab.report.contents.provenance import Provenance
 from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.words import count, listed
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.tcp import NEWRENO
+from tcpf_lab.spec.tcp import NEWRENO, RENO
 
 
 def limitations(subject: Subject, made: Provenance) -> tuple[Limitation, ...]:
@@ -56,8 +56,11 @@ def _tcp(experiments: Sequence[Experiment]) -> Iterator[Limitation]:
             "reaches. Retransmission timers, go-back-N after a timeout, delayed acknowledgements "
             "and limited transmit differ from Linux 2.2; timeouts feel it most.",
         )
-    if any(not experiment.tcp.sack for experiment in experiments):
+    said = {tcp.without_sack for experiment in experiments for tcp in experiment.tcps}
+    if NEWRENO in said:
         yield Limitation("NewReno, not Reno.", NEWRENO.replace("`", ""))
+    if RENO in said:
+        yield Limitation("Reno by a patch.", RENO.replace("`", ""))
 
 
 def _published() -> Iterator[Limitation]:

@@ -15,7 +15,7 @@ from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.explain import models_of
 from tcpf_lab.spec.model import Experiment, to_data
-from tcpf_lab.spec.tcp import NEWRENO, PROFILES
+from tcpf_lab.spec.tcp import PROFILES
 
 #: What of an experiment is told key by key; the cases have a table of their own.
 _PARTS = ("topology", "tcp", "traffic")
@@ -110,14 +110,14 @@ def _profiles(members: Sequence[Member]) -> Iterator[Table]:
         if profile.initcwnd is not None:
             window = str(profile.initcwnd)
             rows.append(("initcwnd (route)", window, profile.window_reason))
-        sack = any(not member.experiment.tcp.sack for member in own)
+        said = dict.fromkeys(tcp.without_sack for m in own for tcp in m.experiment.tcps)
         yield Table(
             name=f"tcp-{name.replace('.', '-')}",
             label="",
             caption=f"TCP profile {name}, at both ends. {profile.summary}",
             columns=(Column("setting"), _VALUE, Column("reason")),
             groups=(Group("", _texts(rows)),),
-            note=NEWRENO.replace("`", "") if sack else "",
+            note=" ".join(filter(None, said)).replace("`", ""),
         )
 
 

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
 from tcpf_lab.spec.base import SpecModel
 from tcpf_lab.units import Size
+
+
+class Child(NamedTuple):
+    """A queue inside the queue under test.
+
+    ``words`` follow ``tc qdisc add dev X parent PARENT handle HANDLE``; ``shown`` are options that
+    ``tc -d -j qdisc show`` must show of it.
+    """
+
+    parent: str
+    handle: str
+    words: tuple[str, ...]
+    shown: dict[str, Any]
 
 
 class Queue(SpecModel):
@@ -35,5 +48,14 @@ class Queue(SpecModel):
         """
 
     @abstractmethod
-    def shown(self, rate: int, seed: int) -> dict[str, int | float | str | bool]:
+    def shown(self, rate: int, seed: int) -> dict[str, Any]:
         """Give the options that ``tc -d -j qdisc show`` must show once the queue is in force."""
+
+    @property
+    def qdisc(self) -> str:
+        """What the kernel calls it."""
+        return self.kind
+
+    def children(self, rate: int, seed: int) -> tuple[Child, ...]:  # noqa: ARG002
+        """Give the queues inside, in the order of adding; the queue under test is ``2:``."""
+        return ()
