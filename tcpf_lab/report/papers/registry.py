@@ -9,6 +9,7 @@ from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.buffers.page import build as buffers
 from tcpf_lab.report.papers.page import Page
 from tcpf_lab.report.papers.rio.page import build as rio
+from tcpf_lab.report.papers.short_flows.page import build as short_flows
 from tcpf_lab.spec.model import Experiment
 
 #: Makes a page of experiments and the words that run them; None where it has nothing to say.
@@ -27,10 +28,16 @@ def _of_paper(paper: str) -> Callable[[Experiment], bool]:
     return lambda experiment: experiment.paper == paper
 
 
+def _has_users(experiment: Experiment) -> bool:
+    """Tell an experiment with users that is not one of a paper with a page of its own."""
+    return experiment.traffic.users is not None and experiment.paper is None
+
+
 #: Every page by its name.
 PAGES: dict[str, PageKind] = {
     "buffers": PageKind(_of_paper("003"), buffers),
     "rio": PageKind(_of_paper("004"), rio),
+    "short_flows": PageKind(_has_users, short_flows),
 }
 
 

@@ -73,6 +73,7 @@ def write(files: ExperimentFiles, run: Run, made: Mapping[str, Any], config: str
         "flows": run.flows,
         "seed": run.seed,
         "per_flow": [],
+        "window_s": MANIFEST["window_s"],
         "validity": {"valid": True, "reasons": [], "checks": []},
         **made,
         "metrics": {**USUAL, **made.get("metrics", {})},

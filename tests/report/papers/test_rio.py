@@ -154,7 +154,11 @@ def test_one_scenario_alone_leaves_the_rest_open(tmp_path: Path) -> None:
 
 def test_model_and_paper_stand_beside_the_testbed(tmp_path: Path) -> None:
     text = markdown(page(tree(tmp_path, OVERLAP, simulated)))
-    row = next(line for line in text.splitlines() if line.startswith("| fully overlapped") and "| T (packets/s)" in line)
+    row = next(
+        line
+        for line in text.splitlines()
+        if line.startswith("| fully overlapped") and "| T (packets/s)" in line
+    )
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells == [
         *("fully overlapped", "T (packets/s)", "5946.5", "5928.4", "5928.0", "5810.6"),
