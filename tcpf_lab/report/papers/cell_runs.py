@@ -96,10 +96,16 @@ class PaperRun:
     found: Mapping[str, Any]
 
     def number(self, path: str) -> float | None:
-        """Give a number by its keys, ``metrics.utilisation``; None where there is none."""
+        """Give a number by its keys, ``metrics.utilisation``; None where there is none.
+
+        A list's entries are counted from 0: ``cross.0.timeouts``.
+        """
         at: Any = self.found
         for key in path.split("."):
-            at = at.get(key) if isinstance(at, Mapping) else None
+            if isinstance(at, list) and key.isdigit():
+                at = at[int(key)] if int(key) < len(at) else None
+            else:
+                at = at.get(key) if isinstance(at, Mapping) else None
         if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
             return None
         return float(at)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.buffers.page import build as buffers
 from tcpf_lab.report.papers.page import Page
+from tcpf_lab.report.papers.parking_lot.page import build as parking_lot
 from tcpf_lab.report.papers.rio.page import build as rio
 from tcpf_lab.report.papers.short_flows.page import build as short_flows
 from tcpf_lab.spec.model import Experiment
@@ -33,10 +34,16 @@ def _has_users(experiment: Experiment) -> bool:
     return experiment.traffic.users is not None and experiment.paper is None
 
 
+def _has_bottlenecks(experiment: Experiment) -> bool:
+    """Tell an experiment whose flows pass several queues under test."""
+    return sum(link.bottleneck for link in experiment.topology.graph().links) > 1
+
+
 #: Every page by its name.
 PAGES: dict[str, PageKind] = {
     "buffers": PageKind(_of_paper("003"), buffers),
     "rio": PageKind(_of_paper("004"), rio),
+    "parking_lot": PageKind(_has_bottlenecks, parking_lot),
     "short_flows": PageKind(_has_users, short_flows),
 }
 

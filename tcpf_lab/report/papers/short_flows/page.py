@@ -30,8 +30,8 @@ _MARKS = 6  # on a line of the distribution
 _INTRODUCTION = (
     "Users transfer files of heavy-tailed sizes over one bottleneck, each over a TCP connection of "
     "its own, and think in between. A completion time is that of a transfer that ended in the "
-    "measured window, from its SYN on. Files and thinks of a user are the same in every case of a seed as "
-    "long as the user gets that far, so cases are compared seed by seed."
+    "measured window, from its SYN on. Files and thinks of a user are the same in every case of a "
+    "seed as long as the user gets that far, so cases are compared seed by seed."
 )
 
 
