@@ -9,6 +9,7 @@ from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.buffers.page import build as buffers
 from tcpf_lab.report.papers.page import Page
 from tcpf_lab.report.papers.parking_lot.page import build as parking_lot
+from tcpf_lab.report.papers.reno.page import build as reno
 from tcpf_lab.report.papers.rio.page import build as rio
 from tcpf_lab.report.papers.short_flows.page import build as short_flows
 from tcpf_lab.spec.model import Experiment
@@ -39,11 +40,17 @@ def _has_bottlenecks(experiment: Experiment) -> bool:
     return sum(link.bottleneck for link in experiment.topology.graph().links) > 1
 
 
+def _without_sack(experiment: Experiment) -> bool:
+    """Tell a published configuration in which the recovery matters."""
+    return experiment.config is not None and not experiment.tcp.sack
+
+
 #: Every page by its name.
 PAGES: dict[str, PageKind] = {
     "buffers": PageKind(_of_paper("003"), buffers),
     "rio": PageKind(_of_paper("004"), rio),
     "parking_lot": PageKind(_has_bottlenecks, parking_lot),
+    "reno": PageKind(_without_sack, reno),
     "short_flows": PageKind(_has_users, short_flows),
 }
 
