@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics.clock import Clocks, read_clocks
 from tcpf_lab.results import FORMAT, RunFiles, read_json
+from tcpf_lab.spec.tcp import RENO_SYSCTL
 from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
 from tcpf_lab.trace.flow import Flows, find_flows
 from tcpf_lab.trace.pcap import Capture, read_capture
@@ -125,7 +126,13 @@ def read_record(files: RunFiles) -> Record:
         window_ns=(start, end),
         captures=captures,
         flows=flows,
-        recovery=classify(packets, flows, rto_min_ns=_rto_min_ns(expect), probes=_probes(expect)),
+        recovery=classify(
+            packets,
+            flows,
+            rto_min_ns=_rto_min_ns(expect),
+            probes=_probes(expect),
+            classic=_classic(expect),
+        ),
         row=_rows(flows, packets, expect, int(manifest["flows"])),
         crossing=cross(captures["ingress"].packets, captures["egress"].packets, max_delay_ns=stay),
         max_delay_ns=delay,
@@ -225,6 +232,12 @@ def _probes(expect: dict[str, Any]) -> bool:
     needed = ("net.ipv4.tcp_early_retrans", "net.ipv4.tcp_sack")
     settings = (expect.get("sysctl") or {}).values()
     return not any(str(values.get(name)) == "0" for values in settings for name in needed)
+
+
+def _classic(expect: dict[str, Any]) -> bool:
+    """Whether the senders recover as the Reno of 1990 did."""
+    settings = (expect.get("sysctl") or {}).values()
+    return any(str(values.get(RENO_SYSCTL)) == "1" for values in settings)
 
 
 def _rto_min_ns(expect: dict[str, Any]) -> int:
