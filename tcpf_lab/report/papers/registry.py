@@ -9,6 +9,7 @@ from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.buffers.page import build as buffers
 from tcpf_lab.report.papers.page import Page
 from tcpf_lab.report.papers.parking_lot.page import build as parking_lot
+from tcpf_lab.report.papers.queues.page import build as queues
 from tcpf_lab.report.papers.reno.page import build as reno
 from tcpf_lab.report.papers.rio.page import build as rio
 from tcpf_lab.report.papers.short_flows.page import build as short_flows
@@ -45,11 +46,17 @@ def _without_sack(experiment: Experiment) -> bool:
     return experiment.config is not None and not experiment.tcp.sack
 
 
+def _has_foreign_queue(experiment: Experiment) -> bool:
+    """Tell an experiment that has a queue by the words of ``tc``: one that is to be compared."""
+    return any(case.queue.kind == "tc" for case in experiment.cases.values())
+
+
 #: Every page by its name.
 PAGES: dict[str, PageKind] = {
     "buffers": PageKind(_of_paper("003"), buffers),
     "rio": PageKind(_of_paper("004"), rio),
     "parking_lot": PageKind(_has_bottlenecks, parking_lot),
+    "queues": PageKind(_has_foreign_queue, queues),
     "reno": PageKind(_without_sack, reno),
     "short_flows": PageKind(_has_users, short_flows),
 }

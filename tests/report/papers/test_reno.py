@@ -67,7 +67,10 @@ def test_reading_with_the_published_numbers_is_nearer(tmp_path: Path) -> None:
         "Reno of 1990",
     )
     text = markdown(page(*members))
-    assert "Of 16 numbers of cells 0 are nearer with NewReno, 16 are nearer with Reno of" in text
+    assert (
+        "Of 16 numbers of cells nearer to the published: 0 with NewReno, 16 with Reno of 1990;"
+        in text
+    )
 
 
 def test_equal_factors_leave_gains_as_published_and_undecided(tmp_path: Path) -> None:

@@ -130,9 +130,9 @@ def _changes(found: Readings) -> Iterator[tuple[str, ...]]:
 def _counted(rows: Sequence[tuple[str, ...]], what: str) -> str:
     """Count in a sentence which reading is nearer."""
     verdicts = Counter(row[-1] for row in rows)
-    told = ", ".join(f"{verdicts[name]} are nearer with {name}" for name in READINGS.values())
+    told = ", ".join(f"{verdicts[name]} with {name}" for name in READINGS.values())
     rest = f"{verdicts[NOISE]} are within noise, {verdicts[UNKNOWN]} cannot be told"
-    return f"Of {len(rows)} {what} {told}, {rest}."
+    return f"Of {len(rows)} {what} nearer to the published: {told}; {rest}."
 
 
 def _figure(found: Readings, metric: str) -> Drawing:
