@@ -52,6 +52,7 @@ FALLBACK: tuple[CaseStyle, ...] = (
     CaseStyle("", "#8c8c8c", "||", "p", _DOTTED),
     CaseStyle("", "#c49bd0", "**", "h"),
     CaseStyle("", "#d9d9d9", "+", "d", _DASHED),
+    CaseStyle("", "#ffffff", "o", "*", _DOTTED),
 )
 
 

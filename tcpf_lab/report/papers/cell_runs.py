@@ -18,6 +18,8 @@ from tcpf_lab.report.table import NOTHING
 from tcpf_lab.results import RunFiles, read_json
 
 _SEED = re.compile(r"-seed(\d+)$")
+#: What rounding alone leaves of the spread of equal numbers, as a share of them.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Numbers(Mapping[int, float]):
         if half is None or not math.isfinite(half):
             return text
         spread = f"{scale * half:.{decimals}f}"
-        if half > 0 and float(spread) == 0:
+        if half > _ROUNDING * abs(mean) and float(spread) == 0:
             spread = f"<{10.0**-decimals:.{decimals}f}"
         return f"{text} ± {spread}"
 
@@ -94,10 +96,16 @@ class PaperRun:
     found: Mapping[str, Any]
 
     def number(self, path: str) -> float | None:
-        """Give a number by its keys, ``metrics.utilisation``; None where there is none."""
+        """Give a number by its keys, ``metrics.utilisation``; None where there is none.
+
+        A list's entries are counted from 0: ``cross.0.timeouts``.
+        """
         at: Any = self.found
         for key in path.split("."):
-            at = at.get(key) if isinstance(at, Mapping) else None
+            if isinstance(at, list) and key.isdigit():
+                at = at[int(key)] if int(key) < len(at) else None
+            else:
+                at = at.get(key) if isinstance(at, Mapping) else None
         if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
             return None
         return float(at)

@@ -9,6 +9,11 @@ from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.buffers.page import build as buffers
 from tcpf_lab.report.papers.ef.page import build as ef
 from tcpf_lab.report.papers.page import Page
+from tcpf_lab.report.papers.parking_lot.page import build as parking_lot
+from tcpf_lab.report.papers.queues.page import build as queues
+from tcpf_lab.report.papers.reno.page import build as reno
+from tcpf_lab.report.papers.rio.page import build as rio
+from tcpf_lab.report.papers.short_flows.page import build as short_flows
 from tcpf_lab.spec.model import Experiment
 
 #: Makes a page of experiments and the words that run them; None where it has nothing to say.
@@ -27,10 +32,35 @@ def _of_paper(paper: str) -> Callable[[Experiment], bool]:
     return lambda experiment: experiment.paper == paper
 
 
+def _has_users(experiment: Experiment) -> bool:
+    """Tell an experiment with users that is not one of a paper with a page of its own."""
+    return experiment.traffic.users is not None and experiment.paper is None
+
+
+def _has_bottlenecks(experiment: Experiment) -> bool:
+    """Tell an experiment whose flows pass several queues under test."""
+    return sum(link.bottleneck for link in experiment.topology.graph().links) > 1
+
+
+def _without_sack(experiment: Experiment) -> bool:
+    """Tell a published configuration in which the recovery matters."""
+    return experiment.config is not None and not experiment.tcp.sack
+
+
+def _has_foreign_queue(experiment: Experiment) -> bool:
+    """Tell an experiment that has a queue by the words of ``tc``: one that is to be compared."""
+    return any(case.queue.kind == "tc" for case in experiment.cases.values())
+
+
 #: Every page by its name.
 PAGES: dict[str, PageKind] = {
     "ef": PageKind(_of_paper("001"), ef),
     "buffers": PageKind(_of_paper("003"), buffers),
+    "rio": PageKind(_of_paper("004"), rio),
+    "parking_lot": PageKind(_has_bottlenecks, parking_lot),
+    "queues": PageKind(_has_foreign_queue, queues),
+    "reno": PageKind(_without_sack, reno),
+    "short_flows": PageKind(_has_users, short_flows),
 }
 
 

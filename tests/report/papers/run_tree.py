@@ -27,6 +27,15 @@ USUAL = {
     "utilisation": 0.9,
 }
 
+#: What pages read of a manifest: a window of 60.5 s, whose last 0.5 s are not judged.
+MANIFEST = {
+    "window_s": [20.0, 80.5],
+    "expect": {
+        "qdisc": {"kind": "rio", "options": {"limit": 100_000}},
+        "bottleneck": {"rate_bits_per_s": 48_000_000},
+    },
+}
+
 
 def member(results: Path, text: str, found: Found) -> Member:
     """Write the runs of an experiment for which there are numbers, and read them back."""
@@ -64,8 +73,10 @@ def write(files: ExperimentFiles, run: Run, made: Mapping[str, Any], config: str
         "flows": run.flows,
         "seed": run.seed,
         "per_flow": [],
+        "window_s": MANIFEST["window_s"],
         "validity": {"valid": True, "reasons": [], "checks": []},
         **made,
         "metrics": {**USUAL, **made.get("metrics", {})},
     }
     write_json(directory.metrics, content)
+    write_json(directory.manifest, {"format": FORMAT, "testbed": "uml", **MANIFEST})

@@ -344,10 +344,10 @@ def test_experiments_have_panels_of_their_own() -> None:
 
 
 def test_more_lines_than_looks_are_refused() -> None:
-    cases = "".join(f"  Case {n}: {{queue: {{kind: bfifo, limit: 60 kB}}}}\n" for n in range(13))
+    cases = "".join(f"  Case {n}: {{queue: {{kind: bfifo, limit: 60 kB}}}}\n" for n in range(14))
     text = TINY[: TINY.index("cases:")] + "cases:\n" + cases + TINY[TINY.index("matrix:") :]
     runs = tiny(text=text, flows="2", seed="1")
-    with pytest.raises(RequestError, match="13 lines cannot be told apart, 12 at most") as error:
+    with pytest.raises(RequestError, match="14 lines cannot be told apart, 13 at most") as error:
         figure("cdf", runs)
     assert "--case" in error.value.hint
     labels = [f"Case {n}" for n in range(DISTINCT)]

@@ -1,0 +1,1 @@
+"""Configurations B and D with both readings of Reno, beside the published tables."""

@@ -1,0 +1,200 @@
+"""The page on both readings of Reno: every cell beside the published one, gains, what is nearer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tcpf_lab.report.contents.subject import Member
+from tcpf_lab.report.papers.bars import BarPanel, draw_bars
+from tcpf_lab.report.papers.cell_runs import Numbers, ratio
+from tcpf_lab.report.papers.claim import Measured, PaperCheck, PaperClaim, paired
+from tcpf_lab.report.papers.gains import FRIO, RED, RIO, TB
+from tcpf_lab.report.papers.page import Block, Claims, Drawing, Page, Table, Text
+from tcpf_lab.report.papers.reno.readings import (
+    NOISE,
+    READINGS,
+    UNKNOWN,
+    Place,
+    Readings,
+    nearer,
+    readings_of,
+)
+from tcpf_lab.report.style import DRAWN, METRICS
+from tcpf_lab.report.table import NOTHING
+
+#: Whose gains over whom are told.
+_GAINS = ((FRIO, TB), (RIO, TB), (FRIO, RED))
+#: The gain in timeouts that the published tables show of TCPF+FRIO over TB+RIO in every block.
+TENFOLD = 10.0
+_INTRODUCTION = (
+    "The papers say Reno. Linux without SACK is NewReno: it stays in recovery and sends one hole "
+    "per partial acknowledgement. The Reno of 1990 left recovery at the first one, so several "
+    "losses in one window were several halvings or a timeout. Here the same cells are run with "
+    "both. The published runs do not say how long they took, so their timeouts compare by ratio; "
+    "loss, goodput and CoV compare as they stand."
+)
+
+
+def build(members: Sequence[Member], command: str) -> Page | None:
+    """Give the page on B and D with both recoveries; None unless one is the Reno of 1990."""
+    if not any(member.experiment.tcp.recovery == "reno" for member in members):
+        return None
+    found = readings_of(members)
+    return Page("reno", "NewReno and the Reno of 1990", tuple(_blocks(found, command)))
+
+
+def _blocks(found: Readings, command: str) -> Iterator[Block]:
+    cells, gains = cell_rows(found), gain_rows(found)
+    yield Text(f"{_INTRODUCTION} {_counted(cells, 'numbers of cells')} {_counted(gains, 'gains')}")
+    yield Table(
+        "cells",
+        ("config", "flows", "case", "metric", "published", *READINGS.values(), "nearer"),
+        tuple(cells),
+        "Every cell: means over seeds and half widths of 95 % intervals. Nearer is what differs "
+        "less from the published number in logarithms, seed by seed.",
+        left=4,
+    )
+    yield Table(
+        "gains",
+        ("config", "flows", "metric", "gain", "published", *READINGS.values(), "nearer"),
+        tuple(gains),
+        "Gains: a case's number over the new marker's, so more than 1 is in favour of the latter.",
+        left=4,
+    )
+    yield Table(
+        "change",
+        ("config", "flows", "case", *(METRICS[name].heading for name in DRAWN)),
+        tuple(_changes(found)),
+        "The Reno of 1990 over NewReno, seed by seed.",
+        left=3,
+    )
+    for metric in ("timeouts", "loss_percent"):
+        yield _figure(found, metric)
+    yield Text("", "What the published tables show")
+    yield Claims(claims(found), command)
+
+
+def cell_rows(found: Readings) -> list[tuple[str, ...]]:
+    """Give a row per cell and metric: published, both readings, and which is nearer."""
+    rows = []
+    for place in found.places:
+        for name in DRAWN:
+            known = place.known(name)
+            sides = [found.number(reading, place, name) for reading in READINGS]
+            digits = METRICS[name].places(known or 0)
+            rows.append(
+                (
+                    *(place.config, str(place.flows), place.case, METRICS[name].heading),
+                    NOTHING if known is None else f"{known:g}",
+                    *(side.printed(digits) for side in sides),
+                    nearer(sides, known),
+                )
+            )
+    return rows
+
+
+def gain_rows(found: Readings) -> list[tuple[str, ...]]:
+    """Give a row per block and gain in timeouts and loss: published, both readings, nearer."""
+    rows = []
+    for config, flows in found.blocks:
+        for name in ("timeouts", "loss_percent"):
+            for scheme, other in _GAINS:
+                first, second = Place(config, flows, scheme), Place(config, flows, other)
+                above, below = second.known(name), first.known(name)
+                known = ratio(above, below) if above is not None and below is not None else None
+                sides = [found.gain(reading, first, second, name) for reading in READINGS]
+                rows.append(
+                    (
+                        *(config, str(flows), METRICS[name].heading, f"{other} / {scheme}"),
+                        NOTHING if known is None else f"{known:.1f}",
+                        *(side.printed(1) for side in sides),
+                        nearer(sides, known),
+                    )
+                )
+    return rows
+
+
+def _changes(found: Readings) -> Iterator[tuple[str, ...]]:
+    for place in found.places:
+        sides = (
+            found.number("reno", place, name).per(found.number("newreno", place, name))
+            for name in DRAWN
+        )
+        yield (
+            *(place.config, str(place.flows), place.case),
+            *(side.printed(2) for side in sides),
+        )
+
+
+def _counted(rows: Sequence[tuple[str, ...]], what: str) -> str:
+    """Count in a sentence which reading is nearer."""
+    verdicts = Counter(row[-1] for row in rows)
+    told = ", ".join(f"{verdicts[name]} with {name}" for name in READINGS.values())
+    rest = f"{verdicts[NOISE]} are within noise, {verdicts[UNKNOWN]} cannot be told"
+    return f"Of {len(rows)} {what} nearer to the published: {told}; {rest}."
+
+
+def _figure(found: Readings, metric: str) -> Drawing:
+    configs = tuple(dict.fromkeys(config for config, _ in found.blocks))
+    parts = [_panel(found, config, metric) for config in configs]
+    points = tuple(point for part in parts for point in part.points)
+    title = f"{METRICS[metric].title} with both readings of Reno"
+    said = "published, NewReno and the Reno of 1990; bars of ours: means, 95 % intervals"
+    return Drawing(
+        f"fig-reno-{METRICS[metric].slug}",
+        title,
+        f"{METRICS[metric].title} in configurations {' and '.join(configs)}: published, and ours.",
+        points,
+        lambda: draw_bars(parts, title, said),
+        () if points else ("no run",),
+    )
+
+
+def _panel(found: Readings, config: str, metric: str) -> BarPanel:
+    values = {}
+    for place in found.places:
+        if place.config != config:
+            continue
+        known = place.known(metric)
+        published = Numbers({} if known is None else {0: known})
+        values[place.case, f"{place.flows}\npublished"] = published
+        for reading, said in READINGS.items():
+            values[place.case, f"{place.flows}\n{said}"] = found.number(reading, place, metric)
+    groups = tuple(dict.fromkeys(group for _, group in values))
+    return BarPanel(f"{config}: {METRICS[metric].heading}", groups, values)
+
+
+def claims(found: Readings) -> tuple[PaperClaim, ...]:
+    """Give the tenfold gain in timeouts, once for either reading."""
+    return tuple(
+        PaperClaim(
+            f"reno-gain-{reading}",
+            "002",
+            "6.2.2 and 6.2.4, Tables 5 and 7",
+            "TCPF+FRIO has less than a tenth of the timeouts of TB+RIO, with Reno too.",
+            f"{said}: TB+RIO has at least 10 times the timeouts of TCPF+FRIO in every block.",
+            tuple(
+                PaperCheck(
+                    f"{config}, {flows} flows",
+                    _timeouts(found, reading, config, flows),
+                    low=TENFOLD,
+                    decimals=1,
+                )
+                for config, flows in found.blocks
+            ),
+        )
+        for reading, said in READINGS.items()
+        if found.blocks
+    )
+
+
+def _timeouts(found: Readings, reading: str, config: str, flows: int) -> Measured:
+    names = (TB, FRIO)
+    sides = [found.number(reading, Place(config, flows, case), "timeouts") for case in names]
+    lacking = [
+        f"{case}, {config}, {flows} flows, {READINGS[reading]}"
+        for case, one in zip(names, sides, strict=True)
+        if not one
+    ]
+    return paired(ratio, *sides, missing=lacking)
