@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tcpf_lab.plan.queues import bottleneck
 from tcpf_lab.plan.step import LetPass, Phase, Ready, Start, Stop
 from tcpf_lab.plan.topology import toward
-from tcpf_lab.spec.topology import Graph
+from tcpf_lab.spec.graph import Graph
 
 #: Ethernet, IPv4 and the longest TCP header: all that SACK blocks may fill, no payload.
 SNAPLEN = 14 + 20 + 60

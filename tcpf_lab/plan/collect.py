@@ -8,9 +8,9 @@ from tcpf_lab.plan import marker
 from tcpf_lab.plan.queues import bottleneck, delay, rate
 from tcpf_lab.plan.step import Command, Drained, Phase, ReadFile, Step
 from tcpf_lab.plan.topology import interfaces
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.topology import Graph
 
 #: What TCP sent again, and why, by a kernel that keeps a list of it (the project's does).
 RETRANSMISSIONS = "/proc/net/tcp_retransmissions"

@@ -10,9 +10,9 @@ from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
 from tcpf_lab.plan.traffic import background, generator, traffic, users
 from tcpf_lab.plan.traffic.flows import PORT, window
 from tcpf_lab.spec.background import with_sources
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.topology import Graph
 
 #: Seconds between the agreement on the epoch and the epoch: time enough to start the programs.
 LEAD_S = 2

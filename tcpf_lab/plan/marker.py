@@ -7,9 +7,9 @@ from typing import Any
 
 from tcpf_lab.plan.step import Command, Phase, Step
 from tcpf_lab.plan.topology import Interface, toward
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.marker import NoMarker
 from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.topology import Graph
 
 #: Number of the action, by which both filters name the same one.
 INDEX = "1"

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 from tcpf_lab.plan.step import Command, Phase, Step
 from tcpf_lab.plan.topology import Interface, interfaces
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.model import ETHERNET_HEADER
 from tcpf_lab.spec.queue import Queue
-from tcpf_lab.spec.topology import Graph
 
 #: The shortest packet of these experiments: a TCP acknowledgement without options, with its header.
 SHORTEST_FRAME = 40 + ETHERNET_HEADER

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcpf_lab.plan.step import AddLink, AddNode, Command, End, Phase, Step, Sysctl
-from tcpf_lab.spec.topology import Graph, Node
+from tcpf_lab.spec.graph import Graph, Node
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from pydantic import Field
 
 from tcpf_lab.spec.base import KeyPath, OneOf, SpecModel
 from tcpf_lab.spec.dscp import Dscp
-from tcpf_lab.spec.topology import Graph, Link, Node, Topology
+from tcpf_lab.spec.graph import Graph, Link, Node
+from tcpf_lab.spec.topology import Topology
 from tcpf_lab.units import Duration, Probability, Rate, Size, format_rate
 
 #: What an Ethernet header adds to a packet where ``tc`` weighs it, bytes.

@@ -18,6 +18,7 @@ from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
+from tcpf_lab.spec.parking_lot import ParkingLot
 from tcpf_lab.spec.tcp import NEWRENO, PROFILES, RENO, Profile, Tcp
 from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
 from tcpf_lab.spec.traffic import Traffic, Users
@@ -64,6 +65,7 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`topology`", Topology
     yield "`topology.chain`", Chain
     yield "`topology.dumbbell`", Dumbbell
+    yield "`topology.parking_lot`", ParkingLot
     yield "`forward` and `reverse` of `topology.chain` and `topology.dumbbell`", Impairment
     yield "`tcp`", Tcp
     yield "`traffic`", Traffic

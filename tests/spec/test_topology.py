@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tcpf_lab.spec.graph import Link
 from tcpf_lab.spec.impairment import Impairment
-from tcpf_lab.spec.topology import Link, Topology
+from tcpf_lab.spec.topology import Topology
 
 CHAIN = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
 

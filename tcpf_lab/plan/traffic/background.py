@@ -13,9 +13,9 @@ from tcpf_lab.plan.step import EPOCH, PROGRAMS, Command, Finish, Phase, Start, S
 from tcpf_lab.plan.topology import other_end, toward
 from tcpf_lab.plan.traffic.flows import window
 from tcpf_lab.spec.background import Source, node_of
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.queue.prio import goes_first
 from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.topology import Graph
 
 #: Where the packets go.
 SINK = "198.18.0.0/15"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from tcpf_lab.spec.topology import Graph, Link, Node, Role
+from tcpf_lab.spec.graph import Graph, Link, Node, Role
 from tcpf_lab.units import format_duration, format_rate
 
 #: Senders, or receivers, that are drawn before the rest becomes an ellipsis.
