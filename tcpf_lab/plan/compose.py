@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from tcpf_lab.plan import capture, collect, marker, queues, settings, topology, window_counters
@@ -85,38 +87,37 @@ def compose(run: Run) -> Plan:
 
 def modules(run: Run, graph: Graph) -> Phase:
     """Return the phase that loads the project's own kernel modules where the case needs them."""
-    (marking,) = graph.having("marker")
+    marking = [node.name for node in graph.having("marker")]
+    narrow = [link.a for link in graph.bottlenecks]
     steps = (
-        *(LoadModule(marking.name, name) for name in run.case.marker.modules),
-        *(LoadModule(graph.bottleneck.a, name) for name in run.case.queue.modules),
+        *(LoadModule(node, name) for node in marking for name in run.case.marker.modules),
+        *(LoadModule(node, name) for node in narrow for name in run.case.queue.modules),
     )
     return Phase("kernel modules", tuple(dict.fromkeys(steps)))
 
 
 def _counted(run: Run, graph: Graph) -> tuple[topology.Interface, ...]:
     """Interfaces whose queues are read at the two ends of the measured window."""
-    return (queues.bottleneck(graph),) if window_counters.needed(run) else ()
+    return queues.bottlenecks(graph) if graph.cross or window_counters.needed(run) else ()
 
 
 def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[str, Any]:
     """What the analysis needs to know, and what the validity checks hold the testbed to."""
-    queue = queues.bottleneck(graph)
+    narrow = [_expect_narrow(run, graph, queue) for queue in queues.bottlenecks(graph)]
+    markers = marker.expect(run)
     senders = [node.name for node in graph.having("sender")]
     devices = [interface.device for interface in topology.interfaces(graph)]
     impaired = queues.impaired(graph)
-    lossy = {queue.device, *impaired}
+    lossy = {queue.device for queue in queues.bottlenecks(graph)} | impaired.keys()
     return {
         **_expect_of_packets(run, graph),
-        "bottleneck": {
-            "node": queue.node,
-            "device": queue.device,
-            "rate_bits_per_s": queues.rate(graph, queue),
-        },
+        "bottleneck": narrow[0]["bottleneck"],
         "generator": generator(run),
         "port": PORT,
         "mss": min(graph.mss, run.experiment.tcp.mss or graph.mss),
-        "qdisc": _expect_queue(run, queue.device, queues.rate(graph, queue)),
-        "marker": marker.expect(run),
+        "qdisc": narrow[0]["qdisc"],
+        "marker": markers[0] if markers else None,
+        **_expect_cross(run, graph, narrow, markers),
         "lossless_devices": [device for device in devices if device not in lossy],
         **_expect_impaired(impaired),
         **background.expect(run, graph),
@@ -128,15 +129,43 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
     }
 
 
-def _expect_queue(run: Run, device: str, rate: int) -> dict[str, Any]:
+def _expect_narrow(run: Run, graph: Graph, queue: topology.Interface) -> dict[str, Any]:
+    """One queue under test: where it is, and what the kernel must report of it."""
+    rate, seed = queues.rate(graph, queue), queues.seed_of(graph, queue.node, run.seed)
+    return {
+        "bottleneck": {"node": queue.node, "device": queue.device, "rate_bits_per_s": rate},
+        "qdisc": _expect_queue(run, queue.device, rate, seed),
+    }
+
+
+def _expect_queue(run: Run, device: str, rate: int, seed: int) -> dict[str, Any]:
     """The queue under test as the kernel must report it, and the queues inside, if it has any."""
     queue = run.case.queue
     inside = {
         child.handle: {"kind": child.words[0], "options": child.shown}
-        for child in queue.children(rate, run.seed)
+        for child in queue.children(rate, seed)
     }
-    asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, run.seed)}
+    asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, seed)}
     return asked | ({"children": inside} if inside else {})
+
+
+def _expect_cross(
+    run: Run, graph: Graph, narrow: Sequence[dict[str, Any]], markers: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Cross traffic, and the bottlenecks and markers that there are besides: not said without."""
+    if not graph.cross:
+        return {}
+    flows = [one.flows for one in graph.cross]
+    firsts = accumulate(flows[:-1], initial=run.flows)
+    return {
+        "bottlenecks": [{**one["bottleneck"], "qdisc": one["qdisc"]} for one in narrow],
+        "markers": list(markers),
+        "cross": [
+            {"node": one.bottleneck, "sender": one.sender, "marker": one.marker}
+            | {"first": first, "flows": one.flows}
+            for first, one in zip(firsts, graph.cross, strict=True)
+        ],
+    }
 
 
 def _expect_of_packets(run: Run, graph: Graph) -> dict[str, Any]:

@@ -8,6 +8,7 @@ on a wire) are not counted.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator
 
 from tcpf_lab.plan.step import Command, Phase, Step
@@ -35,16 +36,34 @@ def build(graph: Graph, queue: Queue, seed: int) -> Phase:
     steps: list[Step] = []
     for interface in interfaces(graph):
         if graph.links[interface.subnet].bottleneck and interface.host == 1:
-            steps += _bottleneck(graph, interface, queue, seed)
+            steps += _bottleneck(graph, interface, queue, seed_of(graph, interface.node, seed))
         else:
             steps += _access(graph, interface)
     return Phase("rates, delays and queues", tuple(steps))
 
 
+def bottlenecks(graph: Graph) -> tuple[Interface, ...]:
+    """Return the interfaces that hold a queue under study, along the path."""
+    return tuple(
+        interface
+        for interface in interfaces(graph)
+        if graph.links[interface.subnet].bottleneck and interface.host == 1
+    )
+
+
 def bottleneck(graph: Graph) -> Interface:
-    """Return the interface that holds the queue under study."""
-    link = graph.bottleneck
-    return next(i for i in interfaces(graph) if (i.node, i.peer) == (link.a, link.b))
+    """Return the first of them: where captures are taken."""
+    return bottlenecks(graph)[0]
+
+
+def seed_of(graph: Graph, node: str, seed: int) -> int:
+    """Return the seed of a queue under study: the run's, of further queues one drawn from it.
+
+    Queues in a row must not make the same random decisions.
+    """
+    if node == graph.bottleneck.a:
+        return seed
+    return random.Random(f"queue of {node}, seed {seed}").getrandbits(31)
 
 
 def netem_limit(graph: Graph, interface: Interface) -> int:

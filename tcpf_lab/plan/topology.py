@@ -76,6 +76,12 @@ def toward(graph: Graph, node: str, target: str) -> Interface:
     return paths(graph, node)[target][1]
 
 
+def senders_at(graph: Graph, router: str) -> tuple[str, ...]:
+    """Return the senders that a router is the first one of."""
+    beside = {end for link in graph.links if router in (link.a, link.b) for end in (link.a, link.b)}
+    return tuple(node.name for node in graph.having("sender") if node.name in beside)
+
+
 def other_end(graph: Graph, interface: Interface) -> Interface:
     """Return the interface at the other end of the same link."""
     link, host = graph.links[interface.subnet], 3 - interface.host
