@@ -20,7 +20,8 @@ from tcpf_lab.report.contents.model import Contents, Entry, Table
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.results import result_parts
 from tcpf_lab.report.contents.subject import Subject
-from tcpf_lab.report.contents.topology import MOST_HOSTS, draw_topology
+from tcpf_lab.report.contents.topology import draw_topology
+from tcpf_lab.report.contents.topology_layout import MOST_HOSTS
 from tcpf_lab.report.contents.verdicts import verdicts
 from tcpf_lab.report.export import tidy
 from tcpf_lab.results import ExperimentFiles, write_json
