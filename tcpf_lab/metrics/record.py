@@ -25,6 +25,8 @@ from tcpf_lab.trace.recovery import RTO_MIN_NS, Recovery, classify
 _NEEDED = ("flows", "window_s", "expect", "captures", "bottleneck", "port", "qdisc")
 #: A queue may hold a packet a little longer than its limit and rate say.
 _MARGIN_NS = 100_000_000
+#: Where packets overtake each other, a few of one flow may wait as long as the others keep coming.
+_OVERTAKEN_NS = 60_000_000_000
 #: A machine with a clock of its own may stand still, with packets in its queues; virtual ones wait.
 _STALL_NS = 10_000_000_000
 
@@ -118,7 +120,8 @@ def read_record(files: RunFiles) -> Record:
     packets = captures["sender"].packets
     flows = find_flows(packets)
     delay = max_delay_ns(expect)
-    stay = delay + (_STALL_NS if _real_time(manifest) else 0)
+    overtaken = 0 if expect["qdisc"].get("in_order", True) else _OVERTAKEN_NS
+    stay = delay + overtaken + (_STALL_NS if _real_time(manifest) else 0)
     return Record(
         manifest=manifest,
         expect=expect,
