@@ -15,21 +15,7 @@ from tcpf_lab.spec.tcp import RENO_SYSCTL
 from tcpf_lab.trace.recovery import RTO_MIN_NS
 
 #: What of the manifest, and of its ``expect``, every metric needs.
-<<<<<<< HEAD
 _NEEDED = ("flows", "window_s", "expect", "bottleneck", "port", "qdisc")
-||||||| 9a88720
-_NEEDED = ("flows", "window_s", "expect", "captures", "bottleneck", "port", "qdisc")
-#: A queue may hold a packet a little longer than its limit and rate say.
-_MARGIN_NS = 100_000_000
-#: A machine with a clock of its own may stand still, with packets in its queues; virtual ones wait.
-_STALL_NS = 10_000_000_000
-=======
-_NEEDED = ("flows", "window_s", "expect", "captures", "bottleneck", "port", "qdisc")
-#: A queue may hold a packet a little longer than its limit and rate say.
-_MARGIN_NS = 100_000_000
-#: A machine with a clock of its own may stand still, with packets in its queues; virtual ones wait.
-_STALL_NS = 10_000_000_000
->>>>>>> kern
 
 
 @dataclass(frozen=True)
@@ -115,30 +101,9 @@ def read_record(files: RunFiles) -> Record:
     manifest = _manifest(files)
     clocks = read_clocks(files)
     start, end = (clocks.epoch_ns + round(1e9 * at) for at in manifest["window_s"])
-<<<<<<< HEAD
     expect, own = manifest["expect"], int(manifest["flows"])
     flows = own + sum(int(cross["flows"]) for cross in expect.get("cross", ()))
     samples = read_samples(files, flows, clocks)
-||||||| 9a88720
-    captures = {
-        role: _capture(files, expect["captures"][role], clocks)
-        for role in ("sender", "ingress", "egress")
-    }
-    packets = captures["sender"].packets
-    flows = find_flows(packets)
-    delay = max_delay_ns(expect)
-    stay = delay + (_STALL_NS if _real_time(manifest) else 0)
-=======
-    captures = {
-        role: _capture(files, expect["captures"][role], clocks)
-        for role in ("sender", "ingress", "egress")
-    }
-    packets = captures["sender"].packets
-    flows = find_flows(packets)
-    delay = max_delay_ns(expect)
-    overtaken = 0 if expect["qdisc"].get("in_order", True) else _OVERTAKEN_NS
-    stay = delay + overtaken + (_STALL_NS if _real_time(manifest) else 0)
->>>>>>> kern
     return Record(
         manifest=manifest,
         expect=expect,

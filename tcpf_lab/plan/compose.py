@@ -145,18 +145,10 @@ def _expect_queue(run: Run, device: str, rate: int, seed: int) -> dict[str, Any]
         child.handle: {"kind": child.words[0], "options": child.shown}
         for child in queue.children(rate, seed)
     }
-<<<<<<< HEAD
     asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, seed)}
-    return asked | ({"children": inside} if inside else {})
-||||||| 9a88720
-    asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, run.seed)}
-    return asked | ({"children": inside} if inside else {})
-=======
-    asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, run.seed)}
     if inside:
         asked["children"] = inside
     return asked if queue.in_order else asked | {"in_order": False}
->>>>>>> kern
 
 
 def _expect_cross(

@@ -181,6 +181,30 @@ def test_cross_traffic_is_captured_where_it_enters_the_first_bottleneck():
     }
 
 
+USERS = ("topology.dumbbell.pairs=2", "matrix.flows=5", "matrix.seed=1", "matrix.queue.limit=40 kB")
+
+
+def test_plan_with_users_is_the_reviewed_one(golden):
+    golden("plan/users.txt", str(compose(run_of("buffers_tenth", *USERS))))
+
+
+def test_users_are_shared_out_and_have_numbers_of_their_own():
+    plan = compose(run_of("buffers_tenth", *USERS))
+    sent = [s.argv for s in plan.steps if isinstance(s, Start) and s.name.startswith("users-")]
+    values = [dict(zip(argv[2::2], argv[3::2], strict=True)) for argv in sent]
+    assert [(v["--first"], v["--users"], v["--seed"]) for v in values] == [
+        ("0", "2", "1"),
+        ("2", "3", "1"),
+    ]
+    assert plan.expect["users"]["senders"] == ["S0", "S1"]
+    assert "source_port" not in plan.expect
+    assert plan.memory_mb == 1  # 5 times 128 kB
+    # What connections by the thousand need is read back as TCP's own settings are.
+    assert plan.expect["sysctl"]["S1"]["net.ipv4.ip_local_port_range"] == "1024 65535"
+    assert plan.expect["sysctl"]["D1"]["net.core.somaxconn"] == "8192"
+    assert "net.core.somaxconn" not in plan.expect["sysctl"]["S1"]
+
+
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_every_run_of_a_shipped_experiment_can_be_planned(path):
     read = load_any(path)
