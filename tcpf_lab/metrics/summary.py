@@ -16,6 +16,7 @@ from tcpf_lab.metrics.captured import CapturedRecord, with_captures
 from tcpf_lab.metrics.from_counters import from_counters
 from tcpf_lab.metrics.from_packets import from_packets
 from tcpf_lab.metrics.numbers import Extra, Numbers
+from tcpf_lab.metrics.pftk_error import pftk_error
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.metrics.validity import Check
 from tcpf_lab.results import FORMAT, RunFiles, write_json
@@ -113,7 +114,7 @@ def _numbers(run: RunFiles, record: Record) -> Numbers:
 
 
 #: Each is asked about every run, and gives an empty `Extra` where it has nothing to say.
-EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (background,)
+EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (background, pftk_error)
 
 
 @functools.cache
@@ -122,7 +123,9 @@ def analysis_identity() -> str:
     package = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for source in sorted(
-        file for part in ("trace", "metrics") for file in package.glob(f"{part}/*.py")
+        file
+        for part in ("trace/*.py", "metrics/*.py", "models/pftk.py")
+        for file in package.glob(part)
     ):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
