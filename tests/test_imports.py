@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "runner": SHARED | {"testbed", "plan", "captures", "metrics.summary"},
     # reads data
     "trace": SHARED,
-    "metrics": SHARED | {"trace"},
+    "metrics": SHARED | {"trace", "models.pftk"},
     "report": SHARED | {"metrics", "trace", "models"},
     # theory
     "models": {"errors", "units"},

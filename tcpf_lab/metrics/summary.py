@@ -17,6 +17,7 @@ from tcpf_lab.metrics.from_counters import from_counters
 from tcpf_lab.metrics.from_packets import from_packets
 from tcpf_lab.metrics.numbers import Extra, Numbers
 from tcpf_lab.metrics.parking_lot import parking_lot
+from tcpf_lab.metrics.pftk_error import pftk_error
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.metrics.users import users
 from tcpf_lab.metrics.validity import Check
@@ -120,7 +121,12 @@ def _numbers(run: RunFiles, record: Record) -> Numbers:
 
 
 #: Each is asked about every run, and gives an empty `Extra` where it has nothing to say.
-EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (background, users, parking_lot)
+EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (
+    background,
+    users,
+    parking_lot,
+    pftk_error,
+)
 
 
 @functools.cache
@@ -129,7 +135,9 @@ def analysis_identity() -> str:
     package = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for source in sorted(
-        file for part in ("trace", "metrics") for file in package.glob(f"{part}/*.py")
+        file
+        for part in ("trace/*.py", "metrics/*.py", "models/pftk.py")
+        for file in package.glob(part)
     ):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

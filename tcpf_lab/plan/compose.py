@@ -18,6 +18,8 @@ from tcpf_lab.spec.sweep import Run
 
 #: Seconds between the agreement on the epoch and the epoch: time enough to start the programs.
 LEAD_S = 2
+#: The paper whose flows are held against the PFTK formula.
+_PREDICTED = "001"
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "lossless_devices": [device for device in devices if device not in lossy],
         **_expect_impaired(impaired),
         **background.expect(run, graph),
+        **({"pftk": True} if run.experiment.paper == _PREDICTED else {}),
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
         **_expect_receivers(run, graph),
