@@ -212,7 +212,7 @@ def test_every_run_of_a_shipped_experiment_can_be_planned(path):
     for run in (run for level in levels for run in expand(level.experiment, seeds=1)):
         plan = compose(run)
         assert plan.phases[-1].name == "counters"
-        assert plan.expect["qdisc"]["kind"] == run.case.queue.kind
+        assert plan.expect["qdisc"]["kind"] == run.case.queue.qdisc
         loaded = [step.name for step in plan.steps if isinstance(step, LoadModule)]
         wanted = [*run.case.marker.modules, *run.case.queue.modules]
         several = bool(run.experiment.topology.graph().cross)
