@@ -101,6 +101,24 @@ def read_record(files: RunFiles) -> Record:
     )
 
 
+def made_without_captures(files: RunFiles) -> bool:
+    """Tell whether the run's plan had no captures: what its numbers come from is in ``stats/``.
+
+    Raises
+    ------
+    RequestError
+        If the manifest is missing.
+    """
+    manifest = read_json(files.manifest)
+    expect = manifest.get("expect") if isinstance(manifest, dict) else None
+    return isinstance(expect, dict) and "window_counters" in expect and "captures" not in expect
+
+
+def can_be_analysed(files: RunFiles) -> bool:
+    """Tell whether what `tcpf_lab.metrics.summary.analyse` reads is still there."""
+    return any(files.pcap.glob("*.pcap*")) or made_without_captures(files)
+
+
 def _manifest(files: RunFiles) -> dict[str, Any]:
     """Read the manifest; refuse one that lacks what the analysis cannot do without."""
     content = read_json(files.manifest)
@@ -113,9 +131,9 @@ def _manifest(files: RunFiles) -> dict[str, Any]:
         )
     expect = manifest.get("expect")
     present = {*manifest, *(expect if isinstance(expect, dict) else ())}
-    missing = [name for name in _NEEDED if name not in present]
     # One or the other: a manifest that lost its captures is no run without any.
-    missing += [] if present & {"captures", "window_counters"} else ["captures"]
+    source = "window_counters" if "window_counters" in present else "captures"
+    missing = [name for name in (*_NEEDED, source) if name not in present]
     if missing:
         raise TraceError(f"the manifest lacks {', '.join(missing)}", where=str(files.manifest))
     return manifest

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics.captured import CapturedRecord
+from tcpf_lab.metrics.record import made_without_captures
 from tcpf_lab.results import RunFiles, write_bytes
 from tcpf_lab.trace.bottleneck import Backlog
 from tcpf_lab.trace.recovery import RTO, SYN_RTO
@@ -191,12 +192,21 @@ def read_series(files: RunFiles) -> Series:
         with np.load(files.series, allow_pickle=False) as archive:
             found: dict[str, Any] = {name: archive[name] for name in wanted}
     except FileNotFoundError:
-        raise _unusable(files, "the run has no series over time") from None
+        raise _unusable(files, _absence(files)) from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise _unusable(files, f"cannot be read: {error}") from None
     return Series(**found)
 
 
+def _absence(files: RunFiles) -> str:
+    """Why a run has no ``series.npz``."""
+    if made_without_captures(files):
+        return "the run was made without captures: nothing tells when its packets passed"
+    return "the run has no series over time"
+
+
 def _unusable(files: RunFiles, message: str) -> TraceError:
     hint = f"`tcpf-lab analyze {files.root}` if captures were kept, else make the run again"
+    if made_without_captures(files):
+        hint = "make the run with --set traffic.captures=true"
     return TraceError(message, where=str(files.series), hint=hint)

@@ -133,8 +133,13 @@ class Run:
 
     @property
     def captures(self) -> tuple[str, ...]:
-        """Names of the captures, for `packets`: at the sender, before and after the queue."""
-        names = self.manifest["expect"]["captures"]
+        """Names of the captures, for `packets`: at the sender, before and after the queue.
+
+        None if the run was made without captures.
+        """
+        names = self.manifest["expect"].get("captures")
+        if names is None:
+            return ()
         return names["sender"], names["ingress"], names["egress"]
 
     def packets(self, capture: str) -> pd.DataFrame:

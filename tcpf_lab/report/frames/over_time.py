@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.errors import RequestError
 from tcpf_lab.metrics.captured import CapturedRecord, read_captured
+from tcpf_lab.metrics.record import made_without_captures
 from tcpf_lab.metrics.series import read_series
 from tcpf_lab.report.export.columns import Layout
 from tcpf_lab.report.export.frame_columns import (
@@ -67,6 +68,8 @@ def kept_record(files: RunFiles) -> CapturedRecord:
     RequestError
         If they were not kept.
     """
+    if made_without_captures(files):
+        return read_captured(files)  # says so
     if not any(files.pcap.glob("*.pcap*")):
         run = read_json(files.manifest)
         only = f"--only 'case={run['case']}' --only flows={run['flows']} --only seed={run['seed']}"

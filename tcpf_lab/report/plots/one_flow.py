@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.errors import LabError, RequestError, TraceError
 from tcpf_lab.metrics.captured import CapturedRecord, read_captured
+from tcpf_lab.metrics.record import made_without_captures
 from tcpf_lab.report.conditions import NO_BREAK_SPACE
 from tcpf_lab.report.plots.canvas import Entry
 from tcpf_lab.report.plots.captures import DrawnCapture
@@ -225,13 +226,13 @@ def run_record(run: DrawnRun) -> CapturedRecord:
     TraceError
         If they were not kept.
     """
-    if not any(run.files.pcap.glob("*.pcap*")):
+    if not any(run.files.pcap.glob("*.pcap*")) and not made_without_captures(run.files):
         raise TraceError(
             "the run's captures were not kept, and this figure is made of them",
             where=str(run.files.root),
             hint="`tcpf-lab run ... --keep-pcaps` makes the run again with them",
         )
-    return read_captured(run.files)
+    return read_captured(run.files)  # which says so if there never were any
 
 
 def _run_flow(run: DrawnRun, wanted: tuple[int, ...]) -> int:
