@@ -36,7 +36,12 @@ _RULER = re.compile(r"^=+$")
 _END = "---[ end trace"
 #: Functions of the kernel that by its design read without a lock what every qdisc counts: length,
 #: backlog, packets, drops.  A qdisc's own statistics have a function of its own in between.
-UNLOCKED_READERS = ("tc_fill_qdisc", "tc_fill_tclass", "est_fetch_counters")
+#: `mq_dump_class_stats` reads them of mq's children for `tc class show`, under the netlink lock
+#: alone (net/sched/sch_mq.c), where `mq_dump` takes each child's lock.
+UNLOCKED_READERS = (
+    *("tc_fill_qdisc", "tc_fill_tclass", "mq_dump_class_stats"),
+    "est_fetch_counters",
+)
 #: Most that one report is taken to have.
 _LINES = 120
 #: Lines that the kernel's own tests of the checks must leave at boot.

@@ -19,14 +19,27 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/*.md"))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+GUIDE = (ROOT / "docs" / "measure-your-aqm.md").read_text(encoding="utf-8")
+
+
+def blocks(language, text=README):
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def commands_of(text):
+    lines = [line for block in blocks("sh", text) for line in block.splitlines()]
+    commands = [shlex.split(line, comments=True) for line in lines]
+    return [command for command in commands if command]
 
 
 def readme_commands():
-    lines = [line for block in blocks("sh") for line in block.splitlines()]
-    commands = [shlex.split(line, comments=True) for line in lines]
-    return [command for command in commands if command]
+    return commands_of(README)
+
+
+def carry_out(words, directory):
+    return subprocess.run(
+        [sys.executable, "-m", "tcpf_lab", *words], cwd=directory, capture_output=True, text=True
+    )
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -98,12 +111,30 @@ def test_every_command_of_the_readme_works_in_its_order(uml, tmp_path, recorded)
         if words[0] == "run" and words[1] != "smoke.yaml":
             words = [*words, "--dry-run"]
         words = [word.replace("/tmp/", f"{tmp_path}/") for word in words]
-        result = subprocess.run(
-            [sys.executable, "-m", "tcpf_lab", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
+        result = carry_out(words, tmp_path)
         assert result.returncode == 0, f"{shlex.join(command)}\n{result.stderr}"
         done.append(words[0])
     assert {"run", "plan", "status", "analyze", "crossing", "doctor"} <= set(done)
+
+
+def test_commands_that_the_guide_shows_of_its_plan_are_in_it():
+    (text,) = blocks("yaml", GUIDE)
+    plan = str(compose(expand(parse(text, "my_aqm.yaml"), {"case": "Mine"})[0]))
+    shown = re.findall(r"^    (R1   tc .*)$", GUIDE, flags=re.MULTILINE)
+    assert len(shown) == 2
+    for line in shown:
+        assert line in plan
+
+
+@pytest.mark.uml
+def test_the_guide_goes_from_a_queue_to_a_report(uml, tmp_path):
+    (text,) = blocks("yaml", GUIDE)
+    (tmp_path / "my_aqm.yaml").write_text(text)
+    for command in commands_of(GUIDE):
+        assert command[0] == "tcpf-lab"
+        result = carry_out(command[1:], tmp_path)
+        assert result.returncode == 0, f"{shlex.join(command)}\n{result.stderr}"
+    report = (tmp_path / "results" / "my_aqm" / "uml" / "table.md").read_text()
+    for case in ("Mine", "FQ-CoDel", "TailDrop"):
+        assert case in report
+    assert "invalid" not in report

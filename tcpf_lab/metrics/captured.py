@@ -21,6 +21,8 @@ from tcpf_lab.trace.recovery import Recovery, classify
 
 #: A queue may hold a packet a little longer than its limit and rate say.
 _MARGIN_NS = 100_000_000
+#: Where packets overtake each other, a few of one flow may wait as long as the others keep coming.
+_OVERTAKEN_NS = 60_000_000_000
 #: A machine with a clock of its own may stand still, with packets in its queues; virtual ones wait.
 _STALL_NS = 10_000_000_000
 
@@ -79,12 +81,19 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
     packets = captures["sender"].packets
     flows = find_flows(packets)
     delay = max_delay_ns(record.expect) + longest_pause_ns(record)
-    stay = delay + (_STALL_NS if record.real_time else 0)
+    overtaken = 0 if record.expect["qdisc"].get("in_order", True) else _OVERTAKEN_NS
+    stay = delay + overtaken + (_STALL_NS if record.real_time else 0)
     return CapturedRecord(
         **{field.name: getattr(record, field.name) for field in fields(Record)},
         captures=captures,
         flows=flows,
-        recovery=classify(packets, flows, rto_min_ns=record.rto_min_ns, probes=record.probes),
+        recovery=classify(
+            packets,
+            flows,
+            rto_min_ns=record.rto_min_ns,
+            probes=record.probes,
+            classic=record.classic,
+        ),
         row=_rows(flows, packets, record.expect, record.count),
         crossing=cross(captures["ingress"].packets, captures["egress"].packets, max_delay_ns=stay),
         max_delay_ns=delay,

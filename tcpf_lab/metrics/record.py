@@ -11,6 +11,7 @@ from typing import Any
 from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics.clock import Clocks, read_clocks
 from tcpf_lab.results import FORMAT, RunFiles, read_json
+from tcpf_lab.spec.tcp import RENO_SYSCTL
 from tcpf_lab.trace.recovery import RTO_MIN_NS
 
 #: What of the manifest, and of its ``expect``, every metric needs.
@@ -70,6 +71,11 @@ class Record:
     def probes(self) -> bool:
         """Whether the senders send tail loss probes."""
         return _probes(self.expect)
+
+    @property
+    def classic(self) -> bool:
+        """Whether the senders leave recovery at the first partial acknowledgement."""
+        return _classic(self.expect)
 
     def instant(self, flow: int, label: str) -> int:
         """When a flow's window starts or ends: when its TCP_INFO was read, if it was."""
@@ -186,6 +192,12 @@ def _probes(expect: dict[str, Any]) -> bool:
     needed = ("net.ipv4.tcp_early_retrans", "net.ipv4.tcp_sack")
     settings = (expect.get("sysctl") or {}).values()
     return not any(str(values.get(name)) == "0" for values in settings for name in needed)
+
+
+def _classic(expect: dict[str, Any]) -> bool:
+    """Whether the senders recover as the Reno of 1990 did."""
+    settings = (expect.get("sysctl") or {}).values()
+    return any(str(values.get(RENO_SYSCTL)) == "1" for values in settings)
 
 
 def _rto_min_ns(expect: dict[str, Any]) -> int:

@@ -129,7 +129,9 @@ def _expect_queue(run: Run, device: str, rate: int) -> dict[str, Any]:
         for child in queue.children(rate, run.seed)
     }
     asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, run.seed)}
-    return asked | ({"children": inside} if inside else {})
+    if inside:
+        asked["children"] = inside
+    return asked if queue.in_order else asked | {"in_order": False}
 
 
 def _expect_of_packets(run: Run, graph: Graph) -> dict[str, Any]:

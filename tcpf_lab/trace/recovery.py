@@ -21,7 +21,7 @@ from tcpf_lab.trace.jit import compiled, part, stamp
 from tcpf_lab.trace.liberation import backward, forward, needed
 from tcpf_lab.trace.packet import Packets
 from tcpf_lab.trace.scoreboard import HEADROOM, new_arena, relative, reserve
-from tcpf_lab.trace.sender import LINUX, MS, SENDER, acknowledged
+from tcpf_lab.trace.sender import CLASSIC, LINUX, MS, SENDER, acknowledged
 
 __all__ = ["KIND_NAMES", "RTO", "RTO_MIN_NS", "SYN_RTO", "UNKNOWN", "Recovery", "classify"]
 
@@ -161,7 +161,12 @@ def run_flow(
 
 
 def classify(
-    packets: Packets, flows: Flows, *, rto_min_ns: int = RTO_MIN_NS, probes: bool = False
+    packets: Packets,
+    flows: Flows,
+    *,
+    rto_min_ns: int = RTO_MIN_NS,
+    probes: bool = False,
+    classic: bool = False,
 ) -> Recovery:
     """Explain every retransmission of every flow.
 
@@ -175,6 +180,8 @@ def classify(
         Smallest variance term of the senders' timer.
     probes : bool
         Whether the senders send tail loss probes (Linux: SACK on and ``tcp_early_retrans`` not 0).
+    classic : bool
+        Whether a partial ACK ends their recovery, as in the Reno of 1990.
 
     Returns
     -------
@@ -193,10 +200,11 @@ def classify(
         np.zeros(packets.size, np.int64),
     )
     out = (result.kind, result.backoff, result.acked, np.zeros(0, DETAIL))
+    settings = (rto_min_ns, int(probes), CLASSIC if classic else LINUX)
     for flow in range(flows.count):
         rows = flows.both_ways(flow)
         towards = flows.backward[rows] == flows.reverse[flow]
-        run_flow(packets, rows, towards, (rto_min_ns, int(probes), LINUX), out)
+        run_flow(packets, rows, towards, settings, out)
     result.kind[result.kind > SYN_RTO] = 0  # probes and the like are no retransmissions
     return result
 

@@ -18,7 +18,8 @@ from tcpf_lab.trace.scoreboard import at, give_back, locate, relative, remember,
 from tcpf_lab.trace.spurious import STRETCH, judge, judge_duplicate, older
 
 OPEN, RECOVERY, LOSS = 0, 1, 2
-LINUX, RFC6298 = 0, 1
+#: Whose timer; CLASSIC is Linux without SACK that recovers as the Reno of 1990 did (patch 0008).
+LINUX, RFC6298, CLASSIC = 0, 1, 2
 #: ``own_permit peer_permit``: 2 if the side's SYN permits SACK, 1 if not, 0 if it was not seen.
 #: Why a flow counts as one with SACK: its SYNs agree on it, or a block has come.
 AGREED, SEEN = 1, 2
@@ -63,10 +64,7 @@ def begin(s: Any, base: Any, una: int) -> None:
 def arm(s: Any, now: Any) -> None:
     """Start the timer; a later RTT sample changes the next start, not this one."""
     s.armed, s.limit = now, s.rto + delay(s, now)
-    if s.mode == OPEN and s.sack_bytes == 0:
-        s.whole = now  # nothing is missing
-    else:
-        s.whole = -2
+    s.whole = now if s.mode == OPEN and s.sack_bytes == 0 else -2  # now: nothing is missing
 
 
 @inlined
@@ -184,8 +182,10 @@ def advance(s: Any, ack: Any) -> None:
     s.dups, s.retransmits = 0, 0
     if ack >= s.probe_end:
         s.probe_end = 0
-    # Without SACK, Linux waits for one byte more, lest old duplicates start a recovery anew.
-    if s.mode != OPEN and (ack > s.recover or (ack == s.recover and s.sack_flow)):
+    # Without SACK, Linux waits for one byte more, lest old duplicates start a recovery anew; the
+    # Reno of 1990 is content with any.
+    over = ack > s.recover or (ack == s.recover and s.sack_flow)
+    if s.mode != OPEN and (over or (s.mode == RECOVERY and s.profile == CLASSIC)):
         s.held = 0 if s.mode == RECOVERY else s.held
         s.mode = OPEN
 

@@ -134,6 +134,35 @@ def test_counters_that_the_kernel_reads_of_every_qdisc_without_a_lock_are_its_ow
     assert len(verdict.others) == 1
 
 
+#: What `tc class show` reads of a child of mq, as far as to the first caller that is not a copier.
+OF_A_CLASS = """\
+[   23.000000] BUG: KCSAN: data-race in gnet_stats_add_queue / rio_enqueue [sch_rio]
+[   23.000001]
+[   23.000002] read to 0xffff888002e41030 of 4 bytes by task 90 on cpu 1:
+[   23.000003]  gnet_stats_add_queue+0x41/0x60
+[   23.000004]  gnet_stats_copy_queue+0x2a/0x190
+[   23.000005]  mq_dump_class_stats+0x91/0x120
+[   23.000006]  tc_fill_tclass+0x25a/0x3c0
+[   23.000007]
+[   23.000008] read-write to 0xffff888002e41030 of 4 bytes by task 63 on cpu 0:
+[   23.000009]  rio_enqueue+0x43/0x2f0 [sch_rio]
+[   23.000010]  __dev_queue_xmit+0x6c4/0x1f30
+[   23.000011] ==================================================================
+"""
+
+
+def test_counters_that_mq_reads_of_its_children_without_their_lock_are_its_own_affair():
+    verdict = judge(BOOT + OF_A_CLASS, JOURNAL, SCENARIO)
+    assert verdict.passed
+    assert len(verdict.others) == 1
+
+
+@pytest.mark.parametrize("reader", ["tbf_graft", "mq_dump", "rio_dump_stats"])
+def test_who_reads_the_same_counters_under_a_lock_is_no_excuse(reader):
+    verdict = judge(BOOT + OF_A_CLASS.replace("mq_dump_class_stats", reader), JOURNAL, SCENARIO)
+    assert [report.modules for report in verdict.findings] == [("sch_rio",)]
+
+
 def test_reordered_access_counts_as_plain():
     (report,) = reports(MARKED.replace("(marked)", "(reordered)"))
     assert report.modules == ("act_tcpf",)

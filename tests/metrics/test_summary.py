@@ -260,6 +260,21 @@ def test_tail_loss_probes_need_sack_and_early_retransmit(
     assert asked == [probes]
 
 
+@pytest.mark.parametrize("switch", ["0", "1"])
+def test_the_recovery_of_1990_is_followed_where_it_is_switched_on(
+    run: RunFiles, monkeypatch: pytest.MonkeyPatch, switch: str
+) -> None:
+    asked = []
+    monkeypatch.setattr(
+        record, "classify", lambda *words, classic, **_: asked.append(classic) or classify(*words)
+    )
+    manifest = json.loads(run.manifest.read_text())
+    manifest["expect"]["sysctl"] = {"S": {"net.ipv4.tcp_reno_recovery": switch}}
+    run.manifest.write_text(json.dumps(manifest))
+    analyse(run)
+    assert asked == [switch == "1"]
+
+
 @pytest.mark.parametrize(
     ("routes", "rto_min_ns"),
     [({"S": {"rto_min": 1000}}, 10**9), ({"S": {"initcwnd": 2}}, 2 * 10**8), (None, 2 * 10**8)],

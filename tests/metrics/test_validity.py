@@ -90,6 +90,18 @@ def impair(netem: dict[str, Any], behind: dict[str, Any], **asked: Any) -> Chang
     return apply
 
 
+def with_children(*shown: dict[str, Any], drops: int = 0) -> Change:
+    """Expect a FIFO inside the queue under test, and let the kernel show something."""
+
+    def apply(run: RunFiles) -> None:
+        place = {"dev": "R1-R2", "parent": "2:2", "drops": drops}
+        edit("stats/qdisc-R1.json", lambda rows: rows.extend(place | q for q in shown))(run)
+        wanted = {"4:": {"kind": "bfifo", "options": {"limit": 1000}}}
+        set_expected("qdisc", {"children": wanted})(run)
+
+    return apply
+
+
 CASES: dict[str, tuple[str, str, Change]] = {
     "offload on": (
         "offloads_off",
@@ -115,6 +127,16 @@ CASES: dict[str, tuple[str, str, Change]] = {
         "qdisc_in_force",
         "red min is 10000, asked for 10002",
         set_expected("qdisc", {"options": {"min": 10002}}),
+    ),
+    "another option of a queue inside": (
+        "qdisc_in_force",
+        "R1-R2: bfifo 4: limit is 999, asked for 1000",
+        with_children({"kind": "bfifo", "handle": "4:", "options": {"limit": 999}}),
+    ),
+    "no such queue inside": (
+        "qdisc_in_force",
+        "R1-R2: red has no bfifo 4:",
+        with_children({"kind": "pfifo", "handle": "4:", "options": {"limit": 1000}}),
     ),
     "another marker": (
         "marker_in_force",
@@ -406,3 +428,21 @@ def test_probability_may_be_rounded_as_tc_does(tmp_path: Path) -> None:
     set_expected("qdisc", {"options": {"probability": 0.25}})(run)
     edit("stats/qdisc-R1.json", lambda rows: rows[2]["options"].update(probability=0.25000001))(run)
     assert analyse(run)["validity"]["valid"] is True
+
+
+def test_queues_inside_are_read_back_and_their_drops_are_counted_once(tmp_path: Path) -> None:
+    run = build_run(tmp_path / "run")
+    with_children({"kind": "bfifo", "handle": "4:", "options": {"limit": 1000}}, drops=1)(run)
+    assert analyse(run)["validity"]["valid"] is True
+
+
+def test_the_shaper_is_not_taken_for_a_queue_under_test_of_its_kind(tmp_path: Path) -> None:
+    run = build_run(tmp_path / "run")
+
+    def shaped(rows: list[dict[str, Any]]) -> None:
+        (own,) = (row for row in rows if row["kind"] == "red")
+        rows[:0] = [{**own, "root": True, "options": {}}]
+
+    edit("stats/qdisc-R1.json", shaped)(run)
+    checks = {check["name"]: check["ok"] for check in analyse(run)["validity"]["checks"]}
+    assert checks["qdisc_in_force"] is True

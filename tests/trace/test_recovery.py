@@ -242,10 +242,12 @@ SCENARIOS = {
 }
 
 
-def run(capture: Pcap, tmp_path: Path, *, probes: bool = False) -> tuple[list[str], Recovery]:
+def run(
+    capture: Pcap, tmp_path: Path, *, probes: bool = False, classic: bool = False
+) -> tuple[list[str], Recovery]:
     packets = read_capture(capture.write(tmp_path / "x.pcap")).packets
     flows = find_flows(packets)
-    recovery = classify(packets, flows, probes=probes)
+    recovery = classify(packets, flows, probes=probes, classic=classic)
     kinds = recovery.kind[packets["dport"] == 5001]
     return [KIND_NAMES.get(int(kind), "new") for kind in kinds], recovery
 
@@ -270,6 +272,43 @@ def test_sequence_numbers_that_wrap_change_nothing(tmp_path: Path, name: str, is
 def test_without_probes_the_same_packet_is_not_explained(tmp_path: Path) -> None:
     capture, _ = conversation(START + "0.2 > 1:961\n0.2 > 961:1921\n0.606 > 961:1921")
     assert run(capture, tmp_path, probes=False)[0][-1] == "unknown"
+
+
+#: Eight segments, of which the first and the fourth are lost: each is found by three duplicates.
+TWO_HOLES = """
+0.2     > 1:961
+0.2     > 961:1921
+0.2     > 1921:2881
+0.2     > 2881:3841
+0.2     > 3841:4801
+0.2     > 4801:5761
+0.2     > 5761:6721
+0.2     > 6721:7681
+0.401   < ack 1
+0.402   < ack 1
+0.403   < ack 1
+0.403   > 1:961
+0.404   < ack 1
+0.404   > 7681:8641
+0.405   < ack 1
+0.405   > 8641:9601
+0.406   < ack 1
+0.406   > 9601:10561
+0.603   < ack 2881
+0.604   < ack 2881
+0.605   < ack 2881
+0.606   < ack 2881
+0.606   > 2881:3841
+"""
+
+
+@pytest.mark.parametrize(("classic", "second"), [(True, "fast"), (False, "partial_ack")])
+def test_in_classic_reno_a_second_hole_is_a_recovery_of_its_own(
+    tmp_path: Path, classic: bool, second: str
+) -> None:
+    capture, _ = conversation(START + TWO_HOLES.strip("\n"))
+    kinds, _ = run(capture, tmp_path, classic=classic)
+    assert [kind for kind in kinds if kind != "new"] == ["fast", second]
 
 
 def paced(*answers: str, last: str) -> str:

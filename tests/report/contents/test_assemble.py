@@ -24,6 +24,7 @@ from tcpf_lab.report.contents.topology import MOST_HOSTS, draw_topology
 from tcpf_lab.report.contents.verdicts import verdicts
 from tcpf_lab.report.export import tidy
 from tcpf_lab.results import ExperimentFiles, write_json
+from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.topology import Chain, Dumbbell
 
 PATH = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
@@ -218,6 +219,7 @@ def test_limitations_are_those_that_apply(about: Subject) -> None:
     assert headings[0] == "The clock is virtual."
     assert "NewReno, not Reno." in headings
     assert "3 seeds." in headings
+    assert "Reno by a patch." not in headings
     alone = contents_of(replace(about, members=about.members[:1], comparison=None)).limitations
     assert "NewReno, not Reno." not in [limit.heading for limit in alone]
     assert "Unpublished choices." not in [limit.heading for limit in alone]
@@ -359,3 +361,20 @@ def test_a_hostile_title_ends_in_a_report_like_any_other(
     assert status == 0
     assert "error" not in complaints
     assert (tmp_path / output.split()[-1]).read_bytes().startswith(b"%PDF")
+
+
+def test_whose_recovery_it_was_is_said_of_each_experiment(about: Subject) -> None:
+    plain = about.members[1]
+
+    def with_tcp(settings: list[str]) -> Subject:
+        changed = apply_overrides(plain.experiment, settings)
+        return replace(about, members=(replace(plain, experiment=changed),))
+
+    classic = with_tcp(["tcp.recovery=reno"])
+    headings = [limit.heading for limit in contents_of(classic).limitations]
+    assert "Reno by a patch." in headings
+    assert "NewReno, not Reno." not in headings
+    assert "1990" in parameter_tables(classic)[1].note
+    both = with_tcp(["tcp.recovery=[newreno, reno]"])
+    headings = [limit.heading for limit in contents_of(both).limitations]
+    assert {"Reno by a patch.", "NewReno, not Reno."} <= set(headings)

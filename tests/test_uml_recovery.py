@@ -1,0 +1,174 @@
+"""The two recoveries without SACK on real guests, told by the sender's capture and the kernel."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcpf_lab.metrics import retransmission_log as log
+from tcpf_lab.metrics.record import read_record
+from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
+from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.sweep import expand
+from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.trace.events import FAST, PARTIAL_ACK
+from tcpf_lab.trace.packet import SYN
+from tcpf_lab.trace.pcap import read_capture
+
+pytestmark = pytest.mark.uml
+
+#: Several losses in a window are common behind tail drop; every packet is acknowledged.
+LOSSY = (
+    *("tcp.sack=false", "tcp.quickack=true", "matrix.flows=[8]", "traffic.duration=20 s"),
+    "cases.NoMark+RED={queue: {kind: bfifo, limit: 30 kB}}",
+)
+RENO = "tcp.recovery=reno"
+
+
+@dataclass
+class Flow:
+    """One flow as its sender sees it, in bytes from its first."""
+
+    isn: int
+    una: int = 0
+    dups: int = 0  #: duplicates of the last ACK
+    sent: int = 0
+    timed_out_at: int = 0  #: what was outstanding at a timeout ended here
+
+    def relative(self, number: Any) -> int:
+        return (int(number) - self.isn) & 0xFFFFFFFF
+
+    @property
+    def after_timeout(self) -> bool:
+        """Whether the recovery from a timeout is still under way, which both have alike."""
+        return self.una <= self.timed_out_at
+
+
+@dataclass
+class Story:
+    """What a run's sender did on duplicates, all flows together."""
+
+    limited_transmits: int = 0  #: new data on the first or second duplicate
+    duplicates: list[int] = field(default_factory=list)  #: at each fast retransmission
+    within_a_window: int = 0  #: fast retransmissions of what was outstanding at the one before
+    early: int = 0  #: retransmissions in a recovery on fewer than three duplicates
+
+
+@pytest.fixture
+def make(recorded_experiment: Experiment, tmp_path: Path) -> Callable[..., RunFiles]:
+    """Return a function that carries a run out and gives its files."""
+
+    def carried(bed: UmlTestbed, *settings: str) -> RunFiles:
+        experiment = apply_overrides(recorded_experiment, [*LOSSY, *settings])
+        run = expand(experiment, {"case": "NoMark+RED", "seed": "1"})[0]
+        place = tmp_path / f"results{len(list(tmp_path.iterdir()))}"
+        files = ExperimentFiles(place, experiment.name, "uml")
+        event = carry_out(Task(run, bed, files, keep_pcaps=True, commit="test"))
+        assert (event.kind, event.detail) == ("finished", "")
+        return files.run(run.id)
+
+    return carried
+
+
+def entries_of(run: RunFiles) -> Any:
+    found = log.read_logs(run)["S"]
+    assert found.missing == 0
+    return found.entries
+
+
+def causes(run: RunFiles) -> Counter[int]:
+    return Counter(int(cause) for cause in entries_of(run)["cause"])
+
+
+def packets_of(run: RunFiles) -> Iterator[tuple[Flow, Any]]:
+    """Yield the packets of the sender's capture with their flows, SYNs left out."""
+    flows: dict[int, Flow] = {}
+    for p in read_capture(run.capture("S")).packets:
+        port = int(p["sport"] if p["dport"] == 5001 else p["dport"])
+        if not p["flags"] & SYN:
+            yield flows[port], p
+        elif p["dport"] == 5001:
+            flows.setdefault(port, Flow(int(p["seq"]) + 1))
+
+
+def story(run: RunFiles) -> Story:
+    """Follow every flow of a run, with the kernel's word on what each retransmission is due to."""
+    told: defaultdict[tuple[int, int], deque[Any]] = defaultdict(deque)
+    for entry in entries_of(run):
+        told[int(entry["sport"]), int(entry["seq"])].append(entry)
+    made, outstanding = Story(), dict[int, int]()
+    for flow, p in packets_of(run):
+        if p["sport"] == 5001:
+            ack = flow.relative(p["ack"])
+            flow.dups = flow.dups + 1 if ack == flow.una else 0
+            flow.una = ack
+            continue
+        if p["payload"] == 0:
+            continue
+        start = flow.relative(p["seq"])
+        if start >= flow.sent:
+            flow.sent = start + int(p["payload"])
+            made.limited_transmits += flow.dups in (1, 2) and not flow.after_timeout
+            continue
+        entry = told[int(p["sport"]), int(p["seq"])].popleft()
+        if entry["cause"] == log.RTO:
+            flow.timed_out_at = flow.relative(entry["nxt"])
+        elif entry["cause"] == log.FAST:
+            made.duplicates.append(flow.dups)
+            made.within_a_window += start < outstanding.get(int(p["sport"]), 0)
+            outstanding[int(p["sport"])] = flow.relative(entry["nxt"])
+        elif entry["cause"] == log.RECOVERY:
+            made.early += flow.dups < 3
+    return made
+
+
+def test_classic_reno_leaves_recovery_at_the_first_partial_acknowledgement(
+    uml: UmlTestbed, make: Callable[..., RunFiles]
+) -> None:
+    reno, newreno = make(uml, RENO), make(uml)
+    assert causes(reno)[log.RECOVERY] == 0
+    assert causes(newreno)[log.RECOVERY] > 20
+    assert causes(reno)[log.FAST] > 20
+    classic, other = story(reno), story(newreno)
+    # The second hole of a window: three duplicates of its own, never a partial ACK.
+    assert min(classic.duplicates) >= 3
+    assert classic.within_a_window > 0
+    assert other.within_a_window == 0
+    assert other.early > 20
+
+
+def test_classic_reno_sends_nothing_new_on_the_first_two_duplicates(
+    uml: UmlTestbed, make: Callable[..., RunFiles]
+) -> None:
+    assert story(make(uml, RENO)).limited_transmits == 0
+    assert story(make(uml)).limited_transmits > 20
+
+
+def test_the_switch_is_in_force_and_the_analysis_follows_it(
+    uml: UmlTestbed, make: Callable[..., RunFiles]
+) -> None:
+    run = make(uml, RENO, "tcp.mss=496 B")
+    validity = read_json(run.metrics)["validity"]
+    assert (validity["valid"], validity["reasons"]) == (True, [])
+    assert "net.ipv4.tcp_reno_recovery = 1" in (run.stats / "sysctl-S.txt").read_text()
+    record = read_record(run)
+    kinds = record.recovery.kind
+    assert np.sum(kinds == PARTIAL_ACK) == 0
+    assert np.sum(kinds == FAST) == pytest.approx(causes(run)[log.FAST], rel=0.02)
+    payload = record.captures["sender"].packets["payload"]
+    assert payload.max() == 496
+
+
+def test_explicit_newreno_is_the_kernels_own(
+    uml: UmlTestbed, make: Callable[..., RunFiles]
+) -> None:
+    plain, named = make(uml), make(uml, "tcp.recovery=newreno")
+    assert plain.capture("S").read_bytes() == named.capture("S").read_bytes()
