@@ -7,6 +7,7 @@ the queue in front of it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tcpf_lab.metrics.background_counters import (
@@ -46,7 +47,8 @@ def background(files: RunFiles, run: Record) -> Extra:
     Extra
         ``background``: for each source packets and bytes (IP) due within the window and their
         share of the bottleneck.  ``tcp_share``: share that TCP's frames took.
-        ``tcp_utilisation``: that by what the sources were to leave (paper 001, section 2.3).
+        ``tcp_utilisation``: that by what the sources were to leave (paper 001, section 2.3), and
+        ``tcp_utilisation_of_rest``: by what they left, which differs where bursts are few.
         ``utilisation`` is of all packets, and ``packet_loss_percent`` without captures of TCP's,
         None where the queue's counters do not tell them apart.
     """
@@ -55,13 +57,14 @@ def background(files: RunFiles, run: Record) -> Extra:
     rate = float(run.expect["bottleneck"]["rate_bits_per_s"])
     seconds = (run.window_ns[1] - run.window_ns[0]) / 1e9
     share, used = (
-        None if sent is None else or_none(utilisation, sent, rate, seconds)
-        for sent in (_readable(_tcp_bytes, files, run), _readable(_all_bytes, files, run))
+        None if gone is None else or_none(utilisation, gone, rate, seconds)
+        for gone in (_readable(_tcp_bytes, files, run), _readable(_all_bytes, files, run))
     )
-    left = 1 - sum(source["share"] for source in sources(run).values())
+    sent = {name: _sent(files, run, name) for name in sources(run)}
     metrics: dict[str, float | int | None] = {
         "tcp_share": share,
-        "tcp_utilisation": None if share is None else share / left,
+        "tcp_utilisation": _of_rest(share, [s["share"] for s in sources(run).values()]),
+        "tcp_utilisation_of_rest": _of_rest(share, [s["share"] for s in sent.values()]),
         "utilisation": used,
     }
     if not run.was_captured:
@@ -69,8 +72,15 @@ def background(files: RunFiles, run: Record) -> Extra:
     checks = {"background_sent": background_sent}
     if run.was_captured:
         checks["window_counters"] = window_counters
-    sections = {"background": {name: _sent(files, run, name) for name in sources(run)}}
-    return Extra(metrics, sections, apply(checks, files, run))
+    return Extra(metrics, {"background": sent}, apply(checks, files, run))
+
+
+def _of_rest(share: float | None, taken: Sequence[float | int | None]) -> float | None:
+    """Give a share of the bottleneck as one of what others leave; None where that is not known."""
+    known = [part for part in taken if part is not None]
+    if share is None or len(known) < len(taken) or sum(known) >= 1:
+        return None
+    return share / (1 - sum(known))
 
 
 def background_sent(files: RunFiles, run: Record) -> Finding:

@@ -24,6 +24,8 @@ from tcpf_lab.trace.recovery import Recovery, classify
 ROLES = ("sender", "ingress", "egress")
 #: A queue may hold a packet a little longer than its limit and rate say.
 _MARGIN_NS = 100_000_000
+#: Where packets overtake each other, a few of one flow may wait as long as the others keep coming.
+_OVERTAKEN_NS = 60_000_000_000
 #: A machine with a clock of its own may stand still, with packets in its queues; virtual ones wait.
 _STALL_NS = 10_000_000_000
 #: Where packets overtake each other, a few of one flow may wait as long as the others keep coming.
