@@ -11,7 +11,9 @@ from tcpf_lab.report.style import CASES
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.load import load, load_any
 from tcpf_lab.spec.marker import NoMarker, Tcpf, Token
+from tcpf_lab.spec.marker.meter import Meter
 from tcpf_lab.spec.members import members
+from tcpf_lab.spec.model import ETHERNET_HEADER
 from tcpf_lab.spec.queue import Bfifo, Frio, Red, Rio
 from tcpf_lab.spec.sweep import expand
 
@@ -147,3 +149,58 @@ def test_the_example_of_a_sweep_is_small_and_varies_one_key_of_every_case() -> N
     assert all(dict(run.settings).keys() == {axis.key} for run in runs)
     assert example.traffic.end <= 15
     assert example.reference is None
+
+
+#: Paper 004, sections 4.1 to 4.3: in_min, in_max, out_min, out_max in packets.
+OVERLAPS = {
+    "fully overlapped": (20, 100, 20, 100),
+    "non-overlapped": (60, 100, 20, 60),
+    "partially overlapped": (60, 100, 20, 100),
+}
+
+
+def test_the_scenarios_of_the_rio_model_are_the_papers() -> None:
+    experiment = load(EXPERIMENTS / "rio_overlap.yaml")
+    graph = experiment.topology.graph()
+    packet = experiment.topology.builder.mtu + ETHERNET_HEADER
+    assert packet == 1000
+    assert graph.bottleneck.rate / 8 / packet == 6000
+    assert {link.rate for link in graph.links if {link.a[0], link.b[0]} & {"S", "D"}} == {10**6}
+    # Sections 4 and 10.3 of the audit: 100 + 2i ms, and a packet of 8 ms on either access link.
+    round_trips = [link.delay_ba for link in graph.links if link.b[0] == "D"]
+    assert round_trips == [round(0.1 + 0.002 * i + 2 * 0.008, 6) for i in range(100)]
+    for name, thresholds in OVERLAPS.items():
+        case = experiment.cases[name]
+        assert isinstance(case.marker, Token)
+        assert case.marker.mode == "flow"
+        assert case.marker.tokens / packet == 20
+        assert case.marker.tokens / packet / case.marker.interval == 40
+        assert isinstance(case.queue, Rio)
+        said = case.queue.in_min, case.queue.in_max, case.queue.out_min, case.queue.out_max
+        assert said == tuple(packet * threshold for threshold in thresholds)
+        assert (case.queue.in_probability, case.queue.out_probability) == (0.01, 0.06)
+        assert (case.queue.mode, case.queue.uniformize, case.queue.ewma) == ("wred", "none", 0)
+
+
+def test_the_other_readings_of_rio_differ_in_nothing_else() -> None:
+    model, others = load(EXPERIMENTS / "rio_overlap.yaml"), load(EXPERIMENTS / "rio_readings.yaml")
+    assert (others.topology, others.tcp, others.traffic) == (
+        *(model.topology, model.tcp, model.traffic),
+    )
+    own = {case.queue for case in model.cases.values()}
+    free = {"mode": "wred", "uniformize": "none", "ewma": 0}
+    as_model = {case.queue.model_copy(update=free) for case in others.cases.values()}
+    assert as_model == own
+
+
+def test_the_parking_lot_shares_out_what_configuration_a_gives_a_flow() -> None:
+    lot, one = load(EXPERIMENTS / "parking_lot.yaml"), load(EXPERIMENTS / "configA.yaml")
+    graph = lot.topology.graph()
+    flows = lot.matrix.flows[0] + graph.cross[0].flows
+    assert graph.bottleneck.rate / flows == one.topology.graph().bottleneck.rate / 100
+    for name, case in lot.cases.items():
+        marker, other = case.marker, one.cases[name].marker
+        assert isinstance(marker, Meter)
+        assert isinstance(other, Meter)
+        assert 2 * marker.tokens == other.tokens * flows / 100  # two markers feed each bottleneck
+        assert marker.interval == other.interval
