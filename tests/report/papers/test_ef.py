@@ -249,7 +249,7 @@ def test_the_page_lists_every_figure_of_the_paper() -> None:
 def test_every_kind_of_figure_can_be_drawn(name: str) -> None:
     content = drawn(figures(study())[name], ("svg",))["svg"].decode()
     assert "of paper 001" in content
-    assert "n = 3" in content
+    assert "n=3" in content
 
 
 def test_settings_are_named_apart() -> None:

@@ -104,9 +104,9 @@ def name_of(number: str) -> str:
 
 
 def runs_behind(points: Sequence[Point]) -> str:
-    """Say how many runs a point stands for: ``n = 5``, ``n = 3 to 5``."""
+    """Say how many runs a point stands for, in one word: ``n=5``, ``n=3..5``."""
     counts = sorted({len(point.values) for point in points})
-    return "n = " + " to ".join(map(str, dict.fromkeys(counts[:1] + counts[-1:])))
+    return "n=" + "..".join(map(str, dict.fromkeys(counts[:1] + counts[-1:])))
 
 
 def missing_of(study: Study, sketch: Sketch) -> Iterator[str]:
