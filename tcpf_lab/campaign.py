@@ -9,6 +9,7 @@ from typing import Any
 
 from tcpf_lab.errors import LabError, RequestError, TestbedError
 from tcpf_lab.metrics import summary
+from tcpf_lab.metrics.record import can_be_analysed
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.report.compare.published import Comparison, compare
 from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
@@ -129,7 +130,7 @@ def sources(choice: Choice) -> tuple[Source, ...]:
             cells=part.cells(),
             title=part.experiment.title or part.experiment.name,
             conditions=conditions(run.experiment for run in part.runs),
-            stale=frozenset(run.id for run, now in states if now is State.STALE),
+            stale=frozenset(run.id for run, now in states if now in (State.STALE, State.OUTDATED)),
             factor=part.level.factor,
             level=part.level.level,
             settings=(*part.level.settings, *choice.asked.overrides),
@@ -217,7 +218,9 @@ def plan_text(choice: Choice, *, instructions: bool = False) -> str:
 
 
 def kept_runs(path: Path) -> list[RunFiles]:
-    """Find the runs whose captures were kept: ``path`` itself, or those that it holds.
+    """Find the runs that can be analysed anew: ``path`` itself, or those that it holds.
+
+    Their captures were kept, or they were made without any.
 
     Parameters
     ----------
@@ -237,7 +240,7 @@ def kept_runs(path: Path) -> list[RunFiles]:
             for manifest in sorted(path.glob(f"{level}manifest.json"))
             if not manifest.parent.name.endswith(PARTIAL)
         ]
-        kept = [run for run in found if any(run.pcap.glob("*.pcap*"))]
+        kept = [run for run in found if can_be_analysed(run)]
         if kept:
             return kept
         complete += len(found)

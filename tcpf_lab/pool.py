@@ -70,7 +70,8 @@ def _start_worker(stop: StopFlag, turn: Any, parent: int) -> None:
     with turn.get_lock():
         index, turn.value = turn.value, turn.value + 1
     processors = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {processors[index % len(processors)]})
+    # Two programs that have one worker each should not meet on the first core.
+    os.sched_setaffinity(0, {processors[(parent + index) % len(processors)]})
     for number in INTERRUPTS:  # a whole process group gets them
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)

@@ -55,6 +55,11 @@ class RunFiles:
         return self.root / "series.npz"
 
     @property
+    def transfers(self) -> Path:
+        """What closed-loop users transferred, derived like the metrics."""
+        return self.root / "transfers.npz"
+
+    @property
     def log(self) -> Path:
         """Console and standard error of every program."""
         return self.root / "log"

@@ -44,6 +44,7 @@ class State(Enum):
 
     COMPLETE = "complete"
     STALE = "stale"  #: made from another spec, plan or kernel, or analysed by other code
+    OUTDATED = "outdated"  #: analysed by other code, and all that the analysis needs is there
     FAILED = "failed"  #: begun and not finished; its log is still there
     MISSING = "missing"
 
@@ -64,7 +65,7 @@ class Event:
     """Something that happened to one run."""
 
     run: Run
-    kind: str  #: ``skipped``, ``finished`` or ``failed``
+    kind: str  #: ``skipped``, ``analysed`` (nothing else was to be done), ``finished``, ``failed``
     seconds: float = 0.0
     valid: bool = True
     detail: str = ""
@@ -82,8 +83,9 @@ def run_all(
     """Carry ``runs`` of any experiments out and yield an event for each as it ends.
 
     Those that take long begin first, so that no worker is left with one at the end.  A run that is
-    complete and was made from the same spec, plan and kernel is skipped.  A run that
-    fails does not stop the others; its event says why.
+    complete and was made from the same spec, plan and kernel is skipped.  One that was analysed by
+    other code and made without captures is analysed again, from the counters that it has.  A run
+    that fails does not stop the others; its event says why.
 
     Raises
     ------
@@ -104,7 +106,8 @@ def run_all(
                 yield _skipped(run, files.run(run.id))
                 continue
             task = Task(run, testbed, files, keep_pcaps, commit)
-            futures[executor.submit(carry_out, task)] = run
+            outdated = now is State.OUTDATED and not force
+            futures[executor.submit(analyse_again if outdated else carry_out, task)] = run
         for future in as_completed(futures):
             yield _outcome(future, futures[future])
 
@@ -150,7 +153,7 @@ def state(
         Identity of the testbed as it is now for a plan; None if it cannot be told (then it is not
         compared).
     need_pcaps : bool
-        A run without captures does not do.
+        A run whose captures were not kept does not do, unless it is to have none.
     """
     done = files.run(run.id)
     if not done.root.exists():
@@ -158,16 +161,18 @@ def state(
     manifest, metrics = _record(done.manifest), _record(done.metrics)
     if manifest is None or metrics is None:
         return State.STALE
-    if metrics.get("analysis") != summary.analysis_identity():
+    captured = run.experiment.traffic.captured
+    analysed = metrics.get("analysis") == summary.analysis_identity()
+    if captured and not analysed:
         return State.STALE
     plan = compose(run)
     if manifest.get("digest") != digest(run, plan):
         return State.STALE
     if identity is not None and manifest.get("testbed_identity") != identity(plan):
         return State.STALE
-    if need_pcaps and not any(done.pcap.glob("*.pcap*")):
+    if captured and need_pcaps and not any(done.pcap.glob("*.pcap*")):
         return State.STALE
-    return State.COMPLETE
+    return State.COMPLETE if analysed else State.OUTDATED
 
 
 def _record(path: Path) -> dict[str, Any] | None:
@@ -209,14 +214,25 @@ def carry_out(task: Task) -> Event:
             f"  try: this is a fault of tcpf-lab; keep {saved} for a report"
         )
         return Event(task.run, "failed", time.monotonic() - started, False, detail)
-    verdict = metrics["validity"]
-    return Event(
-        task.run,
-        "finished",
-        time.monotonic() - started,
-        bool(verdict["valid"]),
-        "; ".join(verdict["reasons"]),
-    )
+    return _ended(task.run, "finished", started, metrics)
+
+
+def analyse_again(task: Task) -> Event:
+    """Bring the numbers of a complete run without captures up to date (in a worker process).
+
+    Where its counters cannot be read any more the run is made again.
+    """
+    started = time.monotonic()
+    try:
+        metrics = summary.analyse(task.files.run(task.run.id))
+    except (LabError, OSError):
+        return carry_out(task)
+    return _ended(task.run, "analysed", started, metrics)
+
+
+def _ended(run: Run, kind: str, started: float, metrics: dict[str, Any]) -> Event:
+    verdict, seconds = metrics["validity"], time.monotonic() - started
+    return Event(run, kind, seconds, bool(verdict["valid"]), "; ".join(verdict["reasons"]))
 
 
 def _make(task: Task, partial: RunFiles) -> dict[str, Any]:

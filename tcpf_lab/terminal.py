@@ -111,7 +111,7 @@ def event_line(event: Event, *, in_full: bool = True) -> Text | None:
     if event.kind == "failed":
         detail = event.detail if in_full else event.detail.partition("\n")[0]
         return Text.assemble(("failed: ", "bold red"), detail)
-    if event.kind == "finished" and not event.valid:
+    if event.kind in ("finished", "analysed") and not event.valid:
         return Text.assemble(
             ("not valid: ", "bold yellow"),
             f"{event.run.experiment.name}/{event.run.id}: {event.detail}",

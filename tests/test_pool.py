@@ -41,3 +41,10 @@ def test_a_worker_whose_parent_died_before_it_could_notice_ends() -> None:
     worker.start()
     worker.join(30)
     assert worker.exitcode == 1
+
+
+def test_every_worker_has_a_core_and_the_first_one_depends_on_the_program() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    with pool.local_pool(1) as workers:
+        own = workers.submit(os.sched_getaffinity, 0).result()
+    assert own == {cores[os.getpid() % len(cores)]}

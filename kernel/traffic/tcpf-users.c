@@ -44,10 +44,13 @@
 /* The parts of struct tcp_info since Linux 6.7; older headers end before. */
 #define TOTAL_RTO_OFFSET	(offsetof(struct tcp_info, tcpi_snd_wnd) + 3 * 4)
 
+/* Where the kernel does not count them: none counted is not the same as none. */
+#define UNTOLD			UINT16_MAX
+
 enum state { THINKING, UNDERWAY, FINISHED, FAILED };
 
 /*
- * A transfer, as it is written: 48 bytes in the machine's own order.  The last
+ * A transfer, as it is written, in the machine's own order of bytes.  The last
  * of a user may be THINKING: no transfer, but from when to when nothing was due.
  */
 struct record {
@@ -58,9 +61,18 @@ struct record {
 	uint32_t user;
 	uint32_t number;	/* of the user's transfers, from 0 */
 	uint32_t retransmissions;
-	uint16_t timeouts;
+	uint16_t timeouts;	/* timer expiries, SYN and back-offs too; or UNTOLD */
 	uint8_t state;
 	uint8_t error;		/* errno of what FAILED */
+};
+
+/* What a file of them begins with. */
+struct head {
+	char magic[8];
+	uint32_t record_size;
+	uint32_t users;
+	uint64_t records;
+	int64_t epoch;		/* ns, CLOCK_REALTIME: as this program was told */
 };
 
 struct user {
@@ -122,8 +134,8 @@ static void usage(FILE *to)
 "  --buffer BYTES   receive buffer (SO_RCVBUF)\n"
 "  --count N        transfers that `plan` shows of each user (default 10)\n"
 "\n"
-"send writes records of 48 bytes to stdout, see struct record; recv one JSON\n"
-"line when it is ready; plan one JSON line for each think and size.\n");
+"send writes binary records to stdout, see struct head and struct record; recv\n"
+"one JSON line when it is ready; plan one JSON line for each think and size.\n");
 }
 
 /* ------------------------------------------------------------- options */
@@ -318,6 +330,7 @@ static void read_info(int fd, struct record *r)
 	uint64_t acked;
 
 	memset(&buffer, 0, sizeof(buffer));
+	r->timeouts = UNTOLD;
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &buffer, &len))
 		return;
 	acked = buffer.info.tcpi_bytes_acked;	/* the SYN and the FIN are bytes there */
@@ -473,6 +486,11 @@ static void write_all(const void *data, size_t size)
 /* What every user is at goes after what was done. */
 static void write_records(void)
 {
+	struct head head = {
+		.record_size = sizeof(struct record), .users = (uint32_t)cfg.users,
+		.epoch = cfg.epoch,
+	};
+
 	pthread_mutex_lock(&books);
 	for (int i = 0; i < cfg.users; i++) {
 		struct record last = users[i].current;
@@ -485,6 +503,9 @@ static void write_records(void)
 	}
 	if (n_records > MAX_RECORDS)
 		die("%u transfers, and room for %d only", n_records, MAX_RECORDS);
+	memcpy(head.magic, "tcpuser1", sizeof(head.magic));
+	head.records = n_records;
+	write_all(&head, sizeof(head));
 	write_all(records, n_records * sizeof(*records));
 }
 

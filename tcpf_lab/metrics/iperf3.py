@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tcpf_lab.metrics.captured import CapturedRecord
 from tcpf_lab.metrics.evidence import UnreadableError, stats_json
 from tcpf_lab.metrics.in_force import Finding, verdict
-from tcpf_lab.metrics.record import Record
 from tcpf_lab.results import RunFiles
 
 #: A connection begins with the name of the test, which iperf3 does not count: 36 letters and a 0.
@@ -46,7 +46,7 @@ def generated(files: RunFiles, flow: int) -> dict[str, int]:
         raise UnreadableError(f"stats/{name} is not a report of one flow: {reason}") from None
 
 
-def flow_report(files: RunFiles, run: Record, flow: int) -> dict[str, Any] | None:
+def flow_report(files: RunFiles, run: CapturedRecord, flow: int) -> dict[str, Any] | None:
     """Give what ``per_flow`` keeps of iperf3's report; None with another generator."""
     if run.expect.get("generator") != "iperf3":
         return None
@@ -57,7 +57,7 @@ def flow_report(files: RunFiles, run: Record, flow: int) -> dict[str, Any] | Non
     return {name: found[name] for name in ("retransmits", "bytes_received")}
 
 
-def flows_match(files: RunFiles, run: Record) -> Finding:
+def flows_match(files: RunFiles, run: CapturedRecord) -> Finding:
     """Over the whole run the captures must tell of each flow what its iperf3 tells.
 
     What is acknowledged is what the server has read; one that is told to end may leave less than a
@@ -81,7 +81,7 @@ def flows_match(files: RunFiles, run: Record) -> Finding:
     return verdict([p + more for p in problems[:1]], f"{run.count} flows, {total} bytes, {counted}")
 
 
-def _captured(run: Record, flow: int) -> tuple[int, int]:
+def _captured(run: CapturedRecord, flow: int) -> tuple[int, int]:
     """Payload bytes acknowledged over the whole run, and retransmissions, SYNs included."""
     row = int(run.row[flow])
     if row < 0:

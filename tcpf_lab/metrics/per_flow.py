@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tcpf_lab.metrics import timeouts
+from tcpf_lab.metrics.captured import CapturedRecord
 from tcpf_lab.metrics.goodput import acknowledged_at, goodput
 from tcpf_lab.metrics.record import Record
 from tcpf_lab.trace.recovery import KIND_NAMES, RTO, SYN_RTO
@@ -15,13 +16,13 @@ from tcpf_lab.trace.recovery import KIND_NAMES, RTO, SYN_RTO
 READING_NS = 50_000_000
 
 
-def gained_bytes(run: Record, flow: int) -> int:
+def gained_bytes(run: CapturedRecord, flow: int) -> int:
     """Payload bytes of a flow acknowledged within its window, according to the capture."""
     (first, _), (last, _) = (_acknowledged(run, flow, at) for at in ("start", "end"))
     return last - first
 
 
-def is_possible_gain(run: Record, flow: int, told: int) -> bool:
+def is_possible_gain(run: CapturedRecord, flow: int, told: int) -> bool:
     """Tell whether TCP_INFO may say `told` instead of `gained_bytes`.
 
     In virtual time an acknowledgement can arrive at the very instant at which TCP_INFO is read, and
@@ -36,7 +37,7 @@ def is_possible_gain(run: Record, flow: int, told: int) -> bool:
 
 
 def _acknowledged(
-    run: Record, flow: int, label: str, before: int = 1, after: int = 0
+    run: CapturedRecord, flow: int, label: str, before: int = 1, after: int = 0
 ) -> tuple[int, int]:
     """Payload bytes acknowledged shortly after a label's instant and shortly before it, in ns."""
     row = int(run.row[flow])
@@ -48,7 +49,7 @@ def _acknowledged(
     return acknowledged_at(came, acked, at + after), acknowledged_at(came, acked, at - before)
 
 
-def flow_row(run: Record, flow: int, gained: int) -> dict[str, Any]:
+def flow_row(run: CapturedRecord, flow: int, gained: int) -> dict[str, Any]:
     """Give the numbers of one flow; one that never came up has only zeros.
 
     ``timeouts`` and ``retransmissions`` are those of the window (data only); ``timeouts_whole_run``
@@ -65,7 +66,7 @@ def flow_row(run: Record, flow: int, gained: int) -> dict[str, Any]:
     sample = run.samples["end"][flow] if run.samples else None
     return {
         "flow": flow,
-        "source_port": int(run.flows.sport[row]) if row >= 0 else _port(run, flow),
+        "source_port": int(run.flows.sport[row]) if row >= 0 else planned_port(run, flow),
         "goodput_bytes_per_s": float(goodput(0, gained, begin, end)),
         "timeouts": timeouts.count_between(rto, start_ns, end_ns),
         "timeouts_whole_run": int(np.sum(rto <= end)),
@@ -75,15 +76,17 @@ def flow_row(run: Record, flow: int, gained: int) -> dict[str, Any]:
             name: timeouts.count_between(time[kind == number], start_ns, end_ns)
             for number, name in KIND_NAMES.items()
         },
-        "kernel": _kernel(sample) if sample else None,
+        "kernel": kernel_words(sample) if sample else None,
     }
 
 
-def _port(run: Record, flow: int) -> int | None:
+def planned_port(run: Record, flow: int) -> int | None:
+    """Source port of a flow, if the plan fixes it."""
     first = run.expect.get("source_port")
     return None if first is None else int(first) + flow
 
 
-def _kernel(sample: dict[str, Any]) -> dict[str, Any]:
+def kernel_words(sample: dict[str, Any]) -> dict[str, Any]:
+    """What a row keeps of TCP_INFO."""
     names = ("connected", "total_rto", "total_retrans", "bytes_acked", "bytes_retrans", "rtt_us")
     return {name: sample[name] for name in names if name in sample}

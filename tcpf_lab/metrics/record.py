@@ -1,32 +1,21 @@
-"""Everything a run left behind, read once."""
+"""What every run left behind, read once: with captures there is more (`captured`)."""
 
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics.clock import Clocks, read_clocks
 from tcpf_lab.results import FORMAT, RunFiles, read_json
 from tcpf_lab.spec.tcp import RENO_SYSCTL
-from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
-from tcpf_lab.trace.flow import Flows, find_flows
-from tcpf_lab.trace.pcap import Capture, read_capture
-from tcpf_lab.trace.recovery import RTO_MIN_NS, Recovery, classify
+from tcpf_lab.trace.recovery import RTO_MIN_NS
 
 #: What of the manifest, and of its ``expect``, every metric needs.
-_NEEDED = ("flows", "window_s", "expect", "captures", "bottleneck", "port", "qdisc")
-#: A queue may hold a packet a little longer than its limit and rate say.
-_MARGIN_NS = 100_000_000
-#: A machine with a clock of its own may stand still, with packets in its queues; virtual ones wait.
-_STALL_NS = 10_000_000_000
+_NEEDED = ("flows", "window_s", "expect", "bottleneck", "port", "qdisc")
 
 
 @dataclass(frozen=True)
@@ -39,45 +28,39 @@ class Record:
         ``manifest.json``.
     expect : dict
         Its ``expect``: what the plan asked for.
-    epoch_ns : int
-        Instant that all times of the run count from; they are all by the run's clock.
+    clocks : Clocks
+        Of the nodes; all times of the run count from their epoch, and are by the run's clock.
     window_ns : (int, int)
         The measured window.
-    captures : dict of str to Capture
-        By role: ``sender``, ``ingress``, ``egress``.
-    flows, recovery : Flows, Recovery
-        Of the capture at the sender.
-    row : int64, shape (n,)
-        For each flow of the plan its row in `flows`, -1 if none was captured.
-    crossing : Crossing
-        The bottleneck.
-    max_delay_ns : int
-        Longest stay in the bottleneck's queue while the machine does not stand still.
     samples : dict of str to list
         TCP_INFO by label (``start``, ``end``), one dict per flow; empty without the native senders.
     """
 
     manifest: dict[str, Any]
     expect: dict[str, Any]
-    epoch_ns: int
+    clocks: Clocks
     window_ns: tuple[int, int]
-    captures: dict[str, Capture]
-    flows: Flows
-    recovery: Recovery
-    row: NDArray[np.int64]
-    crossing: Crossing
-    max_delay_ns: int
     samples: dict[str, list[dict[str, Any]]]
+
+    @property
+    def epoch_ns(self) -> int:
+        """Instant that all times of the run count from."""
+        return self.clocks.epoch_ns
 
     @property
     def count(self) -> int:
         """Number of flows of the plan."""
-        return int(self.row.size)
+        return int(self.manifest["flows"])
+
+    @property
+    def was_captured(self) -> bool:
+        """Whether the plan asked for captures; whether they are still there is another question."""
+        return "captures" in self.expect
 
     @property
     def real_time(self) -> bool:
         """Whether the nodes had clocks and processors of their own; virtual time waits for all."""
-        return _real_time(self.manifest)
+        return bool(self.manifest.get("clock") == "real")
 
     @property
     def rto_min_ns(self) -> int:
@@ -89,6 +72,11 @@ class Record:
         """Whether the senders send tail loss probes."""
         return _probes(self.expect)
 
+    @property
+    def classic(self) -> bool:
+        """Whether the senders recover as the Reno of 1990 did."""
+        return _classic(self.expect)
+
     def instant(self, flow: int, label: str) -> int:
         """When a flow's window starts or ends: when its TCP_INFO was read, if it was."""
         rows = self.samples.get(label, [])
@@ -98,46 +86,43 @@ class Record:
 
 
 def read_record(files: RunFiles) -> Record:
-    """Read the manifest, the counters and the captures of a run.
+    """Read the manifest, the clocks and the senders' TCP_INFO of a run.
 
     Raises
     ------
     TraceError
-        If a capture or a record cannot be read, or the manifest is not one of this format.
+        If a record cannot be read, or the manifest is not one of this format.
     RequestError
         If the manifest is missing.
     """
     manifest = _manifest(files)
-    expect = manifest["expect"]
     clocks = read_clocks(files)
     start, end = (clocks.epoch_ns + round(1e9 * at) for at in manifest["window_s"])
-    captures = {
-        role: _capture(files, expect["captures"][role], clocks)
-        for role in ("sender", "ingress", "egress")
-    }
-    packets = captures["sender"].packets
-    flows = find_flows(packets)
-    delay = max_delay_ns(expect)
-    stay = delay + (_STALL_NS if _real_time(manifest) else 0)
     return Record(
         manifest=manifest,
-        expect=expect,
-        epoch_ns=clocks.epoch_ns,
+        expect=manifest["expect"],
+        clocks=clocks,
         window_ns=(start, end),
-        captures=captures,
-        flows=flows,
-        recovery=classify(
-            packets,
-            flows,
-            rto_min_ns=_rto_min_ns(expect),
-            probes=_probes(expect),
-            classic=_classic(expect),
-        ),
-        row=_rows(flows, packets, expect, int(manifest["flows"])),
-        crossing=cross(captures["ingress"].packets, captures["egress"].packets, max_delay_ns=stay),
-        max_delay_ns=delay,
         samples=read_samples(files, int(manifest["flows"]), clocks),
     )
+
+
+def made_without_captures(files: RunFiles) -> bool:
+    """Tell whether the run's plan had no captures: what its numbers come from is in ``stats/``.
+
+    Raises
+    ------
+    RequestError
+        If the manifest is missing.
+    """
+    manifest = read_json(files.manifest)
+    expect = manifest.get("expect") if isinstance(manifest, dict) else None
+    return isinstance(expect, dict) and "window_counters" in expect and "captures" not in expect
+
+
+def can_be_analysed(files: RunFiles) -> bool:
+    """Tell whether what `tcpf_lab.metrics.summary.analyse` reads is still there."""
+    return any(files.pcap.glob("*.pcap*")) or made_without_captures(files)
 
 
 def _manifest(files: RunFiles) -> dict[str, Any]:
@@ -152,26 +137,12 @@ def _manifest(files: RunFiles) -> dict[str, Any]:
         )
     expect = manifest.get("expect")
     present = {*manifest, *(expect if isinstance(expect, dict) else ())}
-    missing = [name for name in _NEEDED if name not in present]
+    # One or the other: a manifest that lost its captures is no run without any.
+    source = "window_counters" if "window_counters" in present else "captures"
+    missing = [name for name in (*_NEEDED, source) if name not in present]
     if missing:
         raise TraceError(f"the manifest lacks {', '.join(missing)}", where=str(files.manifest))
     return manifest
-
-
-def _real_time(manifest: dict[str, Any]) -> bool:
-    return bool(manifest.get("clock") == "real")
-
-
-def max_delay_ns(expect: dict[str, Any]) -> int:
-    """Longest stay in the bottleneck's queue: its limit in bytes at its rate, and a margin.
-
-    Half a second at least, and where the queue shows no limit.
-    """
-    limit = expect["qdisc"].get("options", {}).get("limit")
-    if limit is None:
-        return MAX_DELAY_NS
-    drain = 8e9 * float(limit) / float(expect["bottleneck"]["rate_bits_per_s"])
-    return max(MAX_DELAY_NS, round(drain) + _MARGIN_NS)
 
 
 def read_samples(files: RunFiles, flows: int, clocks: Clocks) -> dict[str, list[dict[str, Any]]]:
@@ -216,17 +187,6 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _capture(files: RunFiles, point: str, clocks: Clocks) -> Capture:
-    """Read a capture, its times by the run's clock; a truncated one is taken, the verdict says so.
-
-    ``R1-in`` was taken on ``R1``.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        capture = read_capture(files.capture(point), accept_truncated=True)
-    return clocks.shifted(capture, point.partition("-")[0])
-
-
 def _probes(expect: dict[str, Any]) -> bool:
     """Whether the senders send tail loss probes: Linux does with SACK, unless told otherwise."""
     needed = ("net.ipv4.tcp_early_retrans", "net.ipv4.tcp_sack")
@@ -245,23 +205,3 @@ def _rto_min_ns(expect: dict[str, Any]) -> int:
     asked = {metrics.get("rto_min") for metrics in (expect.get("routes") or {}).values()}
     given = [milliseconds for milliseconds in asked if milliseconds is not None]
     return 1_000_000 * int(given[0]) if given else RTO_MIN_NS
-
-
-def _rows(flows: Flows, packets: Any, expect: dict[str, Any], count: int) -> NDArray[np.int64]:
-    """Find the plan's flows in the capture.
-
-    By source port where the plan fixes it; else the `count` connections to the port that carried
-    most, in the order of their source ports (programs like iperf3 have a control connection too).
-    """
-    row = np.full(count, -1, np.int64)
-    first = expect.get("source_port")
-    if first is not None:
-        for k in np.flatnonzero((flows.sport >= first) & (flows.sport < first + count)):
-            row[int(flows.sport[k]) - int(first)] = k
-        return row
-    towards = np.flatnonzero(flows.dport == int(expect["port"]))
-    carried = [int(np.sum(packets["payload"][flows.split(int(k))[0]])) for k in towards]
-    chosen = towards[np.argsort(carried, kind="stable")[::-1][:count]]
-    chosen = chosen[np.argsort(flows.sport[chosen], kind="stable")]
-    row[: chosen.size] = chosen
-    return row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import zipfile
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,16 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tcpf_lab.errors import TraceError
-from tcpf_lab.metrics.record import Record
-from tcpf_lab.results import RunFiles, write_bytes
+from tcpf_lab.metrics.arrays import write_arrays
+from tcpf_lab.metrics.captured import CapturedRecord
+from tcpf_lab.metrics.record import made_without_captures
+from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.bottleneck import Backlog
 from tcpf_lab.trace.recovery import RTO, SYN_RTO
 
 #: Length of a bin of the flows' numbers, and of the queue's: some ten RTTs, and half of one.
 FLOW_BIN_S, QUEUE_BIN_S = 1.0, 0.1
 _FLOW_BIN_NS, _QUEUE_BIN_NS = 1_000_000_000, 100_000_000
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # the date of every entry, or no two files would be equal
-_FASTEST = 1  # of the levels of compression: a quarter larger than usual, in a quarter of the time
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Series:
         return np.asarray(np.arange(self.packets_lost.size) * self.queue_bin_s, np.float64)
 
 
-def series_of(run: Record, line: Backlog) -> Series:
+def series_of(run: CapturedRecord, line: Backlog) -> Series:
     """Bin a run from its epoch to the end of its window.
 
     Parameters
@@ -100,7 +99,7 @@ def series_of(run: Record, line: Backlog) -> Series:
 
 
 def _flows(
-    run: Record, edges: NDArray[np.int64]
+    run: CapturedRecord, edges: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
     shape = (run.count, edges.size - 1)
     acked = np.zeros(shape, np.uint32)
@@ -167,15 +166,7 @@ def backlog_in_bins(
 
 def write_series(files: RunFiles, series: Series) -> None:
     """Write ``series.npz``: the same bytes for the same numbers."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for field in fields(series):
-            entry = zipfile.ZipInfo(f"{field.name}.npy", _EARLIEST)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            array = io.BytesIO()
-            np.lib.format.write_array(array, getattr(series, field.name), version=(1, 0))
-            archive.writestr(entry, array.getvalue(), compresslevel=_FASTEST)
-    write_bytes(files.series, content.getvalue())
+    write_arrays(files.series, {item.name: getattr(series, item.name) for item in fields(series)})
 
 
 def read_series(files: RunFiles) -> Series:
@@ -191,12 +182,21 @@ def read_series(files: RunFiles) -> Series:
         with np.load(files.series, allow_pickle=False) as archive:
             found: dict[str, Any] = {name: archive[name] for name in wanted}
     except FileNotFoundError:
-        raise _unusable(files, "the run has no series over time") from None
+        raise _unusable(files, _absence(files)) from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise _unusable(files, f"cannot be read: {error}") from None
     return Series(**found)
 
 
+def _absence(files: RunFiles) -> str:
+    """Why a run has no ``series.npz``."""
+    if made_without_captures(files):
+        return "the run was made without captures: nothing tells when its packets passed"
+    return "the run has no series over time"
+
+
 def _unusable(files: RunFiles, message: str) -> TraceError:
     hint = f"`tcpf-lab analyze {files.root}` if captures were kept, else make the run again"
+    if made_without_captures(files):
+        hint = "make the run with --set traffic.captures=true"
     return TraceError(message, where=str(files.series), hint=hint)

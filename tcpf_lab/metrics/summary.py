@@ -10,20 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tcpf_lab.metrics import fairness, loss, queue, timeouts
-from tcpf_lab.metrics.goodput import mean_goodput
-from tcpf_lab.metrics.iperf3 import flow_report
-from tcpf_lab.metrics.per_flow import flow_row, gained_bytes
+from tcpf_lab.metrics.captured import CapturedRecord, with_captures
+from tcpf_lab.metrics.from_counters import from_counters
+from tcpf_lab.metrics.from_packets import from_packets
+from tcpf_lab.metrics.numbers import Extra, Numbers
 from tcpf_lab.metrics.record import Record, read_record
-from tcpf_lab.metrics.series import series_of, write_series
-from tcpf_lab.metrics.truth import truth
-from tcpf_lab.metrics.utilisation import utilisation
-from tcpf_lab.metrics.validity import Check, check_run
+from tcpf_lab.metrics.users import users
+from tcpf_lab.metrics.validity import Check
 from tcpf_lab.results import FORMAT, RunFiles, write_json
-from tcpf_lab.trace.bottleneck import Backlog, backlog
-from tcpf_lab.trace.recovery import KIND_NAMES, RTO
 
 
 def mean_ci(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float | None]:
@@ -70,12 +65,12 @@ def mean_ci(values: Sequence[float], confidence: float = 0.95) -> tuple[float, f
 
 
 def analyse(run: RunFiles) -> dict[str, Any]:
-    """Turn the captures and counters of a run into ``metrics.json`` and ``series.npz``.
+    """Turn what a run left behind into ``metrics.json``, and captures into ``series.npz``.
 
     Parameters
     ----------
     run : RunFiles
-        A run directory, complete or partial, with its captures.
+        A run directory, complete or partial, with its captures if it was made with any.
 
     Returns
     -------
@@ -89,32 +84,41 @@ def analyse(run: RunFiles) -> dict[str, Any]:
         in the verdict.
     """
     record = read_record(run)
-    gained = [gained_bytes(record, flow) for flow in range(record.count)]
-    flows = [flow_row(record, flow, gained[flow]) for flow in range(record.count)]
-    told = truth(run, record, flows)
-    checks = check_run(run, record, gained, told)
-    line = backlog(record.crossing)
+    if record.was_captured:
+        record = with_captures(run, record)
+    numbers = _numbers(run, record)
     manifest = record.manifest
     names = ("experiment", "config", "case", "flows", "seed", "run", "window_s")
+    extras = [extra(run, record) for extra in EXTRAS]
+    more = {name: value for extra in extras for name, value in extra.metrics.items()}
+    metrics = numbers.metrics | more
+    unmeasured = [
+        n for n in metrics if metrics[n] is None and (n in numbers.unmeasured or n in more)
+    ]
     result = {
         "format": FORMAT,
         "analysis": analysis_identity(),
         **{name: manifest.get(name) for name in names},
-        "metrics": _metrics(record, line, flows),
-        "by_dscp": _by_dscp(record),
-        "per_flow": [_with_report(run, record, row) for row in flows],
-        "truth": told,
-        "validity": _validity(checks),
+        "metrics": metrics,
+        **({"unmeasured": unmeasured} if unmeasured else {}),
+        "by_dscp": numbers.by_dscp,
+        "per_flow": numbers.per_flow,
+        "truth": numbers.truth,
+        **{name: value for extra in extras for name, value in extra.sections.items()},
+        "validity": _validity([*numbers.checks, *(c for extra in extras for c in extra.checks)]),
     }
-    write_series(run, series_of(record, line))
     write_json(run.metrics, result)
     return result
 
 
-def _with_report(files: RunFiles, run: Record, row: dict[str, Any]) -> dict[str, Any]:
-    """Put what iperf3 says of a flow beside its numbers, if it made the traffic."""
-    said = flow_report(files, run, int(row["flow"]))
-    return row if said is None else {**row, "iperf3": said}
+def _numbers(run: RunFiles, record: Record) -> Numbers:
+    if isinstance(record, CapturedRecord):
+        return from_packets(run, record)
+    return from_counters(run, record)
+
+
+#: Each is asked about every run, and gives an empty `Extra` where it has nothing to say.
+EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (users,)
 
 
 @functools.cache
@@ -127,98 +131,6 @@ def analysis_identity() -> str:
     ):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _metrics(
-    run: Record, line: Backlog, flows: list[dict[str, Any]]
-) -> dict[str, float | int | None]:
-    """Numbers of the whole run; None where a number is undefined."""
-    start, end = run.window_ns
-    seconds = (end - start) / 1e9
-    shares = [flow["goodput_bytes_per_s"] for flow in flows]
-    expiries = sum(flow["timeouts"] for flow in flows)
-    return {
-        "timeouts": expiries,
-        "timeouts_per_flow_minute": _or_none(
-            timeouts.per_flow_minute, expiries, len(flows), seconds
-        ),
-        "syn_timeouts": sum(flow["syn_timeouts"] for flow in flows),
-        "retransmissions": sum(flow["retransmissions"] for flow in flows),
-        "goodput_bytes_per_s": _or_none(mean_goodput, shares),
-        "goodput_cov": _or_none(fairness.coefficient_of_variation, shares),
-        "goodput_jain": _or_none(fairness.jain_index, shares),
-        "goodput_min_max": _or_none(fairness.min_max_ratio, shares),
-        **_recovery_metrics(run, start, end),
-        **_queue_metrics(run, line, start, end),
-    }
-
-
-def _or_none(function: Callable[..., float], *arguments: Any) -> float | None:
-    """Value of a metric, None where it is undefined (JSON has no NaN)."""
-    try:
-        return function(*arguments)
-    except ValueError:
-        return None
-
-
-def _recovery_metrics(run: Record, start: int, end: int) -> dict[str, int]:
-    """Retransmissions of the plan's flows in the window, by kind, and episodes of timeouts."""
-    wanted = [run.flows.split(int(row))[0] for row in run.row if row >= 0]
-    rows = np.concatenate(wanted) if wanted else np.empty(0, np.int64)
-    time = run.captures["sender"].packets["time_ns"][rows]
-    rows = rows[(time >= start) & (time < end)]
-    kind, backoff = run.recovery.kind[rows], run.recovery.backoff[rows]
-    counts = {f"{name}_packets": int(np.sum(kind == k)) for k, name in KIND_NAMES.items()}
-    for separate in ("rto_packets", "syn_rto_packets"):
-        del counts[separate]
-    return {"timeout_episodes": timeouts.episodes(backoff[kind == RTO]), **counts}
-
-
-def _queue_metrics(
-    run: Record, line: Backlog, start: int, end: int
-) -> dict[str, float | int | None]:
-    """Loss, use and length of the bottleneck's queue."""
-    crossing = run.crossing
-    left = crossing.departure_ns
-    gone = crossing.wire_length[(left >= start) & (left < end)]
-    rate = float(run.expect["bottleneck"]["rate_bits_per_s"])
-    judged = _judged(run, start, end)
-    stay = queue.delays(crossing.arrival_ns[judged], left[judged])
-    size, lost = crossing.ip_length[judged], crossing.lost[judged]
-    byte_loss = _or_none(loss.loss_fraction, size, lost)
-    packet_loss = _or_none(loss.loss_fraction, np.ones_like(size), lost)
-    return {
-        "loss_percent": None if byte_loss is None else 100 * byte_loss,
-        "packet_loss_percent": None if packet_loss is None else 100 * packet_loss,
-        "utilisation": utilisation(int(np.sum(gone)), rate, (end - start) / 1e9),
-        "backlog_mean_bytes": queue.mean_backlog(line.time_ns, line.size, start, end),
-        "backlog_max_bytes": queue.largest_backlog(line.time_ns, line.size, start, end),
-        "queueing_delay_mean_s": float(np.mean(stay)) if stay.size else None,
-        "queueing_delay_p95_s": _or_none(queue.percentile, stay, 95.0),
-    }
-
-
-def _judged(run: Record, start: int, end: int) -> NDArray[np.bool_]:
-    """Packets that entered in the window, early enough to have left before its end."""
-    came = run.crossing.arrival_ns
-    return (came >= start) & (came < end - run.max_delay_ns)
-
-
-def _by_dscp(run: Record) -> dict[str, dict[str, float | int]]:
-    """Loss for each code point that entered the bottleneck in the window."""
-    judged = _judged(run, *run.window_ns)
-    dscp, lost = run.crossing.tos[judged] >> 2, run.crossing.lost[judged]
-    size = run.crossing.ip_length[judged]
-    result: dict[str, dict[str, float | int]] = {}
-    for value in np.unique(dscp):
-        mine = dscp == value
-        result[str(int(value))] = {
-            "packets": int(np.sum(mine)),
-            "packets_lost": int(np.sum(lost[mine])),
-            "loss_percent": 100 * loss.loss_fraction(size[mine], lost[mine]),
-            "packet_loss_percent": 100 * loss.loss_fraction(np.ones_like(size[mine]), lost[mine]),
-        }
-    return result
 
 
 def _validity(checks: list[Check]) -> dict[str, Any]:

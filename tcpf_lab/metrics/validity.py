@@ -7,13 +7,14 @@ is a check that failed, with its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tcpf_lab.metrics import impairment, in_force, iperf3, real_time
+from tcpf_lab.metrics.captured import CapturedRecord
 from tcpf_lab.metrics.evidence import (
     UnreadableError,
     action,
@@ -24,7 +25,9 @@ from tcpf_lab.metrics.evidence import (
 from tcpf_lab.metrics.in_force import Finding, verdict
 from tcpf_lab.metrics.per_flow import is_possible_gain
 from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.transfers import users_connected
 from tcpf_lab.metrics.truth import timeouts_match
+from tcpf_lab.metrics.window_counters import window_counters
 from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.bottleneck import backlogged_rate
 from tcpf_lab.trace.recovery import UNKNOWN
@@ -50,7 +53,7 @@ class Check:
         return {"name": self.name, "ok": self.ok, "detail": self.detail}
 
 
-def _captures_complete(files: RunFiles, run: Record) -> Finding:
+def _captures_complete(files: RunFiles, run: CapturedRecord) -> Finding:
     """Tcpdump must have kept up, and its files must be whole."""
     problems, total = [], 0
     for role, point in run.expect["captures"].items():
@@ -81,7 +84,7 @@ def _no_unplanned_loss(files: RunFiles, run: Record) -> Finding:
     return verdict(problems, f"{len(run.expect['lossless_devices'])} devices, no drops")
 
 
-def _loss_matches_qdisc(files: RunFiles, run: Record) -> Finding:
+def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> Finding:
     """Over the whole run the captures must miss exactly what the queue says it dropped."""
     dropped = {"": root_drops(files, run.expect["bottleneck"]["device"])} | _by_class(files, run)
     inside = run.crossing.tos >> 2 == run.expect["qdisc"].get("options", {}).get("in", -1)
@@ -105,7 +108,7 @@ def _by_class(files: RunFiles, run: Record) -> dict[str, int]:
     }
 
 
-def _marks_match_marker(files: RunFiles, run: Record) -> Finding:
+def _marks_match_marker(files: RunFiles, run: CapturedRecord) -> Finding:
     """As many packets of either code point must reach the bottleneck as the marker says it sent."""
     wanted = run.expect.get("marker")
     if wanted is None:
@@ -121,7 +124,7 @@ def _marks_match_marker(files: RunFiles, run: Record) -> Finding:
     return verdict(problems, f"{dscp.size} packets")
 
 
-def _bottleneck_rate(_: RunFiles, run: Record) -> Finding:
+def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> Finding:
     """While packets wait they must leave at the configured rate."""
     wanted = float(run.expect["bottleneck"]["rate_bits_per_s"])
     measured = backlogged_rate(run.crossing)
@@ -133,12 +136,16 @@ def _bottleneck_rate(_: RunFiles, run: Record) -> Finding:
     return abs(error) <= RATE_TOLERANCE, detail
 
 
-def _all_connected(_: RunFiles, run: Record) -> Finding:
-    """Every flow of the plan must have come up."""
+def _all_connected(files: RunFiles, run: Record) -> Finding:
+    """Every flow of the plan must have come up; of users, every connection that one began."""
+    if "users" in run.expect:
+        return users_connected(files, run)
     if run.samples:
         missing = [row["flow"] for row in run.samples["end"] if not row["connected"]]
-    else:
+    elif isinstance(run, CapturedRecord):
         missing = [flow for flow in range(run.count) if run.row[flow] < 0]
+    else:
+        return None, "no TCP_INFO of any flow"
     if missing:
         names = ", ".join(str(flow) for flow in missing[:10])
         return False, f"{len(missing)} of {run.count} flows never connected: {names}"
@@ -150,7 +157,7 @@ def acked_by_kernel(sample: dict[str, Any]) -> int:
     return max(int(sample.get("bytes_acked", 0)) - 1, 0)
 
 
-def _goodput_matches(_: RunFiles, run: Record, gained: list[int]) -> Finding:
+def _goodput_matches(_: RunFiles, run: CapturedRecord, gained: list[int]) -> Finding:
     """Acknowledged payload by capture and by TCP_INFO must agree for each flow."""
     if not run.samples:
         return None, f"generator {run.expect.get('generator')} gives no TCP_INFO"
@@ -169,23 +176,23 @@ def _goodput_matches(_: RunFiles, run: Record, gained: list[int]) -> Finding:
     return True, f"{run.count} flows, {sum(gained)} bytes"
 
 
-def _retransmissions_explained(_: RunFiles, run: Record) -> Finding:
+def _retransmissions_explained(_: RunFiles, run: CapturedRecord) -> Finding:
     """The classifier must know why packets were sent again."""
     total = int(np.sum(run.recovery.kind > 0))
     unknown = int(np.sum(run.recovery.kind == UNKNOWN))
     return unknown <= UNKNOWN_TOLERANCE * total, f"{unknown} of {total} unexplained"
 
 
-def check_run(
-    files: RunFiles, run: Record, gained: list[int], truth: dict[str, Any]
+def check_captured(
+    files: RunFiles, run: CapturedRecord, gained: list[int], truth: dict[str, Any]
 ) -> list[Check]:
-    """Apply every check to a run.
+    """Apply every check to a run with captures.
 
     Parameters
     ----------
     files : RunFiles
         Its directory.
-    run : Record
+    run : CapturedRecord
         What was read from it.
     gained : list of int
         Payload bytes acknowledged within the window according to the capture, per flow.
@@ -197,35 +204,57 @@ def check_run(
     list of Check
         In a fixed order; the run is valid if none has ``ok`` False.
     """
-    tests: dict[str, Callable[[RunFiles, Record], Finding]] = {
-        "offloads_off": in_force.offloads_off,
-        "qdisc_in_force": in_force.qdisc_in_force,
-        "marker_in_force": in_force.marker_in_force,
-        "sysctls_in_force": in_force.sysctls_in_force,
-        "routes_in_force": in_force.routes_in_force,
-        "captures_complete": _captures_complete,
+    tests: dict[str, Test] = {
+        **_IN_FORCE,
+        "captures_complete": lambda f, _: _captures_complete(f, run),
         "no_unplanned_loss": _no_unplanned_loss,
         "impairments_in_force": impairment.impairments_in_force,
-        "marks_match_marker": _marks_match_marker,
-        "loss_matches_qdisc": _loss_matches_qdisc,
-        "bottleneck_rate": _bottleneck_rate,
+        "marks_match_marker": lambda f, _: _marks_match_marker(f, run),
+        "loss_matches_qdisc": lambda f, _: _loss_matches_qdisc(f, run),
+        "bottleneck_rate": lambda f, _: _bottleneck_rate(f, run),
         "all_connected": _all_connected,
-        "goodput_matches_tcp_info": lambda f, r: _goodput_matches(f, r, gained),
-        "flows_match_iperf3": iperf3.flows_match,
-        "retransmissions_explained": _retransmissions_explained,
-        "timeouts_match_kernel": lambda f, r: timeouts_match(f, r, truth),
-        "clocks_agree": real_time.clocks_agree,
-        "started_on_time": real_time.started_on_time,
+        "goodput_matches_tcp_info": lambda f, _: _goodput_matches(f, run, gained),
+        "flows_match_iperf3": lambda f, _: iperf3.flows_match(f, run),
+        "retransmissions_explained": lambda f, _: _retransmissions_explained(f, run),
+        "timeouts_match_kernel": lambda f, _: timeouts_match(f, run, truth),
+        **_ON_TIME,
     }
+    return apply(tests, files, run)
+
+
+def check_counted(files: RunFiles, run: Record) -> list[Check]:
+    """Apply every check to a run without captures: those that need packets are not there."""
+    tests: dict[str, Test] = {
+        **_IN_FORCE,
+        "no_unplanned_loss": _no_unplanned_loss,
+        "impairments_in_force": impairment.impairments_in_force,
+        "window_counters": window_counters,
+        "all_connected": _all_connected,
+        **_ON_TIME,
+    }
+    return apply(tests, files, run)
+
+
+Test = Callable[[RunFiles, Record], Finding]
+_IN_FORCE: dict[str, Test] = {
+    "offloads_off": in_force.offloads_off,
+    "qdisc_in_force": in_force.qdisc_in_force,
+    "marker_in_force": in_force.marker_in_force,
+    "sysctls_in_force": in_force.sysctls_in_force,
+    "routes_in_force": in_force.routes_in_force,
+}
+_ON_TIME: dict[str, Test] = {
+    "clocks_agree": real_time.clocks_agree,
+    "started_on_time": real_time.started_on_time,
+}
+
+
+def apply(tests: Mapping[str, Test], files: RunFiles, run: Record) -> list[Check]:
+    """Apply checks by name, in their order; what cannot be read is a check that failed."""
     return [_apply(name, test, files, run) for name, test in tests.items()]
 
 
-def _apply(
-    name: str,
-    test: Callable[[RunFiles, Record], Finding],
-    files: RunFiles,
-    run: Record,
-) -> Check:
+def _apply(name: str, test: Test, files: RunFiles, run: Record) -> Check:
     try:
         ok, detail = test(files, run)
     except UnreadableError as error:

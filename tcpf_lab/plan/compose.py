@@ -8,7 +8,7 @@ from typing import Any
 from tcpf_lab.plan import capture, collect, marker, queues, settings, topology, window_counters
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
 from tcpf_lab.plan.traffic import generator, traffic, users
-from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, window
+from tcpf_lab.plan.traffic.flows import PORT, window
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Graph
@@ -110,7 +110,6 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         },
         "generator": generator(run),
         "port": PORT,
-        "source_port": SOURCE_PORT,
         "mss": min(graph.mss, run.experiment.tcp.mss or graph.mss),
         "qdisc": _expect_queue(run, queue.device, queues.rate(graph, queue)),
         "marker": marker.expect(run),

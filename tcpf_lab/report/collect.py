@@ -71,8 +71,9 @@ class Problem:
 class Estimate:
     """One metric of a cell, in the metric's unit.
 
-    ``values`` has one entry per run used; ``ci95`` is the half width of the 95 % confidence
-    interval (Student's t) and is None for fewer than two runs.
+    ``values`` has one entry per run used, or none where the cell's runs could not measure it;
+    ``ci95`` is the half width of the 95 % confidence interval (Student's t) and is None for fewer
+    than two runs.
     """
 
     values: tuple[float, ...]
@@ -177,7 +178,11 @@ def _read(
         valid, reasons = _verdict(found)
         if not valid and not include_invalid:
             return Problem(run, "invalid", reasons), {}
-        values = {name: _number(found.get("metrics"), name) for name in METRICS}
+        values = {
+            name: _number(found.get("metrics"), name)
+            for name in METRICS
+            if name not in found.get("unmeasured", ())
+        }
     except LabError as error:
         said = f"{files.metrics.name}: {error.message}"
         return Problem(run, "unreadable", (said, *reasons)), {}
@@ -212,7 +217,12 @@ def _verdict(found: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
 
 def _estimates(cell: Cell, used: list[Mapping[str, float]]) -> dict[str, Estimate]:
     return {
-        name: _estimate(tuple(values[name] for values in used), cell.known.get(name))
+        name: _estimate(
+            tuple(values[name] for values in used)
+            if all(name in values for values in used)
+            else (),
+            cell.known.get(name),
+        )
         for name in METRICS
     }
 

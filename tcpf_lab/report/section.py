@@ -82,6 +82,10 @@ class Section:
         """Whether a single run is part of the means."""
         return any(result.used for result in self.results)
 
+    def measured(self, metric: str) -> bool:
+        """Tell whether any cell has a value of the metric; without captures some have none."""
+        return any(result.metrics[metric].mean is not None for result in self.results)
+
 
 def gather(sources: Iterable[Source], include_invalid: bool = False) -> tuple[Section, ...]:
     """Read the metrics of all runs and average them, experiment by experiment."""
@@ -124,11 +128,11 @@ def figures(
     heading: str = "",
     suffixes: Sequence[str] = SUFFIXES,
 ) -> Iterator[Document]:
-    """Yield the bar chart of a metric in some formats; none if there is no run to draw.
+    """Yield the bar chart of a metric in some formats; none if there is nothing to draw.
 
     None of a sweep either: one bar per case has no room for the values of an axis.
     """
-    if not section.usable or section.swept or not suffixes:
+    if not section.usable or section.swept or not suffixes or not section.measured(metric):
         return  # the table lists its runs with the reasons; there is nothing to draw
     from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
 

@@ -43,6 +43,7 @@ def sweep_figures(section: Section) -> tuple[SweepFigure, ...]:
         SweepFigure(figure_name(name, metric) + many[flows], metric, key, flows)
         for flows in counts
         for metric in DRAWN
+        if all(result.metrics[metric].values for result in swept)
     )
 
 

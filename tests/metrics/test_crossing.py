@@ -14,9 +14,9 @@ from run_builder import MS, PAYLOAD, SERVICE_NS, build_run
 
 from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics.box_known import BoxKnown
+from tcpf_lab.metrics.captured import read_captured
 from tcpf_lab.metrics.crossing import Crossed, cross_captures, describe_crossing
 from tcpf_lab.metrics.loss_runs import mean_run, run_lengths, tally
-from tcpf_lab.metrics.record import read_record
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.results import RunFiles
 
@@ -49,7 +49,7 @@ def shifted(capture: Path, target: Path, seconds: int, ppm: int = 0) -> Path:
 
 def as_judged(files: RunFiles) -> BoxKnown:
     """Ask for the packets that the run's own metrics are about."""
-    record = read_record(files)
+    record = read_captured(files)
     first = int(record.captures["ingress"].packets["time_ns"][0])
     start, end = record.window_ns
     return BoxKnown(record.max_delay_ns, 0, start - first, end - record.max_delay_ns - first)

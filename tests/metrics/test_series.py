@@ -11,7 +11,7 @@ import pytest
 from run_builder import MS, PAYLOAD, SERVICE_NS, build_run, make_iperf3
 
 from tcpf_lab.errors import TraceError
-from tcpf_lab.metrics.record import read_record
+from tcpf_lab.metrics.captured import read_captured
 from tcpf_lab.metrics.series import Series, backlog_in_bins, read_series, write_series
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.results import RunFiles
@@ -96,7 +96,7 @@ def test_flow_that_never_came_up_has_zeros(run: RunFiles) -> None:
 
 
 def test_syn_timeouts_are_not_among_the_timeouts(run: RunFiles) -> None:
-    record = read_record(run)
+    record = read_captured(run)
     assert not np.any(record.recovery.kind == 8)
     analyse(run)
     assert read_series(run).timeouts.sum() == 1

@@ -9,7 +9,7 @@ import zstandard
 from run_builder import MANIFEST, PAYLOAD, SERVICE_NS, build_run, make_iperf3, samples
 
 from tcpf_lab.errors import LabError, RequestError, TraceError
-from tcpf_lab.metrics import record
+from tcpf_lab.metrics import captured
 from tcpf_lab.metrics.summary import analyse, mean_ci
 from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.recovery import KIND_NAMES, classify
@@ -217,7 +217,10 @@ def test_missing_capture_ends_the_analysis_with_its_name(run: RunFiles) -> None:
     [
         ("[]", "not a manifest of format 1: format is None"),
         ('{"format": 2}', "not a manifest of format 1: format is 2"),
-        ('{"format": 1, "flows": 2}', "the manifest lacks window_s, expect, captures"),
+        (
+            '{"format": 1, "flows": 2}',
+            "the manifest lacks window_s, expect, bottleneck, port, qdisc, captures",
+        ),
     ],
 )
 def test_manifest_of_another_kind_is_refused(run: RunFiles, text: str, message: str) -> None:
@@ -248,7 +251,7 @@ def test_tail_loss_probes_need_sack_and_early_retransmit(
 ) -> None:
     asked = []
     monkeypatch.setattr(
-        record, "classify", lambda *words, probes, **_: asked.append(probes) or classify(*words)
+        captured, "classify", lambda *words, probes, **_: asked.append(probes) or classify(*words)
     )
     manifest = json.loads(run.manifest.read_text())
     manifest["expect"]["sysctl"] = {"S": settings}
@@ -281,7 +284,7 @@ def test_timeouts_are_told_by_the_senders_own_least_timer(
 ) -> None:
     asked = []
     monkeypatch.setattr(
-        record,
+        captured,
         "classify",
         lambda *words, rto_min_ns, **_: asked.append(rto_min_ns) or classify(*words),
     )

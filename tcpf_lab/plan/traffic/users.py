@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Finish, Phase, Ready, Start, Step, Sysctl
-from tcpf_lab.plan.traffic.flows import PORT, Pair, Traffic, pairs, seconds, window
+from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, Pair, Traffic, pairs, seconds, window
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.topology import Role
 from tcpf_lab.spec.traffic import Users
@@ -66,10 +66,10 @@ def sysctls(run: Run, role: Role) -> dict[str, str]:
 
 
 def expect(run: Run) -> dict[str, Any]:
-    """Say what the users are, for the analysis: nothing where there are none."""
+    """Say what the users are, for the analysis; of long-lived flows, the port of the first."""
     asked = run.experiment.traffic.users
     if asked is None:
-        return {}
+        return {"source_port": SOURCE_PORT}
     return {
         "users": {
             "think_s": asked.think,

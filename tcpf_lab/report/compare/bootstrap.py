@@ -88,7 +88,7 @@ def measured_sample(results: Sequence[CellResult], seed: int, resamples: int) ->
     Returns
     -------
     Sample
-        With every metric of ``style.DRAWN``.
+        With every metric of ``style.DRAWN`` that the cell's runs measured.
 
     Raises
     ------
@@ -106,7 +106,9 @@ def measured_sample(results: Sequence[CellResult], seed: int, resamples: int) ->
         if result.used:
             mine = counts[:, [place[number] for number in runs[key_of(result)]]]
             means[key_of(result)] = {
-                name: _weighted(mine, np.asarray(result.metrics[name].values)) for name in DRAWN
+                name: _weighted(mine, np.asarray(result.metrics[name].values))
+                for name in DRAWN
+                if result.metrics[name].values
             }
     return Sample(means, {cell: len(seeds) for cell, seeds in runs.items()})
 

@@ -107,7 +107,7 @@ def contrast(terms: Terms, metric: str) -> Contrast:
     values = _paired([result for _, result in terms], metric)
     pairs = values.shape[1]
     if pairs == 0:
-        return Contrast(0, note="no seed has a usable run in every cell")
+        return Contrast(0, note="no seed has a usable run that measured it in every cell")
     means = values.mean(axis=1)
     difference, difference_ci = mean_ci(list(weights @ values))
     difference = _settled(difference, float(np.abs(means).max()))
@@ -126,7 +126,12 @@ def _settled(change: float, size: float) -> float:
 
 def _paired(results: Sequence[CellResult], metric: str) -> Array:
     """Values of the seeds that all cells have, cells x seeds."""
-    known = [dict(zip(used_seeds(one), one.metrics[metric].values, strict=True)) for one in results]
+    known = [
+        dict(zip(used_seeds(one), one.metrics[metric].values, strict=True))
+        if one.metrics[metric].values
+        else {}  # its runs could not measure it
+        for one in results
+    ]
     shared = [seed for seed in known[0] if all(seed in own for own in known)] if known else []
     return np.array([[own[seed] for seed in shared] for own in known]).reshape(
         len(known), len(shared)

@@ -240,7 +240,7 @@ def _cells(results: Sequence[CellResult]) -> Iterator[CellComparison]:
     for result in results:
         for metric in DRAWN:
             estimate = result.metrics[metric]
-            ratio, spread, note = _ratio(estimate)
+            ratio, spread, note = _ratio(estimate, result.used)
             yield CellComparison(
                 config=result.cell.config,
                 flows=result.cell.flows,
@@ -256,15 +256,17 @@ def _cells(results: Sequence[CellResult]) -> Iterator[CellComparison]:
             )
 
 
-def _ratio(estimate: Estimate) -> tuple[float | None, Interval | None, str]:
+def _ratio(estimate: Estimate, used: int) -> tuple[float | None, Interval | None, str]:
     """Measured over published, its interval, and why one of them is not there.
 
     The published value has no interval, so the mean's own is divided by it; no metric can be
     negative, so it ends at 0.
     """
     mean, half, known = estimate.mean, estimate.ci95, estimate.published
-    if known is None or mean is None:
-        return None, None, "no usable run" if mean is None else "nothing published"
+    if mean is None:
+        return None, None, "not measured" if used else "no usable run"
+    if known is None:
+        return None, None, "nothing published"
     if known == 0:
         return None, None, "published as 0: no ratio"
     if half is None:

@@ -110,12 +110,14 @@ def rankings(measured: Sample, known: Sample) -> Iterator[Ranking]:
 
 
 def _ranking(cells: list[CellKey], metric: str, measured: Sample, known: Sample) -> Ranking:
-    there = [cell for cell in cells if cell in measured.means]
-    seeds = min(measured.seeds[cell] for cell in there)
-    taus = correlation(
-        np.array([_mean(known, cell, metric) for cell in there]),
-        np.stack([measured.values(cell, metric) for cell in there]),
-    )
+    there = [cell for cell in cells if metric in measured.means.get(cell, {})]
+    seeds = min((measured.seeds[cell] for cell in there), default=0)
+    taus = None
+    if there:
+        taus = correlation(
+            np.array([_mean(known, cell, metric) for cell in there]),
+            np.stack([measured.values(cell, metric) for cell in there]),
+        )
     tau = None if taus is None else float(taus[0])
     order = _ascending(there, metric, measured)
     published = _ascending(there, metric, known)
@@ -145,6 +147,8 @@ def _ranking(cells: list[CellKey], metric: str, measured: Sample, known: Sample)
 
 def _note(cases: int, seeds: int, tau: float | None) -> str:
     """Say why a number is not there."""
+    if cases == 0:
+        return "no case measured it"
     if cases < 2:
         return "one case only: nothing to rank"
     if tau is None:

@@ -157,7 +157,11 @@ def _used(results: Mapping[_Key, CellResult], key: _Key) -> int:
 
 
 def _cell(key: _Key, first: CellResult, second: CellResult) -> CellDifference:
-    rows = tuple(_difference(name, first.metrics[name], second.metrics[name]) for name in DRAWN)
+    rows = tuple(
+        _difference(name, first.metrics[name], second.metrics[name])
+        for name in DRAWN
+        if first.metrics[name].values and second.metrics[name].values
+    )
     verdicts = {row.verdict for row in rows}
     overall: Verdict = (
         "differ" if "differ" in verdicts else "open" if "open" in verdicts else "agree"
@@ -231,11 +235,10 @@ def _orders(cells: Sequence[CellDifference]) -> Iterator[OrderAgreement]:
     for cell in cells:
         blocks.setdefault((cell.experiment, cell.config, cell.flows), []).append(cell)
     for block, own in blocks.items():
-        for index, metric in enumerate(DRAWN):
-            means = [
-                (cell.metrics[index].first.mean, cell.metrics[index].second.mean) for cell in own
-            ]
-            taus = correlation(*(np.array(side) for side in zip(*means, strict=True)))
+        for metric in DRAWN:
+            rows = [row for cell in own for row in cell.metrics if row.metric == metric]
+            means = [(row.first.mean, row.second.mean) for row in rows]
+            taus = correlation(*np.array(means, float).reshape(-1, 2).T)
             yield OrderAgreement(*block, metric, len(own), None if taus is None else float(taus[0]))
 
 

@@ -59,9 +59,10 @@ def block_table(testbeds: tuple[str, str], cells: Sequence[CellDifference]) -> T
     for cell in cells:
         runs = (
             f"{side.n} run{'s' * (side.n > 1)}"
-            for side in (cell.metrics[0].first, cell.metrics[0].second)
+            for row in cell.metrics[:1]
+            for side in (row.first, row.second)
         )
-        ours, theirs = (Text(text, style="dim") for text in runs)
+        ours, theirs = (Text(text, style="dim") for text in [*runs] or ["", ""])
         verdict = Text(cell.verdict, style=f"bold {_COLOURS[cell.verdict]}")
         table.add_row(Text(cell.case, style="bold"), ours, theirs, "", "", verdict)
         for row in cell.metrics:

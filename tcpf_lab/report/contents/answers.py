@@ -188,11 +188,16 @@ def _bests_told(subject: Subject, members: Sequence[Member]) -> Iterator[str]:
 def _told(results: Sequence[CellResult]) -> str:
     if len(results) == 1:
         return f"{results[0].cell.label} has {listed(_values(results[0], DRAWN))}"
-    return "; ".join(_extremes(results, metric) for metric in DRAWN)
+    told = [name for name in DRAWN if all(result.metrics[name].values for result in results)]
+    return "; ".join(_extremes(results, metric) for metric in told)
 
 
 def _values(result: CellResult, metrics: Iterable[str]) -> list[str]:
-    return [f"{METRICS[name].word} {_value(result, name)}" for name in metrics]
+    return [
+        f"{METRICS[name].word} {_value(result, name)}"
+        for name in metrics
+        if result.metrics[name].values
+    ]
 
 
 def _value(result: CellResult, metric: str) -> str:
@@ -211,7 +216,7 @@ def _with_unit(number: str, metric: str) -> str:
 def _extremes(results: Sequence[CellResult], metric: str) -> str:
     def mean(result: CellResult) -> float:
         value = result.metrics[metric].mean
-        assert value is not None  # held by `used`
+        assert value is not None  # held by `_told`
         return value
 
     ascending = sorted(results, key=mean)

@@ -45,6 +45,7 @@ CHECKS = {
     "marks_match_marker": "As many marked packets arrived as the marker sent.",
     "loss_matches_qdisc": "The captures miss exactly what the queue dropped.",
     "bottleneck_rate": "The bottleneck sent at its rate while packets waited.",
+    "window_counters": "The queue's counters at the window's two ends agree with each other.",
     "all_connected": "Every flow came up.",
     "goodput_matches_tcp_info": "Goodput agrees with the kernel's count of acknowledged bytes.",
     "flows_match_iperf3": "Goodput agrees with what iperf3 says.",

@@ -34,7 +34,7 @@ def _lines(result: CellResult, metric: str) -> Iterator[str]:
     unit = f" {style.unit}" if style.unit else ""
     yield f"{result.cell.label}, {count(result.cell.flows, 'flow')}"
     if estimate.mean is None:
-        yield f"{style.word}: no usable run"
+        yield f"{style.word}: {'not measured' if result.used else 'no usable run'}"
     else:
         sure = ", 95 % confidence interval" if estimate.ci95 is not None else ""
         yield f"{style.word}: {shown}{unit}{sure}, n\u00a0=\u00a0{result.used}"

@@ -130,6 +130,7 @@ def _values(value: Any) -> tuple[str, ...]:
 
 
 def _timeouts(found: list[Mapping[str, Any]]) -> Timeouts:
+    found = [truth for truth in found if truth.get("timeouts_pcap") is not None or not truth]
     compared = [truth for truth in found if truth.get("timeouts_kernel") is not None]
     by_flow = [truth for truth in compared if truth.get("flows_exact") is not None]
     return Timeouts(

@@ -102,20 +102,21 @@ def _caption(member: Member) -> str:
 def _row(result: CellResult) -> tuple[Entry, ...]:
     problems = "; ".join(map(str, result.problems))
     runs = Entry(f"{result.used}/{result.n}", value=result.used, note=problems)
-    estimates = (_estimate(result.metrics[name], METRICS[name]) for name in DRAWN)
+    estimates = (_estimate(result, METRICS[name]) for name in DRAWN)
     return (Entry(result.cell.label), *estimates, runs)
 
 
-def _estimate(estimate: Estimate, style: MetricStyle) -> Entry:
+def _estimate(result: CellResult, style: MetricStyle) -> Entry:
+    estimate = result.metrics[style.name]
     shown = printed(estimate, style)
-    note = _note(estimate, style)
+    note = _note(estimate, style, result.used)
     return Entry(shown.mean, estimate.mean, shown.half, shown.published, note)
 
 
-def _note(estimate: Estimate, style: MetricStyle) -> str:
+def _note(estimate: Estimate, style: MetricStyle, used: int) -> str:
     """Give every run's value, and how the mean compares with the published one."""
     if estimate.mean is None:
-        return "no usable run"
+        return "not measured without captures" if used else "no usable run"
     places = style.places(estimate.mean)
     values = ", ".join(f"{value:.{places}f}" for value in estimate.values)
     told = f"{count(len(estimate.values), 'run')}: {values}"
@@ -128,7 +129,7 @@ def _figures(subject: Subject, member: Member) -> Iterator[Figure]:
     """Give the figures as they are drawn: in a collection those of the thesis by its numbers."""
     by_number = subject.collection and numbered(member.section, subject.sections)
     section = thesis_part(member.section) if by_number else member.section
-    for metric in DRAWN if section.usable and not section.swept else ():
+    for metric in filter(section.measured, () if section.swept else DRAWN):
         number = figure_numbers(section)[metric] if by_number else ""
         style = METRICS[metric]
         yield Figure(
@@ -227,9 +228,7 @@ def _level_row(
     own = _by_case(section, flows)
     plain = _by_case(as_it_stands(section, subject.sections), flows)
     empty = Entry(NOTHING)
-    estimates = [
-        _estimate(own[case].metrics[style.name], style) if case in own else empty for case in cases
-    ]
+    estimates = [_estimate(own[case], style) if case in own else empty for case in cases]
     bare_estimates = (Entry(e.text, e.value, e.half, "", e.note) for e in estimates)
     tau = rank_correlation([*{**plain, **own}.values()], style.name)
     shown = empty if tau is None else Entry(fixed(tau, 2), tau)

@@ -28,6 +28,9 @@ class Column:
         Where it comes from: a file of the run with the key in it, or another table.
     optional : bool
         Whether an entry may be missing.
+    measured : bool
+        Whether an entry is missing where the run could not measure it, as without captures.  The
+        column has the type of one without missing entries where none is.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Column:
     meaning: str
     source: str
     optional: bool = False
+    measured: bool = False
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,9 @@ def _section(known: Layout) -> Iterator[str]:
     yield "| Column | Type | Unit | Meaning | Source |"
     yield "|---|---|---|---|---|"
     for column in known.columns:
-        kind = f"{column.kind}, may be missing" if column.optional else column.kind
+        kind = (
+            f"{column.kind}, may be missing" if column.optional or column.measured else column.kind
+        )
         source = column.source
         yield f"| `{column.name}` | {kind} | {column.unit or '-'} | {column.meaning} | {source} |"
 

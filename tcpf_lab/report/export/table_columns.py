@@ -12,8 +12,9 @@ def _of_manifest(name: str, kind: Kind, meaning: str, unit: str = "") -> Column:
 
 
 def _metric(name: str, kind: Kind, unit: str, meaning: str) -> Column:
-    """A number of ``metrics.json``; counts are always defined, the others may not be."""
-    return Column(name, kind, unit, meaning, f"{_METRICS}: metrics", optional=kind == "number")
+    """A number of ``metrics.json``; counts are defined if they were measured, others may not be."""
+    source = f"{_METRICS}: metrics"
+    return Column(name, kind, unit, meaning, source, optional=kind == "number", measured=True)
 
 
 _CELL = (
@@ -122,7 +123,8 @@ CELLS = Layout(
 
 
 def _of_flow(name: str, kind: Kind, unit: str, meaning: str, optional: bool = False) -> Column:
-    return Column(name, kind, unit, meaning, f"{_METRICS}: per_flow", optional)
+    measured = name != "flow"
+    return Column(name, kind, unit, meaning, f"{_METRICS}: per_flow", optional, measured)
 
 
 _KERNEL: tuple[tuple[str, Kind, str, str], ...] = (

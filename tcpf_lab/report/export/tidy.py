@@ -13,7 +13,7 @@ import pandas as pd
 
 from tcpf_lab.report.collect import Cell, CellResult
 from tcpf_lab.report.export.axes import axis_columns, in_base_units
-from tcpf_lab.report.export.columns import Kind, Layout
+from tcpf_lab.report.export.columns import Column, Kind, Layout
 from tcpf_lab.report.export.table_columns import TABLES
 from tcpf_lab.report.section import Section
 from tcpf_lab.report.style import METRICS
@@ -113,14 +113,14 @@ def frame(layout: Layout, rows: Sequence[Row]) -> pd.DataFrame:
 
     An entry that a row has not got is missing, which its column must allow.
     """
-    values = {
-        column.name: pd.Series(
-            [row.get(column.name) for row in rows],
-            dtype=_DTYPES[column.kind][column.optional],
-        )
-        for column in layout.columns
-    }
+    values = {column.name: _series(column, rows) for column in layout.columns}
     return with_units(pd.DataFrame(values), layout)
+
+
+def _series(column: Column, rows: Sequence[Row]) -> pd.Series[Any]:
+    entries = [row.get(column.name) for row in rows]
+    sparse = column.optional or (column.measured and None in entries)
+    return pd.Series(entries, dtype=_DTYPES[column.kind][sparse])
 
 
 def with_units(table: pd.DataFrame, layout: Layout) -> pd.DataFrame:

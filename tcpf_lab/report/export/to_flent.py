@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.metrics.clock import read_clocks
 from tcpf_lab.metrics.fairness import jain_index
+from tcpf_lab.metrics.record import made_without_captures
 from tcpf_lab.metrics.series import Series, read_series
 from tcpf_lab.report.collect import Cell
 from tcpf_lab.report.conditions import path_delays
@@ -41,6 +42,8 @@ _NOTE = (
 def flent_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator[Document]:
     """Yield ``flent/<experiment>-<run>.flent.gz`` for every run that the means are made of.
 
+    A run without captures has no file: nothing tells what happened in it from second to second.
+
     Parameters
     ----------
     files : ExperimentFiles
@@ -55,6 +58,8 @@ def flent_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator
     """
     paths: dict[tuple[str, Cell], Path] = {}
     for run in used_runs(sections):
+        if made_without_captures(run.files):
+            continue  # there is nothing over time that Flent could draw
         experiment = run.section.source.files.experiment
         cell = (experiment, run.cell)
         if cell not in paths:  # it is the same for all seeds, and reading YAML takes a while

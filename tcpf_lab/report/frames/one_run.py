@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.captured import CapturedRecord
 from tcpf_lab.report.export.columns import Layout
 from tcpf_lab.report.export.table_columns import CHECKS, DSCP, FLOWS, KEY
 from tcpf_lab.report.export.tidy import check_rows, dscp_rows, flow_rows, frame
@@ -128,13 +128,18 @@ class Run:
         return over_time.queue_series(self.files)
 
     @cached_property
-    def _record(self) -> Record:
+    def _record(self) -> CapturedRecord:
         return over_time.kept_record(self.files)
 
     @property
     def captures(self) -> tuple[str, ...]:
-        """Names of the captures, for `packets`: at the sender, before and after the queue."""
-        names = self.manifest["expect"]["captures"]
+        """Names of the captures, for `packets`: at the sender, before and after the queue.
+
+        None if the run was made without captures.
+        """
+        names = self.manifest["expect"].get("captures")
+        if names is None:
+            return ()
         return names["sender"], names["ingress"], names["egress"]
 
     def packets(self, capture: str) -> pd.DataFrame:

@@ -10,7 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tcpf_lab.errors import RequestError
-from tcpf_lab.metrics.record import Record, read_record
+from tcpf_lab.metrics.captured import CapturedRecord, read_captured
+from tcpf_lab.metrics.record import made_without_captures
 from tcpf_lab.metrics.series import read_series
 from tcpf_lab.report.export.columns import Layout
 from tcpf_lab.report.export.frame_columns import (
@@ -59,7 +60,7 @@ def queue_series(files: RunFiles) -> pd.DataFrame:
     return _framed(QUEUE_SERIES, columns)
 
 
-def kept_record(files: RunFiles) -> Record:
+def kept_record(files: RunFiles) -> CapturedRecord:
     """Read the captures of a run.
 
     Raises
@@ -67,6 +68,8 @@ def kept_record(files: RunFiles) -> Record:
     RequestError
         If they were not kept.
     """
+    if made_without_captures(files):
+        return read_captured(files)  # says so
     if not any(files.pcap.glob("*.pcap*")):
         run = read_json(files.manifest)
         only = f"--only 'case={run['case']}' --only flows={run['flows']} --only seed={run['seed']}"
@@ -75,15 +78,15 @@ def kept_record(files: RunFiles) -> Record:
             where=str(files.root),
             hint=f"`tcpf-lab run {run['experiment']}.yaml --keep-pcaps {only}`",
         )
-    return read_record(files)
+    return read_captured(files)
 
 
-def packets(record: Record, point: str) -> pd.DataFrame:
+def packets(record: CapturedRecord, point: str) -> pd.DataFrame:
     """Every packet of a capture.
 
     Parameters
     ----------
-    record : Record
+    record : CapturedRecord
         The run.
     point : str
         Name of the capture, as ``S`` or ``R1-in``.
@@ -102,7 +105,7 @@ def packets(record: Record, point: str) -> pd.DataFrame:
     return _framed(PACKETS, {**columns, "retransmission": _reasons(kind)})
 
 
-def retransmissions(record: Record) -> pd.DataFrame:
+def retransmissions(record: CapturedRecord) -> pd.DataFrame:
     """Every data segment and SYN of the flows that was sent again, and why."""
     found = _header_columns(record, record.captures["sender"].packets)
     kind = record.recovery.kind
@@ -115,7 +118,7 @@ def retransmissions(record: Record) -> pd.DataFrame:
     return _framed(RETRANSMISSIONS, columns)
 
 
-def bottleneck(record: Record) -> pd.DataFrame:
+def bottleneck(record: CapturedRecord) -> pd.DataFrame:
     """Every packet that came to the bottleneck's queue, and how long it stayed."""
     crossing = record.crossing
     delay = np.where(crossing.lost, np.nan, (crossing.departure_ns - crossing.arrival_ns) / 1e9)
@@ -123,7 +126,7 @@ def bottleneck(record: Record) -> pd.DataFrame:
     return _framed(BOTTLENECK, {**columns, "delay_s": delay, "lost": crossing.lost})
 
 
-def queue_length(record: Record) -> pd.DataFrame:
+def queue_length(record: CapturedRecord) -> pd.DataFrame:
     """Every change of the bottleneck's queue."""
     line = backlog(record.crossing)
     time = _seconds(record, line.time_ns)
@@ -134,7 +137,7 @@ def _framed(layout: Layout, columns: Mapping[str, Any]) -> pd.DataFrame:
     return with_units(pd.DataFrame({name: columns[name] for name in layout.names}), layout)
 
 
-def _seconds(record: Record, time_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+def _seconds(record: CapturedRecord, time_ns: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray((time_ns - record.epoch_ns) / 1e9, np.float64)
 
 
@@ -142,7 +145,7 @@ def _reasons(kind: NDArray[np.uint8]) -> pd.Categorical[str]:
     return pd.Categorical.from_codes(kind.astype(np.int64) - 1, categories=_REASONS)
 
 
-def _header_columns(record: Record, found: Packets) -> dict[str, Any]:
+def _header_columns(record: CapturedRecord, found: Packets) -> dict[str, Any]:
     """Give the columns that are read from a packet's headers and its time stamp."""
     flow, forward = _flows(record, found)
     first = _first_numbers(record)
@@ -164,7 +167,7 @@ def _header_columns(record: Record, found: Packets) -> dict[str, Any]:
     }
 
 
-def _flows(record: Record, found: Packets) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _flows(record: CapturedRecord, found: Packets) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Number of each packet's flow, -1 for none, and whether it runs with the data."""
     rows = record.row[record.row >= 0]
     number = np.append(np.flatnonzero(record.row >= 0), -1)
@@ -177,7 +180,7 @@ def _flows(record: Record, found: Packets) -> tuple[NDArray[np.int64], NDArray[n
     return number[np.where(there >= 0, there, back)], there >= 0
 
 
-def _first_numbers(record: Record) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+def _first_numbers(record: CapturedRecord) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Sequence number of the SYN of every flow of the plan, of its own and of the other way.
 
     Where a capture has no SYN, the first packet's number less one stands for it.

@@ -11,7 +11,8 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from tcpf_lab.errors import LabError, RequestError, TraceError
-from tcpf_lab.metrics.record import Record, read_record
+from tcpf_lab.metrics.captured import CapturedRecord, read_captured
+from tcpf_lab.metrics.record import made_without_captures
 from tcpf_lab.report.conditions import NO_BREAK_SPACE
 from tcpf_lab.report.plots.canvas import Entry
 from tcpf_lab.report.plots.captures import DrawnCapture
@@ -217,7 +218,7 @@ def _of_run(run: DrawnRun, wanted: tuple[int, ...]) -> OneFlow:
     )
 
 
-def run_record(run: DrawnRun) -> Record:
+def run_record(run: DrawnRun) -> CapturedRecord:
     """Read a run's captures, or say how to get some.
 
     Raises
@@ -225,13 +226,13 @@ def run_record(run: DrawnRun) -> Record:
     TraceError
         If they were not kept.
     """
-    if not any(run.files.pcap.glob("*.pcap*")):
+    if not any(run.files.pcap.glob("*.pcap*")) and not made_without_captures(run.files):
         raise TraceError(
             "the run's captures were not kept, and this figure is made of them",
             where=str(run.files.root),
             hint="`tcpf-lab run ... --keep-pcaps` makes the run again with them",
         )
-    return read_record(run.files)
+    return read_captured(run.files)  # which says so if there never were any
 
 
 def _run_flow(run: DrawnRun, wanted: tuple[int, ...]) -> int:
@@ -245,7 +246,7 @@ def _run_flow(run: DrawnRun, wanted: tuple[int, ...]) -> int:
     return flow
 
 
-def _lost(record: Record, row: int) -> tuple[Times, Times]:
+def _lost(record: CapturedRecord, row: int) -> tuple[Times, Times]:
     """When segments of a flow came to the bottleneck and were dropped; middles of their places."""
     entered = record.captures["ingress"].packets
     mine, flows = entered["payload"] > 0, record.flows

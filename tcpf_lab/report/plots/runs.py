@@ -92,6 +92,12 @@ class DrawnRun:
             If it is undefined for the run.
         """
         value = self.found["metrics"].get(name)
+        if value is None and name in self.found.get("unmeasured", ()):
+            raise LabError(
+                f"{name} was not measured: the run was made without captures",
+                where=str(self.files.metrics),
+                hint="draw another metric, or make the run with --set traffic.captures=true",
+            )
         if value is None:
             raise LabError(
                 f"{name} is undefined for this run",
@@ -101,8 +107,21 @@ class DrawnRun:
         return float(value)
 
     def goodputs(self) -> list[float]:
-        """Goodput of each flow, bytes/s."""
-        return [float(flow["goodput_bytes_per_s"]) for flow in self.found["per_flow"]]
+        """Goodput of each flow, bytes/s.
+
+        Raises
+        ------
+        LabError
+            If nothing told it of single flows.
+        """
+        found = [flow["goodput_bytes_per_s"] for flow in self.found["per_flow"]]
+        if None in found:
+            raise LabError(
+                "the goodput of single flows was not measured",
+                where=str(self.files.metrics),
+                hint="draw another figure",
+            )
+        return [float(goodput) for goodput in found]
 
 
 def _flat(section: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

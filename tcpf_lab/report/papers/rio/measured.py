@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.metrics.record import max_delay_ns
+from tcpf_lab.metrics.captured import max_delay_ns
 from tcpf_lab.report.papers.cell_runs import CellRuns, Numbers, PaperRun
 from tcpf_lab.results import RunFiles, read_json
 from tcpf_lab.spec.load import load

@@ -1,0 +1,181 @@
+"""The numbers of a run without captures: from TCP_INFO and the counters of the queue.
+
+Both are read at the two ends of the measured window, so their differences are the window's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tcpf_lab.metrics import fairness, timeouts
+from tcpf_lab.metrics import retransmission_log as log
+from tcpf_lab.metrics.evidence import UnreadableError
+from tcpf_lab.metrics.goodput import goodput, mean_goodput
+from tcpf_lab.metrics.numbers import Numbers, or_none
+from tcpf_lab.metrics.per_flow import kernel_words, planned_port
+from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.truth import kernel_alone
+from tcpf_lab.metrics.utilisation import utilisation
+from tcpf_lab.metrics.validity import acked_by_kernel, check_counted
+from tcpf_lab.metrics.window_counters import QueueWindow, queue_window
+from tcpf_lab.results import RunFiles
+from tcpf_lab.trace.recovery import KIND_NAMES
+
+#: Reasons of retransmissions that `metrics` counts packets of.
+_COUNTED = [name for name in KIND_NAMES.values() if name not in ("rto", "syn_rto")]
+#: What only packets tell.
+PACKETS_ONLY: tuple[str, ...] = (
+    "loss_percent",
+    "timeout_episodes",
+    *(f"{name}_packets" for name in _COUNTED),
+    "backlog_mean_bytes",
+    "backlog_max_bytes",
+    "queueing_delay_mean_s",
+    "queueing_delay_p95_s",
+)
+#: What the senders' TCP_INFO tells.
+_OF_FLOWS = ("timeouts", "timeouts_per_flow_minute", "retransmissions", "goodput_bytes_per_s")
+_FAIRNESS = ("goodput_cov", "goodput_jain", "goodput_min_max")
+
+
+def from_counters(files: RunFiles, run: Record) -> Numbers:
+    """Work out the numbers of a run without captures.
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run's directory.
+    run : Record
+        What was read from it.
+
+    Raises
+    ------
+    TraceError
+        If the kernel's list of retransmissions is damaged.
+    """
+    expiries = syn_expiries(files, run)
+    flows = [_flow_row(run, flow, expiries) for flow in range(run.count)]
+    metrics = {**_of_flows(run, flows), **_of_queue(files, run), **dict.fromkeys(PACKETS_ONLY)}
+    silent = (*_OF_FLOWS, *_FAIRNESS, "syn_timeouts")
+    untold = [name for name in silent if metrics[name] is None and not _told(flows, name)]
+    return Numbers(
+        metrics=metrics,
+        by_dscp={},
+        per_flow=flows,
+        truth=kernel_alone(files, run, flows),
+        checks=check_counted(files, run),
+        unmeasured=(*PACKETS_ONLY, *untold),
+    )
+
+
+def _told(flows: Sequence[dict[str, Any]], metric: str) -> bool:
+    """Whether every flow has the number that a metric of the whole run is made of."""
+    name = {"timeouts_per_flow_minute": "timeouts"}.get(metric, metric)
+    name = "goodput_bytes_per_s" if metric in _FAIRNESS else name
+    return all(flow[name] is not None for flow in flows)
+
+
+def syn_expiries(files: RunFiles, run: Record) -> dict[int, list[int]] | None:
+    """Give the instants, ns, at which a connection's SYN was sent again, by its source port.
+
+    Returns
+    -------
+    dict or None
+        None if the senders' kernels kept no list of what they sent again.
+
+    Raises
+    ------
+    TraceError
+        If such a list is damaged, or a node's clock is not known.
+    """
+    logs = log.read_logs(files)
+    if not logs:
+        return None
+    found: dict[int, list[int]] = {}
+    for node, kept in logs.items():
+        entries = kept.entries[kept.entries["cause"] == log.SYN_RTO]
+        clock = run.clocks.of(node)
+        times = entries["time_ns"] if clock is None else clock.run_time(entries["time_ns"])
+        for port, at in zip(entries["sport"].tolist(), times.tolist(), strict=True):
+            found.setdefault(port, []).append(at)
+    return found
+
+
+def _flow_row(run: Record, flow: int, expiries: dict[int, list[int]] | None) -> dict[str, Any]:
+    """Give the numbers of one flow by the rules of `tcpf_lab.metrics.per_flow.flow_row`.
+
+    The kernel counts expiries and retransmissions of the SYN with those of data.  Its list tells
+    them apart; without the list, a flow that was up when the window began had none in it.
+    """
+    port = planned_port(run, flow)
+    ends = [run.samples[label][flow] if run.samples else None for label in ("start", "end")]
+    own = None if expiries is None else expiries.get(-1 if port is None else port, [])
+    begin, end = run.instant(flow, "start"), run.instant(flow, "end")
+    syn = None if own is None else sum(at <= end for at in own)
+    within = 0 if own is None else sum(begin < at <= end for at in own)
+    whole = (ends[1] or {}).get("total_rto")
+    return {
+        "flow": flow,
+        "source_port": port,
+        "goodput_bytes_per_s": _goodput(ends, begin, end),
+        "timeouts": _difference(ends, "total_rto", within),
+        "timeouts_whole_run": None if whole is None else whole - (syn or 0),
+        "syn_timeouts": syn,
+        "retransmissions": _difference(ends, "total_retrans", within),
+        "events": dict.fromkeys(KIND_NAMES.values()),
+        "kernel": kernel_words(ends[1]) if ends[1] else None,
+    }
+
+
+def _goodput(ends: Sequence[dict[str, Any] | None], begin: int, end: int) -> float | None:
+    first, last = ends
+    if first is None or last is None:
+        return None
+    return float(goodput(acked_by_kernel(first), acked_by_kernel(last), begin, end))
+
+
+def _difference(ends: Sequence[dict[str, Any] | None], name: str, less: int) -> int | None:
+    """What a counter of TCP_INFO gained within the window, less what is not to be counted."""
+    first, last = ends
+    if not first or not last or name not in last:
+        return None
+    return int(last[name]) - int(first.get(name, 0)) - less
+
+
+def _of_flows(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int | None]:
+    seconds = (run.window_ns[1] - run.window_ns[0]) / 1e9
+    shares = [flow["goodput_bytes_per_s"] for flow in flows]
+    known = [] if None in shares else shares
+    expiries = _sum(flows, "timeouts")
+    return {
+        "timeouts": expiries,
+        "timeouts_per_flow_minute": None
+        if expiries is None
+        else or_none(timeouts.per_flow_minute, expiries, len(flows), seconds),
+        "syn_timeouts": _sum(flows, "syn_timeouts"),
+        "retransmissions": _sum(flows, "retransmissions"),
+        "goodput_bytes_per_s": or_none(mean_goodput, known),
+        "goodput_cov": or_none(fairness.coefficient_of_variation, known),
+        "goodput_jain": or_none(fairness.jain_index, known),
+        "goodput_min_max": or_none(fairness.min_max_ratio, known),
+    }
+
+
+def _sum(flows: list[dict[str, Any]], name: str) -> int | None:
+    values = [flow[name] for flow in flows]
+    return None if None in values else sum(values)
+
+
+def _of_queue(files: RunFiles, run: Record) -> dict[str, float | int | None]:
+    """Use of the bottleneck and loss in it; None if the counters cannot be read."""
+    place, (start, end) = run.expect["bottleneck"], run.window_ns
+    try:
+        found: QueueWindow = queue_window(files, place["device"])
+    except UnreadableError:  # `window_counters` says so
+        return {"packet_loss_percent": None, "utilisation": None}
+    rate, seconds = float(place["rate_bits_per_s"]), (end - start) / 1e9
+    return {
+        "packet_loss_percent": 100 * found.drops / found.arrivals if found.arrivals > 0 else None,
+        "utilisation": or_none(utilisation, found.bytes, rate, seconds),
+    }
