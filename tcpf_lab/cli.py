@@ -15,6 +15,7 @@ from tcpf_lab import (
     crossing_verbs,
     host_verbs,
     kernel_verbs,
+    model_verbs,
     plot_verbs,
     report_verbs,
     reporting,
@@ -47,6 +48,7 @@ from tcpf_lab.testbed.inventory import Inventory
 
 app = new_app()
 app.add_typer(kernel_verbs.app, name="kernel")
+app.add_typer(model_verbs.app, name="model")
 app.add_typer(vm_verbs.app, name="vm")
 
 

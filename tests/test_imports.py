@@ -48,6 +48,8 @@ OUTER = {
         "crossing_verbs",
         "host_verbs",
         "kernel_verbs",
+        "model_request",
+        "model_verbs",
         "plot_request",
         "plot_verbs",
         "plotting",

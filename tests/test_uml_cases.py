@@ -11,10 +11,10 @@ from tcpf_lab import shipped
 from tcpf_lab.plan.step import LoadModule, Phase
 from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
 from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import Run, expand
-from tcpf_lab.spec.topology import Graph
 
 pytestmark = pytest.mark.uml
 

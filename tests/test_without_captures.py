@@ -146,7 +146,7 @@ def test_report_has_every_format_and_a_dash_for_what_was_not_measured(spec, file
     table = (files.root / "table.md").read_text()
     (row,) = [line for line in table.splitlines() if line.startswith("| NoMark+RED")]
     assert [cell.strip() for cell in row.split("|")].count("–") == 1
-    assert "| 2/2 |" in row
+    assert row.endswith(" 2/2 |")
     html = (files.root / "report.html").read_text()
     assert "not measured without captures" in html
 

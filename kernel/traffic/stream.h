@@ -40,6 +40,16 @@ static inline void stream_begin(struct stream *r, uint64_t seed, uint64_t number
 		r->s[i] = stream_mix(&x);
 }
 
+/* The number of a stream that has a name: FNV-1a. */
+static inline uint64_t stream_number(const char *name)
+{
+	uint64_t x = 0xcbf29ce484222325;
+
+	for (const char *c = name; *c; c++)
+		x = (x ^ (uint8_t)*c) * 0x100000001b3;
+	return x;
+}
+
 static inline uint64_t stream_rotate(uint64_t x, int k)
 {
 	return (x << k) | (x >> (64 - k));

@@ -10,18 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.errors import TraceError
+from tcpf_lab.metrics.background_counters import longest_pause_ns
 from tcpf_lab.metrics.clock import Clocks
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
 from tcpf_lab.trace.flow import Flows, find_flows
+from tcpf_lab.trace.packet import Packets
 from tcpf_lab.trace.pcap import Capture, read_capture
 from tcpf_lab.trace.recovery import Recovery, classify
 
+#: The captures that every run has, unless it was made without any.
+ROLES = ("sender", "ingress", "egress")
 #: A queue may hold a packet a little longer than its limit and rate say.
 _MARGIN_NS = 100_000_000
 #: A machine with a clock of its own may stand still, with packets in its queues; virtual ones wait.
 _STALL_NS = 10_000_000_000
+#: Where packets overtake each other, a few of one flow may wait as long as the others keep coming.
+_OVERTAKEN_NS = 60_000_000_000
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,8 @@ class CapturedRecord(Record):
     Attributes
     ----------
     captures : dict of str to Capture
-        By role: ``sender``, ``ingress``, ``egress``.
+        By role: ``sender``, ``ingress``, ``egress``; ``cross_ingress`` where traffic that passes
+        the bottleneck alone enters it by another link than the plan's flows.
     flows, recovery : Flows, Recovery
         Of the capture at the sender.
     row : int64, shape (n,)
@@ -73,21 +80,39 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
         )
     captures = {
         role: _capture(files, record.expect["captures"][role], record.clocks)
-        for role in ("sender", "ingress", "egress")
+        for role in (*ROLES, *({"cross_ingress"} & record.expect["captures"].keys()))
     }
     packets = captures["sender"].packets
     flows = find_flows(packets)
-    delay = max_delay_ns(record.expect)
-    stay = delay + (_STALL_NS if record.real_time else 0)
+    delay = max_delay_ns(record.expect) + longest_pause_ns(record)
+    overtaken = 0 if record.expect["qdisc"].get("in_order", True) else _OVERTAKEN_NS
+    stay = delay + overtaken + (_STALL_NS if record.real_time else 0)
     return CapturedRecord(
         **{field.name: getattr(record, field.name) for field in fields(Record)},
         captures=captures,
         flows=flows,
-        recovery=classify(packets, flows, rto_min_ns=record.rto_min_ns, probes=record.probes),
+        recovery=classify(
+            packets,
+            flows,
+            rto_min_ns=record.rto_min_ns,
+            probes=record.probes,
+            classic=record.classic,
+        ),
         row=_rows(flows, packets, record.expect, record.count),
-        crossing=cross(captures["ingress"].packets, captures["egress"].packets, max_delay_ns=stay),
+        crossing=cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay),
         max_delay_ns=delay,
     )
+
+
+def _entered(captures: dict[str, Capture]) -> Packets:
+    """What entered the bottleneck, in the order of time: cross traffic comes by a link of its own.
+
+    Both captures are of one node, and so by one clock.
+    """
+    if "cross_ingress" not in captures:
+        return captures["ingress"].packets
+    both = np.concatenate([captures[role].packets for role in ("ingress", "cross_ingress")])
+    return both[np.argsort(both["time_ns"], kind="stable")]
 
 
 def max_delay_ns(expect: dict[str, Any]) -> int:

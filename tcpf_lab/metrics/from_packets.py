@@ -120,8 +120,9 @@ def _judged(run: CapturedRecord, start: int, end: int) -> NDArray[np.bool_]:
 
 
 def _by_dscp(run: CapturedRecord) -> dict[str, dict[str, float | int]]:
-    """Loss for each code point that entered the bottleneck in the window."""
+    """Arrivals and loss for each code point that entered the bottleneck in the window."""
     judged = _judged(run, *run.window_ns)
+    seconds = (run.window_ns[1] - run.max_delay_ns - run.window_ns[0]) / 1e9
     dscp, lost = run.crossing.tos[judged] >> 2, run.crossing.lost[judged]
     size = run.crossing.ip_length[judged]
     result: dict[str, dict[str, float | int]] = {}
@@ -129,6 +130,7 @@ def _by_dscp(run: CapturedRecord) -> dict[str, dict[str, float | int]]:
         mine = dscp == value
         result[str(int(value))] = {
             "packets": int(np.sum(mine)),
+            "packets_per_s": int(np.sum(mine)) / seconds,
             "packets_lost": int(np.sum(lost[mine])),
             "loss_percent": 100 * loss.loss_fraction(size[mine], lost[mine]),
             "packet_loss_percent": 100 * loss.loss_fraction(np.ones_like(size[mine]), lost[mine]),

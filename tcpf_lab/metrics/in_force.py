@@ -45,7 +45,11 @@ def _differs(value: Any, wanted: Any) -> bool:
 
 def qdisc_in_force(files: RunFiles, run: Record) -> Finding:
     """The kernel must report the queue that was asked for, and the queues inside it."""
-    wanted = run.expect["qdisc"]
+    bottlenecks = run.expect.get("bottlenecks") or [{"qdisc": run.expect["qdisc"]}]
+    return _together([_one_qdisc(files, one["qdisc"]) for one in bottlenecks])
+
+
+def _one_qdisc(files: RunFiles, wanted: dict[str, Any]) -> Finding:
     device, kind = wanted["device"], wanted["kind"]
     found = under_test(files, device, kind)
     if found is None:
@@ -70,11 +74,21 @@ def under_test(files: RunFiles, device: str, kind: str) -> dict[str, Any] | None
     return next(iter(below or found), None)
 
 
+def _together(findings: list[Finding]) -> Finding:
+    """Give the verdict on several places that the same was asked of."""
+    bad = [detail for ok, detail in findings if not ok]
+    return not bad, "; ".join(bad or [detail for _, detail in findings])
+
+
 def marker_in_force(files: RunFiles, run: Record) -> Finding:
     """The marking router must report the marker that was asked for, in both directions."""
-    wanted = run.expect.get("marker")
-    if wanted is None:
+    if run.expect.get("marker") is None:
         return None, "nothing is marked"
+    markers = run.expect.get("markers") or [run.expect["marker"]]
+    return _together([_one_marker(files, wanted) for wanted in markers])
+
+
+def _one_marker(files: RunFiles, wanted: dict[str, Any]) -> Finding:
     node, kind = wanted["node"], wanted["kind"]
     found = action(files, node, kind, wanted["index"])
     if found is None:

@@ -34,6 +34,8 @@ class Record:
         The measured window.
     samples : dict of str to list
         TCP_INFO by label (``start``, ``end``), one dict per flow; empty without the native senders.
+    cross_samples : dict of str to list
+        The same of the cross traffic, whose flows have the numbers behind.
     """
 
     manifest: dict[str, Any]
@@ -41,6 +43,7 @@ class Record:
     clocks: Clocks
     window_ns: tuple[int, int]
     samples: dict[str, list[dict[str, Any]]]
+    cross_samples: dict[str, list[dict[str, Any]]]
 
     @property
     def epoch_ns(self) -> int:
@@ -98,12 +101,16 @@ def read_record(files: RunFiles) -> Record:
     manifest = _manifest(files)
     clocks = read_clocks(files)
     start, end = (clocks.epoch_ns + round(1e9 * at) for at in manifest["window_s"])
+    expect, own = manifest["expect"], int(manifest["flows"])
+    flows = own + sum(int(cross["flows"]) for cross in expect.get("cross", ()))
+    samples = read_samples(files, flows, clocks)
     return Record(
         manifest=manifest,
-        expect=manifest["expect"],
+        expect=expect,
         clocks=clocks,
         window_ns=(start, end),
-        samples=read_samples(files, int(manifest["flows"]), clocks),
+        samples={label: rows[:own] for label, rows in samples.items()},
+        cross_samples={label: rows[own:] for label, rows in samples.items()},
     )
 
 

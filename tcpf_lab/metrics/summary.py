@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from tcpf_lab.metrics.background import background
 from tcpf_lab.metrics.captured import CapturedRecord, with_captures
 from tcpf_lab.metrics.from_counters import from_counters
 from tcpf_lab.metrics.from_packets import from_packets
 from tcpf_lab.metrics.numbers import Extra, Numbers
+from tcpf_lab.metrics.parking_lot import parking_lot
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.metrics.users import users
 from tcpf_lab.metrics.validity import Check
@@ -118,7 +120,7 @@ def _numbers(run: RunFiles, record: Record) -> Numbers:
 
 
 #: Each is asked about every run, and gives an empty `Extra` where it has nothing to say.
-EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (users,)
+EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (background, users, parking_lot)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ is a check that failed, with its name.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tcpf_lab.metrics import impairment, in_force, iperf3, real_time
+from tcpf_lab.metrics.background_counters import background_drops, sources
 from tcpf_lab.metrics.captured import CapturedRecord
 from tcpf_lab.metrics.evidence import (
     UnreadableError,
@@ -86,7 +88,8 @@ def _no_unplanned_loss(files: RunFiles, run: Record) -> Finding:
 
 def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> Finding:
     """Over the whole run the captures must miss exactly what the queue says it dropped."""
-    dropped = {"": root_drops(files, run.expect["bottleneck"]["device"])} | _by_class(files, run)
+    drops = root_drops(files, run.expect["bottleneck"]["device"]) - background_drops(files, run)
+    dropped = {"": drops} | _by_class(files, run)
     inside = run.crossing.tos >> 2 == run.expect["qdisc"].get("options", {}).get("in", -1)
     which = {"": np.ones_like(inside), "in ": inside, "out ": ~inside}
     parts, good = [], run.crossing.unmatched == 0
@@ -113,19 +116,32 @@ def _marks_match_marker(files: RunFiles, run: CapturedRecord) -> Finding:
     wanted = run.expect.get("marker")
     if wanted is None:
         return None, "nothing is marked"
-    found = action(files, wanted["node"], wanted["kind"], wanted["index"])
-    if found is None:
-        return False, f"{wanted['node']} has no action {wanted['kind']} {wanted['index']}"
     dscp, problems = run.crossing.tos >> 2, []
+    told: Counter[str] = Counter()
+    for node in (wanted["node"], *_cross_markers(run)):
+        found = action(files, node, wanted["kind"], wanted["index"])
+        if found is None:
+            return False, f"{node} has no action {wanted['kind']} {wanted['index']}"
+        told += Counter({side: int(found["xstats"][f"{side}_packets"]) for side in ("in", "out")})
     for side in ("in", "out"):
         seen = int(np.sum(dscp == wanted["options"][side]))
-        told = int(found["xstats"][f"{side}_packets"])
-        problems += [] if seen == told else [f"{side}: captures {seen}, marker {told}"]
+        problems += [] if seen == told[side] else [f"{side}: captures {seen}, marker {told[side]}"]
     return verdict(problems, f"{dscp.size} packets")
+
+
+def _cross_markers(run: Record) -> list[str]:
+    """Nodes that mark the cross traffic of the bottleneck with the captures."""
+    node = run.expect["bottleneck"].get("node")
+    return [cross["marker"] for cross in run.expect.get("cross", ()) if cross["node"] == node]
 
 
 def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> Finding:
     """While packets wait they must leave at the configured rate."""
+    if sources(run):
+        return (
+            None,
+            "the captures do not show the background that leaves between the flows' packets",
+        )
     wanted = float(run.expect["bottleneck"]["rate_bits_per_s"])
     measured = backlogged_rate(run.crossing)
     if measured is None:
@@ -140,16 +156,18 @@ def _all_connected(files: RunFiles, run: Record) -> Finding:
     """Every flow of the plan must have come up; of users, every connection that one began."""
     if "users" in run.expect:
         return users_connected(files, run)
+    cross = run.cross_samples.get("end", [])
     if run.samples:
-        missing = [row["flow"] for row in run.samples["end"] if not row["connected"]]
+        ends = [*run.samples["end"], *cross]
+        missing = [row["flow"] for row in ends if not row["connected"]]
     elif isinstance(run, CapturedRecord):
         missing = [flow for flow in range(run.count) if run.row[flow] < 0]
     else:
         return None, "no TCP_INFO of any flow"
     if missing:
         names = ", ".join(str(flow) for flow in missing[:10])
-        return False, f"{len(missing)} of {run.count} flows never connected: {names}"
-    return True, f"{run.count} flows"
+        return False, f"{len(missing)} of {run.count + len(cross)} flows never connected: {names}"
+    return True, f"{run.count + len(cross)} flows"
 
 
 def acked_by_kernel(sample: dict[str, Any]) -> int:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tcpf_lab.plan.queues import bottleneck
 from tcpf_lab.plan.step import LetPass, Phase, Ready, Start, Stop
-from tcpf_lab.plan.topology import toward
-from tcpf_lab.spec.topology import Graph
+from tcpf_lab.plan.topology import senders_at, toward
+from tcpf_lab.spec.graph import Graph
 
 #: Ethernet, IPv4 and the longest TCP header: all that SACK blocks may fill, no payload.
 SNAPLEN = 14 + 20 + 60
@@ -26,18 +26,31 @@ class Point:
 
 
 def points(graph: Graph) -> dict[str, Point]:
-    """Return the three captures: where the flows begin, before and after the bottleneck's queue."""
+    """Return the captures: where the flows begin, before and after the (first) bottleneck's queue.
+
+    Cross traffic enters that by an interface of its own, which is captured besides.
+    """
     queue = bottleneck(graph)
-    sources = graph.having("sender")
+    router = graph.having("marker")[0].name
+    sources = senders_at(graph, router)
     # Several senders share the first link after the node that joins them.
-    source = (sources if len(sources) == 1 else graph.having("marker"))[0].name
+    source = sources[0] if len(sources) == 1 else router
     at_source = toward(graph, source, queue.peer)
     before = toward(graph, queue.node, source)
     return {
         "sender": Point(source, source, at_source.device, "inout"),
         "ingress": Point(f"{queue.node}-in", before.node, before.device, "in"),
+        **_cross(graph, queue.node),
         "egress": Point(f"{queue.node}-out", queue.node, queue.device, "out"),
     }
+
+
+def _cross(graph: Graph, node: str) -> dict[str, Point]:
+    for cross in graph.cross:
+        if cross.bottleneck == node:
+            entry = toward(graph, node, cross.sender)
+            return {"cross_ingress": Point(f"{node}-in-cross", node, entry.device, "in")}
+    return {}
 
 
 def start(graph: Graph) -> Phase:

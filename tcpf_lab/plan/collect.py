@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcpf_lab.plan import marker
-from tcpf_lab.plan.queues import bottleneck, delay, rate
+from tcpf_lab.plan.queues import bottlenecks, delay, rate
 from tcpf_lab.plan.step import Command, Drained, Phase, ReadFile, Step
 from tcpf_lab.plan.topology import interfaces
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.topology import Graph
 
 #: What TCP sent again, and why, by a kernel that keeps a list of it (the project's does).
 RETRANSMISSIONS = "/proc/net/tcp_retransmissions"
@@ -24,9 +24,9 @@ def drain(graph: Graph, queue: Queue) -> Phase:
 
 
 def _drain(graph: Graph, queue: Queue) -> Iterator[Step]:
-    narrow = bottleneck(graph)
-    full = queue.limit * 8 / rate(graph, narrow)
-    yield Drained(narrow.node, narrow.device, _timeout(full))
+    for narrow in bottlenecks(graph):
+        full = queue.limit * 8 / rate(graph, narrow)
+        yield Drained(narrow.node, narrow.device, _timeout(full))
     for interface in interfaces(graph):
         if seconds := delay(graph, interface):
             yield Drained(interface.node, interface.device, _timeout(seconds))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from tcpf_lab.plan import capture, collect, marker, queues, settings, topology, window_counters
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
-from tcpf_lab.plan.traffic import generator, traffic, users
+from tcpf_lab.plan.traffic import background, generator, traffic, users
 from tcpf_lab.plan.traffic.flows import PORT, window
+from tcpf_lab.spec.background import with_sources
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.topology import Graph
 
 #: Seconds between the agreement on the epoch and the epoch: time enough to start the programs.
 LEAD_S = 2
@@ -46,7 +49,7 @@ def compose(run: Run) -> Plan:
     """Return the plan of ``run``; depends on nothing but the run."""
     experiment = run.experiment
     captures = experiment.traffic.captured
-    graph = experiment.topology.graph()
+    graph = with_sources(experiment.topology.graph(), background.sources(run))
     sysctls = settings.of_ends(run, graph)
     made = traffic(run)
     counted = _counted(run, graph)
@@ -54,15 +57,18 @@ def compose(run: Run) -> Plan:
         modules(run, graph),
         settings.kernel(run),
         *topology.build(graph, dict.fromkeys(sysctls, experiment.tcp.route_options())),
+        background.routes(run, graph),
         settings.nodes(graph, sysctls),
         queues.build(graph, run.case.queue, run.seed),
         *marker.build(run),
         *((capture.start(graph),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
         window_counters.start(run, counted),
+        background.start(run, graph),
         made.receivers,
         made.senders,
         made.end,
+        background.end(run, graph),
         window_counters.end(run, counted),
         collect.drain(graph, run.case.queue),
         *((capture.stop(graph),) if captures else ()),
@@ -81,45 +87,86 @@ def compose(run: Run) -> Plan:
 
 def modules(run: Run, graph: Graph) -> Phase:
     """Return the phase that loads the project's own kernel modules where the case needs them."""
-    (marking,) = graph.having("marker")
+    marking = [node.name for node in graph.having("marker")]
+    narrow = [link.a for link in graph.bottlenecks]
     steps = (
-        *(LoadModule(marking.name, name) for name in run.case.marker.modules),
-        *(LoadModule(graph.bottleneck.a, name) for name in run.case.queue.modules),
+        *(LoadModule(node, name) for node in marking for name in run.case.marker.modules),
+        *(LoadModule(node, name) for node in narrow for name in run.case.queue.modules),
     )
     return Phase("kernel modules", tuple(dict.fromkeys(steps)))
 
 
 def _counted(run: Run, graph: Graph) -> tuple[topology.Interface, ...]:
     """Interfaces whose queues are read at the two ends of the measured window."""
-    return (queues.bottleneck(graph),) if window_counters.needed(run) else ()
+    return queues.bottlenecks(graph) if graph.cross or window_counters.needed(run) else ()
 
 
 def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[str, Any]:
     """What the analysis needs to know, and what the validity checks hold the testbed to."""
-    queue = queues.bottleneck(graph)
+    narrow = [_expect_narrow(run, graph, queue) for queue in queues.bottlenecks(graph)]
+    markers = marker.expect(run)
     senders = [node.name for node in graph.having("sender")]
     devices = [interface.device for interface in topology.interfaces(graph)]
     impaired = queues.impaired(graph)
-    lossy = {queue.device, *impaired}
+    lossy = {queue.device for queue in queues.bottlenecks(graph)} | impaired.keys()
     return {
         **_expect_of_packets(run, graph),
-        "bottleneck": {
-            "node": queue.node,
-            "device": queue.device,
-            "rate_bits_per_s": queues.rate(graph, queue),
-        },
+        "bottleneck": narrow[0]["bottleneck"],
         "generator": generator(run),
         "port": PORT,
         "mss": min(graph.mss, run.experiment.tcp.mss or graph.mss),
-        "qdisc": _expect_queue(run, queue.device, queues.rate(graph, queue)),
-        "marker": marker.expect(run),
+        "qdisc": narrow[0]["qdisc"],
+        "marker": markers[0] if markers else None,
+        **_expect_cross(run, graph, narrow, markers),
         "lossless_devices": [device for device in devices if device not in lossy],
         **_expect_impaired(impaired),
+        **background.expect(run, graph),
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
         **_expect_receivers(run, graph),
         **users.expect(run),
         "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
+    }
+
+
+def _expect_narrow(run: Run, graph: Graph, queue: topology.Interface) -> dict[str, Any]:
+    """One queue under test: where it is, and what the kernel must report of it."""
+    rate, seed = queues.rate(graph, queue), queues.seed_of(graph, queue.node, run.seed)
+    return {
+        "bottleneck": {"node": queue.node, "device": queue.device, "rate_bits_per_s": rate},
+        "qdisc": _expect_queue(run, queue.device, rate, seed),
+    }
+
+
+def _expect_queue(run: Run, device: str, rate: int, seed: int) -> dict[str, Any]:
+    """The queue under test as the kernel must report it, and the queues inside, if it has any."""
+    queue = run.case.queue
+    inside = {
+        child.handle: {"kind": child.words[0], "options": child.shown}
+        for child in queue.children(rate, seed)
+    }
+    asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, seed)}
+    if inside:
+        asked["children"] = inside
+    return asked if queue.in_order else asked | {"in_order": False}
+
+
+def _expect_cross(
+    run: Run, graph: Graph, narrow: Sequence[dict[str, Any]], markers: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Cross traffic, and the bottlenecks and markers that there are besides: not said without."""
+    if not graph.cross:
+        return {}
+    flows = [one.flows for one in graph.cross]
+    firsts = accumulate(flows[:-1], initial=run.flows)
+    return {
+        "bottlenecks": [{**one["bottleneck"], "qdisc": one["qdisc"]} for one in narrow],
+        "markers": list(markers),
+        "cross": [
+            {"node": one.bottleneck, "sender": one.sender, "marker": one.marker}
+            | {"first": first, "flows": one.flows}
+            for first, one in zip(firsts, graph.cross, strict=True)
+        ],
     }
 
 
@@ -131,17 +178,6 @@ def _expect_of_packets(run: Run, graph: Graph) -> dict[str, Any]:
         **({"captures": taken} if run.experiment.traffic.captured else {}),
         **({"window_counters": counted} if counted else {}),
     }
-
-
-def _expect_queue(run: Run, device: str, rate: int) -> dict[str, Any]:
-    """The queue under test as the kernel must report it, and the queues inside, if it has any."""
-    queue = run.case.queue
-    inside = {
-        child.handle: {"kind": child.words[0], "options": child.shown}
-        for child in queue.children(rate, run.seed)
-    }
-    asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, run.seed)}
-    return asked | ({"children": inside} if inside else {})
 
 
 def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:

@@ -8,23 +8,27 @@ on a wire) are not counted.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator
 
 from tcpf_lab.plan.step import Command, Phase, Step
 from tcpf_lab.plan.topology import Interface, interfaces
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.model import ETHERNET_HEADER
 from tcpf_lab.spec.queue import Queue
-from tcpf_lab.spec.topology import Graph
 
 #: The shortest packet of these experiments: a TCP acknowledgement without options, with its header.
 SHORTEST_FRAME = 40 + ETHERNET_HEADER
 #: Frames a shaper may send back to back.  On the fast links four let a window's burst pass without
-#: a timer; at the bottleneck two keep the queue in the discipline under study.
+#: a timer; at the bottleneck two keep the queue in the discipline under study.  A link slower than
+#: the bottleneck, and that of a source, spaces all its packets: four at once would be four at once
+#: in that queue.
 ACCESS_BURST_FRAMES = 4
 BOTTLENECK_BURST_FRAMES = 2
 #: Handle of the queue under test.
 UNDER_TEST = "2:"
+SLOW_BURST_FRAMES = 1
 
 
 def build(graph: Graph, queue: Queue, seed: int) -> Phase:
@@ -32,16 +36,34 @@ def build(graph: Graph, queue: Queue, seed: int) -> Phase:
     steps: list[Step] = []
     for interface in interfaces(graph):
         if graph.links[interface.subnet].bottleneck and interface.host == 1:
-            steps += _bottleneck(graph, interface, queue, seed)
+            steps += _bottleneck(graph, interface, queue, seed_of(graph, interface.node, seed))
         else:
             steps += _access(graph, interface)
     return Phase("rates, delays and queues", tuple(steps))
 
 
+def bottlenecks(graph: Graph) -> tuple[Interface, ...]:
+    """Return the interfaces that hold a queue under study, along the path."""
+    return tuple(
+        interface
+        for interface in interfaces(graph)
+        if graph.links[interface.subnet].bottleneck and interface.host == 1
+    )
+
+
 def bottleneck(graph: Graph) -> Interface:
-    """Return the interface that holds the queue under study."""
-    link = graph.bottleneck
-    return next(i for i in interfaces(graph) if (i.node, i.peer) == (link.a, link.b))
+    """Return the first of them: where captures are taken."""
+    return bottlenecks(graph)[0]
+
+
+def seed_of(graph: Graph, node: str, seed: int) -> int:
+    """Return the seed of a queue under study: the run's, of further queues one drawn from it.
+
+    Queues in a row must not make the same random decisions.
+    """
+    if node == graph.bottleneck.a:
+        return seed
+    return random.Random(f"queue of {node}, seed {seed}").getrandbits(31)
 
 
 def netem_limit(graph: Graph, interface: Interface) -> int:
@@ -96,7 +118,9 @@ def _shaper(graph: Graph, interface: Interface, frames: int) -> tuple[str, ...]:
 
 
 def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
-    shaper = _shaper(graph, interface, ACCESS_BURST_FRAMES)
+    link = graph.links[interface.subnet]
+    slow = link.rate < graph.bottleneck.rate or link.a in {n.name for n in graph.having("source")}
+    shaper = _shaper(graph, interface, SLOW_BURST_FRAMES if slow else ACCESS_BURST_FRAMES)
     words = _netem(graph, interface)
     if not words:
         yield _tc(interface, "root", "handle", "1:", *shaper)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from tcpf_lab.plan.step import OffloadsOff, Phase, ReadSysctls, Step, Sysctl
 from tcpf_lab.plan.topology import Interface, owned
 from tcpf_lab.plan.traffic import users
+from tcpf_lab.plan.traffic.flows import count
+from tcpf_lab.spec.graph import Graph, Node
 from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.topology import Graph, Node
 
 #: Segmentation and coalescing would turn "packets" into 64 kB objects and make every number wrong.
 OFFLOADS_OFF = (
@@ -27,7 +28,7 @@ def kernel(run: Run) -> Phase:
     windows and prune queues, which no machine of the papers did.
     """
     buffer = run.experiment.traffic.socket_buffer
-    pages = 8 * run.flows * buffer // PAGE + 65536
+    pages = 8 * count(run) * buffer // PAGE + 65536
     return Phase(
         "the kernel",
         (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcpf_lab.plan.step import AddLink, AddNode, Command, End, Phase, Step, Sysctl
-from tcpf_lab.spec.topology import Graph, Node
+from tcpf_lab.spec.graph import Graph, Node
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,12 @@ def paths(graph: Graph, node: str) -> dict[str, tuple[int, Interface]]:
 def toward(graph: Graph, node: str, target: str) -> Interface:
     """Return the interface through which ``node`` reaches ``target`` on the shortest path."""
     return paths(graph, node)[target][1]
+
+
+def senders_at(graph: Graph, router: str) -> tuple[str, ...]:
+    """Return the senders that a router is the first one of."""
+    beside = {end for link in graph.links if router in (link.a, link.b) for end in (link.a, link.b)}
+    return tuple(node.name for node in graph.having("sender") if node.name in beside)
 
 
 def other_end(graph: Graph, interface: Interface) -> Interface:

@@ -20,7 +20,7 @@ GRACE_S = 5.0
 
 def needed(run: Run) -> bool:
     """Tell whether the run's numbers cannot do without the counters of the window."""
-    return not run.experiment.traffic.captured
+    return not run.experiment.traffic.captured or bool(run.case.background)
 
 
 def start(run: Run, queues: Iterable[Interface]) -> Phase:

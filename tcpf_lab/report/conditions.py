@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tcpf_lab.spec.graph import Graph, Link
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.topology import Graph, Link
 from tcpf_lab.units import format_duration, format_rate
 
 #: Keeps a number and its unit on one line of a caption.

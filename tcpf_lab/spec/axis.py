@@ -12,7 +12,7 @@ from tcpf_lab.spec.values import Value
 #: Stands for every case in a key.
 ANY = "*"
 #: Sections of a case: a key that begins with one of them is meant for every case.
-CASE_SECTIONS = ("queue", "marker")
+CASE_SECTIONS = ("queue", "marker", "background")
 #: What a key can begin with, if it is to be an axis.
 HEADS = ("topology", "tcp", "traffic", "cases", *CASE_SECTIONS)
 
@@ -52,7 +52,7 @@ class Axis:
 
 
 def path_of(key: str) -> KeyPath:
-    """Give the steps of a key; ``queue`` and ``marker`` are short for those of every case.
+    """Give the steps of a key; ``queue``, ``marker``, ``background``: those of every case.
 
     Examples
     --------

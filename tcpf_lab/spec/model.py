@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from tcpf_lab.spec.background import SOURCE_NAME, Background
+from tcpf_lab.spec.background import problems as background_problems
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.dscp import format_dscp
 from tcpf_lab.spec.marker import AnyMarker, NoMarker
@@ -37,6 +39,7 @@ PATTERNS = {
     NAME: "1 to 60 letters, digits or any of _+-, the first a letter or a digit",
     _CASE: "1 to 60 letters, digits, spaces or any of _()+-, the first a letter or a digit",
     _TITLE: "one line of at most 200 characters",
+    SOURCE_NAME: "a small letter, then at most five small letters and digits",
     CONGESTION: "the kernel's name for it, in lower case, such as reno",
 }
 
@@ -84,6 +87,13 @@ class Case(SpecModel):
         description="`none`, or a mapping whose `kind` names the marker.",
     )
     queue: AnyQueue = Field(description="The queue under test; `kind` names it.")
+    background: Background | None = Field(
+        default=None,
+        min_length=1,
+        json_schema_extra={"additionalProperties": False},
+        description="Sources of UDP packets at the bottleneck, by name: a small letter, then at "
+        "most five small letters and digits. Left out, the flows are alone.",
+    )
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield a queue that takes what is marked for something else."""
@@ -160,6 +170,9 @@ class Experiment(SpecModel):
             if case.queue.limit < packet:
                 sentence = f"must hold at least one packet of mtu with its header, {packet} B"
                 yield ("cases", name, "queue", "limit"), sentence
+            if case.background:
+                found = background_problems(self.topology, case.background)
+                yield from ((("cases", name, "background", *path), said) for path, said in found)
 
 
 def to_data(experiment: Experiment) -> dict[str, Any]:

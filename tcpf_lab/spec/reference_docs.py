@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 from pydantic import PlainSerializer
 from pydantic.fields import FieldInfo
 
-from tcpf_lab.spec import marker, queue
+from tcpf_lab.spec import background, marker, queue
 from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.collection import Collection, Member
 from tcpf_lab.spec.delays import Delays
@@ -18,6 +18,7 @@ from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
+from tcpf_lab.spec.parking_lot import ParkingLot
 from tcpf_lab.spec.tcp import NEWRENO, PROFILES, RENO, Profile, Tcp
 from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
 from tcpf_lab.spec.traffic import Traffic, Users
@@ -64,6 +65,7 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`topology`", Topology
     yield "`topology.chain`", Chain
     yield "`topology.dumbbell`", Dumbbell
+    yield "`topology.parking_lot`", ParkingLot
     yield "`forward` and `reverse` of `topology.chain` and `topology.dumbbell`", Impairment
     yield "`tcp`", Tcp
     yield "`traffic`", Traffic
@@ -73,6 +75,8 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
         yield f"`marker`, kind `{kind}`", model
     for kind, queue_model in queue.KINDS.items():
         yield f"`queue`, kind `{kind}`", queue_model
+    for kind, source_model in background.KINDS.items():
+        yield f"`background.NAME`, kind `{kind}`", source_model
     yield "`matrix`", Matrix
     yield "A collection", Collection
     yield "`experiments[N]`", Member

@@ -6,111 +6,16 @@ To add one: a model with a ``graph`` method, and a key in `Topology`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from pydantic import ConfigDict, Field
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.delays import AnyDelays, Delays
+from tcpf_lab.spec.graph import Graph, Link, Node
 from tcpf_lab.spec.impairment import Impairment
+from tcpf_lab.spec.parking_lot import ParkingLot
 from tcpf_lab.units import Duration, Rate, Size
-
-Role = Literal["sender", "marker", "bottleneck", "router", "receiver"]
-
-#: Bytes of IPv4 and TCP header without options.
-HEADERS = 40
-
-
-@dataclass(frozen=True)
-class Node:
-    """A machine.
-
-    ``role``: sender and receiver are the ends of the flows; the node with the role marker stands in
-    front of the bottleneck and sees both directions; the node with the role bottleneck owns the
-    queue under test.
-    """
-
-    name: str
-    role: Role
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link between two nodes, the same rate both ways.
-
-    Parameters
-    ----------
-    a, b : str
-        Names of the nodes; data flows from ``a`` to ``b``, acknowledgements back.
-    rate : int
-        bit/s.
-    delay_ab, delay_ba : float
-        Delay added at the egress of ``a`` towards ``b`` and of ``b`` towards ``a``, seconds.
-    mtu : int
-        Largest IP packet, bytes.
-    queue : int
-        Bytes that the queue at either end must hold at least, so that it never drops.
-    bottleneck : bool
-        Whether the queue at ``a`` towards ``b`` is the one under test, in place of ``queue``.
-    impairment_ab, impairment_ba : Impairment, optional
-        What else happens at the egress of ``a`` towards ``b`` and of ``b`` towards ``a``.
-    """
-
-    a: str
-    b: str
-    rate: int
-    delay_ab: float
-    delay_ba: float
-    mtu: int
-    queue: int
-    bottleneck: bool = False
-    impairment_ab: Impairment | None = None
-    impairment_ba: Impairment | None = None
-
-
-@dataclass(frozen=True)
-class Graph:
-    """Nodes and links; link order is along the path from the senders to the receivers."""
-
-    nodes: tuple[Node, ...]
-    links: tuple[Link, ...]
-
-    def having(self, role: Role) -> tuple[Node, ...]:
-        """Give the nodes with a role, in order."""
-        return tuple(node for node in self.nodes if node.role == role)
-
-    @property
-    def bottleneck(self) -> Link:
-        """The link whose ``a`` end has the queue under test."""
-        (link,) = (link for link in self.links if link.bottleneck)
-        return link
-
-    def path(self, start: str, end: str) -> tuple[Link, ...]:
-        """Give the links from one node to another, of which a graph has one sequence only."""
-        leaving: dict[str, list[tuple[str, Link]]] = {node.name: [] for node in self.nodes}
-        for link in self.links:
-            leaving[link.a].append((link.b, link))
-            leaving[link.b].append((link.a, link))
-        ways: dict[str, tuple[Link, ...]] = {start: ()}
-        waiting = [start]
-        while end not in ways:
-            here = waiting.pop()
-            for node, link in leaving[here]:
-                if node not in ways:
-                    ways[node] = (*ways[here], link)
-                    waiting.append(node)
-        return ways[end]
-
-    @property
-    def rates(self) -> dict[tuple[str, str], int]:
-        """Rate of the link between two nodes, bit/s."""
-        return {(link.a, link.b): link.rate for link in self.links}
-
-    @property
-    def mss(self) -> int:
-        """Largest TCP payload without options, bytes."""
-        return min(link.mtu for link in self.links) - HEADERS
 
 
 class Chain(SpecModel):
@@ -235,22 +140,31 @@ class Topology(SpecModel):
     """Exactly one of the keys, which names the builder of the graph."""
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["chain"]}, {"required": ["dumbbell"]}]}
+        json_schema_extra={
+            "oneOf": [{"required": [key]} for key in ("chain", "dumbbell", "parking_lot")]
+        }
     )
 
     chain: Chain | None = Field(default=None, description="Five machines in a row.")
     dumbbell: Dumbbell | None = Field(default=None, description="The chain with more hosts.")
+    parking_lot: ParkingLot | None = Field(
+        default=None, description="Several bottlenecks in a row, with cross traffic."
+    )
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an error unless exactly one builder is named."""
-        if (self.chain is None) == (self.dumbbell is None):
+        if len(self._named) != 1:
             yield (), f"needs exactly one of: {', '.join(type(self).model_fields)}"
 
     @property
-    def builder(self) -> Chain:
+    def _named(self) -> tuple[Chain | ParkingLot, ...]:
+        every = (self.chain, self.dumbbell, self.parking_lot)
+        return tuple(one for one in every if one is not None)
+
+    @property
+    def builder(self) -> Chain | ParkingLot:
         """The parameters of the topology that was asked for."""
-        chosen = self.chain if self.chain is not None else self.dumbbell
-        assert chosen is not None  # held by `problems`
+        (chosen,) = self._named  # held by `problems`
         return chosen
 
     def graph(self) -> Graph:

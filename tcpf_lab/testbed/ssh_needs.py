@@ -9,9 +9,9 @@ from typing import TypeGuard
 
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import PROGRAMS, Command, LoadModule, OffloadsOff, Start, Step
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.spec.topology import Graph
 
 #: Word of ``tc`` -> the distribution's kernel module behind it.
 MODULES = {

@@ -22,6 +22,12 @@ SOURCE_PACKAGE = "linux-source-6.12"
 #: Sources, below the ``kernel`` directory, of the programs that make traffic, here or on a host.
 TRAFFIC_PROGRAMS = {
     "tcpf-traffic": ("traffic/tcpf-traffic.c", "traffic/instant.c", "traffic/instant.h"),
+    "tcpf-source": (
+        "traffic/tcpf-source.c",
+        "traffic/instant.c",
+        "traffic/instant.h",
+        "traffic/stream.h",
+    ),
     "tcpf-users": (
         "traffic/tcpf-users.c",
         "traffic/instant.c",
@@ -54,8 +60,11 @@ VARIANTS = {
 #: Variant -> one with the same patches.  Where neither has been built, both are, in one source
 #: tree: for the second little is compiled again.
 BUILT_WITH = {"unlogged": "standard"}
-#: Static: in a guest every page that a dynamic linker touches costs 20 us.
-PROGRAM_FLAGS = ("-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pthread", "-static")
+#: Static: in a guest every page that a dynamic linker touches costs 20 us.  Without contraction a
+#: sum of products, and so a random draw, is the same on every processor.
+PROGRAM_FLAGS = (
+    *("-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pthread", "-static"),
+)
 #: Names, dates and paths that a kernel build would otherwise put into its result.
 MAKE_ENVIRONMENT = {
     "LC_ALL": "C",

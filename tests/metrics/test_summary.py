@@ -266,7 +266,7 @@ def test_the_recovery_of_1990_is_followed_where_it_is_switched_on(
 ) -> None:
     asked = []
     monkeypatch.setattr(
-        record, "classify", lambda *words, classic, **_: asked.append(classic) or classify(*words)
+        captured, "classify", lambda *words, classic, **_: asked.append(classic) or classify(*words)
     )
     manifest = json.loads(run.manifest.read_text())
     manifest["expect"]["sysctl"] = {"S": {"net.ipv4.tcp_reno_recovery": switch}}

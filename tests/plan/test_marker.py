@@ -53,7 +53,7 @@ def test_several_senders_are_marked_where_they_have_joined():
 
 def test_where_nothing_is_marked_nothing_is_installed_or_read():
     run = run_of("NoMark+FRED")
-    assert (marker.build(run), marker.counters(run), marker.expect(run)) == ((), (), None)
+    assert (marker.build(run), marker.counters(run), marker.expect(run)) == ((), (), ())
     assert compose(run).expect["marker"] is None
 
 

@@ -8,7 +8,7 @@ from tcpf_lab import shipped
 from tcpf_lab.report.conditions import conditions, path_delays
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
-from tcpf_lab.spec.topology import Chain, Dumbbell
+from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
 
 PATH = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
 
@@ -18,6 +18,12 @@ PATH = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
 )
 def test_the_delay_is_that_of_one_path_however_many_there_are(topology: Chain) -> None:
     assert set(path_delays(topology.graph())) == {0.2}
+
+
+def test_cross_traffic_has_a_delay_of_its_own() -> None:
+    numbers = {"bottlenecks": 2, "cross_flows": 3, "cross_delay": "50 ms"}
+    lot = Topology.model_validate({"parking_lot": {**PATH, **numbers}})
+    assert path_delays(lot.graph()) == (0.2, 0.05, 0.05)
 
 
 def test_of_unequal_delays_the_least_and_the_greatest_are_told() -> None:

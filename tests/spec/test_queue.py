@@ -157,6 +157,10 @@ def test_prio_puts_ef_before_a_fifo_for_everything_else() -> None:
     assert rest == ("2:2", "4:", ("bfifo", "limit", "130000"), {"limit": 130_000})
 
 
+def test_where_packets_overtake_each_other_is_known() -> None:
+    assert {kind for kind, model in KINDS.items() if not model.in_order} == {"prio", "tc"}
+
+
 def test_a_queue_by_its_own_words_is_handed_over_as_it_is_written() -> None:
     queue = Tc.model_validate(
         {"kind": "tc", "words": "fq_codel limit 1000 target 5ms", "limit": "1 MB"}

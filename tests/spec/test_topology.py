@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tcpf_lab.spec.graph import CrossTraffic, Link
 from tcpf_lab.spec.impairment import Impairment
-from tcpf_lab.spec.topology import Link, Topology
+from tcpf_lab.spec.topology import Topology
 
 CHAIN = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
 
@@ -92,6 +93,28 @@ def test_impairments_are_behind_the_bottleneck_and_before_the_acknowledgements_r
     assert pairs.bottleneck.impairment_ba == Impairment.model_validate(jitter)
 
 
+LOT = {**CHAIN, "bottlenecks": 2, "cross_flows": 4, "cross_delay": "50 ms"}
+
+
+def test_a_parking_lot_has_cross_traffic_with_its_own_marker_over_each_bottleneck() -> None:
+    lot = graph(parking_lot=LOT)
+    assert [(link.a, link.b) for link in lot.bottlenecks] == [("R1", "R2"), ("R2", "R3")]
+    assert lot.bottleneck.a == "R1"
+    assert lot.pairs == (("S", "D"),)
+    assert lot.cross == (
+        CrossTraffic("X1", "Y1", "M1", "R1", 4),
+        CrossTraffic("X2", "Y2", "M2", "R2", 4),
+    )
+    for cross in lot.cross:
+        way = lot.path(cross.sender, cross.receiver)
+        assert [link.b for link in way][:2] == [cross.marker, cross.bottleneck]
+        assert [link.a for link in way if link.bottleneck] == [cross.bottleneck]
+        assert sum(link.delay_ba for link in way) == 0.05
+    main = lot.path("S", "D")
+    assert [link.b for link in main] == ["R0", "R1", "R2", "R3", "D"]
+    assert sum(link.delay_ba for link in main) == 0.2
+
+
 def test_the_mss_follows_the_mtu() -> None:
     assert graph(chain={**CHAIN, "mtu": "1500 B"}).mss == 1460
 
@@ -99,7 +122,7 @@ def test_the_mss_follows_the_mtu() -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({}, "exactly one of: chain, dumbbell"),
+        ({}, "exactly one of: chain, dumbbell, parking_lot"),
         ({"chain": CHAIN, "dumbbell": {**CHAIN, "pairs": 2}}, "exactly one of"),
         ({"chain": {**CHAIN, "bottleneck": "1 Gbit"}}, "faster than access"),
         ({"chain": {**CHAIN, "mtu": "100 B"}}, "from 576 B to 9000 B"),

@@ -98,6 +98,18 @@ def test_an_inventory_says_what_an_experiment_asks_too_much_of_it(tmp_path):
     )
 
 
+def test_hosts_of_a_chain_are_no_parking_lot(tmp_path):
+    numbers = {**chain().model_dump(mode="json", exclude_none=True)["chain"], "bottlenecks": 1}
+    lot = Topology.model_validate(
+        {"parking_lot": {**numbers, "cross_flows": 4, "cross_delay": "50 ms"}}
+    )
+    found = misfits(load_inventory(written(tmp_path, GOOD)), lot)
+    assert found == tuple(
+        f"no host plays {role}; the inventory lab has S, R0, R1, R2, D"
+        for role in ("X1", "M1", "Y1")
+    )
+
+
 def misfits(inventory, topology):
     graph = topology.graph()
     return inventory.misfits([node.name for node in graph.nodes], graph.rates)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tcpf_lab.plan.step import Phase
 from tcpf_lab.plan.topology import owned
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.sweep import Run
 
 PORT = 5001
@@ -26,14 +29,21 @@ class Traffic:
     memory_mb: int = 0  #: what a guest needs beyond the memory that it usually has
 
 
+def count(run: Run) -> int:
+    """Return how many flows there are, cross traffic included."""
+    return run.flows + sum(cross.flows for cross in run.experiment.topology.graph().cross)
+
+
 def start_times(run: Run) -> tuple[float, ...]:
     """Return each flow's start, seconds after the epoch: uniform over the spread, from the seed.
+
+    The flows of the matrix come first, so that theirs do not depend on cross traffic.
 
     Rounded to microseconds so that every printed form of the plan carries the exact value.
     """
     traffic = run.experiment.traffic
     draw = random.Random(f"start times, seed {run.seed}")
-    return tuple(round(draw.uniform(0, traffic.start_spread), 6) for _ in range(run.flows))
+    return tuple(round(draw.uniform(0, traffic.start_spread), 6) for _ in range(count(run)))
 
 
 def window(run: Run) -> tuple[float, float]:
@@ -59,19 +69,28 @@ class Pair:
 
 
 def pairs(run: Run) -> tuple[Pair, ...]:
-    """Share the flows out to the pairs of senders and receivers, as evenly as can be."""
+    """Share the matrix's flows out to its pairs of hosts, as evenly as can be; then cross traffic.
+
+    A pair without a flow is left out.
+    """
     graph = run.experiment.topology.graph()
     own = owned(graph)
-    senders, receivers = graph.having("sender"), graph.having("receiver")
-    share = [run.flows * k // len(senders) for k in range(len(senders) + 1)]
-    return tuple(
-        Pair(
-            sender.name,
-            receiver.name,
-            own[receiver.name][0].address,
-            share[k],
-            share[k + 1] - share[k],
-        )
-        for k, (sender, receiver) in enumerate(zip(senders, receivers, strict=True))
-        if share[k + 1] > share[k]
-    )
+    first, found = 0, []
+    for sender, receiver, flows in (*_shares(graph, run.flows), *_cross(graph)):
+        if flows:
+            address = own[receiver][0].address
+            found.append(Pair(sender, receiver, address, first, flows))
+        first += flows
+    return tuple(found)
+
+
+def _shares(graph: Graph, flows: int) -> Iterator[tuple[str, str, int]]:
+    ends = graph.pairs
+    bounds = [flows * k // len(ends) for k in range(len(ends) + 1)]
+    for (sender, receiver), (first, behind) in zip(ends, pairwise(bounds), strict=True):
+        yield sender, receiver, behind - first
+
+
+def _cross(graph: Graph) -> Iterator[tuple[str, str, int]]:
+    for cross in graph.cross:
+        yield cross.sender, cross.receiver, cross.flows

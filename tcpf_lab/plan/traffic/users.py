@@ -8,8 +8,8 @@ from typing import Any
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Finish, Phase, Ready, Start, Step, Sysctl
 from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, Pair, Traffic, pairs, seconds, window
+from tcpf_lab.spec.graph import Role
 from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.topology import Role
 from tcpf_lab.spec.traffic import Users
 
 #: Seconds of grace for a program that should have ended.

@@ -30,7 +30,7 @@ from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.topology import draw_topology, told
 from tcpf_lab.report.contents.verdicts import verdicts
 from tcpf_lab.report.contents.words import count, listed, seeds_told
-from tcpf_lab.spec.topology import Graph
+from tcpf_lab.spec.graph import Graph
 
 #: What a check of validity makes sure of; one without words here goes by its name alone.
 CHECKS = {

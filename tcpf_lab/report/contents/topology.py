@@ -1,36 +1,30 @@
-"""The path of an experiment as a picture: machines, links and the queue under test, as SVG."""
+"""The path of an experiment as a picture: machines, links and the queues under test, as SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from tcpf_lab.spec.topology import Graph, Link, Node, Role
+from tcpf_lab.report.contents.topology_layout import (
+    COLUMN,
+    EDGE,
+    HEIGHT,
+    MOST_HOSTS,
+    WIDTH,
+    Place,
+    places,
+    shown,
+    stages,
+)
+from tcpf_lab.spec.graph import Graph, Link, Node
 from tcpf_lab.units import format_duration, format_rate
-
-#: Senders, or receivers, that are drawn before the rest becomes an ellipsis.
-MOST_HOSTS = 4
 
 _SVG = "http://www.w3.org/2000/svg"
 _INK, _ACCENT, _PAPER = "#111111", "#d2702f", "#eef2f8"
 _FONTS = "DejaVu Sans, Verdana, sans-serif"
-#: What is written under a machine; the roles are the model's.
-_ROLES: dict[Role, str] = {
-    "sender": "sender",
-    "marker": "marker",
-    "bottleneck": "queue under test",
-    "router": "router",
-    "receiver": "receiver",
-}
-#: All in the picture's units, of which a line of text is about ten.
-_COLUMN, _ROW, _WIDTH, _HEIGHT, _EDGE = 134.0, 58.0, 46.0, 30.0, 34.0
-
-
-@dataclass(frozen=True)
-class _Place:
-    x: float
-    y: float
+#: What is written under a machine where its role is not the word for it.
+_ROLES = {"bottleneck": "queue under test"}
+#: From the middle of a machine to below the word under it.
+_BELOW = HEIGHT / 2 + 16
 
 
 def draw_topology(graph: Graph) -> str:
@@ -39,7 +33,8 @@ def draw_topology(graph: Graph) -> str:
     Parameters
     ----------
     graph : Graph
-        Of one chain of routers; hosts beyond the fourth on a side are told as a number.
+        Of one chain of routers, whatever joins or leaves it beside; hosts beyond the fourth on a
+        side are told as a number.
 
     Returns
     -------
@@ -47,9 +42,12 @@ def draw_topology(graph: Graph) -> str:
         SVG. Links have their rate above them, and below them the delay that is added, with an arrow
         in the direction of the packets that wait.
     """
-    places = _places(graph)
-    width = 2 * _EDGE + _WIDTH + _COLUMN * (len(_stages(graph)) - 1)
-    height = max(place.y for place in places.values()) + _HEIGHT / 2 + 24
+    standing = places(graph)
+    width = max(
+        2 * EDGE + WIDTH + COLUMN * (len(stages(graph)) - 1),
+        max(place.x for place in standing.values()) + WIDTH / 2 + EDGE,
+    )
+    height = max(place.y for place in standing.values()) + HEIGHT / 2 + 24
     svg = ET.Element(
         "svg",
         {
@@ -62,14 +60,16 @@ def draw_topology(graph: Graph) -> str:
             "role": "img",
         },
     )
-    named: set[tuple[str, str, str]] = set()
+    along = {name for stage in stages(graph) for name in stage}
+    named: set[tuple[str, ...]] = set()
     for link in graph.links:
-        if link.a in places and link.b in places:
-            _draw_link(svg, link, places[link.a], places[link.b], named)
+        if {link.a, link.b} <= standing.keys():
+            draw = _draw_link if {link.a, link.b} <= along else _draw_beside
+            draw(svg, link, standing[link.a], standing[link.b], named)
     for node in graph.nodes:
-        if node.name in places:
-            _draw_node(svg, node, places[node.name])
-    _draw_rest(svg, graph, places)
+        if node.name in standing:
+            _draw_node(svg, node, standing[node.name])
+    _draw_rest(svg, graph, standing)
     return ET.tostring(svg, encoding="unicode") + "\n"
 
 
@@ -78,63 +78,41 @@ def told(graph: Graph) -> str:
     links = "; ".join(
         f"{link.a} to {link.b} at {format_rate(link.rate)}/s" for link in _drawn_links(graph)
     )
-    (queue,) = graph.having("bottleneck")
+    senders, *_, receivers = stages(graph)
+    queues = " and ".join(f"at {link.a} towards {link.b}" for link in graph.bottlenecks)
+    cross = "; ".join(
+        f"{one.sender} to {one.receiver} over {one.bottleneck}" for one in graph.cross
+    )
+    several = len(graph.bottlenecks) > 1
     return (
-        f"{len(graph.having('sender'))} sending and {len(graph.having('receiver'))} receiving "
-        f"machines with routers in a row between them. Links: {links}. The queue under test is at "
-        f"{queue.name} towards {graph.bottleneck.b}."
+        f"{len(senders)} sending and {len(receivers)} receiving "
+        f"machines with routers in a row between them. Links: {links}. The "
+        f"{'queues' if several else 'queue'} under test {'are' if several else 'is'} {queues}."
+        + (f" Cross traffic: {cross}." if cross else "")
     )
 
 
-def _drawn_links(graph: Graph) -> Iterable[Link]:
-    shown = {node.name for stage in _stages(graph) for node in stage[:1]}
-    return (link for link in graph.links if link.a in shown and link.b in shown)
+def _drawn_links(graph: Graph) -> list[Link]:
+    hidden = {name for stage in stages(graph) for name in stage[1:]}
+    return [link for link in graph.links if not {link.a, link.b} & hidden]
 
 
-def _stages(graph: Graph) -> list[tuple[Node, ...]]:
-    """Columns from left to right: senders, each router, receivers."""
-    routers = [n for n in graph.nodes if n.role not in ("sender", "receiver")]
-    return [graph.having("sender"), *((node,) for node in routers), graph.having("receiver")]
-
-
-def _places(graph: Graph) -> dict[str, _Place]:
-    stages = _stages(graph)
-    rows = max(min(len(stage), MOST_HOSTS + 1) for stage in stages)
-    middle = _HEIGHT / 2 + (12 if rows == 1 else 16) + (rows - 1) * _ROW / 2
-    places: dict[str, _Place] = {}
-    for column, stage in enumerate(stages):
-        shown = _shown(stage)
-        slots = len(shown) + (len(stage) > len(shown))
-        for row, node in enumerate(shown):
-            # the last of many stands below the place of the ellipsis
-            place = row if len(shown) == len(stage) or row < len(shown) - 1 else row + 1
-            y = middle + (place - (slots - 1) / 2) * _ROW
-            places[node.name] = _Place(_EDGE + _WIDTH / 2 + column * _COLUMN, y)
-    return places
-
-
-def _shown(stage: Sequence[Node]) -> Sequence[Node]:
-    if len(stage) <= MOST_HOSTS:
-        return stage
-    return (*stage[: MOST_HOSTS - 1], stage[-1])
-
-
-def _draw_rest(svg: ET.Element, graph: Graph, places: dict[str, _Place]) -> None:
+def _draw_rest(svg: ET.Element, graph: Graph, standing: dict[str, Place]) -> None:
     """Say how many hosts stand for the ellipsis."""
-    for stage in _stages(graph):
+    for stage in stages(graph):
         if len(stage) > MOST_HOSTS:
-            before, last = places[stage[MOST_HOSTS - 2].name], places[stage[-1].name]
+            *_, last_but_one, last = (standing[name] for name in shown(stage))
             hidden = f"… {len(stage) - MOST_HOSTS} more"
-            _text(svg, last.x, (before.y + last.y) / 2 + 3, hidden)
+            _text(svg, last.x, (last_but_one.y + last.y) / 2 + 3, hidden)
 
 
-def _draw_node(svg: ET.Element, node: Node, place: _Place) -> None:
+def _draw_node(svg: ET.Element, node: Node, place: Place) -> None:
     tested = node.role == "bottleneck"
     box = {
-        "x": f"{place.x - _WIDTH / 2:g}",
-        "y": f"{place.y - _HEIGHT / 2:g}",
-        "width": f"{_WIDTH:g}",
-        "height": f"{_HEIGHT:g}",
+        "x": f"{place.x - WIDTH / 2:g}",
+        "y": f"{place.y - HEIGHT / 2:g}",
+        "width": f"{WIDTH:g}",
+        "height": f"{HEIGHT:g}",
         "rx": "6",
         "fill": _PAPER,
         "stroke": _ACCENT if tested else _INK,
@@ -142,14 +120,14 @@ def _draw_node(svg: ET.Element, node: Node, place: _Place) -> None:
     }
     ET.SubElement(svg, "rect", box)
     _text(svg, place.x, place.y + 4, node.name, weight="bold", size=11)
-    _text(svg, place.x, place.y + _HEIGHT / 2 + 12, _ROLES[node.role])
+    _text(svg, place.x, place.y + HEIGHT / 2 + 12, _ROLES.get(node.role, node.role))
 
 
 def _draw_link(
-    svg: ET.Element, link: Link, a: _Place, b: _Place, named: set[tuple[str, str, str]]
+    svg: ET.Element, link: Link, a: Place, b: Place, named: set[tuple[str, ...]]
 ) -> None:
     """Draw a link; of several equal ones between the same columns only the first is labelled."""
-    start, end = a.x + _WIDTH / 2, b.x - _WIDTH / 2
+    start, end = a.x + WIDTH / 2, b.x - WIDTH / 2
     line = {
         "x1": f"{start:g}",
         "y1": f"{a.y:g}",
@@ -161,21 +139,42 @@ def _draw_link(
     ET.SubElement(svg, "line", line)
     if link.bottleneck:
         _draw_queue(svg, start, a.y)
-    label = (f"{start:g}", format_rate(link.rate), _delay(link))
-    if label in named:
-        return
-    named.add(label)
+    column = f"{start:g}"
+    rate, delay = f"{format_rate(link.rate)}/s", _delay(link)
+    fresh = [word for word in (rate, delay) if word and (column, word) not in named]
+    named.update((column, word) for word in fresh)
     middle, top = (start + end) / 2 + (10 if link.bottleneck else 0), min(a.y, b.y) - 6
+    if fresh == [delay]:  # unequal delays of a fan each stand at their own end of it
+        _text(svg, end - 26, b.y + (-7 if b.y <= a.y else 13), delay, halo=True)
+        return
     below = top + 19 if a.y == b.y else top  # of links that fan out the space below is taken
-    rate = top if a.y == b.y or not _delay(link) else top - 11
-    _text(svg, middle, rate, f"{format_rate(link.rate)}/s")
-    if _delay(link):
-        _text(svg, middle, below, _delay(link))
+    if rate in fresh:
+        _text(svg, middle, top if a.y == b.y or not delay else top - 11, rate)
+    if delay in fresh:
+        _text(svg, middle, below, delay)
 
 
-def _delay(link: Link) -> str:
-    there = f"{format_duration(link.delay_ab)} →" if link.delay_ab else ""
-    back = f"← {format_duration(link.delay_ba)}" if link.delay_ba else ""
+def _draw_beside(
+    svg: ET.Element, link: Link, a: Place, b: Place, named: set[tuple[str, ...]]
+) -> None:
+    """Draw a link downwards, to or from a machine beside the path; equal ones are labelled once."""
+    start, end = a.y + _BELOW, b.y - HEIGHT / 2
+    line = {"x1": f"{a.x:g}", "y1": f"{start:g}", "x2": f"{b.x:g}", "y2": f"{end:g}"}
+    ET.SubElement(svg, "line", {**line, "stroke": _INK, "stroke-width": "1"})
+    said = (format_rate(link.rate), _delay(link, down="↓", up="↑"))
+    if (f"{a.y:g}", *said) in named:
+        return
+    named.add((f"{a.y:g}", *said))
+    side = -32 if a.x < b.x else 32  # of machines beside each other the left one's is on the left
+    words = [f"{said[0]}/s", *filter(None, said[1:])]
+    for index, text in enumerate(words):
+        height = (start + end) / 2 + 3 + 11 * (index - (len(words) - 1) / 2)
+        _text(svg, (a.x + b.x) / 2 + side, height, text)
+
+
+def _delay(link: Link, down: str = "→", up: str = "←") -> str:
+    there = f"{format_duration(link.delay_ab)} {down}" if link.delay_ab else ""
+    back = f"{up} {format_duration(link.delay_ba)}" if link.delay_ba else ""
     return ", ".join(filter(None, (there, back)))
 
 
@@ -193,8 +192,19 @@ def _draw_queue(svg: ET.Element, x: float, y: float) -> None:
 
 
 def _text(
-    svg: ET.Element, x: float, y: float, text: str, weight: str = "normal", size: float = 9
+    svg: ET.Element,
+    x: float,
+    y: float,
+    text: str,
+    weight: str = "normal",
+    size: float = 9,
+    *,
+    halo: bool = False,
 ) -> None:
+    """Write centred text; with a halo a line behind it is interrupted."""
     place = {"x": f"{x:g}", "y": f"{y:g}", "text-anchor": "middle", "fill": _INK}
     look = {"font-weight": weight, "font-size": f"{size:g}"}
+    if halo:
+        behind = {"fill": "#ffffff", "stroke": "#ffffff", "stroke-width": "3"}
+        ET.SubElement(svg, "text", {**place, **look, **behind}).text = text
     ET.SubElement(svg, "text", {**place, **look}).text = text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -181,11 +181,17 @@ def _sentences(block: Claims) -> Iterator[str]:
     """Yield the table of sentences, one row per check, and how to get what is missing."""
     columns = ["claim", "sentence", "what must be true", "number", "asked for", "verdict"]
     yield as_markdown(counted(block.claims))
-    yield "\n".join(aligned([columns, *claim_rows(block.claims)], len(columns)))
+    yield "\n".join(_compact([columns, ["---"] * len(columns), *claim_rows(block.claims)]))
     notes = [f"- {c.id}: {as_markdown(c.note)}" for c in block.claims if c.note]
     yield from ("\n".join(notes),) * bool(notes)
     if block.command and any(claim.missing for claim in block.claims):
         yield f"What is missing is measured by `{block.command}`."
+
+
+def _compact(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield rows without padding: with sentences in them, lines would be a thousand wide."""
+    for row in rows:
+        yield f"| {' | '.join(as_markdown(text).replace('|', chr(92) + '|') for text in row)} |"
 
 
 def claim_rows(claims: Iterable[PaperClaim]) -> list[list[str]]:

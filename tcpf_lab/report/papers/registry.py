@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.buffers.page import build as buffers
+from tcpf_lab.report.papers.ef.page import build as ef
 from tcpf_lab.report.papers.page import Page
 from tcpf_lab.report.papers.parking_lot.page import build as parking_lot
 from tcpf_lab.report.papers.queues.page import build as queues
@@ -53,6 +54,7 @@ def _has_foreign_queue(experiment: Experiment) -> bool:
 
 #: Every page by its name.
 PAGES: dict[str, PageKind] = {
+    "ef": PageKind(_of_paper("001"), ef),
     "buffers": PageKind(_of_paper("003"), buffers),
     "rio": PageKind(_of_paper("004"), rio),
     "parking_lot": PageKind(_has_bottlenecks, parking_lot),

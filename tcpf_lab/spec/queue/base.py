@@ -29,6 +29,8 @@ class Queue(SpecModel):
 
     #: The project's own kernel modules that the kind needs, in the order of loading.
     modules: ClassVar[tuple[str, ...]] = ()
+    #: Whether packets leave in the order in which they came, so that `limit` bounds their stay.
+    in_order: ClassVar[bool] = True
 
     kind: str
     limit: Size = Field(

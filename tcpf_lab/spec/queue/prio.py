@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -37,6 +37,8 @@ class Prio(Queue):
     EF's own FIFO never drops. Linux tells code points apart by two bits here: AF13, AF23, AF33 and
     AF43 go with EF.
     """
+
+    in_order: ClassVar[bool] = False
 
     kind: Literal["prio"] = Field(
         description="Strict priority for EF; `limit` is that of everything else."

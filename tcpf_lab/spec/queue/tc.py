@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,8 @@ class Tc(Queue):
 
     Its options are not read back: that the kernel has it in force under its name is.
     """
+
+    in_order: ClassVar[bool] = False
 
     kind: Literal["tc"] = Field(
         description="Any qdisc of the kernel's. The words alone say what it does: `limit` is what "

@@ -20,12 +20,14 @@ from tcpf_lab.report.contents.model import Contents, Entry, Table
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.results import result_parts
 from tcpf_lab.report.contents.subject import Subject
-from tcpf_lab.report.contents.topology import MOST_HOSTS, draw_topology
+from tcpf_lab.report.contents.topology import draw_topology, told
+from tcpf_lab.report.contents.topology_layout import MOST_HOSTS, places
 from tcpf_lab.report.contents.verdicts import verdicts
 from tcpf_lab.report.export import tidy
 from tcpf_lab.results import ExperimentFiles, write_json
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.override import apply_overrides
-from tcpf_lab.spec.topology import Chain, Dumbbell
+from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
 
 PATH = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}
 
@@ -261,8 +263,32 @@ def test_many_hosts_are_drawn_as_a_few_and_a_number(pairs: int, drawn: int) -> N
     assert words.count(f"… {pairs - drawn} more") == (2 if pairs > MOST_HOSTS else 0)
 
 
+def lot(bottlenecks: int) -> Graph:
+    numbers = {"bottlenecks": bottlenecks, "cross_flows": 3, "cross_delay": "50 ms"}
+    return Topology.model_validate({"parking_lot": {**PATH, **numbers}}).graph()
+
+
+def test_cross_traffic_joins_from_above_and_leaves_below_the_router_behind() -> None:
+    graph = lot(3)
+    place = places(graph)
+    for k in (1, 2, 3):
+        x, m, r, y = (place[name] for name in (f"X{k}", f"M{k}", f"R{k}", f"Y{k}"))
+        assert x.y < m.y < r.y == place["S"].y < y.y
+        assert x.x == m.x == r.x < y.x == place[f"R{k + 1}"].x
+    assert len(set(place.values())) == len(graph.nodes)
+    assert "X2 to Y2 over R2" in told(graph)
+    assert words_of(draw_topology(graph)).count("queue under test") == 3
+
+
+def test_unequal_delays_are_written_at_each_host() -> None:
+    pairs = Topology.model_validate({"dumbbell": {**PATH, "delay": "10 ms..30 ms", "pairs": 3}})
+    words = words_of(draw_topology(pairs.graph()))
+    assert {"← 10 ms", "← 20 ms", "← 30 ms"} <= set(words)
+    assert words.count("100 Mbit/s") == 3  # once for the senders, between routers, for receivers
+
+
 def test_a_drawing_keeps_inside_its_frame() -> None:
-    for graph in (Chain(**PATH).graph(), Dumbbell(**PATH, pairs=30).graph()):
+    for graph in (Chain(**PATH).graph(), Dumbbell(**PATH, pairs=30).graph(), lot(3)):
         svg = ET.fromstring(draw_topology(graph))
         _, _, width, height = map(float, svg.attrib["viewBox"].split())
         for text in (item for item in svg.iter() if item.tag.endswith("}text")):

@@ -13,8 +13,8 @@ from tcpf_lab.models.buffer_rules import (
     small_buffer_packets,
 )
 from tcpf_lab.report.papers.cell_runs import CellRuns, Numbers
+from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.topology import Graph
 
 #: Rate of the study's link, bits/s; an experiment with another one is a scaled study.
 STUDIED_RATE = 1e9

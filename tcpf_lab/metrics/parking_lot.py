@@ -1,0 +1,120 @@
+"""Runs over several bottlenecks: what each of them did, and what the traffic across each got."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tcpf_lab.metrics.captured import CapturedRecord
+from tcpf_lab.metrics.evidence import UnreadableError
+from tcpf_lab.metrics.goodput import goodput, mean_goodput
+from tcpf_lab.metrics.in_force import Finding, verdict
+from tcpf_lab.metrics.numbers import Extra
+from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.utilisation import utilisation
+from tcpf_lab.metrics.validity import acked_by_kernel, apply
+from tcpf_lab.metrics.window_counters import queue_window, window_counters
+from tcpf_lab.results import RunFiles
+
+#: A shaper may send so much more than its rate within a window: its burst at the beginning.
+_RATE_TOLERANCE = 0.005
+#: Packets that the captures and the counters may see on different sides of an end of the window.
+_EDGE_PACKETS = 2
+
+
+def parking_lot(files: RunFiles, run: Record) -> Extra:
+    """Give the sections ``bottlenecks`` and ``cross`` of a run with cross traffic.
+
+    Every bottleneck has its share of use (1 is all of it), packets dropped and their share in per
+    cent, from its counters at the window's ends. Cross traffic has, for each bottleneck in the same
+    order, mean goodput in bytes/s and timeouts of all its flows, from their TCP_INFO.
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run's directory.
+    run : Record
+        What was read from it.
+
+    Returns
+    -------
+    Extra
+        Empty for a run without cross traffic.
+    """
+    if "cross" not in run.expect:
+        return Extra()
+    bottlenecks = [_bottleneck(files, run, one) for one in run.expect["bottlenecks"]]
+    cross = [_cross(run, one) for one in run.expect["cross"]]
+    tests = {
+        "window_counters": window_counters,
+        "window_matches_captures": _matches_captures,
+        "no_bottleneck_too_fast": _not_too_fast,
+    }
+    return Extra(
+        sections={"bottlenecks": bottlenecks, "cross": cross}, checks=apply(tests, files, run)
+    )
+
+
+def _bottleneck(files: RunFiles, run: Record, wanted: dict[str, Any]) -> dict[str, Any]:
+    """One bottleneck's window; numbers are None where its counters cannot be read."""
+    start, end = run.window_ns
+    try:
+        window = queue_window(files, wanted["device"])
+    except UnreadableError:  # `window_counters` says so
+        nothing = dict.fromkeys(("utilisation", "packets_dropped", "packet_loss_percent"))
+        return {"node": wanted["node"], **nothing}
+    rate = float(wanted["rate_bits_per_s"])
+    share = 100 * window.drops / window.arrivals if window.arrivals > 0 else None
+    return {
+        "node": wanted["node"],
+        "utilisation": utilisation(window.bytes, rate, (end - start) / 1e9),
+        "packets_dropped": window.drops,
+        "packet_loss_percent": share,
+    }
+
+
+def _cross(run: Record, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The flows across one bottleneck; None where they left no TCP_INFO."""
+    first = int(wanted["first"]) - run.count
+    own = slice(first, first + int(wanted["flows"]))
+    ends = list(
+        zip(*(run.cross_samples.get(label, [])[own] for label in ("start", "end")), strict=True)
+    )
+    if not ends:
+        return {"node": wanted["node"], "goodput_bytes_per_s": None, "timeouts": None}
+    acked, times = (
+        np.array([[read(sample) for sample in pair] for pair in ends], np.int64)
+        for read in (acked_by_kernel, lambda sample: int(sample["time_ns"]))
+    )
+    expiries = [int(end["total_rto"]) - int(start["total_rto"]) for start, end in ends]
+    return {
+        "node": wanted["node"],
+        "goodput_bytes_per_s": mean_goodput(goodput(*acked.T, *times.T)),
+        "timeouts": sum(expiries),
+    }
+
+
+def _matches_captures(files: RunFiles, run: Record) -> Finding:
+    """At the bottleneck with the captures both must have seen the same packets leave."""
+    if not isinstance(run, CapturedRecord):
+        return None, "no captures"
+    start, end = run.window_ns
+    left = run.crossing.departure_ns
+    seen = int(np.sum((left >= start) & (left < end)))
+    told = queue_window(files, run.expect["bottleneck"]["device"]).packets
+    return abs(seen - told) <= _EDGE_PACKETS, f"captures {seen}, counters {told}"
+
+
+def _not_too_fast(files: RunFiles, run: Record) -> Finding:
+    """No bottleneck may have sent more than its rate lets through."""
+    used = {
+        one["device"]: _bottleneck(files, run, one)["utilisation"]
+        for one in run.expect["bottlenecks"]
+    }
+    problems = [
+        f"{device}: {share:.3f} of its rate"
+        for device, share in used.items()
+        if share is not None and share > 1 + _RATE_TOLERANCE
+    ]
+    return verdict(problems, f"{len(used)} bottlenecks")

@@ -1,0 +1,216 @@
+"""The verbs of ``tcpf-lab model``: rio."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tcpf_lab import terminal
+from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.options import AsJson
+
+if TYPE_CHECKING:
+    from tcpf_lab.models.rio_fixed_point import Solution
+    from tcpf_lab.models.rio_scenario import Scenario
+    from tcpf_lab.models.rio_target import Answer
+
+app = typer.Typer(no_args_is_help=True, help="Analytic models: rio.")
+
+
+@app.callback()
+def common() -> None:
+    """Make ``rio`` a verb of its own, although there is one model."""
+
+
+_Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE]...",
+        help="What differs from the scenario, in the words of experiment files: flows, delay, "
+        "bottleneck, packet, tokens, interval, in_min, in_max, in_probability, out_min, out_max, "
+        "out_probability, rto_min, extra_rtt.",
+    ),
+]
+_Scenario = Annotated[
+    str,
+    typer.Option(
+        "--scenario",
+        metavar="NAME",
+        help="fully_overlapped, non_overlapped or partially_overlapped: Tables 1 to 3 of RR-4469.",
+    ),
+]
+_Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="QUANTITY=LIMIT",
+        help="Find settings that keep T, T_in, p_in, p_out or q at or below a limit.",
+    ),
+]
+_Vary = Annotated[
+    str | None,
+    typer.Option(
+        "--vary",
+        metavar="KEY",
+        help="The setting to find: a probability or a threshold; out_probability by default.",
+    ),
+]
+_Printed = Annotated[
+    bool, typer.Option("--printed", help="Take the formulas as the report prints them.")
+]
+_Tables = Annotated[bool, typer.Option("--tables", help="Show Tables 1 to 3 instead.")]
+_Figures = Annotated[
+    Path | None,
+    typer.Option("--figures", metavar="DIR", help="Draw Figures 1 and 6 to 13 instead."),
+]
+_PageFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--page", metavar="FILE", help="Write tables, sentences and figures as Markdown instead."
+    ),
+]
+
+
+@app.command()
+def rio(
+    words: _Words = None,
+    scenario: _Scenario = "fully_overlapped",
+    target: _Target = None,
+    vary: _Vary = None,
+    printed: _Printed = False,
+    tables: _Tables = False,
+    figures: _Figures = None,
+    page: _PageFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Solve the fixed point of TCP flows with token buckets over a RIO router (RR-4469)."""
+    asked = {"--target": target, "--tables": tables, "--figures": figures, "--page": page}
+    chosen = [name for name, value in asked.items() if value]
+    if len(chosen) > 1:
+        raise RequestError("one at a time", where=" ".join(chosen))
+    if chosen and chosen[0] != "--target" and (words or printed):
+        raise RequestError(f"{chosen[0]} is of the report's own scenarios", where=str(words or ""))
+    if vary and not target:
+        raise RequestError(
+            "nothing to find", where=f"--vary {vary}", hint="add --target p_in=0.006"
+        )
+    if tables:
+        _show_tables(as_json)
+    elif figures or page:
+        _write(figures, page, as_json)
+    else:
+        _solve(words or [], scenario, target, vary or "out_probability", printed, as_json)
+
+
+def _solve(
+    words: list[str], name: str, target: str | None, vary: str, printed: bool, as_json: bool
+) -> None:
+    from tcpf_lab.model_request import scenario_of, target_of  # here and below: scipy takes a while
+    from tcpf_lab.models.rio_fixed_point import solve
+    from tcpf_lab.models.rio_target import settings_for
+
+    scenario = scenario_of(words, name)
+    found: dict[str, Any] = {}
+    if target is not None:
+        if printed:
+            raise RequestError("--target is answered by the corrected model", where="--printed")
+        quantity, limit = target_of(target)
+        answer = settings_for(scenario, quantity, limit, vary)
+        found["target"] = {"quantity": quantity, "at_most": limit, "vary": vary, **asdict(answer)}
+        if not answer.kept:
+            raise _never(answer, quantity, limit, vary)
+        if answer.edge is not None:
+            edge = int(answer.edge) if vary.endswith(("min", "max")) else answer.edge
+            scenario = replace(scenario, **{vary: edge})  # type: ignore[arg-type]
+        if not as_json:
+            typer.echo(_told(answer, quantity, limit, vary))
+    solution = solve(scenario, printed=printed)
+    if as_json:
+        terminal.print_json({**found, "scenario": asdict(scenario), **_numbers(solution)})
+    else:
+        _show(scenario, solution)
+
+
+def _never(answer: Answer, quantity: str, limit: float, vary: str) -> LabError:
+    low, high = f"{answer.tried.low:g}", f"{answer.tried.high:g}"
+    at, least = answer.least
+    return LabError(
+        f"{quantity} is above {limit:g} for every {vary} from {low} to {high}; its least is "
+        f"{least:.4g}, at {at:g}",
+        where=f"--target {quantity}={limit:g}",
+        hint="another --vary, a larger limit, or another scenario",
+    )
+
+
+def _told(answer: Answer, quantity: str, limit: float, vary: str) -> str:
+    ranges = " or ".join(f"from {one.low:.6g} to {one.high:.6g}" for one in answer.kept)
+    unit = " packets" if vary.endswith(("min", "max")) else ""
+    text = f"{quantity} is at most {limit:g} with {vary} {ranges}{unit}"
+    return text if answer.edge is None else f"{text}; at {answer.edge:.6g}{unit}:"
+
+
+def _numbers(solution: Solution) -> dict[str, Any]:
+    flow = solution.per_flow
+    per_flow = {name: getattr(flow, name).tolist() for name in flow.__dataclass_fields__}
+    return {
+        **{name: getattr(solution, name) for name in ("T", "T_in", "p_in", "p_out", "q")},
+        "per_flow": per_flow,
+    }
+
+
+def _show(scenario: Scenario, solution: Solution) -> None:
+    from tcpf_lab.report.aligned_table import aligned_table
+
+    flow = solution.per_flow
+    slow, fast = float(flow.throughput.min()), float(flow.throughput.max())
+    delay = solution.q / scenario.capacity
+    columns = (("quantity", False), ("model", True), ("what it is", False))
+    rows = [
+        ("T", f"{solution.T:.2f} packets/s", "load of all flows, lost packets included"),
+        ("T_in", f"{solution.T_in:.2f} packets/s", "load of IN packets"),
+        ("p_in", f"{solution.p_in:.6f}", "probability that an IN packet is lost"),
+        ("p_out", f"{solution.p_out:.6f}", "probability that an OUT packet is lost"),
+        ("q", f"{solution.q:.2f} packets", f"mean queue; {1e3 * delay:.2f} ms"),
+        ("per flow", f"{slow:.2f} to {fast:.2f} packets/s", f"{scenario.flows} flows"),
+        ("window", f"{flow.window.min():.1f} to {flow.window.max():.1f} packets", "before a loss"),
+        (
+            "timeouts",
+            f"{100 * flow.timeout_share.min():.0f} to {100 * flow.timeout_share.max():.0f} %",
+            "of losses",
+        ),
+    ]
+    terminal.show(aligned_table(columns, rows))
+
+
+def _show_tables(as_json: bool) -> None:
+    from tcpf_lab.report.aligned_table import aligned_table
+    from tcpf_lab.report.model.page import tables
+
+    found = list(tables())
+    if as_json:
+        terminal.print_json(
+            {t.name: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in found}
+        )
+        return
+    for table in found:
+        typer.echo(table.caption)
+        columns = [(name, place > 0) for place, name in enumerate(table.columns)]
+        terminal.show(aligned_table(columns, table.rows))
+
+
+def _write(figures: Path | None, page: Path | None, as_json: bool) -> None:
+    from tcpf_lab.report.document import write_document
+    from tcpf_lab.report.model.written import figure_documents, page_documents
+
+    documents = figure_documents(figures) if figures else page_documents(page or Path())
+    written = []
+    for path, content in documents:
+        write_document(path, content)
+        written.append(str(path))
+        if not as_json:
+            typer.echo(str(path))
+    if as_json:
+        terminal.print_json({"written": written})

@@ -1,0 +1,116 @@
+"""Sources of background packets: programs, the way their packets take, and readings of it.
+
+The packets are for addresses that no machine has (198.18.0.0/15, RFC 2544): behind the bottleneck
+a blackhole route ends them without a word, so that nobody has to receive and no error comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tcpf_lab.plan.step import EPOCH, PROGRAMS, Command, Finish, Phase, Start, Step
+from tcpf_lab.plan.topology import other_end, toward
+from tcpf_lab.plan.traffic.flows import window
+from tcpf_lab.spec.background import Source, node_of
+from tcpf_lab.spec.graph import Graph
+from tcpf_lab.spec.queue.prio import goes_first
+from tcpf_lab.spec.sweep import Run
+
+#: Where the packets go.
+SINK = "198.18.0.0/15"
+#: Seconds of grace for a program that should have ended.
+GRACE_S = 5.0
+
+
+def sources(run: Run) -> Mapping[str, Source]:
+    """Give the sources of a run's case by name."""
+    return run.case.background or {}
+
+
+def routes(run: Run, graph: Graph) -> Phase:
+    """Lead the packets over the bottleneck, and end them behind it."""
+    if not sources(run):
+        return Phase("routes of the background", ())
+    narrow = graph.bottleneck
+    steps: list[Step] = [
+        Command(node, ("ip", "route", "add", SINK, "via", _gateway(graph, node, target)))
+        for node, target in (
+            *((node_of(name), narrow.a) for name in sources(run)),
+            (narrow.a, narrow.b),
+        )
+    ]
+    steps.append(Command(narrow.b, ("ip", "route", "add", "blackhole", SINK)))
+    return Phase("routes of the background", tuple(steps))
+
+
+def start(run: Run, graph: Graph) -> Phase:
+    """Start the sources, and the programs that read what has passed at the window's two ends."""
+    programs = tuple(_program(run, name, source) for name, source in sources(run).items())
+    return Phase("background", (*programs, *(_readings(run, graph) if programs else ())))
+
+
+def end(run: Run, graph: Graph) -> Phase:
+    """Wait until all of them have ended."""
+    names = tuple(step.name for step in start(run, graph).steps if isinstance(step, Start))
+    finish = Finish(names, window(run)[1] + GRACE_S)
+    return Phase("end of the background", (finish,) if names else ())
+
+
+def expect(run: Run, graph: Graph) -> dict[str, Any]:
+    """What the analysis needs to know of the sources; not said where there are none."""
+    narrow = graph.bottleneck
+    behind = toward(graph, narrow.b, narrow.a).device
+    found = {
+        name: {
+            "node": node_of(name),
+            "device": toward(graph, node_of(name), narrow.a).device,
+            "into": toward(graph, narrow.a, node_of(name)).device,
+            "packet": source.packet,
+            "frame": source.frame,
+            "share": source.share,
+            "longest_pause_s": source.longest_burst,
+            "first": run.case.queue.kind == "prio" and goes_first(source.dscp),
+        }
+        for name, source in sources(run).items()
+    }
+    return {"background": {"behind": behind, "sources": found}} if found else {}
+
+
+def _gateway(graph: Graph, node: str, target: str) -> str:
+    return other_end(graph, toward(graph, node, target)).address
+
+
+def _program(run: Run, name: str, source: Source) -> Start:
+    begin, stop = window(run)
+    number = list(sources(run)).index(name) + 1
+    argv = (
+        *(f"{PROGRAMS}/tcpf-source", "--to", f"198.18.0.{number}", "--epoch", EPOCH),
+        *("--seed", str(run.seed), "--name", name, "--until", _seconds(stop)),
+        *("--packet", str(source.packet), "--tos", str(source.dscp << 2)),
+        *source.words(run.experiment.topology.graph().bottleneck.rate),
+        *("--sample", f"start={_seconds(begin)},end={_seconds(stop)}"),
+    )
+    program = f"source-{node_of(name)}"
+    return Start(node_of(name), program, argv, f"stats/{program}.jsonl", f"log/{program}.log")
+
+
+def _readings(run: Run, graph: Graph) -> tuple[Start, ...]:
+    """Read the interfaces behind the bottleneck: TCP's share goes on there, the rest does not."""
+    node = graph.bottleneck.b
+    return tuple(
+        Start(
+            node,
+            f"dev-window-{label}-{node}",
+            ("cat", "/proc/net/dev"),
+            f"stats/dev-window-{label}-{node}.txt",
+            f"log/dev-window-{label}-{node}.log",
+            at=at,
+        )
+        for label, at in zip(("start", "end"), window(run), strict=True)
+    )
+
+
+def _seconds(value: float) -> str:
+    """Write an instant as the program reads it: plain decimals, never an exponent, to 1 ns."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")

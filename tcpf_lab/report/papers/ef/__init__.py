@@ -1,0 +1,1 @@
+"""Paper 001: what EF traffic with priority does to TCP."""

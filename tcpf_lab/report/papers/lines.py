@@ -1,0 +1,137 @@
+"""The usual drawing of a page: lines over one axis with their intervals, in one or more panels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import TYPE_CHECKING, Literal
+
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.papers.page import Point
+from tcpf_lab.report.style import CASES, FALLBACK, CaseStyle
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_EACH = {1: 3.2, 2: 2.1}  # inches of one of so many panels
+_SIZE = 5
+#: The order in which looks are taken, so that those of few lines are far apart.
+_LOOKS = (
+    *(CASES[name] for name in ("TCPF+FRIO", "TB+RIO", "TCPF(O)+RIO", "NoMark+TailDrop")),
+    *FALLBACK,
+    *(CASES[name] for name in ("TCPF+RIO", "NoMark+FRED", "NoMark+RED")),
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands around the lines.
+
+    Parameters
+    ----------
+    title, subtitle : str
+        What is drawn; of which runs.
+    x, y : str
+        Names of the axes.
+    ticks : tuple of float
+        Written under a logarithmic x axis; without them it is linear.
+    top : float or None
+        Upper end of the y axis.
+    bottom : float or None
+        Its lower end; None for 0, or lower if there is something below it.
+    mark : float or None
+        A vertical line: the fair share, or a bound of the text.
+    steps : str
+        Draw steps without intervals: ``mid`` for histograms, ``post`` for distributions.
+    """
+
+    title: str
+    subtitle: str
+    x: str
+    y: str
+    ticks: tuple[float, ...] = ()
+    top: float | None = None
+    bottom: float | None = 0.0
+    mark: float | None = None
+    steps: Literal["", "mid", "post"] = ""
+
+
+def draw(points: Sequence[Point], frame: Frame) -> Figure:
+    """Draw points as a line per series, a panel for each of theirs.
+
+    A point whose ``x`` is not a number has no place on the axis: its series is a level, drawn over
+    the whole width.
+    """
+    from tcpf_lab.report.plots.canvas import head, legend
+    from tcpf_lab.report.plots.frame import LABEL, line_entries, name_panel, panels
+
+    names = list(dict.fromkeys(point.panel for point in points))
+    figure, every = panels(len(names), _EACH.get(len(names), 1.7), share_y=True)
+    series = dict.fromkeys(point.series for point in points)
+    styles = {name: replace(look, label=name) for name, look in zip(series, cycle(_LOOKS))}
+    for axes, name in zip(every, names, strict=True):
+        _panel(axes, [point for point in points if point.panel == name], styles, frame)
+        if len(names) > 1:
+            name_panel(axes, name)
+        axes.set_ylabel(frame.y)
+    every[-1].set_xlabel(frame.x)
+    head(every[0], frame.title, frame.subtitle, LABEL if len(names) > 1 else 0)
+    legend(figure, line_entries(styles, 0 if frame.steps else _SIZE))
+    return figure
+
+
+def _panel(
+    axes: Axes, points: Sequence[Point], styles: Mapping[str, CaseStyle], frame: Frame
+) -> None:
+    for series in dict.fromkeys(point.series for point in points):
+        own = [point for point in points if point.series == series]
+        if math.isnan(own[0].x):
+            _level(axes, own[0], styles[series])
+        else:
+            _line(axes, sorted(own, key=lambda point: point.x), styles[series], frame)
+    if frame.ticks:
+        _logarithmic(axes, frame.ticks)
+    if frame.mark is not None:
+        axes.axvline(frame.mark, color="#111111", linewidth=1.0, linestyle=(0, (3, 2)), zorder=1)
+    if frame.bottom is None:
+        axes.axhline(0, color="#111111", linewidth=0.8, zorder=1)
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]), top=frame.top)
+    else:
+        axes.set_ylim(bottom=frame.bottom, top=frame.top)
+    axes.tick_params(axis="x", bottom=True)
+
+
+def _line(axes: Axes, points: Sequence[Point], style: CaseStyle, frame: Frame) -> None:
+    from tcpf_lab.report.plots.frame import line_look, marker_look
+
+    x = [point.x for point in points]
+    found = [mean_ci(point.values) for point in points]
+    y = [mean for mean, _ in found]
+    if frame.steps:
+        axes.plot(x, y, drawstyle=f"steps-{frame.steps}", zorder=3, **line_look(style))
+        return
+    axes.plot(x, y, zorder=3, **line_look(style))
+    axes.plot(x, y, zorder=4, **marker_look(style, _SIZE))
+    for at, (mean, half) in zip(x, found, strict=True):
+        if half is not None:
+            axes.errorbar(
+                at, mean, yerr=half, fmt="none", ecolor="#111111", elinewidth=0.9, capsize=2.4
+            )
+
+
+def _level(axes: Axes, point: Point, style: CaseStyle) -> None:
+    from tcpf_lab.report.plots.frame import line_look
+
+    mean, half = mean_ci(point.values)
+    axes.axhline(mean, zorder=2, **line_look(style))
+    if half is not None:
+        axes.axhspan(mean - half, mean + half, color=style.colour, alpha=0.15, linewidth=0)
+
+
+def _logarithmic(axes: Axes, ticks: Sequence[float]) -> None:
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    axes.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])

@@ -1,0 +1,187 @@
+"""Background: sources of UDP packets that share the bottleneck with the flows under study.
+
+Paper 001, section 2.1.2: higher-priority traffic as an on-off source with exponential on- and
+off-durations that sends at its link's rate while on, a constant-rate source as the reference, and
+best-effort UDP.  A source has a link of its own to the bottleneck's router; what passes the
+bottleneck is thrown away behind it, so that nothing comes back.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tcpf_lab.spec.base import KeyPath, OneOf, SpecModel
+from tcpf_lab.spec.dscp import Dscp
+from tcpf_lab.spec.graph import Graph, Link, Node
+from tcpf_lab.spec.topology import Topology
+from tcpf_lab.units import Duration, Probability, Rate, Size, format_rate
+
+#: What an Ethernet header adds to a packet where ``tc`` weighs it, bytes.
+_FRAME_HEADER = 14
+#: The shortest packet that a link may be made for, bytes.
+_SHORTEST = 68
+#: What a source's link holds, bytes: more than the kernel lets wait of one socket of `tcpf-source`.
+QUEUE = 8 * 2**20
+_NS = 10**9
+
+
+class Source(SpecModel):
+    """What every source has."""
+
+    kind: str
+    share: Probability = Field(
+        description="Mean share of the bottleneck's rate, frames counted as `tc` does."
+    )
+    packet: Size = Field(
+        default=1500, description="Length of a packet with its IP header: 68 B to the path's mtu."
+    )
+    dscp: Dscp = Field(default=0, description="Code point of the packets, such as `EF`.")
+
+    @property
+    def frame(self) -> int:
+        """What a packet weighs, bytes."""
+        return self.packet + _FRAME_HEADER
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield what no source could be."""
+        if not 0 < self.share < 1:
+            yield ("share",), "must be more than 0 and less than 1"
+        if not _SHORTEST <= self.packet <= 9000:
+            yield ("packet",), f"must be from {_SHORTEST} B to 9000 B"
+
+    @property
+    def longest_burst(self) -> float:
+        """Give what a burst does not exceed in any run, s."""
+        return 0.0
+
+    def link_rate(self, bottleneck: int) -> int:
+        """Give the rate of the source's link, bit/s."""
+        return bottleneck
+
+    def misfits(self, bottleneck: int) -> Iterator[tuple[KeyPath, str]]:
+        """Yield why it cannot have its share of a bottleneck of that rate, bit/s."""
+        del bottleneck
+        yield from ()
+
+    @abstractmethod
+    def words(self, bottleneck: int) -> tuple[str, ...]:
+        """Give the words that tell ``tcpf-source`` when to send at that rate, bit/s."""
+
+
+class OnOff(Source):
+    """Bursts at the link's rate, of exponential length, with exponential silence between them.
+
+    The mean silence is `on` (1 - f) / f, where f is the share of the link: `share` times the
+    bottleneck's rate by `rate`. A burst has as many packets as fit, on average. What is drawn
+    depends on the seed and the source's name alone: for another `on` the same numbers are scaled.
+    """
+
+    kind: Literal["onoff"] = Field(description="Exponential bursts and silences.")
+    on: Duration = Field(description="Mean length of a burst, 10 us to 100 s.")
+    rate: Rate | None = Field(
+        default=None, description="Rate of the source's link; left out, the bottleneck's."
+    )
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield what no source could be."""
+        yield from super().problems()
+        if not 1e-5 <= self.on <= 100:
+            yield ("on",), "must be from 10 us to 100 s"
+
+    @property
+    def longest_burst(self) -> float:
+        """Give what a burst does not exceed in any run, s: exp(-30) is one in 10^13."""
+        return 30 * self.on
+
+    def link_rate(self, bottleneck: int) -> int:
+        """Give the rate of the source's link, bit/s."""
+        return bottleneck if self.rate is None else self.rate
+
+    def misfits(self, bottleneck: int) -> Iterator[tuple[KeyPath, str]]:
+        """Yield that the link is too slow for the share."""
+        if self.link_rate(bottleneck) <= self.share * bottleneck:
+            needed = format_rate(round(self.share * bottleneck))
+            yield ("rate",), f"must be more than {needed}, the share of the bottleneck"
+
+    def words(self, bottleneck: int) -> tuple[str, ...]:
+        """Give the words that tell ``tcpf-source`` when to send."""
+        rate = self.link_rate(bottleneck)
+        busy = self.share * bottleneck / rate
+        burst = round(self.on * _NS)
+        gap = round(self.on * _NS * (1 - busy) / busy)
+        return ("--burst", str(burst), "--gap", str(gap), "--rate", str(rate))
+
+
+class Cbr(Source):
+    """A constant rate: one packet every period, the first at a time drawn from the first period."""
+
+    kind: Literal["cbr"] = Field(description="One packet every period.")
+
+    def words(self, bottleneck: int) -> tuple[str, ...]:
+        """Give the words that tell ``tcpf-source`` when to send."""
+        return ("--every", str(round(self.frame * 8 * _NS / (self.share * bottleneck))))
+
+
+#: Kinds of sources.
+KINDS: dict[str, type[Source]] = {"onoff": OnOff, "cbr": Cbr}
+#: Its machine is called the same in capital letters.
+SOURCE_NAME = r"^[a-z][a-z0-9]{0,5}$"
+SourceName = Annotated[str, Field(pattern=SOURCE_NAME)]
+AnySource = Annotated[Source, OneOf(KINDS)]
+Background = dict[SourceName, AnySource]
+
+
+def node_of(name: str) -> str:
+    """Name the machine of a source.
+
+    Examples
+    --------
+    >>> node_of("ef")
+    'EF'
+    """
+    return name.upper()
+
+
+def with_sources(graph: Graph, sources: Mapping[str, Source]) -> Graph:
+    """Add the sources' machines, each with a link to the bottleneck's router.
+
+    Their links come last, so that nothing else gets another address by them.
+    """
+    narrow = graph.bottleneck
+    nodes = tuple(Node(node_of(name), "source") for name in sources)
+    links = tuple(
+        Link(
+            node_of(name),
+            narrow.a,
+            source.link_rate(narrow.rate),
+            *(0.0, 0.0),
+            source.packet,
+            QUEUE,
+        )
+        for name, source in sources.items()
+    )
+    return replace(graph, nodes=(*graph.nodes, *nodes), links=(*graph.links, *links))
+
+
+def problems(topology: Topology, sources: Mapping[str, Source]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield what is wrong with the sources of one case on a topology; paths begin with a name."""
+    graph = topology.graph()
+    narrow = [link for link in graph.links if link.bottleneck]
+    if len(narrow) != 1:
+        yield (), "needs a topology with one bottleneck"
+        return
+    taken = {node.name for node in graph.nodes}
+    for name, source in sources.items():
+        if node_of(name) in taken:
+            yield (name,), f"the topology has a machine {node_of(name)} already"
+        if source.packet > narrow[0].mtu:
+            yield (name, "packet"), f"must not be more than the path's mtu, {narrow[0].mtu} B"
+        yield from (((name, *path), text) for path, text in source.misfits(narrow[0].rate))
+    whole = sum(source.share for source in sources.values())
+    if whole >= 1:
+        yield (), f"the shares add up to {whole:g}; nothing is left for TCP"

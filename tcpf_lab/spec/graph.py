@@ -1,0 +1,145 @@
+"""What an experiment's topology comes down to: machines and the links between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcpf_lab.spec.impairment import Impairment
+
+Role = Literal["sender", "marker", "bottleneck", "router", "receiver", "source"]
+
+#: Roles of the two ends of flows.
+ENDS: tuple[Role, ...] = ("sender", "receiver")
+#: Bytes of IPv4 and TCP header without options.
+HEADERS = 40
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine.
+
+    ``role``: sender and receiver are the ends of the flows; the node with the role marker stands in
+    front of the bottleneck and sees both directions; the node with the role bottleneck owns the
+    queue under test.  A source sends background packets, which no other node receives.
+    """
+
+    name: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link between two nodes, the same rate both ways.
+
+    Parameters
+    ----------
+    a, b : str
+        Names of the nodes; data flows from ``a`` to ``b``, acknowledgements back.
+    rate : int
+        bit/s.
+    delay_ab, delay_ba : float
+        Delay added at the egress of ``a`` towards ``b`` and of ``b`` towards ``a``, seconds.
+    mtu : int
+        Largest IP packet, bytes.
+    queue : int
+        Bytes that the queue at either end must hold at least, so that it never drops.
+    bottleneck : bool
+        Whether the queue at ``a`` towards ``b`` is the one under test, in place of ``queue``.
+    impairment_ab, impairment_ba : Impairment, optional
+        What else happens at the egress of ``a`` towards ``b`` and of ``b`` towards ``a``.
+    """
+
+    a: str
+    b: str
+    rate: int
+    delay_ab: float
+    delay_ba: float
+    mtu: int
+    queue: int
+    bottleneck: bool = False
+    impairment_ab: Impairment | None = None
+    impairment_ba: Impairment | None = None
+
+
+@dataclass(frozen=True)
+class CrossTraffic:
+    """Flows that pass one of several bottlenecks only.
+
+    Parameters
+    ----------
+    sender, receiver, marker : str
+        The nodes they begin and end at, and the one that marks them.
+    bottleneck : str
+        The node whose queue they pass.
+    flows : int
+        How many.
+    """
+
+    sender: str
+    receiver: str
+    marker: str
+    bottleneck: str
+    flows: int
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes and links; link order is along the path from the senders to the receivers.
+
+    ``cross`` is the traffic beside that of the matrix, in the order of the bottlenecks.
+    """
+
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    cross: tuple[CrossTraffic, ...] = ()
+
+    def having(self, role: Role) -> tuple[Node, ...]:
+        """Give the nodes with a role, in order."""
+        return tuple(node for node in self.nodes if node.role == role)
+
+    @property
+    def bottlenecks(self) -> tuple[Link, ...]:
+        """The links whose ``a`` end has a queue under test, along the path."""
+        return tuple(link for link in self.links if link.bottleneck)
+
+    @property
+    def bottleneck(self) -> Link:
+        """The first of them, where only one matters."""
+        return self.bottlenecks[0]
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Sender and receiver of the matrix's flows, in order."""
+        beside = {name for one in self.cross for name in (one.sender, one.receiver)}
+        ends = (
+            [node.name for node in self.having(role) if node.name not in beside] for role in ENDS
+        )
+        return tuple(zip(*ends, strict=True))
+
+    def path(self, start: str, end: str) -> tuple[Link, ...]:
+        """Give the links from one node to another, of which a graph has one sequence only."""
+        leaving: dict[str, list[tuple[str, Link]]] = {node.name: [] for node in self.nodes}
+        for link in self.links:
+            leaving[link.a].append((link.b, link))
+            leaving[link.b].append((link.a, link))
+        ways: dict[str, tuple[Link, ...]] = {start: ()}
+        waiting = [start]
+        while end not in ways:
+            here = waiting.pop()
+            for node, link in leaving[here]:
+                if node not in ways:
+                    ways[node] = (*ways[here], link)
+                    waiting.append(node)
+        return ways[end]
+
+    @property
+    def rates(self) -> dict[tuple[str, str], int]:
+        """Rate of the link between two nodes, bit/s."""
+        return {(link.a, link.b): link.rate for link in self.links}
+
+    @property
+    def mss(self) -> int:
+        """Largest TCP payload without options, bytes."""
+        sources = {node.name for node in self.having("source")}
+        return min(link.mtu for link in self.links if link.a not in sources) - HEADERS

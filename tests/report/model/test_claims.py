@@ -1,0 +1,40 @@
+"""Sentences of RR-4469 on the model: each has its numbers, and its verdict follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tcpf_lab.models.rio_fixed_point import solve
+from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.model import scans
+from tcpf_lab.report.model.claim import ModelCheck
+from tcpf_lab.report.model.claims import claims
+
+
+def test_twelve_sentences_hold_and_two_do_not() -> None:
+    verdicts = {claim.id: claim.judgement.verdict for claim in claims()}
+    assert list(verdicts) == [f"rio-{k}" for k in range(1, 15)]
+    refuted = [name for name, verdict in verdicts.items() if verdict is Verdict.REFUTED]
+    assert refuted == ["rio-2", "rio-5"]
+    assert set(verdicts.values()) == {Verdict.HOLDS, Verdict.REFUTED}
+
+
+def test_a_number_decides_by_its_range() -> None:
+    below = ModelCheck("x", 5.0, high=5, strict=True, unit="%")
+    assert (below.verdict, below.range, below.number) == (
+        Verdict.REFUTED,
+        "below 5 %",
+        "5.00 %",
+    )
+    assert ModelCheck("x", 2.485, 2.48, 2.5).verdict is Verdict.HOLDS
+
+
+def test_boundary_of_a_limit_is_where_the_loss_is_the_limit() -> None:
+    first, second = scans.boundary(0.006)
+    assert first[0] == 0
+    assert (np.diff(second) > 0).all()
+    for one, two in zip(first, second, strict=True):
+        scenario = replace(scans.base(), in_probability=one, out_probability=two)
+        assert abs(solve(scenario).p_in - 0.006) < 2e-5

@@ -1,0 +1,243 @@
+"""The page on paper 001: every sentence can hold, can be refuted, and is open without runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ef_study import ONS, as_published, everything, study
+
+from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.papers.claim import PaperClaim
+from tcpf_lab.report.papers.ef import study as s
+from tcpf_lab.report.papers.ef.conditions import Conditions
+from tcpf_lab.report.papers.ef.figures import fairness_figures, throughput_figures
+from tcpf_lab.report.papers.ef.histograms import histogram_figures
+from tcpf_lab.report.papers.ef.page import claims_of, page_of
+from tcpf_lab.report.papers.ef.prediction import errors_of, prediction_figure
+from tcpf_lab.report.papers.page import Drawing, Table, drawn, markdown
+
+Change = Callable[[Conditions, dict[str, Any]], None]
+
+SACK = tuple(f"ef-sack-{number}" for number in (1, 2, 3, 4))
+
+
+def verdicts(of: s.Study) -> dict[str, Verdict]:
+    return {claim.id: claim.judgement.verdict for claim in claims_of(of, "Reno")}
+
+
+def changed(change: Change) -> s.Study:
+    """What was published, but for a change of some runs."""
+
+    def found(known: Conditions, seed: int) -> dict[str, Any]:
+        made = as_published(known, seed)
+        change(known, made)
+        return made
+
+    return study(found)
+
+
+def claim(of: s.Study, name: str) -> PaperClaim:
+    return next(one for one in claims_of(of, "Reno") if one.id == name)
+
+
+def figures(of: s.Study) -> dict[str, Drawing]:
+    every = (
+        *throughput_figures(of),
+        *fairness_figures(of),
+        *histogram_figures(of),
+        prediction_figure(of),
+    )
+    return {drawing.name: drawing for drawing in every}
+
+
+def test_all_holds_where_the_numbers_are_such() -> None:
+    found = verdicts(study())
+    assert len(found) == 27
+    assert set(found.values()) == {Verdict.HOLDS}, {k: str(v) for k, v in found.items()}
+
+
+def test_nothing_is_judged_without_runs() -> None:
+    found = verdicts(study(lambda known, seed: None))
+    assert set(found.values()) == {Verdict.OPEN}
+    assert set(verdicts(study(settings=())).values()) == {Verdict.OPEN}
+
+
+def set_metric(name: str, value: float, which: Callable[[Conditions], bool]) -> Change:
+    def change(known: Conditions, made: dict[str, Any]) -> None:
+        if which(known):
+            made["metrics"][name] = value
+
+    return change
+
+
+def even(known: Conditions, made: dict[str, Any]) -> None:
+    for row in made["per_flow"]:
+        row["goodput_bytes_per_s"] = 1e5
+
+
+def predicted(known: Conditions, made: dict[str, Any]) -> None:
+    for row in made["pftk"] or ():
+        row |= {"full": row["goodput_packets_per_s"], "approximate": row["sent_packets_per_s"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "refuted"),
+    [
+        (
+            set_metric("tcp_utilisation", 0.9, lambda known: known.flows == 1),
+            {"ef-conclusion-1", "ef-conclusion-2", "ef-short-scales", *SACK[:2], "ef-shares"},
+        ),
+        (
+            set_metric("tcp_utilisation", 0.7, lambda k: k.flows >= 8 and k.ef == "onoff"),
+            {"ef-conclusion-3", "ef-4a-falls", SACK[2], "ef-shares"},
+        ),
+        (
+            set_metric("timeouts_per_flow_minute", 5.0, lambda known: True),
+            {"ef-2b-hump", "ef-4b-grows"},
+        ),
+        (
+            set_metric("goodput_min_max", 0.8, lambda known: True),
+            {
+                *("ef-5-factor-equal", "ef-5-factor-unequal", "ef-conclusion-4"),
+                *("ef-7a-falls", "ef-7a-slower", SACK[3], "ef-shares"),
+            },
+        ),
+        (
+            set_metric("goodput_min_max", 0.9, lambda k: k.rtt_ms is None and k.flows == 128),
+            {"ef-7b-marginal"},
+        ),
+        (even, {"ef-6-spread", "ef-6-near", "ef-8a", "ef-8b", "ef-9a"}),
+        (predicted, {"ef-10", "ef-10-readings"}),
+    ],
+)
+def test_a_sentence_is_refuted_where_the_numbers_say_otherwise(
+    change: Change, refuted: set[str]
+) -> None:
+    found = verdicts(changed(change))
+    assert {name for name, verdict in found.items() if verdict is Verdict.REFUTED} == refuted
+
+
+def test_a_difference_that_depends_on_the_seed_is_noise() -> None:
+    def found(known: Conditions, seed: int) -> dict[str, Any]:
+        made = as_published(known, seed)
+        if known.ef == "onoff" and known.flows == 1:
+            made["metrics"]["tcp_utilisation"] += 0.3 * (seed - 2)
+        return made
+
+    assert verdicts(study(found))["ef-conclusion-1"] is Verdict.NOISE
+
+
+def test_a_claim_names_what_is_missing_and_the_others_are_judged() -> None:
+    def found(known: Conditions, seed: int) -> dict[str, Any] | None:
+        return None if known == s.constant(s.alone("Reno")) else as_published(known, seed)
+
+    partial = study(found)
+    assert claim(partial, "ef-conclusion-1").missing == (
+        "Reno, 1 flow, RTT 8 ms, constant EF at 0.3",
+    )
+    found_verdicts = verdicts(partial)
+    assert found_verdicts["ef-conclusion-1"] is Verdict.OPEN
+    assert found_verdicts["ef-conclusion-3"] is Verdict.HOLDS
+    drawing = figures(partial)["fig-ef-2a"]
+    assert {point.series for point in drawing.points} == {"NewReno", "SACK"}
+    assert drawing.missing == (
+        "7 of 21 points, such as Reno, 1 flow, RTT 8 ms, EF in bursts of 0.4 ms, "
+        "Reno, 1 flow, RTT 8 ms, EF in bursts of 1 ms",
+    )
+
+
+def test_a_conclusion_has_the_numbers_of_the_runs() -> None:
+    top, below, above = claim(study(), "ef-conclusion-1").checks
+    assert top.label == "greatest loss (at 10 ms)"
+    assert top.number == "0.490 ± 0.000 (3 seeds)"
+    assert below.label == "loss at 10 ms minus at 0.4 ms"
+    assert above.measured.mean == pytest.approx(0.49 * (1 - math.exp(-(math.log10(40) ** 2))))
+
+
+def test_loss_is_of_the_same_seed_and_only_where_both_were_run() -> None:
+    known = replace(s.alone("Reno"), on_ms=10.0)
+
+    def found(asked: Conditions, seed: int) -> dict[str, Any] | None:
+        if asked == known and seed == 3:
+            return None
+        use = 0.9 - 0.1 * seed if asked.ef == "cbr" else 0.5 - 0.1 * seed
+        return {"metrics": {"tcp_utilisation": use}}
+
+    few = study(found, [known, s.constant(known)])
+    assert dict(s.loss(few, known)) == pytest.approx({1: 0.4, 2: 0.4})
+
+
+def test_figures_of_loss_have_a_line_for_each_tcp_or_number_of_flows() -> None:
+    found = figures(study())
+    single = found["fig-ef-2a"]
+    assert {(p.series, p.x) for p in single.points} == {(t, on) for t in s.TCPS for on in ONS}
+    peak = next(p for p in single.points if (p.series, p.x) == ("Reno", 10.0))
+    assert peak.values == pytest.approx((0.49, 0.49, 0.49))
+    assert {p.series for p in found["fig-ef-3"].points} == {f"RTT {r} ms" for r in (6, 8, 10, 12)}
+    assert {p.x for p in found["fig-ef-4a"].points} == {8, 16, 32, 64, 128}
+    assert {p.series for p in found["fig-ef-4b"].points} == {f"bursts of {on:g} ms" for on in ONS}
+
+
+def test_a_network_without_bursts_is_a_level_in_figure_5() -> None:
+    points = figures(study())["fig-ef-5a"].points
+    levels = {p.series for p in points if math.isnan(p.x)}
+    assert levels == {"TCP-only", "TCP+UDP"}
+    assert {p.series for p in points} - levels == {"TCP-only+EF", "TCP+UDP+EF"}
+
+
+def test_a_histogram_counts_every_flow_once() -> None:
+    points = figures(study())["fig-ef-6a"].points
+    assert {(p.panel, p.series) for p in points} == {
+        (panel, series) for panel in ("TCP-only", "TCP+UDP") for series in ("no EF", "with EF")
+    }
+    own = [p for p in points if (p.panel, p.series) == ("TCP-only", "with EF")]
+    assert sum(p.values[0] for p in own) == pytest.approx(1)
+    fair = next(p for p in own if p.x == 1.0)
+    assert fair.values == (0.875,) * 3
+
+
+def test_the_error_of_a_prediction_is_relative_to_what_was_seen() -> None:
+    errors = errors_of(study(), "full formula, goodput", "Reno").by_seed
+    assert set(errors) == {1, 2, 3}
+    assert sorted(set(errors[1])) == pytest.approx([0.05, 0.5])
+    points = figures(study())["fig-ef-10"].points
+    at = {p.x: p.values for p in points if p.series == "full formula, goodput"}
+    assert (at[0.04], at[0.06], at[0.5]) == ((0.0,) * 3, (0.1,) * 3, (1.0,) * 3)
+
+
+def test_a_page_of_nothing_says_that_no_figure_was_made() -> None:
+    page = page_of(study(lambda known, seed: None), "tcpf-lab run ef.yaml")
+    assert page.drawings == ()
+    text = markdown(page)
+    assert "Of 27 claims: 27 not decidable." in text
+    assert "What is missing is measured by `tcpf-lab run ef.yaml`." in text
+    assert "0 of " in text
+
+
+def test_the_page_lists_every_figure_of_the_paper() -> None:
+    page = page_of(study(), "tcpf-lab run ef.yaml")
+    (listed,) = (b for b in page.blocks if isinstance(b, Table) and b.name == "figures")
+    names = [row[0].removeprefix("fig-ef-") for row in listed.rows]
+    panels = ["2a", "2b", "3", "4a", "4b", "5a", "5b", "6a", "6b", "7a", "7b"]
+    panels += ["8a", "8b", "9a", "9b", "10"]
+    assert [name for name in names if "-" not in name] == panels
+    assert {row[1] for row in listed.rows} == {"yes"}
+    assert "fig-ef-7b-sack" in {row[0] for row in listed.rows}
+    (other,) = (b for b in page.blocks if isinstance(b, Table) and b.name == "by-tcp")
+    assert ("ef-conclusion-3", "holds", "holds", "holds") in other.rows
+
+
+@pytest.mark.parametrize("name", ["fig-ef-2a", "fig-ef-5b", "fig-ef-6a", "fig-ef-10"])
+def test_every_kind_of_figure_can_be_drawn(name: str) -> None:
+    content = drawn(figures(study())[name], ("svg",))["svg"].decode()
+    assert "of paper 001" in content
+    assert "n = 3" in content
+
+
+def test_settings_are_named_apart() -> None:
+    names = [s.told(known) for known in dict.fromkeys(everything())]
+    assert len(set(names)) == len(names)
