@@ -18,6 +18,7 @@ from tcpf_lab.report.papers.ef.study import (
     alone,
     constant,
     loss,
+    loss_of_left,
     min_max,
     network,
     timeouts,
@@ -35,6 +36,10 @@ EVEN = "M = min / max throughput"
 _LOSS = (
     "Use of the bandwidth that EF traffic leaves: with EF traffic of a constant rate less with "
     "bursts, of the same seed."
+)
+_LEFT = (
+    "As Figure 2(a), but use of what EF traffic left in the run itself: few long bursts fit into a "
+    "run, and take more or less than their 30 %."
 )
 
 
@@ -129,6 +134,12 @@ def throughput_figures(study: Study) -> Iterator[Drawing]:
         *(_LOSS, f"{where}{seconds}"),
         bottom=None,
     ).drawing(study)
+    if any(loss_of_left(study, place.known) for place in single):
+        yield Sketch(
+            *("2(a), left", "the same by what bursts left in each run", LOST, BURSTS),
+            *(loss_of_left, single, _LEFT, f"{where}{seconds}"),
+            bottom=None,
+        ).drawing(study)
     yield Sketch(
         *("2(b)", "timeouts of one flow", EXPIRED, BURSTS, timeouts, single),
         *("Timeouts in the measured time, per minute.", f"{where}{seconds}"),

@@ -130,8 +130,20 @@ def _order(name: str) -> tuple[int, str]:
 
 def _settings(study: s.Study) -> Table:
     rows = tuple(_row(study, known) for known in study.settings)
-    columns = ("setting", "use", "loss", "timeouts per flow-minute", "M", "EF share", "runs")
-    caption = "What was measured; the EF share is that of the runs, for a nominal one of the name."
+    columns = (
+        "setting",
+        "use",
+        "loss",
+        "loss of left",
+        "timeouts per flow-minute",
+        "M",
+        "EF share",
+        "runs",
+    )
+    caption = (
+        "What was measured. The EF share is that of the runs; loss of left is the loss of what "
+        "EF traffic left in each run, where the loss is of what it was meant to leave."
+    )
     return Table("settings", columns, rows, caption)
 
 
@@ -142,6 +154,7 @@ def _row(study: s.Study, known: Conditions) -> tuple[str, ...]:
         s.told(known),
         s.use(study, known).printed(3),
         s.loss(study, known).printed(3) if bursts else NOTHING,
+        s.loss_of_left(study, known).printed(3) if bursts else NOTHING,
         s.timeouts(study, known).printed(2),
         s.min_max(study, known).printed(3),
         setting.cell.number(_SHARE).printed(3),

@@ -123,6 +123,23 @@ def loss(study: Study, known: Conditions) -> Numbers:
     return Numbers({seed: steady[seed] - bursts[seed] for seed in bursts if seed in steady})
 
 
+def loss_of_left(study: Study, known: Conditions) -> Numbers:
+    """The same, each U over what EF traffic left in its own run.
+
+    Few long bursts fit into a run, and take more or less than they are meant to.
+    """
+    steady, bursts = _of_left(study, constant(known)), _of_left(study, known)
+    return Numbers({seed: steady[seed] - bursts[seed] for seed in bursts if seed in steady})
+
+
+def _of_left(study: Study, known: Conditions) -> Numbers:
+    found = study.at(known)
+    if found is None:
+        return Numbers({})
+    taken, used = found.cell.number("background.ef.share"), found.cell.number("metrics.tcp_share")
+    return Numbers({s: ratio(used[s], 1 - taken[s]) for s in used if s in taken})
+
+
 def spread(study: Study, known: Conditions) -> Numbers:
     """Largest less smallest normalised throughput of a run's flows."""
     return _of_flows(study, known, lambda flows: max(flows) - min(flows))
