@@ -22,8 +22,8 @@ EXPERIMENTS = Path(__file__).parents[3] / "experiments"
         ("buffers_tenth", {"buffers"}),
         ("rio_overlap", {"rio"}),
         ("rio_readings", {"rio"}),
-        ("short_flows", {"short_flows"}),
-        ("parking_lot", {"parking_lot"}),
+        ("short_flows", {"short-flows"}),
+        ("parking_lot", {"parking-lot"}),
         ("aqm_bakeoff", {"queues"}),
     ],
 )
