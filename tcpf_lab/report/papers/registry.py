@@ -57,10 +57,10 @@ PAGES: dict[str, PageKind] = {
     "ef": PageKind(_of_paper("001"), ef),
     "buffers": PageKind(_of_paper("003"), buffers),
     "rio": PageKind(_of_paper("004"), rio),
-    "parking_lot": PageKind(_has_bottlenecks, parking_lot),
+    "parking-lot": PageKind(_has_bottlenecks, parking_lot),
     "queues": PageKind(_has_foreign_queue, queues),
     "reno": PageKind(_without_sack, reno),
-    "short_flows": PageKind(_has_users, short_flows),
+    "short-flows": PageKind(_has_users, short_flows),
 }
 
 

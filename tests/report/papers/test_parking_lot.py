@@ -48,7 +48,7 @@ def cells(ours: float = 5, theirs: float = 100) -> list[CellRuns]:
 
 
 def page(of: list[CellRuns]) -> Page:
-    return Page("parking_lot", "", tuple(blocks_of(of, "tcpf-lab run parking_lot.yaml")))
+    return Page("parking-lot", "", tuple(blocks_of(of, "tcpf-lab run parking_lot.yaml")))
 
 
 def verdicts(of: list[CellRuns]) -> list[Verdict]:

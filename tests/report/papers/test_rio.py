@@ -14,10 +14,12 @@ from tcpf_lab.metrics.series import Series, write_series
 from tcpf_lab.reference.published_rio import published_rio
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.contents.subject import Member
+from tcpf_lab.report.papers.cell_runs import cells_of
 from tcpf_lab.report.papers.page import Page, drawn, markdown
-from tcpf_lab.report.papers.rio.measured import scenario_of
+from tcpf_lab.report.papers.rio.measured import rio_cells, scenario_of
 from tcpf_lab.report.papers.rio.model import ACCESS_S, answer
 from tcpf_lab.report.papers.rio.page import build
+from tcpf_lab.report.papers.rio.swings import period
 from tcpf_lab.results import write_json
 from tcpf_lab.spec.queue.rio import Rio
 from tcpf_lab.spec.sweep import Run, expand
@@ -202,6 +204,24 @@ def test_nearest_reading_is_named(tmp_path: Path) -> None:
     assert "Nearest to the simulation: wred, instantaneous, independent drops." in text
     assert "coupled, instantaneous, independent drops" in text
     assert "Readings of RIO" not in markdown(page(near))
+
+
+def test_swings_are_told_by_time_and_period(tmp_path: Path) -> None:
+    ours = tree(tmp_path, OVERLAP, simulated)
+    with_series(ours, 1)
+    text = markdown(page(ours))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+    found = [row[2:] for row in rows if row[:2] == ["fully overlapped", "testbed"]]
+    assert found == [["0.500 ± 0.000", *["0.000 ± 0.000"] * 3, "0.500 ± 0.000", "0.20 ± 0.00"]]
+    (model,) = (row[2:7] for row in rows if row[:2] == ["fully overlapped", "model"])
+    assert sum(map(float, model)) == pytest.approx(1, abs=2e-3)
+
+
+def test_a_queue_that_never_rises_has_no_period(tmp_path: Path) -> None:
+    ours = tree(tmp_path, OVERLAP, simulated)
+    with_series(ours, 90)
+    (cell, *_) = rio_cells(cells_of(ours.section))
+    assert period(cell.runs.runs[0], cell.packet) is None
 
 
 def test_queue_over_time_is_drawn(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def build(members: Sequence[Member], command: str) -> Page | None:
     cells = [cell for one in members for cell in cells_of(one.section)]
     found = [cell for cell in cells if bottlenecks(cell) is not None]
     blocks = tuple(blocks_of(found, command)) if found else ()
-    return Page("parking_lot", "One to three bottlenecks", blocks) if blocks else None
+    return Page("parking-lot", "One to three bottlenecks", blocks) if blocks else None
 
 
 def bottlenecks(cell: CellRuns) -> int | None:

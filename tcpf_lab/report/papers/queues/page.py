@@ -25,6 +25,7 @@ _INTRODUCTION = (
     "means over seeds and half widths of 95 % intervals. Goodput is that of all flows together, "
     "queueing delay one way at the bottleneck."
 )
+_FEW = 3  # cases that share a best mean and are named
 _DELAY = "metrics.queueing_delay_p95_s"
 
 
@@ -77,8 +78,12 @@ def leaders(block: Block) -> str:
             means = {cell.case: cell.number(column.path).mean for cell in block.cells}
             known = {case: mean for case, mean in means.items() if mean is not None}
             best.append((column.best, _least(known)))
-    said = "; ".join(f"{what}: {', '.join(cases)}" for what, cases in best if cases)
+    said = "; ".join(f"{what}: {_named(cases)}" for what, cases in best if cases)
     return f"By the means, {said}." if said else "There is no run."
+
+
+def _named(cases: Sequence[str]) -> str:
+    return ", ".join(cases) if len(cases) <= _FEW else f"{len(cases)} of them alike"
 
 
 def _least(means: Mapping[str, float]) -> tuple[str, ...]:

@@ -21,11 +21,13 @@ class Answer:
     """The model's quantities, by the names of ``published_rio.QUANTITIES``, and why packets go.
 
     ``causes`` has the probability that a packet of a class is dropped at random, and that it is
-    because the queue is at the class' maximum, by ``(class, cause)``.
+    because the queue is at the class' maximum, by ``(class, cause)``; ``occupancy`` the probability
+    of every length of the queue.
     """
 
     values: Mapping[str, float]
     causes: Mapping[tuple[str, str], float]
+    occupancy: tuple[float, ...]
 
 
 @cache
@@ -40,7 +42,7 @@ def answer(scenario: str, extra_rtt: float = 0.0) -> Answer:
         "p_out": found.p_out,
         "q_mean": found.q,
     }
-    return Answer(values, _causes(asked, found))
+    return Answer(values, _causes(asked, found), tuple(map(float, found.occupancy)))
 
 
 def _causes(asked: Scenario, found: Solution) -> dict[tuple[str, str], float]:

@@ -20,6 +20,7 @@ from tcpf_lab.report.papers.rio.measured import (
     rio_cells,
 )
 from tcpf_lab.report.papers.rio.model import ACCESS_S, answer
+from tcpf_lab.report.papers.rio.swings import swings_table
 from tcpf_lab.report.table import NOTHING
 
 #: Decimals of a quantity, and what it is called.
@@ -43,10 +44,7 @@ _SIDES = (
 _CAUSES = (
     "Drops by cause, as shares of the packets of a class that came: early ones are at random "
     "between the thresholds, forced ones at the maximum or above, the last for want of room. The "
-    "testbed's are counters of the queue over the whole run, warm-up included. The model has "
-    "Poisson arrivals: it does not know that packets of a window come in bursts, which fill the "
-    "queue more often than chance does, so what it says of forced drops is what to look at first "
-    "where losses differ."
+    "testbed's are counters of the queue over the whole run, warm-up included."
 )
 _READINGS = (
     "Other readings of what the paper leaves open. The distance is the mean of the relative "
@@ -67,6 +65,7 @@ def build(members: Sequence[Member], command: str) -> Page | None:
         _sides(own),
         Text("", "Why packets were dropped"),
         _causes(own),
+        swings_table(own),
         queue_over_time(own.get("fully_overlapped")),
         *_readings(cells),
         Text("", "What the paper says, and what is asked of the testbed"),

@@ -42,7 +42,7 @@ def build(members: Sequence[Member], command: str) -> Page | None:
         found = blocks_of(cells_of(member.section), "users")
         name = "short-flows" if len(members) == 1 else member.experiment.name.replace("_", "-")
         blocks += _blocks(found, member.experiment.title, name, command)
-    return Page("short_flows", "Short transfers", tuple(blocks)) if blocks else None
+    return Page("short-flows", "Short transfers", tuple(blocks)) if blocks else None
 
 
 def _blocks(found: Sequence[Block], title: str, name: str, command: str) -> Iterator[PageBlock]:
