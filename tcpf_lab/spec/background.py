@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -132,7 +132,14 @@ KINDS: dict[str, type[Source]] = {"onoff": OnOff, "cbr": Cbr}
 SOURCE_NAME = r"^[a-z][a-z0-9]{0,5}$"
 SourceName = Annotated[str, Field(pattern=SOURCE_NAME)]
 AnySource = Annotated[Source, OneOf(KINDS)]
-Background = dict[SourceName, AnySource]
+
+
+def _closed(schema: dict[str, Any]) -> None:
+    """Let the schema, too, refuse a name that is none."""
+    schema["additionalProperties"] = False
+
+
+Background = Annotated[dict[SourceName, AnySource], Field(min_length=1, json_schema_extra=_closed)]
 
 
 def node_of(name: str) -> str:

@@ -78,8 +78,6 @@ class Case(SpecModel):
     queue: AnyQueue = Field(description="The queue under test; `kind` names it.")
     background: Background | None = Field(
         default=None,
-        min_length=1,
-        json_schema_extra={"additionalProperties": False},
         description="Sources of UDP packets at the bottleneck, by name: a small letter, then at "
         "most five small letters and digits. Left out, the flows are alone.",
     )
