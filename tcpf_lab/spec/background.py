@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -134,6 +134,13 @@ SOURCE_NAME = r"^[a-z][a-z0-9]{0,5}$"
 SourceName = Annotated[str, Field(pattern=SOURCE_NAME)]
 AnySource = Annotated[Source, OneOf(KINDS)]
 Background = dict[SourceName, AnySource]
+
+
+def refuse_other_names(schema: dict[str, Any]) -> None:
+    """Let the JSON Schema of a case's background refuse a name that is none, as the model does."""
+    for form in schema["anyOf"]:
+        if form.get("type") == "object":
+            form["additionalProperties"] = False
 
 
 def node_of(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tcpf_lab.spec.background import SOURCE_NAME, Background
+from tcpf_lab.spec.background import SOURCE_NAME, Background, refuse_other_names
 from tcpf_lab.spec.background import problems as background_problems
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.dscp import format_dscp
@@ -90,7 +90,7 @@ class Case(SpecModel):
     background: Background | None = Field(
         default=None,
         min_length=1,
-        json_schema_extra={"additionalProperties": False},
+        json_schema_extra=refuse_other_names,
         description="Sources of UDP packets at the bottleneck, by name: a small letter, then at "
         "most five small letters and digits. Left out, the flows are alone.",
     )

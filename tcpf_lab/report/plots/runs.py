@@ -10,13 +10,14 @@ from typing import Any
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.conditions import NO_BREAK_SPACE, conditions
 from tcpf_lab.results import FORMAT, RunFiles, read_json
+from tcpf_lab.spec.axis import CASE_SECTIONS
 from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.values import shown
 
 #: What differs between runs without making them different kinds of runs.
 _IDENTITY = ("name", "title", "reference", "matrix", "cases")
 #: What a path to a value of the one case begins with, in short.
-_SECTIONS = ("queue", "marker")
+_SECTIONS = CASE_SECTIONS
 
 
 @dataclass(frozen=True, eq=False)
