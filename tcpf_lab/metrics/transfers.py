@@ -103,7 +103,8 @@ def in_window(transfers: NDArray[Any], run: Record) -> NDArray[Any]:
     """Give the finished transfers that ended in the measured window."""
     start, end = (instant - run.epoch_ns for instant in run.window_ns)
     ended = (transfers["end_ns"] >= start) & (transfers["end_ns"] < end)
-    return transfers[ended & (transfers["state"] == FINISHED)]
+    chosen: NDArray[Any] = transfers[ended & (transfers["state"] == FINISHED)]
+    return chosen
 
 
 def users_connected(files: RunFiles, run: Record) -> Finding:
