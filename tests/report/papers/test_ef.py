@@ -158,6 +158,17 @@ def test_a_conclusion_has_the_numbers_of_the_runs() -> None:
     assert above.measured.mean == pytest.approx(0.49 * (1 - math.exp(-(math.log10(40) ** 2))))
 
 
+def test_a_hump_needs_lengths_on_both_sides() -> None:
+    like = s.alone("Reno")
+    some = [s.constant(like), *(replace(like, on_ms=on) for on in (4.0, 10.0, 40.0))]
+    found = claim(study(settings=some), "ef-conclusion-1")
+    assert [check.verdict for check in found.checks] == [Verdict.HOLDS, *[Verdict.OPEN] * 2]
+    assert found.missing == (
+        "Reno, 1 flow, RTT 8 ms, EF in bursts of at most 1 ms",
+        "Reno, 1 flow, RTT 8 ms, EF in bursts of at least 100 ms",
+    )
+
+
 def test_loss_is_of_the_same_seed_and_only_where_both_were_run() -> None:
     known = replace(s.alone("Reno"), on_ms=10.0)
 

@@ -11,6 +11,9 @@ from tcpf_lab.report.papers.claim import PaperCheck, paired
 from tcpf_lab.report.papers.ef.conditions import Conditions
 from tcpf_lab.report.papers.ef.study import Quantity, Study, average, constant, loss, told
 
+#: What the ends of a curve over the length of bursts must reach, ms, to be called its ends.
+SHORTEST, LONGEST = 1.0, 100.0
+
 
 @dataclass(frozen=True)
 class Side:
@@ -63,7 +66,10 @@ class Hump:
 
 
 def hump(study: Study, quantity: Quantity, like: Conditions) -> Hump:
-    """Find where a quantity is greatest in the mean; every length that was asked for is needed."""
+    """Find where a quantity is greatest in the mean; every length that was asked for is needed.
+
+    Both ends are missing where the lengths do not reach as far as the paper's.
+    """
     ons = study.ons(like)
     if not ons:
         none = Side(Numbers({}), (f"{_without_length(like)} of any length",))
@@ -73,6 +79,10 @@ def hump(study: Study, quantity: Quantity, like: Conditions) -> Hump:
     means = [-math.inf if one.numbers.mean is None else one.numbers.mean for one in sides]
     place = means.index(max(means))
     top, first, last = (replace(sides[at], missing=missing) for at in (place, 0, -1))
+    if ons[0] > SHORTEST:
+        first = Side(Numbers({}), (f"{_without_length(like)} of at most {SHORTEST:g} ms",))
+    if ons[-1] < LONGEST:
+        last = Side(Numbers({}), (f"{_without_length(like)} of at least {LONGEST:g} ms",))
     return Hump(top, first, last, *(f"{ons[at]:g} ms" for at in (place, 0, -1)))
 
 
