@@ -96,11 +96,12 @@ def _panel(
         _logarithmic(axes, frame.ticks)
     if frame.mark is not None:
         axes.axvline(frame.mark, color="#111111", linewidth=1.0, linestyle=(0, (3, 2)), zorder=1)
+    low, high = axes.get_ylim()
     if frame.bottom is None:
         axes.axhline(0, color="#111111", linewidth=0.8, zorder=1)
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]), top=frame.top)
-    else:
-        axes.set_ylim(bottom=frame.bottom, top=frame.top)
+    bottom = min(0.0, low) if frame.bottom is None else frame.bottom
+    # Room above what is drawn, which values that are nearly alike leave next to none of.
+    axes.set_ylim(bottom, high + 0.04 * (high - bottom) if frame.top is None else frame.top)
     axes.tick_params(axis="x", bottom=True)
 
 
