@@ -221,6 +221,8 @@ def _draw(times: dict[str, NDArray[np.float64]], label: str) -> Figure:
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.minorticks_off()
+    every = np.concatenate(list(times.values()))
+    axes.set_xlim(0.5 * float(every.min()), 2 * float(every.max()))  # holds two ticks at least
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("Completion time (s)")
     axes.set_ylabel("Share of transfers")
