@@ -30,6 +30,8 @@ class Measured:
         """The mean over seeds; None where something is missing, or a value is undefined."""
         if self.missing or not self.values or any(map(math.isnan, self.values)):
             return None
+        if not all(map(math.isfinite, self.values)):
+            return sum(self.values) / len(self.values)
         return mean_ci(self.values)[0]
 
     @property
@@ -88,11 +90,16 @@ class PaperCheck(Bounded):
 
     @property
     def verdict(self) -> Verdict:
-        """What the number says: noise decides nothing, one seed alone has no noise to show."""
-        mean, half = self.measured.mean, self.measured.half
+        """What the number says: noise decides nothing, one seed alone has no noise to show.
+
+        Where a value is infinite there is no interval: then every seed must say the same.
+        """
+        values, mean, half = self.measured.values, self.measured.mean, self.measured.half
         if mean is None or self.undecidable:
             return Verdict.OPEN
-        return verdict_on(self, mean, None if half is None else (mean - half, mean + half))
+        if half is None:
+            return verdict_on(self, mean, (min(values), max(values)) if len(values) > 1 else None)
+        return verdict_on(self, mean, (mean - half, mean + half))
 
     @property
     def told(self) -> str:

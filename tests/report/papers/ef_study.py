@@ -97,7 +97,7 @@ def as_published(known: Conditions, seed: int) -> dict[str, Any]:
 
 def fairness(known: Conditions) -> float:
     """M: higher with EF traffic, most with short bursts; falling with flows of equal RTTs."""
-    base = 0.05
+    base = 0.03
     gain = 0.4 / (1 + known.on_ms / 5) if known.ef == "onoff" else 0.0
     falling = math.log2(128 / known.flows) if known.rtt_ms is not None else 0.0
     return base + gain + falling * (0.05 if known.ef == "onoff" else 0.1)

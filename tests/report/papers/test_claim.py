@@ -29,6 +29,8 @@ def claim(*checks: PaperCheck, every: bool = True) -> PaperClaim:
         ((), Verdict.OPEN),
         ((0.5, math.nan), Verdict.OPEN),
         ((math.inf,), Verdict.HOLDS),
+        ((math.inf, 0.5, 0.6), Verdict.HOLDS),
+        ((math.inf, 0.1, 0.2), Verdict.NOISE),
     ],
 )
 def test_an_interval_must_lie_on_one_side_of_the_bound(

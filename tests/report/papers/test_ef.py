@@ -56,7 +56,7 @@ def figures(of: s.Study) -> dict[str, Drawing]:
 
 def test_all_holds_where_the_numbers_are_such() -> None:
     found = verdicts(study())
-    assert len(found) == 27
+    assert len(found) == 28
     assert set(found.values()) == {Verdict.HOLDS}, {k: str(v) for k, v in found.items()}
 
 
@@ -89,7 +89,10 @@ def predicted(known: Conditions, made: dict[str, Any]) -> None:
     [
         (
             set_metric("tcp_utilisation", 0.9, lambda known: known.flows == 1),
-            {"ef-conclusion-1", "ef-conclusion-2", "ef-short-scales", *SACK[:2], "ef-shares"},
+            {
+                *("ef-conclusion-1", "ef-2a-half", "ef-conclusion-2", "ef-short-scales"),
+                *(*SACK[:2], "ef-shares"),
+            },
         ),
         (
             set_metric("tcp_utilisation", 0.7, lambda k: k.flows >= 8 and k.ef == "onoff"),
@@ -119,6 +122,15 @@ def test_a_sentence_is_refuted_where_the_numbers_say_otherwise(
 ) -> None:
     found = verdicts(changed(change))
     assert {name for name, verdict in found.items() if verdict is Verdict.REFUTED} == refuted
+
+
+def test_a_flow_that_got_nothing_in_one_seed_of_three_is_noise() -> None:
+    def found(known: Conditions, seed: int) -> dict[str, Any]:
+        made = as_published(known, seed)
+        made["metrics"]["goodput_min_max"] = 0.0 if seed == 1 else 0.3
+        return made
+
+    assert verdicts(study(found))["ef-5-factor-unequal"] is Verdict.NOISE
 
 
 def test_a_difference_that_depends_on_the_seed_is_noise() -> None:
@@ -238,7 +250,7 @@ def test_a_page_of_nothing_says_that_no_figure_was_made() -> None:
     page = page_of(study(lambda known, seed: None), "tcpf-lab run ef.yaml")
     assert page.drawings == ()
     text = markdown(page)
-    assert "Of 27 claims: 27 not decidable." in text
+    assert "Of 28 claims: 28 not decidable." in text
     assert "What is missing is measured by `tcpf-lab run ef.yaml`." in text
     assert "0 of " in text
 

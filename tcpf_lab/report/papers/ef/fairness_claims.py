@@ -15,15 +15,15 @@ from tcpf_lab.report.papers.ef.study import (
     RTT_MS,
     Quantity,
     Study,
-    factor,
     min_max,
     near,
     network,
     spread,
 )
 
-#: "As large as 5-10" and "as large as 30": at least half of the larger one, and the smaller one.
-EQUAL_FACTOR, UNEQUAL_FACTOR = 5.0, 15.0
+#: Factors of throughput: "as large as 5-10" with equal round trips, of which the smaller one is
+#: asked for, and "as large as 30".
+EQUAL_FACTOR, UNEQUAL_FACTOR = 5, 30
 #: "Marginal", "does not change appreciably": of M, and of a share of flows.
 MARGINAL = 0.1
 #: Bounds of "small" and "large" bursts, ms, and both ends of the numbers of flows.
@@ -45,7 +45,7 @@ def fairness_claims(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
 
 
 def _factors(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
-    for rtt, words, low, name in (
+    for rtt, words, least, name in (
         (RTT_MS, "equal", EQUAL_FACTOR, "5-10"),
         (None, "unequal", UNEQUAL_FACTOR, "30"),
     ):
@@ -55,13 +55,18 @@ def _factors(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
             section=f"4.1, Figure 5({'a' if words == 'equal' else 'b'})",
             sentence=f"Without EF traffic, throughputs of flows with {words} round trips differ by "
             f"a factor as large as {name}.",
-            statement=f"Largest over smallest throughput of {MANY} flows (1 / M) is at least "
-            f"{low:g} in TCP-only or in TCP+UDP.",
+            statement=f"Largest over smallest throughput of {MANY} flows is at least {least}, so M "
+            f"is at most 1/{least}, in TCP-only or in TCP+UDP.",
             checks=tuple(
-                c.value(label, c.side(study, factor, network(tcp, rtt, udp=udp, on_ms=None)), low)
+                c.value(
+                    f"M, {label}",
+                    c.side(study, min_max, network(tcp, rtt, udp=udp, on_ms=None)),
+                    high=1 / least,
+                )
                 for udp, label in _NETWORKS
             ),
             every=False,
+            note="Judged on M, because its inverse is infinite where a flow got nothing.",
         )
 
 

@@ -150,12 +150,6 @@ def near(study: Study, known: Conditions) -> Numbers:
     return _of_flows(study, known, lambda flows: share_between(flows, 1 - NEAR, 1 + NEAR))
 
 
-def factor(study: Study, known: Conditions) -> Numbers:
-    """Largest throughput over the smallest, 1 / M; infinite where a flow got nothing."""
-    found = min_max(study, known)
-    return Numbers({seed: ratio(1.0, value) for seed, value in found.items()})
-
-
 def share_between(values: Sequence[float], low: float, high: float) -> float:
     """Give the share of values from ``low`` to ``high``."""
     return sum(low <= value <= high for value in values) / len(values)
