@@ -13,6 +13,8 @@ Role = Literal["sender", "marker", "bottleneck", "router", "receiver", "source"]
 ENDS: tuple[Role, ...] = ("sender", "receiver")
 #: Bytes of IPv4 and TCP header without options.
 HEADERS = 40
+#: Bytes of an Ethernet header, which ``tc`` counts.
+ETHERNET_HEADER = 14
 
 
 @dataclass(frozen=True)
