@@ -112,10 +112,12 @@ def test_every_number_is_defined_in_the_documents(run: RunFiles) -> None:
     docs = Path(__file__).parents[2] / "docs"
     result = analyse(run)
     definitions = (docs / "metrics.md").read_text(encoding="utf-8")
-    tables, verdict = definitions.split("## The metrics of the tables")[1].split("## The verdict")
+    tables = definitions.split("## The metrics of the tables")[1].split("\n## ")[0]
+    verdict = definitions.split("## The verdict")[1]
     rows = re.compile(r"^\| `(\w+)` \|", flags=re.MULTILINE)
     assert sorted(rows.findall(tables)) == sorted(result["metrics"])
-    assert rows.findall(verdict) == [check["name"] for check in result["validity"]["checks"]]
+    checks = [check["name"] for check in result["validity"]["checks"]]
+    assert [name for name in rows.findall(verdict) if name in checks] == checks
     named = set(re.findall(r"`(\w+)`", definitions))
     assert {*result["by_dscp"]["0"], *result["per_flow"][0], *result["truth"]} <= named
     layout = (docs / "results-format.md").read_text(encoding="utf-8")

@@ -70,6 +70,11 @@ def _one_flow(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         checks=tuple(_rise_and_fall("timeouts per minute", expired)),
         note=_PEAK,
     )
+    yield from _shape_and_scale(study, like, lost)
+
+
+def _shape_and_scale(study: Study, like: Conditions, lost: c.Hump) -> Iterator[PaperClaim]:
+    say = partial(PaperClaim, document="001")
     ons = study.ons(like)
     losses, expiries = (
         [c.side(study, quantity, replace(like, on_ms=on)) for on in ons]
