@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.metrics.captured import max_delay_ns
+from tcpf_lab.models.rio_scenario import paper_scenarios
 from tcpf_lab.report.papers.cell_runs import CellRuns, Numbers, PaperRun
 from tcpf_lab.results import RunFiles, read_json
 from tcpf_lab.spec.load import load
@@ -47,7 +48,7 @@ class RioCell:
 
 
 def rio_cells(cells: Iterable[CellRuns]) -> tuple[RioCell, ...]:
-    """Give those cells that have RIO and are one of the scenarios; they need a run to tell."""
+    """Give those cells that have RIO as in one of the scenarios; they need a run to tell."""
     found = (_rio_cell(cell) for cell in cells if cell.runs)
     return tuple(cell for cell in found if cell is not None)
 
@@ -58,7 +59,10 @@ def _rio_cell(cell: CellRuns) -> RioCell | None:
     if not isinstance(queue, Rio):
         return None
     packet = frame_of(experiment)
-    return RioCell(cell, scenario_of(queue), reading_of(queue), queue.in_, packet)
+    scenario = scenario_of(queue, packet)
+    if scenario is None:
+        return None
+    return RioCell(cell, scenario, reading_of(queue), queue.in_, packet)
 
 
 def frame_of(experiment: Experiment) -> float:
@@ -66,11 +70,19 @@ def frame_of(experiment: Experiment) -> float:
     return float(_ETHERNET + min(link.mtu for link in experiment.topology.graph().links))
 
 
-def scenario_of(queue: Rio) -> str:
-    """Tell the scenario from how the thresholds lie to each other (section 4)."""
-    if queue.in_min >= queue.out_max:
-        return "non_overlapped"
-    return "fully_overlapped" if queue.in_min == queue.out_min else "partially_overlapped"
+def scenario_of(queue: Rio, packet: float) -> str | None:
+    """Tell the scenario of section 4 that has a queue's parameters; None if none has.
+
+    Other parameters have no published numbers, and must not be held against these.
+    """
+    bounds = (queue.in_min, queue.in_max, queue.out_min, queue.out_max)
+    chances = (float(queue.in_probability), float(queue.out_probability))
+    for name, one in paper_scenarios().items():
+        packets = (one.in_min, one.in_max, one.out_min, one.out_max)
+        same = tuple(packet * length for length in packets) == bounds
+        if same and (one.in_probability, one.out_probability) == chances:
+            return name
+    return None
 
 
 def reading_of(queue: Rio) -> str:
