@@ -115,3 +115,37 @@ void set_option(int fd, int level, int name, int value, const char *what)
 	if (setsockopt(fd, level, name, &value, sizeof(value)))
 		die("setsockopt %s: %s", what, strerror(errno));
 }
+
+/* A namespace cannot raise the kernel's limit, but its root may pass it by. */
+void set_buffer(int fd, bool sending, int bytes)
+{
+	int force = sending ? SO_SNDBUFFORCE : SO_RCVBUFFORCE;
+
+	if (setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof(bytes)))
+		set_option(fd, SOL_SOCKET, sending ? SO_SNDBUF : SO_RCVBUF, bytes,
+			   sending ? "SO_SNDBUF" : "SO_RCVBUF");
+}
+
+void reset_on_close(int fd)
+{
+	struct linger now_please = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now_please, sizeof(now_please));
+}
+
+/* ------------------------------------------------------------- threads */
+
+void start_thread(pthread_t *thread, void *stack, size_t size, void *(*body)(void *),
+		  void *arg, int number)
+{
+	pthread_attr_t attr;
+	int error;
+
+	pthread_attr_init(&attr);
+	if (pthread_attr_setstack(&attr, stack, size))
+		die("the stack of thread %d is not taken", number);
+	error = pthread_create(thread, &attr, body, arg);
+	if (error)
+		die("cannot start thread %d: %s", number, strerror(error));
+	pthread_attr_destroy(&attr);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * instant: what the programs that make traffic share - instants, words of the
- * command line, and errors.
+ * command line, sockets, threads and errors.
  *
  * Instants are seconds after an epoch (a CLOCK_REALTIME second that every node
  * of the testbed has agreed on); inside, all time is whole nanoseconds.
@@ -10,6 +10,9 @@
 #define TRAFFIC_INSTANT_H
 
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define NSEC		((int64_t)1000000000)
@@ -41,5 +44,13 @@ int64_t now(void);			/* ns, CLOCK_REALTIME */
 void sleep_until(int64_t realtime);	/* ns, CLOCK_REALTIME */
 
 void set_option(int fd, int level, int name, int value, const char *what);
+/* The send buffer or the receive buffer, beyond the kernel's limit where that may be. */
+void set_buffer(int fd, bool sending, int bytes);
+/* Closed, or left by the program, the connection is reset: nothing is sent again after that. */
+void reset_on_close(int fd);
+
+/* Starts @body(@arg) with a stack of its own; @number is for an error. */
+void start_thread(pthread_t *thread, void *stack, size_t size, void *(*body)(void *),
+		  void *arg, int number);
 
 #endif /* TRAFFIC_INSTANT_H */

@@ -241,14 +241,10 @@ static void print_schedule(void)
 
 static void open_socket(void)
 {
-	int buffer = SEND_BUFFER;
-
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		die("socket: %s", strerror(errno));
-	/* A namespace cannot raise the kernel's limit, but its root may pass it by. */
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer)))
-		set_option(fd, SOL_SOCKET, SO_SNDBUF, buffer, "SO_SNDBUF");
+	set_buffer(fd, true, SEND_BUFFER);
 	set_option(fd, IPPROTO_IP, IP_TOS, cfg.tos, "IP_TOS");
 	cfg.to.sin_port = htons((uint16_t)cfg.port);
 	if (connect(fd, (struct sockaddr *)&cfg.to, sizeof(cfg.to)))

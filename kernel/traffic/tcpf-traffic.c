@@ -190,16 +190,6 @@ static void parse_command_line(int argc, char **argv)
 
 /* ------------------------------------------------------------- sockets */
 
-/* A namespace cannot raise the kernel's limit, but its root may pass it by. */
-static void set_buffer(int fd)
-{
-	int force = cfg.sending ? SO_SNDBUFFORCE : SO_RCVBUFFORCE;
-	int plain = cfg.sending ? SO_SNDBUF : SO_RCVBUF;
-
-	if (setsockopt(fd, SOL_SOCKET, force, &cfg.buffer, sizeof(cfg.buffer)))
-		set_option(fd, SOL_SOCKET, plain, cfg.buffer, "SO_SNDBUF/SO_RCVBUF");
-}
-
 static int tcp_socket(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -208,7 +198,7 @@ static int tcp_socket(void)
 		die("socket: %s", strerror(errno));
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
 	if (cfg.buffer)
-		set_buffer(fd);
+		set_buffer(fd, cfg.sending, cfg.buffer);
 	if (*cfg.congestion &&
 	    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cfg.congestion,
 		       (socklen_t)strlen(cfg.congestion)))
@@ -261,15 +251,8 @@ static void make_stacks(void)
 
 static void spawn(struct flow *f, void *(*body)(void *))
 {
-	pthread_attr_t attr;
-
-	pthread_attr_init(&attr);
-	if (pthread_attr_setstack(&attr, stacks + (size_t)f->index * THREAD_STACK,
-				  THREAD_STACK))
-		die("the stack of flow %d is not taken", f->index);
-	if (pthread_create(&f->thread, &attr, body, f))
-		die("cannot start the thread of flow %d", f->index);
-	pthread_attr_destroy(&attr);
+	start_thread(&f->thread, stacks + (size_t)f->index * THREAD_STACK, THREAD_STACK,
+		     body, f, f->index);
 }
 
 static void start_senders(void)
@@ -386,12 +369,9 @@ static void take_sample(const struct sample *s)
 
 static void reset_connections(void)
 {
-	struct linger now_please = { .l_onoff = 1, .l_linger = 0 };
-
 	for (int i = 0; i < cfg.flows; i++)
 		if (flows[i].fd >= 0)
-			setsockopt(flows[i].fd, SOL_SOCKET, SO_LINGER, &now_please,
-				   sizeof(now_please));
+			reset_on_close(flows[i].fd);
 }
 
 int main(int argc, char **argv)

@@ -299,16 +299,8 @@ static void make_stacks(void)
 
 static void spawn(int i, void *(*body)(void *))
 {
-	pthread_attr_t attr;
-	int error;
-
-	pthread_attr_init(&attr);
-	if (pthread_attr_setstack(&attr, stacks + (size_t)i * THREAD_STACK, THREAD_STACK))
-		die("the stack of thread %d is not taken", i);
-	error = pthread_create(&users[i].thread, &attr, body, &users[i]);
-	if (error)
-		die("cannot start the thread of user %d: %s", i, strerror(error));
-	pthread_attr_destroy(&attr);
+	start_thread(&users[i].thread, stacks + (size_t)i * THREAD_STACK, THREAD_STACK,
+		     body, &users[i], cfg.first + i);
 }
 
 /* ------------------------------------------------------------- senders */
@@ -453,10 +445,8 @@ static void start_receivers(void)
 	if (listener < 0)
 		die("socket: %s", strerror(errno));
 	set_option(listener, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
-	/* A namespace cannot raise the kernel's limit, but its root may pass it by. */
-	if (cfg.buffer && setsockopt(listener, SOL_SOCKET, SO_RCVBUFFORCE, &cfg.buffer,
-				     sizeof(cfg.buffer)))
-		set_option(listener, SOL_SOCKET, SO_RCVBUF, cfg.buffer, "SO_RCVBUF");
+	if (cfg.buffer)
+		set_buffer(listener, false, cfg.buffer);
 	if (bind(listener, (struct sockaddr *)&cfg.addr, sizeof(cfg.addr)) ||
 	    listen(listener, cfg.users))
 		die("listen on port %d: %s", cfg.port, strerror(errno));
@@ -511,12 +501,9 @@ static void write_records(void)
 
 static void reset_connections(void)
 {
-	struct linger now_please = { .l_onoff = 1, .l_linger = 0 };
-
 	for (int i = 0; i < cfg.users; i++)
 		if (users[i].fd >= 0)
-			setsockopt(users[i].fd, SOL_SOCKET, SO_LINGER, &now_please,
-				   sizeof(now_please));
+			reset_on_close(users[i].fd);
 }
 
 int main(int argc, char **argv)

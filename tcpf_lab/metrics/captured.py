@@ -14,6 +14,7 @@ from tcpf_lab.metrics.background_counters import longest_pause_ns
 from tcpf_lab.metrics.clock import Clocks
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.results import RunFiles
+from tcpf_lab.trace.analysis import Options, Profile
 from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
 from tcpf_lab.trace.flow import Flows, find_flows
 from tcpf_lab.trace.packet import Packets
@@ -24,8 +25,6 @@ from tcpf_lab.trace.recovery import Recovery, classify
 ROLES = ("sender", "ingress", "egress")
 #: A queue may hold a packet a little longer than its limit and rate say.
 _MARGIN_NS = 100_000_000
-#: Where packets overtake each other, a few of one flow may wait as long as the others keep coming.
-_OVERTAKEN_NS = 60_000_000_000
 #: A machine with a clock of its own may stand still, with packets in its queues; virtual ones wait.
 _STALL_NS = 10_000_000_000
 #: Where packets overtake each other, a few of one flow may wait as long as the others keep coming.
@@ -57,6 +56,12 @@ class CapturedRecord(Record):
     row: NDArray[np.int64]
     crossing: Crossing
     max_delay_ns: int
+
+    @property
+    def options(self) -> Options:
+        """What is known of the senders, to follow their packets in the capture."""
+        profile: Profile = "classic" if self.classic else "linux"
+        return Options(self.rto_min_ns, self.probes, profile, at="sender")
 
 
 def read_captured(files: RunFiles) -> CapturedRecord:

@@ -75,7 +75,7 @@ def _bottleneck(files: RunFiles, run: Record, wanted: dict[str, Any]) -> dict[st
 
 
 def _cross(run: Record, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The flows across one bottleneck; None where they left no TCP_INFO."""
+    """The flows across one bottleneck; None where they left no TCP_INFO, or it has no count."""
     first = int(wanted["first"]) - run.count
     own = slice(first, first + int(wanted["flows"]))
     ends = list(
@@ -87,11 +87,15 @@ def _cross(run: Record, wanted: dict[str, Any]) -> dict[str, Any]:
         np.array([[read(sample) for sample in pair] for pair in ends], np.int64)
         for read in (acked_by_kernel, lambda sample: int(sample["time_ns"]))
     )
-    expiries = [int(end["total_rto"]) - int(start["total_rto"]) for start, end in ends]
+    expiries = [
+        int(end["total_rto"]) - int(start.get("total_rto", 0))
+        for start, end in ends
+        if "total_rto" in end
+    ]
     return {
         "node": wanted["node"],
         "goodput_bytes_per_s": mean_goodput(goodput(*acked.T, *times.T)),
-        "timeouts": sum(expiries),
+        "timeouts": sum(expiries) if len(expiries) == len(ends) else None,
     }
 
 

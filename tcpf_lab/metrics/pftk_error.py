@@ -13,7 +13,6 @@ from tcpf_lab.metrics.per_flow import gained_bytes
 from tcpf_lab.metrics.record import Record
 from tcpf_lab.models import pftk
 from tcpf_lab.results import RunFiles
-from tcpf_lab.trace.analysis import Options
 from tcpf_lab.trace.events import FAST, RTO
 from tcpf_lab.trace.follow import Followed, follow
 
@@ -94,8 +93,7 @@ def _row(run: CapturedRecord, flow: int) -> dict[str, Any]:
     start, end = run.window_ns
     row, seconds = int(run.row[flow]), (end - start) / 1e9
     packets = run.captures["sender"].packets
-    options = Options(run.rto_min_ns, run.probes, at="sender")
-    seen = observe(follow(packets, run.flows, row, options), start, end)
+    seen = observe(follow(packets, run.flows, row, run.options), start, end)
     largest = int(np.max(packets["payload"][run.flows.split(row)[0]], initial=0))
     predicted: dict[str, float | None] = {"full": None, "approximate": None}
     if seen.p and seen.rtt_s and seen.t0_s:

@@ -26,9 +26,9 @@ SHORTEST_FRAME = 40 + ETHERNET_HEADER
 #: in that queue.
 ACCESS_BURST_FRAMES = 4
 BOTTLENECK_BURST_FRAMES = 2
+SLOW_BURST_FRAMES = 1
 #: Handle of the queue under test.
 UNDER_TEST = "2:"
-SLOW_BURST_FRAMES = 1
 
 
 def build(graph: Graph, queue: Queue, seed: int) -> Phase:

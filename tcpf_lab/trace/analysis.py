@@ -17,13 +17,14 @@ from tcpf_lab.trace.packet import PACKET
 from tcpf_lab.trace.reader import Reader
 from tcpf_lab.trace.recovery import RTO_MIN_NS
 from tcpf_lab.trace.scan import FRAGMENTS, NOT_IP, NOT_TCP, RECORDS, SHORT
-from tcpf_lab.trace.sender import LINUX, RFC6298
+from tcpf_lab.trace.sender import CLASSIC, LINUX, RFC6298
 
 #: Packets per block: with the bytes they come from they stay in the L2 cache.
 _ROWS = 4096
 _RFC_MINIMUM_NS = 1_000_000_000
 
-Profile = Literal["linux", "rfc6298"]
+Profile = Literal["linux", "classic", "rfc6298"]
+_NUMBERS: dict[Profile, int] = {"linux": LINUX, "classic": CLASSIC, "rfc6298": RFC6298}
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Options:
     probes : bool
         Whether the senders may send tail loss probes.
     profile : str
-        Whose timer: ``linux`` or ``rfc6298``.
+        Whose timer: ``linux`` or ``rfc6298``; ``classic`` is Linux with the recovery of 1990.
     at : str, optional
         Where the capture was taken; None: found from the handshakes.
     """
@@ -51,10 +52,10 @@ class Options:
     @property
     def settings(self) -> tuple[int, int, int, int]:
         """Timer's minimum, probes, profile and place, for `tcpf_lab.trace.engine.Engine`."""
-        linux = self.profile == "linux"
-        minimum = self.rto_min_ns or (RTO_MIN_NS if linux else _RFC_MINIMUM_NS)
+        least = _RFC_MINIMUM_NS if self.profile == "rfc6298" else RTO_MIN_NS
+        minimum = self.rto_min_ns or least
         where = FOUND if self.at is None else (AT_SENDER if self.at == "sender" else ELSEWHERE)
-        return minimum, int(self.probes), LINUX if linux else RFC6298, where
+        return minimum, int(self.probes), _NUMBERS[self.profile], where
 
 
 def analyse(

@@ -101,7 +101,7 @@ class Engine:
     ----------
     settings : tuple of int
         Smallest timer or variance term in nanoseconds, whether tail loss probes are expected, the
-        timer's profile (`tcpf_lab.trace.sender.LINUX` or `RFC6298`), where the capture was taken
+        timer's profile (`tcpf_lab.trace.sender.LINUX` and so on), where the capture was taken
         (`tcpf_lab.trace.distance.FOUND` and so on).
     listed : bool
         Whether events are listed.

@@ -15,6 +15,15 @@ import numpy as np
 import pytest
 
 import tcpf_lab
+from tcpf_lab.metrics.transfers import (
+    FAILED,
+    FINISHED,
+    HEAD,
+    MAGIC,
+    RECORD,
+    THINKING,
+    UNDERWAY,
+)
 from tcpf_lab.testbed.uml_recipe import TRAFFIC_PROGRAMS
 
 KERNEL = Path(tcpf_lab.__file__).parent.parent / "kernel"
@@ -22,15 +31,6 @@ SOURCES = tuple(name for name in TRAFFIC_PROGRAMS["tcpf-users"] if name.endswith
 WORD = 2**64 - 1
 #: Mean think 2 s, mean size 90 kB: the least size is 30 kB.
 DRAWN = ("--think", "2", "--size", "90000", "--shape", "1.5")
-#: The binary layout of `struct record`.
-RECORD = np.dtype(
-    [
-        *(("start", "<i8"), ("end", "<i8"), ("size", "<u8"), ("acked", "<u8")),
-        *(("user", "<u4"), ("number", "<u4"), ("retransmissions", "<u4"), ("timeouts", "<u2")),
-        *(("state", "u1"), ("error", "u1")),
-    ]
-)
-THINKING, UNDERWAY, FINISHED, FAILED = range(4)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,12 @@ def fetched(program: str, port: str, *words: str) -> np.ndarray[Any, Any]:
     command = (program, *common, "--size", "50000", *words)
     done = subprocess.run(command, capture_output=True, check=True, timeout=60)
     assert done.stderr == b""
-    return np.frombuffer(done.stdout, RECORD)
+    magic, size, users, count, _ = HEAD.unpack_from(done.stdout)
+    assert (magic, size) == (MAGIC, RECORD.itemsize)
+    records = np.frombuffer(done.stdout, RECORD, offset=HEAD.size)
+    assert count == records.size
+    assert users == np.unique(records["user"]).size
+    return records
 
 
 def test_users_fetch_what_they_drew_one_after_the_other(program):
@@ -182,7 +187,7 @@ def test_users_fetch_what_they_drew_one_after_the_other(program):
         assert done.size >= 1
         assert set(done["state"]) == {FINISHED}
         assert done["acked"].tolist() == done["size"].tolist()
-        thought = mine["start"][1:] - done["end"]
+        thought = mine["start_ns"][1:] - done["end_ns"]
         at_work = mine["state"][1:] != THINKING
         asked = np.array([row["think_ns"] for row in wanted[1:]])
         assert np.all(thought[at_work] >= asked[at_work])

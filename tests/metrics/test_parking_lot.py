@@ -109,6 +109,15 @@ def test_every_bottleneck_tells_its_use_and_loss_and_cross_traffic_its_goodput(
     assert found["cross"] == [{"node": "R1", "goodput_bytes_per_s": 2 * PAYLOAD / 2, "timeouts": 3}]
 
 
+def test_an_older_kernel_tells_no_timeouts_of_cross_traffic(run: RunFiles) -> None:
+    for path in run.stats.glob("senders-*.jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        kept = ({k: v for k, v in row.items() if k != "total_rto"} for row in rows)
+        path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    (cross,) = analyse(run)["cross"]
+    assert cross == {"node": "R1", "goodput_bytes_per_s": 2 * PAYLOAD / 2, "timeouts": None}
+
+
 def test_the_metrics_are_those_of_the_main_flows(run: RunFiles, tmp_path: Path) -> None:
     alone = analyse(build_run(tmp_path / "alone"))
     found = analyse(run)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from run_builder import build_run
 
+from tcpf_lab.metrics.captured import read_captured
 from tcpf_lab.metrics.pftk_error import observe, pftk_error
 from tcpf_lab.metrics.record import read_record
 from tcpf_lab.metrics.summary import analyse
@@ -46,6 +47,19 @@ def test_only_runs_that_ask_for_it_have_it(tmp_path: Path) -> None:
     assert "pftk" not in analyse(run)
     record = read_record(asked_for(run))
     assert pftk_error(run, record).sections == {}  # without what captures hold
+
+
+@pytest.mark.parametrize(("switch", "profile"), [("1", "classic"), ("0", "linux")])
+def test_flows_are_followed_by_the_recovery_that_their_senders_have(
+    tmp_path: Path, switch: str, profile: str
+) -> None:
+    run = asked_for(build_run(tmp_path / "run"))
+    manifest = json.loads(run.manifest.read_text())
+    manifest["expect"]["sysctl"]["S"]["net.ipv4.tcp_reno_recovery"] = switch
+    run.manifest.write_text(json.dumps(manifest))
+    record = read_captured(run)
+    assert record.options.profile == profile
+    assert record.options.settings[:2] == (record.rto_min_ns, int(record.probes))
 
 
 @pytest.fixture(scope="module")

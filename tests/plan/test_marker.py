@@ -65,7 +65,7 @@ def test_what_the_marker_counted_is_read_at_the_end():
 
 
 def test_what_the_marker_must_show_is_what_it_was_told():
-    found = marker.expect(run_of("TCPF(O)+RIO"))
+    (found,) = marker.expect(run_of("TCPF(O)+RIO"))
     assert (found["node"], found["kind"], found["index"], found["bind"]) == ("R0", "tcpf", 1, 2)
     assert found["options"]["retransmits"] == "plain"
     assert found["options"]["forward"] == "ingress"

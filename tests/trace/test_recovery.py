@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from pcap_builder import Pcap, conversation
 
+from tcpf_lab.trace.analysis import Options, Profile
+from tcpf_lab.trace.events import FAST, PARTIAL_ACK
 from tcpf_lab.trace.flow import find_flows
+from tcpf_lab.trace.follow import follow
 from tcpf_lab.trace.pcap import read_capture
 from tcpf_lab.trace.recovery import KIND_NAMES, RTO, Recovery, classify
 
@@ -309,6 +312,17 @@ def test_in_classic_reno_a_second_hole_is_a_recovery_of_its_own(
     capture, _ = conversation(START + TWO_HOLES.strip("\n"))
     kinds, _ = run(capture, tmp_path, classic=classic)
     assert [kind for kind in kinds if kind != "new"] == ["fast", second]
+
+
+@pytest.mark.parametrize(("profile", "second"), [("classic", FAST), ("linux", PARTIAL_ACK)])
+def test_a_flow_that_is_followed_recovers_in_the_same_way(
+    tmp_path: Path, profile: Profile, second: int
+) -> None:
+    capture, _ = conversation(START + TWO_HOLES.strip("\n"))
+    packets = read_capture(capture.write(tmp_path / "x.pcap")).packets
+    options = Options(probes=False, profile=profile, at="sender")
+    kind = follow(packets, find_flows(packets), 0, options).kind
+    assert kind[kind > 0].tolist() == [FAST, second]
 
 
 def paced(*answers: str, last: str) -> str:

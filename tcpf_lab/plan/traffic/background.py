@@ -11,7 +11,7 @@ from typing import Any
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Command, Finish, Phase, Start, Step
 from tcpf_lab.plan.topology import other_end, toward
-from tcpf_lab.plan.traffic.flows import window
+from tcpf_lab.plan.traffic.flows import seconds, window
 from tcpf_lab.spec.background import Source, node_of
 from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.queue.prio import goes_first
@@ -86,10 +86,10 @@ def _program(run: Run, name: str, source: Source) -> Start:
     number = list(sources(run)).index(name) + 1
     argv = (
         *(f"{PROGRAMS}/tcpf-source", "--to", f"198.18.0.{number}", "--epoch", EPOCH),
-        *("--seed", str(run.seed), "--name", name, "--until", _seconds(stop)),
+        *("--seed", str(run.seed), "--name", name, "--until", seconds(stop)),
         *("--packet", str(source.packet), "--tos", str(source.dscp << 2)),
         *source.words(run.experiment.topology.graph().bottleneck.rate),
-        *("--sample", f"start={_seconds(begin)},end={_seconds(stop)}"),
+        *("--sample", f"start={seconds(begin)},end={seconds(stop)}"),
     )
     program = f"source-{node_of(name)}"
     return Start(node_of(name), program, argv, f"stats/{program}.jsonl", f"log/{program}.log")
@@ -109,8 +109,3 @@ def _readings(run: Run, graph: Graph) -> tuple[Start, ...]:
         )
         for label, at in zip(("start", "end"), window(run), strict=True)
     )
-
-
-def _seconds(value: float) -> str:
-    """Write an instant as the program reads it: plain decimals, never an exponent, to 1 ns."""
-    return f"{value:.9f}".rstrip("0").rstrip(".")

@@ -19,7 +19,6 @@ from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.kinds import Subject, Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, under
 from tcpf_lab.report.style import WARM_UP
-from tcpf_lab.trace.analysis import Options
 from tcpf_lab.trace.follow import Followed, follow
 from tcpf_lab.trace.one_way import one_way
 
@@ -200,8 +199,7 @@ def _of_run(run: DrawnRun, wanted: tuple[int, ...]) -> OneFlow:
             hint="choose another --flow",
         )
     packets = record.captures["sender"].packets
-    options = Options(rto_min_ns=record.rto_min_ns, probes=record.probes, at="sender")
-    seen = follow(packets, record.flows, row, options)
+    seen = follow(packets, record.flows, row, record.options)
     lost_time, lost = _lost(record, row)
     return OneFlow(
         name=f"flow {flow}",
