@@ -74,6 +74,7 @@ def numbers(of: Callable[[Run], Values | None]) -> Callable[[Run], dict[str, Any
             "by_dscp": {
                 code: {
                     "packets": SECONDS * rate,
+                    "packets_per_s": rate,
                     "packets_lost": SECONDS * rate * lost[code],
                 }
                 for code, rate in came.items()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.metrics.captured import max_delay_ns
 from tcpf_lab.models.rio_scenario import paper_scenarios
 from tcpf_lab.report.papers.cell_runs import CellRuns, Numbers, PaperRun
 from tcpf_lab.results import RunFiles, read_json
@@ -97,12 +96,9 @@ def _load(codes: Callable[[int], bool]) -> Callable[[PaperRun], float | None]:
 
     def of(run: PaperRun) -> float | None:
         rows = run.found.get("by_dscp")
-        seconds = judged_seconds(run.files)
-        if not isinstance(rows, dict) or seconds is None:
+        if not rows:
             return None
-        return (
-            float(sum(row["packets"] for code, row in rows.items() if codes(int(code)))) / seconds
-        )
+        return float(sum(row["packets_per_s"] for code, row in rows.items() if codes(int(code))))
 
     return of
 
@@ -117,19 +113,6 @@ def _loss(codes: Callable[[int], bool]) -> Callable[[PaperRun], float | None]:
         return sum(row["packets_lost"] for row in own) / came if came else None
 
     return of
-
-
-def judged_seconds(files: RunFiles) -> float | None:
-    """Length of the part of the window whose packets are judged, seconds.
-
-    A packet that enters just before the window's end may leave after it; the last of them are not
-    counted.
-    """
-    if not files.manifest.exists():
-        return None
-    manifest: dict[str, Any] = read_json(files.manifest)
-    start, end = manifest["window_s"]
-    return float(end - start) - max_delay_ns(manifest["expect"]) / 1e9
 
 
 def _queue(cell: RioCell) -> Callable[[PaperRun], float | None]:
