@@ -163,8 +163,11 @@ class Experiment(SpecModel):
         return self.model_copy(update={"traffic": traffic})
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield clashing names, unknown cases and queues too small for a packet."""
+        """Yield clashing names, unknown cases, users in a row, queues too small for a packet."""
         yield from name_problems(self.cases, self.matrix.case)
+        if self.traffic.users is not None and self.topology.parking_lot is not None:
+            sentence = "needs chain or dumbbell: the cross traffic of a parking_lot is no user's"
+            yield ("traffic", "users"), sentence
         packet = self.topology.builder.mtu + ETHERNET_HEADER
         for name, case in self.cases.items():
             if case.queue.limit < packet:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tcpf_lab.report.papers.claim import PaperCheck, PaperClaim
 from tcpf_lab.report.papers.ef import checks as c
-from tcpf_lab.report.papers.ef.conditions import Tcp
+from tcpf_lab.report.papers.ef.conditions import Conditions, Tcp
 from tcpf_lab.report.papers.ef.study import Study, alone, loss, timeouts, together
 
 #: What we take the paper's words for: "severely"; "insignificant"; "large".
