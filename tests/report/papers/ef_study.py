@@ -75,7 +75,7 @@ def as_published(known: Conditions, seed: int) -> dict[str, Any]:
     return {
         "metrics": {
             "tcp_utilisation": 0.97 - lost + noise,
-            "tcp_share": (0.97 - lost + noise) * (1 - known.share - known.udp),
+            "tcp_utilisation_of_rest": 0.97 - lost + noise,
             "timeouts_per_flow_minute": (20 * hump + 0.01) * (1 + math.log2(known.flows)) + noise,
             "goodput_min_max": fairness(known) + noise,
         },

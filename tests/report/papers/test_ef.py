@@ -198,10 +198,8 @@ def test_loss_of_what_was_left_is_by_the_bursts_of_the_run() -> None:
     known = replace(s.alone("Reno"), on_ms=400.0)
 
     def found(asked: Conditions, seed: int) -> dict[str, Any]:
-        taken = 0.3 if asked.ef == "cbr" else 0.4
         use = 1.0 if asked.ef == "cbr" else 0.9
-        share = {"background": {"ef": {"share": taken}}}
-        return share | {"metrics": {"tcp_share": use * (1 - taken), "tcp_utilisation": 1.0}}
+        return {"metrics": {"tcp_utilisation_of_rest": use, "tcp_utilisation": 1.0}}
 
     few = study(found, [known, s.constant(known)])
     assert dict(s.loss_of_left(few, known)) == pytest.approx({1: 0.1, 2: 0.1, 3: 0.1})

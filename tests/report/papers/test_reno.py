@@ -60,15 +60,15 @@ def test_reading_with_the_published_numbers_is_nearer(tmp_path: Path) -> None:
     found = readings_of(members)
     rows = cell_rows(found)
     assert len(rows) == 2 * 2 * 4
-    assert {row[-1] for row in rows} == {"Reno of 1990"}
+    assert {row[-1] for row in rows if row[3] != "timeouts"} == {"Reno of 1990"}
     first = rows[0]
     assert first == (
         *("B", "100", "TCPF+FRIO", "timeouts", "62", "124.0 ± 0.0", "62.0 ± 0.0"),
-        "Reno of 1990",
+        "–",  # nobody knows how long the published runs took
     )
     text = markdown(page(*members))
     assert (
-        "Of 16 numbers of cells nearer to the published: 0 with NewReno, 16 with Reno of 1990;"
+        "Of 12 numbers of cells nearer to the published: 0 with NewReno, 12 with Reno of 1990;"
         in text
     )
 
@@ -115,10 +115,11 @@ def test_a_reading_that_was_not_run_leaves_its_claim_open(tmp_path: Path) -> Non
     assert "missing: TB+RIO, B, 100 flows, NewReno" in markdown(made)
 
 
-def test_figures_have_published_bars_beside_ours(tmp_path: Path) -> None:
+def test_figures_have_published_bars_beside_ours_where_they_compare(tmp_path: Path) -> None:
     members = [side(tmp_path, config, r) for config in "BD" for r in ("newreno", "reno")]
     timeouts, loss = page(*members).drawings
     assert (timeouts.name, loss.name) == ("fig-reno-timeouts", "fig-reno-loss")
-    assert len(timeouts.points) == 2 * 2 * 2 * 3
+    assert len(loss.points) == 2 * 2 * 2 * 3
+    assert len(timeouts.points) == 2 * 2 * 2 * 2  # no published ones: those runs' length is unknown
     for figure in (timeouts, loss):
         assert drawn(figure, ["png"])["png"].startswith(b"\x89PNG")

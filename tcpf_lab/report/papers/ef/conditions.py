@@ -84,9 +84,10 @@ class Setting:
         """Give every flow's throughput over its fair share, by seed; headers count, as in C."""
         scale = 8 * self.weight / self.fair
         return {
-            run.seed: tuple(scale * float(row["goodput_bytes_per_s"]) for row in flows)
+            run.seed: tuple(scale * float(one) for one in goodputs)
             for run in self.cell.runs
-            if (flows := run.found.get("per_flow"))
+            if (goodputs := [row["goodput_bytes_per_s"] for row in run.found.get("per_flow", ())])
+            and None not in goodputs
         }
 
 

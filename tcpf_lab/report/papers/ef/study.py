@@ -8,7 +8,7 @@ from typing import get_args
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.contents.subject import Member
-from tcpf_lab.report.papers.cell_runs import Numbers, ratio
+from tcpf_lab.report.papers.cell_runs import Numbers
 from tcpf_lab.report.papers.ef.conditions import Conditions, Setting, Tcp, settings_of
 
 #: The paper's EF share, and what its fairness figures are of.
@@ -113,31 +113,28 @@ def number(path: str) -> Quantity:
 
 
 use = number("metrics.tcp_utilisation")
+use_of_left = number("metrics.tcp_utilisation_of_rest")
 timeouts = number("metrics.timeouts_per_flow_minute")
 min_max = number("metrics.goodput_min_max")
 
 
 def loss(study: Study, known: Conditions) -> Numbers:
     """U_CBR - U_EF, seed by seed: what bursts cost TCP of its bandwidth (section 2.3)."""
-    steady, bursts = use(study, constant(known)), use(study, known)
-    return Numbers({seed: steady[seed] - bursts[seed] for seed in bursts if seed in steady})
+    return _less(use, study, known)
 
 
 def loss_of_left(study: Study, known: Conditions) -> Numbers:
-    """The same, each U over what EF traffic left in its own run.
+    """The same, each U over what EF and UDP traffic left in its own run.
 
     Few long bursts fit into a run, and take more or less than they are meant to.
     """
-    steady, bursts = _of_left(study, constant(known)), _of_left(study, known)
+    return _less(use_of_left, study, known)
+
+
+def _less(quantity: Quantity, study: Study, known: Conditions) -> Numbers:
+    """With constant EF traffic less with bursts, seed by seed."""
+    steady, bursts = quantity(study, constant(known)), quantity(study, known)
     return Numbers({seed: steady[seed] - bursts[seed] for seed in bursts if seed in steady})
-
-
-def _of_left(study: Study, known: Conditions) -> Numbers:
-    found = study.at(known)
-    if found is None:
-        return Numbers({})
-    taken, used = found.cell.number("background.ef.share"), found.cell.number("metrics.tcp_share")
-    return Numbers({s: ratio(used[s], 1 - taken[s]) for s in used if s in taken})
 
 
 def spread(study: Study, known: Conditions) -> Numbers:

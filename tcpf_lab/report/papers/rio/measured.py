@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.metrics.captured import max_delay_ns
+from tcpf_lab.models.rio_scenario import paper_scenarios
 from tcpf_lab.report.papers.cell_runs import CellRuns, Numbers, PaperRun
 from tcpf_lab.results import RunFiles, read_json
 from tcpf_lab.spec.load import load
@@ -47,7 +47,7 @@ class RioCell:
 
 
 def rio_cells(cells: Iterable[CellRuns]) -> tuple[RioCell, ...]:
-    """Give those cells that have RIO and are one of the scenarios; they need a run to tell."""
+    """Give those cells that have RIO as in one of the scenarios; they need a run to tell."""
     found = (_rio_cell(cell) for cell in cells if cell.runs)
     return tuple(cell for cell in found if cell is not None)
 
@@ -58,7 +58,10 @@ def _rio_cell(cell: CellRuns) -> RioCell | None:
     if not isinstance(queue, Rio):
         return None
     packet = frame_of(experiment)
-    return RioCell(cell, scenario_of(queue), reading_of(queue), queue.in_, packet)
+    scenario = scenario_of(queue, packet)
+    if scenario is None:
+        return None
+    return RioCell(cell, scenario, reading_of(queue), queue.in_, packet)
 
 
 def frame_of(experiment: Experiment) -> float:
@@ -66,11 +69,19 @@ def frame_of(experiment: Experiment) -> float:
     return float(_ETHERNET + min(link.mtu for link in experiment.topology.graph().links))
 
 
-def scenario_of(queue: Rio) -> str:
-    """Tell the scenario from how the thresholds lie to each other (section 4)."""
-    if queue.in_min >= queue.out_max:
-        return "non_overlapped"
-    return "fully_overlapped" if queue.in_min == queue.out_min else "partially_overlapped"
+def scenario_of(queue: Rio, packet: float) -> str | None:
+    """Tell the scenario of section 4 that has a queue's parameters; None if none has.
+
+    Other parameters have no published numbers, and must not be held against these.
+    """
+    bounds = (queue.in_min, queue.in_max, queue.out_min, queue.out_max)
+    chances = (float(queue.in_probability), float(queue.out_probability))
+    for name, one in paper_scenarios().items():
+        packets = (one.in_min, one.in_max, one.out_min, one.out_max)
+        same = tuple(packet * length for length in packets) == bounds
+        if same and (one.in_probability, one.out_probability) == chances:
+            return name
+    return None
 
 
 def reading_of(queue: Rio) -> str:
@@ -85,12 +96,9 @@ def _load(codes: Callable[[int], bool]) -> Callable[[PaperRun], float | None]:
 
     def of(run: PaperRun) -> float | None:
         rows = run.found.get("by_dscp")
-        seconds = judged_seconds(run.files)
-        if not isinstance(rows, dict) or seconds is None:
+        if not rows:
             return None
-        return (
-            float(sum(row["packets"] for code, row in rows.items() if codes(int(code)))) / seconds
-        )
+        return float(sum(row["packets_per_s"] for code, row in rows.items() if codes(int(code))))
 
     return of
 
@@ -105,19 +113,6 @@ def _loss(codes: Callable[[int], bool]) -> Callable[[PaperRun], float | None]:
         return sum(row["packets_lost"] for row in own) / came if came else None
 
     return of
-
-
-def judged_seconds(files: RunFiles) -> float | None:
-    """Length of the part of the window whose packets are judged, seconds.
-
-    A packet that enters just before the window's end may leave after it; the last of them are not
-    counted.
-    """
-    if not files.manifest.exists():
-        return None
-    manifest: dict[str, Any] = read_json(files.manifest)
-    start, end = manifest["window_s"]
-    return float(end - start) - max_delay_ns(manifest["expect"]) / 1e9
 
 
 def _queue(cell: RioCell) -> Callable[[PaperRun], float | None]:

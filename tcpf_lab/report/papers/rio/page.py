@@ -22,6 +22,7 @@ from tcpf_lab.report.papers.rio.measured import (
 from tcpf_lab.report.papers.rio.model import ACCESS_S, answer
 from tcpf_lab.report.papers.rio.swings import swings_table
 from tcpf_lab.report.table import NOTHING
+from tcpf_lab.spec.queue.rio import Rio
 
 #: Decimals of a quantity, and what it is called.
 _DECIMALS = {"T": 1, "T_in": 1, "p_in": 6, "p_out": 6, "q_mean": 2}
@@ -44,7 +45,8 @@ _SIDES = (
 _CAUSES = (
     "Drops by cause, as shares of the packets of a class that came: early ones are at random "
     "between the thresholds, forced ones at the maximum or above, the last for want of room. The "
-    "testbed's are counters of the queue over the whole run, warm-up included."
+    "testbed's are counters of the queue over the whole run, warm-up included. The model has 16 ms "
+    "added to each RTT, as the testbed has."
 )
 _READINGS = (
     "Other readings of what the paper leaves open. The distance is the mean of the relative "
@@ -55,6 +57,9 @@ _READINGS = (
 
 def build(members: Sequence[Member], command: str) -> Page | None:
     """Give the page on the experiments of paper 004; None where none of them has RIO."""
+    cases = [case for one in members for case in one.experiment.cases.values()]
+    if not any(isinstance(case.queue, Rio) for case in cases):
+        return None
     cells = [cell for one in members for cell in rio_cells(cells_of(one.section))]
     own: dict[str, RioCell] = {}
     for cell in cells:
@@ -111,7 +116,7 @@ def _over(value: float | None, other: float) -> str:
 def _causes(own: dict[str, RioCell]) -> Table:
     rows = []
     for scenario in SCENARIOS:
-        model = answer(scenario).causes
+        model = answer(scenario, ACCESS_S).causes
         for side in CLASSES:
             for cause in CAUSES:
                 said = model.get((side, cause))
@@ -149,7 +154,9 @@ def _readings(cells: Sequence[RioCell]) -> Iterator[Block]:
         for cell in sorted(by_reading[reading], key=lambda one: SCENARIOS.index(one.scenario))
     ]
     columns = ("reading", "scenario", *(_NAMES[name] for name in QUANTITIES), "distance (%)")
-    yield Text(f"Nearest to the simulation: {ranked[0]}.", "Readings of RIO")
+    alone = max(len(cell.runs.runs) for cell in cells) == 1
+    noise = " Each number is of one run, so readings near each other may change places." * alone
+    yield Text(f"Nearest to the simulation: {ranked[0]}.{noise}", "Readings of RIO")
     yield Table("readings", columns, tuple(rows), _READINGS, left=2)
 
 

@@ -11,7 +11,7 @@ from tcpf_lab.report.papers.cell_runs import Numbers, PaperRun
 from tcpf_lab.report.papers.page import Table
 from tcpf_lab.report.papers.rio.figures import queue_of
 from tcpf_lab.report.papers.rio.measured import SCENARIOS, RioCell
-from tcpf_lab.report.papers.rio.model import answer
+from tcpf_lab.report.papers.rio.model import ACCESS_S, answer
 
 #: Bounds of the ranges of length whose shares are told, packets; the last one is open.
 RANGES = (0, 5, 20, 60, 90)
@@ -21,8 +21,9 @@ _CAPTION = (
     "Share of the time that the queue is so many packets long, and how long it takes from one rise "
     f"to the next (from below {SHORT:g} to {LONG:g} packets and above). The testbed's shares are "
     "of means over 0.1 s, which are spread less than the length itself; the model's are its "
-    "stationary distribution. In the model flows halve independently of each other, so the queue "
-    "is mostly between the ends. Shares at both ends above the model's, and rises at regular "
+    "stationary distribution, with 16 ms added to each RTT. In the model flows halve independently "
+    "of each other, so the queue is mostly between the ends. Shares at both ends above the "
+    "model's, and rises at regular "
     "distances, are flows that halve and grow together: such a queue fills up, which drops more "
     "packets than the model has, and then runs empty, which costs throughput."
 )
@@ -64,7 +65,7 @@ def swings_table(own: dict[str, RioCell]) -> Table:
     """Give the table of shares, model and testbed below each other."""
     rows: list[tuple[str, ...]] = []
     for scenario in SCENARIOS:
-        words, occupancy = scenario.replace("_", " "), answer(scenario).occupancy
+        words, occupancy = scenario.replace("_", " "), answer(scenario, ACCESS_S).occupancy
         bounds = (*RANGES, len(occupancy))
         shares = [sum(occupancy[a:b]) for a, b in pairwise(bounds)]
         rows.append((words, "model", *(f"{share:.3f}" for share in shares), ""))

@@ -16,14 +16,16 @@ from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.cell_runs import cells_of
 from tcpf_lab.report.papers.page import Page, drawn, markdown
-from tcpf_lab.report.papers.rio.measured import rio_cells, scenario_of
+from tcpf_lab.report.papers.rio.measured import SCENARIOS, frame_of, rio_cells, scenario_of
 from tcpf_lab.report.papers.rio.model import ACCESS_S, answer
 from tcpf_lab.report.papers.rio.page import build
 from tcpf_lab.report.papers.rio.swings import period
 from tcpf_lab.results import write_json
+from tcpf_lab.spec.load import load
 from tcpf_lab.spec.queue.rio import Rio
 from tcpf_lab.spec.sweep import Run, expand
 
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 TEXT = """\
 name: rio_{name}
 title: RIO
@@ -51,7 +53,7 @@ Values = Mapping[str, float]
 
 def simulated(run: Run) -> Values:
     assert isinstance(run.case.queue, Rio)
-    printed = published_rio(scenario_of(run.case.queue))
+    printed = published_rio(scenario_of(run.case.queue, 1000) or "")
     return {name: one.simulation for name, one in printed.items()}
 
 
@@ -72,6 +74,7 @@ def numbers(of: Callable[[Run], Values | None]) -> Callable[[Run], dict[str, Any
             "by_dscp": {
                 code: {
                     "packets": SECONDS * rate,
+                    "packets_per_s": rate,
                     "packets_lost": SECONDS * rate * lost[code],
                 }
                 for code, rate in came.items()
@@ -204,6 +207,37 @@ def test_nearest_reading_is_named(tmp_path: Path) -> None:
     assert "Nearest to the simulation: wred, instantaneous, independent drops." in text
     assert "coupled, instantaneous, independent drops" in text
     assert "Readings of RIO" not in markdown(page(near))
+
+
+def test_readings_of_one_run_each_say_so(tmp_path: Path) -> None:
+    text = COUPLED.replace("seed: 1..3", "seed: 1")
+    assert "may change places" in markdown(page(tree(tmp_path, text, simulated)))
+    both = page(tree(tmp_path / "more", OVERLAP, simulated), tree(tmp_path, text, simulated))
+    assert "may change places" not in markdown(both)
+
+
+def test_other_thresholds_than_the_papers_are_not_held_against_its_tables(tmp_path: Path) -> None:
+    text = OVERLAP.replace("out_probability: 0.06", "out_probability: 0.5")
+    found = simulated(expand(tree(tmp_path, OVERLAP, simulated).experiment)[0])
+    told = verdicts(page(tree(tmp_path / "other", text, lambda _: found)))
+    assert set(told.values()) == {Verdict.OPEN}
+
+
+@pytest.mark.parametrize("name", ["rio_overlap", "rio_readings"])
+def test_every_case_that_is_shipped_is_one_of_the_scenarios(name: str) -> None:
+    experiment = load(EXPERIMENTS / f"{name}.yaml")
+    queues = [case.queue for case in experiment.cases.values() if isinstance(case.queue, Rio)]
+    assert len(queues) == len(experiment.cases)
+    found = [scenario_of(queue, frame_of(experiment)) for queue in queues]
+    assert set(found) == set(SCENARIOS)
+
+
+def test_an_experiment_without_rio_has_no_page(tmp_path: Path) -> None:
+    text = OVERLAP.partition("cases:")[0] + (
+        "cases:\n  Plain: {queue: {kind: bfifo, limit: 100 kB}}\n"
+        "matrix: {case: all, flows: [2], seed: 1..3}\n"
+    )
+    assert build([member(tmp_path, text, lambda _: None)], "") is None
 
 
 def test_swings_are_told_by_time_and_period(tmp_path: Path) -> None:
