@@ -86,7 +86,7 @@ class Setting:
         return {
             run.seed: tuple(scale * float(one) for one in goodputs)
             for run in self.cell.runs
-            if (goodputs := [row["goodput_bytes_per_s"] for row in run.found.get("per_flow", ())])
+            if (goodputs := [row["goodput_bytes_per_s"] for row in run.found.get("per_flow") or ()])
             and None not in goodputs
         }
 
