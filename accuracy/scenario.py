@@ -12,8 +12,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from tcpf_lab.spec.graph import HEADERS
-from tcpf_lab.spec.model import ETHERNET_HEADER, Experiment
+from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS
+from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.spec.topology import Chain
 from tcpf_lab.units import format_duration, format_rate, format_size
