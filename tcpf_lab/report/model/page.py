@@ -45,12 +45,13 @@ _OFFSET = (
     "and extra_rtt adds it. The tables of the report and NS-2 are printed, the rest is worked out."
 )
 _ASK = (
-    "tcpf-lab model rio solves the fully overlapped scenario; --scenario takes another one, KEY=VALUE "
-    "changes it in the words of experiment files: flows=50, delay=20ms..80ms, bottleneck=10Mbit, "
-    "out_max=60kB. With --target it looks for settings: tcpf-lab model rio in_probability=0 --target "
-    "p_in=0.006 says from which out_probability on at most 0.6 % of IN are lost, which is the 2.49 % "
-    "of Figure 10, and --vary takes another setting than out_probability. --json prints numbers for "
-    "each flow, --tables Tables 1 to 3, --figures DIR draws."
+    "tcpf-lab model rio solves the fully overlapped scenario; --scenario takes another one, "
+    "KEY=VALUE changes it in the words of experiment files: flows=50, delay=20ms..80ms, "
+    "bottleneck=10Mbit, out_max=60kB. With --target it looks for settings: tcpf-lab model rio "
+    "in_probability=0 --target p_in=0.006 says from which out_probability on at most 0.6 % of IN "
+    "are lost, which is the 2.49 % of Figure 10, and --vary takes another setting than "
+    "out_probability. --json prints numbers for each flow, --tables Tables 1 to 3, --figures DIR "
+    "draws."
 )
 _NOT_HERE = (
     "Figure 5, the queue over time, is of a simulation and not of the model: a run shows it "
