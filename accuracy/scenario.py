@@ -12,9 +12,10 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from tcpf_lab.spec.model import ETHERNET_HEADER, Experiment
+from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS
+from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import Run, expand
-from tcpf_lab.spec.topology import HEADERS
+from tcpf_lab.spec.topology import Chain
 from tcpf_lab.units import format_duration, format_rate, format_size
 
 #: Ends of what is drawn.
@@ -52,6 +53,7 @@ class Scenario:
     def settings(self) -> dict[str, Any]:
         """Give what tells this scenario from others, as plain data."""
         chain, tcp = self.experiment.topology.builder, self.experiment.tcp
+        assert isinstance(chain, Chain)
         return {
             "profile": tcp.profile,
             "sack": tcp.sack,

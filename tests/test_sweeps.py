@@ -77,11 +77,20 @@ def test_the_state_of_a_sweep_is_a_row_per_value(quick, spec):
     quick("run", spec, *FAKE, *AXIS, "--only", "traffic.socket_buffer=1 MB")
     lines = quick("status", spec, *FAKE, *AXIS)[1].splitlines()
     assert lines[0].split() == [
-        *("case", "traffic.socket_buffer", "flows", "complete", "stale", "failed", "missing"),
+        *(
+            "case",
+            "traffic.socket_buffer",
+            "flows",
+            "complete",
+            "stale",
+            "outdated",
+            "failed",
+            "missing",
+        ),
     ]
     assert [line.split()[1:] for line in lines[1:]] == [
-        ["1", "MB", "3", "2", "-", "-", "-"],
-        ["2", "MB", "3", "-", "-", "-", "2"],
+        ["1", "MB", "3", "2", "-", "-", "-", "-"],
+        ["2", "MB", "3", "-", "-", "-", "-", "2"],
     ]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tcpf_lab.metrics import retransmission_log as log
-from tcpf_lab.metrics.record import read_record
+from tcpf_lab.metrics.captured import read_captured
 from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
 from tcpf_lab.runner import Task, carry_out
 from tcpf_lab.spec.model import Experiment
@@ -159,7 +159,7 @@ def test_the_switch_is_in_force_and_the_analysis_follows_it(
     validity = read_json(run.metrics)["validity"]
     assert (validity["valid"], validity["reasons"]) == (True, [])
     assert "net.ipv4.tcp_reno_recovery = 1" in (run.stats / "sysctl-S.txt").read_text()
-    record = read_record(run)
+    record = read_captured(run)
     kinds = record.recovery.kind
     assert np.sum(kinds == PARTIAL_ACK) == 0
     assert np.sum(kinds == FAST) == pytest.approx(causes(run)[log.FAST], rel=0.02)

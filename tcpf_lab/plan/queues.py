@@ -13,13 +13,12 @@ from collections.abc import Iterator
 
 from tcpf_lab.plan.step import Command, Phase, Step
 from tcpf_lab.plan.topology import Interface, interfaces
-from tcpf_lab.spec.graph import Graph
+from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS, Graph
 from tcpf_lab.spec.impairment import Impairment
-from tcpf_lab.spec.model import ETHERNET_HEADER
 from tcpf_lab.spec.queue import Queue
 
 #: The shortest packet of these experiments: a TCP acknowledgement without options, with its header.
-SHORTEST_FRAME = 40 + ETHERNET_HEADER
+SHORTEST_FRAME = HEADERS + ETHERNET_HEADER
 #: Frames a shaper may send back to back.  On the fast links four let a window's burst pass without
 #: a timer; at the bottleneck two keep the queue in the discipline under study.  A link slower than
 #: the bottleneck, and that of a source, spaces all its packets: four at once would be four at once

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tcpf_lab.plan.step import Finish, Phase, Start
+from tcpf_lab.plan.step import Phase, Start
 from tcpf_lab.plan.topology import Interface
-from tcpf_lab.plan.traffic.flows import window
+from tcpf_lab.plan.traffic.flows import end_of, window
 from tcpf_lab.spec.sweep import Run
-
-#: Seconds of grace for a program that should have ended.
-GRACE_S = 5.0
 
 
 def needed(run: Run) -> bool:
@@ -30,9 +27,7 @@ def start(run: Run, queues: Iterable[Interface]) -> Phase:
 
 def end(run: Run, queues: Iterable[Interface]) -> Phase:
     """Wait until all of them have read."""
-    names = tuple(reading.name for reading in _readings(run, queues))
-    finish = Finish(names, window(run)[1] + GRACE_S)
-    return Phase("end of the counters of the window", (finish,) if names else ())
+    return end_of("end of the counters of the window", run, _readings(run, queues))
 
 
 def _readings(run: Run, queues: Iterable[Interface]) -> list[Start]:

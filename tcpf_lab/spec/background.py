@@ -17,12 +17,10 @@ from pydantic import Field
 
 from tcpf_lab.spec.base import KeyPath, OneOf, SpecModel
 from tcpf_lab.spec.dscp import Dscp
-from tcpf_lab.spec.graph import Graph, Link, Node
+from tcpf_lab.spec.graph import ETHERNET_HEADER, Graph, Link, Node
 from tcpf_lab.spec.topology import Topology
 from tcpf_lab.units import Duration, Probability, Rate, Size, format_rate
 
-#: What an Ethernet header adds to a packet where ``tc`` weighs it, bytes.
-_FRAME_HEADER = 14
 #: The shortest packet that a link may be made for, bytes.
 _SHORTEST = 68
 #: What a source's link holds, bytes: more than the kernel lets wait of one socket of `tcpf-source`.
@@ -45,7 +43,7 @@ class Source(SpecModel):
     @property
     def frame(self) -> int:
         """What a packet weighs, bytes."""
-        return self.packet + _FRAME_HEADER
+        return self.packet + ETHERNET_HEADER
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what no source could be."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.impairment import Impairment
 
 Role = Literal["sender", "marker", "bottleneck", "router", "receiver", "source"]
@@ -13,6 +15,8 @@ Role = Literal["sender", "marker", "bottleneck", "router", "receiver", "source"]
 ENDS: tuple[Role, ...] = ("sender", "receiver")
 #: Bytes of IPv4 and TCP header without options.
 HEADERS = 40
+#: Bytes of an Ethernet header, which ``tc`` counts.
+ETHERNET_HEADER = 14
 
 
 @dataclass(frozen=True)
@@ -143,3 +147,18 @@ class Graph:
         """Largest TCP payload without options, bytes."""
         sources = {node.name for node in self.having("source")}
         return min(link.mtu for link in self.links if link.a not in sources) - HEADERS
+
+
+def link_problems(
+    access: int, bottleneck: int, mtu: int, host_queue: int
+) -> Iterator[tuple[KeyPath, str]]:
+    """Yield what could not work as a bottleneck or as an IPv4 link, by the keys of a topology.
+
+    Rates in bit/s, the others in bytes.
+    """
+    if bottleneck > access:
+        yield ("bottleneck",), "must not be faster than access, or it is no bottleneck"
+    if not 576 <= mtu <= 9000:
+        yield ("mtu",), "must be from 576 B to 9000 B"
+    if host_queue < 10 * mtu:
+        yield ("host_queue",), "must hold at least ten packets of mtu"

@@ -12,6 +12,7 @@ from tcpf_lab.spec.background import SOURCE_NAME, Background, refuse_other_names
 from tcpf_lab.spec.background import problems as background_problems
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.dscp import format_dscp
+from tcpf_lab.spec.graph import ETHERNET_HEADER
 from tcpf_lab.spec.marker import AnyMarker, NoMarker
 from tcpf_lab.spec.marker.meter import Meter
 from tcpf_lab.spec.matrix import Matrix
@@ -25,9 +26,6 @@ from tcpf_lab.spec.traffic import Generator, Traffic
 
 #: Stands for every case in the matrix, so no case may have this name.
 ALL = "all"
-
-#: What an Ethernet header adds to a packet where ``tc`` weighs it, bytes.
-ETHERNET_HEADER = 14
 
 #: What a directory of results may be called.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_+-]{0,59}$"
@@ -163,8 +161,11 @@ class Experiment(SpecModel):
         return self.model_copy(update={"traffic": traffic})
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield clashing names, unknown cases and queues too small for a packet."""
+        """Yield clashing names, unknown cases, users in a row, queues too small for a packet."""
         yield from name_problems(self.cases, self.matrix.case)
+        if self.traffic.users is not None and self.topology.parking_lot is not None:
+            sentence = "needs chain or dumbbell: the cross traffic of a parking_lot is no user's"
+            yield ("traffic", "users"), sentence
         packet = self.topology.builder.mtu + ETHERNET_HEADER
         for name, case in self.cases.items():
             if case.queue.limit < packet:

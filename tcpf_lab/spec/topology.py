@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.delays import AnyDelays, Delays
-from tcpf_lab.spec.graph import Graph, Link, Node
+from tcpf_lab.spec.graph import Graph, Link, Node, link_problems
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.parking_lot import ParkingLot
 from tcpf_lab.units import Duration, Rate, Size
@@ -49,12 +49,7 @@ class Chain(SpecModel):
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what could not work as a bottleneck or as an IPv4 link."""
-        if self.bottleneck > self.access:
-            yield ("bottleneck",), "must not be faster than access, or it is no bottleneck"
-        if not 576 <= self.mtu <= 9000:
-            yield ("mtu",), "must be from 576 B to 9000 B"
-        if self.host_queue < 10 * self.mtu:
-            yield ("host_queue",), "must hold at least ten packets of mtu"
+        yield from link_problems(self.access, self.bottleneck, self.mtu, self.host_queue)
 
     def graph(self) -> Graph:
         """Build the graph."""

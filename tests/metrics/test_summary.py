@@ -9,7 +9,7 @@ import zstandard
 from run_builder import MANIFEST, PAYLOAD, SERVICE_NS, build_run, make_iperf3, samples
 
 from tcpf_lab.errors import LabError, RequestError, TraceError
-from tcpf_lab.metrics import captured
+from tcpf_lab.metrics import captured, summary
 from tcpf_lab.metrics.summary import analyse, mean_ci
 from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.recovery import KIND_NAMES, classify
@@ -112,10 +112,13 @@ def test_every_number_is_defined_in_the_documents(run: RunFiles) -> None:
     docs = Path(__file__).parents[2] / "docs"
     result = analyse(run)
     definitions = (docs / "metrics.md").read_text(encoding="utf-8")
-    tables, verdict = definitions.split("## The metrics of the tables")[1].split("## The verdict")
+    tables = definitions.split("## The metrics of the tables")[1].split("## Without captures")[0]
+    verdict, others = definitions.split("## The verdict")[1].split("### Checks of some runs")
     rows = re.compile(r"^\| `(\w+)` \|", flags=re.MULTILINE)
     assert sorted(rows.findall(tables)) == sorted(result["metrics"])
     assert rows.findall(verdict) == [check["name"] for check in result["validity"]["checks"]]
+    code = "".join(path.read_text() for path in Path(summary.__file__).parent.glob("*.py"))
+    assert [name for name in rows.findall(others) if f'"{name}":' not in code] == []
     named = set(re.findall(r"`(\w+)`", definitions))
     assert {*result["by_dscp"]["0"], *result["per_flow"][0], *result["truth"]} <= named
     layout = (docs / "results-format.md").read_text(encoding="utf-8")

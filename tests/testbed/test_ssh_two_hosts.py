@@ -114,15 +114,20 @@ def run(tmp_path):
     return files
 
 
+#: Phases that a test without captures leaves out.
+CAPTURES = {"captures", "end of the captures"}
+
+
 def plan(recorded, flows, *settings, captures=True) -> Plan:
     words = ["traffic.generator=iperf3", f"matrix.flows=[{flows}]", *settings]
     experiment = apply_overrides(load(recorded / "experiment.yaml"), words)
-    whole = compose(expand(experiment)[0], captures=captures)
+    whole = compose(expand(experiment)[0])
+    left_out = {"rates, delays and queues"} | (set() if captures else CAPTURES)
     # What belongs to the whole kernel is this machine's: it stays as it is.
     phases = (
         replace(phase, steps=tuple(s for s in phase.steps if s != _of_the_kernel(s)))
         for phase in whole.phases
-        if phase.name != "rates, delays and queues"
+        if phase.name not in left_out
     )
     return replace(whole, phases=tuple(phase for phase in phases if phase.steps))
 

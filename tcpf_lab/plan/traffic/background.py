@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tcpf_lab.plan.step import EPOCH, PROGRAMS, Command, Finish, Phase, Start, Step
+from tcpf_lab.plan.step import EPOCH, PROGRAMS, Command, Phase, Start, Step
 from tcpf_lab.plan.topology import other_end, toward
-from tcpf_lab.plan.traffic.flows import seconds, window
+from tcpf_lab.plan.traffic.flows import end_of, seconds, window
 from tcpf_lab.spec.background import Source, node_of
 from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.queue.prio import goes_first
@@ -19,8 +19,6 @@ from tcpf_lab.spec.sweep import Run
 
 #: Where the packets go.
 SINK = "198.18.0.0/15"
-#: Seconds of grace for a program that should have ended.
-GRACE_S = 5.0
 
 
 def sources(run: Run) -> Mapping[str, Source]:
@@ -52,9 +50,7 @@ def start(run: Run, graph: Graph) -> Phase:
 
 def end(run: Run, graph: Graph) -> Phase:
     """Wait until all of them have ended."""
-    names = tuple(step.name for step in start(run, graph).steps if isinstance(step, Start))
-    finish = Finish(names, window(run)[1] + GRACE_S)
-    return Phase("end of the background", (finish,) if names else ())
+    return end_of("end of the background", run, start(run, graph).steps)
 
 
 def expect(run: Run, graph: Graph) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tcpf_lab.plan.step import Phase
+from tcpf_lab.plan.step import Finish, Phase, Start, Step
 from tcpf_lab.plan.topology import owned
 from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.sweep import Run
@@ -15,6 +15,8 @@ from tcpf_lab.spec.sweep import Run
 PORT = 5001
 #: Flow ``i`` sends from this port plus ``i``; captures are attributed to flows by it.
 SOURCE_PORT = 20000
+#: Seconds of grace for a program that should have ended.
+GRACE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,12 @@ def window(run: Run) -> tuple[float, float]:
     """Return the measured window, seconds after the epoch."""
     traffic = run.experiment.traffic
     return traffic.warmup, traffic.end
+
+
+def end_of(title: str, run: Run, steps: Iterable[Step]) -> Phase:
+    """Wait until all programs that `steps` start have ended; empty if there are none."""
+    names = tuple(step.name for step in steps if isinstance(step, Start))
+    return Phase(title, (Finish(names, window(run)[1] + GRACE_S),) if names else ())
 
 
 def seconds(value: float) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcpf_lab.plan.step import EPOCH, PROGRAMS, Finish, Phase, Ready, Start
+from tcpf_lab.plan.step import EPOCH, PROGRAMS, Phase, Ready, Start
 from tcpf_lab.plan.traffic import users
 from tcpf_lab.plan.traffic.flows import (
     PORT,
     SOURCE_PORT,
     Pair,
     Traffic,
+    end_of,
     pairs,
     seconds,
     start_times,
@@ -18,23 +19,18 @@ from tcpf_lab.plan.traffic.flows import (
 )
 from tcpf_lab.spec.sweep import Run
 
-#: Seconds of grace for a program that should have ended.
-GRACE_S = 5.0
-
 
 def traffic(run: Run) -> Traffic:
     """One sending and one receiving program for each pair of hosts, a thread per flow."""
     if run.experiment.traffic.users is not None:
         return users.traffic(run, run.experiment.traffic.users)
-    _, end = window(run)
     shares, starts = pairs(run), start_times(run)
     receivers = tuple(_receive(run, pair) for pair in shares)
     senders = tuple(_send(run, pair, starts) for pair in shares)
-    names = tuple(start.name for start in (*senders, *receivers))
     return Traffic(
         receivers=Phase("receivers", receivers),
         senders=Phase("senders", senders),
-        end=Phase("end of the traffic", (Finish(names, end + GRACE_S),)),
+        end=end_of("end of the traffic", run, (*senders, *receivers)),
         programs=(),
         slowness=2.0,
     )

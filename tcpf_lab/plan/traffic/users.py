@@ -6,14 +6,21 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from tcpf_lab.plan.step import EPOCH, PROGRAMS, Finish, Phase, Ready, Start, Step, Sysctl
-from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, Pair, Traffic, pairs, seconds, window
+from tcpf_lab.plan.step import EPOCH, PROGRAMS, Phase, Ready, Start, Step, Sysctl
+from tcpf_lab.plan.traffic.flows import (
+    PORT,
+    SOURCE_PORT,
+    Pair,
+    Traffic,
+    end_of,
+    pairs,
+    seconds,
+    window,
+)
 from tcpf_lab.spec.graph import Role
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.traffic import Users
 
-#: Seconds of grace for a program that should have ended.
-GRACE_S = 5.0
 #: Real seconds that a virtual one may take, for each user: thousands of connections a second.
 SLOWNESS_PER_USER = 0.01
 #: A user is a thread at either end, with a stack in the kernel, and has sockets that linger.
@@ -24,14 +31,12 @@ MOST_THREADS = 131072
 
 def traffic(run: Run, asked: Users) -> Traffic:
     """One sending and one receiving program for each pair of hosts, a thread per user."""
-    _, end = window(run)
     receivers = tuple(_receive(run, pair) for pair in pairs(run))
     senders = tuple(_send(run, pair, asked) for pair in pairs(run))
-    names = tuple(start.name for start in (*senders, *receivers))
     return Traffic(
         receivers=Phase("receivers", receivers),
         senders=Phase("users", senders),
-        end=Phase("end of the traffic", (Finish(names, end + GRACE_S),)),
+        end=end_of("end of the traffic", run, (*senders, *receivers)),
         programs=(),
         slowness=2.0 + SLOWNESS_PER_USER * run.flows,
         memory_mb=math.ceil(MEMORY_KB_PER_USER * run.flows / 1024),

@@ -179,6 +179,7 @@ FLOWS = Layout(
 _BY_DSCP: tuple[tuple[str, Kind, str, str], ...] = (
     ("dscp", "count", "", "code point that the packets carried at the bottleneck"),
     ("packets", "count", "", "packets that came to the bottleneck's queue"),
+    ("packets_per_s", "number", "packets/s", "the same by the seconds of the window"),
     ("packets_lost", "count", "", "those of them that it dropped"),
     ("loss_percent", "number", "%", "bytes dropped, of those that came"),
     ("packet_loss_percent", "number", "%", "the same, every packet counting once"),

@@ -146,8 +146,8 @@ def test_flows_that_cannot_be_drawn_are_refused(
 
 
 def test_too_many_runs_over_each_other_are_refused(run: DrawnRun) -> None:
-    with pytest.raises(RequestError, match="13 runs cannot be told apart, 12 at most"):
-        figure("timeseries", [of_seed(run, seed) for seed in range(13)])
+    with pytest.raises(RequestError, match="14 runs cannot be told apart, 13 at most"):
+        figure("timeseries", [of_seed(run, seed) for seed in range(14)])
 
 
 def test_run_without_series_is_named(run: DrawnRun) -> None:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.cell_runs import CellRuns, cells_of
-from tcpf_lab.spec.graph import HEADERS
-from tcpf_lab.spec.model import ETHERNET_HEADER, to_data
+from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS
+from tcpf_lab.spec.model import to_data
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.units import parse_duration, parse_size
 

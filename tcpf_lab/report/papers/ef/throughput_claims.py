@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tcpf_lab.report.papers.claim import PaperCheck, PaperClaim
 from tcpf_lab.report.papers.ef import checks as c
-from tcpf_lab.report.papers.ef.conditions import Tcp
+from tcpf_lab.report.papers.ef.conditions import Conditions, Tcp
 from tcpf_lab.report.papers.ef.study import Study, alone, loss, timeouts, together
 
 #: What we take the paper's words for: "severely"; "insignificant"; "large".
@@ -70,6 +70,11 @@ def _one_flow(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         checks=tuple(_rise_and_fall("timeouts per minute", expired)),
         note=_PEAK,
     )
+    yield from _shape_and_scale(study, like, lost)
+
+
+def _shape_and_scale(study: Study, like: Conditions, lost: c.Hump) -> Iterator[PaperClaim]:
+    say = partial(PaperClaim, document="001")
     ons = study.ons(like)
     losses, expiries = (
         [c.side(study, quantity, replace(like, on_ms=on)) for on in ons]
