@@ -45,6 +45,15 @@ class Bounded:
     high: float
     strict: bool
 
+    def in_words(self, unit: str = "") -> str:
+        """Give the bounds in words: ``at least 0.3``, ``above 0``, ``0.1 to 0.2 %``."""
+        low, high = (f"{bound:g} {unit}".rstrip() for bound in (self.low, self.high))
+        if math.isinf(self.high):
+            return f"{'above' if self.strict else 'at least'} {low}"
+        if math.isinf(self.low):
+            return f"{'below' if self.strict else 'at most'} {high}"
+        return f"{self.low:g} to {high}"
+
     def contains(self, value: float) -> bool:
         """Say whether a number lies in the range."""
         if self.strict and value in (self.low, self.high):

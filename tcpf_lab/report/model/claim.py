@@ -28,19 +28,12 @@ class ModelCheck(Bounded):
     @property
     def range(self) -> str:
         """The bounds in words."""
-        if math.isinf(self.high):
-            return f"{'above' if self.strict else 'at least'} {self._shown(self.low)}"
-        if math.isinf(self.low):
-            return f"{'below' if self.strict else 'at most'} {self._shown(self.high)}"
-        return f"{self.low:g} to {self._shown(self.high)}"
+        return self.in_words(self.unit)
 
     @property
     def number(self) -> str:
         """The number as a table has it."""
         return f"{self.value:.{self.decimals}f} {self.unit}".rstrip()
-
-    def _shown(self, bound: float) -> str:
-        return f"{bound:g} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True)

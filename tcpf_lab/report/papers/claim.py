@@ -114,13 +114,8 @@ class PaperCheck(Bounded):
 
     @property
     def range(self) -> str:
-        """The bounds in words: ``at least 0.3``, ``above 0``, ``0.1 to 0.2``."""
-        low, high = (f"{bound:g}{self._unit}" for bound in (self.low, self.high))
-        if math.isinf(self.high):
-            return f"{'above' if self.strict else 'at least'} {low}"
-        if math.isinf(self.low):
-            return f"{'below' if self.strict else 'at most'} {high}"
-        return f"{self.low:g} to {high}"
+        """The bounds in words."""
+        return self.in_words(self.unit)
 
     @property
     def number(self) -> str:
@@ -131,11 +126,8 @@ class PaperCheck(Bounded):
         count = len(self.measured.values)
         spread = "" if half is None else f" ± {half:.{self.decimals}f}"
         seeds = "1 seed" if count == 1 else f"{count} seeds"
-        return f"{mean:.{self.decimals}f}{spread}{self._unit} ({seeds})"
-
-    @property
-    def _unit(self) -> str:
-        return f" {self.unit}" if self.unit else ""
+        told = f"{mean:.{self.decimals}f}{spread} {self.unit}".rstrip()
+        return f"{told} ({seeds})"
 
 
 @dataclass(frozen=True)
@@ -180,8 +172,13 @@ class PaperClaim:
     def told(self) -> str:
         """The verdict as a table has it: what stands on one run per number says so."""
         verdict = self.judgement.verdict
-        one = all(check.seeds == 1 for check in self.checks if check.verdict is not Verdict.OPEN)
-        return f"{verdict}, one run" if one and verdict is not Verdict.OPEN else str(verdict)
+        return f"{verdict}, one run" if self.alone else str(verdict)
+
+    @property
+    def alone(self) -> bool:
+        """Whether a verdict stands on one run per number."""
+        seeds = {check.seeds for check in self.checks if check.verdict is not Verdict.OPEN}
+        return self.judgement.verdict is not Verdict.OPEN and seeds == {1}
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -191,8 +188,13 @@ class PaperClaim:
 
 
 def counted(claims: Sequence[PaperClaim]) -> str:
-    """Count the verdicts in a sentence: ``Of 16 claims: 12 hold, 3 refuted, 1 not decidable.``."""
+    """Count the verdicts in a sentence: ``Of 16 claims: 12 hold, 3 refuted, 1 not decidable.``.
+
+    Another one says how many of them stand on one run.
+    """
     verdicts = [claim.judgement.verdict for claim in claims]
     words = {verdict: str(verdict) for verdict in Verdict} | {Verdict.HOLDS: "hold"}
     told = ", ".join(f"{verdicts.count(v)} {w}" for v, w in words.items() if v in verdicts)
-    return f"Of {len(verdicts)} claims: {told}."
+    alone = sum(claim.alone for claim in claims)
+    noise = f" Verdicts that stand on one run: {alone}." if alone else ""
+    return f"Of {len(verdicts)} claims: {told}.{noise}"

@@ -84,8 +84,11 @@ def test_a_claim_needs_all_of_its_checks_or_any() -> None:
 
 
 def test_verdicts_are_counted() -> None:
-    said = counted([claim(check(1.0, low=0)), claim(check(1.0, low=0)), claim(check(low=0))])
-    assert said == "Of 3 claims: 2 hold, 1 not decidable."
+    two, one, none = check(1.0, 1.1, low=0), check(1.0, low=0), check(low=0)
+    assert counted([claim(two), claim(none)]) == "Of 2 claims: 1 hold, 1 not decidable."
+    assert counted([claim(two), claim(one), claim(none)]) == (
+        "Of 3 claims: 2 hold, 1 not decidable. Verdicts that stand on one run: 1."
+    )
 
 
 def test_check_that_decides_nothing_shows_its_number() -> None:

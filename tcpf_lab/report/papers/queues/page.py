@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 _INTRODUCTION = (
     "Every case is a queue under the same traffic; each kind has the defaults of its makers except "
     "for what the experiment's file says, so a difference may be one of parameters. Numbers are "
-    "means over seeds and half widths of 95 % intervals. Goodput is that of all flows together, "
-    "queueing delay one way at the bottleneck."
+    "means over seeds and half widths of 95 % intervals; where intervals overlap, it says little "
+    "which mean is best. Goodput is that of all flows together, queueing delay one way at the "
+    "bottleneck."
 )
 _FEW = 3  # cases that share a best mean and are named
 _DELAY = "metrics.queueing_delay_p95_s"
