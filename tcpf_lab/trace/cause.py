@@ -19,7 +19,7 @@ from tcpf_lab.trace.events import (
 from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.pacing import AT_ONCE, delay, is_paced, on_time, paced
 from tcpf_lab.trace.scoreboard import at
-from tcpf_lab.trace.sender import LINUX, LOSS, MS, OPEN, RECOVERY
+from tcpf_lab.trace.sender import CLASSIC, LINUX, LOSS, MS, OPEN, RECOVERY
 
 #: A packet this soon after an ACK may be that ACK's doing; no timer is as short.
 EPSILON = 10 * MS
@@ -113,6 +113,8 @@ def _is_timeout(s: Any, g: Any, now: Any, probe: bool) -> int:
     """Whether the retransmission of the head is the timer's doing: `RTO`, `TLP` or 0."""
     if g.sacked == s.board:  # sent again only when the sender has given up the scoreboard
         return ruled(s, RTO, 2)
+    if s.profile == CLASSIC and s.mode == RECOVERY:  # its ACKs send the head once, and no hole
+        return ruled(s, RTO, 22)
     if probe and s.sack_flow:  # its timer ends with the other one at the latest
         return ruled(s, TLP, 5)
     if s.armed >= 0 and 10 * (now - s.armed) >= 9 * s.limit:

@@ -118,6 +118,15 @@ def test_an_older_kernel_tells_no_timeouts_of_cross_traffic(run: RunFiles) -> No
     assert cross == {"node": "R1", "goodput_bytes_per_s": 2 * PAYLOAD / 2, "timeouts": None}
 
 
+def test_without_captures_every_check_is_there_once(run: RunFiles) -> None:
+    manifest = json.loads(run.manifest.read_text())
+    del manifest["expect"]["captures"]
+    run.manifest.write_text(json.dumps(manifest))
+    names = [check["name"] for check in analyse(run)["validity"]["checks"]]
+    assert "window_counters" in names
+    assert len(names) == len(set(names))
+
+
 def test_the_metrics_are_those_of_the_main_flows(run: RunFiles, tmp_path: Path) -> None:
     alone = analyse(build_run(tmp_path / "alone"))
     found = analyse(run)

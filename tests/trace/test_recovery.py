@@ -325,6 +325,33 @@ def test_a_flow_that_is_followed_recovers_in_the_same_way(
     assert kind[kind > 0].tolist() == [FAST, second]
 
 
+#: The head is lost again; what the timer sends comes late out of the sender's own queue, right
+#: after a duplicate.
+HEAD_LOST_TWICE = """
+0.2     > 1:961
+0.2     > 961:1921
+0.2     > 1921:2881
+0.2     > 2881:3841
+0.2     > 3841:4801
+0.401   < ack 1
+0.402   < ack 1
+0.403   < ack 1
+0.403   > 1:961
+0.404   < ack 1
+0.404   > 4801:5761
+0.604   < ack 1
+0.604   > 5761:6721
+1.3     < ack 1
+1.3     > 1:961
+"""
+
+
+def test_in_classic_reno_no_ack_sends_the_head_twice_in_a_recovery(tmp_path: Path) -> None:
+    capture, _ = conversation(START + HEAD_LOST_TWICE.strip("\n"))
+    kinds, _ = run(capture, tmp_path, classic=True)
+    assert [kind for kind in kinds if kind != "new"] == ["fast", "rto"]
+
+
 def paced(*answers: str, last: str) -> str:
     """Write a sender that lets a packet go every 100 ms; the fourth is lost, and most after it."""
     sent = [f"{2 + k:02} > {1 + 960 * k}:{961 + 960 * k}" for k in range(11)]
