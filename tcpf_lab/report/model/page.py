@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcpf_lab.models.rio_scenario import ACCESS_S
 from tcpf_lab.reference.published import rio_tables
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.model import scans
@@ -12,8 +13,6 @@ from tcpf_lab.report.model.claims import QUANTITIES, claims
 from tcpf_lab.report.model.figures import CURVES, Curve
 from tcpf_lab.report.papers.page import Block, Drawing, Page, Point, Table, Text
 
-#: What every round trip of the report's own Tables 1 to 3 seems to take more, seconds.
-OFFSET = 0.016
 #: Columns of Tables 1 to 3; `analytical` and `NS-2` are the report's.
 COLUMNS = (
     *("", "model", "+ 16 ms", "literal"),
@@ -76,7 +75,7 @@ def tables() -> Iterator[Table]:
     for number, printed in rio_tables().items():
         readings = (
             scans.solved(printed.case),
-            scans.solved(printed.case, extra_rtt=OFFSET),
+            scans.solved(printed.case, extra_rtt=ACCESS_S),
             scans.solved(printed.case, printed=True),
         )
         rows = []
