@@ -37,11 +37,12 @@ _CORRECTED = (
     "them."
 )
 _OFFSET = (
-    "With every round trip 16 ms longer the model meets the report's own tables: T to 0.01 %, the "
-    "queue to 0.2 %, losses to 0.7 % (but for p_in of Table 2, printed with a single digit). That is the time of 1000 bytes on two links of 1 Mbit/s, as "
-    "each connection of the report's simulation has one; the report does not say so, and its "
-    "section 5 (the 2.49 % of Figure 10, Figure 6) is met without it. So the model here has none, "
-    "and extra_rtt adds it. The tables of the report and NS-2 are printed, the rest is worked out."
+    "With every round trip 16 ms longer the model meets the report's own tables: T to 0.01 %, "
+    "the queue to 0.2 %, losses to 0.7 % (but for p_in of Table 2, printed with a single digit). "
+    "That is the time of 1000 bytes on two links of 1 Mbit/s, as each connection of the report's "
+    "simulation has one; the report does not say so, and its section 5 (the 2.49 % of Figure 10, "
+    "Figure 6) is met without it. So the model here has none, and extra_rtt adds it. The tables "
+    "of the report and NS-2 are printed, the rest is worked out."
 )
 _ASK = (
     "tcpf-lab model rio solves the fully overlapped scenario; --scenario takes another one, "
