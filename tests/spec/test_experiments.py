@@ -173,8 +173,9 @@ def test_the_scenarios_of_the_rio_model_are_the_papers() -> None:
         case = experiment.cases[name]
         assert isinstance(case.marker, Token)
         assert case.marker.mode == "flow"
-        assert case.marker.tokens / packet == 20
-        assert case.marker.tokens / packet / case.marker.interval == 40
+        marked = experiment.topology.builder.mtu  # markers count IP lengths
+        assert case.marker.tokens / marked == 20
+        assert case.marker.tokens / marked / case.marker.interval == 40
         assert isinstance(case.queue, Rio)
         said = case.queue.in_min, case.queue.in_max, case.queue.out_min, case.queue.out_max
         assert said == tuple(packet * threshold for threshold in thresholds)
