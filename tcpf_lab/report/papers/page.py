@@ -185,7 +185,7 @@ def _sentences(block: Claims) -> Iterator[str]:
     notes = [f"- {c.id}: {as_markdown(c.note)}" for c in block.claims if c.note]
     yield from ("\n".join(notes),) * bool(notes)
     if block.command and any(claim.missing for claim in block.claims):
-        yield f"What is missing is measured by `{block.command}`."
+        yield f"Runs that are missing are made by `{block.command}`."
 
 
 def _compact(rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -136,7 +136,7 @@ def test_some_points_alone_leave_most_open_and_are_drawn(tmp_path: Path) -> None
     text = markdown(page)
     assert "3 of 18 points have a run" in text
     assert "15 of 18 points have no run" in text
-    assert "What is missing is measured by `tcpf-lab run buffers_full.yaml`." in text
+    assert "Runs that are missing are made by `tcpf-lab run buffers_full.yaml`." in text
     told = {claim.id: claim.judgement.verdict for claim in page.claims}
     assert set(told.values()) == {Verdict.OPEN}
     use = next(one for one in page.drawings if one.name == "fig-buffers-2")

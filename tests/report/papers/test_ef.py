@@ -56,7 +56,7 @@ def figures(of: s.Study) -> dict[str, Drawing]:
 
 def test_all_holds_where_the_numbers_are_such() -> None:
     found = verdicts(study())
-    assert len(found) == 28
+    assert len(found) == 30
     assert set(found.values()) == {Verdict.HOLDS}, {k: str(v) for k, v in found.items()}
 
 
@@ -91,12 +91,12 @@ def predicted(known: Conditions, made: dict[str, Any]) -> None:
             set_metric("tcp_utilisation", 0.9, lambda known: known.flows == 1),
             {
                 *("ef-conclusion-1", "ef-2a-half", "ef-conclusion-2", "ef-short-scales"),
-                *(*SACK[:2], "ef-shares"),
+                *(*SACK[:2], "ef-shares-loss"),
             },
         ),
         (
             set_metric("tcp_utilisation", 0.7, lambda k: k.flows >= 8 and k.ef == "onoff"),
-            {"ef-conclusion-3", "ef-4a-falls", SACK[2], "ef-shares"},
+            {"ef-conclusion-3", "ef-4a-falls", SACK[2], "ef-shares-many"},
         ),
         (
             set_metric("timeouts_per_flow_minute", 5.0, lambda known: True),
@@ -106,7 +106,7 @@ def predicted(known: Conditions, made: dict[str, Any]) -> None:
             set_metric("goodput_min_max", 0.8, lambda known: True),
             {
                 *("ef-5-factor-equal", "ef-5-factor-unequal", "ef-conclusion-4"),
-                *("ef-7a-falls", "ef-7a-slower", SACK[3], "ef-shares"),
+                *("ef-7a-falls", "ef-7a-slower", SACK[3], "ef-shares-fairness"),
             },
         ),
         (
@@ -160,6 +160,13 @@ def test_a_claim_names_what_is_missing_and_the_others_are_judged() -> None:
         "7 of 21 points, such as Reno, 1 flow, RTT 8 ms, EF in bursts of 0.4 ms, "
         "Reno, 1 flow, RTT 8 ms, EF in bursts of 1 ms",
     )
+
+
+def test_what_no_experiment_has_is_told_from_what_was_not_run() -> None:
+    like = s.alone("Reno")
+    some = [replace(like, on_ms=on) for on in ONS]
+    lacking = claim(study(settings=some), "ef-conclusion-1").missing
+    assert lacking == ("Reno, 1 flow, RTT 8 ms, constant EF at 0.3 (in no experiment here)",)
 
 
 def test_a_conclusion_has_the_numbers_of_the_runs() -> None:
@@ -248,8 +255,8 @@ def test_a_page_of_nothing_says_that_no_figure_was_made() -> None:
     page = page_of(study(lambda known, seed: None), "tcpf-lab run ef.yaml")
     assert page.drawings == ()
     text = markdown(page)
-    assert "Of 28 claims: 28 not decidable." in text
-    assert "What is missing is measured by `tcpf-lab run ef.yaml`." in text
+    assert "Of 30 claims: 30 not decidable." in text
+    assert "Runs that are missing are made by `tcpf-lab run ef.yaml`." in text
     assert "0 of " in text
 
 

@@ -26,7 +26,7 @@ def test_the_report_has_the_papers_page_that_says_what_is_missing(
     assert (status, error) == (0, "")
     directory = tmp_path / "results" / load(paper).name / "fake"
     text = (directory / "ef.md").read_text()
-    assert "28 not decidable" in text
-    assert "What is missing is measured by `tcpf-lab run paper.yaml --testbed fake`." in text
+    assert "30 not decidable" in text
+    assert "Runs that are missing are made by `tcpf-lab run paper.yaml --testbed fake`." in text
     assert (directory / "ef-claims.csv").exists()
     assert "ef.md" in said

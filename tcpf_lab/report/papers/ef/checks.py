@@ -31,13 +31,17 @@ def side(study: Study, quantity: Quantity, *every: Conditions) -> Side:
     parts, missing = [], []
     for known in every:
         needed = (known, constant(known)) if quantity is loss else (known,)
-        absent = [told(one) for one in needed if study.at(one) is None]
+        absent = [_absent(study, one) for one in needed if study.at(one) is None]
         numbers = quantity(study, known)
         if not absent and not numbers:
             absent = [f"a number in the runs of {told(known)}"]
         parts.append(numbers)
         missing += absent
     return Side(average(parts), tuple(dict.fromkeys(missing)))
+
+
+def _absent(study: Study, known: Conditions) -> str:
+    return told(known) if known in study.settings else f"{told(known)} (in no experiment here)"
 
 
 def over_bursts(

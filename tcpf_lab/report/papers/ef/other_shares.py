@@ -9,6 +9,7 @@ from tcpf_lab.report.papers.claim import PaperCheck, PaperClaim
 from tcpf_lab.report.papers.ef import checks as c
 from tcpf_lab.report.papers.ef.conditions import Conditions, Tcp
 from tcpf_lab.report.papers.ef.study import (
+    MANY,
     ON_MS,
     SHARE,
     Study,
@@ -25,32 +26,46 @@ SHARES = (0.05, 0.1, 0.2)
 
 def share_claims(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     """Yield the sentence on other shares: one flow loses, many do not, and M rises."""
-    yield PaperClaim(
-        id="ef-shares",
-        document="001",
-        section="2.2",
-        sentence="What is said of EF traffic at 30 % of the link holds at 5, 10 and 20 % as well.",
-        statement="At each share the greatest loss of one flow is above 0, that of 64 flows at "
-        f"most {INSIGNIFICANT:g}, and M of 64 flows with unequal round trips above that without "
-        "EF traffic.",
-        checks=tuple(check for share in SHARES for check in _checks(study, tcp, share)),
-    )
+    for name, statement, check in (
+        ("loss", "the greatest loss of one flow is above 0", _of_one),
+        ("many", f"the greatest loss of {MANY} flows is at most {INSIGNIFICANT:g}", _of_many),
+        ("fairness", f"M of {MANY} flows with unequal round trips is above M without", _fairness),
+    ):
+        yield PaperClaim(
+            id=f"ef-shares-{name}",
+            document="001",
+            section="2.2",
+            sentence="What is said of EF traffic at 30 % of the link holds at 5, 10 and 20 % too.",
+            statement=f"At each of these shares {statement}.",
+            checks=tuple(check(study, tcp, share) for share in SHARES),
+        )
 
 
-def _checks(study: Study, tcp: Tcp, share: float) -> Iterator[PaperCheck]:
-    def at(known: Conditions) -> Conditions:
-        assert known.share == SHARE  # of conditions with EF traffic
-        return replace(known, share=share)
+def _at(known: Conditions, share: float) -> Conditions:
+    assert known.share == SHARE  # of conditions with EF traffic
+    return replace(known, share=share)
 
-    single = c.hump(study, loss, at(alone(tcp)))
-    yield c.check(f"loss of 1 flow, {100 * share:g} %", float, (single.top,), low=0, strict=True)
-    many = c.hump(study, loss, at(together(tcp, 64)))
-    yield c.value(f"loss of 64 flows, {100 * share:g} %", many.top, high=INSIGNIFICANT)
+
+def _of_one(study: Study, tcp: Tcp, share: float) -> PaperCheck:
+    top = c.hump(study, loss, _at(alone(tcp), share)).top
+    return c.check(f"loss of 1 flow, {_percent(share)}", float, (top,), low=0, strict=True)
+
+
+def _of_many(study: Study, tcp: Tcp, share: float) -> PaperCheck:
+    top = c.hump(study, loss, _at(together(tcp, MANY), share)).top
+    return c.value(f"loss of {MANY} flows, {_percent(share)}", top, high=INSIGNIFICANT)
+
+
+def _fairness(study: Study, tcp: Tcp, share: float) -> PaperCheck:
     none, bursts = (
         c.side(study, min_max, known)
         for known in (
             network(tcp, None, udp=False, on_ms=None),
-            at(network(tcp, None, udp=False, on_ms=ON_MS)),
+            _at(network(tcp, None, udp=False, on_ms=ON_MS), share),
         )
     )
-    yield c.difference(f"M with EF minus without, {100 * share:g} %", bursts, none)
+    return c.difference(f"M with EF minus without, {_percent(share)}", bursts, none)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
+from tcpf_lab.models.rio_scenario import ACCESS_S
 from tcpf_lab.reference.published_rio import published_rio
 from tcpf_lab.report.papers.cell_runs import Numbers, ratio
 from tcpf_lab.report.papers.claim import PaperCheck, PaperClaim, paired
 from tcpf_lab.report.papers.rio.measured import SCENARIOS, RioCell
-from tcpf_lab.report.papers.rio.model import ACCESS_S, answer
+from tcpf_lab.report.papers.rio.model import answer
 
 #: How near the testbed's throughput and queue should come to the simulation's, and the model's
 #: throughput to the testbed's ("less than 5 % error").

@@ -11,10 +11,6 @@ import numpy as np
 from tcpf_lab.models.rio_fixed_point import Solution, solve
 from tcpf_lab.models.rio_scenario import Scenario, paper_scenarios
 
-#: What two access links of 1 Mbit/s take for a packet of 1000 bytes: with it the model gives the
-#: paper's tables to the digit, ALGORITHMS 10.3.
-ACCESS_S = 0.016
-
 
 @dataclass(frozen=True)
 class Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from tcpf_lab.models.rio_scenario import ACCESS_S
 from tcpf_lab.reference.published_rio import QUANTITIES, published_rio
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.cell_runs import Numbers, cells_of
@@ -19,7 +20,7 @@ from tcpf_lab.report.papers.rio.measured import (
     RioCell,
     rio_cells,
 )
-from tcpf_lab.report.papers.rio.model import ACCESS_S, answer
+from tcpf_lab.report.papers.rio.model import answer
 from tcpf_lab.report.papers.rio.swings import swings_table
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.queue.rio import Rio

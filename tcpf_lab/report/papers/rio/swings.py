@@ -7,11 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from tcpf_lab.models.rio_scenario import ACCESS_S
 from tcpf_lab.report.papers.cell_runs import Numbers, PaperRun
 from tcpf_lab.report.papers.page import Table
 from tcpf_lab.report.papers.rio.figures import queue_of
 from tcpf_lab.report.papers.rio.measured import SCENARIOS, RioCell
-from tcpf_lab.report.papers.rio.model import ACCESS_S, answer
+from tcpf_lab.report.papers.rio.model import answer
 
 #: Bounds of the ranges of length whose shares are told, packets; the last one is open.
 RANGES = (0, 5, 20, 60, 90)
