@@ -24,7 +24,7 @@ from tcpf_lab.report.papers.ef.study import (
 from tcpf_lab.report.section import Section, Source
 from tcpf_lab.results import ExperimentFiles, RunFiles
 
-ONS = (0.4, 1.0, 4.0, 10.0, 40.0, 100.0, 400.0)
+ON_TIMES = (0.4, 1.0, 4.0, 10.0, 40.0, 100.0, 400.0)
 FLOWS = (8, 16, 32, 64, 128)
 SEEDS = (1, 2, 3)
 RATE = 40e6
@@ -42,7 +42,7 @@ def everything() -> Iterable[Conditions]:
                 for flows in FLOWS:
                     yield network(tcp, rtt, udp=udp, on_ms=None, flows=flows)
                     yield network(tcp, rtt, udp=udp, on_ms=1.0, flows=flows)
-                for on in ONS:
+                for on in ON_TIMES:
                     yield network(tcp, rtt, udp=udp, on_ms=on)
 
 
@@ -54,7 +54,7 @@ def _throughput(tcp: Any) -> Iterable[Conditions]:
         for like in (*single, *several):
             shared = replace(like, share=share)
             yield constant(shared)
-            yield from (replace(shared, on_ms=on) for on in ONS)
+            yield from (replace(shared, on_ms=on) for on in ON_TIMES)
         if share != SHARE:
             yield replace(network(tcp, None, udp=False, on_ms=1.0), share=share)
 

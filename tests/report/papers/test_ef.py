@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ef_study import ONS, as_published, everything, study
+from ef_study import ON_TIMES, as_published, everything, study
 
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.papers.claim import PaperClaim
@@ -164,7 +164,7 @@ def test_a_claim_names_what_is_missing_and_the_others_are_judged() -> None:
 
 def test_what_no_experiment_has_is_told_from_what_was_not_run() -> None:
     like = s.alone("Reno")
-    some = [replace(like, on_ms=on) for on in ONS]
+    some = [replace(like, on_ms=on) for on in ON_TIMES]
     lacking = claim(study(settings=some), "ef-conclusion-1").missing
     assert lacking == ("Reno, 1 flow, RTT 8 ms, constant EF at 0.3 (in no experiment here)",)
 
@@ -216,12 +216,14 @@ def test_loss_of_what_was_left_is_by_the_bursts_of_the_run() -> None:
 def test_figures_of_loss_have_a_line_for_each_tcp_or_number_of_flows() -> None:
     found = figures(study())
     single = found["fig-ef-2a"]
-    assert {(p.series, p.x) for p in single.points} == {(t, on) for t in s.TCPS for on in ONS}
+    assert {(p.series, p.x) for p in single.points} == {(t, on) for t in s.TCPS for on in ON_TIMES}
     peak = next(p for p in single.points if (p.series, p.x) == ("Reno", 10.0))
     assert peak.values == pytest.approx((0.49, 0.49, 0.49))
     assert {p.series for p in found["fig-ef-3"].points} == {f"RTT {r} ms" for r in (6, 8, 10, 12)}
     assert {p.x for p in found["fig-ef-4a"].points} == {8, 16, 32, 64, 128}
-    assert {p.series for p in found["fig-ef-4b"].points} == {f"bursts of {on:g} ms" for on in ONS}
+    assert {p.series for p in found["fig-ef-4b"].points} == {
+        f"bursts of {on:g} ms" for on in ON_TIMES
+    }
 
 
 def test_a_network_without_bursts_is_a_level_in_figure_5() -> None:

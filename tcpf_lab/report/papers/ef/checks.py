@@ -51,10 +51,10 @@ def over_bursts(
     keep: Callable[[float], bool] | None = None,
 ) -> Side:
     """Give a quantity averaged over the lengths of bursts, all or those to ``keep``."""
-    ons = [on_ms for on_ms in study.ons(like) if keep is None or keep(on_ms)]
-    if not ons:
+    on_times = [on_ms for on_ms in study.on_times(like) if keep is None or keep(on_ms)]
+    if not on_times:
         return Side(Numbers({}), (f"{_without_length(like)} of any such length",))
-    return side(study, quantity, *(replace(like, on_ms=on_ms) for on_ms in ons))
+    return side(study, quantity, *(replace(like, on_ms=on_ms) for on_ms in on_times))
 
 
 @dataclass(frozen=True)
@@ -74,20 +74,20 @@ def hump(study: Study, quantity: Quantity, like: Conditions) -> Hump:
 
     Both ends are missing where the lengths do not reach as far as the paper's.
     """
-    ons = study.ons(like)
-    if not ons:
+    on_times = study.on_times(like)
+    if not on_times:
         none = Side(Numbers({}), (f"{_without_length(like)} of any length",))
         return Hump(none, none, none, "any length", "the shortest", "the longest")
-    sides = [side(study, quantity, replace(like, on_ms=on_ms)) for on_ms in ons]
+    sides = [side(study, quantity, replace(like, on_ms=on_ms)) for on_ms in on_times]
     missing = tuple(dict.fromkeys(what for one in sides for what in one.missing))
     means = [-math.inf if one.numbers.mean is None else one.numbers.mean for one in sides]
     place = means.index(max(means))
     top, first, last = (replace(sides[at], missing=missing) for at in (place, 0, -1))
-    if ons[0] > SHORTEST:
+    if on_times[0] > SHORTEST:
         first = Side(Numbers({}), (f"{_without_length(like)} of at most {SHORTEST:g} ms",))
-    if ons[-1] < LONGEST:
+    if on_times[-1] < LONGEST:
         last = Side(Numbers({}), (f"{_without_length(like)} of at least {LONGEST:g} ms",))
-    return Hump(top, first, last, *(f"{ons[at]:g} ms" for at in (place, 0, -1)))
+    return Hump(top, first, last, *(f"{on_times[at]:g} ms" for at in (place, 0, -1)))
 
 
 def _without_length(like: Conditions) -> str:

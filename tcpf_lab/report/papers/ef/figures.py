@@ -198,7 +198,7 @@ def fairness_figures(study: Study) -> Iterator[Drawing]:
 
 def _over_bursts(study: Study, lines: Iterable[tuple[str, Conditions]]) -> Iterator[Place]:
     for series, like in lines:
-        for on in study.ons(like):
+        for on in study.on_times(like):
             yield Place(series, on, replace(like, on_ms=on))
 
 

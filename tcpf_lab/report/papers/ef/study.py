@@ -39,7 +39,7 @@ class Study:
     settings: Mapping[Conditions, Setting]
     every: tuple[Setting, ...]
 
-    def ons(self, like: Conditions) -> list[float]:
+    def on_times(self, like: Conditions) -> list[float]:
         """Give the mean lengths of bursts for which there is such a setting, ms, ascending."""
         alike = {one for one in self.settings if replace(one, on_ms=like.on_ms) == like}
         return sorted(one.on_ms for one in alike)

@@ -75,9 +75,9 @@ def _one_flow(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
 
 def _shape_and_scale(study: Study, like: Conditions, lost: c.Hump) -> Iterator[PaperClaim]:
     say = partial(PaperClaim, document="001")
-    ons = study.ons(like)
+    on_times = study.on_times(like)
     losses, expiries = (
-        [c.side(study, quantity, replace(like, on_ms=on)) for on in ons]
+        [c.side(study, quantity, replace(like, on_ms=on)) for on in on_times]
         for quantity in (loss, timeouts)
     )
     yield say(
@@ -87,7 +87,7 @@ def _shape_and_scale(study: Study, like: Conditions, lost: c.Hump) -> Iterator[P
         statement=f"Over the lengths of bursts, loss and timeouts correlate by at least {ALIKE:g}.",
         checks=(
             c.correlation("correlation", losses, expiries, low=ALIKE)
-            if len(ons) > 1
+            if len(on_times) > 1
             else c.check("correlation", float, (lost.top,), low=ALIKE),
         ),
     )
@@ -109,7 +109,7 @@ def _rise_and_fall(word: str, found: c.Hump) -> Iterator[PaperCheck]:
 
 def _round_trips(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     settings = [alone(tcp, rtt_ms=rtt) for rtt in RTTS_MS]
-    common = set.intersection(*(set(study.ons(like)) for like in settings))
+    common = set.intersection(*(set(study.on_times(like)) for like in settings))
     sides = {
         rtt: c.over_bursts(study, loss, like, common.__contains__ if common else None)
         for rtt, like in zip(RTTS_MS, settings, strict=True)
