@@ -20,7 +20,7 @@ from tcpf_lab.report.plots.goodput import interval
 from tcpf_lab.report.plots.kinds import KINDS, Wanted, draw
 from tcpf_lab.report.plots.runs import DrawnRun, read_run
 from tcpf_lab.report.style import EVENTS
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results import RunFiles, read_json, write_json
 from tcpf_lab.spec.load import load
 
 OF_FLOW = ["goodput", "inflight", "rtt", "time-sequence"]
@@ -237,6 +237,7 @@ def test_time_in_which_nothing_was_outstanding_is_told(tmp_path: Path) -> None:
 def test_captures_of_a_run_that_were_not_kept_are_asked_for(run: DrawnRun, tmp_path: Path) -> None:
     bare = DrawnRun(RunFiles(tmp_path / "bare"), run.experiment, run.found)
     bare.files.root.mkdir()
+    write_json(bare.files.manifest, read_json(run.files.manifest))
     for name in (*OF_FLOW, "queue"):
         with pytest.raises(TraceError, match="captures were not kept") as error:
             figure(name, [bare])
