@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from run_maker import make_runs
+from withheld import Watch
 
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment
@@ -19,6 +21,12 @@ from tcpf_lab.testbed.uml import UmlTestbed
 GOLDEN = Path(__file__).parent / "golden"
 DATA = Path(__file__).parent / "data"
 RECORDED = DATA / "recorded-run"
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
+
+watch = Watch()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +42,18 @@ def pytest_configure() -> None:
     """Let the tests say how wide a screen is: readline has told xdist's workers that it is 80."""
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Do again what fails while the machine gets less than it wants (``withheld.py``)."""
+    again = pytest.mark.flaky(reruns=2, reruns_delay=10, condition=watch.starved)
+    for item in items:
+        item.add_marker(again)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    watch.begin()
 
 
 @pytest.fixture

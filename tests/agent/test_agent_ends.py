@@ -83,20 +83,20 @@ def test_signals(busy, number):
 
 
 def test_silence(busy):
-    talk = busy(silence=0.5)
+    talk = busy(silence=2.0)
     for _ in range(8):
-        time.sleep(0.1)
+        time.sleep(0.4)
         talk.write(b'{"do":"beat"}\n')
     assert talk.ask("clock")
     begun = time.monotonic()
     assert talk.status() == 0
-    assert 0.4 < time.monotonic() - begun < 5
+    assert 1.6 < time.monotonic() - begun < 10
 
 
 def test_agent_that_hangs_is_ended_by_its_watch(host, busy, monkeypatch):
     code = "from tcpf_lab.agent import serve; serve._GRACE_S = 0.2\n"
     code += "from tcpf_lab.agent.__main__ import main; main()"
-    talk = busy(silence=0.4, program=("-c", code))
+    talk = busy(silence=2.0, program=("-c", code))
     talk.kill(signal.SIGSTOP)
     assert talk.status() == -signal.SIGKILL
 
