@@ -16,7 +16,8 @@ from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
 from tcpf_lab.report.contents.model import Figures
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.document import Report, write_document, write_report
-from tcpf_lab.report.papers.page import write
+from tcpf_lab.report.papers.page import Page, write
+from tcpf_lab.report.papers.page import pictures as papers_drawn
 from tcpf_lab.report.papers.registry import pages_of
 from tcpf_lab.report.reproduction import reproduction
 from tcpf_lab.report.section import Document, Section
@@ -88,11 +89,15 @@ def report(
         include_invalid=include_invalid,
         formats={*formats, *implied},
     )
+    papers = _papers(choice, written.sections)
+    pictures = papers_drawn(papers, {*formats, *implied})
+    drawings = {name: str(found["svg"], "utf-8") for name, found in pictures.items()}
+    written = replace(written, drawings={**written.drawings, **drawings})
     paths = list(written.written)
     for path, content in chain(
         _exports(choice, written, formats),
-        _papers(choice, written, formats),
-        _pages(choice, written, formats, include_invalid, reference),
+        *(write(page, choice.files, formats, pictures) for page in papers),
+        _pages(choice, written, papers, formats, include_invalid, reference),
     ):
         write_document(path, content)
         paths.append(path)
@@ -119,11 +124,10 @@ def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Itera
         yield from flent_files(choice.files, written.sections)
 
 
-def _papers(choice: Choice, written: Report, formats: Collection[str]) -> Iterator[Document]:
-    """Yield the pages of papers and workloads that the experiments are of."""
+def _papers(choice: Choice, sections: Sequence[Section]) -> tuple[Page, ...]:
+    """Give the pages on papers and workloads that the experiments are of."""
     command = shlex.join(("tcpf-lab", "run", *choice.words()))
-    for page in pages_of(_members(choice, written.sections), command):
-        yield from write(page, choice.files, formats)
+    return tuple(pages_of(_members(choice, sections), command))
 
 
 def _members(choice: Choice, sections: Sequence[Section]) -> tuple[Member, ...]:
@@ -136,6 +140,7 @@ def _members(choice: Choice, sections: Sequence[Section]) -> tuple[Member, ...]:
 def _pages(
     choice: Choice,
     written: Report,
+    papers: tuple[Page, ...],
     formats: Collection[str],
     include_invalid: bool,
     reference: Path | None,
@@ -143,7 +148,7 @@ def _pages(
     """Yield the report to read, and the reproduction to keep, which has it too."""
     if not {"html", "pdf"} & set(formats) and reference is None:
         return
-    subject = _subject(choice, written.sections, _commands(choice, include_invalid))
+    subject = _subject(choice, written.sections, papers, _commands(choice, include_invalid))
     for suffix, content in _texts(subject, written.drawings, formats):
         yield choice.files.report(suffix), content
     if reference is not None:
@@ -178,7 +183,9 @@ def _texts(
         yield "pdf", typeset(contents, figures)
 
 
-def _subject(choice: Choice, sections: Sequence[Section], commands: Sequence[str]) -> Subject:
+def _subject(
+    choice: Choice, sections: Sequence[Section], papers: tuple[Page, ...], commands: Sequence[str]
+) -> Subject:
     return Subject(
         title=choice.title or choice.name,
         members=_members(choice, sections),
@@ -186,6 +193,7 @@ def _subject(choice: Choice, sections: Sequence[Section], commands: Sequence[str
         comparison=_comparison(sections),
         sensitivity=_sensitivity(sections),
         commands=tuple(commands),
+        pages=papers,
     )
 
 

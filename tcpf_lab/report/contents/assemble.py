@@ -23,6 +23,7 @@ from tcpf_lab.report.contents.model import (
     Table,
     Validity,
 )
+from tcpf_lab.report.contents.papers import page_parts, told_of_claims
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.provenance import Provenance, provenance
 from tcpf_lab.report.contents.results import result_parts
@@ -76,10 +77,10 @@ def contents_of(subject: Subject) -> Contents:
         title=subject.title,
         subtitle=_conditions(subject),
         question=question(subject),
-        answer=answer(subject),
+        answer=(*told_of_claims(subject.pages), *answer(subject)),
         topologies=tuple(_topologies(subject)),
         parameters=parameter_tables(subject),
-        results=result_parts(subject),
+        results=(*page_parts(subject.pages), *result_parts(subject)),
         claims=verdicts(subject.comparison),
         validity=_validity(subject, made),
         reproduce=Reproduce(subject.commands, tuple(_facts(made))),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.sensitivity import Sensitivity
+from tcpf_lab.report.papers.page import Page
 from tcpf_lab.report.section import Section
 from tcpf_lab.spec.model import Experiment
 
@@ -46,6 +47,8 @@ class Subject:
         What moves which metric; None where nothing varies.
     commands : tuple of str
         What makes the runs and the report again.
+    pages : tuple of Page
+        On the papers and workloads that the experiments are of.
     """
 
     title: str
@@ -54,6 +57,7 @@ class Subject:
     comparison: Comparison | None
     sensitivity: Sensitivity | None
     commands: tuple[str, ...]
+    pages: tuple[Page, ...] = ()
 
     @property
     def sections(self) -> tuple[Section, ...]:

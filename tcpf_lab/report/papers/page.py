@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from tcpf_lab.results import ExperimentFiles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: The content of figures by their names, and by the suffix of its format.
+Pictures = Mapping[str, Mapping[str, bytes]]
 #: What encloses the judged sentences of a page's Markdown, so that they can be quoted elsewhere.
 BEGIN, END = "<!-- claims {name} -->", "<!-- end of claims -->"
 
@@ -111,7 +113,9 @@ class Page:
         return tuple(c for b in self.blocks if isinstance(b, Claims) for c in b.claims)
 
 
-def write(page: Page, files: ExperimentFiles, formats: Collection[str]) -> Iterator[Document]:
+def write(
+    page: Page, files: ExperimentFiles, formats: Collection[str], pictures: Pictures
+) -> Iterator[Document]:
     """Yield the files of a page.
 
     Parameters
@@ -123,6 +127,8 @@ def write(page: Page, files: ExperimentFiles, formats: Collection[str]) -> Itera
     formats : collection of str
         ``md``: the page; ``csv``: what its figures, tables and sentences are made of; ``figures``:
         PNG, PDF and SVG.
+    pictures : mapping of str to mapping
+        Its figures as ``pictures`` made them.
     """
     if "md" in formats:
         yield files.root / f"{page.name}.md", markdown(page)
@@ -130,8 +136,16 @@ def write(page: Page, files: ExperimentFiles, formats: Collection[str]) -> Itera
         yield from _csv(page, files)
     if "figures" in formats:
         for drawing in page.drawings:
-            for suffix, content in drawn(drawing, SUFFIXES).items():
-                yield files.figure(drawing.name, suffix), content
+            for suffix in SUFFIXES:
+                yield files.figure(drawing.name, suffix), pictures[drawing.name][suffix]
+
+
+def pictures(pages: Iterable[Page], formats: Collection[str]) -> Pictures:
+    """Draw the figures of pages, each once: as files have them, or for the report to read alone."""
+    suffixes = SUFFIXES if "figures" in formats else ("svg",) * ("svg" in formats)
+    if not suffixes:
+        return {}
+    return {d.name: drawn(d, suffixes) for page in pages for d in page.drawings}
 
 
 def drawn(drawing: Drawing, suffixes: Collection[str]) -> dict[str, bytes]:

@@ -1,0 +1,147 @@
+"""The pages on papers and workloads as parts of the report: the same words, tables and figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table
+from tcpf_lab.report.numerals import significant
+from tcpf_lab.report.papers import page as papers
+from tcpf_lab.report.papers.claim import PaperClaim, counted
+from tcpf_lab.report.table import NOTHING
+
+#: A number as tables of pages have it, alone or with the half width of its interval.
+_NUMBER = re.compile(r"([+-]?\d[\d ]*(?:\.\d+)?(?:e[+-]?\d+)?)(?: ± (<?\d+(?:\.\d+)?))?")
+_VERDICTS = "Verdicts: noise decides nothing; what stands on one run has no noise to show."
+
+
+def page_parts(pages: Sequence[papers.Page]) -> Iterator[Part]:
+    """Yield the parts of a report that pages are, a new one at each of their headings."""
+    for page in pages:
+        parts: list[Part] = []
+        for block in page.blocks:
+            heading = block.heading if isinstance(block, papers.Text) else ""
+            if heading or not parts:
+                parts.append(_begun(page, heading, len(parts)))
+            parts[-1] = _with(parts[-1], page, block)
+        yield from parts
+
+
+def told_of_claims(pages: Sequence[papers.Page]) -> Iterator[str]:
+    """Yield a sentence for each page that judges: how many of the paper's sentences hold."""
+    for page in pages:
+        if page.claims:
+            yield f"{page.title}. {counted(page.claims)}"
+
+
+def _begun(page: papers.Page, heading: str, place: int) -> Part:
+    told = f"{page.title}: {heading}" if heading else page.title
+    return Part(f"paper-{page.name}-{place + 1}", told)
+
+
+def _with(part: Part, page: papers.Page, block: papers.Block) -> Part:
+    """Give a part with one block more."""
+    match block:
+        case papers.Text(text):
+            return replace(part, paragraphs=(*part.paragraphs, *filter(None, (text,))))
+        case papers.Table():
+            return replace(part, tables=(*part.tables, _table(page, block)))
+        case papers.Drawing() if not block.points:
+            lacking = "; ".join(block.missing)
+            told = f"{block.title}. Not made: {lacking}."
+            return replace(part, paragraphs=(*part.paragraphs, told))
+        case papers.Drawing():
+            return replace(part, figures=(*part.figures, _figure(block)))
+        case papers.Claims():
+            return replace(
+                part,
+                paragraphs=(*part.paragraphs, *_command(block)),
+                tables=(*part.tables, _judged(page, block.claims)),
+            )
+
+
+def _table(page: papers.Page, table: papers.Table) -> Table:
+    columns = tuple(
+        Column(heading, "estimate" if _numeric(row[place] for row in table.rows) else "text")
+        for place, heading in enumerate(table.columns)
+    )
+    rows = tuple(
+        tuple(
+            _estimate(text) if column.kind == "estimate" else Entry(text)
+            for column, text in zip(columns, row, strict=True)
+        )
+        for row in table.rows
+    )
+    name = f"{page.name}-{table.name}"
+    return Table(name, "", table.caption, columns, (Group("", rows),))
+
+
+def _numeric(texts: Iterable[str]) -> bool:
+    """Tell a column of numbers; some may be missing."""
+    known = [text for text in texts if text not in {"", NOTHING}]
+    return bool(known) and all(map(_NUMBER.fullmatch, known))
+
+
+def _estimate(text: str) -> Entry:
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return Entry(text)
+    return Entry(found[1], float(found[1].replace(" ", "")), found[2] or "")
+
+
+def _figure(drawing: papers.Drawing) -> Figure:
+    lacking = f" Not all of it was measured: {'; '.join(drawing.missing)}." * bool(drawing.missing)
+    return Figure(
+        name=drawing.name,
+        label="",
+        caption=f"{drawing.title}. {drawing.caption}{lacking}",
+        alternative=_in_words(drawing),
+    )
+
+
+def _in_words(drawing: papers.Drawing) -> str:
+    """Tell a chart to who cannot see it: what each series reaches, and where."""
+    ordered = sorted(drawing.points, key=lambda point: (point.panel, point.series, point.x))
+    series = groupby(ordered, key=lambda point: (point.panel, point.series))
+    told = [
+        f"{', '.join(filter(None, names))}: {_ends([(p.x, mean_ci(p.values)[0]) for p in points])}"
+        for names, points in series
+    ]
+    return f"Chart. {drawing.title}. {'; '.join(told)}."
+
+
+def _ends(places: Sequence[tuple[float, float]]) -> str:
+    """Tell the first and the last place of a series, and its highest."""
+    chosen = dict.fromkeys((places[0], max(places, key=lambda place: place[1]), places[-1]))
+    return ", ".join(f"{significant(y)} at {significant(x)}" for x, y in sorted(chosen))
+
+
+def _command(block: papers.Claims) -> Iterator[str]:
+    yield counted(block.claims)
+    if block.command and any(claim.missing for claim in block.claims):
+        yield f"Runs that are missing are made by: {block.command}"
+
+
+def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
+    """Give the table of sentences: a row for each, and one below for each check of several."""
+    columns = tuple(map(Column, ("claim", "what must be true", "number", "verdict")))
+    groups = (Group("", tuple(_rows(claims))),)
+    caption = f"Sentences of the paper, judged: {page.title}."
+    return Table(f"{page.name}-claims", "", caption, columns, groups, _VERDICTS)
+
+
+def _rows(claims: Sequence[PaperClaim]) -> Iterator[tuple[Entry, ...]]:
+    notes = {claim.id: claim.note for claim in claims}
+    for name, place, statement, number, asked, verdict in papers.claim_rows(claims):
+        said = f"{name}: {place}" if name else ""
+        asked_for = f"{number} (asked for: {asked})" if asked else number
+        yield (
+            Entry(said, note=notes.get(name, "")),
+            Entry(statement),
+            Entry(asked_for),
+            Entry(verdict),
+        )

@@ -1,0 +1,87 @@
+"""A page on a paper says in the report what it says by itself."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from tcpf_lab.report.contents.papers import page_parts, told_of_claims
+from tcpf_lab.report.papers.claim import Measured, PaperCheck, PaperClaim
+from tcpf_lab.report.papers.page import Claims, Drawing, Page, Point, Table, Text
+from tcpf_lab.report.plots.canvas import sheet
+
+
+def build() -> Figure:
+    return sheet()
+
+
+POINTS = tuple(Point("Reno", x, values) for x, values in ((4.0, (0.2,)), (1.0, (0.25, 0.75))))
+CLAIMS = (
+    PaperClaim("ef-1", "001", "3.1", "It is large.", "at least 0.3", (
+        PaperCheck("loss", Measured((0.4, 0.41, 0.42)), low=0.3),
+        PaperCheck("SACK", Measured((), ("SACK, 1 flow",)), low=0.3),
+    ), note="A note."),
+    PaperClaim("ef-2", "001", "3.2", "It is small.", "below 2", (
+        PaperCheck("loss", Measured((0.4, 0.5)), high=2.0),
+    )),
+)  # fmt: skip
+PAGE = Page(
+    "ef",
+    "Paper 001",
+    (
+        Text("Every number is a mean."),
+        Table(
+            "runs",
+            ("tcp", "loss", "nearer"),
+            (("Reno", "1532 ± <1", "Reno"), ("SACK", "–", "–"), ("x", "-0.5", "1 of 2")),
+            "Runs.",
+        ),
+        Text("", "Figures"),
+        Drawing("fig-ef-2a", "Figure 2(a)", "Loss.", POINTS, build, ("SACK at 2 ms",)),
+        Drawing("fig-ef-3", "Figure 3", "Loss.", (), build, ("any run",)),
+        Claims(CLAIMS, "tcpf-lab run ef.yaml"),
+    ),
+)
+
+
+def test_a_heading_begins_a_part() -> None:
+    first, second = page_parts([PAGE])
+    assert (first.name, first.heading) == ("paper-ef-1", "Paper 001")
+    assert first.paragraphs == ("Every number is a mean.",)
+    assert (second.name, second.heading) == ("paper-ef-2", "Paper 001: Figures")
+
+
+def test_columns_of_numbers_are_sorted_and_aligned_as_numbers() -> None:
+    first, _ = page_parts([PAGE])
+    (table,) = first.tables
+    assert [column.kind for column in table.columns] == ["text", "estimate", "text"]
+    ((reno, sack, last),) = (group.rows for group in table.groups)
+    assert (reno[1].text, reno[1].half, reno[1].value) == ("1532", "<1", 1532.0)
+    assert (sack[1].text, sack[1].value) == ("–", None)
+    assert last[1].value == -0.5
+
+
+def test_a_figure_without_points_is_named_and_what_is_missing_told() -> None:
+    _, second = page_parts([PAGE])
+    (figure,) = second.figures
+    assert figure.name == "fig-ef-2a"
+    assert figure.caption == "Figure 2(a). Loss. Not all of it was measured: SACK at 2 ms."
+    assert "Reno: 0.5 at 1, 0.2 at 4." in figure.alternative
+    assert second.paragraphs[0] == "Figure 3. Not made: any run."
+
+
+def test_sentences_are_a_table_with_a_row_for_each_check_of_several() -> None:
+    _, second = page_parts([PAGE])
+    (table,) = second.tables
+    rows = [[entry.text for entry in row] for group in table.groups for row in group.rows]
+    assert [row[3] for row in rows] == ["not decidable", "(holds)", "(not decidable)", "holds"]
+    assert rows[0][0] == "ef-1: 001, 3.1: It is large."
+    assert rows[0][2] == "1 of 2 checks hold (asked for: all)"
+    assert rows[1][2].startswith("loss: 0.41 ± 0.02 (3 seeds) (asked for: ")
+    assert table.groups[0].rows[0][0].note == "A note."
+    assert second.paragraphs[-1] == "Runs that are missing are made by: tcpf-lab run ef.yaml"
+
+
+def test_the_first_page_counts_the_sentences() -> None:
+    assert list(told_of_claims([PAGE, Page("x", "X")])) == [
+        "Paper 001. Of 2 claims: 1 hold, 1 not decidable."
+    ]
