@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-from withheld import Processors, Watch
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
+from withheld import Watch
+
+from tcpf_lab.testbed.withheld import Processors
+
+#: A fixture that times out once; whether processors were withheld meanwhile is the suite's choice.
 SUITE = """
 import pathlib
 import pytest
@@ -13,28 +20,26 @@ HERE = pathlib.Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def service():
-    begun = HERE / "begun"
-    begun.write_text(begun.read_text() + "x" if begun.exists() else "x")
-    if {starving} and len(begun.read_text()) < 2:
-        (HERE / "stat").write_text("cpu 10 0 0 0 0 0 0 90 0 0")
-        raise TimeoutError("not ready")
-    if not {starving}:
+    with (HERE / "begun").open("a") as file:
+        file.write("x")
+    if len((HERE / "begun").read_text()) == 1:
+        (HERE / "stat").write_text("cpu 10 0 0 0 0 0 0 {withheld} 0 0")
         raise TimeoutError("not ready")
 
 def test_of_the_service(service):
     pass
 """
-
-PLUGIN = """
+CONFTEST = """
 import pathlib
 import sys
-sys.path.insert(0, {tests!r})
 import pytest
+sys.path.insert(0, {tests!r})
+from tcpf_lab.testbed.withheld import Processors
 from withheld import Watch
 
 STAT = pathlib.Path(__file__).parent / "stat"
 STAT.write_text("cpu 0 0 0 0 0 0 0 0 0 0")
-watch = Watch(STAT)
+watch = Watch(lambda: Processors.read(STAT))
 
 def pytest_collection_modifyitems(items):
     for item in items:
@@ -46,52 +51,27 @@ def pytest_runtest_setup():
 """
 
 
-def stat(path, given, withheld):
-    path.write_text(f"cpu  {given} 1 2 1000 50 3 4 {withheld} 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\n")
-    return path
-
-
-def test_share_is_of_what_was_wanted(tmp_path):
-    path = stat(tmp_path / "stat", 100, 40)
-    before = Processors.read(path)
-    assert before == Processors(110, 40)
-    after = Processors.read(stat(path, 130, 130))
-    assert before.share_withheld(after) == pytest.approx(90 / 120)
-    assert before.share_withheld(before) == 0
-
-
-@pytest.mark.parametrize(("given", "withheld", "starved"), [(100, 0, False), (80, 21, True)])
-def test_watch_counts_from_where_it_began(tmp_path, given, withheld, starved):
-    path = stat(tmp_path / "stat", 0, 1000)
-    watch = Watch(path)
-    stat(path, 0, 5000)
+@pytest.mark.parametrize(("given", "withheld", "starved"), [(100, 0, False), (79, 21, True)])
+def test_watch_counts_from_where_it_began(given: int, withheld: int, starved: bool) -> None:
+    seen = [Processors(0, 0), Processors(0, 5000), Processors(given, 5000 + withheld)]
+    watch = Watch(lambda: seen.pop(0))
     watch.begin()
-    stat(path, given, 5000 + withheld)
     assert watch.starved() is starved
 
 
-@pytest.mark.parametrize("starving", [True, False])
-def test_a_fixture_that_timed_out_is_tried_again_only_on_a_starved_machine(
-    tmp_path, starving, pytestconfig
-):
-    import subprocess
-    import sys
-
-    tests = str(pytestconfig.rootpath / "tests")
-    (tmp_path / "conftest.py").write_text(PLUGIN.format(tests=tests))
-    (tmp_path / "test_it.py").write_text(SUITE.format(starving=starving))
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -raR\n")
+@pytest.mark.parametrize(("withheld", "begun"), [(90, 2), (0, 1)])
+def test_a_fixture_that_timed_out_is_made_again_only_on_a_starved_machine(
+    tmp_path: Path, withheld: int, begun: int
+) -> None:
+    tests = str(Path(__file__).parent)
+    (tmp_path / "conftest.py").write_text(CONFTEST.format(tests=tests))
+    (tmp_path / "test_it.py").write_text(SUITE.format(withheld=withheld))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-q", "-raR", "-p", "no:cacheprovider", str(tmp_path)],
         capture_output=True,
         text=True,
         cwd=tmp_path,
     )
-    begun = len((tmp_path / "begun").read_text())
-    if starving:
-        assert done.returncode == 0, done.stdout
-        assert begun == 2
-        assert "RERUN" in done.stdout
-    else:
-        assert done.returncode == 1
-        assert begun == 1
+    assert len((tmp_path / "begun").read_text()) == begun
+    assert done.returncode == (0 if begun == 2 else 1), done.stdout
+    assert ("RERUN" in done.stdout) is (begun == 2)

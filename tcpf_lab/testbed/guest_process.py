@@ -7,10 +7,11 @@ import os
 import select
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
+
+from tcpf_lab.testbed.withheld import GivenTime
 
 #: How often a waiting worker looks whether it should stop, s.
 LOOK_EVERY_S = 0.2
@@ -43,7 +44,8 @@ def run(
     Returns
     -------
     int or None
-        Exit status, negative for a signal; None if it was killed after ``deadline`` seconds.
+        Exit status, negative for a signal; None if it was killed after ``deadline`` seconds in
+        which the machine had its processors.
 
     Raises
     ------
@@ -60,13 +62,13 @@ def run(
         start_new_session=True,
     )
     try:
-        return _wait(guest, time.monotonic() + deadline)
+        return _wait(guest, deadline)
     finally:
         _kill_group(guest)
 
 
-def _wait(guest: subprocess.Popen[bytes], until: float) -> int | None:
-    descriptor = os.pidfd_open(guest.pid)
+def _wait(guest: subprocess.Popen[bytes], deadline: float) -> int | None:
+    descriptor, passed = os.pidfd_open(guest.pid), GivenTime()
     try:
         while True:
             ended, _, _ = select.select([descriptor], [], [], LOOK_EVERY_S)
@@ -74,7 +76,7 @@ def _wait(guest: subprocess.Popen[bytes], until: float) -> int | None:
                 return guest.wait()
             if stopping():
                 raise KeyboardInterrupt
-            if time.monotonic() > until:
+            if passed.seconds() > deadline:
                 return None
     finally:
         os.close(descriptor)

@@ -98,8 +98,9 @@ def _cause(
             "allow ptrace: in a container add --cap-add SYS_PTRACE; see kernel.yama.ptrace_scope",
         )
     if status is None:
+        limit = f"{deadline:.0f} s with the machine's processors"
         return (
-            f"the guest hung: stopped after {elapsed:.0f} s of real time (limit {deadline:.0f} s)",
+            f"the guest hung: stopped after {elapsed:.0f} s of real time (limit: {limit})",
             "run it again with --jobs 1; if it hangs again, keep the log for a report",
         )
     if "Kernel panic" in text:

@@ -49,7 +49,7 @@ def test_guest_that_finished_its_plan_is_fine(run):
         (PANIC, -6, "kernel panicked: [   12.300000] Kernel panic - not syncing: Attempted"),
         (OUT_OF_MEMORY, 0, "the guest ran out of its 512 MB of memory"),
         (NO_PTRACE, 1, "does not let the guest trace its processes (ptrace)"),
-        ("booting", None, "the guest hung: stopped after 3 s of real time (limit 60 s)"),
+        ("booting", None, "the guest hung: stopped after 3 s of real time (limit: 60 s with the"),
         ("booting", -9, "the guest was killed by SIGKILL after 3.0 s"),
         ("", 7, "the guest ended early with status 7"),
     ],

@@ -1,0 +1,62 @@
+"""What the host of a virtual machine gives of its processors to others ("steal" in proc(5)).
+
+Where much of them is withheld a wall clock goes on while programs stand still: a patience in its
+seconds ends before what it waits for has run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_STAT = Path("/proc/stat")
+
+
+@dataclass(frozen=True)
+class Processors:
+    """Ticks since boot, of all processors together: what ran, and what would have run."""
+
+    given: int
+    withheld: int
+
+    @classmethod
+    def read(cls, stat: Path = _STAT) -> Processors:
+        """Read them from a file like ``/proc/stat``."""
+        total = stat.read_text(encoding="ascii").splitlines()[0].split()
+        user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, total[1:9])
+        return cls(user + nice + system + irq + softirq, steal)
+
+    def share_withheld(self, later: Processors) -> float:
+        """Return the part of what was wanted until ``later`` that was withheld, 0 to 1."""
+        given, withheld = later.given - self.given, later.withheld - self.withheld
+        return withheld / (given + withheld) if withheld > 0 and given >= 0 else 0.0
+
+
+class GivenTime:
+    """Seconds during which the machine had its processors; without a host they are real seconds.
+
+    Parameters
+    ----------
+    read : callable
+        Gives the processors' ticks.
+    clock : callable
+        Gives real seconds.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Processors] = Processors.read,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read, self._clock = read, clock
+        self._last, self._at = read(), clock()
+        self._seconds = 0.0
+
+    def seconds(self) -> float:
+        """Return them since the beginning; more exact the more often it is asked."""
+        now, at = self._read(), self._clock()
+        self._seconds += (at - self._at) * (1 - self._last.share_withheld(now))
+        self._last, self._at = now, at
+        return self._seconds
