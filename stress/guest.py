@@ -13,6 +13,7 @@ from stress import initramfs
 from stress.kernel import SmpKernel
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed.vm_machine import EMULATED
+from tcpf_lab.testbed.withheld import GivenTime
 
 EMULATOR = "qemu-system-x86_64"
 PACKAGE = "qemu-system-x86"
@@ -138,9 +139,8 @@ def _wait(
     follow: Follow,
     done: Callable[[], bool],
 ) -> None:
-    until = time.monotonic() + seconds
-    told = ""
-    while process.poll() is None and time.monotonic() < until and not done():
+    passed, told = GivenTime(), ""
+    while process.poll() is None and passed.seconds() < seconds and not done():
         time.sleep(1)
         lines = [line for line in _read(journal).splitlines() if line.startswith("progress ")]
         if lines and lines[-1] != told and len(words := lines[-1].split()) == 4:

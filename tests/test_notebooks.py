@@ -117,7 +117,7 @@ def test_notebook_runs_from_top_to_bottom(
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
     notebook: Any = nbformat.read(path, as_version=4)
     NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(place)}}
+        notebook, timeout=1800, kernel_name="python3", resources={"metadata": {"path": str(place)}}
     ).execute()
     said = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in said)

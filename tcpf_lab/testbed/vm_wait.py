@@ -12,6 +12,7 @@ from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed.vm_keeper import ENDED
 from tcpf_lab.testbed.vm_layout import GUESTS, HERE, ROLES, guest_of
 from tcpf_lab.testbed.vm_state import State
+from tcpf_lab.testbed.withheld import GivenTime
 from tcpf_lab.testbed.workshop import Progress
 
 LOOK_EVERY_S = 0.1
@@ -34,9 +35,10 @@ def wait(state: State, ports: Mapping[str, int], patience_s: float, progress: Pr
     PortTakenError
         If a port is not free any more.
     TestbedError
-        If a guest ends, fails, or is not ready after ``patience_s`` seconds.
+        If a guest ends, fails, or is not ready after ``patience_s`` seconds in which this machine
+        had its processors.
     """
-    until = time.monotonic() + patience_s
+    passed = GivenTime()
     missing = list(ROLES)
     while missing:
         missing = [role for role in missing if not _is_ready(state, role, ports[role])]
@@ -45,7 +47,7 @@ def wait(state: State, ports: Mapping[str, int], patience_s: float, progress: Pr
         if not missing:
             return
         _check(state)
-        if time.monotonic() > until:
+        if passed.seconds() > patience_s:
             guest = guest_of(missing[0]).name
             raise _failure(state, guest, f"no sshd for {', '.join(missing)} after {patience_s:g} s")
         time.sleep(LOOK_EVERY_S)
