@@ -128,7 +128,7 @@ def _command(block: papers.Claims) -> Iterator[str]:
 
 def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
     """Give the table of sentences: a row for each, and one below for each check of several."""
-    columns = tuple(map(Column, ("claim", "what must be true", "number", "verdict")))
+    columns = tuple(map(Column, ("claim, and what must be true", "number", "verdict")))
     groups = (Group("", tuple(_rows(claims))),)
     caption = f"Sentences of the paper, judged: {page.title}."
     return Table(f"{page.name}-claims", "", caption, columns, groups, _VERDICTS)
@@ -137,11 +137,6 @@ def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
 def _rows(claims: Sequence[PaperClaim]) -> Iterator[tuple[Entry, ...]]:
     notes = {claim.id: claim.note for claim in claims}
     for name, place, statement, number, asked, verdict in papers.claim_rows(claims):
-        said = f"{name}: {place}" if name else ""
+        said = f"{name}: {place} To be true: {statement}" if name else ""
         asked_for = f"{number} (asked for: {asked})" if asked else number
-        yield (
-            Entry(said, note=notes.get(name, "")),
-            Entry(statement),
-            Entry(asked_for),
-            Entry(verdict),
-        )
+        yield Entry(said, note=notes.get(name, "")), Entry(asked_for), Entry(verdict)

@@ -73,10 +73,10 @@ def test_sentences_are_a_table_with_a_row_for_each_check_of_several() -> None:
     _, second = page_parts([PAGE])
     (table,) = second.tables
     rows = [[entry.text for entry in row] for group in table.groups for row in group.rows]
-    assert [row[3] for row in rows] == ["not decidable", "(holds)", "(not decidable)", "holds"]
-    assert rows[0][0] == "ef-1: 001, 3.1: It is large."
-    assert rows[0][2] == "1 of 2 checks hold (asked for: all)"
-    assert rows[1][2].startswith("loss: 0.41 ± 0.02 (3 seeds) (asked for: ")
+    assert [row[2] for row in rows] == ["not decidable", "(holds)", "(not decidable)", "holds"]
+    assert rows[0][0] == "ef-1: 001, 3.1: It is large. To be true: at least 0.3"
+    assert rows[0][1] == "1 of 2 checks hold (asked for: all)"
+    assert rows[1][1].startswith("loss: 0.41 ± 0.02 (3 seeds) (asked for: ")
     assert table.groups[0].rows[0][0].note == "A note."
     assert second.paragraphs[-1] == "Runs that are missing are made by: tcpf-lab run ef.yaml"
 
