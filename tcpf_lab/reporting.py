@@ -16,11 +16,11 @@ from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
 from tcpf_lab.report.contents.model import Figures
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.document import Report, write_document, write_report
-from tcpf_lab.report.papers.page import Page, write
+from tcpf_lab.report.papers.page import Page, Pictures, write
 from tcpf_lab.report.papers.page import pictures as papers_drawn
 from tcpf_lab.report.papers.registry import pages_of
 from tcpf_lab.report.reproduction import reproduction
-from tcpf_lab.report.section import Document, Section
+from tcpf_lab.report.section import SUFFIXES, Document, Section
 from tcpf_lab.selection import Choice
 from tcpf_lab.spec.suggest import unknown
 
@@ -90,13 +90,14 @@ def report(
         formats={*formats, *implied},
     )
     papers = _papers(choice, written.sections)
-    pictures = papers_drawn(papers, {*formats, *implied})
-    drawings = {name: str(found["svg"], "utf-8") for name, found in pictures.items()}
-    written = replace(written, drawings={**written.drawings, **drawings})
+    pictures = papers_drawn(papers, _suffixes(formats, implied, reference))
+    drawn = {n: str(found["svg"], "utf-8") for n, found in pictures.items() if "svg" in found}
+    written = replace(written, drawings={**written.drawings, **drawn})
     paths = list(written.written)
     for path, content in chain(
         _exports(choice, written, formats),
-        *(write(page, choice.files, formats, pictures) for page in papers),
+        *(write(page, choice.files.root, formats, pictures) for page in papers),
+        *(_kept(page, reference, pictures) for page in papers),
         _pages(choice, written, papers, formats, include_invalid, reference),
     ):
         write_document(path, content)
@@ -128,6 +129,22 @@ def _papers(choice: Choice, sections: Sequence[Section]) -> tuple[Page, ...]:
     """Give the pages on papers and workloads that the experiments are of."""
     command = shlex.join(("tcpf-lab", "run", *choice.words()))
     return tuple(pages_of(_members(choice, sections), command))
+
+
+def _suffixes(
+    formats: Collection[str], implied: Collection[str], reference: Path | None
+) -> Collection[str]:
+    """Say in which formats the figures of pages are needed."""
+    if "figures" in formats:
+        return SUFFIXES
+    return ("svg",) * ("svg" in implied) + ("png",) * (reference is not None)
+
+
+def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Document]:
+    """Yield a page as a reproduction to keep has it: its figures once, as they are looked at."""
+    if reference is not None:
+        seen = {name: {"png": found["png"]} for name, found in pictures.items()}
+        yield from write(page, reference, ("md", "csv", "figures"), seen)
 
 
 def _members(choice: Choice, sections: Sequence[Section]) -> tuple[Member, ...]:

@@ -20,6 +20,8 @@ from tcpf_lab.errors import RequestError
 
 #: Version of the run directory's layout, written to ``manifest.json``.
 FORMAT = 1
+#: Directory of the figures of a report, beside its tables.
+FIGURES = "figures"
 PARTIAL = ".partial"
 
 
@@ -149,7 +151,7 @@ class ExperimentFiles:
 
     def figure(self, name: str, suffix: str) -> Path:
         """Path of a figure."""
-        return self.root / "figures" / f"{name}.{suffix}"
+        return self.root / FIGURES / f"{name}.{suffix}"
 
     def data(self, name: str, suffix: str) -> Path:
         """Path of a tidy table for other programs."""

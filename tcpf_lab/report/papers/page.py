@@ -6,13 +6,14 @@ import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.papers.claim import PaperClaim, counted
-from tcpf_lab.report.section import SUFFIXES, Document
+from tcpf_lab.report.section import Document
 from tcpf_lab.report.table import aligned, as_markdown
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.results import FIGURES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,7 +115,7 @@ class Page:
 
 
 def write(
-    page: Page, files: ExperimentFiles, formats: Collection[str], pictures: Pictures
+    page: Page, root: Path, formats: Collection[str], pictures: Pictures
 ) -> Iterator[Document]:
     """Yield the files of a page.
 
@@ -122,27 +123,26 @@ def write(
     ----------
     page : Page
         What it says.
-    files : ExperimentFiles
-        Where the report goes.
+    root : Path
+        Directory of the page; its figures are in ``figures/`` there.
     formats : collection of str
         ``md``: the page; ``csv``: what its figures, tables and sentences are made of; ``figures``:
-        PNG, PDF and SVG.
+        the ``pictures``.
     pictures : mapping of str to mapping
         Its figures as ``pictures`` made them.
     """
     if "md" in formats:
-        yield files.root / f"{page.name}.md", markdown(page)
+        yield root / f"{page.name}.md", markdown(page)
     if "csv" in formats:
-        yield from _csv(page, files)
+        yield from _csv(page, root)
     if "figures" in formats:
         for drawing in page.drawings:
-            for suffix in SUFFIXES:
-                yield files.figure(drawing.name, suffix), pictures[drawing.name][suffix]
+            for suffix, content in pictures[drawing.name].items():
+                yield root / FIGURES / f"{drawing.name}.{suffix}", content
 
 
-def pictures(pages: Iterable[Page], formats: Collection[str]) -> Pictures:
-    """Draw the figures of pages, each once: as files have them, or for the report to read alone."""
-    suffixes = SUFFIXES if "figures" in formats else ("svg",) * ("svg" in formats)
+def pictures(pages: Iterable[Page], suffixes: Collection[str]) -> Pictures:
+    """Draw the figures of pages, each once, in formats by their suffixes."""
     if not suffixes:
         return {}
     return {d.name: drawn(d, suffixes) for page in pages for d in page.drawings}
@@ -184,7 +184,7 @@ def _markdown(page: Page, block: Block) -> Iterator[str]:
 def _figure(drawing: Drawing) -> Iterator[str]:
     yield f"### {as_markdown(drawing.title)}"
     if drawing.points:
-        yield f"![{drawing.name}](figures/{drawing.name}.png)"
+        yield f"![{drawing.name}]({FIGURES}/{drawing.name}.png)"
         yield as_markdown(drawing.caption)
     missing = as_markdown("; ".join(drawing.missing))
     if missing:
@@ -228,20 +228,20 @@ def claim_rows(claims: Iterable[PaperClaim]) -> list[list[str]]:
     return rows
 
 
-def _csv(page: Page, files: ExperimentFiles) -> Iterator[Document]:
+def _csv(page: Page, root: Path) -> Iterator[Document]:
     points = [
         (drawing.name, point.panel, point.series, point.x, *_estimate(point.values))
         for drawing in page.drawings
         for point in drawing.points
     ]
     heading = ("figure", "panel", "series", "x", "mean", "half_width_95", "seeds", "values")
-    yield files.root / f"{page.name}.csv", _lines(heading, points)
+    yield root / f"{page.name}.csv", _lines(heading, points)
     for block in page.blocks:
         if isinstance(block, Table):
-            path = files.root / f"{page.name}-{block.name}.csv"
+            path = root / f"{page.name}-{block.name}.csv"
             yield path, _lines(block.columns, block.rows)
     if page.claims:
-        yield files.root / f"{page.name}-claims.csv", _lines(_CLAIM_COLUMNS, _claims(page))
+        yield root / f"{page.name}-claims.csv", _lines(_CLAIM_COLUMNS, _claims(page))
 
 
 _CLAIM_COLUMNS = (

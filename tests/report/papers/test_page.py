@@ -20,6 +20,7 @@ from tcpf_lab.report.papers.page import (
     write,
 )
 from tcpf_lab.report.plots.canvas import sheet
+from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.results import ExperimentFiles
 
 
@@ -60,7 +61,7 @@ def files(tmp_path: Path) -> ExperimentFiles:
 
 
 def test_the_page_says_what_was_made_and_what_not(files: ExperimentFiles) -> None:
-    ((path, text),) = write(PAGE, files, ("md",), {})
+    ((path, text),) = write(PAGE, files.root, ("md",), {})
     assert path == files.root / "ef.md"
     assert isinstance(text, str)
     assert "# Paper \\<b>" in text
@@ -76,7 +77,7 @@ def test_the_page_says_what_was_made_and_what_not(files: ExperimentFiles) -> Non
 
 
 def test_what_the_figures_and_sentences_are_made_of(files: ExperimentFiles) -> None:
-    found = {path.name: str(text) for path, text in write(PAGE, files, ("csv",), {})}
+    found = {path.name: str(text) for path, text in write(PAGE, files.root, ("csv",), {})}
     assert list(found) == ["ef.csv", "ef-runs.csv", "ef-claims.csv"]
     rows = list(csv.DictReader(found["ef.csv"].splitlines()))
     assert [(r["figure"], r["series"], r["mean"], r["seeds"]) for r in rows] == [
@@ -91,15 +92,16 @@ def test_what_the_figures_and_sentences_are_made_of(files: ExperimentFiles) -> N
 
 
 def test_figures_are_three_files_each_and_the_same_bytes_again(files: ExperimentFiles) -> None:
-    formats = ("figures",)
-    once, again = (dict(write(PAGE, files, formats, pictures([PAGE], formats))) for _ in range(2))
+    once, again = (
+        dict(write(PAGE, files.root, ("figures",), pictures([PAGE], SUFFIXES))) for _ in range(2)
+    )
     names = [path.name for path in once]
     assert names == ["fig-ef-2a.png", "fig-ef-2a.pdf", "fig-ef-2a.svg"]
     assert once == again
 
 
 def test_for_a_report_to_read_alone_figures_are_drawn_once_as_svg() -> None:
-    found = pictures([PAGE], ("svg", "html"))
+    found = pictures([PAGE], ("svg",))
     assert list(found) == ["fig-ef-2a"]
     assert list(found["fig-ef-2a"]) == ["svg"]
-    assert pictures([PAGE], ("md",)) == {}
+    assert pictures([PAGE], ()) == {}
