@@ -77,6 +77,7 @@ def draw(points: Sequence[Point], frame: Frame) -> Figure:
         if len(names) > 1:
             name_panel(axes, name)
         axes.set_ylabel(frame.y)
+    _limits(every[0], frame)
     every[-1].set_xlabel(frame.x)
     head(every[0], frame.title, frame.subtitle, LABEL if len(names) > 1 else 0)
     legend(figure, line_entries(styles, 0 if frame.steps else _SIZE))
@@ -96,13 +97,17 @@ def _panel(
         _logarithmic(axes, frame.ticks)
     if frame.mark is not None:
         axes.axvline(frame.mark, color="#111111", linewidth=1.0, linestyle=(0, (3, 2)), zorder=1)
-    low, high = axes.get_ylim()
     if frame.bottom is None:
         axes.axhline(0, color="#111111", linewidth=0.8, zorder=1)
+    axes.tick_params(axis="x", bottom=True)
+
+
+def _limits(axes: Axes, frame: Frame) -> None:
+    """Limit the axis that all panels share, once all of them are drawn."""
+    low, high = axes.get_ylim()
     bottom = min(0.0, low) if frame.bottom is None else frame.bottom
     # Room above what is drawn, which values that are nearly alike leave next to none of.
     axes.set_ylim(bottom, high + 0.04 * (high - bottom) if frame.top is None else frame.top)
-    axes.tick_params(axis="x", bottom=True)
 
 
 def _line(axes: Axes, points: Sequence[Point], style: CaseStyle, frame: Frame) -> None:
