@@ -126,6 +126,7 @@ def bars(
                 x = flows.index(result.cell.flows) + shift
                 bars.append(_Bar(axes, x, width, mark_id(index)))
                 bars[-1].draw(result.metrics[metric.name], style)
+    axes.autoscale_view()  # rectangles alone do not ask for it
     for bar in sorted(bars, key=lambda bar: bar.x):  # a page's arrow keys go from left to right
         bar.name_place()
     axes.set_xticks(range(len(flows)), [f"{count} flows" for count in flows])

@@ -10,9 +10,9 @@ import pytest
 from matplotlib.image import imread
 
 from tcpf_lab.errors import LabError
-from tcpf_lab.report.collect import Cell, collect
-from tcpf_lab.report.figure import bar_chart, runs_used
-from tcpf_lab.report.style import CASES
+from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
+from tcpf_lab.report.figure import bar_chart, bars, runs_used
+from tcpf_lab.report.style import CASES, METRICS, house_style
 from tcpf_lab.results import ExperimentFiles
 
 
@@ -52,6 +52,19 @@ def test_the_svg_has_no_date_and_an_id_for_every_bar(
     assert sorted(re.findall(r'id="(mark-\d+)"', svg)) == [f"mark-{place}" for place in range(4)]
     assert "<dc:date>" not in svg
     assert "<text" not in svg, "glyphs are outlines: no font is needed to show it"
+
+
+def test_bars_without_intervals_and_published_values_are_shown_to_their_top() -> None:
+    made = [
+        CellResult(
+            Cell("mine", "A", flows, ("a-seed1",), published=False),
+            1, 1, 1, {"timeouts": Estimate((value,), value, None, None)}, (),
+        )
+        for flows, value in ((10, 40.0), (50, 250.0))
+    ]  # fmt: skip
+    with house_style():
+        figure = bars(made, METRICS["timeouts"], "one run")
+    assert figure.axes[0].get_ylim()[1] > 250
 
 
 def test_other_numbers_give_another_figure(
