@@ -143,7 +143,7 @@ def _intervals(axes: Axes, x: Sequence[float], values: Sequence[Numbers]) -> Non
 def _mark_rules(axes: Axes, study: Study, users: Mapping[int, CaseStyle]) -> None:
     low, high = (size / 1e3 for size in study.small)
     axes.axvspan(low, high, facecolor="#eeeeee", linewidth=0, zorder=0)
-    _name(axes, (low * high) ** 0.5, "small\nbuffer", _RULE)
+    _name_band(axes, (low * high) ** 0.5)
     axes.axvline(study.product / 1e3, **_dashed(_RULE))
     _name(axes, study.product / 1e3, "C T", _RULE)
     for count, style in users.items():
@@ -155,6 +155,21 @@ def _mark_rules(axes: Axes, study: Study, users: Mapping[int, CaseStyle]) -> Non
 
 def _dashed(colour: str) -> dict[str, Any]:
     return {"color": colour, "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 1}
+
+
+def _name_band(axes: Axes, middle: float) -> None:
+    """Name the small-buffer rule at the foot of its band: above it stand the names of lines."""
+    axes.annotate(
+        "small\nbuffer",
+        (middle, 0),
+        (0, 3),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=7,
+        color=_RULE,
+    )
 
 
 def _name(axes: Axes, at: float, name: str, colour: str) -> None:
