@@ -27,6 +27,8 @@ STATISTICS = {"mean": "mean", "p50": "median", "p95": "95th percentile", "p99": 
 _JUDGED = ("mean", "p95")
 _BASELINES = (RED, TB)
 _MARKS = 6  # on a line of the distribution
+#: More steps than a distribution's line has on paper; a page would have megabytes of them.
+_STEPS = 500
 _INTRODUCTION = (
     "Users transfer files of heavy-tailed sizes over one bottleneck, each over a TCP connection of "
     "its own, and think in between. A completion time is that of a transfer that ended in the "
@@ -212,7 +214,8 @@ def _draw(times: dict[str, NDArray[np.float64]], label: str) -> Figure:
     styles = case_styles(list(times))
     figure, (axes,) = panels(1, 3.0)
     for place, (case, values) in enumerate(times.items()):
-        share = np.arange(1, values.size + 1) / values.size
+        kept = np.unique(np.linspace(0, values.size - 1, _STEPS).round().astype(int))
+        values, share = values[kept], (kept + 1) / values.size
         apart = max(1, values.size // _MARKS)
         axes.plot(values, share, drawstyle="steps-post", **line_look(styles[case]))
         at = slice(place * apart // len(times), None, apart)
