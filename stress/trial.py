@@ -15,7 +15,7 @@ from tcpf_lab.testbed.workshop import Progress
 #: What is put under load -> its queues and its markers.
 SUBJECTS = {
     "modules": ((scenario.RIO, scenario.FRIO), (scenario.TCPF, scenario.TOKEN)),
-    # Their dumps without locks: all four must be found out.
+    # Their dumps without locks, which must be found out.
     "unlocked": ((scenario.RIO, scenario.FRIO), (scenario.TCPF, scenario.TOKEN)),
     "mainline": ((scenario.RED, scenario.RED), (scenario.GACT, scenario.GACT)),
 }
