@@ -11,6 +11,7 @@ import pytest
 import tcpf_lab
 
 PACKAGE = Path(tcpf_lab.__file__).parent
+TESTS = Path(__file__).parent
 
 SHARED = {"errors", "units", "results", "shipped", "spec", "reference"}
 #: Layer -> the other layers it may import; a layer that is not here makes the test fail.
@@ -151,3 +152,16 @@ def test_only_the_command_line_prints() -> None:
 def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
     vague = {"utils", "util", "helpers", "common", "manager", "misc"}
     assert [path for path in modules() if path.stem in vague] == []
+
+
+def test_no_directory_of_tests_is_hidden_by_a_package_of_its_name() -> None:
+    """All of them are on the path, and Python takes a package before a directory without a file."""
+    packages = {file.parent for file in TESTS.rglob("__init__.py")}
+    named = [path for path in TESTS.rglob("*") if path.is_dir()]
+    hidden = [
+        (str(path), str(package))
+        for package in packages
+        for path in named
+        if path.name == package.name and path != package
+    ]
+    assert not hidden, "remove __init__.py from the second of each"

@@ -51,9 +51,7 @@ def test_missing_headers_are_named(cache, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("series", vm_kernel.SERIES)
 def test_modules_are_of_the_guests_kernel(series, monkeypatch, tmp_path):
-    kernel = vm_kernel.find(series)
-    if kernel is None:
-        pytest.skip(f"no guest has had Linux {series} yet: `tcpf-lab vm up --kernel {series}`")
+    kernel = vm_kernel.fetch(series, quietly)
     assert kernel.build.startswith("#1 SMP PREEMPT_DYNAMIC Debian ")
     monkeypatch.setattr(ssh_modules, "cache", lambda: tmp_path)
     ssh_prebuilt.build(kernel.directory, (kernel.release, "#1", MACHINE), quietly)
