@@ -15,7 +15,8 @@ from tcpf_lab.testbed.workshop import Progress
 #: What is put under load -> its queues and its markers.
 SUBJECTS = {
     "modules": ((scenario.RIO, scenario.FRIO), (scenario.TCPF, scenario.TOKEN)),
-    # Their dumps without locks, which must be found out.
+    # Their dumps without locks: those of the queues are found out in minutes, those of a marker may
+    # take a quarter of an hour.
     "unlocked": ((scenario.RIO, scenario.FRIO), (scenario.TCPF, scenario.TOKEN)),
     "mainline": ((scenario.RED, scenario.RED), (scenario.GACT, scenario.GACT)),
 }

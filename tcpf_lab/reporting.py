@@ -67,7 +67,8 @@ def report(
     formats : collection of str
         Of ``FORMATS``.
     reference : Path, optional
-        Where a reproduction to keep goes besides: tables, figures, PDF and HTML.
+        Where a reproduction to keep goes besides: tables, figures, pages on papers, PDF
+        and HTML.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Tests are done again because the machine was withheld, and for no other reason."""
+"""Tests with limits of a wall clock are done again if the machine was withheld, and no others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from withheld import Watch
+from withheld import OF_REAL_TIME, Watch, is_of_real_time
 
 from tcpf_lab.testbed.withheld import Processors
 
@@ -23,7 +23,7 @@ def service():
     with (HERE / "begun").open("a") as file:
         file.write("x")
     if len((HERE / "begun").read_text()) == 1:
-        (HERE / "stat").write_text("cpu 10 0 0 0 0 0 0 {withheld} 0 0")
+        (HERE / "stat").write_text("cpu 100 0 0 0 0 0 0 {withheld} 0 0")
         raise TimeoutError("not ready")
 
 def test_of_the_service(service):
@@ -51,7 +51,10 @@ def pytest_runtest_setup():
 """
 
 
-@pytest.mark.parametrize(("given", "withheld", "starved"), [(100, 0, False), (79, 21, True)])
+@pytest.mark.parametrize(
+    ("given", "withheld", "starved"),
+    [(1000, 0, False), (801, 199, False), (790, 210, True), (1, 90, False)],
+)
 def test_watch_counts_from_where_it_began(given: int, withheld: int, starved: bool) -> None:
     seen = [Processors(0, 0), Processors(0, 5000), Processors(given, 5000 + withheld)]
     watch = Watch(lambda: seen.pop(0))
@@ -59,7 +62,7 @@ def test_watch_counts_from_where_it_began(given: int, withheld: int, starved: bo
     assert watch.starved() is starved
 
 
-@pytest.mark.parametrize(("withheld", "begun"), [(90, 2), (0, 1)])
+@pytest.mark.parametrize(("withheld", "begun"), [(900, 2), (0, 1)])
 def test_a_fixture_that_timed_out_is_made_again_only_on_a_starved_machine(
     tmp_path: Path, withheld: int, begun: int
 ) -> None:
@@ -75,3 +78,12 @@ def test_a_fixture_that_timed_out_is_made_again_only_on_a_starved_machine(
     assert len((tmp_path / "begun").read_text()) == begun
     assert done.returncode == (0 if begun == 2 else 1), done.stdout
     assert ("RERUN" in done.stdout) is (begun == 2)
+
+
+def test_only_what_has_limits_of_a_wall_clock_is_done_again() -> None:
+    tests = Path(__file__).parent
+    assert all((tests / name).exists() for name in OF_REAL_TIME)
+    assert is_of_real_time(tests / "agent" / "test_agent_ends.py", tests)
+    for name in ("kernel/test_smp.py", "test_uml_runs.py", "test_fuzz.py", "trace/test_formats.py"):
+        assert (tests / name).exists()
+        assert not is_of_real_time(tests / name, tests)

@@ -1,6 +1,7 @@
-"""Put the claims of pages found below a results directory into ``docs/papers.md``.
+"""Put the claims of the pages that are kept into ``docs/papers.md``.
 
-``python -m tcpf_lab.report.papers_page RESULTS [DOCUMENT]``
+``python -m tcpf_lab.report.papers_page [REFERENCE [DOCUMENT]]``; the pages are those that
+``tcpf-lab report NAME.yaml --reference REFERENCE/NAME`` has written.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.papers.page import BEGIN, END
 from tcpf_lab.results import write_text
 
-#: The document that quotes pages, from the root of the sources.
+#: Where pages are kept, and the document that quotes them, from the root of the sources.
+KEPT = Path("results/reference")
 DOCUMENT = Path("docs/papers.md")
 _MARKED = re.compile(rf"{BEGIN.format(name='(?P<name>[a-z0-9-]+)')}\n(?P<said>.*?){END}", re.DOTALL)
 
@@ -36,10 +38,10 @@ def fill(document: str, pages: dict[str, str]) -> str:
     return _MARKED.sub(found, document)
 
 
-def claims_below(results: Path) -> dict[str, str]:
-    """Give the marked blocks of all pages below a results directory, by the pages' names.
+def claims_below(kept: Path) -> dict[str, str]:
+    """Give the marked blocks of all pages in ``kept/<experiment>/``, by the pages' names.
 
-    Where several reports have a page of one name, each is quoted under the name of its experiment.
+    Where several experiments have a page of one name, each is quoted under its experiment's.
 
     Raises
     ------
@@ -47,15 +49,15 @@ def claims_below(results: Path) -> dict[str, str]:
         If there is none.
     """
     blocks: dict[str, dict[str, str]] = {}
-    for path in sorted(results.glob("*/*/*.md")):
+    for path in sorted(kept.glob("*/*.md")):
         for match in _MARKED.finditer(path.read_text(encoding="utf-8")):
-            experiment = path.parent.parent.name
+            experiment = path.parent.name
             blocks.setdefault(match["name"], {})[experiment] = match["said"].strip("\n")
     if not blocks:
         raise RequestError(
             "no page with claims",
-            where=str(results),
-            hint="`tcpf-lab report ef.yaml` writes one",
+            where=str(kept),
+            hint=f"`tcpf-lab report ef.yaml --reference {kept}/ef` writes one",
         )
     return {name: _together(found) for name, found in blocks.items()}
 
@@ -72,12 +74,12 @@ def _block(name: str, said: str) -> str:
 
 def main(words: list[str]) -> int:
     """Fill the document; an error goes to standard error as a sentence."""
-    if len(words) not in (1, 2):
-        sys.stderr.write("usage: python -m tcpf_lab.report.papers_page RESULTS [DOCUMENT]\n")
+    if len(words) > 2:
+        sys.stderr.write("usage: python -m tcpf_lab.report.papers_page [REFERENCE [DOCUMENT]]\n")
         return 2
-    document = Path(words[1]) if len(words) == 2 else DOCUMENT
+    kept, document = (*map(Path, words), *(KEPT, DOCUMENT)[len(words) :])
     try:
-        pages = claims_below(Path(words[0]))
+        pages = claims_below(kept)
         if not document.is_file():
             raise RequestError("no such document", where=str(document))
     except LabError as error:

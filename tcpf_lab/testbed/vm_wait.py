@@ -49,7 +49,8 @@ def wait(state: State, ports: Mapping[str, int], patience_s: float, progress: Pr
         _check(state)
         if passed.seconds() > patience_s:
             guest = guest_of(missing[0]).name
-            raise _failure(state, guest, f"no sshd for {', '.join(missing)} after {patience_s:g} s")
+            limit = f"{patience_s:g} s with the machine's processors"
+            raise _failure(state, guest, f"no sshd for {', '.join(missing)} after {limit}")
         time.sleep(LOOK_EVERY_S)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _STAT = Path("/proc/stat")
+#: Part of real time that counts whatever is withheld: what hangs must end some day.
+_LEAST = 0.02
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Processors:
 class GivenTime:
     """Seconds during which the machine had its processors; without a host they are real seconds.
 
+    At least every fiftieth real second counts.
+
     Parameters
     ----------
     read : callable
@@ -57,6 +61,6 @@ class GivenTime:
     def seconds(self) -> float:
         """Return them since the beginning; more exact the more often it is asked."""
         now, at = self._read(), self._clock()
-        self._seconds += (at - self._at) * (1 - self._last.share_withheld(now))
+        self._seconds += (at - self._at) * max(1 - self._last.share_withheld(now), _LEAST)
         self._last, self._at = now, at
         return self._seconds

@@ -320,7 +320,10 @@ def test_a_minute_of_change_under_traffic_leaves_no_report(ready, tmp_path):
 
 @pytest.mark.slow
 def test_modules_that_dump_without_locks_are_found_out(ready, tmp_path):
-    """The control: nobody believes a detector that has never been seen to detect."""
+    """The control: nobody believes a detector that has never been seen to detect.
+
+    Which of the two markers it is seen on is chance: the other is loaded, and may go unseen.
+    """
     queues, markers = {"sch_rio", "sch_frio"}, {"act_tcpf", "act_token"}
 
     def racing(console):

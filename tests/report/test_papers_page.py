@@ -9,13 +9,17 @@ import pytest
 import tcpf_lab
 from tcpf_lab.errors import RequestError
 from tcpf_lab.report.papers.registry import PAGES
-from tcpf_lab.report.papers_page import claims_below, fill, main
+from tcpf_lab.report.papers_page import DOCUMENT as DOCUMENTATION
+from tcpf_lab.report.papers_page import KEPT, claims_below, fill, main
 
 DOCUMENT = "# Papers\n\n<!-- claims ef -->\n\nNo runs yet.\n\n<!-- end of claims -->\n\nText.\n"
 
 
-def page(results: Path, experiment: str, said: str, name: str = "ef") -> None:
-    path = results / experiment / "uml" / f"{name}.md"
+SOURCES = Path(tcpf_lab.__file__).parent.parent
+
+
+def page(kept: Path, experiment: str, said: str, name: str = "ef") -> None:
+    path = kept / experiment / f"{name}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"# P\n\n<!-- claims {name} -->\n\n{said}\n\n<!-- end of claims -->\n\nRest\n")
 
@@ -53,11 +57,19 @@ def test_the_document_is_filled_where_it_is(tmp_path: Path) -> None:
     document.write_text(DOCUMENT)
     assert main([str(tmp_path / "results"), str(document)]) == 0
     assert "It holds." in document.read_text()
-    assert main([]) == 2
+    assert main(["a", "b", "c"]) == 2
 
 
 def test_every_page_of_a_paper_has_its_place_in_the_documentation() -> None:
-    text = (Path(tcpf_lab.__file__).parent.parent / "docs" / "papers.md").read_text()
+    text = (SOURCES / DOCUMENTATION).read_text()
     for name in ("ef", "buffers"):
         assert name in PAGES
         assert f"<!-- claims {name} -->" in text
+
+
+def test_the_documentation_quotes_the_pages_that_are_kept() -> None:
+    text = (SOURCES / DOCUMENTATION).read_text()
+    kept = claims_below(SOURCES / KEPT)
+    assert len(kept) > 5
+    assert all(f"<!-- claims {name} -->" in text for name in kept)
+    assert fill(text, kept) == text, "python -m tcpf_lab.report.papers_page"

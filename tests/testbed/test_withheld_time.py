@@ -27,6 +27,12 @@ def test_this_machine_can_be_read() -> None:
     assert Processors.read().given > 0
 
 
+def test_time_passes_slowly_where_everything_is_withheld() -> None:
+    seen = [Processors(0, 0), Processors(0, 90)]
+    times = [0.0, 100.0]
+    assert GivenTime(lambda: seen.pop(0), lambda: times.pop(0)).seconds() == pytest.approx(2)
+
+
 def test_what_is_withheld_does_not_pass() -> None:
     seen = [Processors(0, 0), Processors(100, 0), Processors(110, 90), Processors(110, 90)]
     times = [50.0, 60.0, 70.0, 71.0]

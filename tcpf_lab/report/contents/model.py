@@ -209,7 +209,8 @@ class Contents:
 
     ``subtitle`` has the conditions of the runs; ``question`` and each of ``answer`` is a sentence;
     ``topologies`` are drawn, one for each kind of path in the experiments; ``parameters`` are
-    tables; ``results`` has one part per experiment; ``keywords`` are for the document's metadata.
+    tables; ``results`` has the pages on papers and one part per experiment; ``keywords`` are for
+    the document's metadata.
     """
 
     title: str
