@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tcpf_lab import analyze_request, analyzing, command_line, terminal
+from tcpf_lab import analyze_request, analyzing, terminal
 from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, CapturesAsked
 from tcpf_lab.analyzing import Looked
 from tcpf_lab.errors import LabError, RequestError
@@ -201,11 +201,3 @@ def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None
         typer.echo(f"error: {problem}", err=True)
     if problems:
         raise typer.Exit(problems[0].exit_status)
-
-
-def main() -> None:
-    """Run the command line with this verb alone, whose libraries are quickly loaded."""
-    app = command_line.new_app()
-    app.callback()(lambda: None)  # the verb keeps its name, although there is no other
-    app.command()(analyze)
-    command_line.run(app)

@@ -20,7 +20,7 @@ from tcpf_lab.report.section import Source, gather
 from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
 from tcpf_lab.runner import Event, State
 from tcpf_lab.selection import Choice, Part
-from tcpf_lab.testbed import guest_plan, registry
+from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.base import Testbed
 
 #: Where a run is, from itself, and from the directories of its testbed, experiment and results.
@@ -167,12 +167,6 @@ def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None)
     }
 
 
-def size(choice: Choice) -> dict[str, Any]:
-    """Say how large an experiment is."""
-    seconds = sum(compose(run).virtual_seconds for run in choice.runs)
-    return {"spec": str(choice.source), "runs": len(choice.runs), "virtual_seconds": seconds}
-
-
 def list_experiments(results: Path) -> list[dict[str, Any]]:
     """List every experiment and testbed in a results directory."""
     found = []
@@ -209,12 +203,6 @@ def clean(results: Path, *, dry_run: bool = False) -> list[Path]:
             with ExperimentFiles(results, path.parent.parent.name, path.parent.name).locked():
                 shutil.rmtree(path)
     return leftovers
-
-
-def plan_text(choice: Choice, *, instructions: bool = False) -> str:
-    """Return the plan of the first run: to read, or as the guest's instructions."""
-    plan = compose(choice.runs[0])
-    return guest_plan.render(plan) if instructions else f"# {choice.runs[0].id}\n\n{plan}"
 
 
 def kept_runs(path: Path) -> list[RunFiles]:

@@ -1,55 +1,110 @@
-"""The command line: one verb, one call.  Only here (and in `terminal`) is anything printed."""
+"""The command line: its verbs, each in a module that is imported when it is called.
+
+Together they import for seconds; the list of them, or a plan, does not wait for that.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 import tcpf_lab
-from tcpf_lab import (
-    analyze_verbs,
-    campaign,
-    command_line,
-    crossing_verbs,
-    host_verbs,
-    kernel_verbs,
-    model_verbs,
-    plot_verbs,
-    report_verbs,
-    reporting,
-    terminal,
-    vm_verbs,
-)
-from tcpf_lab.command_line import new_app
-from tcpf_lab.errors import LabError
-from tcpf_lab.options import (
-    AsJson,
-    IncludeInvalid,
-    KeepPcaps,
-    Only,
-    Overrides,
-    Results,
-    Seeds,
-    Spec,
-    TestbedName,
-    TestbedNames,
-)
-from tcpf_lab.report.compare.published import Comparison, comparison_json
-from tcpf_lab.report.compare.scoreboard import scoreboard
-from tcpf_lab.report.compare.sensitivity import Sensitivity
-from tcpf_lab.report.compare.sensitivity_shown import ranked_effects
-from tcpf_lab.report.compare.testbeds import TwoTestbeds
-from tcpf_lab.report.compare.testbeds_shown import side_by_side
-from tcpf_lab.selection import choose, one_or_two
-from tcpf_lab.spec.schema import json_schema, schema_of
-from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab import command_line
 
-app = new_app()
-app.add_typer(kernel_verbs.app, name="kernel")
-app.add_typer(model_verbs.app, name="model")
-app.add_typer(vm_verbs.app, name="vm")
+
+class Verb(NamedTuple):
+    """Where a verb is, and what the list of all says of it: its own description's first line."""
+
+    module: str
+    member: str  #: a function, or a command line of its own
+    about: str
+
+
+VERBS = {
+    "run": Verb(
+        "experiment_verbs",
+        "run",
+        "Run an experiment or a collection; complete runs are skipped.  Ends with the report.",
+    ),
+    "plan": Verb(
+        "plan_verbs",
+        "plan",
+        "Print the commands of the first run (all that differ only in the seed are alike).",
+    ),
+    "compare": Verb(
+        "experiment_verbs",
+        "compare",
+        "Hold what was measured against what was published, or against another testbed.",
+    ),
+    "status": Verb(
+        "experiment_verbs",
+        "status",
+        "List experiments, or the runs of one: complete, stale, failed, missing.",
+    ),
+    "analyze": Verb(
+        "analyze_verbs",
+        "analyze",
+        "Say how TCP recovered from loss in captures, or rebuild the metrics of runs.",
+    ),
+    "crossing": Verb(
+        "crossing_verbs",
+        "crossing",
+        "Say what a box did to packets, from captures on both of its sides.",
+    ),
+    "report": Verb(
+        "report_verbs",
+        "report",
+        "Write the report of an experiment or a collection from the runs there are.",
+    ),
+    "plot": Verb(
+        "plot_verbs",
+        "app",
+        "Draw a figure of runs: of experiments, or in directories; or of captures.",
+    ),
+    "doctor": Verb(
+        "host_verbs",
+        "doctor",
+        "Check everything that a testbed needs, and name the command that mends what is wrong.",
+    ),
+    "clean": Verb(
+        "host_verbs",
+        "clean",
+        "Remove what failed and interrupted runs have left: here, or on the hosts of a testbed.",
+    ),
+    "schema": Verb(
+        "plan_verbs", "schema", "Print the JSON Schema of experiment files, or of inventories."
+    ),
+    "kernel": Verb("kernel_verbs", "app", "The virtual-time kernel: build, path."),
+    "model": Verb("model_verbs", "app", "Analytic models: rio."),
+    "vm": Verb(
+        "vm_verbs", "app", "Two virtual machines as hosts for a testbed: up, ssh, down, status."
+    ),
+}
+
+
+def load(name: str) -> Any:
+    """Import a verb and make a command of it, of a type that typer has not made public."""
+    verb = VERBS[name]
+    app = member = getattr(import_module(f"tcpf_lab.{verb.module}"), verb.member)
+    if not isinstance(member, typer.Typer):
+        app = command_line.new_app()
+        app.command(name)(member)
+    return typer.main.get_command(app)
+
+
+class Verbs(TyperGroup):
+    """All verbs: to list them, what is said here is enough."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the verb that is called, and import it now."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name else found, rest
+
+
+app = command_line.new_app(Verbs)
 
 
 def _version(wanted: bool) -> None:
@@ -67,155 +122,12 @@ def common(
     """Hold the options that belong to no verb."""
 
 
-@app.command()
-def run(
-    spec: Spec,
-    testbed: TestbedName = "uml",
-    results: Results = Path("results"),
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Runs at a time; 0: one per core.")
-    ] = 0,
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
-    keep_pcaps: KeepPcaps = False,
-    force: Annotated[bool, typer.Option("--force", help="Repeat complete runs.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
-    include_invalid: IncludeInvalid = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run an experiment or a collection; complete runs are skipped.  Ends with the report."""
-    chosen = choose(spec, testbed, results, only, seeds, overrides)
-    if dry_run:
-        terminal.show_states(chosen, as_json)
-        return
-    terminal.ensure_kernel(chosen)
-    bed = campaign.ready_testbed(chosen)
-    outcome = terminal.drive(chosen, bed, jobs=jobs, keep_pcaps=keep_pcaps, force=force)
-    failed = [event for event in outcome if event.kind == "failed"]
-    report, problem = None, None
-    if len(failed) < len(chosen.runs):
-        try:
-            report = reporting.report(chosen, include_invalid=include_invalid)
-        except LabError as error:
-            problem = error  # a script is told how the runs ended all the same
-    if as_json:
-        terminal.print_json(campaign.outcome_json(chosen, outcome, report))
-    elif report:
-        terminal.show_report(report)
-    if failed:
-        terminal.complain(f"{len(failed)} of {len(chosen.runs)} runs failed")
-    if problem:
-        raise problem
-    if failed:
-        raise typer.Exit(1)
+def _listed() -> None:
+    """Stand for a verb that was not imported."""
 
 
-@app.command()
-def plan(
-    spec: Spec,
-    testbed: TestbedName = "uml",
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
-    check: Annotated[bool, typer.Option("--check", help="Only check the experiment.")] = False,
-    instructions: Annotated[
-        bool, typer.Option("--instructions", help="Print the guest's instructions instead.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Print the commands of the first run (all that differ only in the seed are alike)."""
-    chosen = choose(spec, testbed, Path("results"), only, seeds, overrides)
-    if check:
-        summary = campaign.size(chosen)
-        if as_json:
-            terminal.print_json(summary)
-        else:
-            typer.echo(f"{chosen.source}: ok: {summary['runs']} runs")
-        return
-    text = campaign.plan_text(chosen, instructions=instructions)
-    if as_json:
-        form = "instructions" if instructions else "plan"
-        terminal.print_json({"run": chosen.runs[0].id, form: text.splitlines()})
-    else:
-        typer.echo(text, nl=False)
-
-
-@app.command()
-def compare(
-    spec: Spec,
-    testbed: TestbedNames = None,
-    results: Results = Path("results"),
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
-    include_invalid: IncludeInvalid = False,
-    sensitivity: Annotated[
-        bool, typer.Option("--sensitivity", help="Rank instead what varies by what it moves.")
-    ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Show every reading of a claim, every factor of a cell.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Hold what was measured against what was published, or against another testbed."""
-    names = one_or_two(testbed)
-    chosen = [choose(spec, name, results, only, seeds, overrides) for name in names]
-    found: Comparison | TwoTestbeds | Sensitivity
-    if sensitivity:
-        found = campaign.sensitivity_of(chosen, include_invalid=include_invalid)
-        shown = ranked_effects(found, full)
-    elif len(chosen) == 2:
-        found = campaign.two_testbeds(*chosen, include_invalid=include_invalid)
-        shown = side_by_side(found)
-    else:
-        found = campaign.comparison(chosen[0], include_invalid=include_invalid)
-        shown = scoreboard(found, full)
-    if as_json:
-        terminal.print_json(comparison_json(found))
-        return
-    for part in shown:
-        terminal.show(part)
-
-
-@app.command()
-def status(
-    spec: Annotated[str | None, typer.Argument(metavar="[SPEC]")] = None,
-    testbed: TestbedName = "uml",
-    results: Results = Path("results"),
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-) -> None:
-    """List experiments, or the runs of one: complete, stale, failed, missing."""
-    if spec is not None:
-        chosen = choose(spec, testbed, results, only, seeds, overrides)
-        terminal.show_states(chosen, as_json)
-        return
-    found = campaign.list_experiments(results)
-    if as_json:
-        terminal.print_json(found)
-    elif not found:
-        typer.echo(f"no results in {results}")
-    else:
-        terminal.show(terminal.experiments_table(found))
-
-
-app.command()(analyze_verbs.analyze)
-app.command()(crossing_verbs.crossing)
-app.command()(report_verbs.report)
-app.command(help=plot_verbs.ABOUT)(plot_verbs.plot)
-app.command()(host_verbs.doctor)
-app.command()(host_verbs.clean)
-
-
-@app.command()
-def schema(
-    testbed: Annotated[bool, typer.Option("--testbed", help="Of inventories instead.")] = False,
-) -> None:
-    """Print the JSON Schema of experiment files, or of inventories."""
-    terminal.print_json(schema_of(Inventory) if testbed else json_schema())
+for _name, _verb in VERBS.items():
+    app.command(_name, help=_verb.about)(_listed)
 
 
 def main() -> None:

@@ -6,13 +6,15 @@ import sys
 import traceback
 
 import typer
+from typer.core import TyperGroup
 
 from tcpf_lab.errors import LabError
 
 
-def new_app() -> typer.Typer:
-    """Give a command line without verbs."""
+def new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
+    """Give a command line without verbs; ``group`` knows how they are found."""
     return typer.Typer(
+        cls=group,
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,

@@ -11,7 +11,9 @@ from tcpf_lab.errors import RequestError
 from tcpf_lab.options import AsJson, Source, Variant
 from tcpf_lab.testbed import uml_kernel
 
-app = typer.Typer(no_args_is_help=True, help="The virtual-time kernel: build, path.")
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="The virtual-time kernel: build, path."
+)
 
 
 @app.command()

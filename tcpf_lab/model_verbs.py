@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tcpf_lab.models.rio_scenario import Scenario
     from tcpf_lab.models.rio_target import Answer
 
-app = typer.Typer(no_args_is_help=True, help="Analytic models: rio.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Analytic models: rio.")
 
 
 @app.callback()

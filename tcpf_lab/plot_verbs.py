@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tcpf_lab import terminal
+from tcpf_lab import command_line, terminal
 from tcpf_lab.analyze_request import format_of, options_of
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import (
@@ -182,3 +182,7 @@ def _tell(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> 
         typer.echo(found.remark, err=True)
     for path in files:
         typer.echo(str(path))
+
+
+app = command_line.new_app()
+app.command(help=ABOUT)(plot)

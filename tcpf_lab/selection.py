@@ -1,4 +1,7 @@
-"""What was asked for: the runs of an experiment or of a collection, a testbed, a directory."""
+"""What was asked for: the runs of an experiment or of a collection, a testbed, a directory.
+
+To choose runs needs nothing of what makes or reads them, and takes no time to load.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tcpf_lab.errors import RequestError
-from tcpf_lab.report.collect import Cell
 from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.runner import State, state
 from tcpf_lab.spec.axis import may_be_axis, path_of
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.load import find, load_any
@@ -23,6 +25,10 @@ from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.spec.traffic import Generator
 from tcpf_lab.spec.variant import Settings
 from tcpf_lab.testbed import registry
+
+if TYPE_CHECKING:
+    from tcpf_lab.report.collect import Cell
+    from tcpf_lab.runner import State
 
 #: Key of ``--only`` that chooses among the experiments of a collection.
 _CONFIG = "config"
@@ -45,6 +51,8 @@ class Part:
 
     def cells(self) -> tuple[Cell, ...]:
         """Group the runs that differ only in their seed."""
+        from tcpf_lab.report.collect import Cell
+
         grouped: dict[tuple[str, Settings, int], list[str]] = {}
         for run in self.runs:
             grouped.setdefault((run.case_name, run.settings, run.flows), []).append(run.id)
@@ -102,6 +110,8 @@ class Choice:
 
     def states(self) -> Iterator[tuple[Part, list[tuple[Run, State]]]]:
         """Tell for each run whether it is complete, stale, failed or missing."""
+        from tcpf_lab.runner import state
+
         identity = registry.identity(self.testbed_name)
         for part in self.parts:
             yield part, [(run, state(run, part.files, identity)) for run in part.runs]

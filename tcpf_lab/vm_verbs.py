@@ -14,6 +14,7 @@ from tcpf_lab.options import AsJson
 from tcpf_lab.testbed import vm, vm_kernel, vm_layout, vm_machine
 
 app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     help="Two virtual machines as hosts for a testbed: up, ssh, down, status.",
 )

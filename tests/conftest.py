@@ -115,7 +115,7 @@ def lab(
     capsys: pytest.CaptureFixture[str],
 ) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs ``tcpf-lab`` and gives (exit status, stdout, stderr)."""
-    from tcpf_lab import cli  # here: loading everything takes a second
+    from tcpf_lab import cli
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab import cli
+from tcpf_lab import cli, reporting
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.results import ExperimentFiles
 
@@ -57,7 +57,7 @@ def test_json_is_printed_even_if_no_run_is_good_enough_for_a_table(lab, spec, mo
     def nothing_usable(*_, **__):
         raise TestbedError("no usable run")
 
-    monkeypatch.setattr(cli.reporting, "report", nothing_usable)
+    monkeypatch.setattr(reporting, "report", nothing_usable)
     status, said, complaints = lab("run", spec, "--testbed", "fake", "--json")
     assert status == 1
     assert [run["state"] for run in json.loads(said)["runs"]] == ["finished"] * 3

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from tcpf_lab import cli
+from tcpf_lab import cli, reporting
 from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.fake import FakeTestbed
 
@@ -26,7 +26,7 @@ class OtherTestbed(FakeTestbed):
 @pytest.fixture
 def quick(lab, monkeypatch):
     """Return the command line without what a run ends with: tables and figures take seconds."""
-    monkeypatch.setattr(cli.reporting, "report", lambda *_, **__: None)
+    monkeypatch.setattr(reporting, "report", lambda *_, **__: None)
     return lab
 
 

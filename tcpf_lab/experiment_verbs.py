@@ -1,0 +1,132 @@
+"""The verbs that make an experiment's runs and say what became of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tcpf_lab import campaign, reporting, terminal
+from tcpf_lab.errors import LabError
+from tcpf_lab.options import (
+    AsJson,
+    IncludeInvalid,
+    KeepPcaps,
+    Only,
+    Overrides,
+    Results,
+    Seeds,
+    Spec,
+    TestbedName,
+    TestbedNames,
+)
+from tcpf_lab.report.compare.published import Comparison, comparison_json
+from tcpf_lab.report.compare.scoreboard import scoreboard
+from tcpf_lab.report.compare.sensitivity import Sensitivity
+from tcpf_lab.report.compare.sensitivity_shown import ranked_effects
+from tcpf_lab.report.compare.testbeds import TwoTestbeds
+from tcpf_lab.report.compare.testbeds_shown import side_by_side
+from tcpf_lab.selection import choose, one_or_two
+
+
+def run(
+    spec: Spec,
+    testbed: TestbedName = "uml",
+    results: Results = Path("results"),
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Runs at a time; 0: one per core.")
+    ] = 0,
+    only: Only = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    keep_pcaps: KeepPcaps = False,
+    force: Annotated[bool, typer.Option("--force", help="Repeat complete runs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    include_invalid: IncludeInvalid = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment or a collection; complete runs are skipped.  Ends with the report."""
+    chosen = choose(spec, testbed, results, only, seeds, overrides)
+    if dry_run:
+        terminal.show_states(chosen, as_json)
+        return
+    terminal.ensure_kernel(chosen)
+    bed = campaign.ready_testbed(chosen)
+    outcome = terminal.drive(chosen, bed, jobs=jobs, keep_pcaps=keep_pcaps, force=force)
+    failed = [event for event in outcome if event.kind == "failed"]
+    report, problem = None, None
+    if len(failed) < len(chosen.runs):
+        try:
+            report = reporting.report(chosen, include_invalid=include_invalid)
+        except LabError as error:
+            problem = error  # a script is told how the runs ended all the same
+    if as_json:
+        terminal.print_json(campaign.outcome_json(chosen, outcome, report))
+    elif report:
+        terminal.show_report(report)
+    if failed:
+        terminal.complain(f"{len(failed)} of {len(chosen.runs)} runs failed")
+    if problem:
+        raise problem
+    if failed:
+        raise typer.Exit(1)
+
+
+def compare(
+    spec: Spec,
+    testbed: TestbedNames = None,
+    results: Results = Path("results"),
+    only: Only = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    include_invalid: IncludeInvalid = False,
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Rank instead what varies by what it moves.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show every reading of a claim, every factor of a cell.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Hold what was measured against what was published, or against another testbed."""
+    names = one_or_two(testbed)
+    chosen = [choose(spec, name, results, only, seeds, overrides) for name in names]
+    found: Comparison | TwoTestbeds | Sensitivity
+    if sensitivity:
+        found = campaign.sensitivity_of(chosen, include_invalid=include_invalid)
+        shown = ranked_effects(found, full)
+    elif len(chosen) == 2:
+        found = campaign.two_testbeds(*chosen, include_invalid=include_invalid)
+        shown = side_by_side(found)
+    else:
+        found = campaign.comparison(chosen[0], include_invalid=include_invalid)
+        shown = scoreboard(found, full)
+    if as_json:
+        terminal.print_json(comparison_json(found))
+        return
+    for part in shown:
+        terminal.show(part)
+
+
+def status(
+    spec: Annotated[str | None, typer.Argument(metavar="[SPEC]")] = None,
+    testbed: TestbedName = "uml",
+    results: Results = Path("results"),
+    only: Only = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """List experiments, or the runs of one: complete, stale, failed, missing."""
+    if spec is not None:
+        chosen = choose(spec, testbed, results, only, seeds, overrides)
+        terminal.show_states(chosen, as_json)
+        return
+    found = campaign.list_experiments(results)
+    if as_json:
+        terminal.print_json(found)
+    elif not found:
+        typer.echo(f"no results in {results}")
+    else:
+        terminal.show(terminal.experiments_table(found))
