@@ -18,7 +18,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bench_cost, bench_guest_pps, bench_scan, bench_trace, peer, virtual_time
+from benchmarks import (
+    bench_cost,
+    bench_guest_pps,
+    bench_scan,
+    bench_startup,
+    bench_trace,
+    peer,
+    virtual_time,
+)
 from tcpf_lab.errors import LabError
 from tcpf_lab.results import write_json
 from tcpf_lab.testbed.base import Testbed
@@ -57,6 +65,7 @@ def main(
         f" {report['scan']['ratio']} times dpkt's",
         highlight=False,
     )
+    out.print(startup_table(report["startup"]))
     out.print(trace_table(report["trace"]))
     out.print(cost_table(report["cost"]))
     out.print(pps_table(report["guest_pps"]))
@@ -76,6 +85,8 @@ def benchmark(repetitions: int, peer_python: str | None) -> dict[str, Any]:
     runs = [ran for _, ran in rounds if ran is not None]
     report["ns3"] = peer.summary(runs) if runs else None
     report["ratio_to_ns3"] = ratio(report["virtual_time"][COMPARED], runs) if runs else None
+    err.print("starting the command line", highlight=False)
+    report["startup"] = bench_startup.main()
     err.print("reading captures", highlight=False)
     report["scan"] = bench_scan.main()
     err.print("analysing captures, and what other tools need for it", highlight=False)
@@ -160,6 +171,17 @@ def table(report: dict[str, Any]) -> Table:
         _row(shown, f"{name}, process of {length}", report["ns3"]["process_per_wall_second"])
         shown.add_section()
         _row(shown, "ours without captures / Simulator::Run", report["ratio_to_ns3"])
+    return shown
+
+
+def startup_table(startup: dict[str, Any]) -> Table:
+    """Return what commands take as a table."""
+    shown = Table(title="start of the command line, whole process", title_justify="left")
+    shown.add_column("command")
+    for column in ("wall ms", "processor ms", f"ratio to {bench_startup.BARE}"):
+        shown.add_column(column, justify="right")
+    for name, measured in startup.items():
+        _row(shown, name, measured)
     return shown
 
 

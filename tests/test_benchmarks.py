@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import bench_cost, bench_trace, endless, peer
+from benchmarks import bench_cost, bench_startup, bench_trace, endless, peer
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.trace.analysis import analyse
 from tcpf_lab.trace.events import KINDS
@@ -225,3 +225,20 @@ def test_the_documents_tell_what_was_measured() -> None:
     row = f"| {stdin['packets']:,} | {stdin['cpu_seconds']:.2f} s |".replace(",", " ")
     assert row in text
     assert f"{stdin['packets_per_s'] / 1e6:.1f} million packets a second" in text
+
+
+def test_start_of_a_command_is_held_against_the_bare_interpreter() -> None:
+    taken = {
+        "python": [bench_startup.Taken(0.03, 0.02), bench_startup.Taken(0.02, 0.02)],
+        "--help": [bench_startup.Taken(0.3, 0.2), bench_startup.Taken(0.5, 0.4)],
+    }
+    found = bench_startup.summary(taken)
+    assert found["--help"] == {"wall_ms": 400, "processor_ms": 300, "ratio": 15.0}
+    assert found["python"]["ratio"] == 1.0
+
+
+def test_command_that_fails_is_not_measured(tmp_path: Path) -> None:
+    failing = (interpreter(tmp_path, "echo broken >&2; exit 3"), "--help")
+    with pytest.raises(LabError, match="--help: status 3: broken"):
+        bench_startup.take(failing)
+    assert bench_startup.take(["/bin/true"]).wall > 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab import cli, reporting
+from tcpf_lab import reporting
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.results import ExperimentFiles
 

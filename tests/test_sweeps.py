@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from tcpf_lab import cli, reporting
+from tcpf_lab import reporting
 from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.fake import FakeTestbed
 
