@@ -112,13 +112,14 @@ def test_numbers_come_from_the_runs(tmp_path: Path) -> None:
     assert top.label == "greatest loss (at 10 ms)"
 
 
-def test_of_two_cells_alike_the_one_with_runs_counts_and_predictions_are_of_both(
+def test_of_cells_alike_the_one_with_most_runs_counts_and_predictions_are_of_all(
     tmp_path: Path,
 ) -> None:
-    empty = experiment(tmp_path, lambda run: None, name="first")
-    study = s.study_of([empty, experiment(tmp_path, use, name="second")])
+    one_seed = experiment(tmp_path, lambda run: use(run) if run.seed == 1 else None, name="first")
+    empty = experiment(tmp_path, lambda run: None, name="third")
+    study = s.study_of([one_seed, experiment(tmp_path, use, name="second"), empty])
     assert len(study.settings) == 6
-    assert len(study.every) == 12
+    assert len(study.every) == 18
     assert len(s.use(study, s.constant(s.alone("Reno")))) == 2
 
 

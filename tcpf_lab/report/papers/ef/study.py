@@ -31,7 +31,7 @@ class Study:
     Parameters
     ----------
     settings : mapping of Conditions to Setting
-        By its conditions; of several alike the first that has runs.
+        By its conditions; of several alike the one with most runs, the first of equals.
     every : tuple of Setting
         All of them, those too that are alike.
     """
@@ -61,12 +61,12 @@ def study_of(members: Sequence[Member]) -> Study:
 
 
 def study_from(every: Iterable[Setting]) -> Study:
-    """Give the study of some settings; of two alike the first that has runs counts."""
+    """Give the study of some settings; of two alike the one with more runs counts."""
     found: dict[Conditions, Setting] = {}
     settings = tuple(every)
     for one in settings:
         known = found.get(one.conditions)
-        if known is None or (not known.cell.runs and one.cell.runs):
+        if known is None or len(one.cell.runs) > len(known.cell.runs):
             found[one.conditions] = one
     return Study(found, settings)
 
