@@ -9,13 +9,13 @@ from itertools import groupby
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table
-from tcpf_lab.report.numerals import significant
+from tcpf_lab.report.numerals import MINUS, significant
 from tcpf_lab.report.papers import page as papers
 from tcpf_lab.report.papers.claim import PaperClaim, counted
 from tcpf_lab.report.table import NOTHING
 
 #: A number as tables of pages have it, alone or with the half width of its interval.
-_NUMBER = re.compile(r"([+-]?\d[\d ]*(?:\.\d+)?(?:e[+-]?\d+)?)(?: ± (<?\d+(?:\.\d+)?))?")
+_NUMBER = re.compile(rf"([+{MINUS}-]?\d[\d ]*(?:\.\d+)?(?:e[+-]?\d+)?)(?: ± (<?\d+(?:\.\d+)?))?")
 _VERDICTS = "Verdicts: noise decides nothing; what stands on one run has no noise to show."
 
 
@@ -90,7 +90,7 @@ def _estimate(text: str) -> Entry:
     found = _NUMBER.fullmatch(text)
     if found is None:
         return Entry(text)
-    return Entry(found[1], float(found[1].replace(" ", "")), found[2] or "")
+    return Entry(found[1], float(found[1].replace(" ", "").replace(MINUS, "-")), found[2] or "")
 
 
 def _figure(drawing: papers.Drawing) -> Figure:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.numerals import MINUS
 from tcpf_lab.report.papers.claim import PaperClaim, counted
 from tcpf_lab.report.section import Document
 from tcpf_lab.report.table import aligned, as_markdown
@@ -239,7 +240,7 @@ def _csv(page: Page, root: Path) -> Iterator[Document]:
     for block in page.blocks:
         if isinstance(block, Table):
             path = root / f"{page.name}-{block.name}.csv"
-            yield path, _lines(block.columns, block.rows)
+            yield path, _lines(block.columns, block.rows).replace(MINUS, "-")
     if page.claims:
         yield root / f"{page.name}-claims.csv", _lines(_CLAIM_COLUMNS, _claims(page))
 

@@ -45,6 +45,11 @@ def test_the_number_has_students_interval_and_its_seeds() -> None:
     assert PaperCheck("loss", Measured((2.0,)), low=1).number == "2.00 (1 seed)"
 
 
+def test_negative_numbers_have_a_minus_sign_and_nothing_has_none() -> None:
+    assert PaperCheck("loss", Measured((-0.0001,)), decimals=3).number == "0.000 (1 seed)"
+    assert PaperCheck("loss", Measured((-0.5,)), decimals=1).number == "−0.5 (1 seed)"
+
+
 def test_what_is_missing_is_said_and_not_judged() -> None:
     one = PaperCheck("loss", Measured((), ("CBR with 8 flows",)), low=1)
     assert (one.number, one.verdict) == ("missing: CBR with 8 flows", Verdict.OPEN)
