@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table
@@ -105,19 +105,24 @@ def _figure(drawing: papers.Drawing) -> Figure:
 
 def _in_words(drawing: papers.Drawing) -> str:
     """Tell a chart to who cannot see it: what each series reaches, and where."""
-    ordered = sorted(drawing.points, key=lambda point: (point.panel, point.series, point.x))
-    series = groupby(ordered, key=lambda point: (point.panel, point.series))
-    told = [
-        f"{', '.join(filter(None, names))}: {_ends([(p.x, mean_ci(p.values)[0]) for p in points])}"
-        for names, points in series
-    ]
-    return f"Chart. {drawing.title}. {'; '.join(told)}."
+    series: dict[tuple[str, ...], list[papers.Point]] = {}
+    for point in drawing.points:
+        names = tuple(filter(None, (point.panel, point.series)))
+        series.setdefault(names, []).append(point)
+    told = [f"{', '.join(names)}: {_ends(drawing, own)}" for names, own in series.items()]
+    axis = f" {drawing.axis}." if drawing.axis else ""
+    return f"Chart. {drawing.title}.{axis} {'; '.join(told)}."
 
 
-def _ends(places: Sequence[tuple[float, float]]) -> str:
-    """Tell the first and the last place of a series, and its highest."""
-    chosen = dict.fromkeys((places[0], max(places, key=lambda place: place[1]), places[-1]))
-    return ", ".join(f"{significant(y)} at {significant(x)}" for x, y in sorted(chosen))
+def _ends(drawing: papers.Drawing, points: Sequence[papers.Point]) -> str:
+    """Tell the first and the last place of a series, and its highest; or its level."""
+    if math.isnan(points[0].x):
+        return f"{significant(mean_ci(points[0].values)[0])} throughout"
+    heights = {point: mean_ci(point.values)[0] for point in points}
+    ordered = sorted(points, key=lambda point: point.x)
+    highest = max(ordered, key=lambda point: heights[point])
+    chosen = sorted({ordered[0], highest, ordered[-1]}, key=lambda point: point.x)
+    return ", ".join(f"{significant(heights[point])} {drawing.place(point)}" for point in chosen)
 
 
 def _command(block: papers.Claims) -> Iterator[str]:
