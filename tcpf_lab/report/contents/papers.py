@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table
+from tcpf_lab.report.contents.words import sentence
 from tcpf_lab.report.numerals import MINUS, significant
 from tcpf_lab.report.papers import page as papers
 from tcpf_lab.report.papers.claim import PaperClaim, counted
@@ -132,16 +133,30 @@ def _command(block: papers.Claims) -> Iterator[str]:
 
 
 def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
-    """Give the table of sentences: a row for each, and one below for each check of several."""
-    columns = tuple(map(Column, ("claim, and what must be true", "number", "verdict")))
-    groups = (Group("", tuple(_rows(claims))),)
+    """Give the table of sentences: a group for each, with a row for each check of several."""
+    columns = tuple(map(Column, ("what must be true", "number", "verdict")))
+    groups = tuple(Group(_source(claim), tuple(_rows(claim))) for claim in claims)
     caption = f"Sentences of the paper, judged: {page.title}."
     return Table(f"{page.name}-claims", "", caption, columns, groups, _VERDICTS)
 
 
-def _rows(claims: Sequence[PaperClaim]) -> Iterator[tuple[Entry, ...]]:
-    notes = {claim.id: claim.note for claim in claims}
-    for name, place, statement, number, asked, verdict in papers.claim_rows(claims):
-        said = f"{name}: {place} To be true: {statement}" if name else ""
-        asked_for = f"{number} (asked for: {asked})" if asked else number
-        yield Entry(said, note=notes.get(name, "")), Entry(asked_for), Entry(verdict)
+def _source(claim: PaperClaim) -> str:
+    return f"{claim.id}: {claim.document}, {claim.section}: {claim.sentence}"
+
+
+def _rows(claim: PaperClaim) -> Iterator[tuple[Entry, ...]]:
+    """Yield what must be true, and below it each of several checks; a note is read there too."""
+    said = " ".join((claim.statement, *(sentence(note) for note in (claim.note,) if note)))
+    found, checks = claim.judgement, claim.checks
+    if len(checks) == 1:
+        number, asked = f"{checks[0].label}: {checks[0].number}", checks[0].range
+    else:
+        number = f"{found.holding} of {found.checks} checks hold"
+        asked = "all" if claim.every else "any"
+    yield Entry(said), _asked_for(number, asked), Entry(claim.told)
+    for check in checks if len(checks) > 1 else ():
+        yield Entry(check.label), _asked_for(check.number, check.range), Entry(f"({check.told})")
+
+
+def _asked_for(number: str, asked: str) -> Entry:
+    return Entry(f"{number} (asked for: {asked})")
