@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims.judge import Bounded, Judgement, Verdict, judgement_on, verdict_on
-from tcpf_lab.report.numerals import fixed
+from tcpf_lab.report.numerals import MINUS, fixed
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class PaperCheck(Bounded):
     @property
     def range(self) -> str:
         """The bounds in words."""
-        return self.in_words(self.unit)
+        return self.in_words(self.unit).replace("-", MINUS)
 
     @property
     def number(self) -> str:

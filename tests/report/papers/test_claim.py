@@ -73,6 +73,7 @@ def test_a_number_is_worked_out_seed_by_seed_where_both_sides_were_run() -> None
         (-math.inf, 2, False, "at most 2 %"),
         (-math.inf, 2, True, "below 2 %"),
         (1, 2, False, "1 to 2 %"),
+        (-0.5, 0.5, False, "−0.5 to 0.5 %"),
     ],
 )
 def test_a_range_in_words(low: float, high: float, strict: bool, words: str) -> None:
