@@ -11,7 +11,7 @@ import pytest
 from run_maker import make_runs
 from run_tree import write
 
-from tcpf_lab import selection
+from tcpf_lab import runner
 from tcpf_lab.results import ExperimentFiles, read_json, write_json
 from tcpf_lab.runner import State
 from tcpf_lab.spec.load import load
@@ -66,7 +66,7 @@ def made_up(results: Path, experiment: Experiment) -> None:
     for run in expand(experiment):
         use = 0.5 + 1e-6 * run.case.queue.limit + 1e-4 * run.flows + 1e-3 * run.seed
         speeds = {size: {"mean_bits_per_s": 1e6 * use} for size in ("100kB", "500kB", "1000kB")}
-        found: dict[str, Any] = {"metrics": {"utilisation": use}}
+        found: dict[str, Any] = {"metrics": {"utilisation": use}, "analysis": {"sha256": "0"}}
         found["users"] = {"throughput_by_size": speeds}
         if run.id.endswith("flows300-seed2") and run.case.queue.limit == 200_000:
             found["validity"] = {"valid": False, "reasons": ["a user was late"], "checks": []}
@@ -81,7 +81,7 @@ def test_a_page_is_in_the_report_and_in_what_is_kept(
     path = tmp_path / "small.yaml"
     path.write_text(BUFFERS)
     made_up(tmp_path / "results", load(path))
-    monkeypatch.setattr(selection, "state", lambda *_: State.COMPLETE)
+    monkeypatch.setattr(runner, "state", lambda *_: State.COMPLETE)
     words = ("--testbed", "fake", "--format", "html,pdf", "--reference", "kept", "--json")
     status, said, error = lab("report", path, *words)
     assert (status, error) == (0, "")
@@ -98,6 +98,6 @@ def test_a_page_is_in_the_report_and_in_what_is_kept(
     assert "buffers-2-grows: 003, 4.1, Figure 2: Use grows with the buffer" in page
     assert "Not decidable: at a scaled size packets do not shrink" in page
     assert "flows300, seed 2 (invalid: a user was late)." in page
-    assert "Use of the link. N = 100: 0.551 at 40 kB, 0.711 at 200 kB" in page
+    assert "Use of the link. N = 100: 0.552 at 40 kB, 0.712 at 200 kB" in page
     for written in (f"{root}/report.pdf", "kept/small.pdf"):
         assert (tmp_path / written).read_bytes().startswith(b"%PDF")
