@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
 import tcpf_lab
-from tcpf_lab.report.collect import Problem
 from tcpf_lab.report.contents.answers import answer, question
+from tcpf_lab.report.contents.left_out import runs_left_out
 from tcpf_lab.report.contents.limits import limitations
 from tcpf_lab.report.contents.model import (
     Column,
@@ -18,7 +18,6 @@ from tcpf_lab.report.contents.model import (
     Figure,
     Figures,
     Group,
-    LeftOut,
     Reproduce,
     Table,
     Validity,
@@ -136,7 +135,6 @@ def _validity(subject: Subject, made: Provenance) -> Validity:
     results = [result for section in subject.sections for result in section.results]
     asked, complete = sum(r.n for r in results), sum(r.complete for r in results)
     valid, used = sum(r.valid_runs for r in results), sum(r.used for r in results)
-    several = len(subject.sections) > 1
     return Validity(
         summary=(
             f"Of {count(asked, 'run')} asked for, {complete} finished, {valid} passed every check, "
@@ -144,31 +142,8 @@ def _validity(subject: Subject, made: Provenance) -> Validity:
             *_timeouts_told(made),
         ),
         tables=(_checks(made),) if made.checks else (),
-        left_out=tuple(
-            replace(found, named=f"{section.source.files.experiment}/{found.named}")
-            if several
-            else found
-            for section in subject.sections
-            for result in section.results
-            for found in _left_out(result.problems)
-        ),
+        left_out=tuple(runs_left_out(subject.sections)),
     )
-
-
-def _left_out(problems: Sequence[Problem]) -> Iterator[LeftOut]:
-    """Name the runs of a cell that have the same problem together: ``red-flows3, seeds 2 to 9``."""
-    alike: dict[tuple[str, Problem], list[int]] = {}
-    for problem in problems:
-        cell, _, seed = problem.run.rpartition("-seed")
-        alike.setdefault((cell, replace(problem, run="")), []).append(int(seed))
-    for (cell, problem), seeds in alike.items():
-        yield LeftOut(
-            named=f"{cell}, {'seed' if len(seeds) == 1 else 'seeds'} {seeds_told(seeds)}",
-            runs=len(seeds),
-            state=problem.state,
-            reasons="; ".join(problem.reasons),
-            used=problem.used,
-        )
 
 
 def _timeouts_told(made: Provenance) -> Iterator[str]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table
-from tcpf_lab.report.numerals import significant
+from tcpf_lab.report.contents.words import sentence
+from tcpf_lab.report.numerals import MINUS, significant
 from tcpf_lab.report.papers import page as papers
 from tcpf_lab.report.papers.claim import PaperClaim, counted
 from tcpf_lab.report.table import NOTHING
 
 #: A number as tables of pages have it, alone or with the half width of its interval.
-_NUMBER = re.compile(r"([+-]?\d[\d ]*(?:\.\d+)?(?:e[+-]?\d+)?)(?: ± (<?\d+(?:\.\d+)?))?")
+_NUMBER = re.compile(rf"([+{MINUS}-]?\d[\d ]*(?:\.\d+)?(?:e[+-]?\d+)?)(?: ± (<?\d+(?:\.\d+)?))?")
 _VERDICTS = "Verdicts: noise decides nothing; what stands on one run has no noise to show."
 
 
@@ -90,7 +91,7 @@ def _estimate(text: str) -> Entry:
     found = _NUMBER.fullmatch(text)
     if found is None:
         return Entry(text)
-    return Entry(found[1], float(found[1].replace(" ", "")), found[2] or "")
+    return Entry(found[1], float(found[1].replace(" ", "").replace(MINUS, "-")), found[2] or "")
 
 
 def _figure(drawing: papers.Drawing) -> Figure:
@@ -105,19 +106,24 @@ def _figure(drawing: papers.Drawing) -> Figure:
 
 def _in_words(drawing: papers.Drawing) -> str:
     """Tell a chart to who cannot see it: what each series reaches, and where."""
-    ordered = sorted(drawing.points, key=lambda point: (point.panel, point.series, point.x))
-    series = groupby(ordered, key=lambda point: (point.panel, point.series))
-    told = [
-        f"{', '.join(filter(None, names))}: {_ends([(p.x, mean_ci(p.values)[0]) for p in points])}"
-        for names, points in series
-    ]
-    return f"Chart. {drawing.title}. {'; '.join(told)}."
+    series: dict[tuple[str, ...], list[papers.Point]] = {}
+    for point in drawing.points:
+        names = tuple(filter(None, (point.panel, point.series)))
+        series.setdefault(names, []).append(point)
+    told = [f"{', '.join(names)}: {_ends(drawing, own)}" for names, own in series.items()]
+    axis = f" {drawing.axis}." if drawing.axis else ""
+    return f"Chart. {drawing.title}.{axis} {'; '.join(told)}."
 
 
-def _ends(places: Sequence[tuple[float, float]]) -> str:
-    """Tell the first and the last place of a series, and its highest."""
-    chosen = dict.fromkeys((places[0], max(places, key=lambda place: place[1]), places[-1]))
-    return ", ".join(f"{significant(y)} at {significant(x)}" for x, y in sorted(chosen))
+def _ends(drawing: papers.Drawing, points: Sequence[papers.Point]) -> str:
+    """Tell the first and the last place of a series, and its highest; or its level."""
+    if math.isnan(points[0].x):
+        return f"{significant(mean_ci(points[0].values)[0])} throughout"
+    heights = {point: mean_ci(point.values)[0] for point in points}
+    ordered = sorted(points, key=lambda point: point.x)
+    highest = max(ordered, key=lambda point: heights[point])
+    chosen = sorted({ordered[0], highest, ordered[-1]}, key=lambda point: point.x)
+    return ", ".join(f"{significant(heights[point])} {drawing.place(point)}" for point in chosen)
 
 
 def _command(block: papers.Claims) -> Iterator[str]:
@@ -127,16 +133,30 @@ def _command(block: papers.Claims) -> Iterator[str]:
 
 
 def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
-    """Give the table of sentences: a row for each, and one below for each check of several."""
-    columns = tuple(map(Column, ("claim, and what must be true", "number", "verdict")))
-    groups = (Group("", tuple(_rows(claims))),)
+    """Give the table of sentences: a group for each, with a row for each check of several."""
+    columns = tuple(map(Column, ("what must be true", "number", "verdict")))
+    groups = tuple(Group(_source(claim), tuple(_rows(claim))) for claim in claims)
     caption = f"Sentences of the paper, judged: {page.title}."
     return Table(f"{page.name}-claims", "", caption, columns, groups, _VERDICTS)
 
 
-def _rows(claims: Sequence[PaperClaim]) -> Iterator[tuple[Entry, ...]]:
-    notes = {claim.id: claim.note for claim in claims}
-    for name, place, statement, number, asked, verdict in papers.claim_rows(claims):
-        said = f"{name}: {place} To be true: {statement}" if name else ""
-        asked_for = f"{number} (asked for: {asked})" if asked else number
-        yield Entry(said, note=notes.get(name, "")), Entry(asked_for), Entry(verdict)
+def _source(claim: PaperClaim) -> str:
+    return f"{claim.id}: {claim.document}, {claim.section}: {claim.sentence}"
+
+
+def _rows(claim: PaperClaim) -> Iterator[tuple[Entry, ...]]:
+    """Yield what must be true, and below it each of several checks; a note is read there too."""
+    said = " ".join((claim.statement, *(sentence(note) for note in (claim.note,) if note)))
+    found, checks = claim.judgement, claim.checks
+    if len(checks) == 1:
+        number, asked = f"{checks[0].label}: {checks[0].number}", checks[0].range
+    else:
+        number = f"{found.holding} of {found.checks} checks hold"
+        asked = "all" if claim.every else "any"
+    yield Entry(said), _asked_for(number, asked), Entry(claim.told)
+    for check in checks if len(checks) > 1 else ():
+        yield Entry(check.label), _asked_for(check.number, check.range), Entry(f"({check.told})")
+
+
+def _asked_for(number: str, asked: str) -> Entry:
+    return Entry(f"{number} (asked for: {asked})")

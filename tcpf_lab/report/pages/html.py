@@ -135,7 +135,7 @@ def entry_attributes(
 ) -> dict[str, _Value]:
     """Give the attributes of an entry: its tooltip, and the number that it is sorted by."""
     column, entry = table.columns[place], row[place]
-    tipped = column.kind != "text" or any(r[place].note for g in table.groups for r in g.rows)
+    tipped = column.kind != "text" or entry.note
     return {
         "scope": None if place else "row",
         "class": _entry_class(column, entry),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,15 @@ class BarPanel:
             for (case, group), numbers in self.values.items()
             if numbers
         )
+
+
+def groups_of(parts: Sequence[BarPanel], then: str = ", ") -> Callable[[Point], str]:
+    """Give a function that says of which group a bar is: ``for 2 bottlenecks``.
+
+    ``then`` stands in it for the break between two lines of a group's name.
+    """
+    groups = {part.axis: part.groups for part in parts}
+    return lambda point: f"for {groups[point.panel][round(point.x)]}".replace("\n", then)
 
 
 def draw_bars(parts: Sequence[BarPanel], title: str, subtitle: str) -> Figure:

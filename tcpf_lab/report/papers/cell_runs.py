@@ -13,6 +13,7 @@ from tcpf_lab.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.collect import Cell
 from tcpf_lab.report.export.axes import base_value
+from tcpf_lab.report.numerals import fixed
 from tcpf_lab.report.section import Section
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.results import RunFiles, read_json
@@ -65,10 +66,10 @@ class Numbers(Mapping[int, float]):
         mean, half = self.mean_ci
         if mean is None:
             return NOTHING
-        text = f"{scale * mean:.{decimals}f}"
+        text = fixed(scale * mean, decimals)
         if half is None or not math.isfinite(half):
             return text
-        spread = f"{scale * half:.{decimals}f}"
+        spread = fixed(scale * half, decimals)
         if half > _ROUNDING * abs(mean) and float(spread) == 0:
             spread = f"<{10.0**-decimals:.{decimals}f}"
         return f"{text} ± {spread}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims.judge import Bounded, Judgement, Verdict, judgement_on, verdict_on
+from tcpf_lab.report.numerals import MINUS, fixed
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class PaperCheck(Bounded):
     @property
     def range(self) -> str:
         """The bounds in words."""
-        return self.in_words(self.unit)
+        return self.in_words(self.unit).replace("-", MINUS)
 
     @property
     def number(self) -> str:
@@ -124,9 +125,9 @@ class PaperCheck(Bounded):
         if mean is None:
             return "missing: " + "; ".join(self.measured.missing or ("it is undefined",))
         count = len(self.measured.values)
-        spread = "" if half is None else f" ± {half:.{self.decimals}f}"
+        spread = "" if half is None else f" ± {fixed(half, self.decimals)}"
         seeds = "1 seed" if count == 1 else f"{count} seeds"
-        told = f"{mean:.{self.decimals}f}{spread} {self.unit}".rstrip()
+        told = f"{fixed(mean, self.decimals)}{spread} {self.unit}".rstrip()
         return f"{told} ({seeds})"
 
 

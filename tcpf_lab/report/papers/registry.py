@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tcpf_lab.report.contents.left_out import told_of_left_out
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.buffers.page import build as buffers
 from tcpf_lab.report.papers.ef.page import build as ef
-from tcpf_lab.report.papers.page import Page
+from tcpf_lab.report.papers.page import Page, Text
 from tcpf_lab.report.papers.parking_lot.page import build as parking_lot
 from tcpf_lab.report.papers.queues.page import build as queues
 from tcpf_lab.report.papers.reno.page import build as reno
@@ -78,4 +79,10 @@ def pages_of(members: Sequence[Member], command: str) -> Iterator[Page]:
         own = [member for member in members if kind.covers(member.experiment)]
         page = kind.build(own, command) if own else None
         if page is not None:
-            yield page
+            yield _with_left_out(page, told_of_left_out([member.section for member in own]))
+
+
+def _with_left_out(page: Page, told: str) -> Page:
+    """Say below what a page begins with which runs it is not made of."""
+    first, *others = page.blocks
+    return replace(page, blocks=(first, Text(told), *others)) if told else page

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from matplotlib.figure import Figure
 
 from tcpf_lab.report.contents.papers import page_parts, told_of_claims
+from tcpf_lab.report.papers.bars import BarPanel, groups_of
+from tcpf_lab.report.papers.cell_runs import Numbers
 from tcpf_lab.report.papers.claim import Measured, PaperCheck, PaperClaim
-from tcpf_lab.report.papers.page import Claims, Drawing, Page, Point, Table, Text
+from tcpf_lab.report.papers.page import Claims, Drawing, Page, Point, Table, Text, in_units
 from tcpf_lab.report.plots.canvas import sheet
 
 
@@ -14,7 +18,10 @@ def build() -> Figure:
     return sheet()
 
 
-POINTS = tuple(Point("Reno", x, values) for x, values in ((4.0, (0.2,)), (1.0, (0.25, 0.75))))
+POINTS = (
+    *(Point("Reno", x, values) for x, values in ((4.0, (0.2,)), (1.0, (0.25, 0.75)))),
+    Point("no EF", math.nan, (0.001, 0.0028)),
+)
 CLAIMS = (
     PaperClaim("ef-1", "001", "3.1", "It is large.", "at least 0.3", (
         PaperCheck("loss", Measured((0.4, 0.41, 0.42)), low=0.3),
@@ -32,7 +39,7 @@ PAGE = Page(
         Table(
             "runs",
             ("tcp", "loss", "nearer"),
-            (("Reno", "1532 ± <1", "Reno"), ("SACK", "–", "–"), ("x", "-0.5", "1 of 2")),
+            (("Reno", "1532 ± <1", "Reno"), ("SACK", "–", "–"), ("x", "−0.5", "1 of 2")),
             "Runs.",
         ),
         Text("", "Figures"),
@@ -65,19 +72,47 @@ def test_a_figure_without_points_is_named_and_what_is_missing_told() -> None:
     (figure,) = second.figures
     assert figure.name == "fig-ef-2a"
     assert figure.caption == "Figure 2(a). Loss. Not all of it was measured: SACK at 2 ms."
-    assert "Reno: 0.5 at 1, 0.2 at 4." in figure.alternative
     assert second.paragraphs[0] == "Figure 3. Not made: any run."
 
 
-def test_sentences_are_a_table_with_a_row_for_each_check_of_several() -> None:
+def alternative(drawing: Drawing) -> str:
+    (part,) = page_parts([Page("x", "X", (drawing,))])
+    return part.figures[0].alternative
+
+
+def test_a_line_is_told_with_its_units_and_a_level_without_a_place() -> None:
+    drawing = Drawing("fig", "Loss", "", POINTS, build, axis="Loss of use", place=in_units("ms"))
+    assert alternative(drawing) == (
+        "Chart. Loss. Loss of use. Reno: 0.5 at 1 ms, 0.2 at 4 ms; no EF: 0.0019 throughout."
+    )
+    buffers = Drawing(
+        "fig", "Use", "", (Point("N", 2e3, (0.22,)),), build, place=in_units("kB", 1e-3)
+    )
+    assert alternative(buffers) == "Chart. Use. N: 0.22 at 2 kB."
+
+
+def test_a_bar_is_told_with_the_name_of_its_group() -> None:
+    values = {("RED", "50\nnew"): Numbers({1: 2.0}), ("RED", "100\nnew"): Numbers({1: 3.0})}
+    panel = BarPanel("Timeouts", ("50\nnew", "100\nnew"), values)
+    drawing = Drawing("fig", "T", "", panel.points, build, place=groups_of([panel], " flows, "))
+    assert alternative(drawing) == (
+        "Chart. T. Timeouts, RED: 2 for 50 flows, new, 3 for 100 flows, new."
+    )
+
+
+def test_a_sentence_has_its_note_and_a_row_for_each_of_several_checks() -> None:
     _, second = page_parts([PAGE])
     (table,) = second.tables
-    rows = [[entry.text for entry in row] for group in table.groups for row in group.rows]
-    assert [row[2] for row in rows] == ["not decidable", "(holds)", "(not decidable)", "holds"]
-    assert rows[0][0] == "ef-1: 001, 3.1: It is large. To be true: at least 0.3"
-    assert rows[0][1] == "1 of 2 checks hold (asked for: all)"
-    assert rows[1][1].startswith("loss: 0.41 ± 0.02 (3 seeds) (asked for: ")
-    assert table.groups[0].rows[0][0].note == "A note."
+    assert [group.heading for group in table.groups] == [
+        "ef-1: 001, 3.1: It is large.",
+        "ef-2: 001, 3.2: It is small.",
+    ]
+    first, other = ([[e.text for e in row] for row in group.rows] for group in table.groups)
+    assert [row[0] for row in first] == ["at least 0.3 A note.", "loss", "SACK"]
+    assert [row[2] for row in first] == ["not decidable", "(holds)", "(not decidable)"]
+    assert first[0][1] == "1 of 2 checks hold (asked for: all)"
+    assert first[1][1] == "0.41 ± 0.02 (3 seeds) (asked for: at least 0.3)"
+    assert other == [["below 2", "loss: 0.45 ± 0.64 (2 seeds) (asked for: at most 2)", "holds"]]
     assert second.paragraphs[-1] == "Runs that are missing are made by: tcpf-lab run ef.yaml"
 
 

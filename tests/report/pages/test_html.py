@@ -145,13 +145,15 @@ def test_what_is_no_number_is_not_sorted_as_one(value: float | None) -> None:
     assert entry_attributes(table, table.groups[0], row, 1)["data-value"] is None
 
 
-def test_all_rows_of_a_column_have_tooltips_or_none_has() -> None:
-    """The arrow keys go up and down by the number of tooltips in a row."""
-    rows = ((Entry("a"), Entry("x", note="why")), (Entry("b"), Entry("y")))
+def test_words_have_a_tooltip_only_with_a_note() -> None:
+    rows = ((Entry("a", note="why"), Entry("x")), (Entry("b"), Entry("y", note="so")))
     table = replace(results_table(), columns=(Column("case"), Column("words")),
                     groups=(Group("", rows),))  # fmt: skip
-    tips = [entry_attributes(table, table.groups[0], row, 1)["data-tip"] for row in rows]
-    assert tips == ["a\nwhy", "b"]
+    tips = [
+        [entry_attributes(table, table.groups[0], row, place)["data-tip"] for place in (0, 1)]
+        for row in rows
+    ]
+    assert tips == [["why", None], [None, "b\nso"]]
 
 
 def test_verdicts_are_those_of_the_claims_in_the_order_of_sorting() -> None:

@@ -178,3 +178,31 @@ def test_rules_of_the_studys_setting(tmp_path: Path) -> None:
     assert study.many_flows(1000) == pytest.approx(9.375e6 / 1000**0.5)
     low, high = study.small
     assert (low, high) == pytest.approx((25.85 * 1514, 69.13 * 1514), rel=1e-3)
+
+
+def test_a_single_buffer_is_not_compared_with_itself(tmp_path: Path) -> None:
+    alone = grid(tmp_path, {**FULL, "buffers": "400 kB"})
+    found = {claim.id: claim for claim in claims(alone)}
+    for name, needed in {
+        "2-grows": "use (N = 1000, below 400 kB)",
+        "2-knee": "use (N = 1000, beyond 400 kB)",
+        "3-plateau": "throughput of 1000 kB (N = 1000, beyond 800 kB)",
+        "4-flat": "throughput of 100 kB (N = 3000, another below 800 kB)",
+        "4-steep": "throughput of 100 kB (N = 3000, beyond 800 kB)",
+    }.items():
+        claim = found[f"buffers-{name}"]
+        assert claim.judgement.verdict is Verdict.OPEN, name
+        assert needed in claim.missing, name
+    assert "use (N = 1000, 400 kB)" not in found["buffers-2-grows"].missing
+    assert found["buffers-2-users"].judgement.verdict is Verdict.HOLDS
+
+
+def test_growth_beyond_a_buffer_needs_a_larger_one(tmp_path: Path) -> None:
+    found = {c.id: c for c in claims(grid(tmp_path, {**FULL, "buffers": "800 kB"}))}
+    for name in ("4-steep", "4-more"):
+        claim = found[f"buffers-{name}"]
+        assert claim.judgement.verdict is Verdict.OPEN, name
+        assert "throughput of 1000 kB (N = 3000, beyond 800 kB)" in claim.missing, name
+    alike = found["buffers-4-alike"]
+    assert alike.missing[0] == "throughput of 100 kB (N = 3000, below 800 kB)"
+    assert len(found) == 10

@@ -45,6 +45,11 @@ def test_the_number_has_students_interval_and_its_seeds() -> None:
     assert PaperCheck("loss", Measured((2.0,)), low=1).number == "2.00 (1 seed)"
 
 
+def test_negative_numbers_have_a_minus_sign_and_nothing_has_none() -> None:
+    assert PaperCheck("loss", Measured((-0.0001,)), decimals=3).number == "0.000 (1 seed)"
+    assert PaperCheck("loss", Measured((-0.5,)), decimals=1).number == "−0.5 (1 seed)"
+
+
 def test_what_is_missing_is_said_and_not_judged() -> None:
     one = PaperCheck("loss", Measured((), ("CBR with 8 flows",)), low=1)
     assert (one.number, one.verdict) == ("missing: CBR with 8 flows", Verdict.OPEN)
@@ -68,6 +73,7 @@ def test_a_number_is_worked_out_seed_by_seed_where_both_sides_were_run() -> None
         (-math.inf, 2, False, "at most 2 %"),
         (-math.inf, 2, True, "below 2 %"),
         (1, 2, False, "1 to 2 %"),
+        (-0.5, 0.5, False, "−0.5 to 0.5 %"),
     ],
 )
 def test_a_range_in_words(low: float, high: float, strict: bool, words: str) -> None:

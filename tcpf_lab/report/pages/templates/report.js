@@ -75,9 +75,9 @@ function walk(event) {
   const from = event.target.closest(TIPPED);
   const within = from?.closest("[data-tips]");
   if (!within) return;
-  const all = [...within.querySelectorAll(TIPPED)];
-  const row = from.closest("tr")?.querySelectorAll("[data-tip]").length ?? 1;
-  const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row, ArrowDown: row }[event.key];
+  const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 }[event.key];
+  const upright = /Up|Down/.test(event.key); // within a column, past what has no tooltip
+  const all = [...within.querySelectorAll(TIPPED)].filter((each) => !upright || each.cellIndex === from.cellIndex);
   const to = all[all.indexOf(from) + (step ?? NaN)];
   if (step) event.preventDefault();
   if (!to) return;

@@ -10,7 +10,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from tcpf_lab.report.papers.buffers.curves import SIZES, UTILISATION, Grid, throughput
-from tcpf_lab.report.papers.cell_runs import ratio
+from tcpf_lab.report.papers.cell_runs import Numbers, ratio
 from tcpf_lab.report.papers.claim import PaperCheck, PaperClaim, paired
 
 FEW, SOME, MANY = 1000, 2000, 3000
@@ -23,8 +23,10 @@ TURN = 800e3
 NO_GAIN, LEVEL, ALIKE, STEEP, FULL = 1.02, 0.1, 1.25, 1.5, 0.98
 _SCALED = "at a scaled size packets do not shrink with the buffer, so no curve turns where it did"
 
-#: A place in the grid: users, buffer in bytes, and what is looked at there.
-Place = tuple[int, float, str]
+#: A buffer in bytes; in words, ``below 400 kB``, where the grid has no such.
+Buffer = float | str
+#: A place in the grid: users, buffer, and what is looked at there.
+Place = tuple[int, Buffer, str]
 
 
 def claims(grid: Grid) -> tuple[PaperClaim, ...]:
@@ -33,16 +35,28 @@ def claims(grid: Grid) -> tuple[PaperClaim, ...]:
     At a scaled size those on where a curve turns have their numbers, and no verdict.
     """
     made = (*_utilisation(grid), *_few_users(grid), *_many_users(grid))
-    return tuple(replace(claim, note=_note(claim)) for claim in made if claim.checks)
+    return tuple(replace(claim, note=_note(claim)) for claim in made)
 
 
 def _note(claim: PaperClaim) -> str:
     return next((f"not decidable: {c.undecidable}." for c in claim.checks if c.undecidable), "")
 
 
+def _below(grid: Grid, size: float) -> tuple[Buffer, ...]:
+    """Give every smaller buffer; what is needed, in words, where there is none."""
+    found = tuple(buffer for buffer in grid.buffers if buffer < size)
+    return found or (f"below {_kb(size)}",)
+
+
+def _beyond(grid: Grid, size: float) -> tuple[Buffer, ...]:
+    """Give every larger buffer; what is needed, in words, where there is none."""
+    found = tuple(buffer for buffer in grid.buffers if buffer > size)
+    return found or (f"beyond {_kb(size)}",)
+
+
 def _utilisation(grid: Grid) -> Iterator[PaperClaim]:
     say = partial(PaperClaim, document="003", section="4.1, Figure 2")
-    most = grid.buffers[-1]
+    least, most = _below(grid, KNEE)[0], _beyond(grid, KNEE)[-1]
     yield say(
         id="buffers-2-users",
         sentence="The more users, the higher the use of the link.",
@@ -59,7 +73,7 @@ def _utilisation(grid: Grid) -> Iterator[PaperClaim]:
         statement="Use at 400 kB over that at the smallest buffer is above 1 for every number of "
         "users.",
         checks=tuple(
-            _ratio(grid, (n, KNEE, UTILISATION), (n, grid.buffers[0], UTILISATION), 1, strict=True)
+            _ratio(grid, (n, KNEE, UTILISATION), (n, least, UTILISATION), 1, strict=True)
             for n in (FEW, SOME, MANY)
         ),
     )
@@ -76,7 +90,7 @@ def _utilisation(grid: Grid) -> Iterator[PaperClaim]:
         id="buffers-2-full",
         sentence="With 3000 users the link is fully used.",
         statement="Use with 3000 users at the largest buffer is at least 0.98.",
-        checks=(_check(grid, _first, [(MANY, most, UTILISATION)], low=FULL),),
+        checks=(_check(grid, _first, [(MANY, grid.buffers[-1], UTILISATION)], low=FULL),),
     )
 
 
@@ -112,8 +126,7 @@ def _few_users(grid: Grid) -> Iterator[PaperClaim]:
                 where=True,
             )
             for name, start in PLATEAU.items()
-            for size in grid.buffers
-            if size > start
+            for size in _beyond(grid, start)
         ),
     )
 
@@ -125,7 +138,8 @@ def _many_users(grid: Grid) -> Iterator[PaperClaim]:
 
 def _many_users_below(grid: Grid) -> Iterator[PaperClaim]:
     say = partial(PaperClaim, document="003", section="4.2, Figure 4")
-    below = [size for size in grid.buffers if size < TURN]
+    below = _below(grid, TURN)
+    several = below if len(below) > 1 else (*below, f"another below {_kb(TURN)}")
     yield say(
         id="buffers-4-flat",
         sentence="With 3000 users throughput does not depend on the buffer below 800 kB.",
@@ -135,15 +149,13 @@ def _many_users_below(grid: Grid) -> Iterator[PaperClaim]:
             _check(
                 grid,
                 _spread,
-                [(MANY, size, throughput(name)) for size in below],
+                [(MANY, size, throughput(name)) for size in several],
                 high=ALIKE,
                 where=True,
                 label=f"{SIZES[name]}: highest over lowest below 800 kB",
             )
             for name in SIZES
-        )
-        if below
-        else (),
+        ),
     )
     yield say(
         id="buffers-4-alike",
@@ -166,7 +178,7 @@ def _many_users_below(grid: Grid) -> Iterator[PaperClaim]:
 
 def _many_users_beyond(grid: Grid) -> Iterator[PaperClaim]:
     say = partial(PaperClaim, document="003", section="4.2, Figure 4")
-    most = grid.buffers[-1]
+    most = _beyond(grid, TURN)[-1]
     yield say(
         id="buffers-4-steep",
         sentence="Beyond about 800 kB throughput grows sharply.",
@@ -240,7 +252,7 @@ def _check(
 ) -> PaperCheck:
     """Ask for a number made of those of some places; ``where`` says it is about where one is."""
     every = list(places)
-    found = [grid.numbers(*place) for place in every]
+    found = [_numbers(grid, *place) for place in every]
     missing = [_said(place) for place, one in zip(every, found, strict=True) if not one]
     return PaperCheck(
         label or " over ".join(map(_said, every)),
@@ -252,6 +264,10 @@ def _check(
     )
 
 
+def _numbers(grid: Grid, users: int, size: Buffer, path: str) -> Numbers:
+    return Numbers({}) if isinstance(size, str) else grid.numbers(users, size, path)
+
+
 def _said(place: Place) -> str:
     """Name a place: ``use (N = 1000, 400 kB)``."""
     users, size, path = place
@@ -260,5 +276,5 @@ def _said(place: Place) -> str:
     return f"{what} (N = {users}, {_kb(size)})"
 
 
-def _kb(size: float) -> str:
-    return f"{size / 1000:g} kB"
+def _kb(size: Buffer) -> str:
+    return size if isinstance(size, str) else f"{size / 1000:g} kB"

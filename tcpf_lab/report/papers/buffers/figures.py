@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcpf_lab.report.papers.buffers.curves import SIZES, UTILISATION, Grid, Study, throughput
 from tcpf_lab.report.papers.cell_runs import Numbers
-from tcpf_lab.report.papers.page import Drawing, Point
+from tcpf_lab.report.papers.page import Drawing, Point, in_units
 from tcpf_lab.report.style import CASES, CaseStyle
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def _drawing(
         ),
         build=lambda: _draw(grid.study, lines, of[0].upper() + of[1:], _subtitle(grid), axis),
         missing=lacking,
+        axis=axis,
+        place=in_units("kB", 1e-3),
     )
 
 

@@ -27,7 +27,7 @@ from tcpf_lab.report.papers.ef.study import (
 )
 from tcpf_lab.report.papers.ef.throughput_claims import RTTS_MS
 from tcpf_lab.report.papers.lines import Frame, draw
-from tcpf_lab.report.papers.page import Drawing, Point
+from tcpf_lab.report.papers.page import Drawing, Point, in_units
 
 BURSTS = "Mean length of EF bursts (ms)"
 LOST = "Loss of use, U_CBR - U_EF"
@@ -94,6 +94,8 @@ class Sketch:
             points=points,
             build=partial(draw, points, frame),
             missing=tuple(missing_of(study, self)),
+            axis=self.y,
+            place=in_units("ms" if self.x == BURSTS else "flows"),
         )
 
 

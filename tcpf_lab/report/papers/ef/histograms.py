@@ -13,7 +13,7 @@ from tcpf_lab.report.papers.ef.conditions import Conditions
 from tcpf_lab.report.papers.ef.figures import four, name_of, runs_behind
 from tcpf_lab.report.papers.ef.study import MANY, ON_MS, RTT_MS, TCPS, Study, network, told
 from tcpf_lab.report.papers.lines import Frame, draw
-from tcpf_lab.report.papers.page import Drawing, Point
+from tcpf_lab.report.papers.page import Drawing, Point, in_units
 
 #: Width of a class, of which one has the fair share in its middle.
 WIDTH = 0.1
@@ -75,6 +75,8 @@ def _drawing(
         points=points,
         build=partial(draw, points, frame),
         missing=tuple(missing),
+        axis=frame.y,
+        place=in_units("of the fair share"),
     )
 
 

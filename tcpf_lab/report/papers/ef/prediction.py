@@ -84,6 +84,8 @@ def prediction_figure(study: Study) -> Drawing:
         points=points,
         build=partial(draw, points, frame),
         missing=() if points else (_NOTHING,),
+        axis=frame.y,
+        place=lambda point: f"at an error of {point.x:g}",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from tcpf_lab.report.contents.subject import Member
-from tcpf_lab.report.papers.bars import BarPanel, draw_bars
+from tcpf_lab.report.papers.bars import BarPanel, draw_bars, groups_of
 from tcpf_lab.report.papers.cell_runs import CellRuns, Numbers, PaperRun, cells_of, ratio
 from tcpf_lab.report.papers.claim import Measured, PaperCheck, PaperClaim, paired
 from tcpf_lab.report.papers.gains import RIO, TB, told
@@ -176,6 +176,7 @@ def _figure(cells: Sequence[CellRuns]) -> Drawing:
         points,
         lambda: draw_bars(parts, "One to three bottlenecks", "Means over seeds, 95 % intervals"),
         () if points else ("no run",),
+        place=groups_of(parts),
     )
 
 

@@ -10,7 +10,7 @@ from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.papers.cell_runs import CellRuns, Numbers, cells_of
 from tcpf_lab.report.papers.gains import Block, blocks_of
 from tcpf_lab.report.papers.page import Block as PageBlock
-from tcpf_lab.report.papers.page import Drawing, Page, Point, Table, Text
+from tcpf_lab.report.papers.page import Drawing, Page, Point, Table, Text, in_units
 from tcpf_lab.report.style import DISTINCT
 from tcpf_lab.spec.load import load
 
@@ -133,6 +133,8 @@ def _figure(label: str, cells: Sequence[CellRuns], name: str) -> Drawing:
         ),
         lambda: _draw(drawn),
         (f"no queueing delay of {', '.join(lacking)}",) if lacking else (),
+        axis="Goodput (Mbit/s)",
+        place=in_units("ms"),
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tcpf_lab.report.contents.subject import Member
-from tcpf_lab.report.papers.bars import BarPanel, draw_bars
+from tcpf_lab.report.papers.bars import BarPanel, draw_bars, groups_of
 from tcpf_lab.report.papers.cell_runs import Numbers, ratio
 from tcpf_lab.report.papers.claim import Measured, PaperCheck, PaperClaim, paired
 from tcpf_lab.report.papers.gains import FRIO, RED, RIO, TB
@@ -154,6 +154,7 @@ def _figure(found: Readings, metric: str) -> Drawing:
         points,
         lambda: draw_bars(parts, title, f"{sides}; bars of ours: means, 95 % intervals"),
         () if points else ("no run",),
+        place=groups_of(parts, " flows, "),
     )
 
 

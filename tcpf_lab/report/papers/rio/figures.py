@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.metrics.series import read_series
 from tcpf_lab.report.papers.cell_runs import PaperRun
-from tcpf_lab.report.papers.page import Drawing, Point
+from tcpf_lab.report.papers.page import Drawing, Point, in_units
 from tcpf_lab.report.papers.rio.measured import RioCell
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def queue_over_time(cell: RioCell | None) -> Drawing:
         ),
         build=lambda: _draw(queue.time_s[shown], lines, seed),
         missing=() if queue.time_s.size else ("no run of the fully overlapped scenario",),
+        axis="Queue (packets)",
+        place=in_units("s"),
     )
 
 

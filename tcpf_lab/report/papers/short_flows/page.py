@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.report.contents.subject import Member
-from tcpf_lab.report.papers.bars import BarPanel, draw_bars
+from tcpf_lab.report.papers.bars import BarPanel, draw_bars, groups_of
 from tcpf_lab.report.papers.cell_runs import CellRuns, cells_of
 from tcpf_lab.report.papers.claim import PaperCheck, PaperClaim
 from tcpf_lab.report.papers.gains import NEW, RED, TB, Block, blocks_of, told
@@ -167,6 +167,7 @@ def _bars(found: Sequence[Block], name: str) -> Drawing:
         points,
         lambda: draw_bars(parts, "Completion time of short transfers", said),
         () if points else ("no run",),
+        place=groups_of(parts),
     )
 
 
@@ -186,6 +187,8 @@ def _distribution(block: Block, name: str) -> Drawing:
         ),
         lambda: _draw(drawn, block.label),
         (f"no transfers of {', '.join(lacking)}",) if lacking else (),
+        axis="Completion time (s)",
+        place=lambda point: f"for the quantile of {point.x:g}",
     )
 
 
