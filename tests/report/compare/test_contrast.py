@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,3 +121,19 @@ def test_intervals_hold_as_often_as_they_say() -> None:
         assert found.interval is not None
         held += found.interval[0] <= 1.5 <= found.interval[1]
     assert 0.91 <= held / 600 <= 0.98
+
+
+def test_intervals_hold_as_often_as_the_document_says() -> None:
+    """Runs that spread by a factor, 2 to 10 pairs, 60 times each: 1 % is one deviation."""
+    text = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    said = re.search(r"hold in (\d+) % .* by a tenth, (\d+) % at 0.3 and (\d+) % at 0.6", text)
+    assert said
+    random = np.random.default_rng(5)
+    for spread, share in zip((0.1, 0.3, 0.6), said.groups(), strict=True):
+        held = []
+        for pairs in 60 * list(range(2, 11)):
+            sides = [base * np.exp(random.normal(0, spread, pairs)) for base in (150.0, 100.0)]
+            found = compared(*(cell(*map(float, side)) for side in sides))
+            assert found.interval is not None
+            held.append(found.interval[0] <= 1.5 <= found.interval[1])
+        assert 100 * np.mean(held) == pytest.approx(int(share), abs=4)
