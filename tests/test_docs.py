@@ -5,41 +5,21 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from documents import ROOT, blocks, carry_out, commands_of
 
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import expand
 
-ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/*.md"))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
 GUIDE = (ROOT / "docs" / "measure-your-aqm.md").read_text(encoding="utf-8")
-
-
-def blocks(language, text=README):
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
-
-
-def commands_of(text):
-    lines = [line for block in blocks("sh", text) for line in block.splitlines()]
-    commands = [shlex.split(line, comments=True) for line in lines]
-    return [command for command in commands if command]
 
 
 def readme_commands():
     return commands_of(README)
-
-
-def carry_out(words, directory):
-    return subprocess.run(
-        [sys.executable, "-m", "tcpf_lab", *words], cwd=directory, capture_output=True, text=True
-    )
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -50,7 +30,7 @@ def test_links_between_documents_lead_somewhere(path):
 
 
 def test_every_experiment_in_the_readme_can_be_planned():
-    shown = blocks("yaml")
+    shown = blocks("yaml", README)
     assert shown
     for text in shown:
         for run in expand(parse(text, "README.md")):
