@@ -71,6 +71,8 @@ def main() -> None:
     if asked.spec:
         chosen = choose(asked.spec, "uml", Path("results"), asked.only, asked.seeds, None)
         runs = chosen.runs
+    elif asked.seeds:
+        runs = [run for run in runs if run.seed <= asked.seeds]
     found: dict[str, Any] = {
         "runs": len(runs),
         "kernel_package_bytes": len(uml_package.pack(bed.kernel).packed),
