@@ -89,6 +89,7 @@ class LocalCluster:
         with (self.directory / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "dask", *words],
+                cwd=self.directory,  # first on the path of `python -m`
                 env={**self._environment, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
