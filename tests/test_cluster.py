@@ -279,7 +279,8 @@ def test_without_the_extra_it_is_told_what_to_install(lab, spec, monkeypatch):
 
 
 def test_the_command_line_does_not_load_what_only_a_cluster_needs() -> None:
-    program = "import sys, tcpf_lab.cli; print({'distributed', 'dask'} & set(sys.modules))"
+    loaded = "import sys, tcpf_lab.cli, tcpf_lab.experiment_verbs"
+    program = f"{loaded}; print({{'distributed', 'dask'}} & set(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     said = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
