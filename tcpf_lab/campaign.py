@@ -20,6 +20,7 @@ from tcpf_lab.report.section import Source, gather
 from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
 from tcpf_lab.runner import Event, State
 from tcpf_lab.selection import Choice, Part
+from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.base import Testbed
 
@@ -27,8 +28,15 @@ from tcpf_lab.testbed.base import Testbed
 _LAYOUT = ("", "*/", "*/*/", "*/*/*/")
 
 
-def ready_testbed(choice: Choice) -> Testbed:
+def ready_testbed(choice: Choice, *, elsewhere: bool = False) -> Testbed:
     """Return the testbed, having checked everything that can be checked before a run.
+
+    Parameters
+    ----------
+    choice : Choice
+        What is to be run.
+    elsewhere : bool
+        Other machines make the runs: they are checked, not this one.
 
     Raises
     ------
@@ -36,7 +44,7 @@ def ready_testbed(choice: Choice) -> Testbed:
         Listing all problems at once.
     """
     testbed = registry.testbed(choice.testbed_name)
-    problems = _problems(testbed, choice)
+    problems = () if elsewhere else _problems(testbed, choice)
     if problems:
         listed = "".join(f"\n  - {problem}" for problem in problems)
         raise TestbedError(
@@ -48,7 +56,12 @@ def ready_testbed(choice: Choice) -> Testbed:
 
 
 def _problems(testbed: Testbed, choice: Choice) -> Iterable[str]:
-    """What is in the way of any run: of one for each pair of marker and queue in each network."""
+    found = [problem for run in samples(choice) for problem in testbed.check(compose(run))]
+    return dict.fromkeys(found)
+
+
+def samples(choice: Choice) -> list[Run]:
+    """Choose runs to check a testbed by: of each pair of marker and queue in each network."""
     different = {
         (
             run.case.marker.kind,
@@ -59,8 +72,7 @@ def _problems(testbed: Testbed, choice: Choice) -> Iterable[str]:
         ): run
         for run in reversed(choice.runs)
     }
-    found = [problem for run in different.values() for problem in testbed.check(compose(run))]
-    return dict.fromkeys(found)
+    return list(different.values())
 
 
 def comparison(choice: Choice, *, include_invalid: bool = False) -> Comparison:

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from tcpf_lab import campaign, reporting, terminal
+from tcpf_lab import campaign, cluster_request, reporting, terminal
 from tcpf_lab.errors import LabError
 from tcpf_lab.options import (
     AsJson,
+    Cluster,
     IncludeInvalid,
+    Jobs,
     KeepPcaps,
     Only,
     Overrides,
@@ -27,16 +29,16 @@ from tcpf_lab.report.compare.sensitivity import Sensitivity
 from tcpf_lab.report.compare.sensitivity_shown import ranked_effects
 from tcpf_lab.report.compare.testbeds import TwoTestbeds
 from tcpf_lab.report.compare.testbeds_shown import side_by_side
-from tcpf_lab.selection import choose, one_or_two
+from tcpf_lab.runner import Event
+from tcpf_lab.selection import Choice, choose, one_or_two
 
 
 def run(
     spec: Spec,
     testbed: TestbedName = "uml",
     results: Results = Path("results"),
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Runs at a time; 0: one per core.")
-    ] = 0,
+    jobs: Jobs = 0,
+    cluster: Cluster = None,
     only: Only = None,
     seeds: Seeds = None,
     overrides: Overrides = None,
@@ -51,9 +53,7 @@ def run(
     if dry_run:
         terminal.show_states(chosen, as_json)
         return
-    terminal.ensure_kernel(chosen)
-    bed = campaign.ready_testbed(chosen)
-    outcome = terminal.drive(chosen, bed, jobs=jobs, keep_pcaps=keep_pcaps, force=force)
+    outcome = _carry_out(chosen, jobs, cluster, keep_pcaps=keep_pcaps, force=force)
     failed = [event for event in outcome if event.kind == "failed"]
     report, problem = None, None
     if len(failed) < len(chosen.runs):
@@ -71,6 +71,18 @@ def run(
         raise problem
     if failed:
         raise typer.Exit(1)
+
+
+def _carry_out(
+    chosen: Choice, jobs: int, cluster: str | None, *, keep_pcaps: bool, force: bool
+) -> list[Event]:
+    """Make the runs where they were asked for; refuse at once what cannot be."""
+    cluster_request.check(cluster, chosen, jobs)
+    terminal.ensure_kernel(chosen)
+    bed = campaign.ready_testbed(chosen, elsewhere=cluster is not None)
+    return terminal.drive(
+        chosen, bed, jobs=jobs, cluster=cluster, keep_pcaps=keep_pcaps, force=force
+    )
 
 
 def compare(

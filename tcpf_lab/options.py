@@ -35,6 +35,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")
 KeepPcaps = Annotated[
     bool, typer.Option("--keep-pcaps", help="Keep the captures, compressed (zstd).")
 ]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Runs at a time; 0: one per core.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run on a Dask cluster: its scheduler, tcp://HOST:8786.",
+    ),
+]
 IncludeInvalid = Annotated[
     bool, typer.Option("--include-invalid", help="Let invalid runs into the means.")
 ]

@@ -222,11 +222,16 @@ def analyse_again(task: Task) -> Event:
 
     Where its counters cannot be read any more the run is made again.
     """
+    return analysed(task) or carry_out(task)
+
+
+def analysed(task: Task) -> Event | None:
+    """Analyse a complete run again where it is; None if its counters cannot be read any more."""
     started = time.monotonic()
     try:
         metrics = summary.analyse(task.files.run(task.run.id))
     except (LabError, OSError):
-        return carry_out(task)
+        return None
     return _ended(task.run, "analysed", started, metrics)
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,17 +137,14 @@ def drive(
     jobs: int,
     keep_pcaps: bool,
     force: bool,
+    cluster: str | None = None,
 ) -> list[Event]:
     """Carry out the runs of ``choice`` with a progress display; return how each ended."""
-    from tcpf_lab import pool, runner
-    from tcpf_lab.trace.warm import warm_up
+    from tcpf_lab import runner
 
     events: list[Event] = []
     failures = 0
-    workers = min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
-    with interruptible(), _held_back():
-        warm_up()
-    with interruptible(), pool.local_pool(workers) as executor:
+    with interruptible(), _executor(choice, testbed, jobs, cluster) as executor:
         happening = runner.run_all(
             choice.runs, testbed, choice.results, executor, keep_pcaps=keep_pcaps, force=force
         )
@@ -159,6 +157,30 @@ def drive(
                 if line := event_line(event, in_full=failures <= SHOWN_IN_FULL):
                     progress.console.print(line, highlight=False)
     return events
+
+
+@contextmanager
+def _executor(
+    choice: Choice, testbed: Testbed, jobs: int, cluster: str | None
+) -> Iterator[Executor]:
+    """Yield what makes runs: processes of this machine, or a cluster."""
+    from tcpf_lab import cluster_request, pool
+    from tcpf_lab.trace.warm import warm_up
+
+    if cluster is not None:
+        with cluster_request.executor(cluster, testbed, choice, _say) as workers:
+            yield workers
+        return
+    with _held_back():
+        warm_up()
+    at_a_time = min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
+    with pool.local_pool(at_a_time) as processes:
+        yield processes
+
+
+def _say(text: str) -> None:
+    """Tell on standard error what happens meanwhile."""
+    _err.print(text, style="yellow", markup=False, highlight=False)
 
 
 @contextmanager

@@ -20,12 +20,13 @@ MAY_IMPORT = {
     "units": {"errors"},
     "results": {"errors"},
     "shipped": {"errors"},
+    "archive": {"errors"},
     "spec": SHARED,
     "reference": SHARED,
     # makes data
     "plan": SHARED,
     "agent": set(),  # stands alone on a host
-    "testbed": SHARED | {"plan", "agent.pack"},
+    "testbed": SHARED | {"plan", "agent.pack", "archive"},
     "captures": SHARED,
     "runner": SHARED | {"testbed", "plan", "captures", "metrics.summary"},
     # reads data
@@ -43,6 +44,12 @@ OUTER = {
         "analyzing",
         "api",
         "cli",
+        "cluster",
+        "cluster_delivery",
+        "cluster_link",
+        "cluster_request",
+        "cluster_watch",
+        "cluster_worker",
         "command_line",
         "progress",
         "crossing_request",
