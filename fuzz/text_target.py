@@ -1,0 +1,56 @@
+"""Coverage-guided fuzzing of readers of text: ``python -m fuzz.text_target NAME [OPTION]...``.
+
+The options are libFuzzer's, with the directories of inputs among them.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+import warnings
+
+import atheris
+
+with atheris.instrument_imports(
+    include=[
+        "tcpf_lab.spec",
+        "tcpf_lab.metrics",
+        "tcpf_lab.units",
+        "tcpf_lab.report",
+        "ruamel.yaml",
+    ]
+):
+    from fuzz import text_subject
+
+from fuzz import text_runs
+from fuzz.text_mutate import mutate
+
+#: One mutation in so many is libFuzzer's own, which knows what it has compared.
+_OWN = 4
+
+
+def _mutated(data: bytes, most: int, seed: int) -> bytes:
+    if seed % _OWN == 0:
+        return bytes(atheris.Mutate(data, most))
+    return mutate(data, seed, most)
+
+
+def main() -> None:
+    """Fuzz until libFuzzer's options say that it is enough."""
+    name = sys.argv.pop(1)
+    warnings.simplefilter("ignore")  # numpy's, of numbers that are out of range
+    logging.disable()
+    if name in text_subject.OF_RUNS:
+        text_runs.bases()
+
+    @functools.wraps(text_subject.TARGETS[name])
+    def work(data: bytes) -> None:
+        text_subject.TARGETS[name](data)
+
+    atheris.Setup(sys.argv, work, custom_mutator=_mutated)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
