@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from fuzz.seeds import ROOT
+from fuzz.text_seeds import ROOT
 from tcpf_lab.report.collect import Cell
 from tcpf_lab.results import ExperimentFiles, RunFiles
 from tcpf_lab.runner import Task, carry_out

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from fuzz import text_runs
-from fuzz.seeds import ROOT
+from tcpf_lab.results import RunFiles
+
+ROOT = Path(__file__).parent.parent
 
 #: Inputs that once made trouble, a folder for each target.
 KEPT = ROOT / "tests" / "fuzz_corpus"
@@ -22,7 +23,7 @@ def make(target: str, folder: Path) -> list[Path]:
     Parameters
     ----------
     target : str
-        A name of `fuzz.text_subject.TARGETS`.
+        A name of `fuzz.text_targets.TARGETS`.
     folder : Path
         Made if need be.
     """
@@ -64,14 +65,21 @@ def _shown() -> tuple[bytes, ...]:
     return tuple(name.encode() for name in _SHOWN)
 
 
+def _bases() -> Mapping[str, RunFiles]:
+    """Give the runs: what makes them is loaded by those who need them."""
+    from fuzz import text_runs
+
+    return text_runs.bases()
+
+
 def _only_shown() -> tuple[bytes, ...]:
     """What the analysis writes, and does not read."""
     names = ("metrics.json", "series.npz", "run.yaml", "plan.txt", "transfers.npz", "log/console")
-    return tuple(f"{base}/{name}".encode() for base in text_runs.bases() for name in names)
+    return tuple(f"{base}/{name}".encode() for base in _bases() for name in names)
 
 
 def _files() -> Iterator[tuple[str, bytes]]:
-    for base, run in text_runs.bases().items():
+    for base, run in _bases().items():
         for path in sorted(run.root.rglob("*")):
             if path.is_file() and path.stat().st_size < _LARGEST:
                 name = f"{base}/{path.relative_to(run.root)}"

@@ -5,27 +5,17 @@ The options are libFuzzer's, with the directories of inputs among them.
 
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 import warnings
 
 import atheris
 
-with atheris.instrument_imports(
-    include=[
-        "tcpf_lab.spec",
-        "tcpf_lab.metrics",
-        "tcpf_lab.units",
-        "tcpf_lab.report",
-        "ruamel.yaml",
-    ]
-):
-    from fuzz import text_subject
-
-from fuzz import text_runs
+from fuzz import text_targets
 from fuzz.text_mutate import mutate
 
+#: What coverage is of.
+_INSTRUMENTED = ("spec", "metrics", "units", "report", "checked_analysis", "results")
 #: One mutation in so many is libFuzzer's own, which knows what it has compared.
 _OWN = 4
 
@@ -41,14 +31,19 @@ def main() -> None:
     name = sys.argv.pop(1)
     warnings.simplefilter("ignore")  # numpy's, of numbers that are out of range
     logging.disable()
-    if name in text_subject.OF_RUNS:
+    with atheris.instrument_imports(
+        include=["ruamel.yaml", *(f"tcpf_lab.{part}" for part in _INSTRUMENTED)]
+    ):
+        work = text_targets.subject(name)
+    if name in text_targets.OF_RUNS:
+        from fuzz import text_runs
+
         text_runs.bases()
 
-    @functools.wraps(text_subject.TARGETS[name])
-    def work(data: bytes) -> None:
-        text_subject.TARGETS[name](data)
+    def answer(data: bytes) -> None:
+        work(data)
 
-    atheris.Setup(sys.argv, work, custom_mutator=_mutated)
+    atheris.Setup(sys.argv, answer, custom_mutator=_mutated)
     atheris.Fuzz()
 
 

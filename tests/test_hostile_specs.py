@@ -206,8 +206,7 @@ def test_a_member_of_a_collection_is_a_file_or_refused(what: str, tmp_path: Path
     for text in (HOSTILE[what], f"./{HOSTILE[what]}", "./pipe", "/dev/zero", "./a", "y" * 5000):
         path = written(COLLECTION, put_member, text, tmp_path / "x.yaml")
         with pytest.raises(LabError):
-            collection = load_any(path)
-            members(collection, path)
+            members(load_any(path), path)
 
 
 def put_member(data: dict[str, Any], text: str) -> None:

@@ -74,8 +74,8 @@ def manifest(section: Section, commands: Sequence[str]) -> dict[str, Any]:
     """
     files, cells = section.source.files, section.source.cells
     runs = [run for result in section.results for run in result.used_runs]
-    manifests = [read_manifest(files.run(run)) for run in runs]
-    analyses = [read_metrics(files.run(run))["analysis"] for run in runs]
+    manifests = [read_manifest(files.run(run), "seed", "facts", *_MADE_WITH) for run in runs]
+    analyses = [read_metrics(files.run(run), "analysis")["analysis"] for run in runs]
     return {
         "format": FORMAT,
         "commands": list(commands),

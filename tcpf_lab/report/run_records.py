@@ -7,7 +7,7 @@ to doubt.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tcpf_lab.errors import RequestError
@@ -16,32 +16,39 @@ from tcpf_lab.results import FORMAT, RunFiles, read_json
 Test = Callable[[Any], bool]
 
 
-def read_metrics(files: RunFiles) -> dict[str, Any]:
+def read_metrics(files: RunFiles, *needed: str) -> dict[str, Any]:
     """Read ``metrics.json``.
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run's directory.
+    needed : str
+        Keys that must be there; whatever is there must be of its kind.
 
     Raises
     ------
     RequestError
-        If it is missing, damaged or of another format.
+        If it is missing, damaged or of another format, or lacks something.
     """
     found = read_json(files.metrics)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise RequestError(f"not metrics of format {FORMAT}", where=str(files.metrics))
-    return _checked(found, _METRICS, str(files.metrics))
+    return _checked(found, _METRICS, needed, str(files.metrics))
 
 
-def read_manifest(files: RunFiles) -> dict[str, Any]:
-    """Read ``manifest.json``.
+def read_manifest(files: RunFiles, *needed: str) -> dict[str, Any]:
+    """Read ``manifest.json``, as `read_metrics` does its file.
 
     Raises
     ------
     RequestError
-        If it is missing or damaged.
+        If it is missing or damaged, or lacks something.
     """
     found = read_json(files.manifest)
     if not isinstance(found, dict):
         raise RequestError("not a manifest", where=str(files.manifest))
-    return _checked(found, _MANIFEST, str(files.manifest))
+    return _checked(found, _MANIFEST, needed, str(files.manifest))
 
 
 def is_number(value: Any) -> bool:
@@ -51,9 +58,10 @@ def is_number(value: Any) -> bool:
     return abs(value) < 2**1000 if isinstance(value, int) else math.isfinite(value)
 
 
-def _checked(found: dict[str, Any], tests: Mapping[str, Test], where: str) -> dict[str, Any]:
-    """Refuse a record that lacks something, or in which something is of another kind."""
-    lacking = [name for name in tests if name not in found and name not in _OPTIONAL]
+def _checked(
+    found: dict[str, Any], tests: Mapping[str, Test], needed: Sequence[str], where: str
+) -> dict[str, Any]:
+    lacking = [name for name in needed if name not in found]
     if lacking:
         raise RequestError(f"lacks {', '.join(lacking)}", where=where)
     wrong = [name for name, test in tests.items() if name in found and not test(found[name])]
@@ -114,8 +122,6 @@ def _window(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
 
 
-#: What may be left out.
-_OPTIONAL = ("unmeasured", "settings")
 _CHECK = {"name": _text, "ok": lambda value: value in (True, False, None), "detail": _text}
 _VALIDITY = {
     "valid": lambda value: isinstance(value, bool),

@@ -92,7 +92,7 @@ def tables(sections: Sequence[Section]) -> Tables:
     """
     rows: dict[str, list[Row]] = {table.name: [] for table in TABLES}
     for run in used_runs(sections):
-        manifest, metrics = read_manifest(run.files), read_metrics(run.files)
+        manifest, metrics = _records(run.files)
         key = run.key(manifest)
         rows["runs"].append({**key, **_run_row(manifest, metrics)})
         rows["flows"] += ({**key, **row} for row in flow_rows(metrics))
@@ -107,6 +107,13 @@ def tables(sections: Sequence[Section]) -> Tables:
         for known in layouts
     }
     return Tables(layouts, frames)
+
+
+def _records(files: RunFiles) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Read manifest and metrics with everything that the tables have of them."""
+    made_with = ("clock", "tcpf_lab", "git_commit", "testbed_identity")
+    parts = ("metrics", "per_flow", "by_dscp", "truth", "validity", "analysis")
+    return read_manifest(files, "seed", "window_s", *made_with), read_metrics(files, *parts)
 
 
 def frame(layout: Layout, rows: Sequence[Row]) -> pd.DataFrame:

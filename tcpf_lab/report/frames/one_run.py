@@ -21,6 +21,9 @@ from tcpf_lab.spec.marker import AnyMarker
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.queue import AnyQueue
 
+#: What frames and properties take from ``metrics.json``.
+_READ = ("metrics", "per_flow", "by_dscp", "validity")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -49,12 +52,12 @@ class Run:
     @cached_property
     def manifest(self) -> Mapping[str, Any]:
         """Facts about the run: ``manifest.json``."""
-        found: Mapping[str, Any] = read_manifest(self.files)
+        found: Mapping[str, Any] = read_manifest(self.files, "case", "window_s", "expect")
         return found
 
     @cached_property
     def _numbers(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = read_metrics(self.files)
+        found: Mapping[str, Any] = read_metrics(self.files, *_READ)
         return found
 
     @property

@@ -142,7 +142,8 @@ def read_run(files: RunFiles, experiment: Experiment) -> DrawnRun:
     LabError
         If ``metrics.json`` or ``manifest.json`` is missing, damaged or of another format.
     """
-    found, manifest = read_metrics(files), read_manifest(files)
+    found = read_metrics(files, "metrics", "per_flow", "validity")
+    manifest = read_manifest(files, "testbed")
     return DrawnRun(files, experiment, found, manifest["testbed"])
 
 
