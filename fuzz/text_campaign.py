@@ -67,5 +67,5 @@ def fuzz_text(
 def fault(said: str) -> str:
     """Give what a process said of its fault: the exception, or its last lines."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    raised = [line for line in lines if "Error" in line or "Exception" in line]
+    raised = [line for line in lines if "Error" in line and "===" not in line]
     return "; ".join(raised[:1] or lines[-_TOLD:])

@@ -6,6 +6,9 @@ from typing import Any
 
 from tcpf_lab.errors import LabError, TraceError
 from tcpf_lab.metrics import summary
+from tcpf_lab.metrics.clock import Clocks
+from tcpf_lab.metrics.evidence import UnreadableError
+from tcpf_lab.metrics.transfers import read_transfers
 from tcpf_lab.results import RunFiles, read_json
 
 #: No run has more flows, cross traffic included.
@@ -13,7 +16,10 @@ _MOST_FLOWS = 10_000
 #: No run is longer, s.
 _LONGEST_S = 3e6
 #: What arithmetic on entries that are missing, of another type or out of all range raises.
-_DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
+_DAMAGE = (
+    *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
+    *(MemoryError, RecursionError),
+)
 
 
 def analyse(files: RunFiles) -> dict[str, Any]:
@@ -64,6 +70,18 @@ def _refuse_sizes(files: RunFiles) -> None:
         raise TraceError("no run has so many flows", where=str(files.manifest))
     if not isinstance(window, list) or not all(_is_instant(at) for at in window):
         raise TraceError("window_s is not when a run begins and ends", where=str(files.manifest))
+    users = expect.get("users") if isinstance(expect, dict) else None
+    if isinstance(users, dict) and not _are_users(files, users):
+        raise TraceError("transfers of more users than a run has", where=str(files.stats))
+
+
+def _are_users(files: RunFiles, users: dict[str, Any]) -> bool:
+    """Tell whether the numbers of users are such as a run has; True if they cannot be read."""
+    try:
+        number = read_transfers(files, users, Clocks(0, {}))["user"]
+    except (UnreadableError, *_DAMAGE):
+        return True  # the analysis says what is wrong
+    return bool(number.size == 0 or number.max() < _MOST_FLOWS)
 
 
 def _is_instant(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Fuzzing of specs, inventories and records of runs: what it is made of, and a short round of it."""
+"""Fuzzing of specs, inventories and records of runs: what it is made of, a short round."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from tcpf_lab import checked_analysis
 from tcpf_lab.campaign import rebuild
 from tcpf_lab.errors import LabError, TraceError
 from tcpf_lab.results import RunFiles
+
+#: What libFuzzer says of its executions at the end.
+COUNTED = "stat::number_of_executed_units: {}"
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +115,15 @@ def test_a_manifest_of_more_than_a_run_can_have_is_refused_before_it_takes_memor
     whole = text_runs.bases()["counted"].manifest.read_bytes()
     assert old in whole
     files = damaged("manifest.json", whole.replace(old, new, 1), tmp_path)
-    with pytest.raises(TraceError, match="no run has so many flows|window_s is not"):
+    with pytest.raises(TraceError, match=r"no run has so many flows|window_s is not"):
+        checked_analysis.analyse(files)
+
+
+def test_a_user_beyond_all_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
+    content = bytearray((text_runs.bases()["counted"].stats / "users-S.bin").read_bytes())
+    content[32 + 32 : 32 + 36] = (2**32 - 1).to_bytes(4, "little")
+    files = damaged("stats/users-S.bin", bytes(content), tmp_path)
+    with pytest.raises(TraceError, match="transfers of more users than a run has"):
         checked_analysis.analyse(files)
 
 
@@ -121,7 +132,7 @@ def test_the_time_is_shared_out_to_the_targets_that_are_asked_for() -> None:
     assert sum(every.values()) == pytest.approx(1)
     assert set(every) == {"captures", *text_targets.TARGETS}
     assert command_line._shares(["spec", "records"]) == {"spec": 0.5, "records": 0.5}
-    with pytest.raises(LabError, match="unknown target 'specs'.*Did you mean 'spec'"):
+    with pytest.raises(LabError, match=r"unknown target 'specs'.*Did you mean 'spec'"):
         command_line._shares(["specs"])
 
 
@@ -131,8 +142,8 @@ def test_a_crash_of_a_target_is_a_problem_with_its_input(tmp_path: Path) -> None
     def python(words: list[str], output: Path, limit_s: float) -> subprocess.CompletedProcess[str]:
         asked.append(words)
         (tmp_path / "crashes" / "crash-1").write_bytes(b"x")
-        said = "noise\n === Uncaught Python exception: ===\nKeyError: 'x'\nstat::number_of_executed_units: 42\n"
-        return subprocess.CompletedProcess(words, 77, "", said)
+        said = ("noise", " === Uncaught Python exception: ===", "KeyError: 'x'", COUNTED.format(42))
+        return subprocess.CompletedProcess(words, 77, "", "\n".join(said))
 
     problems: list[str] = []
     assert text_campaign.fuzz_text("inventory", 60, 5, tmp_path, python, problems) == 42
@@ -145,7 +156,7 @@ def test_the_command_fuzzes_what_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def python(words: list[str], *_: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(words, 0, "", "stat::number_of_executed_units: 7\n")
+        return subprocess.CompletedProcess(words, 0, "", COUNTED.format(7))
 
     monkeypatch.setattr(command_line, "_python", python)
     with pytest.raises(typer.Exit) as ended:

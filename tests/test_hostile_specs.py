@@ -245,7 +245,7 @@ def test_options_that_change_an_experiment_are_as_strict(what: str) -> None:
 
 
 FEW = settings(
-    max_examples=15,
+    max_examples=10,
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "agent": set(),  # stands alone on a host
     "testbed": SHARED | {"plan", "agent.pack"},
     "captures": SHARED,
-    "checked_analysis": SHARED | {"metrics.summary"},
+    "checked_analysis": SHARED | {"metrics"},
     "runner": SHARED | {"testbed", "plan", "captures", "checked_analysis", "metrics.summary"},
     # reads data
     "trace": SHARED,

@@ -26,6 +26,8 @@ _DEEPEST = 20
 #: thousand values that an axis may have is a tenth of it.
 _MOST = 10_000
 _TOO_DEEP, _TOO_MUCH = "nested too deeply", f"holds more than {_MOST} keys and values"
+#: An escape beyond the last character of Unicode.
+_NO_CHARACTER = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
 #: A tag is not shown longer, and no number is written longer.
 _LONGEST_TAG, _LONGEST_NUMBER = 80, 100
 
@@ -66,6 +68,10 @@ def read_yaml(text: str) -> Document:
     except YAMLError as error:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         document.problems.append((line, (), f"not valid YAML: {str(error).splitlines()[0]}"))
+    except (ValueError, OverflowError):  # the library does not check what an escape stands for
+        found = _NO_CHARACTER.search(text)
+        line = text.count("\n", 0, found.start() if found else 0) + 1
+        document.problems.append((line, (), "not valid YAML: an escape stands for no character"))
     return document
 
 
