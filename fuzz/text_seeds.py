@@ -38,7 +38,7 @@ def make(target: str, folder: Path) -> list[Path]:
 
 def kept(target: str) -> Iterator[tuple[str, bytes]]:
     """Give the inputs that once made trouble, with their names."""
-    for path in sorted((KEPT / target).glob("*")):
+    for path in sorted((KEPT / f"{target}_inputs").glob("*")):
         yield f"kept-{path.name}", path.read_bytes()
 
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from tcpf_lab.errors import SpecError
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.spec import load
 from tcpf_lab.spec.collection import Collection
@@ -66,7 +67,7 @@ def _read(data: bytes, read: Callable[[Path], object]) -> object:
         os.write(memory, data)
         path = Path(f"/proc/self/fd/{memory}")
         return read(path)
-    except load.SpecError as error:
+    except SpecError as error:
         for problem in load.each(error):
             place, _, line = problem.where.rpartition(":")
             told = place == str(path) and line.isdecimal()

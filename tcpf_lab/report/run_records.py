@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from tcpf_lab.errors import RequestError
 from tcpf_lab.results import FORMAT, RunFiles, read_json
@@ -51,7 +51,7 @@ def read_manifest(files: RunFiles, *needed: str) -> dict[str, Any]:
     return _checked(found, _MANIFEST, needed, str(files.manifest))
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[int | float]:
     """Tell whether JSON's value is a finite number that a float holds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False

@@ -28,6 +28,8 @@ _MOST = 10_000
 _TOO_DEEP, _TOO_MUCH = "nested too deeply", f"holds more than {_MOST} keys and values"
 #: An escape beyond the last character of Unicode.
 _NO_CHARACTER = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
+#: Half of a character, which an escape can stand for and no file can hold.
+_HALF, _HALVED = re.compile(r"[\ud800-\udfff]"), "half of a character: write it as it is"
 #: A tag is not shown longer, and no number is written longer.
 _LONGEST_TAG, _LONGEST_NUMBER = 80, 100
 
@@ -172,7 +174,9 @@ class _Reader:
                 continue
             key = str(key_node.value)
             place = (*path, key)
-            if key_node.tag == f"{_PREFIX}merge":
+            if _HALF.search(key):
+                self._problem(key_node, path, _HALVED)
+            elif key_node.tag == f"{_PREFIX}merge":
                 self._problem(
                     key_node, path, "merge keys (<<) are not supported; write the keys out"
                 )
@@ -186,6 +190,9 @@ class _Reader:
 
     def _plain(self, node: Node, path: KeyPath) -> Any:
         if node.tag in (f"{_PREFIX}str", f"{_PREFIX}timestamp"):
+            if _HALF.search(node.value):
+                self._problem(node, path, _HALVED)
+                return None
             return str(node.value)
         if len(node.value) <= _LONGEST_NUMBER:
             # A text that does not fit its tag raises any of these.

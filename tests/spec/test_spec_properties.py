@@ -86,10 +86,10 @@ def test_a_valid_collection_is_read_and_names_its_members_safely(data: dict[str,
 
 def places(data: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path of everything in a tree."""
-    inner = data.items() if isinstance(data, dict) else enumerate(data)
-    for key, value in list(inner) if isinstance(data, dict | list) else ():
+    inner = data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ()
+    for key in inner:
         yield (*above, key)
-        yield from places(value, (*above, key))
+        yield from places(data[key], (*above, key))
 
 
 @st.composite
