@@ -278,7 +278,7 @@ def shell_words(lines: list[str]) -> list[list[str]]:
     """Let a shell take lines apart, with nothing of it carried out."""
     script = "".join(f"printf '%s\\0' {line}; printf '\\n\\0'\n" for line in lines)
     said = subprocess.run(
-        ["sh"], input=script, capture_output=True, text=True, check=True, env={"PATH": ""}
+        ["/bin/sh"], input=script, capture_output=True, text=True, check=True, env={"PATH": ""}
     )
     assert said.stderr == ""
     found: list[list[str]] = [[]]
@@ -371,8 +371,8 @@ class Channel:
 
     def exec_command(self, line: str) -> None:
         self.said = subprocess.run(
-            ["sh", "-c", line], capture_output=True, text=True, check=False
-        ).stdout
+            ["sh", "-c", line], capture_output=True, check=False
+        ).stdout.decode()
 
 
 @pytest.mark.parametrize("what", [name for name in HOSTILE if name != "null"])
