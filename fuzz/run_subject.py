@@ -10,12 +10,12 @@ from collections.abc import Callable
 from fuzz import text_runs
 from tcpf_lab import checked_analysis
 from tcpf_lab.errors import LabError
-from tcpf_lab.metrics.series import read_series
 from tcpf_lab.report.collect import collect
 from tcpf_lab.report.export.tidy import tables
 from tcpf_lab.report.frames.found import sections_below
 from tcpf_lab.report.frames.one_run import Run as FramedRun
 from tcpf_lab.report.plots.runs import read_run
+from tcpf_lab.report.run_records import read_series
 from tcpf_lab.results import RunFiles
 from tcpf_lab.spec.load import load
 from tcpf_lab.testbed import uml_console

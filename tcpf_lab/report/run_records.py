@@ -7,10 +7,13 @@ to doubt.
 from __future__ import annotations
 
 import math
+import struct
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from tcpf_lab.errors import RequestError
+from tcpf_lab.errors import RequestError, TraceError
+from tcpf_lab.metrics import series
 from tcpf_lab.results import FORMAT, RunFiles, read_json
 
 Test = Callable[[Any], bool]
@@ -49,6 +52,20 @@ def read_manifest(files: RunFiles, *needed: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise RequestError("not a manifest", where=str(files.manifest))
     return _checked(found, _MANIFEST, needed, str(files.manifest))
+
+
+def read_series(files: RunFiles) -> series.Series:
+    """Read ``series.npz`` as `tcpf_lab.metrics.series.read_series` does, whatever is in it.
+
+    Raises
+    ------
+    TraceError
+        If it is missing, damaged or of another layout.
+    """
+    try:
+        return series.read_series(files)
+    except (zlib.error, struct.error, NotImplementedError, RuntimeError, MemoryError) as error:
+        raise TraceError(f"cannot be read: {error}", where=str(files.series)) from None
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
