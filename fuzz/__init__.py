@@ -1,1 +1,1 @@
-"""Fuzzing of the reader and of the state machine."""
+"""Fuzzing of everything that is read: captures, specs, inventories and records of runs."""

@@ -1,4 +1,4 @@
-"""``python -m fuzz``: reader and state machine against captures that are not as expected."""
+"""``python -m fuzz``: readers of captures, of specs and of runs against what is not as expected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +15,11 @@ from rich.console import Console
 
 from fuzz import seeds
 from fuzz.flood import GROWTH_KB, LIMIT_S
-from tcpf_lab.errors import LabError
+from fuzz.text_campaign import fuzz_text
+from fuzz.text_targets import TARGETS
+from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.results import write_json
+from tcpf_lab.spec.suggest import unknown
 
 #: How an input is answered; every way must give the same answer.
 WAYS: Mapping[str, Mapping[str, str]] = {
@@ -27,6 +30,10 @@ WAYS: Mapping[str, Mapping[str, str]] = {
 #: Shares of the time: guided by coverage, interpreted; the storm, with bounds checked, which is
 #: repeated without in half that time; whole files.  Compiling takes a minute or two besides.
 _GUIDED, _STORM, _FLOOD = 0.4, 0.3, 0.15
+#: What else is fuzzed by default takes so large a share of the time, together; captures the rest.
+_TEXT = 0.5
+#: The name of what is no text.
+CAPTURES = "captures"
 #: Megabytes that an interpreted process may take.
 _MOST_MB = 2048
 #: Seconds in which a process must begin to work: everything is compiled anew.
@@ -48,23 +55,71 @@ def main(
     output: Annotated[
         Path, typer.Option("--output", metavar="DIR", help="Where inputs and verdict go.")
     ] = Path("results/fuzz"),
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            metavar="NAME",
+            help=f"What is fuzzed, one of {', '.join((CAPTURES, *TARGETS))}; several times for "
+            "several, which share the time. Left out, all.",
+        ),
+    ] = None,
 ) -> None:
-    """Try mutated captures, guided by coverage and in numbers; every answer must be the same."""
+    """Try mutated captures, specs, inventories and records of runs; nothing may be a surprise."""
     try:
-        verdict = fuzz(60 * minutes, seed, output.resolve())
+        shares = _shares(target or ())
+        verdict = _every(shares, 60 * minutes, seed, output.resolve())
     except LabError as error:
         err.print(f"error: {error}")
         raise typer.Exit(error.exit_status) from None
     write_json(output / "verdict.json", verdict)
     for problem in verdict["problems"]:
         out.print(problem)
-    out.print(
-        f"{verdict['storm'].get('inputs', 0)} inputs through compiled code with and without bounds "
-        f"checked, {verdict['guided']} guided by coverage, {verdict['files']} whole files, "
-        f"{verdict['compared']} answered in {len(WAYS)} ways: {len(verdict['problems'])} problems"
-    )
-    out.print(f"written: {output}")
+    for said in _told(verdict):
+        out.print(said)
+    out.print(f"{len(verdict['problems'])} problems; written: {output}")
     raise typer.Exit(1 if verdict["problems"] else 0)
+
+
+def _shares(asked: Sequence[str]) -> dict[str, float]:
+    """Share the time out to the targets that were asked for, or to all."""
+    known = (CAPTURES, *TARGETS)
+    for name in asked:
+        if name not in known:
+            raise RequestError(unknown(f"unknown target '{name}'", name, known), where="--target")
+    if asked:
+        return dict.fromkeys(asked, 1 / len(set(asked)))
+    return {CAPTURES: 1 - _TEXT, **dict.fromkeys(TARGETS, _TEXT / len(TARGETS))}
+
+
+def _every(shares: Mapping[str, float], seconds: float, seed: int, output: Path) -> dict[str, Any]:
+    """Fuzz what has a share; the verdict on captures, and ``texts``: executions by target."""
+    problems: list[str] = []
+    verdict: dict[str, Any] = {}
+    texts: dict[str, int] = {}
+    for name, share in shares.items():
+        if name == CAPTURES:
+            verdict = fuzz(seconds * share, seed, output)
+            problems += verdict["problems"]
+            continue
+        err.print(f"fuzz: {name}, guided by coverage")
+        texts[name] = fuzz_text(name, seconds * share, seed, output / name, _compiled, problems)
+    return {**verdict, "seed": seed, "texts": texts, "problems": problems}
+
+
+def _compiled(words: list[str], output: Path, limit_s: float) -> subprocess.CompletedProcess[str]:
+    return _python(words, "compiled", output, limit_s)
+
+
+def _told(verdict: Mapping[str, Any]) -> Iterator[str]:
+    """Say in a line each what was tried."""
+    if "storm" in verdict:
+        yield (
+            f"{verdict['storm'].get('inputs', 0)} inputs through compiled code with and without "
+            f"bounds checked, {verdict['guided']} guided by coverage, {verdict['files']} whole "
+            f"files, {verdict['compared']} answered in {len(WAYS)} ways"
+        )
+    yield from (f"{count} inputs of target {name}" for name, count in verdict["texts"].items())
 
 
 def fuzz(seconds: float, seed: int, output: Path) -> dict[str, Any]:

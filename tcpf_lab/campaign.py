@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tcpf_lab import checked_analysis
 from tcpf_lab.errors import LabError, RequestError, TestbedError
-from tcpf_lab.metrics import summary
 from tcpf_lab.metrics.record import can_be_analysed
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.report.compare.published import Comparison, compare
@@ -263,7 +263,7 @@ def rebuild(runs: Iterable[RunFiles]) -> Iterator[Path | LabError]:
     """
     for run in runs:
         try:
-            summary.analyse(run)
+            checked_analysis.analyse(run)
         except LabError as error:
             error.where = error.where or str(run.root)
             yield error

@@ -3,6 +3,31 @@
 from __future__ import annotations
 
 
+def legible(text: str, keep: str = "\n\t\u00a0") -> str:
+    r"""Write what a terminal would not show, or would obey, as escapes.
+
+    Text of files and of other programs goes into messages: it must neither colour nor reorder them.
+
+    Parameters
+    ----------
+    text : str
+        Any.
+    keep : str
+        What is left as it is, though it is no letter: none of it in what is one line.
+
+    Examples
+    --------
+    >>> print(legible("case '\x1b[2Jx\u202e' is\nunknown: ü"))
+    case '\x1b[2Jx\u202e' is
+    unknown: ü
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 class LabError(Exception):
     """A failure that the user can understand and act on.
 
@@ -32,7 +57,7 @@ class LabError(Exception):
     def __str__(self) -> str:
         """Give ``where: message`` and, on a line of its own, the hint."""
         text = f"{self.where}: {self.message}" if self.where else self.message
-        return f"{text}\n  try: {self.hint}" if self.hint else text
+        return legible(f"{text}\n  try: {self.hint}" if self.hint else text)
 
 
 def _rebuild(kind: type[LabError], message: str, where: str, hint: str) -> LabError:
@@ -76,4 +101,4 @@ class TraceError(LabError):
     def __str__(self) -> str:
         """Give ``where: message (hint)``."""
         text = f"{self.where}: {self.message}" if self.where else self.message
-        return f"{text} ({self.hint})" if self.hint else text
+        return legible(f"{text} ({self.hint})" if self.hint else text)

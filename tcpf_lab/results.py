@@ -213,5 +213,5 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RequestError("no such file", where=str(path)) from None
-    except ValueError as error:  # neither JSON nor, at times, UTF-8
+    except (ValueError, RecursionError) as error:  # neither JSON nor, at times, UTF-8
         raise RequestError(f"not JSON: {error}", where=str(path)) from None

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import tcpf_lab
-from tcpf_lab import captures
+from tcpf_lab import captures, checked_analysis
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import Plan, compose
@@ -229,8 +229,8 @@ def analysed(task: Task) -> Event | None:
     """Analyse a complete run again where it is; None if its counters cannot be read any more."""
     started = time.monotonic()
     try:
-        metrics = summary.analyse(task.files.run(task.run.id))
-    except (LabError, OSError):
+        metrics = checked_analysis.analyse(task.files.run(task.run.id))
+    except LabError:
         return None
     return _ended(task.run, "analysed", started, metrics)
 

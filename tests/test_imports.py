@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "agent": set(),  # stands alone on a host
     "testbed": SHARED | {"plan", "agent.pack", "archive"},
     "captures": SHARED,
-    "runner": SHARED | {"testbed", "plan", "captures", "metrics.summary"},
+    "checked_analysis": SHARED | {"metrics"},
+    "runner": SHARED | {"testbed", "plan", "captures", "checked_analysis", "metrics.summary"},
     # reads data
     "trace": SHARED,
     "metrics": SHARED | {"trace", "models.pftk"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -10,6 +9,7 @@ from typing import Any, Literal, get_args
 from tcpf_lab.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.reference.published import published
+from tcpf_lab.report.run_records import is_number
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.results import FORMAT, ExperimentFiles, RunFiles, read_json
 
@@ -181,7 +181,7 @@ def _read(
         values = {
             name: _number(found.get("metrics"), name)
             for name in METRICS
-            if name not in found.get("unmeasured", ())
+            if name not in _listed(found, "unmeasured")
         }
     except LabError as error:
         said = f"{files.metrics.name}: {error.message}"
@@ -203,7 +203,7 @@ def _number(metrics: Any, name: str) -> float:
     value = metrics.get(name) if isinstance(metrics, dict) else None
     if isinstance(metrics, dict) and name in metrics and value is None:
         raise LabError(f"{name} is undefined for it: is its window too short?")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value):
         raise LabError(f"no value for {name}")
     return float(value)
 
@@ -212,7 +212,15 @@ def _verdict(found: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
     validity = found.get("validity")
     if not isinstance(validity, dict) or not isinstance(validity.get("valid"), bool):
         raise LabError("no validity verdict")
-    return validity["valid"], tuple(str(reason) for reason in validity.get("reasons", ()))
+    return validity["valid"], tuple(str(reason) for reason in _listed(validity, "reasons"))
+
+
+def _listed(found: Mapping[str, Any], name: str) -> list[Any]:
+    """Give a list that may be left out."""
+    value = found.get(name, [])
+    if not isinstance(value, list):
+        raise LabError(f"{name} is no list")
+    return value
 
 
 def _estimates(cell: Cell, used: list[Mapping[str, float]]) -> dict[str, Estimate]:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.report.chapter import figure_numbers, numbered, thesis_part
+from tcpf_lab.report.run_records import read_manifest, read_metrics
 from tcpf_lab.report.section import Document, Section, figure_name
 from tcpf_lab.report.table import csv_table, markdown_table
-from tcpf_lab.results import FORMAT, as_json, read_json
+from tcpf_lab.results import FORMAT, as_json
 
 #: What of a run's manifest is the same for all runs of one reproduction, or listed where it is not.
 _MADE_WITH = ("tcpf_lab", "git_commit", "clock", "testbed", "testbed_identity", "window_s")
@@ -73,8 +74,8 @@ def manifest(section: Section, commands: Sequence[str]) -> dict[str, Any]:
     """
     files, cells = section.source.files, section.source.cells
     runs = [run for result in section.results for run in result.used_runs]
-    manifests = [read_json(files.run(run).manifest) for run in runs]
-    analyses = [read_json(files.run(run).metrics)["analysis"] for run in runs]
+    manifests = [read_manifest(files.run(run), "seed", "facts", *_MADE_WITH) for run in runs]
+    analyses = [read_metrics(files.run(run), "analysis")["analysis"] for run in runs]
     return {
         "format": FORMAT,
         "commands": list(commands),

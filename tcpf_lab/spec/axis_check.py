@@ -20,12 +20,16 @@ from tcpf_lab.spec.variant import (
     Problem,
     Settings,
     at,
+    name_of,
     points,
     settings_of,
     target_of,
     touching,
 )
 
+#: A run's name has no more than so many characters: files are called like it, with something
+#: behind, and a file's name has 255 bytes.
+_LONGEST_NAME = 180
 #: Of one axis so many faults are told; a range may have a thousand of the same.
 _MOST_TOLD = 3
 
@@ -119,6 +123,10 @@ def _size_problems(
         yield ("matrix",), f"makes {runs} runs; at most {MOST_RUNS}"
 
 
+#: Points by the names that they give runs, and what the file means there.
+Names = dict[str, tuple[Point, Settings]]
+
+
 @dataclass(frozen=True)
 class _Fault:
     """What is wrong at one point: where it is blamed on, what is said, and what it is alike by."""
@@ -134,7 +142,7 @@ def _point_problems(
     """Yield what is wrong at the points, the same fault of the same value once."""
     told: dict[KeyPath, set[tuple[KeyPath, str]]] = {}
     for case, own in axes.items():
-        same: dict[Settings, Point] = {}
+        same: Names = {}
         for point in points(own) if own else ():
             if all(len(told.get(("matrix", axis.written), ())) == _MOST_TOLD for axis in own):
                 break
@@ -145,20 +153,36 @@ def _point_problems(
                     yield fault.place, fault.text
 
 
-def _wrong_at(
-    experiment: Experiment, case: str, point: Point, same: dict[Settings, Point]
-) -> Iterator[_Fault]:
-    """Yield what is wrong at one point; ``same`` has the points before it by their settings."""
+def _wrong_at(experiment: Experiment, case: str, point: Point, same: Names) -> Iterator[_Fault]:
+    """Yield what is wrong at one point; ``same`` has the points before it by their runs' names."""
     try:
         _, values = at(experiment, case, point)
     except PointError as error:
         yield from (_blamed(problem, case, point) for problem in error.found)
         return
-    first = same.setdefault(settings_of(values), point)
+    settings = settings_of(values)
+    name = name_of(case, settings)
+    yield from _unfit(name, dict(settings), point)
+    first, meant = same.setdefault(name, (point, settings))
+    how = "is the same as" if settings == meant else "gives runs the same name as"
     for (axis, value), (_, before) in zip(point, first, strict=True):
         if value != before:
-            text = f"{shown(value)} is the same as {shown(before)}"
+            text = f"{shown(value)} {how} {shown(before)}"
             yield _Fault(_position(axis, value), text, text)
+
+
+def _unfit(name: str, settings: Mapping[str, str], point: Point) -> Iterator[_Fault]:
+    """Yield a value that no directory can be called after."""
+    for axis, value in point:
+        if "/" in settings[axis.key]:
+            text = "gives runs no name, as it has a '/'; make a case of each value instead"
+            yield _Fault(_position(axis, value), text, f"{shown(value)} {text}")
+    if len(name) > _LONGEST_NAME:
+        axis, value = max(point, key=lambda item: len(settings[item[0].key]))
+        text = (
+            f"gives runs a name longer than {_LONGEST_NAME} characters; make a case of it instead"
+        )
+        yield _Fault(_position(axis, value), text, text)
 
 
 def _blamed(problem: Problem, case: str, point: Point) -> _Fault:

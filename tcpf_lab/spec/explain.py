@@ -27,6 +27,8 @@ _EXPECTED = {
     "model_attributes_type": "a mapping",
     "tuple_type": "a list",
 }
+#: A key is not shown longer; no name that a file may give is.
+_LONGEST_KEY = 80
 #: How the bound of a constraint is put into words, and where the error keeps it.
 _BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
@@ -76,9 +78,13 @@ def _repeats(details: ErrorDetails, path: KeyPath, meant: Collection[KeyPath]) -
 
 
 def show_path(path: KeyPath) -> str:
-    """Write a key path as messages show it: ``matrix.flows[1]``."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    """Write a key path as messages show it, ``matrix.flows[1]``, long keys shortened."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{_short(step)}" for step in path)
     return text.removeprefix(".")
+
+
+def _short(key: str) -> str:
+    return key if len(key) <= _LONGEST_KEY else f"{key[: _LONGEST_KEY - 3]}..."
 
 
 def shown_value(value: Any) -> str:
@@ -191,8 +197,13 @@ def _words(text: str) -> list[str]:
 def _literal(details: ErrorDetails, context: dict[str, Any]) -> str:
     value = details["input"]
     return unknown(
-        f"unknown value {shown_value(value)}", str(value), _words(str(context["expected"]))
+        f"unknown value {shown_value(value)}", _word(value), _words(str(context["expected"]))
     )
+
+
+def _word(value: Any) -> str:
+    """Give what may be a misspelt word; of anything else, nothing to compare."""
+    return value if isinstance(value, str) else ""
 
 
 def _unknown_kind(_: ErrorDetails, context: dict[str, Any]) -> str:

@@ -17,17 +17,19 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from tcpf_lab import shipped
-from tcpf_lab.errors import RequestError, SpecError
+from tcpf_lab.errors import RequestError, SpecError, legible
 from tcpf_lab.spec.axis_check import axis_problems
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.explain import explain, show_path, shown_value
 from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.suggest import unknown
-from tcpf_lab.spec.yaml_text import read_yaml
+from tcpf_lab.spec.yaml_text import Document, read_yaml
 
 #: No experiment comes near this many bytes; a capture named by mistake does.
-_LARGEST = 1_000_000
+_LARGEST = 200_000
+#: So many things that are wrong with one file are told one by one.
+_MOST_TOLD = 100
 #: The key that makes a file a collection of experiments.
 _COLLECTION = "experiments"
 M = TypeVar("M", bound=SpecModel)
@@ -54,7 +56,8 @@ def find(name: str | Path, beside: Path | None = None) -> Path:
         A path as it is; a bare name is looked up in ``./``, in ``./experiments`` and among the
         experiments that come with tcpf-lab, with or without ``.yaml``.
     beside : Path, optional
-        A directory to look in first, for an experiment that a collection names.
+        A directory to look in first, for an experiment that a collection names: that has to be a
+        file, where a user may name a pipe.
 
     Raises
     ------
@@ -63,23 +66,37 @@ def find(name: str | Path, beside: Path | None = None) -> Path:
     """
     path = Path(name)
     for near in (beside / path, beside / f"{path}.yaml") if beside else ():
-        if near.is_file():
+        if _is_file(near):
             return near
-    if path.is_file() or (path.exists() and len(path.parts) != 1):
+    if _is_file(path) or (beside is None and _exists(path) and len(path.parts) != 1):
         return path
     if len(path.parts) != 1:
         raise RequestError("no such file", where=str(name))
     folders = (Path(), Path("experiments"), shipped.directory("experiments"))
     for folder in folders:
         for candidate in (folder / path, folder / f"{path}.yaml"):
-            if candidate.is_file():
+            if _is_file(candidate):
                 return candidate
-    if path.exists():
+    if beside is None and _exists(path):
         return path
     files = {file.name: file for folder in folders[:0:-1] for file in folder.glob("*.yaml")}
     known = sorted(name for name, file in files.items() if not (beside and _is_collection(file)))
     message = "no such experiment in ./, ./experiments and among those that come with tcpf-lab"
     raise RequestError(unknown(message, path.name, known), where=str(name))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # no file can have such a name
+        return False
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _is_collection(path: Path) -> bool:
@@ -108,7 +125,7 @@ def load_as(path: str | Path, model: type[M]) -> M:
     RequestError, SpecError, SpecErrors
         As `load`.
     """
-    return _parse(_read(Path(path), model.noun), str(path), model)
+    return _build(read_yaml(_read(Path(path), model.noun)), str(path), model)
 
 
 def load_any(path: str | Path) -> Experiment | Collection:
@@ -119,11 +136,10 @@ def load_any(path: str | Path) -> Experiment | Collection:
     RequestError, SpecError, SpecErrors
         As `load`.
     """
-    text = _read(Path(path))
-    data = read_yaml(text).data
-    if isinstance(data, dict) and _COLLECTION in data:
-        return _parse(text, str(path), Collection)
-    return parse(text, str(path))
+    document = read_yaml(_read(Path(path)))
+    if isinstance(document.data, dict) and _COLLECTION in document.data:
+        return _build(document, str(path), Collection)
+    return _build(document, str(path), Experiment)
 
 
 def parse(text: str, source: str) -> Experiment:
@@ -141,18 +157,16 @@ def parse(text: str, source: str) -> Experiment:
     SpecError, SpecErrors
         As `load`.
     """
-    return _parse(text, source, Experiment)
+    return _build(read_yaml(text), source, Experiment)
 
 
-def _parse(text: str, source: str, model: type[M]) -> M:
-    document = read_yaml(text)
-
+def _build(document: Document, source: str, model: type[M]) -> M:
     def where(path: KeyPath) -> str:
         return f"{source}:{document.line(path)}"
 
     if document.data is None and not document.problems:
         sentence = f"the file is empty; {model.noun} is a mapping with a name"
-        raise SpecError(sentence, where=source)
+        raise SpecError(sentence, where=f"{source}:1")
     if document.problems:
         raise_all(
             SpecError(_with_path(path, sentence), where=f"{source}:{line}")
@@ -229,6 +243,9 @@ def each(error: SpecError) -> tuple[SpecError, ...]:
 def raise_all(problems: Iterable[SpecError]) -> None:
     """Raise one problem as itself and several together; nothing if there is none."""
     listed = list(problems)
+    if (left := len(listed) - _MOST_TOLD) > 0:
+        more = SpecError(f"and {left} more problems", where=listed[_MOST_TOLD].where)
+        listed = [*listed[:_MOST_TOLD], more]
     if len(listed) > 1:
         raise SpecErrors(listed)
     if listed:
@@ -236,7 +253,7 @@ def raise_all(problems: Iterable[SpecError]) -> None:
 
 
 def _with_path(path: KeyPath, sentence: str) -> str:
-    return f"{show_path(path)}: {sentence}" if path else sentence
+    return legible(f"{show_path(path)}: {sentence}" if path else sentence, keep="")
 
 
 def _read(path: Path, noun: str = SpecModel.noun) -> str:

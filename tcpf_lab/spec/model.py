@@ -30,13 +30,14 @@ ALL = "all"
 #: What a directory of results may be called.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_+-]{0,59}$"
 _CASE = r"^[A-Za-z0-9][A-Za-z0-9 _()+-]{0,59}$"
-_TITLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]{0,200}$"
+#: Neither control characters nor what makes a terminal or a page show text in another order.
+_TITLE = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]{0,200}$"
 
 #: What each pattern means, for messages.
 PATTERNS = {
     NAME: "1 to 60 letters, digits or any of _+-, the first a letter or a digit",
     _CASE: "1 to 60 letters, digits, spaces or any of _()+-, the first a letter or a digit",
-    _TITLE: "one line of at most 200 characters",
+    _TITLE: "one line of at most 200 characters, none of which controls how it is shown",
     SOURCE_NAME: "a small letter, then at most five small letters and digits",
     CONGESTION: "the kernel's name for it, in lower case, such as reno",
 }

@@ -31,7 +31,8 @@ Generated from the model by `python -m tcpf_lab.spec.generate`; a test holds it 
 
 An experiment is one YAML file: what is measured, and nothing about where. Unknown keys are refused,
 values are never converted silently, and everything that is wrong with a file is reported at once,
-with line and key. `tcpf-lab plan FILE --check` only checks.
+with line and key. `tcpf-lab plan FILE --check` only checks. A file has at most 200 kB, and 10000
+keys and values; tags, merge keys and references of a value to itself are no part of it.
 """
 
 

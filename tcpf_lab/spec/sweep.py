@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tcpf_lab.spec.matrix import Matrix
-from tcpf_lab.spec.model import Case, Experiment, case_slug
+from tcpf_lab.spec.model import Case, Experiment
 from tcpf_lab.spec.narrow import narrow
-from tcpf_lab.spec.variant import Settings, Values, at, points, settings_of, touching
+from tcpf_lab.spec.variant import Settings, Values, at, name_of, points, settings_of, touching
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Run:
         """Name of the run's directory, such as ``nomark+red-flows100-seed1``.
 
         A setting stands behind the case, ``nomark+red-queue.max=100kB-flows100-seed1``: neither a
-        case's part nor a value has an equals sign, so no two runs of one experiment share an id.
+        case's part nor a value has an equals sign, and what would be the name of two runs, of no
+        directory or of one within another is refused with the file.
         """
-        words = [f"{key}={value.replace(' ', '')}" for key, value in self.settings]
-        parts = [case_slug(self.case_name), *words, f"flows{self.flows}", f"seed{self.seed}"]
-        return "-".join(parts)
+        cell = name_of(self.case_name, self.settings)
+        return f"{cell}-flows{self.flows}-seed{self.seed}"
 
 
 def expand(

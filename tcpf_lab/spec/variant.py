@@ -12,7 +12,7 @@ from tcpf_lab.spec.axis import Axis
 from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.explain import explain
 from tcpf_lab.spec.matrix import Matrix
-from tcpf_lab.spec.model import Experiment, to_data
+from tcpf_lab.spec.model import Experiment, case_slug, to_data
 from tcpf_lab.spec.values import Value, shown
 
 #: Values of a case's axes by the short form of their keys, in the order of the keys.
@@ -97,6 +97,12 @@ def at(experiment: Experiment, case: str, point: Point) -> tuple[Experiment, Val
 def settings_of(values: Values) -> Settings:
     """Give values as text, as ids and tables have them."""
     return tuple((key, shown(value)) for key, value in values.items())
+
+
+def name_of(case: str, settings: Settings) -> str:
+    """Give what of a run's name says its case and settings, such as ``red-queue.max=100kB``."""
+    words = (f"{key}={value.replace(' ', '')}" for key, value in settings)
+    return "-".join([case_slug(case), *words])
 
 
 def target_of(axis: Axis, case: str) -> KeyPath:

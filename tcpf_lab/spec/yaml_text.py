@@ -1,13 +1,19 @@
-"""YAML text to plain data and line numbers."""
+"""YAML text to plain data and line numbers, whatever the text is.
+
+Nothing in a text makes reading it take long: how deep it nests, how much it holds and how much its
+aliases repeat are bounded while it is read.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -16,6 +22,16 @@ from tcpf_lab.spec.base import KeyPath
 _PREFIX = "tag:yaml.org,2002:"
 _TAGS = frozenset(("map", "seq", "str", "timestamp", "int", "float", "bool", "null"))
 _DEEPEST = 20
+#: Keys, values and lists of a text, and so many again that its aliases stand for: a list of the
+#: thousand values that an axis may have is a tenth of it.
+_MOST = 10_000
+_TOO_DEEP, _TOO_MUCH = "nested too deeply", f"holds more than {_MOST} keys and values"
+#: An escape beyond the last character of Unicode.
+_NO_CHARACTER = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
+#: Half of a character, which an escape can stand for and no file can hold.
+_HALF, _HALVED = re.compile(r"[\ud800-\udfff]"), "half of a character: write it as it is"
+#: A tag is not shown longer, and no number is written longer.
+_LONGEST_TAG, _LONGEST_NUMBER = 80, 100
 
 
 @dataclass
@@ -42,7 +58,7 @@ def read_yaml(text: str) -> Document:
     document = Document()
     tab = re.search(r"^ *\t", text, flags=re.MULTILINE)
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        root = _parser().compose(text)
         if root is not None:
             document.data = _Reader(document).value(root, ())
     except MarkedYAMLError as error:
@@ -50,20 +66,53 @@ def read_yaml(text: str) -> Document:
         if tab and line == text.count("\n", 0, tab.start()) + 1:
             document.problems.append((line, (), "a tab indents this line; use spaces"))
         else:
-            document.problems.append((line, (), f"not valid YAML: {_sentence(error)}"))
+            document.problems.append((line, (), _sentence(error)))
     except YAMLError as error:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         document.problems.append((line, (), f"not valid YAML: {str(error).splitlines()[0]}"))
-    except RecursionError:
-        document.problems.append((1, (), "nested too deeply"))
+    except (ValueError, OverflowError):  # the library does not check what an escape stands for
+        found = _NO_CHARACTER.search(text)
+        line = text.count("\n", 0, found.start() if found else 0) + 1
+        document.problems.append((line, (), "not valid YAML: an escape stands for no character"))
     return document
 
 
+def _parser() -> YAML:
+    parser = YAML(typ="safe", pure=True)
+    parser.Composer = _BoundedComposer
+    return parser
+
+
+class _BoundedComposer(Composer):
+    """Stops at what is too deep or too much, where the library would go on for minutes."""
+
+    def __init__(self, loader: Any = None) -> None:
+        super().__init__(loader)
+        self.warn_double_anchors = False  # the later one counts, as YAML has it
+        self._deep = self._count = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._deep += 1
+        self._count += 1
+        if self._deep > _DEEPEST or self._count > _MOST:
+            sentence = _TOO_DEEP if self._deep > _DEEPEST else _TOO_MUCH
+            raise _RefusedError(problem=sentence, problem_mark=self.parser.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self._deep -= 1
+        return node
+
+
+class _RefusedError(MarkedYAMLError):
+    """It may be YAML, but no file of ours; the problem is a sentence of ours."""
+
+
 def _sentence(error: MarkedYAMLError) -> str:
+    if isinstance(error, _RefusedError):
+        return str(error.problem)
     if error.context == "expected a single document in the stream":
-        return "a second document starts here; a file holds one"
+        return "not valid YAML: a second document starts here; a file holds one"
     context = f"{error.context}, " if error.context else ""
-    return f"{context}{error.problem}"
+    return f"not valid YAML: {context}{error.problem}"
 
 
 class _Reader:
@@ -75,7 +124,10 @@ class _Reader:
             typ="safe", pure=True
         ).constructor.construct_object
         self._seen: dict[int, Any] = {}
+        #: How much each node that was read stands for, aliases written out.
+        self._held: dict[int, int] = {}
         self._open: set[int] = set()
+        self._total = 0
 
     def value(self, node: Node, path: KeyPath) -> Any:
         """Plain data of a node; an alias gives the data of its anchor."""
@@ -83,8 +135,15 @@ class _Reader:
             self._problem(node, path, "refers to itself")
         elif id(node) not in self._seen:
             self._open.add(id(node))
+            before, self._total = self._total, 1
             self._seen[id(node)] = self._read(node, path)
+            self._held[id(node)], self._total = self._total, before + self._total
             self._open.remove(id(node))
+        elif self._total + self._held[id(node)] > 2 * _MOST:
+            self._problem(node, path, f"aliases repeat too much: it {_TOO_MUCH}")
+            return None
+        else:
+            self._total += self._held[id(node)]
         return self._seen.get(id(node))
 
     def _problem(self, node: Node, path: KeyPath, sentence: str) -> None:
@@ -92,10 +151,10 @@ class _Reader:
 
     def _read(self, node: Node, path: KeyPath) -> Any:
         if len(path) > _DEEPEST:
-            self._problem(node, path[:4], "nested too deeply")
+            self._problem(node, path[:4], _TOO_DEEP)
             return None
         if str(node.tag).removeprefix(_PREFIX) not in _TAGS:
-            self._problem(node, path, f"the tag {node.tag} is not supported")
+            self._problem(node, path, f"the tag {str(node.tag)[:_LONGEST_TAG]} is not supported")
             return None
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
@@ -115,7 +174,9 @@ class _Reader:
                 continue
             key = str(key_node.value)
             place = (*path, key)
-            if key_node.tag == f"{_PREFIX}merge":
+            if _HALF.search(key):
+                self._problem(key_node, path, _HALVED)
+            elif key_node.tag == f"{_PREFIX}merge":
                 self._problem(
                     key_node, path, "merge keys (<<) are not supported; write the keys out"
                 )
@@ -129,9 +190,13 @@ class _Reader:
 
     def _plain(self, node: Node, path: KeyPath) -> Any:
         if node.tag in (f"{_PREFIX}str", f"{_PREFIX}timestamp"):
+            if _HALF.search(node.value):
+                self._problem(node, path, _HALVED)
+                return None
             return str(node.value)
-        try:
-            return self._scalar(node)
-        except ValueError:
-            self._problem(node, path, "is not a number that can be read")
-            return None
+        if len(node.value) <= _LONGEST_NUMBER:
+            # A text that does not fit its tag raises any of these.
+            with suppress(ValueError, LookupError, TypeError):
+                return self._scalar(node)
+        self._problem(node, path, "is not a number that can be read")
+        return None

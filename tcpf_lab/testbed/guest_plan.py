@@ -86,7 +86,14 @@ def _batch(steps: list[Step], phase: str, program: str, node: str | None) -> Ite
     yield _line("step", f"{phase}: {node or 'testbed'}: a command of {program} -batch")
     yield _line("batch", node or NONE, str(len(steps)), program, "-batch", "-")
     for step in steps:
-        yield _line(" ".join(_arguments(step)))
+        yield _line(" ".join(map(_batch_word, _arguments(step))))
+
+
+def _batch_word(word: str) -> str:
+    """Refuse what iproute2's reader of a batch would not take as the one word that it is."""
+    if not word or set(word) & set(" \t\"'\\#"):
+        raise ValueError(f"not a word of a batch: {word!r}")
+    return word
 
 
 def _arguments(step: Step) -> tuple[str, ...]:

@@ -219,8 +219,11 @@ def _checksums(host: Host, directory: str) -> dict[str, str]:
 
 
 def _read_sums(host: Host, reply: Reply) -> dict[str, str]:
-    lines = (line.split("  ", 1) for line in reply.text.splitlines())
-    return {_inside(host, name): digest for digest, name in lines}
+    lines = [line.partition("  ") for line in reply.text.splitlines()]
+    odd = [digest for digest, gap, name in lines if not gap or digest.startswith("\\")]
+    if odd:  # a name with a line break, which none of ours has
+        raise TestbedError(f"offers a file called {odd[0]!r}", where=f"host {host.name}")
+    return {_inside(host, name): digest for digest, _, name in lines}
 
 
 def _inside(host: Host, name: str) -> str:

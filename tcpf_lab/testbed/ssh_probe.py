@@ -16,8 +16,10 @@ from tcpf_lab.testbed.ssh_process import Host, Reply, run
 OLDEST_PYTHON = (3, 9)
 #: Kernel parameters that patches of ours make, and what else can be done.
 _PATCHED = {RENO_SYSCTL: "only the virtual-time kernel has it; `tcp.recovery: newreno` runs here"}
-#: $1 is the address we come from, $2 the interfaces, $3 the programs, $4 kernel parameters.
+#: $1 is the address we come from, $2 the interfaces, $3 the programs, $4 kernel parameters:
+#: lists of words, in which a star is no pattern.
 _PROBE = """
+set -f
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 python3 -c 'import sys; print("python", *sys.version_info[:2])' 2>/dev/null || echo python 0 0
 [ -z "$1" ] || ip -o route get "$1" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/route \\1/p'

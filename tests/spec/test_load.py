@@ -101,11 +101,11 @@ def test_line_ends_of_other_systems_do_no_harm(tmp_path: Path, config_a: Experim
 
 def test_a_missing_file_a_directory_and_a_capture_are_named_as_such(tmp_path: Path) -> None:
     big = tmp_path / "big.pcap"
-    big.write_bytes(b"\0" * 1_000_001)
+    big.write_bytes(b"\0" * 200_001)
     for path, message in (
         (tmp_path / "no.yaml", "no such file"),
         (tmp_path, "is a directory, not an experiment file"),
-        (big, "larger than 1000000 bytes"),
+        (big, "larger than 200000 bytes"),
     ):
         with pytest.raises(RequestError, match=message) as caught:
             load(path)

@@ -188,7 +188,7 @@ def test_everything_wrong_is_said_at_once_in_the_order_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "lab.yaml: the file is empty; an inventory is a mapping with a name"),
+        ("", "lab.yaml:1: the file is empty; an inventory is a mapping with a name"),
         ("- S\n", "lab.yaml:1: an inventory is a mapping with a name, not a list"),
         ("name: [\n", "lab.yaml:2: not valid YAML: "),
     ],

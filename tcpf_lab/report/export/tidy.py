@@ -15,9 +15,10 @@ from tcpf_lab.report.collect import Cell, CellResult
 from tcpf_lab.report.export.axes import axis_columns, in_base_units
 from tcpf_lab.report.export.columns import Column, Kind, Layout
 from tcpf_lab.report.export.table_columns import TABLES
+from tcpf_lab.report.run_records import read_manifest, read_metrics
 from tcpf_lab.report.section import Section
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results import RunFiles, read_json
+from tcpf_lab.results import RunFiles
 
 Row = dict[str, Any]
 
@@ -91,7 +92,7 @@ def tables(sections: Sequence[Section]) -> Tables:
     """
     rows: dict[str, list[Row]] = {table.name: [] for table in TABLES}
     for run in used_runs(sections):
-        manifest, metrics = read_json(run.files.manifest), read_json(run.files.metrics)
+        manifest, metrics = _records(run.files)
         key = run.key(manifest)
         rows["runs"].append({**key, **_run_row(manifest, metrics)})
         rows["flows"] += ({**key, **row} for row in flow_rows(metrics))
@@ -106,6 +107,13 @@ def tables(sections: Sequence[Section]) -> Tables:
         for known in layouts
     }
     return Tables(layouts, frames)
+
+
+def _records(files: RunFiles) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Read manifest and metrics with everything that the tables have of them."""
+    made_with = ("clock", "tcpf_lab", "git_commit", "testbed_identity")
+    parts = ("metrics", "per_flow", "by_dscp", "truth", "validity", "analysis")
+    return read_manifest(files, "seed", "window_s", *made_with), read_metrics(files, *parts)
 
 
 def frame(layout: Layout, rows: Sequence[Row]) -> pd.DataFrame:

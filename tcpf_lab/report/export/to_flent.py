@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from tcpf_lab.metrics.clock import read_clocks
 from tcpf_lab.metrics.fairness import jain_index
 from tcpf_lab.metrics.record import made_without_captures
-from tcpf_lab.metrics.series import Series, read_series
+from tcpf_lab.metrics.series import Series
 from tcpf_lab.report.collect import Cell
 from tcpf_lab.report.conditions import path_delays
 from tcpf_lab.report.export.tidy import UsedRun, used_runs
+from tcpf_lab.report.run_records import read_series
 from tcpf_lab.report.section import Document, Section
 from tcpf_lab.results import ExperimentFiles, read_json
 from tcpf_lab.spec.load import load

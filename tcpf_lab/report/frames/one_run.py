@@ -14,11 +14,15 @@ from tcpf_lab.report.export.columns import Layout
 from tcpf_lab.report.export.table_columns import CHECKS, DSCP, FLOWS, KEY
 from tcpf_lab.report.export.tidy import check_rows, dscp_rows, flow_rows, frame
 from tcpf_lab.report.frames import over_time
-from tcpf_lab.results import RunFiles, read_json
+from tcpf_lab.report.run_records import read_manifest, read_metrics
+from tcpf_lab.results import RunFiles
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.marker import AnyMarker
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.queue import AnyQueue
+
+#: What frames and properties take from ``metrics.json``.
+_READ = ("metrics", "per_flow", "by_dscp", "validity")
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,12 @@ class Run:
     @cached_property
     def manifest(self) -> Mapping[str, Any]:
         """Facts about the run: ``manifest.json``."""
-        found: Mapping[str, Any] = read_json(self.files.manifest)
+        found: Mapping[str, Any] = read_manifest(self.files, "case", "window_s", "expect")
         return found
 
     @cached_property
     def _numbers(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = read_json(self.files.metrics)
+        found: Mapping[str, Any] = read_metrics(self.files, *_READ)
         return found
 
     @property

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tcpf_lab.errors import RequestError
 from tcpf_lab.metrics.captured import CapturedRecord, read_captured
 from tcpf_lab.metrics.record import made_without_captures
-from tcpf_lab.metrics.series import read_series
 from tcpf_lab.report.export.columns import Layout
 from tcpf_lab.report.export.frame_columns import (
     BACKLOG,
@@ -23,6 +22,7 @@ from tcpf_lab.report.export.frame_columns import (
     RETRANSMISSIONS,
 )
 from tcpf_lab.report.export.tidy import with_units
+from tcpf_lab.report.run_records import read_series
 from tcpf_lab.results import RunFiles, read_json
 from tcpf_lab.trace.bottleneck import backlog
 from tcpf_lab.trace.packet import ACK, SYN, Packets

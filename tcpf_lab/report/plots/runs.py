@@ -9,7 +9,8 @@ from typing import Any
 
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.conditions import NO_BREAK_SPACE, conditions
-from tcpf_lab.results import FORMAT, RunFiles, read_json
+from tcpf_lab.report.run_records import read_manifest, read_metrics
+from tcpf_lab.results import RunFiles
 from tcpf_lab.spec.axis import CASE_SECTIONS
 from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.values import shown
@@ -141,16 +142,8 @@ def read_run(files: RunFiles, experiment: Experiment) -> DrawnRun:
     LabError
         If ``metrics.json`` or ``manifest.json`` is missing, damaged or of another format.
     """
-    found = read_json(files.metrics)
-    needed = ("metrics", "per_flow", "validity")
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise RequestError(f"not metrics of format {FORMAT}", where=str(files.metrics))
-    lacking = [name for name in needed if name not in found]
-    if lacking:
-        raise RequestError(f"lacks {', '.join(lacking)}", where=str(files.metrics))
-    manifest = read_json(files.manifest)
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("testbed"), str):
-        raise RequestError("names no testbed", where=str(files.manifest))
+    found = read_metrics(files, "metrics", "per_flow", "validity")
+    manifest = read_manifest(files, "testbed")
     return DrawnRun(files, experiment, found, manifest["testbed"])
 
 

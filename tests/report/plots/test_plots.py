@@ -429,13 +429,22 @@ def test_runs_of_two_testbeds_are_not_taken_for_seeds_of_one() -> None:
     assert [label.get_text() for label in made.axes[0].get_xticklabels()] == ["uml", "vm"]
 
 
+VALID = {"valid": True, "reasons": [], "checks": []}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ({"format": 2}, "not metrics of format 1"),
         ([], "not metrics"),
         ({"format": 1}, "lacks metr"),
-        ({"format": 1, "metrics": {}, "per_flow": [], "validity": {}}, "names no testbed"),
+        ({"format": 1, "metrics": {}, "per_flow": [], "validity": {}}, "damaged: validity"),
+        ({"format": 1, "metrics": {}, "per_flow": [{"flow": "0"}]}, "lacks validity"),
+        (
+            {"format": 1, "metrics": {"timeouts": "3"}, "per_flow": [], "validity": VALID},
+            "damaged: m",
+        ),
+        ({"format": 1, "metrics": {}, "per_flow": [], "validity": VALID}, "lacks testbed"),
     ],
 )
 def test_metrics_of_another_kind_are_refused(tmp_path: Path, content: Any, message: str) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.metrics.series import read_series
 from tcpf_lab.report.papers.cell_runs import PaperRun
 from tcpf_lab.report.papers.page import Drawing, Point, in_units
 from tcpf_lab.report.papers.rio.measured import RioCell
+from tcpf_lab.report.run_records import read_series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,317 @@
+"""Experiments and collections as files may hold them, valid by construction, for hypothesis."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tcpf_lab.spec.dscp import NAMES
+from tcpf_lab.spec.model import case_slug
+from tcpf_lab.spec.queue.prio import goes_first
+from tcpf_lab.units import format_duration, format_rate, format_size
+
+Data = dict[str, Any]
+
+NAMES_OF_RESULTS = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9_+-]{0,20}\Z")
+NAMES_OF_CASES = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9 _()+-]{0,12}\Z").filter(
+    lambda name: name != "all"
+)
+TITLES = st.text(
+    st.characters(exclude_categories=["C", "Zl", "Zp"], max_codepoint=0xFFFF), max_size=40
+)
+CODE_POINTS = st.one_of(st.sampled_from(sorted(NAMES)), st.integers(0, 63))
+#: A share of packets, and a probability that no queue takes for nothing.
+SHARES = st.floats(0.001, 0.5)
+#: The largest frame of any topology here, bytes.
+LARGEST_FRAME = 9014
+#: More than any threshold here, bytes: an axis of limits begins with it.
+ABOVE_THRESHOLDS = 3_000_000
+
+
+def sizes(least: int, most: int) -> st.SearchStrategy[str]:
+    return st.integers(least, most).map(format_size)
+
+
+def durations(least_us: int, most_us: int) -> st.SearchStrategy[str]:
+    return st.integers(least_us, most_us).map(lambda number: format_duration(number / 1e6))
+
+
+def rates(least: int, most: int) -> st.SearchStrategy[str]:
+    return st.integers(least, most).map(format_rate)
+
+
+def code(value: str | int) -> int:
+    return NAMES[value] if isinstance(value, str) else value
+
+
+def some(draw: st.DrawFn, optional: dict[str, st.SearchStrategy[Any]]) -> Data:
+    """Draw some of the keys that may be left out."""
+    return {key: draw(values) for key, values in optional.items() if draw(st.booleans())}
+
+
+@st.composite
+def impairments(draw: st.DrawFn) -> Data:
+    delay = draw(st.integers(1, 50_000_000))
+    burst = draw(st.floats(2, 20))
+    found = some(draw, {"duplicate": SHARES, "reorder": SHARES, "jitter": durations(0, delay)})
+    found["delay"] = format_duration(delay / 1e6)
+    if draw(st.booleans()):
+        found |= {"loss": draw(SHARES), "loss_burst": burst}
+    return found
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> Data:
+    bottleneck = draw(st.integers(1_000_000, 10**9))
+    mtu = draw(st.integers(576, 9000))
+    optional = {
+        "mtu": st.just(format_size(mtu)),
+        "host_queue": sizes(10 * 9000, 10**8),
+        "forward": impairments(),
+        "reverse": impairments(),
+    }
+    return {
+        "access": format_rate(bottleneck + draw(st.integers(0, 10**10))),
+        "bottleneck": format_rate(bottleneck),
+        "delay": draw(durations(0, 10**7)),
+        **some(draw, optional),
+    }
+
+
+@st.composite
+def dumbbells(draw: st.DrawFn) -> Data:
+    pairs = draw(st.integers(2, 5))
+    first = draw(st.integers(0, 10**6))
+    spread = f"{format_duration(first / 1e6)}..{format_duration((first + 40) / 1e6)}"
+    listed = st.lists(durations(0, 10**6), min_size=pairs, max_size=pairs)
+    found = draw(chains())
+    found["delay"] = draw(st.one_of(durations(0, 10**6), st.just(spread), listed))
+    return {**found, "pairs": pairs, **some(draw, {"edge": rates(10**9, 10**10)})}
+
+
+@st.composite
+def parking_lots(draw: st.DrawFn) -> Data:
+    found = draw(chains())
+    for key in ("forward", "reverse"):
+        found.pop(key, None)
+    more = {"bottlenecks": st.integers(1, 3), "cross_flows": st.integers(1, 9)}
+    return {
+        **found,
+        **{key: draw(values) for key, values in more.items()},
+        "cross_delay": draw(durations(0, 10**6)),
+    }
+
+
+@st.composite
+def markers(draw: st.DrawFn) -> Any:
+    kind = draw(st.sampled_from(["bare", "none", "tcpf", "token"]))
+    if kind in ("bare", "none"):
+        return "none" if kind == "bare" else {"kind": "none"}
+    within = draw(CODE_POINTS)
+    without = draw(CODE_POINTS.filter(lambda value: code(value) != code(within)))
+    found: Data = {"kind": kind, "in": within, "out": without}
+    found |= {"interval": draw(durations(1000, 4_000_000)), "tokens": draw(sizes(1, 10**8))}
+    found |= some(draw, {"flows": st.integers(1, 2**18)})
+    if kind == "token":
+        return found | some(draw, {"mode": st.sampled_from(["reset", "continuous", "flow"])})
+    kinds = {
+        "profile": st.sampled_from(["recommended", "paper"]),
+        "retransmits": st.sampled_from(["protect", "plain"]),
+    }
+    return found | some(draw, kinds)
+
+
+@st.composite
+def reds(draw: st.DrawFn) -> Data:
+    avpkt, packets = draw(st.integers(100, 1500)), draw(st.integers(8, 40))
+    least = avpkt * packets
+    most = least + draw(st.integers(1, 10**6))
+    return {
+        "kind": "red",
+        "limit": draw(sizes(max(most, LARGEST_FRAME), 10**9)),
+        "min": format_size(least),
+        "max": format_size(most),
+        "probability": draw(st.floats(0.01, 1)),
+        "avpkt": format_size(avpkt),
+        "burst": draw(st.integers(packets + 1, 2 * packets)),
+    }
+
+
+@st.composite
+def precedences(draw: st.DrawFn, within: str | int | None) -> Data:
+    kind = draw(st.sampled_from(["rio", "frio"]))
+    found: Data = {"kind": kind}
+    for side in ("in", "out"):
+        least = draw(st.integers(1, 10**6))
+        found[f"{side}_min"] = format_size(least)
+        found[f"{side}_max"] = format_size(least + draw(st.integers(0, 10**6)))
+        found[f"{side}_probability"] = draw(st.one_of(st.floats(0, 1), st.sampled_from([0, 1])))
+    modes = ["coupled", "decoupled"]
+    own = {
+        "rio": {
+            "mode": st.sampled_from([*modes, "wred"]),
+            "uniformize": st.sampled_from(["none", "red"]),
+        },
+        "frio": {
+            "mode": st.sampled_from(modes),
+            "share": st.sampled_from(["instant", "average"]),
+            "many_flows": st.booleans(),
+            "minq": st.integers(0, 65535),
+            "flows": st.integers(1, 2**20),
+        },
+    }
+    found |= {"limit": draw(sizes(2_000_000, 10**9))}
+    found |= some(draw, {"ewma": st.integers(0, 31), "avpkt": sizes(1, 65535), **own[kind]})
+    return found if within is None else found | {"in": within}
+
+
+WORDS = st.from_regex(r"\A[a-z][a-z_]{0,9}(?: [A-Za-z0-9_.:%+-]{1,8}){0,5}\Z").filter(
+    lambda text: (
+        text.split()[0] not in ("rio", "frio", "clsact", "ingress", "mq", "mqprio")
+        and text.split()[0] != "noqueue"
+    )
+)
+
+
+@st.composite
+def queues(draw: st.DrawFn, marker: Any) -> Data:
+    marked = isinstance(marker, dict) and "in" in marker
+    kinds = ["red", "bfifo", "precedence", "tc", "prio"]
+    if marked and any(goes_first(code(marker[side])) for side in ("in", "out")):
+        kinds.remove("prio")
+    kind = draw(st.sampled_from(kinds))
+    if kind == "red":
+        return draw(reds())
+    if kind == "precedence":
+        return draw(precedences(marker["in"] if marked else None))
+    limit = draw(sizes(LARGEST_FRAME, 10**9))
+    words = {"words": draw(WORDS)} if kind == "tc" else {}
+    return {"kind": kind, "limit": limit, **words}
+
+
+@st.composite
+def backgrounds(draw: st.DrawFn) -> Data:
+    names = draw(st.lists(st.sampled_from(["ef", "be", "cbr1", "q"]), min_size=1, unique=True))
+    found = {}
+    for name in names:
+        source: Data = {"share": draw(st.floats(0.01, 0.2)), "packet": draw(sizes(68, 576))}
+        source |= some(draw, {"dscp": CODE_POINTS})
+        if draw(st.booleans()):
+            source |= {"kind": "onoff", "on": draw(durations(10, 10**8))}
+            source |= some(draw, {"rate": rates(10**9, 10**10)})
+        else:
+            source["kind"] = "cbr"
+        found[name] = source
+    return found
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, background: bool) -> Data:
+    marker = draw(markers())
+    found = {"queue": draw(queues(marker))}
+    found |= some(draw, {"background": backgrounds()}) if background else {}
+    return found if marker == "none" and draw(st.booleans()) else {"marker": marker, **found}
+
+
+@st.composite
+def tcps(draw: st.DrawFn) -> Data:
+    found = {"profile": draw(st.sampled_from(["linux-2.2", "modern"])), "sack": draw(st.booleans())}
+    optional: dict[str, st.SearchStrategy[Any]] = {
+        "congestion": st.sampled_from(["reno", "cubic", "bbr", "dctcp_2"]),
+        "initcwnd": st.integers(1, 1000),
+        "timestamps": st.booleans(),
+        "window_scaling": st.booleans(),
+        "quickack": st.booleans(),
+        "mss": sizes(88, 8960),
+        "rto_min": st.integers(10, 120_000).map(lambda number: format_duration(number / 1000)),
+    }
+    if not found["sack"]:
+        optional["recovery"] = st.sampled_from(["newreno", "reno"])
+    return found | some(draw, optional)
+
+
+@st.composite
+def traffics(draw: st.DrawFn, *, users: bool) -> Data:
+    warmup = draw(st.integers(0, 10**8))
+    found = {
+        "warmup": format_duration(warmup / 1e6),
+        "start_spread": draw(durations(0, warmup)),
+        "duration": draw(durations(1, 10**8)),
+        **some(draw, {"socket_buffer": sizes(10_000, 10**8)}),
+    }
+    if users and draw(st.booleans()):
+        size = draw(st.integers(1, 10**6))
+        more = {"shape": st.floats(1.1, 100), "largest": sizes(size, 10**9)}
+        asked = {"think": draw(durations(1000, 10**8)), "size": format_size(size)}
+        return {**found, "captures": False, "users": asked | some(draw, more)}
+    if draw(st.booleans()):
+        return {**found, **some(draw, {"generator": st.sampled_from(["native", "iperf3"])})}
+    return {**found, "captures": draw(st.booleans()), "generator": "native"}
+
+
+@st.composite
+def matrices(draw: st.DrawFn, names: list[str]) -> Data:
+    seeds = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=3, unique=True)
+    found: Data = {
+        "case": draw(st.one_of(st.just("all"), st.sampled_from(names), st.just(names))),
+        "flows": draw(st.one_of(st.integers(1, 40), st.sampled_from(["3..5", "10..20:10"]))),
+        "seed": draw(st.one_of(st.just("3..5"), st.integers(0, 5), seeds)),
+    }
+    limit = st.integers(ABOVE_THRESHOLDS, 2**31).map(format_size)
+    axes = {
+        "queue.limit": st.lists(sizes(10**9, 2**32 - 1), min_size=1, max_size=3, unique=True),
+        "tcp.initcwnd": st.one_of(st.just("2..4"), st.just([10, 3])),
+        "tcp.congestion": st.just(["reno", "cubic"]),
+        "traffic.duration": st.just("10 s..30 s:10 s"),
+        "tcp.quickack": st.just([True, False]),
+        "traffic.socket_buffer": limit,
+    }
+    chosen = draw(st.lists(st.sampled_from(sorted(axes)), max_size=2, unique=True))
+    return found | {key: draw(axes[key]) for key in chosen}
+
+
+@st.composite
+def experiments(draw: st.DrawFn) -> Data:
+    """Draw what the YAML of an experiment may say; every kind of everything is in it."""
+    kind = draw(st.sampled_from(["chain", "dumbbell", "parking_lot"]))
+    topology = draw(
+        {"chain": chains(), "dumbbell": dumbbells(), "parking_lot": parking_lots()}[kind]
+    )
+    names = draw(st.lists(NAMES_OF_CASES, min_size=1, max_size=3, unique_by=case_slug))
+    alone = kind != "parking_lot" or topology["bottlenecks"] == 1
+    reference = st.one_of(
+        st.sampled_from("ABCD").map(lambda config: {"config": config}),
+        st.sampled_from(["001", "003", "004"]).map(lambda paper: {"paper": paper}),
+    )
+    return {
+        "name": draw(NAMES_OF_RESULTS),
+        **some(draw, {"title": TITLES, "reference": reference}),
+        "topology": {kind: topology},
+        "tcp": draw(tcps()),
+        "traffic": draw(traffics(users=kind != "parking_lot")),
+        "cases": {name: draw(cases(background=alone)) for name in names},
+        "matrix": draw(matrices(names)),
+    }
+
+
+@st.composite
+def collections(draw: st.DrawFn) -> Data:
+    """Draw what the YAML of a collection may say; its members need not be there."""
+    bare = st.lists(st.sampled_from(["configA", "configB", "smoke", "ef"]), min_size=1, unique=True)
+    levels = draw(st.lists(st.integers(0, 10**6), max_size=4, unique=True))
+    changed = [
+        {"spec": "configA", "factor": "limit", "level": f"{k} B", "set": [f"queue.limit={k} B"]}
+        for k in levels
+    ]
+    members = draw(st.permutations([*draw(bare), *changed]))
+    only = st.dictionaries(
+        st.sampled_from(["case", "flows", "seed", "queue.limit", "tcp.sack"]),
+        st.one_of(st.integers(0, 99), st.booleans(), st.text("abc,1 +", min_size=1)),
+    )
+    return {
+        "name": draw(NAMES_OF_RESULTS),
+        **some(draw, {"title": TITLES, "only": only, "seeds": st.integers(1, math.ceil(1e9))}),
+        "experiments": members,
+    }

@@ -1,0 +1,165 @@
+"""Fuzzing of specs, inventories and records of runs: what it is made of, a short round."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from fuzz import __main__ as command_line
+from fuzz import text_campaign, text_runs, text_seeds, text_targets
+from fuzz.text_mutate import mutate
+from tcpf_lab import checked_analysis
+from tcpf_lab.campaign import rebuild
+from tcpf_lab.errors import LabError, TraceError
+from tcpf_lab.results import RunFiles
+
+#: What libFuzzer says of its executions at the end.
+COUNTED = "stat::number_of_executed_units: {}"
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    folder = tmp_path_factory.mktemp("seeds")
+    return {
+        target: {path.name: path.read_bytes() for path in text_seeds.make(target, folder / target)}
+        for target in text_targets.TARGETS
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "answer"),
+    [
+        ("spec", "experiments-smoke.yaml", "experiment"),
+        ("spec", "experiments-chapter4.yaml", "collection"),
+        ("spec", "broken-several_at_once.yaml", "refused"),
+        ("inventory", "two-hosts.yaml", "inventory"),
+        ("records", "captured-stats-qdisc-R1.json", "True"),
+        ("records", "counted-stats-users-S.bin", "False"),
+        ("metrics", "captured-manifest.json", "0 refused"),
+    ],
+)
+def test_seeds_are_what_the_targets_read(
+    target: str, name: str, answer: str, seeds: dict[str, dict[str, bytes]]
+) -> None:
+    assert text_targets.subject(target)(seeds[target][name]) == answer
+
+
+@pytest.mark.parametrize("target", text_targets.TARGETS)
+def test_a_short_round_of_mutations_finds_nothing(
+    target: str, seeds: dict[str, dict[str, bytes]]
+) -> None:
+    work, known = text_targets.subject(target), sorted(seeds[target].values(), key=len)
+    for seed in range(40):
+        data = known[seed % len(known)]
+        assert isinstance(work(mutate(data, seed)), str)
+
+
+@pytest.mark.parametrize("target", text_targets.OF_RUNS)
+def test_what_once_made_trouble_makes_none(target: str) -> None:
+    work = text_targets.subject(target)
+    kept = list(text_seeds.kept(target))
+    assert kept
+    for _, data in kept:
+        assert work(data) != "no such file"
+
+
+def damaged(name: str, content: bytes, tmp_path: Path) -> RunFiles:
+    base = text_runs.bases()["counted"].root
+    files = RunFiles(tmp_path / "run")
+    for path in base.rglob("*"):
+        if path.is_file():
+            place = files.root / path.relative_to(base)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(path.read_bytes())
+    (files.root / name).write_bytes(content)
+    return files
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("manifest.json", b"[" * 100_000, "not JSON"),
+        ("manifest.json", b"{}", "not a manifest of format"),
+        ("stats/senders-S.jsonl", b'{"event": "sample"}\n', "do not fit together: KeyError"),
+        ("stats/senders-S.jsonl", b"\xff\n", "do not fit together: UnicodeDecodeError"),
+        ("stats/source-EF.jsonl", b"3\n", "do not fit together: TypeError"),
+        ("stats/epoch.json", b'{"epoch_ns": 1e400}', "do not fit together: OverflowError"),
+    ],
+)
+def test_damaged_records_end_in_a_message_that_names_the_run(
+    name: str, content: bytes, says: str, tmp_path: Path
+) -> None:
+    files = damaged(name, content, tmp_path)
+    with pytest.raises(LabError, match=says) as caught:
+        checked_analysis.analyse(files)
+    assert str(files.root) in str(caught.value)
+    (outcome,) = rebuild([files])
+    assert isinstance(outcome, LabError)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"flows": 3', b'"flows": 1000000000000'),
+        (b'"flows": 3', b'"flows": "3"'),
+        (b'"window_s": [\n  1.0,', b'"window_s": [\n  1e300,'),
+    ],
+)
+def test_a_manifest_of_more_than_a_run_can_have_is_refused_before_it_takes_memory(
+    old: bytes, new: bytes, tmp_path: Path
+) -> None:
+    whole = text_runs.bases()["counted"].manifest.read_bytes()
+    assert old in whole
+    files = damaged("manifest.json", whole.replace(old, new, 1), tmp_path)
+    with pytest.raises(TraceError, match=r"no run has so many flows|window_s is not"):
+        checked_analysis.analyse(files)
+
+
+def test_a_user_beyond_all_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
+    content = bytearray((text_runs.bases()["counted"].stats / "users-S.bin").read_bytes())
+    content[32 + 32 : 32 + 36] = (2**32 - 1).to_bytes(4, "little")
+    files = damaged("stats/users-S.bin", bytes(content), tmp_path)
+    with pytest.raises(TraceError, match="transfers of more users than a run has"):
+        checked_analysis.analyse(files)
+
+
+def test_the_time_is_shared_out_to_the_targets_that_are_asked_for() -> None:
+    every = command_line._shares(())
+    assert sum(every.values()) == pytest.approx(1)
+    assert set(every) == {"captures", *text_targets.TARGETS}
+    assert command_line._shares(["spec", "records"]) == {"spec": 0.5, "records": 0.5}
+    with pytest.raises(LabError, match=r"unknown target 'specs'.*Did you mean 'spec'"):
+        command_line._shares(["specs"])
+
+
+def test_a_crash_of_a_target_is_a_problem_with_its_input(tmp_path: Path) -> None:
+    asked: list[list[str]] = []
+
+    def python(words: list[str], output: Path, limit_s: float) -> subprocess.CompletedProcess[str]:
+        asked.append(words)
+        (tmp_path / "crashes" / "crash-1").write_bytes(b"x")
+        said = ("noise", " === Uncaught Python exception: ===", "KeyError: 'x'", COUNTED.format(42))
+        return subprocess.CompletedProcess(words, 77, "", "\n".join(said))
+
+    problems: list[str] = []
+    assert text_campaign.fuzz_text("inventory", 60, 5, tmp_path, python, problems) == 42
+    assert problems == [f"inventory: {tmp_path}/crashes/crash-1: KeyError: 'x'"]
+    assert {"-seed=5", "-max_total_time=60"} <= {*asked[0]}
+    assert len(list((tmp_path / "seeds").iterdir())) >= 2
+
+
+def test_the_command_fuzzes_what_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def python(words: list[str], *_: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(words, 0, "", COUNTED.format(7))
+
+    monkeypatch.setattr(command_line, "_python", python)
+    with pytest.raises(typer.Exit) as ended:
+        command_line.main(1.0, 1, tmp_path, ["inventory"])
+    assert ended.value.exit_code == 0
+    assert "7 inputs of target inventory" in capsys.readouterr().out
