@@ -6,9 +6,7 @@ them.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-import subprocess
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -19,22 +17,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import tcpf_lab
 from tcpf_lab import captures, checked_analysis
 from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.manifest import digest, git_commit, manifest_of
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import Plan, compose
-from tcpf_lab.results import (
-    FORMAT,
-    ExperimentFiles,
-    RunFiles,
-    as_json,
-    complete,
-    read_json,
-    write_json,
-)
+from tcpf_lab.results import ExperimentFiles, RunFiles, complete, read_json, write_json
 from tcpf_lab.spec.load import dump
-from tcpf_lab.spec.model import to_data
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed.base import Testbed
 
@@ -184,12 +173,6 @@ def _record(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def digest(run: Run, plan: Plan) -> str:
-    """Identify what a run is made from: its resolved spec (without the title) and its plan."""
-    untitled = run.experiment.model_copy(update={"title": ""})
-    return hashlib.sha256(f"{as_json(to_data(untitled))}\0{plan}".encode()).hexdigest()
-
-
 def carry_out(task: Task) -> Event:
     """Do one run from an empty directory to complete results (in a worker process)."""
     started = time.monotonic()
@@ -249,7 +232,7 @@ def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
     partial.plan.write_text(str(plan), encoding="utf-8")
     testbed.execute(plan, partial, run.seed)
     captures.compress_lists(partial)
-    write_json(partial.manifest, _manifest(task, plan))
+    write_json(partial.manifest, manifest_of(run, plan, testbed, task.commit))
     metrics = summary.analyse(partial)
     if task.keep_pcaps:
         captures.compress(partial)
@@ -257,39 +240,3 @@ def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
         shutil.rmtree(partial.pcap)
     complete(partial, task.files.run(run.id))
     return metrics
-
-
-def _manifest(task: Task, plan: Plan) -> dict[str, Any]:
-    run, testbed = task.run, task.testbed
-    return {
-        "format": FORMAT,
-        "tcpf_lab": tcpf_lab.__version__,
-        "git_commit": task.commit,
-        "experiment": run.experiment.name,
-        "testbed": testbed.name,
-        "run": run.id,
-        "config": run.experiment.config or run.experiment.name,
-        "case": run.case_name,
-        "flows": run.flows,
-        "seed": run.seed,
-        **({"settings": dict(run.settings)} if run.settings else {}),
-        "clock": testbed.clock,
-        "window_s": list(plan.window),
-        "digest": digest(run, plan),
-        "testbed_identity": testbed.identity(plan),
-        "expect": plan.expect,
-        "facts": testbed.facts(plan),
-    }
-
-
-def git_commit() -> str:
-    """Name the commit of a checkout (with ``+changes`` if it was edited), or say ``release``."""
-    root = Path(__file__).resolve().parent.parent
-    if not (root / ".git").exists():
-        return "release"
-    command = ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+changes"]
-    try:
-        reply = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return reply.stdout.strip()

@@ -29,7 +29,9 @@ MAY_IMPORT = {
     "testbed": SHARED | {"plan", "agent.pack", "archive"},
     "captures": SHARED,
     "checked_analysis": SHARED | {"metrics"},
-    "runner": SHARED | {"testbed", "plan", "captures", "checked_analysis", "metrics.summary"},
+    "manifest": SHARED | {"testbed", "plan"},
+    "runner": SHARED
+    | {"testbed", "plan", "captures", "manifest", "checked_analysis", "metrics.summary"},
     # reads data
     "trace": SHARED,
     "metrics": SHARED | {"trace", "models.pftk"},
