@@ -15,6 +15,7 @@ from accuracy.needless import Needless
 from accuracy.scenario import Scenario
 from tcpf_lab import runner
 from tcpf_lab.errors import LabError, RequestError, TestbedError
+from tcpf_lab.manifest import digest, git_commit
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.results import ExperimentFiles, RunFiles, as_json, read_json, write_json
@@ -53,7 +54,7 @@ def prepare(
     if problems:
         listed = "".join(f"\n  - {problem}" for problem in dict.fromkeys(problems))
         raise TestbedError(f"not ready:{listed}", where=f"testbed {testbed.name}")
-    commit = runner.git_commit()
+    commit = git_commit()
     jobs = [
         Job(
             scenario,
@@ -161,7 +162,7 @@ def _same_run(job: Job, done: RunFiles) -> bool:
         return False
     plan = compose(job.task.run)
     same = (manifest.get("digest"), manifest.get("testbed_identity")) == (
-        runner.digest(job.task.run, plan),
+        digest(job.task.run, plan),
         job.task.testbed.identity(plan),
     )
     return same and any(done.pcap.glob("*.pcap*"))
@@ -173,7 +174,7 @@ def _identity(job: Job) -> str:
     here = Path(__file__)
     sources = (here.with_name(name).read_text("utf-8") for name in ("compare.py", "needless.py"))
     parts = (
-        runner.digest(job.task.run, plan),
+        digest(job.task.run, plan),
         job.task.testbed.identity(plan),
         summary.analysis_identity(),
         *sources,

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from tcpf_lab import campaign, reporting, terminal
+from tcpf_lab import campaign, reporting, results_verbs, terminal
+from tcpf_lab.disk_budget import parse_budget
 from tcpf_lab.errors import LabError
 from tcpf_lab.options import (
     AsJson,
+    DiskBudget,
     IncludeInvalid,
     KeepPcaps,
     Only,
@@ -41,6 +43,7 @@ def run(
     seeds: Seeds = None,
     overrides: Overrides = None,
     keep_pcaps: KeepPcaps = False,
+    disk_budget: DiskBudget = None,
     force: Annotated[bool, typer.Option("--force", help="Repeat complete runs.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
     include_invalid: IncludeInvalid = False,
@@ -48,12 +51,15 @@ def run(
 ) -> None:
     """Run an experiment or a collection; complete runs are skipped.  Ends with the report."""
     chosen = choose(spec, testbed, results, only, seeds, overrides)
+    limit = parse_budget(disk_budget) if disk_budget else None
     if dry_run:
-        terminal.show_states(chosen, as_json)
+        results_verbs.show_states(chosen, as_json)
         return
     terminal.ensure_kernel(chosen)
     bed = campaign.ready_testbed(chosen)
-    outcome = terminal.drive(chosen, bed, jobs=jobs, keep_pcaps=keep_pcaps, force=force)
+    outcome = terminal.drive(
+        *(chosen, bed), jobs=jobs, keep_pcaps=keep_pcaps, force=force, disk_budget=limit
+    )
     failed = [event for event in outcome if event.kind == "failed"]
     report, problem = None, None
     if len(failed) < len(chosen.runs):
@@ -107,26 +113,3 @@ def compare(
         return
     for part in shown:
         terminal.show(part)
-
-
-def status(
-    spec: Annotated[str | None, typer.Argument(metavar="[SPEC]")] = None,
-    testbed: TestbedName = "uml",
-    results: Results = Path("results"),
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-) -> None:
-    """List experiments, or the runs of one: complete, stale, failed, missing."""
-    if spec is not None:
-        chosen = choose(spec, testbed, results, only, seeds, overrides)
-        terminal.show_states(chosen, as_json)
-        return
-    found = campaign.list_experiments(results)
-    if as_json:
-        terminal.print_json(found)
-    elif not found:
-        typer.echo(f"no results in {results}")
-    else:
-        terminal.show(terminal.experiments_table(found))

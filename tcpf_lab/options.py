@@ -35,6 +35,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")
 KeepPcaps = Annotated[
     bool, typer.Option("--keep-pcaps", help="Keep the captures, compressed (zstd).")
 ]
+DiskBudget = Annotated[
+    str | None,
+    typer.Option(
+        "--disk-budget",
+        metavar="SIZE",
+        help="Most that the results directory may take on disk, as 10GB.",
+    ),
+]
 IncludeInvalid = Annotated[
     bool, typer.Option("--include-invalid", help="Let invalid runs into the means.")
 ]

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +21,8 @@ from tcpf_lab.progress import run_progress, share_progress
 
 if TYPE_CHECKING:
     from tcpf_lab.report.document import Report
-    from tcpf_lab.runner import Event, State
+    from tcpf_lab.runner import Event
     from tcpf_lab.selection import Choice
-    from tcpf_lab.spec.sweep import Run
-    from tcpf_lab.spec.variant import Settings
     from tcpf_lab.testbed.base import Testbed
     from tcpf_lab.testbed.doctor import Check
     from tcpf_lab.testbed.uml_kernel import Kernel
@@ -62,28 +59,6 @@ def busy(text: str) -> Iterator[None]:
         yield
 
 
-def show_states(choice: Choice, as_json: bool) -> None:
-    """Print which runs are complete, stale, failed or missing."""
-    found = list(choice.states())
-    if as_json:
-        rows = [
-            {
-                "experiment": part.experiment.name,
-                "run": run.id,
-                **({"settings": dict(run.settings)} if run.settings else {}),
-                "state": now.value,
-            }
-            for part, states in found
-            for run, now in states
-        ]
-        print_json(rows)
-        return
-    for part, states in found:
-        table = state_table(states)
-        table.title = Text(part.experiment.name) if choice.collection else None
-        show(table)
-
-
 def show_report(report: Report) -> None:
     """Print a report's tables, what was left out of them, and the files written."""
     from tcpf_lab.report.factors import terminal_factors  # here and below: see `analyze_verbs`
@@ -98,12 +73,6 @@ def show_report(report: Report) -> None:
         _err.print(f"left out: {problem}", style="yellow", markup=False, highlight=False)
     for path in report.written:
         typer.echo(path)
-
-
-def experiments_table(found: Sequence[dict[str, Any]]) -> Table:
-    """Return a row for each experiment of a results directory."""
-    rows = [(f["experiment"], f["testbed"], str(f["complete"]), str(f["failed"])) for f in found]
-    return plain_table(("experiment", "testbed", "complete runs", "failed runs"), rows)
 
 
 def event_line(event: Event, *, in_full: bool = True) -> Text | None:
@@ -136,19 +105,25 @@ def drive(
     jobs: int,
     keep_pcaps: bool,
     force: bool,
+    disk_budget: int | None = None,
 ) -> list[Event]:
     """Carry out the runs of ``choice`` with a progress display; return how each ended."""
     from tcpf_lab import pool, runner
+    from tcpf_lab.disk_budget import DiskBudget
     from tcpf_lab.trace.warm import warm_up
 
     events: list[Event] = []
     failures = 0
     workers = min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
+    budget = DiskBudget(disk_budget, choice.results, workers) if disk_budget else None
     with interruptible(), _held_back():
         warm_up()
     with interruptible(), pool.local_pool(workers) as executor:
         happening = runner.run_all(
-            choice.runs, testbed, choice.results, executor, keep_pcaps=keep_pcaps, force=force
+            *(choice.runs, testbed, choice.results, executor),
+            keep_pcaps=keep_pcaps,
+            force=force,
+            budget=budget,
         )
         with run_progress(_err) as progress:
             task = progress.add_task(choice.name, total=len(choice.runs))
@@ -158,6 +133,9 @@ def drive(
                 failures += event.kind == "failed"
                 if line := event_line(event, in_full=failures <= SHOWN_IN_FULL):
                     progress.console.print(line, highlight=False)
+    if dropped := sum(event.captures_dropped for event in events):
+        text = f"captures of {dropped} runs are not kept: --disk-budget has no room for them"
+        _err.print(text, style="yellow", markup=False, highlight=False)
     return events
 
 
@@ -221,27 +199,6 @@ def ensure_kernel(choice: Choice) -> None:
 
     if choice.testbed_name == "uml" and uml_kernel.find() is None:
         build_kernel(None)
-
-
-def state_table(states: Sequence[tuple[Run, State]]) -> Table:
-    """Return the states of the runs, a row for each cell."""
-    from tcpf_lab.runner import State
-
-    grouped: dict[tuple[str, Settings, int], Counter[State]] = {}
-    for run, state in states:
-        grouped.setdefault((run.case_name, run.settings, run.flows), Counter())[state] += 1
-    axes = list(dict.fromkeys(key for _, settings, _ in grouped for key, _ in settings))
-    columns = ("case", *axes, "flows", *(state.value for state in State))
-    rows = [
-        (
-            case,
-            *(dict(settings).get(key, "-") for key in axes),
-            str(flows),
-            *(str(counts[state] or "-") for state in State),
-        )
-        for (case, settings, flows), counts in grouped.items()
-    ]
-    return plain_table(columns, rows)
 
 
 def check_table(checks: Sequence[Check]) -> Table:

@@ -13,12 +13,13 @@ import tcpf_lab
 PACKAGE = Path(tcpf_lab.__file__).parent
 TESTS = Path(__file__).parent
 
-SHARED = {"errors", "units", "results", "shipped", "spec", "reference"}
+SHARED = {"errors", "units", "formats", "results", "shipped", "spec", "reference"}
 #: Layer -> the other layers it may import; a layer that is not here makes the test fail.
 MAY_IMPORT = {
     "errors": set(),
     "units": {"errors"},
-    "results": {"errors"},
+    "formats": {"errors"},
+    "results": {"errors", "formats"},
     "shipped": {"errors"},
     "spec": SHARED,
     "reference": SHARED,
@@ -27,7 +28,11 @@ MAY_IMPORT = {
     "agent": set(),  # stands alone on a host
     "testbed": SHARED | {"plan", "agent.pack"},
     "captures": SHARED,
-    "runner": SHARED | {"testbed", "plan", "captures", "metrics.summary"},
+    "storage": SHARED,
+    "manifest": SHARED | {"testbed", "plan"},
+    "disk_budget": SHARED | {"testbed", "plan", "storage"},
+    "runner": SHARED
+    | {"testbed", "plan", "captures", "storage", "manifest", "disk_budget", "metrics.summary"},
     # reads data
     "trace": SHARED,
     "metrics": SHARED | {"trace", "models.pftk"},
@@ -59,6 +64,8 @@ OUTER = {
         "plotting",
         "report_verbs",
         "reporting",
+        "migration",
+        "results_verbs",
         "vm_verbs",
         "options",
         "campaign",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tcpf_lab.manifest import digest
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.runner import digest
 from tcpf_lab.selection import choose, one_or_two
 from tcpf_lab.spec.load import dump, parse
 from tcpf_lab.testbed import registry

@@ -432,10 +432,10 @@ def test_runs_of_two_testbeds_are_not_taken_for_seeds_of_one() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"format": 2}, "not metrics of format 1"),
+        ({"format": 0}, "not metrics of format 2"),
         ([], "not metrics"),
-        ({"format": 1}, "lacks metr"),
-        ({"format": 1, "metrics": {}, "per_flow": [], "validity": {}}, "names no testbed"),
+        ({"format": 2}, "lacks metr"),
+        ({"format": 2, "metrics": {}, "per_flow": [], "validity": {}}, "names no testbed"),
     ],
 )
 def test_metrics_of_another_kind_are_refused(tmp_path: Path, content: Any, message: str) -> None:
