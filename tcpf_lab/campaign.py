@@ -18,7 +18,8 @@ from tcpf_lab.report.conditions import conditions
 from tcpf_lab.report.document import Report
 from tcpf_lab.report.section import Source, gather
 from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
-from tcpf_lab.runner import Event, State
+from tcpf_lab.run_state import State
+from tcpf_lab.runner import Event
 from tcpf_lab.selection import Choice, Part
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed import registry
@@ -171,31 +172,13 @@ def outcome_json(choice: Choice, events: Sequence[Event], report: Report | None)
                 "valid": event.valid,
                 "seconds": round(event.seconds, 3),
                 "detail": event.detail,
+                **({"captures_dropped": True} if event.captures_dropped else {}),
             }
             for event in sorted(events, key=place)
         ],
         "written": [str(path) for path in report.written] if report else [],
         "left_out": [str(problem) for problem in report.left_out] if report else [],
     }
-
-
-def list_experiments(results: Path) -> list[dict[str, Any]]:
-    """List every experiment and testbed in a results directory."""
-    found = []
-    for directory in sorted(results.glob("*/*/")):
-        files = ExperimentFiles(results, directory.parent.name, directory.name)
-        complete = sum(1 for _ in files.runs())
-        failed = sum(1 for path in directory.glob(f"*{PARTIAL}"))
-        if complete or failed:
-            found.append(
-                {
-                    "experiment": files.experiment,
-                    "testbed": files.testbed,
-                    "complete": complete,
-                    "failed": failed,
-                }
-            )
-    return found
 
 
 def clean(results: Path, *, dry_run: bool = False) -> list[Path]:

@@ -40,9 +40,9 @@ VERBS = {
         "Hold what was measured against what was published, or against another testbed.",
     ),
     "status": Verb(
-        "experiment_verbs",
+        "results_verbs",
         "status",
-        "List experiments, or the runs of one: complete, stale, failed, missing.",
+        "List experiments, or the runs of one: complete, stale, failed, missing; and their sizes.",
     ),
     "analyze": Verb(
         "analyze_verbs",
@@ -73,6 +73,11 @@ VERBS = {
         "host_verbs",
         "clean",
         "Remove what failed and interrupted runs have left: here, or on the hosts of a testbed.",
+    ),
+    "migrate": Verb(
+        "results_verbs",
+        "migrate",
+        "Bring runs that an earlier version has made to the present format of run directories.",
     ),
     "schema": Verb(
         "plan_verbs", "schema", "Print the JSON Schema of experiment files, or of inventories."

@@ -17,14 +17,14 @@ from tcpf_lab.testbed.uml import UmlTestbed
 NEEDED = "distributed"
 
 
-def check(address: str | None, choice: Choice, jobs: int) -> None:
+def check(address: str | None, choice: Choice, jobs: int, *, bounded: bool = False) -> None:
     """Refuse what does not go together, before anything is built or touched.
 
     Raises
     ------
     RequestError
-        If a cluster is asked for together with ``--jobs`` or another testbed than ``uml``, or what
-        it needs is not installed.
+        If a cluster is asked for together with ``--jobs``, with ``--disk-budget`` (``bounded``) or
+        with another testbed than ``uml``, or what it needs is not installed.
     """
     if address is None:
         return
@@ -32,6 +32,13 @@ def check(address: str | None, choice: Choice, jobs: int) -> None:
     if jobs:
         raise RequestError(
             "--jobs is for this machine; a cluster makes as many runs at a time as it has workers",
+            where=where,
+            hint="leave one of the two out",
+        )
+    if bounded:
+        raise RequestError(
+            "--disk-budget shares room out among runs made here; how many a cluster makes at a time "
+            "is not known before",
             where=where,
             hint="leave one of the two out",
         )

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from tcpf_lab import campaign, cluster_request, reporting, terminal
+from tcpf_lab import campaign, cluster_request, reporting, results_verbs, terminal
+from tcpf_lab.disk_budget import parse_budget
 from tcpf_lab.errors import LabError
 from tcpf_lab.options import (
     AsJson,
     Cluster,
+    DiskBudget,
     IncludeInvalid,
     Jobs,
     KeepPcaps,
@@ -43,6 +45,7 @@ def run(
     seeds: Seeds = None,
     overrides: Overrides = None,
     keep_pcaps: KeepPcaps = False,
+    disk_budget: DiskBudget = None,
     force: Annotated[bool, typer.Option("--force", help="Repeat complete runs.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
     include_invalid: IncludeInvalid = False,
@@ -50,10 +53,11 @@ def run(
 ) -> None:
     """Run an experiment or a collection; complete runs are skipped.  Ends with the report."""
     chosen = choose(spec, testbed, results, only, seeds, overrides)
+    limit = parse_budget(disk_budget) if disk_budget else None
     if dry_run:
-        terminal.show_states(chosen, as_json)
+        results_verbs.show_states(chosen, as_json)
         return
-    outcome = _carry_out(chosen, jobs, cluster, keep_pcaps=keep_pcaps, force=force)
+    outcome = _carry_out(chosen, jobs, cluster, limit, keep_pcaps=keep_pcaps, force=force)
     failed = [event for event in outcome if event.kind == "failed"]
     report, problem = None, None
     if len(failed) < len(chosen.runs):
@@ -74,14 +78,25 @@ def run(
 
 
 def _carry_out(
-    chosen: Choice, jobs: int, cluster: str | None, *, keep_pcaps: bool, force: bool
+    chosen: Choice,
+    jobs: int,
+    cluster: str | None,
+    limit: int | None,
+    *,
+    keep_pcaps: bool,
+    force: bool,
 ) -> list[Event]:
     """Make the runs where they were asked for; refuse at once what cannot be."""
-    cluster_request.check(cluster, chosen, jobs)
+    cluster_request.check(cluster, chosen, jobs, bounded=limit is not None)
     terminal.ensure_kernel(chosen)
     bed = campaign.ready_testbed(chosen, elsewhere=cluster is not None)
     return terminal.drive(
-        chosen, bed, jobs=jobs, cluster=cluster, keep_pcaps=keep_pcaps, force=force
+        *(chosen, bed),
+        jobs=jobs,
+        cluster=cluster,
+        disk_budget=limit,
+        keep_pcaps=keep_pcaps,
+        force=force,
     )
 
 
@@ -119,26 +134,3 @@ def compare(
         return
     for part in shown:
         terminal.show(part)
-
-
-def status(
-    spec: Annotated[str | None, typer.Argument(metavar="[SPEC]")] = None,
-    testbed: TestbedName = "uml",
-    results: Results = Path("results"),
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-) -> None:
-    """List experiments, or the runs of one: complete, stale, failed, missing."""
-    if spec is not None:
-        chosen = choose(spec, testbed, results, only, seeds, overrides)
-        terminal.show_states(chosen, as_json)
-        return
-    found = campaign.list_experiments(results)
-    if as_json:
-        terminal.print_json(found)
-    elif not found:
-        typer.echo(f"no results in {results}")
-    else:
-        terminal.show(terminal.experiments_table(found))

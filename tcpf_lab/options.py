@@ -44,6 +44,14 @@ Cluster = Annotated[
         help="Run on a Dask cluster: its scheduler, tcp://HOST:8786.",
     ),
 ]
+DiskBudget = Annotated[
+    str | None,
+    typer.Option(
+        "--disk-budget",
+        metavar="SIZE",
+        help="Most that the results directory may take on disk, as 10GB.",
+    ),
+]
 IncludeInvalid = Annotated[
     bool, typer.Option("--include-invalid", help="Let invalid runs into the means.")
 ]

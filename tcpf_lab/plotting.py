@@ -16,7 +16,7 @@ from tcpf_lab.report.plots.kinds import KINDS, Kind, Subject
 from tcpf_lab.report.plots.runs import DrawnRun, read_run
 from tcpf_lab.report.style import CASES
 from tcpf_lab.results import PARTIAL, RunFiles
-from tcpf_lab.runner import State
+from tcpf_lab.run_state import State
 from tcpf_lab.selection import DEFAULT, choose
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment, case_slug

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcpf_lab import formats
 from tcpf_lab.errors import RequestError
 
 #: Version of the run directory's layout, written to ``manifest.json``.
-FORMAT = 1
+FORMAT = formats.FORMAT
 #: Directory of the figures of a report, beside its tables.
 FIGURES = "figures"
 PARTIAL = ".partial"
@@ -208,9 +209,20 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON, or say which file is missing or broken."""
+    """Read JSON, a run's records as those of the present format.
+
+    Raises
+    ------
+    RequestError
+        If the file is missing or broken.
+    FormatError
+        If it is a record of a later format.
+    """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return formats.present(path.name, json.loads(path.read_text(encoding="utf-8")))
+    except formats.FormatError as error:
+        error.where = str(path)
+        raise
     except FileNotFoundError:
         raise RequestError("no such file", where=str(path)) from None
     except (ValueError, RecursionError) as error:  # neither JSON nor, at times, UTF-8

@@ -9,33 +9,31 @@ from __future__ import annotations
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from contextlib import ExitStack
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    as_completed,
+    wait,
+)
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab import captures, checked_analysis
-from tcpf_lab.errors import LabError, RequestError
-from tcpf_lab.manifest import digest, git_commit, manifest_of
+from tcpf_lab import captures, checked_analysis, storage
+from tcpf_lab.disk_budget import DiskBudget, DiskBudgetError, kept_to
+from tcpf_lab.errors import LabError
+from tcpf_lab.manifest import git_commit, manifest_of
 from tcpf_lab.metrics import summary
-from tcpf_lab.plan.compose import Plan, compose
+from tcpf_lab.plan.compose import compose
 from tcpf_lab.results import ExperimentFiles, RunFiles, complete, read_json, write_json
+from tcpf_lab.run_state import State, state
 from tcpf_lab.spec.load import dump
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed.base import Testbed
-
-
-class State(Enum):
-    """What is known about one run in a results directory."""
-
-    COMPLETE = "complete"
-    STALE = "stale"  #: made from another spec, plan or kernel, or analysed by other code
-    OUTDATED = "outdated"  #: analysed by other code, and all that the analysis needs is there
-    FAILED = "failed"  #: begun and not finished; its log is still there
-    MISSING = "missing"
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,8 @@ class Task:
     files: ExperimentFiles
     keep_pcaps: bool
     commit: str
+    allowance: int | None = None  #: bytes on disk while it is made
+    captures_dropped: bool = False  #: they were to be kept, and the disk budget has no room
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class Event:
     seconds: float = 0.0
     valid: bool = True
     detail: str = ""
+    peak: int = 0  #: bytes on disk while it was made; 0: not known
+    captures_dropped: bool = False  #: they were to be kept, and the disk budget has no room
 
 
 def run_all(
@@ -68,13 +70,15 @@ def run_all(
     *,
     keep_pcaps: bool = False,
     force: bool = False,
+    budget: DiskBudget | None = None,
 ) -> Iterator[Event]:
     """Carry ``runs`` of any experiments out and yield an event for each as it ends.
 
     Those that take long begin first, so that no worker is left with one at the end.  A run that is
     complete and was made from the same spec, plan and kernel is skipped.  One that was analysed by
     other code and made without captures is analysed again, from the counters that it has.  A run
-    that fails does not stop the others; its event says why.
+    that fails does not stop the others; its event says why.  With a ``budget`` a run begins when
+    there is room for it, and fails where there will be none.
 
     Raises
     ------
@@ -82,12 +86,14 @@ def run_all(
         If another program is at work on the same runs, or the directory cannot be used.
     """
     commit = git_commit()
-    futures: dict[Future[Event], Run] = {}
+    futures: dict[Future[Event], Task] = {}
     names = dict.fromkeys(run.experiment.name for run in runs)
     directories = {name: ExperimentFiles(results, name, testbed.name) for name in names}
     with ExitStack() as locks:
         for files in directories.values():
             locks.enter_context(files.locked())
+        if budget:
+            budget.expect(directories[run.experiment.name].run(run.id).root for run in runs)
         for run in sorted(runs, key=_expense, reverse=True):
             files = directories[run.experiment.name]
             now = state(run, files, testbed.identity, need_pcaps=keep_pcaps)
@@ -95,10 +101,36 @@ def run_all(
                 yield _skipped(run, files.run(run.id))
                 continue
             task = Task(run, testbed, files, keep_pcaps, commit)
-            outdated = now is State.OUTDATED and not force
-            futures[executor.submit(analyse_again if outdated else carry_out, task)] = run
+            if now is State.OUTDATED and not force:
+                futures[executor.submit(analyse_again, task)] = task
+            elif given := (yield from _given(task, futures, budget, force=force)):
+                futures[executor.submit(carry_out, given)] = given
         for future in as_completed(futures):
-            yield _outcome(future, futures[future])
+            yield _outcome(future, futures[future], budget)
+
+
+def _given(
+    task: Task, futures: dict[Future[Event], Task], budget: DiskBudget | None, *, force: bool
+) -> Generator[Event, None, Task | None]:
+    """Wait until there is room for a run; yield what ends meanwhile, and why it is not begun."""
+    if budget is None:
+        return task
+    run, files = task.run, task.files
+    wanted = task.keep_pcaps and run.experiment.traffic.captured
+    while not (share := budget.share(run, files, keep_pcaps=wanted)):
+        if not futures:
+            yield Event(run, "failed", valid=False, detail=str(budget.refusal(run)))
+            return None
+        for future in wait(futures, return_when=FIRST_COMPLETED).done:
+            yield _outcome(future, futures.pop(future), budget)
+    dropped = wanted and not share.keep_pcaps
+    if dropped and not force and state(run, files, task.testbed.identity) is State.COMPLETE:
+        budget.ended(run, files, 0)  # there is no room for what it lacks
+        yield replace(_skipped(run, files.run(run.id)), captures_dropped=True)
+        return None
+    return replace(
+        task, keep_pcaps=share.keep_pcaps, allowance=share.allowance, captures_dropped=dropped
+    )
 
 
 def _expense(run: Run) -> tuple[float, int]:
@@ -112,65 +144,18 @@ def _skipped(run: Run, done: RunFiles) -> Event:
     return Event(run, "skipped", valid=bool(verdict.get("valid")), detail=reasons)
 
 
-def _outcome(future: Future[Event], run: Run) -> Event:
+def _outcome(future: Future[Event], task: Task, budget: DiskBudget | None) -> Event:
     try:
-        return future.result()
+        event = future.result()
     except BrokenExecutor:
         detail = (
-            f"run {run.id}: a worker process was killed\n"
+            f"run {task.run.id}: a worker process was killed\n"
             "  try: look for the host's out-of-memory killer (dmesg), or --jobs 1"
         )
-        return Event(run, "failed", valid=False, detail=detail)
-
-
-def state(
-    run: Run,
-    files: ExperimentFiles,
-    identity: Callable[[Plan], str] | None,
-    *,
-    need_pcaps: bool = False,
-) -> State:
-    """Tell whether ``run`` has to be made (again).
-
-    Parameters
-    ----------
-    run : Run
-        The run as it is wanted now.
-    files : ExperimentFiles
-        Where it would be.
-    identity : callable or None
-        Identity of the testbed as it is now for a plan; None if it cannot be told (then it is not
-        compared).
-    need_pcaps : bool
-        A run whose captures were not kept does not do, unless it is to have none.
-    """
-    done = files.run(run.id)
-    if not done.root.exists():
-        return State.FAILED if files.partial(run.id).root.exists() else State.MISSING
-    manifest, metrics = _record(done.manifest), _record(done.metrics)
-    if manifest is None or metrics is None:
-        return State.STALE
-    captured = run.experiment.traffic.captured
-    analysed = metrics.get("analysis") == summary.analysis_identity()
-    if captured and not analysed:
-        return State.STALE
-    plan = compose(run)
-    if manifest.get("digest") != digest(run, plan):
-        return State.STALE
-    if identity is not None and manifest.get("testbed_identity") != identity(plan):
-        return State.STALE
-    if captured and need_pcaps and not any(done.pcap.glob("*.pcap*")):
-        return State.STALE
-    return State.COMPLETE if analysed else State.OUTDATED
-
-
-def _record(path: Path) -> dict[str, Any] | None:
-    """Read one of a run's records; None if it is missing or damaged: then the run is made again."""
-    try:
-        value = read_json(path)
-    except RequestError:
-        return None
-    return value if isinstance(value, dict) else None
+        event = Event(task.run, "failed", valid=False, detail=detail)
+    if budget:
+        budget.ended(task.run, task.files, event.peak)
+    return event
 
 
 def carry_out(task: Task) -> Event:
@@ -178,26 +163,37 @@ def carry_out(task: Task) -> Event:
     started = time.monotonic()
     partial = task.files.partial(task.run.id)
     try:
-        metrics = _make(task, partial)
+        metrics, peak = _make(task, partial)
     except LabError as error:
-        return Event(task.run, "failed", time.monotonic() - started, False, str(error))
+        return _failed(task, started, str(error), too_large=isinstance(error, DiskBudgetError))
     except KeyboardInterrupt:
         shutil.rmtree(partial.root, ignore_errors=True)
         raise
     except OSError as error:
         where = error.filename or partial.root
         detail = f"run {task.run.id}: {where}: {error.strerror}"
-        return Event(task.run, "failed", time.monotonic() - started, False, detail)
+        return _failed(task, started, detail)
     except Exception as error:  # noqa: BLE001 - a fault here must not cost the other runs
         saved = partial.log / "traceback.txt"
-        saved.parent.mkdir(parents=True, exist_ok=True)
-        saved.write_text(traceback.format_exc(), encoding="utf-8")
+        with suppress(OSError):
+            saved.parent.mkdir(parents=True, exist_ok=True)
+            saved.write_text(traceback.format_exc(), encoding="utf-8")
         detail = (
             f"run {task.run.id}: {type(error).__name__}: {error}\n"
             f"  try: this is a fault of tcpf-lab; keep {saved} for a report"
         )
-        return Event(task.run, "failed", time.monotonic() - started, False, detail)
-    return _ended(task.run, "finished", started, metrics)
+        return _failed(task, started, detail)
+    event = _ended(task.run, "finished", started, metrics)
+    return replace(event, peak=peak, captures_dropped=task.captures_dropped)
+
+
+def _failed(task: Task, started: float, detail: str, *, too_large: bool = False) -> Event:
+    """Say why a run failed; where it was for want of room, its captures make room for others."""
+    partial = task.files.partial(task.run.id)
+    peak = storage.occupied(partial.root)
+    if too_large or storage.is_full(task.files.results):
+        shutil.rmtree(partial.pcap, ignore_errors=True)
+    return Event(task.run, "failed", time.monotonic() - started, False, detail, peak)
 
 
 def analyse_again(task: Task) -> Event:
@@ -223,20 +219,23 @@ def _ended(run: Run, kind: str, started: float, metrics: dict[str, Any]) -> Even
     return Event(run, kind, seconds, bool(verdict["valid"]), "; ".join(verdict["reasons"]))
 
 
-def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
+def _make(task: Task, partial: RunFiles) -> tuple[dict[str, Any], int]:
+    """Return the metrics, and the bytes on disk before the captures are packed or dropped."""
     run, testbed = task.run, task.testbed
     plan = compose(run)
     shutil.rmtree(partial.root, ignore_errors=True)
     partial.create()
     partial.spec.write_text(dump(run.experiment), encoding="utf-8")
     partial.plan.write_text(str(plan), encoding="utf-8")
-    testbed.execute(plan, partial, run.seed)
+    with kept_to(task.allowance, partial):
+        testbed.execute(plan, partial, run.seed)
     captures.compress_lists(partial)
     write_json(partial.manifest, manifest_of(run, plan, testbed, task.commit))
     metrics = summary.analyse(partial)
+    peak = storage.occupied(partial.root)
     if task.keep_pcaps:
         captures.compress(partial)
     else:
         shutil.rmtree(partial.pcap)
     complete(partial, task.files.run(run.id))
-    return metrics
+    return metrics, peak

@@ -28,7 +28,7 @@ from tcpf_lab.testbed import registry
 
 if TYPE_CHECKING:
     from tcpf_lab.report.collect import Cell
-    from tcpf_lab.runner import State
+    from tcpf_lab.run_state import State
 
 #: Key of ``--only`` that chooses among the experiments of a collection.
 _CONFIG = "config"
@@ -110,7 +110,7 @@ class Choice:
 
     def states(self) -> Iterator[tuple[Part, list[tuple[Run, State]]]]:
         """Tell for each run whether it is complete, stale, failed or missing."""
-        from tcpf_lab.runner import state
+        from tcpf_lab.run_state import state
 
         identity = registry.identity(self.testbed_name)
         for part in self.parts:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -23,10 +22,8 @@ from tcpf_lab.progress import run_progress, share_progress
 
 if TYPE_CHECKING:
     from tcpf_lab.report.document import Report
-    from tcpf_lab.runner import Event, State
+    from tcpf_lab.runner import Event
     from tcpf_lab.selection import Choice
-    from tcpf_lab.spec.sweep import Run
-    from tcpf_lab.spec.variant import Settings
     from tcpf_lab.testbed.base import Testbed
     from tcpf_lab.testbed.doctor import Check
     from tcpf_lab.testbed.uml_kernel import Kernel
@@ -63,28 +60,6 @@ def busy(text: str) -> Iterator[None]:
         yield
 
 
-def show_states(choice: Choice, as_json: bool) -> None:
-    """Print which runs are complete, stale, failed or missing."""
-    found = list(choice.states())
-    if as_json:
-        rows = [
-            {
-                "experiment": part.experiment.name,
-                "run": run.id,
-                **({"settings": dict(run.settings)} if run.settings else {}),
-                "state": now.value,
-            }
-            for part, states in found
-            for run, now in states
-        ]
-        print_json(rows)
-        return
-    for part, states in found:
-        table = state_table(states)
-        table.title = Text(part.experiment.name) if choice.collection else None
-        show(table)
-
-
 def show_report(report: Report) -> None:
     """Print a report's tables, what was left out of them, and the files written."""
     from tcpf_lab.report.factors import terminal_factors  # here and below: see `analyze_verbs`
@@ -99,12 +74,6 @@ def show_report(report: Report) -> None:
         _err.print(f"left out: {problem}", style="yellow", markup=False, highlight=False)
     for path in report.written:
         typer.echo(path)
-
-
-def experiments_table(found: Sequence[dict[str, Any]]) -> Table:
-    """Return a row for each experiment of a results directory."""
-    rows = [(f["experiment"], f["testbed"], str(f["complete"]), str(f["failed"])) for f in found]
-    return plain_table(("experiment", "testbed", "complete runs", "failed runs"), rows)
 
 
 def event_line(event: Event, *, in_full: bool = True) -> Text | None:
@@ -138,15 +107,22 @@ def drive(
     keep_pcaps: bool,
     force: bool,
     cluster: str | None = None,
+    disk_budget: int | None = None,
 ) -> list[Event]:
     """Carry out the runs of ``choice`` with a progress display; return how each ended."""
     from tcpf_lab import runner
+    from tcpf_lab.disk_budget import DiskBudget
 
+    at_a_time = _at_a_time(choice, testbed, jobs)
+    budget = DiskBudget(disk_budget, choice.results, at_a_time) if disk_budget else None
     events: list[Event] = []
     failures = 0
     with interruptible(), _executor(choice, testbed, jobs, cluster) as executor:
         happening = runner.run_all(
-            choice.runs, testbed, choice.results, executor, keep_pcaps=keep_pcaps, force=force
+            *(choice.runs, testbed, choice.results, executor),
+            keep_pcaps=keep_pcaps,
+            force=force,
+            budget=budget,
         )
         with run_progress(_err) as progress:
             task = progress.add_task(choice.name, total=len(choice.runs))
@@ -156,6 +132,9 @@ def drive(
                 failures += event.kind == "failed"
                 if line := event_line(event, in_full=failures <= SHOWN_IN_FULL):
                     progress.console.print(line, highlight=False)
+    if dropped := sum(event.captures_dropped for event in events):
+        text = f"captures of {dropped} runs are not kept: --disk-budget has no room for them"
+        _err.print(text, style="yellow", markup=False, highlight=False)
     return events
 
 
@@ -173,9 +152,15 @@ def _executor(
         return
     with _held_back():
         warm_up()
-    at_a_time = min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
-    with pool.local_pool(at_a_time) as processes:
+    with pool.local_pool(_at_a_time(choice, testbed, jobs)) as processes:
         yield processes
+
+
+def _at_a_time(choice: Choice, testbed: Testbed, jobs: int) -> int:
+    """Count the runs that this machine makes at the same time."""
+    from tcpf_lab import pool
+
+    return min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
 
 
 def _say(text: str) -> None:
@@ -243,27 +228,6 @@ def ensure_kernel(choice: Choice) -> None:
 
     if choice.testbed_name == "uml" and uml_kernel.find() is None:
         build_kernel(None)
-
-
-def state_table(states: Sequence[tuple[Run, State]]) -> Table:
-    """Return the states of the runs, a row for each cell."""
-    from tcpf_lab.runner import State
-
-    grouped: dict[tuple[str, Settings, int], Counter[State]] = {}
-    for run, state in states:
-        grouped.setdefault((run.case_name, run.settings, run.flows), Counter())[state] += 1
-    axes = list(dict.fromkeys(key for _, settings, _ in grouped for key, _ in settings))
-    columns = ("case", *axes, "flows", *(state.value for state in State))
-    rows = [
-        (
-            case,
-            *(dict(settings).get(key, "-") for key in axes),
-            str(flows),
-            *(str(counts[state] or "-") for state in State),
-        )
-        for (case, settings, flows), counts in grouped.items()
-    ]
-    return plain_table(columns, rows)
 
 
 def check_table(checks: Sequence[Check]) -> Table:

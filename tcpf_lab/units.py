@@ -134,7 +134,7 @@ def parse_rate(value: object) -> int:
     return int(_parse(value, RATE))
 
 
-def parse_size(value: object) -> int:
+def parse_size(value: object, quantity: Quantity = SIZE) -> int:
     """Read a size such as ``"500 kB"`` (500 000) or ``"64 KiB"`` (65 536), in bytes.
 
     Raises
@@ -142,7 +142,7 @@ def parse_size(value: object) -> int:
     UnitError
         As `parse_rate`.
     """
-    return int(_parse(value, SIZE))
+    return int(_parse(value, quantity))
 
 
 def parse_duration(value: object) -> float:

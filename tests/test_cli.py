@@ -71,7 +71,9 @@ def test_dry_run_and_status_say_what_is_missing_and_touch_nothing(lab, spec, tmp
     states = json.loads(lab("status", spec, "--testbed", "fake", "--json")[1])
     assert [state["state"] for state in states] == ["complete", "missing", "missing"]
     experiments = json.loads(lab("status", "--json")[1])
-    assert experiments == [{"experiment": "tiny", "testbed": "fake", "complete": 1, "failed": 0}]
+    (tiny,) = experiments["experiments"]
+    assert (tiny["experiment"], tiny["testbed"]) == ("tiny", "fake")
+    assert (tiny["complete"], tiny["failed"]) == (1, 0)
 
 
 def test_analyze_rebuilds_metrics_of_kept_captures(lab, spec, tmp_path):

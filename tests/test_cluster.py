@@ -263,6 +263,7 @@ def test_an_address_without_a_scheduler_is_told_with_what_starts_one(
     [
         (["--jobs", "2"], "--jobs is for this machine"),
         (["--testbed", "fake"], "only 'uml' runs on a cluster"),
+        (["--disk-budget", "1 GB"], "--disk-budget shares room out among runs made here"),
     ],
 )
 def test_what_does_not_go_together_is_refused(lab, spec, words, expected):

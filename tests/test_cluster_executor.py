@@ -21,7 +21,8 @@ from tcpf_lab.cluster_link import WorkerDiedError
 from tcpf_lab.cluster_worker import Delivery, Order
 from tcpf_lab.errors import RequestError, TestbedError
 from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.runner import Event, State, run_all, state
+from tcpf_lab.run_state import State, state
+from tcpf_lab.runner import Event, run_all
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import Run, expand

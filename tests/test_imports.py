@@ -13,12 +13,13 @@ import tcpf_lab
 PACKAGE = Path(tcpf_lab.__file__).parent
 TESTS = Path(__file__).parent
 
-SHARED = {"errors", "units", "results", "shipped", "spec", "reference"}
+SHARED = {"errors", "units", "formats", "results", "shipped", "spec", "reference"}
 #: Layer -> the other layers it may import; a layer that is not here makes the test fail.
 MAY_IMPORT = {
     "errors": set(),
     "units": {"errors"},
-    "results": {"errors"},
+    "formats": {"errors"},
+    "results": {"errors", "formats"},
     "shipped": {"errors"},
     "archive": {"errors"},
     "spec": SHARED,
@@ -28,10 +29,23 @@ MAY_IMPORT = {
     "agent": set(),  # stands alone on a host
     "testbed": SHARED | {"plan", "agent.pack", "archive"},
     "captures": SHARED,
-    "checked_analysis": SHARED | {"metrics"},
+    "storage": SHARED,
     "manifest": SHARED | {"testbed", "plan"},
+    "disk_budget": SHARED | {"testbed", "plan", "storage"},
+    "checked_analysis": SHARED | {"metrics"},
+    "run_state": SHARED | {"plan", "manifest", "metrics.summary"},
     "runner": SHARED
-    | {"testbed", "plan", "captures", "manifest", "checked_analysis", "metrics.summary"},
+    | {
+        "testbed",
+        "plan",
+        "captures",
+        "storage",
+        "manifest",
+        "disk_budget",
+        "checked_analysis",
+        "run_state",
+    }
+    | {"metrics.summary"},
     # reads data
     "trace": SHARED,
     "metrics": SHARED | {"trace", "models.pftk"},
@@ -69,6 +83,8 @@ OUTER = {
         "plotting",
         "report_verbs",
         "reporting",
+        "migration",
+        "results_verbs",
         "vm_verbs",
         "options",
         "campaign",

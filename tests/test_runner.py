@@ -11,7 +11,8 @@ import pytest
 from tcpf_lab import runner
 from tcpf_lab.errors import RequestError
 from tcpf_lab.results import ExperimentFiles, read_json, write_json
-from tcpf_lab.runner import State, run_all, state
+from tcpf_lab.run_state import State, state
+from tcpf_lab.runner import run_all
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand

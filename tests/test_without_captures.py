@@ -15,7 +15,8 @@ from tcpf_lab.errors import LabError
 from tcpf_lab.metrics import summary
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.results import ExperimentFiles, read_json, write_json
-from tcpf_lab.runner import State, run_all, state
+from tcpf_lab.run_state import State, state
+from tcpf_lab.runner import run_all
 from tcpf_lab.spec.load import dump
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand

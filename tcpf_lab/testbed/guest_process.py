@@ -7,7 +7,9 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +19,7 @@ from tcpf_lab.testbed.withheld import GivenTime
 LOOK_EVERY_S = 0.2
 
 _should_stop: Callable[[], bool] = lambda: False  # noqa: E731
+_watcher = threading.local()
 
 
 def stop_when(condition: Callable[[], bool]) -> None:
@@ -26,8 +29,22 @@ def stop_when(condition: Callable[[], bool]) -> None:
 
 
 def stopping() -> bool:
-    """Tell whether the condition given to :func:`stop_when` holds: what runs here is to end."""
+    """Tell whether the condition given to :func:`stop_when` holds: what runs here is to end.
+
+    What somebody who watches the run (:func:`watched`) raises comes from here.
+    """
+    getattr(_watcher, "look", lambda: None)()
     return _should_stop()
+
+
+@contextmanager
+def watched(look: Callable[[], None]) -> Iterator[None]:
+    """Call ``look`` while this thread awaits a run; what it raises ends the run."""
+    _watcher.look = look
+    try:
+        yield
+    finally:
+        del _watcher.look
 
 
 def run(

@@ -23,7 +23,7 @@ PAYLOAD = 960
 DEVICES = ["S-R0", "R0-R1", "R1-R0"]
 
 MANIFEST: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "experiment": "byhand",
     "testbed": "fake",
     "run": "nomark+red-flows2-seed1",

@@ -218,10 +218,10 @@ def test_missing_capture_ends_the_analysis_with_its_name(run: RunFiles) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "not a manifest of format 1: format is None"),
-        ('{"format": 2}', "not a manifest of format 1: format is 2"),
+        ("[]", "not a manifest of format 2: format is None"),
+        ('{"format": 0}', "not a manifest of format 2: format is 0"),
         (
-            '{"format": 1, "flows": 2}',
+            '{"format": 2, "flows": 2}',
             "the manifest lacks window_s, expect, bottleneck, port, qdisc, captures",
         ),
     ],

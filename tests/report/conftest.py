@@ -45,7 +45,7 @@ def found_metrics(
         "utilisation": 0.97,
     }
     return {
-        "format": 1,
+        "format": 2,
         "config": "A",
         "case": case,
         "flows": flows,

@@ -56,7 +56,7 @@ def drawn(run: Run, found: Found = usual, *, valid: bool = True, root: Path | No
         for flow, value in enumerate(goodput)
     ]
     content = {
-        "format": 1,
+        "format": 2,
         "config": "A",
         "metrics": metrics,
         "per_flow": flows,

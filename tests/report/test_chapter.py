@@ -50,7 +50,7 @@ def found(config: str, case: str, timeouts: float) -> dict[str, object]:
     values = {"timeouts": timeouts, "timeouts_per_flow_minute": timeouts / 100}
     values |= {"loss_percent": 5.0, "goodput_bytes_per_s": 1e4, "goodput_cov": 0.1}
     verdict = {"valid": True, "reasons": [], "checks": []}
-    head = {"format": 1, "config": config, "case": case, "flows": 100, "analysis": "abc"}
+    head = {"format": 2, "config": config, "case": case, "flows": 100, "analysis": "abc"}
     return {**head, "metrics": values, "validity": verdict}
 
 

@@ -89,15 +89,15 @@ def test_a_half_written_run_is_missing(files: ExperimentFiles, red: Cell) -> Non
     ("text", "says"),
     [
         ("", "not JSON"),
-        ("[]", "not metrics of format 1"),
-        ('{"format": 99}', "not metrics of format 1"),
-        ('{"format": 1, "config": "B"}', "config is 'B', expected 'A'"),
+        ("[]", "not metrics of format 2"),
+        ('{"format": 99}', "is of format 99; this version of tcpf-lab reads formats 1 to 2"),
+        ('{"format": 2, "config": "B"}', "config is 'B', expected 'A'"),
         (
-            '{"format": 1, "config": "A", "case": "NoMark+RED", "flows": 100}',
+            '{"format": 2, "config": "A", "case": "NoMark+RED", "flows": 100}',
             "no validity verdict",
         ),
         (
-            '{"format": 1, "config": "A", "case": "NoMark+RED", "flows": 100,'
+            '{"format": 2, "config": "A", "case": "NoMark+RED", "flows": 100,'
             ' "validity": {"valid": true}, "metrics": {"timeouts": NaN}}',
             "no value for timeouts",
         ),

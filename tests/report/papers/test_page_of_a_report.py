@@ -13,7 +13,7 @@ from run_tree import write
 
 from tcpf_lab import runner
 from tcpf_lab.results import ExperimentFiles, read_json, write_json
-from tcpf_lab.runner import State
+from tcpf_lab.run_state import State
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import expand

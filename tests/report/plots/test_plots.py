@@ -435,16 +435,16 @@ VALID = {"valid": True, "reasons": [], "checks": []}
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"format": 2}, "not metrics of format 1"),
+        ({"format": 0}, "not metrics of format 2"),
         ([], "not metrics"),
-        ({"format": 1}, "lacks metr"),
-        ({"format": 1, "metrics": {}, "per_flow": [], "validity": {}}, "damaged: validity"),
-        ({"format": 1, "metrics": {}, "per_flow": [{"flow": "0"}]}, "lacks validity"),
+        ({"format": 2}, "lacks metr"),
+        ({"format": 2, "metrics": {}, "per_flow": [], "validity": {}}, "damaged: validity"),
+        ({"format": 2, "metrics": {}, "per_flow": [{"flow": "0"}]}, "lacks validity"),
         (
-            {"format": 1, "metrics": {"timeouts": "3"}, "per_flow": [], "validity": VALID},
+            {"format": 2, "metrics": {"timeouts": "3"}, "per_flow": [], "validity": VALID},
             "damaged: m",
         ),
-        ({"format": 1, "metrics": {}, "per_flow": [], "validity": VALID}, "lacks testbed"),
+        ({"format": 2, "metrics": {}, "per_flow": [], "validity": VALID}, "lacks testbed"),
     ],
 )
 def test_metrics_of_another_kind_are_refused(tmp_path: Path, content: Any, message: str) -> None:
