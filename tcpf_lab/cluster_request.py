@@ -37,8 +37,8 @@ def check(address: str | None, choice: Choice, jobs: int, *, bounded: bool = Fal
         )
     if bounded:
         raise RequestError(
-            "--disk-budget shares room out among runs made here; how many a cluster makes at a time "
-            "is not known before",
+            "--disk-budget shares room out among runs made here; how many a cluster makes at a "
+            "time is not known before",
             where=where,
             hint="leave one of the two out",
         )
