@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -194,3 +195,10 @@ def test_no_directory_of_tests_is_hidden_by_a_package_of_its_name() -> None:
         if path.name == package.name and path != package
     ]
     assert not hidden, "remove __init__.py from the second of each"
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """Python would import one for the other."""
+    packages = {file.parent for file in TESTS.rglob("__init__.py")}
+    names = [path.name for path in TESTS.rglob("test_*.py") if path.parent not in packages]
+    assert not [name for name, count in Counter(names).items() if count > 1]
