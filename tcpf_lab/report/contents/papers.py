@@ -12,7 +12,7 @@ from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, T
 from tcpf_lab.report.contents.words import sentence
 from tcpf_lab.report.numerals import MINUS, significant
 from tcpf_lab.report.papers import page as papers
-from tcpf_lab.report.papers.claim import PaperClaim, counted
+from tcpf_lab.report.papers.claim import PaperClaim, counted, judged_rows, source_of
 from tcpf_lab.report.table import NOTHING
 
 #: A number as tables of pages have it, alone or with the half width of its interval.
@@ -135,28 +135,17 @@ def _command(block: papers.Claims) -> Iterator[str]:
 def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
     """Give the table of sentences: a group for each, with a row for each check of several."""
     columns = tuple(map(Column, ("what must be true", "number", "verdict")))
-    groups = tuple(Group(_source(claim), tuple(_rows(claim))) for claim in claims)
+    groups = tuple(
+        Group(f"{claim.id}: {source_of(claim)}", tuple(_rows(claim))) for claim in claims
+    )
     caption = f"Sentences of the paper, judged: {page.title}."
     return Table(f"{page.name}-claims", "", caption, columns, groups, _VERDICTS)
-
-
-def _source(claim: PaperClaim) -> str:
-    return f"{claim.id}: {claim.document}, {claim.section}: {claim.sentence}"
 
 
 def _rows(claim: PaperClaim) -> Iterator[tuple[Entry, ...]]:
     """Yield what must be true, and below it each of several checks; a note is read there too."""
     said = " ".join((claim.statement, *(sentence(note) for note in (claim.note,) if note)))
-    found, checks = claim.judgement, claim.checks
-    if len(checks) == 1:
-        number, asked = f"{checks[0].label}: {checks[0].number}", checks[0].range
-    else:
-        number = f"{found.holding} of {found.checks} checks hold"
-        asked = "all" if claim.every else "any"
-    yield Entry(said), _asked_for(number, asked), Entry(claim.told)
-    for check in checks if len(checks) > 1 else ():
-        yield Entry(check.label), _asked_for(check.number, check.range), Entry(f"({check.told})")
-
-
-def _asked_for(number: str, asked: str) -> Entry:
-    return Entry(f"{number} (asked for: {asked})")
+    own, *checks = judged_rows(claim)
+    for row in (own._replace(label=said), *checks):
+        asked_for = f"{row.number} (asked for: {row.asked})"
+        yield Entry(row.label), Entry(asked_for), Entry(row.verdict)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims.judge import Bounded, Judgement, Verdict, judgement_on, verdict_on
@@ -199,3 +200,29 @@ def counted(claims: Sequence[PaperClaim]) -> str:
     alone = sum(claim.alone for claim in claims)
     noise = f" Verdicts that stand on one run: {alone}." if alone else ""
     return f"Of {len(verdicts)} claims: {told}.{noise}"
+
+
+def source_of(claim: PaperClaim) -> str:
+    """Name the place of a sentence, and say it."""
+    return f"{claim.document}, {claim.section}: {claim.sentence}"
+
+
+class JudgedRow(NamedTuple):
+    """What is said of a claim, or of one of its checks, which has a label."""
+
+    label: str
+    number: str
+    asked: str
+    verdict: str
+
+
+def judged_rows(claim: PaperClaim) -> Iterator[JudgedRow]:
+    """Yield the claim's own row, and one for each of its checks where there are several."""
+    first, *others = claim.checks
+    if not others:
+        yield JudgedRow("", f"{first.label}: {first.number}", first.range, claim.told)
+        return
+    found, some = claim.judgement, "all" if claim.every else "any"
+    yield JudgedRow("", f"{found.holding} of {found.checks} checks hold", some, claim.told)
+    for check in claim.checks:
+        yield JudgedRow(check.label, check.number, check.range, f"({check.told})")

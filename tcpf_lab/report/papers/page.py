@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.numerals import MINUS, significant
-from tcpf_lab.report.papers.claim import PaperClaim, counted
+from tcpf_lab.report.papers.claim import PaperClaim, counted, judged_rows, source_of
 from tcpf_lab.report.section import Document
 from tcpf_lab.report.table import aligned, as_markdown
 from tcpf_lab.results import FIGURES
@@ -206,8 +206,9 @@ def _figure(drawing: Drawing) -> Iterator[str]:
 def _sentences(block: Claims) -> Iterator[str]:
     """Yield the table of sentences, one row per check, and how to get what is missing."""
     columns = ["claim", "sentence", "what must be true", "number", "asked for", "verdict"]
+    rows = [row for claim in block.claims for row in _claim_rows(claim)]
     yield as_markdown(counted(block.claims))
-    yield "\n".join(_compact([columns, ["---"] * len(columns), *claim_rows(block.claims)]))
+    yield "\n".join(_compact([columns, ["---"] * len(columns), *rows]))
     notes = [f"- {c.id}: {as_markdown(c.note)}" for c in block.claims if c.note]
     yield from ("\n".join(notes),) * bool(notes)
     if block.command and any(claim.missing for claim in block.claims):
@@ -220,24 +221,11 @@ def _compact(rows: Iterable[Sequence[str]]) -> Iterator[str]:
         yield f"| {' | '.join(as_markdown(text).replace('|', chr(92) + '|') for text in row)} |"
 
 
-def claim_rows(claims: Iterable[PaperClaim]) -> list[list[str]]:
-    """Give a row per claim, and one below for each of its checks where there are several."""
-    rows = []
-    for claim in claims:
-        place = f"{claim.document}, {claim.section}: {claim.sentence}"
-        found = claim.judgement
-        first = claim.checks[0]
-        if len(claim.checks) == 1:
-            said = f"{first.label}: {first.number}"
-            rows.append([claim.id, place, claim.statement, said, first.range, claim.told])
-            continue
-        some = "all" if claim.every else "any"
-        held = f"{found.holding} of {found.checks} checks hold"
-        rows.append([claim.id, place, claim.statement, held, some, claim.told])
-        for check in claim.checks:
-            said = f"{check.label}: {check.number}"
-            rows.append(["", "", "", said, check.range, f"({check.told})"])
-    return rows
+def _claim_rows(claim: PaperClaim) -> Iterator[list[str]]:
+    own, *checks = judged_rows(claim)
+    yield [claim.id, source_of(claim), claim.statement, own.number, own.asked, own.verdict]
+    for check in checks:
+        yield ["", "", "", f"{check.label}: {check.number}", check.asked, check.verdict]
 
 
 def _csv(page: Page, root: Path) -> Iterator[Document]:
