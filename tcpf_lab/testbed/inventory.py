@@ -22,13 +22,15 @@ from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.yaml_text import read_yaml
 from tcpf_lab.testbed import inventory_words as words
 from tcpf_lab.testbed.inventory_parts import Host, Links, Ssh, WithoutSecrets
-from tcpf_lab.units import format_rate
+from tcpf_lab.units import Duration, format_rate
 
 #: Names of testbeds that are not an inventory's.
 RESERVED = ("uml",)
 #: The virtual machines' own inventory: stem of its file and name, which no other may have.
 GENERATED = ("inventory", "vm")
 _FOLDER = "testbeds"
+#: Hosts hear from here every 5 s, s.
+_SHORTEST_SILENCE_S, _LONGEST_SILENCE_S = 10.0, 3600.0
 
 
 class Inventory(WithoutSecrets):
@@ -50,6 +52,11 @@ class Inventory(WithoutSecrets):
         default="/var/lib/tcpf-lab",
         description="Where a host keeps the agent, what it built, and the record of what to undo.",
     )
+    silence: Duration = Field(
+        default=20.0,
+        description="A host that has heard nothing from here for so long undoes everything; one "
+        "that has said nothing for half as long again is lost. Longer for a host that stalls.",
+    )
     programs: Literal["build", "push"] = Field(
         default="push",
         description="Where the native traffic generator comes from: built on the host, or built "
@@ -60,6 +67,8 @@ class Inventory(WithoutSecrets):
         """Yield every role, cable and interface that does not fit the others."""
         if self.name in RESERVED:
             yield ("name",), f"'{self.name}' is the name of another testbed"
+        if not _SHORTEST_SILENCE_S <= self.silence <= _LONGEST_SILENCE_S:
+            yield ("silence",), "must be from 10 s to 1 h"
         yield from self._doubled_hosts()
         yield from self._unfit_roles()
         for name, host in self.hosts.items():

@@ -21,15 +21,15 @@ from typing import Any
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed import ssh_faults
 from tcpf_lab.testbed.beside import LOOK_EVERY_S
+from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh_clock import Exchange
 from tcpf_lab.testbed.ssh_process import BROKEN, Host, Process, lost
 
 PROTOCOL = 1
 #: An agent hears from us so often, s.
 BEAT_S = 5.0
-#: An agent that has said nothing for so long is lost, s: it answers at once when asked for the
-#: time.
-SILENCE_S = 30.0
+#: An agent that has said nothing for so many times its own `silence` is lost: it has given up too.
+LOST_AFTER = 1.5
 #: For an answer that takes no time of its own, s: an emulated machine may be slow.
 PATIENCE_S = 120.0
 
@@ -65,18 +65,19 @@ class Agent:
         Where it runs.
     process : Process
         The agent's program, just started.
-    testbed : str
-        The testbed's name, for messages.
+    inventory : Inventory
+        Gives the testbed's name, for messages, and the silence.
     note : callable, optional
         Told of every request once it is answered.
     """
 
     def __init__(
-        self, host: Host, process: Process, testbed: str, note: Note | None = None
+        self, host: Host, process: Process, inventory: Inventory, note: Note | None = None
     ) -> None:
         self.host = host
         self._process = process
-        self._testbed = testbed
+        self._testbed = inventory.name
+        self._silence = LOST_AFTER * inventory.silence
         self._note = note
         self._exchanges: list[Exchange] = []
         self._numbers = itertools.count(1)
@@ -153,7 +154,7 @@ class Agent:
         now = time.monotonic()
         with self._lock:
             late = [a for a in self._asked.values() if now - a.at > a.request.patience]
-            silent = now - self._heard > SILENCE_S and not self._ended.is_set()
+            silent = now - self._heard > self._silence and not self._ended.is_set()
         if silent:
             self.give_up(lost(self.host.name, self._under_way(), TimeoutError()))
             self._process.close()  # so that nobody waits for it either

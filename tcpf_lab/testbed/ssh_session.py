@@ -199,8 +199,9 @@ class Session:
 def start_agent(host: Host, inventory: Inventory, note: Note | None = None) -> Agent:
     """Send the agent's program to ``host`` unless it is there, and start it."""
     path = agent_path(host, inventory)
-    argv = ("python3", path, "serve", "--state", inventory.state_directory)
-    return Agent(host, host.start(argv), inventory.name, note)
+    options = ("--silence", f"{inventory.silence:g}", "--state", inventory.state_directory)
+    process = host.start(("python3", path, "serve", *options))
+    return Agent(host, process, inventory, note)
 
 
 def agent_path(host: Host, inventory: Inventory) -> str:

@@ -19,6 +19,8 @@ ROLES = ("S", "R0", "R1", "R2", "D")
 CONTROL = "control"
 #: Name of the inventory and of what `--testbed` calls it.
 NAME = "vm"
+#: An emulated machine with five hosts, on a busy one, answers nobody for half a minute at times.
+SILENCE = "90 s"
 #: Where a role's sshd listens, as the emulator's network for control has it.
 ADDRESS, SSH_PORT = "10.0.2.15", 22
 #: Where the ports of the roles' sshds are on this machine.
@@ -129,6 +131,7 @@ def inventory(ports: Mapping[str, int], release: str) -> str:
         "name": NAME,
         "title": f"two virtual machines with Linux {release}",
         "hosts": hosts,
+        "silence": SILENCE,
         "ssh": {"config": "ssh_config", "known_hosts": "known_hosts", "identity": "keys/identity"},
     }
     text = StringIO()

@@ -163,6 +163,7 @@ def test_a_dumbbell_has_numbered_ends(tmp_path):
             "unknown value 'pull'; allowed: build, push",
         ),
         ("name: lab\n", "name: lab\nstate_directory: /var\n", "not directly below /"),
+        ("name: lab\n", "name: lab\nsilence: 3 s\n", "silence: must be from 10 s to 1 h"),
         ("name: lab\n", "name: lab\nstate_directory: /var/../etc/x\n", "absolute path"),
         ("name: lab\n", "name: lab\nlinks: {rates: {S-D: 1 Gbit}}\n", "unknown link 'S-D'"),
         ("name: lab\n", "name: lab\nlinks: {rate: 1000}\n", "1000 lacks a unit"),

@@ -258,7 +258,7 @@ def test_answer_that_does_not_come_is_an_error(bed, network, run, monkeypatch):
 
 
 def test_silent_host_is_lost(bed, network, run, monkeypatch):
-    monkeypatch.setattr(ssh_channel, "SILENCE_S", 4.0)
+    monkeypatch.setattr(ssh_channel, "LOST_AFTER", 0.2)
     monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
     network["ends"].silent_from = "sysctl"
     with pytest.raises(TestbedError, match="nothing was heard for too long during `sysctl"):
@@ -267,7 +267,7 @@ def test_silent_host_is_lost(bed, network, run, monkeypatch):
 
 def test_agent_hears_beats_while_it_works(bed, network, run, monkeypatch):
     monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
-    monkeypatch.setattr(ssh_channel, "SILENCE_S", 2.0)
+    monkeypatch.setattr(ssh_channel, "LOST_AFTER", 0.1)
     network["ends"].deaf.add("sysctl")
     threading.Timer(5.0, lambda: network["ends"].agent.exit(3)).start()
     with pytest.raises(TestbedError, match="status 3"):  # not lost: its clock answered all the time

@@ -37,12 +37,12 @@ SETTINGS = (
     "traffic.duration=2 s",
     "topology.chain.delay=40 ms",
 )
-#: All is undone so soon after a kill, s: an agent may hear nothing for 20 s before it undoes
+#: All is undone so soon after a kill, s: an agent may hear nothing for 90 s before it undoes
 #: anything, and does so on an emulated machine.
-UNDONE_S = 120.0
-#: The controller takes an agent that says nothing for lost after 30 s, and then lets the others
+UNDONE_S = 240.0
+#: The controller takes an agent that says nothing for lost after 135 s, and then lets the others
 #: undo, s.
-ENDED_S = 360.0
+ENDED_S = 480.0
 #: A step is reached so soon, s.
 REACHED_S = 600.0
 #: So much has come to the receiver when the traffic is in full swing, bytes.
