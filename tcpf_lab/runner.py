@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import tcpf_lab
-from tcpf_lab import captures
+from tcpf_lab import captures, checksums
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import Plan, compose
@@ -43,7 +43,7 @@ class State(Enum):
     """What is known about one run in a results directory."""
 
     COMPLETE = "complete"
-    STALE = "stale"  #: made from another spec, plan or kernel, or analysed by other code
+    STALE = "stale"  #: of another spec, plan or kernel, analysed by other code, or damaged
     OUTDATED = "outdated"  #: analysed by other code, and all that the analysis needs is there
     FAILED = "failed"  #: begun and not finished; its log is still there
     MISSING = "missing"
@@ -103,6 +103,7 @@ def run_all(
             files = directories[run.experiment.name]
             now = state(run, files, testbed.identity, need_pcaps=keep_pcaps)
             if now is State.COMPLETE and not force:
+                files.discard(run.id)
                 yield _skipped(run, files.run(run.id))
                 continue
             task = Task(run, testbed, files, keep_pcaps, commit)
@@ -159,7 +160,7 @@ def state(
     if not done.root.exists():
         return State.FAILED if files.partial(run.id).root.exists() else State.MISSING
     manifest, metrics = _record(done.manifest), _record(done.metrics)
-    if manifest is None or metrics is None:
+    if manifest is None or metrics is None or checksums.damaged(done, captures=need_pcaps):
         return State.STALE
     captured = run.experiment.traffic.captured
     analysed = metrics.get("analysis") == summary.analysis_identity()
@@ -205,6 +206,9 @@ def carry_out(task: Task) -> Event:
         where = error.filename or partial.root
         detail = f"run {task.run.id}: {where}: {error.strerror}"
         return Event(task.run, "failed", time.monotonic() - started, False, detail)
+    except MemoryError:
+        detail = f"run {task.run.id}: the host has no memory left for it\n  try: fewer --jobs"
+        return Event(task.run, "failed", time.monotonic() - started, False, detail)
     except Exception as error:  # noqa: BLE001 - a fault here must not cost the other runs
         saved = partial.log / "traceback.txt"
         saved.parent.mkdir(parents=True, exist_ok=True)
@@ -225,6 +229,7 @@ def analyse_again(task: Task) -> Event:
     started = time.monotonic()
     try:
         metrics = summary.analyse(task.files.run(task.run.id))
+        checksums.renew(task.files.run(task.run.id))
     except (LabError, OSError):
         return carry_out(task)
     return _ended(task.run, "analysed", started, metrics)
@@ -238,7 +243,7 @@ def _ended(run: Run, kind: str, started: float, metrics: dict[str, Any]) -> Even
 def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
     run, testbed = task.run, task.testbed
     plan = compose(run)
-    shutil.rmtree(partial.root, ignore_errors=True)
+    task.files.discard(run.id)
     partial.create()
     partial.spec.write_text(dump(run.experiment), encoding="utf-8")
     partial.plan.write_text(str(plan), encoding="utf-8")
@@ -250,6 +255,7 @@ def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
         captures.compress(partial)
     else:
         shutil.rmtree(partial.pcap)
+    checksums.write(partial)
     complete(partial, task.files.run(run.id))
     return metrics
 

@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "agent": set(),  # stands alone on a host
     "testbed": SHARED | {"plan", "agent.pack"},
     "captures": SHARED,
-    "runner": SHARED | {"testbed", "plan", "captures", "metrics.summary"},
+    "checksums": SHARED,
+    "runner": SHARED | {"testbed", "plan", "captures", "checksums", "metrics.summary"},
     # reads data
     "trace": SHARED,
     "metrics": SHARED | {"trace", "models.pftk"},

@@ -15,6 +15,8 @@ from tcpf_lab.testbed.withheld import GivenTime
 
 #: How often a waiting worker looks whether it should stop, s.
 LOOK_EVERY_S = 0.2
+#: Most that the time between two looks may count: a clock that jumps makes no guest hang.
+LONGEST_LOOK_S = 2.0
 
 _should_stop: Callable[[], bool] = lambda: False  # noqa: E731
 
@@ -68,7 +70,7 @@ def run(
 
 
 def _wait(guest: subprocess.Popen[bytes], deadline: float) -> int | None:
-    descriptor, passed = os.pidfd_open(guest.pid), GivenTime()
+    descriptor, passed = os.pidfd_open(guest.pid), GivenTime(longest=LONGEST_LOOK_S)
     try:
         while True:
             ended, _, _ = select.select([descriptor], [], [], LOOK_EVERY_S)

@@ -6,6 +6,7 @@ seconds ends before what it waits for has run.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,20 +48,25 @@ class GivenTime:
         Gives the processors' ticks.
     clock : callable
         Gives real seconds.
+    longest : float
+        Most that may count between two looks, s: what lies between two that come later than that
+        was the clock's jump, or nobody's time.
     """
 
     def __init__(
         self,
         read: Callable[[], Processors] = Processors.read,
         clock: Callable[[], float] = time.monotonic,
+        longest: float = math.inf,
     ) -> None:
-        self._read, self._clock = read, clock
+        self._read, self._clock, self._longest = read, clock, longest
         self._last, self._at = read(), clock()
         self._seconds = 0.0
 
     def seconds(self) -> float:
         """Return them since the beginning; more exact the more often it is asked."""
         now, at = self._read(), self._clock()
-        self._seconds += (at - self._at) * max(1 - self._last.share_withheld(now), _LEAST)
+        passed = min(max(at - self._at, 0.0), self._longest)
+        self._seconds += passed * max(1 - self._last.share_withheld(now), _LEAST)
         self._last, self._at = now, at
         return self._seconds
