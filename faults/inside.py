@@ -14,7 +14,7 @@ _KILL = (
     "for p in /proc/[0-9]*; do read -r n <$p/comm || continue; "
     'if [ "$n" = {name} ]; then kill -9 ${{p#/proc/}}; exit 0; fi; done'
 )
-#: Takes more memory than the guest has, which is given less of it than others: to fill it takes long.
+#: Takes more memory than the guest has, which is given less than others: to fill it takes long.
 _EAT, _LESS_MB = "head -c 200000000 /dev/zero | tail -n 1 >/dev/null", 96
 
 

@@ -70,3 +70,41 @@ class GivenTime:
         self._seconds += passed * max(1 - self._last.share_withheld(now), _LEAST)
         self._last, self._at = now, at
         return self._seconds
+
+
+class QueuedTime:
+    """Seconds that a process and its children have waited for a processor which others had.
+
+    Parameters
+    ----------
+    pid : int
+        The process.
+    proc : Path
+        Where the kernel shows processes; one that does not show this tells of no waiting.
+    """
+
+    def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
+        self._pid, self._proc = pid, proc
+        self._last: dict[int, int] = {}
+        self._seconds = 0.0
+
+    def seconds(self) -> float:
+        """Return them since the beginning; what ended since the last look is lost."""
+        now = {pid: self._waited_ns(pid) for pid in (self._pid, *self._children())}
+        self._seconds += sum(max(ns - self._last.get(p, 0), 0) for p, ns in now.items()) / 1e9
+        self._last = now
+        return self._seconds
+
+    def _children(self) -> list[int]:
+        try:
+            found = self._proc / str(self._pid) / "task" / str(self._pid) / "children"
+            return [int(word) for word in found.read_text(encoding="ascii").split()]
+        except OSError:
+            return []
+
+    def _waited_ns(self, pid: int) -> int:
+        try:
+            text = (self._proc / str(pid) / "schedstat").read_text(encoding="ascii")
+            return int(text.split()[1])
+        except (OSError, IndexError):
+            return 0
