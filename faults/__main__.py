@@ -22,7 +22,6 @@ from faults.verdict import Outcome
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.results import write_json, write_text
 from tcpf_lab.testbed import registry
-from tcpf_lab.trace.warm import warm_up
 
 #: Between these two lines of a page stands what the last command found.
 _MARKS = ("<!-- counts -->", "<!-- end of counts -->")
@@ -100,7 +99,7 @@ def plant(
     place = work.absolute()
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    warm_up()
+    lane.load()
     reference = Reference.make(place / "reference", {"COLUMNS": "200"})
     if any(KINDS[fault.kind].cache for fault in drawn):
         lane.prepare_cache(place)

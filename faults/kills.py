@@ -21,6 +21,7 @@ from faults.injected import (
     until_there,
 )
 from faults.stage import Stage, run_words
+from faults.subject import BEGUN
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
@@ -114,20 +115,10 @@ def _done(hit: bool) -> tuple[int, ...]:
 
 
 def _await(stage: Stage, fault: Fault, command: Command) -> bool:
-    """Wait for the moment, once the interpreter listens: before, nobody can catch anything."""
-    while command.running and not _began(command.pid):
+    """Wait for the moment, and at least until the program has begun: before, nothing listens."""
+    while command.running and not (stage.temporary / BEGUN).exists():
         time.sleep(0.01)
     return until_moment(stage, fault, command)
-
-
-def _began(pid: int) -> bool:
-    """Tell whether a process catches SIGINT, as Python does once it has begun."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="ascii") as handle:  # noqa: PTH123
-            caught = next(line for line in handle if line.startswith("SigCgt:"))
-    except (OSError, StopIteration):
-        return False
-    return bool(int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1)
 
 
 def _own_partial(stage: Stage, fault: Fault) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import shutil
@@ -20,10 +21,18 @@ from faults.verdict import Outcome
 from tcpf_lab.results import read_json, write_json
 from tcpf_lab.testbed import uml_kernel
 from tcpf_lab.testbed.uml_entry import FACTS
+from tcpf_lab.trace.warm import warm_up
 
 _CACHE = Path("tcpf-lab/kernel")
 #: Set in every lane: whether it has mounts of its own.
 _namespace = False
+
+
+def load() -> None:
+    """Load and compile once what all commands forked from here need."""
+    for verbs in ("analyze", "experiment", "host", "report"):
+        importlib.import_module(f"tcpf_lab.{verbs}_verbs")
+    warm_up()
 
 
 def begin() -> None:

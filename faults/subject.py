@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from tcpf_lab.testbed.uml_kernel import Kernel
 from tcpf_lab.testbed.withheld import GivenTime
 
 VARIABLE = "TCPF_FAULTS"
+#: Made in ``TMPDIR`` when everything up to here, which is not the program's, has been done.
+BEGUN = "begun"
 #: What a report is written as, of all that it can be.
 FORMATS = ("md", "table")
 _MB = 2**20
@@ -41,6 +44,7 @@ def main() -> None:
         PLANTED[name](value)
     from tcpf_lab.__main__ import main as tcpf_lab
 
+    (Path(tempfile.gettempdir()) / BEGUN).touch()
     tcpf_lab()
 
 

@@ -27,10 +27,7 @@ SOON = (
 
 @pytest.mark.uml
 def test_a_dozen_faults_leave_whole_runs_no_process_and_the_same_numbers(uml, tmp_path):
-    from tcpf_lab import cli, reporting  # noqa: F401 - loaded once, for all the commands
-    from tcpf_lab.trace.warm import warm_up
-
-    warm_up()
+    lane.load()
     reference = Reference.make(tmp_path / "reference", {"COLUMNS": "200"})
     faults = draw(1, len(SOON), SOON)
     assert sorted(fault.kind for fault in faults) == sorted(SOON)
