@@ -35,8 +35,10 @@ def controller(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
     """Kill the command itself."""
     words = _forced(rng, stage)
     command = stage.command("killed", *words, planted={"drawn": rng.random() < 0.1}).start()
-    hit = until_moment(stage, fault, command) and processes.kill(command.pid)
-    problems = answer(command, (-signal.SIGKILL,) if hit else (DONE,), "")
+    if until_moment(stage, fault, command):
+        processes.kill(command.pid)
+    problems = answer(command, (-signal.SIGKILL, DONE), "")
+    hit = command.status != DONE
     return Injected("kill -9 of the controller" + _with_force(words), hit, problems)
 
 
@@ -84,11 +86,12 @@ def interrupt_once(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
     """Interrupt or terminate the command; it ends by itself, and leaves no half run."""
     number = rng.choice(_NUMBERS)
     command = stage.command("interrupted").start()
-    hit = _await(stage, fault, command) and processes.kill(command.pid, number)
-    problems = answer(command, (INTERRUPTED, *_by(number), *_done(hit)), "interrupted")
+    if _await(stage, fault, command):
+        processes.kill(command.pid, number)
+    problems = answer(command, (INTERRUPTED, DONE, *_by(number)), "interrupted")
     if command.status == INTERRUPTED and fault.at_work and (left := _own_partial(stage, fault)):
         problems.append(f"an interrupted command has left {', '.join(left)}")
-    return Injected(f"{number.name} to the controller", hit, problems)
+    return Injected(f"{number.name} to the controller", command.status != DONE, problems)
 
 
 def interrupt_twice(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
@@ -100,18 +103,14 @@ def interrupt_twice(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
         if hit and command.running:
             os.killpg(command.pid, number)
         time.sleep(pause)
-    problems = answer(command, (INTERRUPTED, *_by(number), *_done(hit)), "")
-    return Injected(f"{number.name} twice to the group, {pause:.2f} s between", hit, problems)
+    problems = answer(command, (INTERRUPTED, DONE, *_by(number)), "")
+    what = f"{number.name} twice to the group, {pause:.2f} s between"
+    return Injected(what, command.status != DONE, problems)
 
 
 def _by(number: signal.Signals) -> tuple[int, ...]:
-    """A program that has not begun yet to listen is ended by SIGTERM as any other is."""
+    """Before and after its runs the program is ended by SIGTERM as any other is."""
     return (-number,) if number == signal.SIGTERM else ()
-
-
-def _done(hit: bool) -> tuple[int, ...]:
-    """The last work may have been done between the look and the signal."""
-    return (DONE,) if not hit else ()
 
 
 def _await(stage: Stage, fault: Fault, command: Command) -> bool:
