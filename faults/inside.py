@@ -62,12 +62,15 @@ def guest_memory_small(stage: Stage, fault: Fault, rng: random.Random) -> Inject
 
 
 def host_memory(stage: Stage, _fault: Fault, rng: random.Random) -> Injected:
-    """Let workers have too little memory (RLIMIT_AS) for a guest, or for the analysis."""
-    where, most = rng.choice((("memory_of_guest_process", 64), ("memory_of_analysis", 24)))
-    size = rng.randrange(1, most)
+    """Let guests have too little memory of the host's, or workers when they analyse (RLIMIT_AS)."""
+    if rng.random() < 0.5:
+        size, where = rng.randrange(1, 500), "memory_of_guest_process"
+        what, said = f"{size} MB of the host's memory for a guest", "run .*: .*guest"
+    else:
+        size, where = rng.randrange(1, 16), "memory_of_analysis"
+        what, said = f"{size} MB more for a worker that analyses", "memory"
     command = stage.command("hurt", planted={where: size}).fork()
-    problems = answer(command, (DONE, FAILED), "memory")
-    what = f"{size} MB more at most for a worker ({where.rpartition('_')[2]})"
+    problems = answer(command, (DONE, FAILED), said)
     return Injected(what, command.status != DONE, problems)
 
 

@@ -61,7 +61,9 @@ KINDS = {
     "two": Kind(inside.two_controllers, "a second command on the same results", 6),
     "guest-memory": Kind(inside.guest_memory_eaten, "the guest out of memory, under way", 4),
     "guest-small": Kind(inside.guest_memory_small, "the guest out of memory, at boot", 2),
-    "host-memory": Kind(inside.host_memory, "a worker out of memory (RLIMIT_AS)", 4),
+    "host-memory": Kind(
+        inside.host_memory, "a guest or a worker out of the host's memory (RLIMIT_AS)", 4
+    ),
     "place-small": Kind(places.memory_small, "no room for guests' memory", 2, mounts=True),
     "place-full": Kind(
         places.memory_filled, "room for guests' memory filled under way", 4, mounts=True

@@ -101,12 +101,11 @@ def _memory_of_guest(value: dict[str, Any]) -> None:
 
 
 def _memory_of_guest_process(value: int) -> None:
-    """Let a worker have so many MB more when it starts a guest, which has the same limit."""
+    """Let a guest's process on the host have so many MB in all."""
     run = guest_process.run
 
-    def limited(*words: Any) -> int | None:
-        _limit(value)
-        return run(*words)
+    def limited(command: list[str], *rest: Any) -> int | None:
+        return run(["prlimit", f"--as={value * _MB}", *command], *rest)
 
     guest_process.run = limited  # type: ignore[assignment]
 

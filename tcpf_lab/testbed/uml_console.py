@@ -15,6 +15,11 @@ from tcpf_lab.testbed import guest_plan
 TAIL_LINES = 12
 #: A disk with less room than this is full: writes of a guest have failed.
 SPARE_BYTES = 300_000
+#: Cause and cure where the file that a guest's memory is could not grow.
+_NO_ROOM = (
+    "there was no room for guests' memory any more",
+    "make room in /dev/shm, or in what TMPDIR names if that is used; or fewer --jobs",
+)
 
 
 #: A line by which a kernel reports a fault of its own or of a module.
@@ -92,10 +97,7 @@ def _cause(
             "fewer flows or smaller socket buffers",
         )
     if "Bus error" in text:
-        return (
-            "there was no room for guests' memory any more",
-            "make room in /dev/shm, or in what TMPDIR names if that is used; or fewer --jobs",
-        )
+        return _NO_ROOM
     if failed.exists():
         return f"failed in the guest: {failed.read_text().strip()}", "read the log's last lines"
     if reports := faults(text):
