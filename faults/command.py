@@ -82,6 +82,8 @@ class Command:
             os.setsid()
             for path, number in ((self.output, 1), (self.errors, 2)):
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), number)
+            # This process may have put others in their place, as a test's capture does.
+            sys.stdout, sys.stderr = (open(n, "w", closefd=False) for n in (1, 2))  # noqa: SIM115
             os.environ.update(self._variables())
             os.chdir(self.directory)
             sys.argv = ["tcpf-lab", *self.words]
