@@ -96,10 +96,11 @@ def _cause(
             f"the guest ran out of its {memory_mb} MB of memory",
             "fewer flows or smaller socket buffers",
         )
-    if "Bus error" in text:
+    step = failed.read_text().strip() if failed.exists() else ""
+    if "Bus error" in text or step.endswith("was killed by signal 7"):  # of the kernel, a program
         return _NO_ROOM
-    if failed.exists():
-        return f"failed in the guest: {failed.read_text().strip()}", "read the log's last lines"
+    if step:
+        return f"failed in the guest: {step}", "read the log's last lines"
     if reports := faults(text):
         return f"the guest's kernel reports {len(reports)} fault(s): {reports[0]}", (
             "find the report in the log; a kernel module of the project may be at fault"

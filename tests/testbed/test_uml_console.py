@@ -77,6 +77,14 @@ def test_place_of_memory_that_ran_full_is_told_before_the_panic_that_it_leads_to
         uml_console.judge(run, -6, 1.0, 60.0, 512)
 
 
+def test_program_of_the_guest_that_found_no_room_is_told_as_such(run):
+    (run.log / "failed").write_text(
+        "marker: R0: a command of tc -batch: tc was killed by signal 7\n"
+    )
+    with pytest.raises(TestbedError, match="there was no room for guests' memory any more"):
+        uml_console.judge(run, 0, 1.0, 60.0, 512)
+
+
 def test_report_of_the_kernel_is_an_error_though_the_guest_has_finished(run):
     (run.log / "finished").write_text("")
     error = judge(run, USE_AFTER_FREE, 0)
