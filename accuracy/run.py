@@ -13,7 +13,7 @@ from typing import Any
 from accuracy.compare import Difference, Outcome, compare
 from accuracy.needless import Needless
 from accuracy.scenario import Scenario
-from tcpf_lab import runner
+from tcpf_lab import checksums, runner
 from tcpf_lab.errors import LabError, RequestError, TestbedError
 from tcpf_lab.manifest import digest, git_commit
 from tcpf_lab.metrics import summary
@@ -139,6 +139,7 @@ def _made(job: Job) -> Outcome:
     done = job.task.files.run(job.task.run.id)
     if _same_run(job, done):
         summary.analyse(done)
+        checksums.renew(done)
     else:
         event = runner.carry_out(replace(job.task, keep_pcaps=True))
         if event.kind == "failed":

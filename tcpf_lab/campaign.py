@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab import checked_analysis
-from tcpf_lab.errors import LabError, RequestError, TestbedError
+from tcpf_lab import checked_analysis, checksums
+from tcpf_lab.errors import LabError, RequestError, TestbedError, TraceError
 from tcpf_lab.metrics.record import can_be_analysed
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.report.compare.published import Comparison, compare
@@ -246,9 +246,22 @@ def rebuild(runs: Iterable[RunFiles]) -> Iterator[Path | LabError]:
     """
     for run in runs:
         try:
+            _refuse_damaged(run)
             checked_analysis.analyse(run)
+            checksums.renew(run)
         except LabError as error:
             error.where = error.where or str(run.root)
             yield error
         else:
             yield run.metrics
+
+
+def _refuse_damaged(run: RunFiles) -> None:
+    """Refuse to make numbers of files that are not what the run wrote."""
+    damaged = checksums.damaged(run, captures=True, derived=False)
+    if damaged:
+        raise TraceError(
+            f"damaged: {', '.join(damaged)}",
+            where=str(run.root),
+            hint="not what SHA256SUMS says; `tcpf-lab run --keep-pcaps` makes the run again",
+        )

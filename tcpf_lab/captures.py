@@ -25,6 +25,7 @@ def compress_lists(run: RunFiles) -> list[Path]:
 def _packed(path: Path) -> Path:
     target = path.with_name(f"{path.name}.zst")
     with path.open("rb") as source, target.open("wb") as sink:
-        zstandard.ZstdCompressor(level=LEVEL).copy_stream(source, sink)
+        packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)  # tells damage later
+        packer.copy_stream(source, sink)
     path.unlink()
     return target

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from tcpf_lab import formats
+from tcpf_lab import checksums, formats
 from tcpf_lab.errors import RequestError
 from tcpf_lab.formats import FORMAT, version_of
 from tcpf_lab.results import ExperimentFiles, RunFiles, read_json, write_json, write_text
@@ -55,6 +55,7 @@ def _version_on_disk(path: Path) -> int | None:
 
 def _migrate(run: RunFiles) -> None:
     version = _version(run)
+    run.checksums.unlink(missing_ok=True)  # a run without them is taken as it is
     for beginning in formats.renames(version):
         for old in sorted(run.stats.glob(f"{beginning}*.json")):
             if made := formats.renewed(version, old.name, read_json(old)):
@@ -64,3 +65,4 @@ def _migrate(run: RunFiles) -> None:
     for path in (run.metrics, run.manifest):
         if path.exists():
             write_json(path, read_json(path))
+    checksums.write(run)

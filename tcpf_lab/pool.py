@@ -32,6 +32,13 @@ class _Worker(ForkProcess):
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
+    def terminate(self) -> None:
+        """End it at once: an executor that has lost a worker asks so, and waits for the others.
+
+        They ignore SIGTERM, and one may wait for a lock that the lost worker had.
+        """
+        self.kill()
+
 
 class _Context(ForkContext):
     Process = _Worker

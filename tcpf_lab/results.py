@@ -24,6 +24,8 @@ FORMAT = formats.FORMAT
 #: Directory of the figures of a report, beside its tables.
 FIGURES = "figures"
 PARTIAL = ".partial"
+#: An older run while a newer one takes its place.
+REPLACED = ".replaced" + PARTIAL
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class RunFiles:
     def transfers(self) -> Path:
         """What closed-loop users transferred, derived like the metrics."""
         return self.root / "transfers.npz"
+
+    @property
+    def checksums(self) -> Path:
+        """What every other file holds, as ``sha256sum`` writes it."""
+        return self.root / "SHA256SUMS"
 
     @property
     def log(self) -> Path:
@@ -109,6 +116,11 @@ class ExperimentFiles:
     def partial(self, run_id: str) -> RunFiles:
         """Files of the same run while it is being made."""
         return RunFiles(self.root / (run_id + PARTIAL))
+
+    def discard(self, run_id: str) -> None:
+        """Remove what an end by force has left of a run that was being made, or replaced."""
+        for left in (self.partial(run_id).root, self.run(run_id + REPLACED).root):
+            shutil.rmtree(left, ignore_errors=True)
 
     def runs(self) -> Iterator[RunFiles]:
         """Yield every complete run, in name order."""
@@ -176,14 +188,12 @@ def _lock(handle: int, directory: Path) -> None:
 
 def complete(partial: RunFiles, final: RunFiles) -> None:
     """Rename a finished run into place, replacing an older one of the same name."""
+    trash = final.root.with_name(final.root.name + REPLACED)
+    shutil.rmtree(trash, ignore_errors=True)
     if final.root.exists():
-        trash = final.root.with_name(final.root.name + ".replaced" + PARTIAL)
-        shutil.rmtree(trash, ignore_errors=True)
         final.root.rename(trash)
-        partial.root.rename(final.root)
-        shutil.rmtree(trash)
-    else:
-        partial.root.rename(final.root)
+    partial.root.rename(final.root)
+    shutil.rmtree(trash, ignore_errors=True)
 
 
 def write_json(path: Path, value: Any) -> None:

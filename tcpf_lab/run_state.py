@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from tcpf_lab import checksums
 from tcpf_lab.errors import RequestError
 from tcpf_lab.formats import FormatError
 from tcpf_lab.manifest import digest
@@ -20,7 +21,7 @@ class State(Enum):
     """What is known about one run in a results directory."""
 
     COMPLETE = "complete"
-    STALE = "stale"  #: made from another spec, plan or kernel, or analysed by other code
+    STALE = "stale"  #: of another spec, plan or kernel, analysed by other code, or damaged
     OUTDATED = "outdated"  #: analysed by other code, and all that the analysis needs is there
     FAILED = "failed"  #: begun and not finished; its log is still there
     MISSING = "missing"
@@ -51,7 +52,7 @@ def state(
     if not done.root.exists():
         return State.FAILED if files.partial(run.id).root.exists() else State.MISSING
     manifest, metrics = _record(done.manifest), _record(done.metrics)
-    if manifest is None or metrics is None:
+    if manifest is None or metrics is None or checksums.damaged(done, captures=need_pcaps):
         return State.STALE
     captured = run.experiment.traffic.captured
     analysed = metrics.get("analysis") == summary.analysis_identity()

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab import captures, checked_analysis, storage
+from tcpf_lab import captures, checked_analysis, checksums, storage
 from tcpf_lab.disk_budget import DiskBudget, DiskBudgetError, kept_to
 from tcpf_lab.errors import LabError
 from tcpf_lab.manifest import git_commit, manifest_of
@@ -98,6 +98,7 @@ def run_all(
             files = directories[run.experiment.name]
             now = state(run, files, testbed.identity, need_pcaps=keep_pcaps)
             if now is State.COMPLETE and not force:
+                files.discard(run.id)
                 yield _skipped(run, files.run(run.id))
                 continue
             task = Task(run, testbed, files, keep_pcaps, commit)
@@ -173,6 +174,9 @@ def carry_out(task: Task) -> Event:
         where = error.filename or partial.root
         detail = f"run {task.run.id}: {where}: {error.strerror}"
         return _failed(task, started, detail)
+    except MemoryError:
+        detail = f"run {task.run.id}: the host has no memory left for it\n  try: fewer --jobs"
+        return _failed(task, started, detail)
     except Exception as error:  # noqa: BLE001 - a fault here must not cost the other runs
         saved = partial.log / "traceback.txt"
         with suppress(OSError):
@@ -209,6 +213,7 @@ def analysed(task: Task) -> Event | None:
     started = time.monotonic()
     try:
         metrics = checked_analysis.analyse(task.files.run(task.run.id))
+        checksums.renew(task.files.run(task.run.id))
     except LabError:
         return None
     return _ended(task.run, "analysed", started, metrics)
@@ -223,7 +228,7 @@ def _make(task: Task, partial: RunFiles) -> tuple[dict[str, Any], int]:
     """Return the metrics, and the bytes on disk before the captures are packed or dropped."""
     run, testbed = task.run, task.testbed
     plan = compose(run)
-    shutil.rmtree(partial.root, ignore_errors=True)
+    task.files.discard(run.id)
     partial.create()
     partial.spec.write_text(dump(run.experiment), encoding="utf-8")
     partial.plan.write_text(str(plan), encoding="utf-8")
@@ -237,5 +242,6 @@ def _make(task: Task, partial: RunFiles) -> tuple[dict[str, Any], int]:
         captures.compress(partial)
     else:
         shutil.rmtree(partial.pcap)
+    checksums.write(partial)
     complete(partial, task.files.run(run.id))
     return metrics, peak

@@ -227,6 +227,8 @@ def ensure_kernel(choice: Choice) -> None:
     from tcpf_lab.testbed import uml_kernel
 
     if choice.testbed_name == "uml" and uml_kernel.find() is None:
+        for problem in uml_kernel.damaged():
+            complain(f"kernel {problem}; it is built again")
         build_kernel(None)
 
 

@@ -17,7 +17,7 @@ C_FUNCTION_LINES = 60
 
 PYTHON = sorted(
     path
-    for place in ("tcpf_lab", "benchmarks", "stress", "accuracy", "fuzz")
+    for place in ("tcpf_lab", "benchmarks", "stress", "accuracy", "fuzz", "faults")
     for path in (ROOT / place).rglob("*.py")
 )
 C = sorted(path for path in (ROOT / "kernel").rglob("*.c"))

@@ -31,10 +31,11 @@ MAY_IMPORT = {
     "testbed": SHARED | {"plan", "agent.pack", "archive"},
     "captures": SHARED,
     "storage": SHARED,
+    "checksums": SHARED,
     "manifest": SHARED | {"testbed", "plan"},
     "disk_budget": SHARED | {"testbed", "plan", "storage"},
     "checked_analysis": SHARED | {"metrics"},
-    "run_state": SHARED | {"plan", "manifest", "metrics.summary"},
+    "run_state": SHARED | {"plan", "manifest", "checksums", "metrics.summary"},
     "runner": SHARED
     | {
         "testbed",
@@ -44,6 +45,7 @@ MAY_IMPORT = {
         "manifest",
         "disk_budget",
         "checked_analysis",
+        "checksums",
         "run_state",
     }
     | {"metrics.summary"},

@@ -16,7 +16,10 @@ LAB = Path(tcpf_lab.__file__).parent.parent / "lab"
 #: What the script itself calls; everything else is a stand-in or missing.
 BASICS = ("cat", "dirname", "env", "readlink", "sha256sum", "sh", "tr")
 RECORD = '#!/bin/sh\nfor word; do echo "$word"; done >> "{calls}"\n'
-OWN_WORDS = ("setup", "test", "test-vm", "check", "bench", "accuracy", "fuzz", "notebooks", "help")
+OWN_WORDS = (
+    *("setup", "test", "test-vm", "check", "bench", "accuracy", "faults", "fuzz", "notebooks"),
+    "help",
+)
 
 
 class Checkout:
@@ -289,6 +292,13 @@ def test_accuracy_is_measured_in_the_checkout_once_the_kernel_is_there(checkout:
     calls = checkout.calls(".venv/bin/python")
     assert calls[-4:] == ["-m", "accuracy", "--seeds", "1..3"]
     assert checkout.calls(".venv/bin/tcpf-lab") == ["kernel", "path"]
+
+
+def test_faults_are_planted_in_the_checkout_once_the_kernel_is_there(checkout: Checkout) -> None:
+    checkout.have_everything()
+    reply = checkout.run("faults", "--faults", "3")
+    assert reply.returncode == 0, reply.stderr
+    assert checkout.calls(".venv/bin/python")[-4:] == ["-m", "faults", "--faults", "3"]
 
 
 def test_fuzzing_begins_once_its_package_is_there(checkout: Checkout) -> None:

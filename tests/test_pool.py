@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from concurrent.futures import BrokenExecutor
+
+import pytest
 
 from tcpf_lab import pool
 
@@ -48,3 +52,19 @@ def test_every_worker_has_a_core_and_the_first_one_depends_on_the_program() -> N
     with pool.local_pool(1) as workers:
         own = workers.submit(os.sched_getaffinity, 0).result()
     assert own == {cores[os.getpid() % len(cores)]}
+
+
+def test_a_worker_that_is_lost_takes_the_others_along_and_nobody_waits() -> None:
+    began = time.monotonic()
+    with pool.local_pool(2) as workers:
+        # One of them is still at work when the other is lost.
+        tasks = [workers.submit(_pid_after, seconds) for seconds in (0.0, 600.0)]
+        os.kill(tasks[0].result(), signal.SIGKILL)
+        with pytest.raises(BrokenExecutor):
+            tasks[1].result()
+    assert time.monotonic() - began < 300
+
+
+def _pid_after(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()

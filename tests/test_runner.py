@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcpf_lab import runner
+from tcpf_lab import checksums, runner
 from tcpf_lab.errors import RequestError
 from tcpf_lab.results import ExperimentFiles, read_json, write_json
 from tcpf_lab.run_state import State, state
@@ -51,6 +51,7 @@ def test_complete_run_has_every_file_and_no_captures(fake, files, runs):
         "manifest.json",
         "metrics.json",
         "series.npz",
+        "SHA256SUMS",
         "log",
         "stats",
     }
@@ -184,6 +185,7 @@ def test_skipped_run_keeps_its_verdict(fake, files, runs):
     metrics = read_json(done.metrics)
     metrics["validity"] = {"valid": False, "reasons": ["a capture dropped packets"], "checks": []}
     write_json(done.metrics, metrics)
+    checksums.renew(done)
     (event,) = run_all(runs[:1], fake, files.results, Here())
     assert (event.kind, event.valid) == ("skipped", False)
     assert event.detail == "a capture dropped packets"

@@ -23,6 +23,7 @@ OF_REAL_TIME = (
     "testbed",
     "vm",
     "report/pages",  # a browser's answers
+    "test_faults.py",
     "test_notebooks.py",
     "test_two_testbeds.py",
 )

@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from tcpf_lab.testbed.withheld import GivenTime
+from tcpf_lab.testbed.withheld import GivenTime, QueuedTime
 
 #: How often a waiting worker looks whether it should stop, s.
 LOOK_EVERY_S = 0.2
+#: Most that the time between two looks may count: a clock that jumps makes no guest hang.
+LONGEST_LOOK_S = 2.0
 
 _should_stop: Callable[[], bool] = lambda: False  # noqa: E731
 _watcher = threading.local()
@@ -62,7 +64,7 @@ def run(
     -------
     int or None
         Exit status, negative for a signal; None if it was killed after ``deadline`` seconds in
-        which the machine had its processors.
+        which the machine had its processors and the guest did not wait for one of them.
 
     Raises
     ------
@@ -85,7 +87,8 @@ def run(
 
 
 def _wait(guest: subprocess.Popen[bytes], deadline: float) -> int | None:
-    descriptor, passed = os.pidfd_open(guest.pid), GivenTime()
+    descriptor, passed = os.pidfd_open(guest.pid), GivenTime(longest=LONGEST_LOOK_S)
+    queued = QueuedTime(guest.pid)
     try:
         while True:
             ended, _, _ = select.select([descriptor], [], [], LOOK_EVERY_S)
@@ -93,7 +96,7 @@ def _wait(guest: subprocess.Popen[bytes], deadline: float) -> int | None:
                 return guest.wait()
             if stopping():
                 raise KeyboardInterrupt
-            if passed.seconds() > deadline:
+            if passed.seconds() - queued.seconds() > deadline:
                 return None
     finally:
         os.close(descriptor)

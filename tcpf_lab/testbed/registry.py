@@ -24,8 +24,9 @@ VM = "vm"
 def _uml() -> Testbed:
     kernel = uml_kernel.find()
     if kernel is None:
+        damaged = "; ".join(uml_kernel.damaged())
         raise TestbedError(
-            "the virtual-time kernel has not been built",
+            damaged or "the virtual-time kernel has not been built",
             where="testbed uml",
             hint="`tcpf-lab kernel build` (./lab does it by itself)",
         )

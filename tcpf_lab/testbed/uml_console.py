@@ -15,6 +15,11 @@ from tcpf_lab.testbed import guest_plan
 TAIL_LINES = 12
 #: A disk with less room than this is full: writes of a guest have failed.
 SPARE_BYTES = 300_000
+#: Cause and cure where the file that a guest's memory is could not grow.
+_NO_ROOM = (
+    "there was no room for guests' memory any more",
+    "make room in /dev/shm, or in what TMPDIR names if that is used; or fewer --jobs",
+)
 
 
 #: A line by which a kernel reports a fault of its own or of a module.
@@ -44,7 +49,8 @@ def judge(
     finished = (run.root / guest_plan.FINISHED).exists() and not failed.exists()
     console = run.log / "console.txt"
     text = console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
-    if finished and not _disk_is_full(run.root) and not faults(text):
+    # A guest that had to end a program of its own for want of memory has worked with too little.
+    if finished and not (_disk_is_full(run.root) or _out_of_memory(text) or faults(text)):
         return
     cause, hint = _cause(text, failed, status, elapsed, deadline, memory_mb)
     said = _tail(text) + "".join(_logs_of_programs(run, cause))
@@ -70,6 +76,10 @@ def _logs_of_programs(run: RunFiles, cause: str) -> Iterator[str]:
             yield f"\n  log: {log}{_tail(text)}"
 
 
+def _out_of_memory(console: str) -> bool:
+    return "Out of memory" in console or "oom-kill" in console
+
+
 def _disk_is_full(directory: Path) -> bool:
     room = os.statvfs(directory)
     return room.f_bavail * room.f_frsize < SPARE_BYTES
@@ -81,13 +91,16 @@ def _cause(
     """Order matters: the first explanation that fits is the most specific one."""
     if _disk_is_full(failed.parent):
         return "the disk is full", "free some space, or give --results DIR on another disk"
-    if "Out of memory" in text or "oom-kill" in text:
+    if _out_of_memory(text):
         return (
             f"the guest ran out of its {memory_mb} MB of memory",
             "fewer flows or smaller socket buffers",
         )
-    if failed.exists():
-        return f"failed in the guest: {failed.read_text().strip()}", "read the log's last lines"
+    step = failed.read_text().strip() if failed.exists() else ""
+    if "Bus error" in text or step.endswith("was killed by signal 7"):  # of the kernel, a program
+        return _NO_ROOM
+    if step:
+        return f"failed in the guest: {step}", "read the log's last lines"
     if reports := faults(text):
         return f"the guest's kernel reports {len(reports)} fault(s): {reports[0]}", (
             "find the report in the log; a kernel module of the project may be at fault"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import shutil
 import time
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.errors import KernelBuildError, RequestError
-from tcpf_lab.results import read_json, write_json
+from tcpf_lab.results import as_json, read_json, write_json
 from tcpf_lab.testbed import uml_make, uml_modules, uml_recipe
 from tcpf_lab.testbed.uml_recipe import Recipe
 from tcpf_lab.testbed.workshop import Progress, Workshop
@@ -24,6 +26,12 @@ TREE = "tree"
 LOG = "build.log"
 FAILED_LOG = "failed-build.log"
 TEMPORARY = ".building-"
+#: What every entry says of itself; those of earlier versions have none of the second.
+_NEEDED = {
+    *("recipe", "kernel_key", "machine_key", "variant", "version", "sha256", "patches"),
+    *("modules", "plugins"),
+}
+_LATER = {"programs", "digest"}
 
 
 @dataclass(frozen=True)
@@ -129,9 +137,56 @@ def read_facts(path: Path) -> dict[str, Any]:
 def twin_of(order: Order) -> Path | None:
     """Find an entry with the same kernel; programs or modules are of another version."""
     for facts in order.root.glob(f"[!.]*/{FACTS}"):
-        if read_facts(facts).get("kernel_key") == order.kernel_key:
-            return facts.parent
+        entry = facts.parent
+        same = read_facts(facts).get("kernel_key") == order.kernel_key
+        if same and not {FACTS, KERNEL} & set(damage(entry)):
+            return entry
     return None
+
+
+def damage(entry: Path) -> tuple[str, ...]:
+    """Name the files of an entry that are missing or not what was built.
+
+    The tree for modules is not looked at: it is many files, and what is built in it is.
+    """
+    facts = read_facts(entry / FACTS)
+    if not _sound(facts):
+        return (FACTS,)
+    expected = {
+        KERNEL: facts["sha256"],
+        **{f"{uml_modules.MODULES}/{name}.ko": d for name, d in facts["modules"].items()},
+        **{f"{uml_modules.PLUGINS}/{name}.so": d for name, d in facts["plugins"].items()},
+        **facts.get("programs", {}),
+    }
+    return tuple(name for name, digest in expected.items() if _content(entry / name) != digest)
+
+
+def _sound(facts: dict[str, Any]) -> bool:
+    """Whether an entry's record of itself is what was written, as far as it can tell."""
+    if _LATER & set(facts) and facts.get("digest") != _digest(facts):
+        return False
+    hashed = (facts.get(name) for name in ("modules", "plugins"))
+    return set(facts) >= _NEEDED and all(isinstance(each, dict) for each in hashed)
+
+
+def _content(path: Path) -> str | None:
+    """Hash a file, or recall its hash as long as it looks the same; None if it cannot be read."""
+    try:
+        seen = path.stat()
+        return _hashed(path, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _hashed(path: Path, *_seen: int) -> str:
+    return uml_recipe.sha256_of(path)
+
+
+def _digest(facts: dict[str, Any]) -> str:
+    """Hash what an entry says of itself, without this hash."""
+    text = as_json({name: value for name, value in facts.items() if name != "digest"})
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _link(source: Path, target: Path) -> None:
@@ -152,12 +207,13 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
         "plugins": uml_modules.hashes(result / uml_modules.PLUGINS),
         "version": order.version,
         "sha256": uml_recipe.sha256_of(result / KERNEL),
+        "programs": {name: uml_recipe.sha256_of(result / name) for name in order.recipe.programs},
         "patches": [patch.name for patch in order.recipe.patches],
         "compiler": order.compiler,
         "source": order.source.name,
         "build_seconds": round(seconds, 1),
     }
-    write_json(result / FACTS, facts)
+    write_json(result / FACTS, {**facts, "digest": _digest(facts)})
 
 
 def _require_room(directory: Path) -> None:

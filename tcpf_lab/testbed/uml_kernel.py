@@ -26,6 +26,7 @@ from tcpf_lab.testbed.uml_entry import (
     TEMPORARY,
     TREE,
     Order,
+    damage,
     make,
     read_facts,
     twin_of,
@@ -80,7 +81,24 @@ def cache_directory() -> Path:
 
 
 def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | None:
-    """Return the kernel that was built (or asked for) last from the present recipe, if any."""
+    """Return the kernel that was built (or asked for) last from the present recipe, if any.
+
+    One that is damaged is none.
+    """
+    for entry in _entries(cache, recipe):
+        if not damage(entry):
+            return _kernel(entry)
+    return None
+
+
+def damaged(cache: Path | None = None, recipe: Recipe | None = None) -> list[str]:
+    """Say of each kernel of the present recipe that is not what was built, which files differ."""
+    found = ((entry, damage(entry)) for entry in _entries(cache, recipe))
+    return [f"{entry}: damaged: {', '.join(names)}" for entry, names in found if names]
+
+
+def _entries(cache: Path | None, recipe: Recipe | None) -> list[Path]:
+    """Give the entries of a recipe, the last one used first."""
     root = cache or cache_directory()
     wanted = (recipe or uml_recipe.load()).digest
     entries = [
@@ -88,10 +106,8 @@ def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | No
         for facts in root.glob(f"[!.]*/{FACTS}")
         if not facts.parent.is_symlink()  # the links to the last one
     ]
-    for facts in sorted(entries, key=lambda entry: entry.stat().st_mtime_ns, reverse=True):
-        if read_facts(facts).get("recipe") == wanted and (facts.parent / KERNEL).exists():
-            return _kernel(facts.parent)
-    return None
+    used = sorted(entries, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)
+    return [facts.parent for facts in used if read_facts(facts).get("recipe") == wanted]
 
 
 def require(variant: str) -> Kernel:
@@ -152,7 +168,7 @@ def build(
             sha256 = uml_recipe.source_sha256(tarball, root)
             compiler = uml_recipe.compiler_version()
             order = Order(what, tarball, top, version, sha256, compiler, root, tell)
-            if not (order.entry / FACTS).exists():
+            if damage(order.entry):
                 first = _to_build_first(order)
                 make(order, lock, first)
                 if first:

@@ -6,6 +6,7 @@ seconds ends before what it waits for has run.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,20 +48,63 @@ class GivenTime:
         Gives the processors' ticks.
     clock : callable
         Gives real seconds.
+    longest : float
+        Most that may count between two looks, s: what lies between two that come later than that
+        was the clock's jump, or nobody's time.
     """
 
     def __init__(
         self,
         read: Callable[[], Processors] = Processors.read,
         clock: Callable[[], float] = time.monotonic,
+        longest: float = math.inf,
     ) -> None:
-        self._read, self._clock = read, clock
+        self._read, self._clock, self._longest = read, clock, longest
         self._last, self._at = read(), clock()
         self._seconds = 0.0
 
     def seconds(self) -> float:
         """Return them since the beginning; more exact the more often it is asked."""
         now, at = self._read(), self._clock()
-        self._seconds += (at - self._at) * max(1 - self._last.share_withheld(now), _LEAST)
+        passed = min(max(at - self._at, 0.0), self._longest)
+        self._seconds += passed * max(1 - self._last.share_withheld(now), _LEAST)
         self._last, self._at = now, at
         return self._seconds
+
+
+class QueuedTime:
+    """Seconds that a process and its children have waited for a processor which others had.
+
+    Parameters
+    ----------
+    pid : int
+        The process.
+    proc : Path
+        Where the kernel shows processes; one that does not show this tells of no waiting.
+    """
+
+    def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
+        self._pid, self._proc = pid, proc
+        self._last: dict[int, int] = {}
+        self._seconds = 0.0
+
+    def seconds(self) -> float:
+        """Return them since the beginning; what ended since the last look is lost."""
+        now = {pid: self._waited_ns(pid) for pid in (self._pid, *self._children())}
+        self._seconds += sum(max(ns - self._last.get(p, 0), 0) for p, ns in now.items()) / 1e9
+        self._last = now
+        return self._seconds
+
+    def _children(self) -> list[int]:
+        try:
+            found = self._proc / str(self._pid) / "task" / str(self._pid) / "children"
+            return [int(word) for word in found.read_text(encoding="ascii").split()]
+        except OSError:
+            return []
+
+    def _waited_ns(self, pid: int) -> int:
+        try:
+            text = (self._proc / str(pid) / "schedstat").read_text(encoding="ascii")
+            return int(text.split()[1])
+        except (OSError, IndexError):
+            return 0

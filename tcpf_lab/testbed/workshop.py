@@ -77,11 +77,14 @@ class Workshop:
         stdout: int | IO[bytes],
         stdin: int = subprocess.DEVNULL,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Start a program in a process group of its own, which ends with this block."""
+        """Start a program in a process group of its own, which ends with this block.
+
+        It is asked to end if this process is killed: `make` then ends its compilers.
+        """
         with self.log.open("ab") as log:
             log.write(f"{_COMMAND}{' '.join(command)}\n".encode())
         process = subprocess.Popen(
-            command,
+            ["setpriv", "--pdeathsig", "TERM", *command],
             cwd=self.tree,
             env=dict(self.environment),
             stdin=stdin,

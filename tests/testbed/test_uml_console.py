@@ -63,6 +63,28 @@ def test_error_names_run_cause_and_log(run, text, status, cause):
     assert error.hint
 
 
+def test_memory_that_ran_out_is_an_error_though_the_guest_has_finished(run):
+    (run.log / "console.txt").write_text(OUT_OF_MEMORY)
+    (run.log / "finished").touch()
+    with pytest.raises(TestbedError, match="ran out of its 512 MB of memory"):
+        uml_console.judge(run, 0, 1.0, 60.0, 512)
+
+
+def test_place_of_memory_that_ran_full_is_told_before_the_panic_that_it_leads_to(run):
+    full = "[    0.0] Bus error - the host /dev/shm or /tmp mount likely just ran out of space\n"
+    (run.log / "console.txt").write_text(full + PANIC)
+    with pytest.raises(TestbedError, match="there was no room for guests' memory any more"):
+        uml_console.judge(run, -6, 1.0, 60.0, 512)
+
+
+def test_program_of_the_guest_that_found_no_room_is_told_as_such(run):
+    (run.log / "failed").write_text(
+        "marker: R0: a command of tc -batch: tc was killed by signal 7\n"
+    )
+    with pytest.raises(TestbedError, match="there was no room for guests' memory any more"):
+        uml_console.judge(run, 0, 1.0, 60.0, 512)
+
+
 def test_report_of_the_kernel_is_an_error_though_the_guest_has_finished(run):
     (run.log / "finished").write_text("")
     error = judge(run, USE_AFTER_FREE, 0)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tcpf_lab.errors import KernelBuildError, RequestError
+from tcpf_lab.results import read_json, write_json
 from tcpf_lab.testbed import uml_kernel, uml_make, uml_modules, uml_recipe
 from tcpf_lab.testbed.uml_recipe import Recipe
 
@@ -307,6 +308,56 @@ def test_found_kernel_is_the_one_that_was_built(site: Site) -> None:
     assert uml_kernel.find(site.cache, site.recipe) is None
     kernel = site.build()
     assert uml_kernel.find(site.cache, site.recipe) == kernel
+
+
+@pytest.mark.parametrize(
+    "name", ["linux", "kernel.json", "tcpf-guest", "modules/sch_a.ko", "tc/q_a.so"]
+)
+@pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
+def test_damaged_entry_is_named_not_found_and_made_again(
+    site: Site, name: str, damage: str
+) -> None:
+    kernel = site.build()
+    path = kernel.directory / name
+    sound = path.read_bytes()
+    if damage == "flip" and sound:
+        path.write_bytes(bytes((sound[0] ^ 1, *sound[1:])))
+    elif damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(sound[: len(sound) // 2] or b"more")
+    assert uml_kernel.find(site.cache, site.recipe) is None
+    if name != "kernel.json":  # which says what the entry is
+        named = uml_kernel.damaged(site.cache, site.recipe)
+        assert named == [f"{kernel.directory}: damaged: {name}"]
+    assert site.build().key == kernel.key
+    if name != "kernel.json":  # it holds the time that the build took
+        assert path.read_bytes() == sound
+    assert uml_kernel.find(site.cache, site.recipe) is not None
+
+
+def test_wrong_bit_in_what_an_entry_says_of_itself_is_told(site: Site) -> None:
+    kernel = site.build()
+    facts = kernel.directory / "kernel.json"
+    facts.write_text(facts.read_text().replace(kernel.machine_key, "0" * 16))
+    assert uml_kernel.damaged(site.cache, site.recipe) == [
+        f"{kernel.directory}: damaged: kernel.json"
+    ]
+
+
+def test_entry_of_an_earlier_version_without_hashes_of_programs_is_taken(site: Site) -> None:
+    kernel = site.build()
+    path = kernel.directory / "kernel.json"
+    facts = {k: v for k, v in read_json(path).items() if k not in ("programs", "digest")}
+    write_json(path, facts)
+    assert uml_kernel.find(site.cache, site.recipe) == kernel
+
+
+def test_damaged_kernel_is_nobodys_twin(site: Site) -> None:
+    first = site.build()
+    first.path.write_text("damaged")
+    site.write("uml/guest.c", PROGRAM.replace("return 0", "return 1"))
+    assert site.build().path.read_text() == "good bye\n"
 
 
 def test_kernel_of_a_changed_recipe_is_not_found(site: Site) -> None:

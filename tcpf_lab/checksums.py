@@ -1,0 +1,100 @@
+"""What a run's files hold, in ``SHA256SUMS``: damage on a disk or in a copy is told, not analysed.
+
+``sha256sum --check SHA256SUMS`` in the run's directory reads the file too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from tcpf_lab.results import RunFiles, write_text
+
+#: A run without its log is still that run.
+_LOG = "log/"
+_CAPTURES = "pcap/"
+
+
+def write(run: RunFiles) -> None:
+    """Record the content of every file of a run that is whole."""
+    _write(run, _hashes(run, (path for path in run.root.rglob("*") if path.is_file())))
+
+
+def renew(run: RunFiles) -> None:
+    """Record anew what an analysis has derived; nothing for a run that never had a record."""
+    known = _read(run)
+    if known:
+        _write(run, known | _hashes(run, (path for path in _derived(run) if path.exists())))
+
+
+def damaged(run: RunFiles, *, captures: bool, derived: bool = True) -> list[str]:
+    """Name the files of a run that are not what they were.
+
+    Parameters
+    ----------
+    run : RunFiles
+        A complete run; one without a record has nothing to be held against.
+    captures : bool
+        Look at the captures too, which takes the longest by far.
+    derived : bool
+        Look at what an analysis makes anew, too.
+
+    Returns
+    -------
+    list of str
+        Names in the run's directory.  A log that was taken away is none, nor a capture that was
+        unpacked.
+    """
+    made_anew = set() if derived else {_name(run, path) for path in _derived(run)}
+    return [
+        name
+        for name, digest in _read(run).items()
+        if name not in made_anew
+        and (captures or not name.startswith(_CAPTURES))
+        and not _holds(run.root, name, digest)
+    ]
+
+
+def _holds(root: Path, name: str, digest: str) -> bool:
+    path = root / name
+    try:
+        return _sha256(path) == digest
+    except FileNotFoundError:
+        unpacked = name.startswith(_CAPTURES) and path.with_suffix("").exists()
+        return name.startswith(_LOG) or unpacked
+    except (OSError, ValueError):  # a damaged record may name anything
+        return False
+
+
+def _derived(run: RunFiles) -> tuple[Path, ...]:
+    return run.metrics, run.series, run.transfers
+
+
+def _hashes(run: RunFiles, paths: Iterable[Path]) -> dict[str, str]:
+    return {_name(run, path): _sha256(path) for path in paths if path != run.checksums}
+
+
+def _name(run: RunFiles, path: Path) -> str:
+    return path.relative_to(run.root).as_posix()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _read(run: RunFiles) -> dict[str, str]:
+    """Give digests by name; a record that is damaged itself fits no file."""
+    try:
+        text = run.checksums.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return {}
+    lines = (line.partition("  ") for line in text.splitlines())
+    return {name: digest for digest, _, name in lines} or {"manifest.json": ""}
+
+
+def _write(run: RunFiles, hashes: dict[str, str]) -> None:
+    write_text(
+        run.checksums, "".join(f"{digest}  {name}\n" for name, digest in sorted(hashes.items()))
+    )

@@ -1,0 +1,136 @@
+"""A dozen faults of the suite, planted into real runs; and what the suite itself is made of."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from faults import document, lane
+from faults.command import Command
+from faults.damage import spoil
+from faults.injected import answer
+from faults.kinds import KINDS
+from faults.schedule import draw
+from faults.stage import Reference, fingerprint, run_ids
+from faults.verdict import Outcome
+
+#: The others take longer: they start guests of another size, or build.
+SOON = (
+    *("controller", "worker", "guest", "tcpdump", "interrupt", "disk-full", "read-only"),
+    *("clock-forward", "capture", "record", "two", "place-full"),
+)
+
+
+@pytest.mark.uml
+def test_a_dozen_faults_leave_whole_runs_no_process_and_the_same_numbers(uml, tmp_path):
+    lane.load()
+    reference = Reference.make(tmp_path / "reference", {"COLUMNS": "200"})
+    faults = draw(1, len(SOON), SOON)
+    assert sorted(fault.kind for fault in faults) == sorted(SOON)
+    outcomes = list(lane.side_by_side(faults, reference, tmp_path, 2, None))
+    assert [(o.kind, o.what, o.problems) for o in outcomes if o.state == "failed"] == []
+    assert len(outcomes) == len(faults)
+    unmounted = [KINDS[o.kind].mounts for o in outcomes if o.state == "not run"]
+    assert all(unmounted), "only what needs mounts may be left out"
+    assert sum(o.state == "passed" for o in outcomes) >= 7
+    assert list(tmp_path.glob("fault-*")) == []
+
+
+def test_the_same_seed_draws_the_same_faults_and_every_kind_comes_early():
+    faults = draw(5, 60)
+    assert draw(5, 30) == faults[:30]
+    assert draw(6, 30) != faults[:30]
+    assert {fault.kind for fault in faults[: len(KINDS)]} == set(KINDS)
+    for fault in faults:
+        assert set(fault.finished) <= set(run_ids())
+        assert (len(fault.finished) == 4) == KINDS[fault.kind].finished
+        assert 0 <= fault.delay <= 6
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_spoiled_file_is_never_what_it_was(tmp_path, seed):
+    path = tmp_path / "file.json"
+    before = b'{"a": 1}' if seed % 4 else b""
+    path.write_bytes(before)
+    spoil(path, random.Random(seed), json=True)
+    assert not path.exists() or path.read_bytes() != before
+
+
+def test_a_fingerprint_leaves_out_the_log_and_who_made_a_run(tmp_path):
+    for name, commit in (("one", "a"), ("two", "b")):
+        run = tmp_path / name
+        (run / "log").mkdir(parents=True)
+        (run / "log/console.txt").write_text(name)
+        (run / "manifest.json").write_text(json.dumps({"git_commit": commit, "seed": 1}))
+        (run / "metrics.json").write_text("{}")
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert fingerprint(one, whole=False) == fingerprint(two, whole=False)
+    assert fingerprint(one) != fingerprint(two)
+    (two / "metrics.json").write_text("{ }")
+    assert fingerprint(one, whole=False) != fingerprint(two, whole=False)
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """Return a function that starts `tcpf-lab` with a stand-in for its interpreter."""
+
+    def start(script: str) -> Command:
+        program = tmp_path / "program"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(program))
+        return Command(("run",), tmp_path, "command", {}).start()
+
+    return start
+
+
+def test_an_answer_is_judged_by_status_message_and_traceback(command):
+    assert answer(command("echo the disk is full >&2; exit 1"), (1,), "disk is full") == []
+    assert "ended with 3" in answer(command("exit 3"), (0, 1), "")[0]
+    assert "did not say" in answer(command("echo sorry; exit 1"), (1,), "disk is full")[0]
+    said = "echo 'Traceback (most recent call last):'; exit 0"
+    assert "shows a traceback" in answer(command(said), (0,), "")[0]
+    assert "ended with -9" in answer(command("kill -9 $$"), (0,), "")[0]
+
+
+def test_a_process_that_outlives_its_command_is_found(command):
+    """In a process of its own, which becomes the parent of the orphan."""
+    script = (
+        "import subprocess, sys; sys.path[:0] = sys.argv[1:]\n"
+        "from faults import processes\n"
+        "processes.adopt()\n"
+        "subprocess.run(['sh', '-c', 'sleep 600 & exit 0'], check=True)\n"
+        "left = processes.remaining(0.2)\n"
+        "print([process.words for process in left])\n"
+        "processes.end(left)\n"
+        "print(processes.remaining(5.0))\n"
+    )
+    import subprocess
+
+    root = str(Path(__file__).parent.parent)
+    reply = subprocess.run([sys.executable, "-c", script, root], capture_output=True, text=True)
+    assert reply.stdout.splitlines() == ["[('sleep', '600')]", "[]"], reply.stderr
+
+
+def test_counts_are_told_by_kind_and_in_all():
+    outcomes = [
+        Outcome(0, "guest", "one", "passed", (), 1.0),
+        Outcome(1, "guest", "two", "missed", (), 1.0),
+        Outcome(2, "cache", "three", "failed", ("a problem",), 1.0),
+    ]
+    rows = {row[0]: row[2:] for row in document.rows(outcomes)}
+    assert rows["guest"] == ("1", "1", "0", "1", "0")
+    assert rows["all"] == ("2", "1", "1", "1", "0")
+    assert "| cache |" in document.markdown(outcomes, "./lab faults", 60)
+    found = document.as_json(outcomes, 1, 60)
+    assert [each["state"] for each in found["faults"]] == ["passed", "missed", "failed"]
+
+
+def test_every_kind_is_on_the_page():
+    page = (Path(__file__).parent.parent / "docs" / "faults.md").read_text(encoding="utf-8")
+    described = page.partition("## What is checked")[0]
+    assert [kind for kind in KINDS if f"`{kind}`" not in described] == []
