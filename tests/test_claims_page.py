@@ -20,7 +20,10 @@ from tcpf_lab import cli
 CLAIMS, REASONS = read(PAGE.read_text(encoding="utf-8"))
 LINES = [claim for claim in CLAIMS if not claim.place_in_code]
 #: Words of ``lab`` that are modules of the checkout with a command line of their own.
-MODULES = {"bench": "benchmarks", "stress": "stress", "fuzz": "fuzz", "accuracy": "accuracy"}
+MODULES = {
+    "bench": "benchmarks",
+    **{word: word for word in ("stress", "fuzz", "accuracy", "faults")},
+}
 #: A program keeps none of root's rights this way; others have none to begin with.
 AS_ANYBODY = (
     ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"] if os.geteuid() == 0 else []

@@ -201,7 +201,8 @@ def test_ctrl_c_ends_the_guests_and_the_same_command_goes_on(
     if "c" not in cluster.workers:
         start(cluster, "c")
     words = ["run", str(SPEC), "--cluster", cluster.address, "--results", str(tmp_path), "--json"]
-    command = [sys.executable, "-m", "tcpf_lab", *words]
+    long = ["--set", "traffic.duration=300 s"]  # so that it does not end before it is interrupted
+    command = [sys.executable, "-m", "tcpf_lab", *words, *long]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     first = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     until(lambda: processes_in(cluster.files("c")) or first.poll() is not None)

@@ -378,9 +378,7 @@ def test_an_unknown_format_is_answered_with_those_there_are(lab: Lab, spec: Path
 def test_a_hostile_title_ends_in_a_report_like_any_other(
     lab: Lab, spec: Path, tmp_path: Path
 ) -> None:
-    title = (
-        '#read("/etc/passwd") {{ 7*7 }} <script>x</script> $x^$ \\u{23} ../../etc/passwd \u202eabc'
-    )
+    title = '#read("/etc/passwd") {{ 7*7 }} <script>x</script> $x^$ \\u{23} ../../etc/passwd'
     path = tmp_path / "hostile.yaml"
     path.write_text(f"title: {json.dumps(title)}\n{spec.read_text()}")
     status, output, complaints = lab("run", path, "--testbed", "fake", "--seeds", "1")

@@ -42,7 +42,7 @@ def found(run: Run) -> dict[str, Any]:
             "goodput_jain": 0.9,
             "timeouts": 0 if number in (3, 4) else 7,
         },
-        "per_flow": [{"goodput_bytes_per_s": goodput} for _ in range(run.flows)],
+        "per_flow": [{"flow": i, "goodput_bytes_per_s": goodput} for i in range(run.flows)],
     }
 
 
