@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import bench_cost, bench_startup, bench_trace, endless, peer
+from benchmarks import bench_cost, bench_profile, bench_startup, bench_trace, endless, peer
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.trace.analysis import analyse
 from tcpf_lab.trace.events import KINDS
@@ -235,6 +235,22 @@ def test_start_of_a_command_is_held_against_the_bare_interpreter() -> None:
     found = bench_startup.summary(taken)
     assert found["--help"] == {"wall_ms": 400, "processor_ms": 300, "ratio": 15.0}
     assert found["python"]["ratio"] == 1.0
+
+
+def test_parts_of_a_run_are_what_its_kinds_differ_by() -> None:
+    def runs(**guest: float) -> dict[str, dict[str, float]]:
+        return {name: {"guest": seconds, "whole": seconds + 1.0} for name, seconds in guest.items()}
+
+    found = bench_profile._parts(runs(short=0.5, short_captured=0.7, long=3.0, long_captured=5.0))
+    assert found == {
+        "boot_set_up_tear_down": 0.5,
+        "start_and_end_of_captures": 0.2,
+        "packets": 2.5,
+        "captures": 1.8,
+        "analysis_and_results": 1.0,
+        "virtual_per_wall_second": 100.0,
+        "with_captures_and_analysis": 50.0,
+    }
 
 
 def test_command_that_fails_is_not_measured(tmp_path: Path) -> None:
