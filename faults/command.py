@@ -17,7 +17,7 @@ from faults import processes, subject
 
 ROOT = Path(__file__).parent.parent
 #: Longest that any command may take, s: many times what it needs on a busy machine.
-PATIENCE_S = 240.0
+PATIENCE_S = 600.0
 LOOK_EVERY_S = 0.01
 
 

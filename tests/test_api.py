@@ -15,11 +15,12 @@ import pytest
 from run_maker import make_runs
 
 import tcpf_lab
+from tcpf_lab import checksums
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.metrics.queue import largest_backlog, mean_backlog
 from tcpf_lab.report.export.frame_columns import FRAMES
 from tcpf_lab.report.export.table_columns import KEY, TABLES
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results import RunFiles, read_json, write_json
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 
@@ -51,11 +52,12 @@ def told(run: tcpf_lab.Run, name: str = "metrics.json"):
 
 
 def fault(result: Path, change) -> None:
-    """Change a run's metrics.json."""
-    path = result / "metrics.json"
-    content = json.loads(path.read_text())
+    """Change a run's metrics.json, as an analysis that found something else would."""
+    run = RunFiles(result)
+    content = read_json(run.metrics)
     change(content)
-    path.write_text(json.dumps(content))
+    write_json(run.metrics, content)
+    checksums.renew(run)
 
 
 def test_importing_the_package_loads_none_of_it():

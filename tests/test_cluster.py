@@ -205,13 +205,14 @@ def test_ctrl_c_ends_the_guests_and_the_same_command_goes_on(
     command = [sys.executable, "-m", "tcpf_lab", *words, *long]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     first = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    until(lambda: processes_in(cluster.files("c")) or first.poll() is not None)
+    at_work = [cluster.files(name) for name in cluster.workers]
+    until(lambda: any(map(processes_in, at_work)) or first.poll() is not None)
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=ENOUGH_S)
     assert first.returncode == 130, said
     assert "the same command goes on from there" in said
     assert "Traceback" not in said
-    until(lambda: not processes_in(cluster.files("c")))
+    until(lambda: not any(map(processes_in, at_work)))
     assert cluster.workers["c"].poll() is None
     assert not list(tmp_path.rglob("*.partial"))
     second = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

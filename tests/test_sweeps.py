@@ -86,9 +86,10 @@ def test_the_state_of_a_sweep_is_a_row_per_value(quick, spec):
             "outdated",
             "failed",
             "missing",
+            "size",
         ),
     ]
-    assert [line.split()[1:] for line in lines[1:]] == [
+    assert [line.split()[1:9] for line in lines[1:]] == [
         ["1", "MB", "3", "2", "-", "-", "-", "-"],
         ["2", "MB", "3", "-", "-", "-", "-", "2"],
     ]

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tcpf_lab import checksums
 from tcpf_lab.manifest import digest
 from tcpf_lab.plan.compose import compose
+from tcpf_lab.results import RunFiles, read_json, write_json
 from tcpf_lab.selection import choose, one_or_two
 from tcpf_lab.spec.load import dump, parse
 from tcpf_lab.testbed import registry
@@ -75,10 +77,11 @@ def test_two_testbeds_are_held_to_each_other(lab, spec, other, tmp_path):
     lab("run", spec, "--testbed", "fake")
     lab("run", spec, "--testbed", "other")
     for seed in (1, 2, 3):
-        path = tmp_path / f"results/tiny/other/nomark+red-flows3-seed{seed}/metrics.json"
-        found = json.loads(path.read_text())
+        run = RunFiles(tmp_path / f"results/tiny/other/nomark+red-flows3-seed{seed}")
+        found = read_json(run.metrics)
         found["metrics"]["timeouts"] += 10 + seed
-        path.write_text(json.dumps(found))
+        write_json(run.metrics, found)
+        checksums.renew(run)
     words = ("compare", spec, "--testbed", "fake", "--testbed", "other")
     status, said, complaints = lab(*words)
     assert (status, complaints) == (0, "")

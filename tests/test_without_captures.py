@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 from window_readings import without_captures
 
 import tcpf_lab
+from tcpf_lab import checksums
 from tcpf_lab.cli import app
 from tcpf_lab.errors import LabError
 from tcpf_lab.metrics import summary
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results import ExperimentFiles, read_json, write_json
+from tcpf_lab.results import ExperimentFiles, RunFiles, read_json, write_json
 from tcpf_lab.run_state import State, state
 from tcpf_lab.runner import run_all
 from tcpf_lab.spec.load import dump
@@ -95,11 +96,16 @@ def test_wanting_captures_of_a_run_that_is_to_have_none_changes_nothing(bed, fil
     assert kinds(again) == dict.fromkeys((1, 2), "skipped")
 
 
+def analysed_by_another(done: RunFiles) -> None:
+    write_json(done.metrics, {**read_json(done.metrics), "analysis": "another"})
+    checksums.renew(done)
+
+
 def test_other_analysis_is_made_good_without_a_run(bed, files, runs, monkeypatch):
     list(run_all(runs, bed, files.results, Here()))
     done = files.run(runs[0].id)
     before = done.manifest.stat().st_mtime_ns
-    write_json(done.metrics, {**read_json(done.metrics), "analysis": "another"})
+    analysed_by_another(done)
     assert state(runs[0], files, bed.identity) is State.OUTDATED
     assert kinds(run_all(runs, bed, files.results, Here())) == {1: "analysed", 2: "skipped"}
     assert read_json(done.metrics)["analysis"] == summary.analysis_identity()
@@ -110,7 +116,7 @@ def test_other_analysis_is_made_good_without_a_run(bed, files, runs, monkeypatch
 def test_counters_that_cannot_be_read_any_more_make_the_run_again(bed, files, runs):
     list(run_all(runs[:1], bed, files.results, Here()))
     done = files.run(runs[0].id)
-    write_json(done.metrics, {**read_json(done.metrics), "analysis": "another"})
+    analysed_by_another(done)
     (done.stats / "epoch.json").unlink()
     assert kinds(run_all(runs[:1], bed, files.results, Here())) == {1: "finished"}
     assert (done.stats / "epoch.json").exists()
@@ -120,7 +126,7 @@ def test_with_captures_another_analysis_still_repeats_the_run(fake, files, recor
     (run, *_) = expand(recorded_experiment)
     list(run_all([run], fake, files.results, Here()))
     done = files.run(run.id)
-    write_json(done.metrics, {**read_json(done.metrics), "analysis": "another"})
+    analysed_by_another(done)
     assert state(run, files, fake.identity) is State.STALE
 
 
