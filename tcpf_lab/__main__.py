@@ -6,6 +6,7 @@ a traceback either.
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
@@ -16,6 +17,7 @@ def main() -> None:
 
         cli.main()
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to interrupt
         sys.stderr.write("interrupted\n")
         sys.exit(130)
 

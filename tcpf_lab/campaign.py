@@ -17,7 +17,7 @@ from tcpf_lab.report.compare.testbeds import Side, TwoTestbeds, compare_testbeds
 from tcpf_lab.report.conditions import conditions
 from tcpf_lab.report.document import Report
 from tcpf_lab.report.section import Source, gather
-from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
+from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles, locked
 from tcpf_lab.run_state import State
 from tcpf_lab.runner import Event
 from tcpf_lab.selection import Choice, Part
@@ -246,9 +246,11 @@ def rebuild(runs: Iterable[RunFiles]) -> Iterator[Path | LabError]:
     """
     for run in runs:
         try:
-            _refuse_damaged(run)
-            checked_analysis.analyse(run)
-            checksums.renew(run)
+            with locked(run.root.parent):  # else a run that takes its place would get its numbers
+                _refuse_damaged(run)
+                checksums.forget_derived(run)
+                checked_analysis.analyse(run)
+                checksums.renew(run)
         except LabError as error:
             error.where = error.where or str(run.root)
             yield error

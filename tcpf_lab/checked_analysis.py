@@ -38,7 +38,8 @@ def analyse(files: RunFiles) -> dict[str, Any]:
     Raises
     ------
     LabError
-        If a record of the run is missing or damaged, whichever it is; nothing was written then.
+        If a record of the run is missing or damaged, whichever it is; ``metrics.json`` is as it
+        was then.
     """
     _refuse_sizes(files)
     try:

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from tcpf_lab.errors import TraceError
 from tcpf_lab.results import RunFiles, write_text
 
 #: A run without its log is still that run.
@@ -16,16 +17,45 @@ _LOG = "log/"
 _CAPTURES = "pcap/"
 
 
-def write(run: RunFiles) -> None:
-    """Record the content of every file of a run that is whole."""
-    _write(run, _hashes(run, (path for path in run.root.rglob("*") if path.is_file())))
+def write(run: RunFiles, but: Path | None = None) -> None:
+    """Record the content of every file of a run that is whole, but for one.
+
+    Raises
+    ------
+    TraceError
+        If the record cannot be written.
+    """
+    files = (path for path in run.root.rglob("*") if path.is_file() and path != but)
+    _write(run, _hashes(run, files))
+
+
+def forget_derived(run: RunFiles) -> None:
+    """Take out of the record what an analysis is about to derive anew: it may be interrupted.
+
+    Raises
+    ------
+    TraceError
+        If the record cannot be written.
+    """
+    known = _read(run)
+    made_anew = {_name(run, path) for path in _derived(run)}
+    if not known.keys().isdisjoint(made_anew):
+        _write(run, {name: known[name] for name in known if name not in made_anew})
 
 
 def renew(run: RunFiles) -> None:
-    """Record anew what an analysis has derived; nothing for a run that never had a record."""
+    """Record anew what an analysis has derived; nothing for a run that never had a record.
+
+    Raises
+    ------
+    TraceError
+        If the record cannot be written.
+    """
     known = _read(run)
     if known:
-        _write(run, known | _hashes(run, (path for path in _derived(run) if path.exists())))
+        derived = {_name(run, path): path for path in _derived(run)}
+        kept = {name: digest for name, digest in known.items() if name not in derived}
+        _write(run, kept | _hashes(run, (path for path in derived.values() if path.exists())))
 
 
 def damaged(run: RunFiles, *, captures: bool, derived: bool = True) -> list[str]:
@@ -43,17 +73,27 @@ def damaged(run: RunFiles, *, captures: bool, derived: bool = True) -> list[str]
     Returns
     -------
     list of str
-        Names in the run's directory.  A log that was taken away is none, nor a capture that was
-        unpacked.
+        Names in the run's directory, also of files that the record does not know: it may be cut.
+        A log that was taken away is none, nor a capture that was unpacked.
     """
-    made_anew = set() if derived else {_name(run, path) for path in _derived(run)}
-    return [
+    made_anew = {_name(run, path) for path in _derived(run)}
+    known = _read(run)
+    wrong = [
         name
-        for name, digest in _read(run).items()
-        if name not in made_anew
+        for name, digest in known.items()
+        if (derived or name not in made_anew)
         and (captures or not name.startswith(_CAPTURES))
         and not _holds(run.root, name, digest)
     ]
+    unknown = _own_files(run) - known.keys() - made_anew if known else set()
+    return [*wrong, *sorted(unknown)]
+
+
+def _own_files(run: RunFiles) -> set[str]:
+    """Name what makes a run; logs and captures may be tidied up or unpacked."""
+    counters = run.stats.iterdir() if run.stats.is_dir() else ()
+    own = (run.manifest, run.spec, run.plan, *counters)
+    return {_name(run, path) for path in own if path.is_file()}
 
 
 def _holds(root: Path, name: str, digest: str) -> bool:
@@ -91,10 +131,13 @@ def _read(run: RunFiles) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     lines = (line.partition("  ") for line in text.splitlines())
-    return {name: digest for digest, _, name in lines} or {"manifest.json": ""}
+    return {name: digest for digest, _, name in lines} or {run.checksums.name: ""}
 
 
 def _write(run: RunFiles, hashes: dict[str, str]) -> None:
-    write_text(
-        run.checksums, "".join(f"{digest}  {name}\n" for name, digest in sorted(hashes.items()))
-    )
+    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(hashes.items()))
+    try:
+        write_text(run.checksums, lines)
+    except OSError as error:
+        reason = f"cannot be written: {error.strerror or error}"
+        raise TraceError(reason, where=str(run.checksums)) from None

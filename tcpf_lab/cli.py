@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 import tcpf_lab
 from tcpf_lab import command_line
+from tcpf_lab.errors import InterruptedRunError
 
 
 class Verb(NamedTuple):
@@ -107,6 +108,13 @@ class Verbs(TyperGroup):
         """Find the verb that is called, and import it now."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, load(name) if name else found, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry the verb out; typer would end an interrupt without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise InterruptedRunError("interrupted") from None
 
 
 app = command_line.new_app(Verbs)

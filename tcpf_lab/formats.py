@@ -114,6 +114,8 @@ def _proc_net_dev(links: Any) -> str:
         " face |bytes    packets errs drop fifo frame compressed multicast"
         "|bytes    packets errs drop fifo colls carrier compressed",
     ]
+    if not isinstance(links, list) or not links:
+        raise TypeError("no list of interfaces")  # `_renewed` of migration tells where
     for link in links:
         rx, tx = link["stats64"]["rx"], link["stats64"]["tx"]
         received = [*_four(rx), rx["over_errors"], 0, 0, rx["multicast"]]

@@ -7,39 +7,56 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tcpf_lab import checksums, formats
-from tcpf_lab.errors import RequestError
+from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.formats import FORMAT, version_of
 from tcpf_lab.results import ExperimentFiles, RunFiles, read_json, write_json, write_text
 
 
-def migrate(results: Path, *, dry_run: bool = False) -> Iterator[Path]:
+def migrate(results: Path, *, dry_run: bool = False) -> Iterator[Path | LabError]:
     """Bring every complete run of a results directory to the present version of the layout.
 
-    A run's manifest is written last: one that was interrupted is taken up again.
+    A run's manifest and what it is held against are written last: a run that was interrupted is
+    taken up again.
 
     Yields
     ------
-    Path
-        Every run that was of an earlier version.
+    Path or LabError
+        Every run that was of an earlier version; or why it stays so, as it is damaged or of a later
+        version, which does not stop the others.
 
     Raises
     ------
     RequestError
-        If there is no such directory, a record is damaged or of a later version, or runs are being
-        made there.
+        If there is no such directory, or runs are being made there.
     """
     if not results.is_dir():
         raise RequestError("no such results directory", where=str(results))
     for directory in sorted(path for path in results.glob("*/*") if path.is_dir()):
         files = ExperimentFiles(results, directory.parent.name, directory.name)
-        runs = [run for run in files.runs() if _version(run) < FORMAT]
-        if runs and not dry_run:
-            with files.locked():
-                for run in runs:
-                    _migrate(run)
-                    yield run.root
-        else:
-            yield from (run.root for run in runs)
+        for run in files.runs():
+            try:
+                if not _is_older(run):
+                    continue
+                if not dry_run:
+                    with files.locked():
+                        _migrate(run)
+            except LabError as error:
+                error.where = error.where or str(run.root)
+                yield error
+            else:
+                yield run.root
+
+
+def _is_older(run: RunFiles) -> bool:
+    """Tell whether a run is of an earlier version, or its migration was interrupted at the end."""
+    records = [path for path in (run.manifest, run.metrics) if path.exists()]
+    unfinished = _unfinished(run).exists()
+    return unfinished or any((_version_on_disk(path) or FORMAT) < FORMAT for path in records)
+
+
+def _unfinished(run: RunFiles) -> Path:
+    """There while a run is migrated."""
+    return run.root / ".migrating"
 
 
 def _version(run: RunFiles) -> int:
@@ -54,15 +71,35 @@ def _version_on_disk(path: Path) -> int | None:
 
 
 def _migrate(run: RunFiles) -> None:
-    version = _version(run)
-    run.checksums.unlink(missing_ok=True)  # a run without them is taken as it is
+    """Rename counters, write records anew, and what all of them are held against."""
+    version, unfinished = _version(run), _unfinished(run)
+    if not unfinished.exists() and (damaged := checksums.damaged(run, captures=True)):
+        raise RequestError(
+            f"damaged: {', '.join(damaged)}",
+            where=str(run.root),
+            hint="not what SHA256SUMS says; `tcpf-lab run` makes the run again",
+        )
+    unfinished.touch()
     for beginning in formats.renames(version):
         for old in sorted(run.stats.glob(f"{beginning}*.json")):
-            if made := formats.renewed(version, old.name, read_json(old)):
+            if made := _renewed(version, old):
                 name, text = made
                 write_text(old.with_name(name), text)
                 old.unlink()
     for path in (run.metrics, run.manifest):
         if path.exists():
             write_json(path, read_json(path))
-    checksums.write(run)
+    run.checksums.unlink(missing_ok=True)
+    checksums.write(run, but=unfinished)
+    unfinished.unlink()
+
+
+def _renewed(version: int, old: Path) -> tuple[str, str] | None:
+    try:
+        return formats.renewed(version, old.name, read_json(old))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise RequestError(
+            f"not counters of that version: {type(error).__name__} {error}",
+            where=str(old),
+            hint="the run is damaged: `tcpf-lab run` makes it again",
+        ) from None

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,10 +85,10 @@ class RunFiles:
         return self.root / "stats"
 
     def capture(self, point: str) -> Path:
-        """Path of the capture taken at ``point``, compressed or not, whichever exists."""
+        """Path of the capture taken at ``point``: as it was kept, or unpacked."""
         plain = self.pcap / f"{point}.pcap"
         packed = plain.with_suffix(".pcap.zst")
-        return packed if packed.exists() and not plain.exists() else plain
+        return packed if packed.exists() else plain
 
     def create(self) -> None:
         """Make the directory and its sub-directories."""
@@ -130,29 +130,9 @@ class ExperimentFiles:
             if path.is_dir() and not path.name.endswith(PARTIAL) and (path / "run.yaml").exists():
                 yield RunFiles(path)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep every other program from making or removing runs here.
-
-        The lock is on the directory itself: it leaves no file, and ends with the last process that
-        has it open, workers included.
-
-        Raises
-        ------
-        RequestError
-            If another program holds it, or the directory cannot be made.
-        """
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as error:
-            raise RequestError(f"cannot be used: {error.strerror}", where=str(self.root)) from None
-        try:
-            with suppress(OSError):  # a file system without locks has to do without
-                _lock(handle, self.root)
-            yield
-        finally:
-            os.close(handle)
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep every other program from making or removing runs here: `locked`."""
+        return locked(self.root)
 
     def report(self, suffix: str) -> Path:
         """Path of ``report.pdf`` or ``report.html``."""
@@ -173,6 +153,31 @@ class ExperimentFiles:
     def flent(self, run: str) -> Path:
         """Path of a run for Flent."""
         return self.root / "flent" / f"{run}.flent.gz"
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep every other program from making or removing runs in a directory.
+
+    The lock is on the directory itself: it leaves no file, and ends with the last process that has
+    it open, workers included.
+
+    Raises
+    ------
+    RequestError
+        If another program holds it, or the directory cannot be made.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise RequestError(f"cannot be used: {error.strerror}", where=str(directory)) from None
+    try:
+        with suppress(OSError):  # a file system without locks has to do without
+            _lock(handle, directory)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _lock(handle: int, directory: Path) -> None:

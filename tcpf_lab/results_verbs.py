@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab import migration, terminal
+from tcpf_lab.errors import LabError
 from tcpf_lab.formats import FORMAT
 from tcpf_lab.options import AsJson, Only, Overrides, Results, Seeds, TestbedName
 from tcpf_lab.results import ExperimentFiles
@@ -51,14 +52,21 @@ def migrate(
     as_json: AsJson = False,
 ) -> None:
     """Bring runs that an earlier version has made to the present format of run directories."""
-    found = list(migration.migrate(results, dry_run=dry_run))
+    done, failed = [], 0
+    for result in migration.migrate(results, dry_run=dry_run):
+        if isinstance(result, LabError):
+            failed += 1
+            typer.echo(f"error: {result}", err=True)
+            continue
+        done.append(str(result))
+        if not as_json:
+            typer.echo(f"{'would migrate' if dry_run else 'migrated'} {result}")
     if as_json:
-        terminal.print_json([str(run) for run in found])
-        return
-    for run in found:
-        typer.echo(f"{'would migrate' if dry_run else 'migrated'} {run}")
-    if not found:
+        terminal.print_json(done)
+    elif not done and not failed:
         typer.echo(f"every run in {results} is of format {FORMAT}")
+    if failed:
+        raise typer.Exit(1)
 
 
 def show_states(choice: Choice, as_json: bool) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 SHOWN_IN_FULL = 3
 #: Bytes of captures from which on it is worth showing how far they have been read.
 LARGE = 20_000_000
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+_SAME_INTERRUPT_S = 0.5
 
 _out = Console()
 #: FORCE_COLOR, which notebooks set, asks for colours in a pipe, not for pictures that move.
@@ -170,12 +174,20 @@ def _say(text: str) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn Ctrl-C, and a request to terminate, into an error that says what is kept."""
+    """Turn Ctrl-C, and a request to terminate, into an error that says what is kept.
+
+    A second one that comes right behind the first is the same one: who ends a session, or a batch
+    job, sends several.  An exception amid the handling of another would break locks.
+    """
+    latest = -math.inf
 
     def interrupt(_signal: int, _frame: object) -> None:
-        raise KeyboardInterrupt
+        nonlocal latest
+        again, latest = time.monotonic() - latest < _SAME_INTERRUPT_S, time.monotonic()
+        if not again:
+            raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in _INTERRUPTS}
     try:
         yield
     except KeyboardInterrupt:
@@ -183,7 +195,8 @@ def interruptible() -> Iterator[None]:
             "interrupted; complete runs are kept", hint="the same command goes on from there"
         ) from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -161,3 +161,33 @@ def test_run_takes_its_place_where_an_earlier_replacement_was_cut_short(tmp_path
     (tmp_path / f"a{REPLACED}").mkdir()
     complete(partial, final)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_cut_record_does_not_hide_a_change(files, run):
+    """A record that is cut at the end of a line is well-formed."""
+    done = files.run(run.id)
+    first, *_ = done.checksums.read_text().splitlines(keepends=True)
+    done.checksums.write_text(first)
+    flip(done.stats / "qdisc-R1.json")
+    assert "stats/qdisc-R1.json" in checksums.damaged(done, captures=False)
+
+
+def test_interrupted_analysis_damages_nothing(fake, files, run, monkeypatch):
+    done = files.run(run.id)
+    monkeypatch.setattr(checksums, "renew", lambda _run: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        list(campaign.rebuild([done]))
+    assert state(run, files, fake.identity, need_pcaps=True) is State.COMPLETE
+
+
+def test_no_run_takes_the_place_of_one_that_is_analysed(files, run):
+    done = files.run(run.id)
+    with files.locked():
+        (refused,) = campaign.rebuild([done])
+    assert "another tcpf-lab is at work" in str(refused)
+
+
+def test_capture_as_it_was_kept_goes_before_an_unpacked_one(files, run):
+    done = files.run(run.id)
+    (done.pcap / "S.pcap").write_bytes(b"cut while it was unpacked")
+    assert done.capture("S").name == "S.pcap.zst"

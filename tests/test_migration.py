@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tcpf_lab
-from tcpf_lab import migration
+from tcpf_lab import checksums, migration
 from tcpf_lab.formats import FORMAT, STEPS, FormatError, present
 from tcpf_lab.metrics import summary
 from tcpf_lab.results import RunFiles, read_json, write_json
@@ -142,3 +142,44 @@ def test_only_records_have_a_version() -> None:
     assert present("facts.json", {"format": FORMAT + 1}) == {"format": FORMAT + 1}
     with pytest.raises(FormatError):
         present("manifest.json", {"format": FORMAT + 1})
+
+
+def test_damaged_run_is_told_and_stays_what_it_is_and_the_others_are_migrated(
+    lab, results: Path, old: RunFiles
+) -> None:
+    other = RunFiles(old.root.with_name("another-run"))
+    shutil.copytree(old.root, other.root)
+    checksums.write(old)
+    counter = old.stats / "qdisc-R1.json"
+    counter.write_bytes(counter.read_bytes().replace(b"1", b"2", 1))
+    before = content(old.root)
+    status, said, complaints = lab("migrate")
+    assert status == 1
+    assert "another-run" in said
+    assert "damaged: stats/qdisc-R1.json" in complaints
+    assert content(old.root) == before
+    assert read_json(other.manifest)["format"] == FORMAT
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "[1]", '[{"ifname": "lo"}]'])
+def test_counters_that_are_none_are_told_and_kept(
+    lab, results: Path, old: RunFiles, text: str
+) -> None:
+    (old.stats / "link-R1.json").write_text(text)
+    status, _, complaints = lab("migrate")
+    assert status == 1
+    assert "link-R1.json: not counters of that version" in complaints
+    assert (old.stats / "link-R1.json").read_text() == text
+
+
+def test_migrated_run_has_a_record_even_if_it_was_ended_before_that(
+    results: Path, old: RunFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(checksums, "write", lambda _run, but: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            list(migration.migrate(results))
+    assert list(migration.migrate(results)) == [old.root]
+    assert old.checksums.exists()
+    assert checksums.damaged(old, captures=True) == []
+    assert list(migration.migrate(results)) == []

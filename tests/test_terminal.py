@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import time
 
 import pytest
+import typer
 from rich.console import Console
 
-from tcpf_lab import terminal
+from tcpf_lab import cli, terminal
+from tcpf_lab.errors import InterruptedRunError
 from tcpf_lab.progress import run_progress
 from tcpf_lab.report.captures_shown import capture_tables
 
@@ -39,3 +44,40 @@ def test_text_of_others_is_not_taken_for_markup(screen):
     with run_progress(terminal._err) as progress:
         progress.add_task(MARKED, total=1)
     assert screen.getvalue().count(MARKED) == 4
+
+
+def interrupted_twice(handled):
+    """Be told to end, and again while that is handled."""
+    with terminal.interruptible():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            handled.append("in peace")
+
+
+@pytest.mark.parametrize(("between", "handled"), [(0.5, ["in peace"]), (0.0, [])])
+def test_interrupts_right_behind_each_other_are_one(monkeypatch, between, handled):
+    """The second would come amid the handling of the first, and break the locks that it holds."""
+    monkeypatch.setattr(terminal, "_SAME_INTERRUPT_S", between)
+    found = []
+    with pytest.raises(InterruptedRunError):
+        interrupted_twice(found)
+    assert found == handled
+
+
+def test_interrupt_outside_of_runs_is_told(monkeypatch):
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tcpf_lab.plan_verbs.plan", interrupted)
+    monkeypatch.setattr(cli, "load", lambda _name: typer.main.get_command(_app(interrupted)))
+    with pytest.raises(InterruptedRunError, match="interrupted"):
+        cli.app(["plan", "smoke.yaml"], standalone_mode=False)
+
+
+def _app(body):
+    app = typer.Typer()
+    app.command()(lambda spec: body(spec))
+    return app

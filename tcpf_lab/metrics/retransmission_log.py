@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
 from tcpf_lab.errors import TraceError
+from tcpf_lab.metrics import packed_list
+from tcpf_lab.metrics.evidence import UnreadableError
 from tcpf_lab.results import RunFiles
 
 #: What made the kernel send; the place is the number in the file.
@@ -112,11 +113,11 @@ def read_log(path: Path) -> RetransmissionLog:
         If it cannot be read, is not such a list, or has fewer entries than it says.
     """
     try:
-        content = path.read_bytes()
-        if path.suffix == ".zst":
-            content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
-    except (OSError, zstandard.ZstdError) as error:
+        content = packed_list.content(path)
+    except FileNotFoundError as error:
         raise TraceError(f"cannot be read: {error}", where=str(path)) from None
+    except UnreadableError as error:
+        raise TraceError(str(error), where=str(path)) from None
     if not content.startswith(MAGIC):
         if content.startswith(MAGIC[:-1]):
             raise _damaged(f"of another version: {content[:8]!r}, not {MAGIC!r}", str(path))

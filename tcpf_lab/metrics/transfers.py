@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
+from tcpf_lab.metrics import packed_list
 from tcpf_lab.metrics.clock import Clocks
 from tcpf_lab.metrics.evidence import UnreadableError
 from tcpf_lab.metrics.in_force import Finding, verdict
@@ -88,15 +88,12 @@ def _of_node(files: RunFiles, node: str, clocks: Clocks) -> NDArray[Any]:
 
 
 def _content(path: Path, shown: str) -> bytes:
-    packed = path.with_suffix(".bin.zst")
     try:
-        if path.exists():
-            return path.read_bytes()
-        return bytes(zstandard.ZstdDecompressor().decompressobj().decompress(packed.read_bytes()))
+        return packed_list.content(path if path.exists() else path.with_suffix(".bin.zst"))
     except FileNotFoundError:
         raise UnreadableError(f"{shown} is missing") from None
-    except (OSError, zstandard.ZstdError) as error:
-        raise UnreadableError(f"{shown} cannot be read: {error}") from None
+    except UnreadableError as error:
+        raise UnreadableError(f"{shown} {error}") from None
 
 
 def in_window(transfers: NDArray[Any], run: Record) -> NDArray[Any]:

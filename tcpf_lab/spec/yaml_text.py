@@ -73,7 +73,8 @@ def read_yaml(text: str) -> Document:
     except (ValueError, OverflowError):  # the library does not check what an escape stands for
         found = _NO_CHARACTER.search(text)
         line = text.count("\n", 0, found.start() if found else 0) + 1
-        document.problems.append((line, (), "not valid YAML: an escape stands for no character"))
+        what = "an escape stands for no character" if found else "a number that cannot be read"
+        document.problems.append((line, (), f"not valid YAML: {what}"))
     return document
 
 
