@@ -163,17 +163,22 @@ class DiskBudget:
     _next_look: float = -math.inf
     _under_way: dict[Path, _UnderWay] = field(default_factory=dict)
     _seen: dict[str, Need] = field(default_factory=dict)  #: by experiment
-    _to_come: set[Path] = field(default_factory=set)
+    _to_come: dict[Path, int] = field(default_factory=dict)  #: and what is there, to be replaced
 
     def expect(self, runs: Iterable[Path]) -> None:
-        """Be told of the runs that may be made: captures must not cost any of them its room."""
-        self._to_come = {run for run in runs if not run.exists()}
+        """Be told of the runs that are to be made: captures must not cost any of them its room."""
+        self._to_come = {run: occupied(run) for run in runs}
+
+    def not_needed(self, place: Path) -> None:
+        """Be told that a run will not be made after all: no room is reserved for it."""
+        self._to_come.pop(place, None)
 
     def share(self, run: Run, files: ExperimentFiles, *, keep_pcaps: bool) -> Share | None:
         """Give a run its share; None if there is no room for it now.
 
-        Of what is left each run that could still begin gets the same. Captures are kept while all
-        that is to come finds room without its own.
+        That is its part of what is left, as if all that could still begin got the same, and never
+        less than it needs: others wait then. Captures are kept while all that is to come finds room
+        without its own.
         """
         slots = self.at_a_time - len(self._under_way)
         need = self.need(run)
@@ -181,25 +186,30 @@ class DiskBudget:
         if slots < 1 or need.wanted > free:
             return None
         place, partial = files.run(run.id).root, files.partial(run.id).root
-        self._to_come.discard(place)
-        keep = keep_pcaps and self._finally(need) <= self.limit - REPORT
-        given = Share(max(need.wanted, free // slots), keep)
+        self.not_needed(place)
         before = occupied(place)
         self._taken -= before + occupied(partial)  # what an earlier try left makes room for this
+        keep = keep_pcaps and self._finally(need) <= self.limit - REPORT
+        given = Share(max(need.wanted, free // slots), keep)
         self._under_way[place] = _UnderWay(given, need, before, partial)
         return given
 
-    def ended(self, run: Run, files: ExperimentFiles, peak: int) -> None:
-        """Enter what a run has left, and what it took while it was made (0: not known)."""
+    def ended(self, run: Run, files: ExperimentFiles, peak: int, *, finished: bool) -> None:
+        """Enter what a run has left, and what it took while it was made (0: not known).
+
+        One that did not finish may have ended at once: it says what others take only if that is
+        more than was thought.
+        """
         done = files.run(run.id)
         entry = self._under_way.pop(done.root, None)
         if entry is None:
             return
         after, captures = occupied(done.root), occupied(done.pcap)
         self._taken += after + occupied(entry.partial)
-        if peak:
-            bare = max(after - captures, 0) or entry.need.bare
-            kept = after if captures else (peak - bare) // _PACKED + bare
+        if peak and (finished or peak > entry.need.peak):
+            measured = max(after - captures, 0) if finished else 0  # else of an older run, if any
+            bare = measured or entry.need.bare
+            kept = after if finished and captures else (peak - bare) // _PACKED + bare
             name = run.experiment.name
             self._seen[name] = self._seen.get(name, Need(0, 0, 0)) | Need(peak, kept, bare)
 
@@ -232,9 +242,13 @@ class DiskBudget:
         )
 
     def _finally(self, need: Need) -> int:
-        """Bytes when one more run has kept its captures and the last of the others is made."""
+        """Bytes when one more run has kept its captures and the last of the others is made.
+
+        What a run that is to come replaces is among what is taken.
+        """
         ends = [
             e.need.kept if e.share.keep_pcaps else e.need.bare for e in self._under_way.values()
         ]
-        later = len(self._to_come) * need.bare + (need.wanted if self._to_come else 0)
-        return self._taken + sum(ends) + need.kept + later
+        later = sum(max(need.bare - old, 0) for old in self._to_come.values())
+        last = need.wanted if self._to_come else 0
+        return self._taken + sum(ends) + need.kept + later + last

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -34,6 +34,9 @@ from tcpf_lab.run_state import State, state
 from tcpf_lab.spec.load import dump
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed.base import Testbed
+
+#: Nothing has to be made of a run, unless by force.
+_DONE = (State.COMPLETE, State.OUTDATED)
 
 
 @dataclass(frozen=True)
@@ -86,52 +89,98 @@ def run_all(
         If another program is at work on the same runs, or the directory cannot be used.
     """
     commit = git_commit()
-    futures: dict[Future[Event], Task] = {}
+    futures: dict[Future[Any], Task] = {}
+    unread: list[Task] = []  # to be made once all others are: their counters cannot be read
     names = dict.fromkeys(run.experiment.name for run in runs)
     directories = {name: ExperimentFiles(results, name, testbed.name) for name in names}
     with ExitStack() as locks:
         for files in directories.values():
             locks.enter_context(files.locked())
-        if budget:
-            budget.expect(directories[run.experiment.name].run(run.id).root for run in runs)
-        for run in sorted(runs, key=_expense, reverse=True):
-            files = directories[run.experiment.name]
-            now = state(run, files, testbed.identity, need_pcaps=keep_pcaps)
-            if now is State.COMPLETE and not force:
-                files.discard(run.id)
-                yield _skipped(run, files.run(run.id))
-                continue
-            task = Task(run, testbed, files, keep_pcaps, commit)
-            if now is State.OUTDATED and not force:
-                futures[executor.submit(analyse_again, task)] = task
-            elif given := (yield from _given(task, futures, budget, force=force)):
+        tasks = (
+            Task(run, testbed, directories[run.experiment.name], keep_pcaps, commit)
+            for run in sorted(runs, key=_expense, reverse=True)
+        )
+        for task, now in _with_states(tasks, budget, force=force):
+            if now is State.COMPLETE:
+                task.files.discard(task.run.id)
+                yield _skipped(task.run, task.files.run(task.run.id))
+            elif now is State.OUTDATED:
+                futures[executor.submit(analysed if budget else analyse_again, task)] = task
+            elif given := (yield from _given(task, futures, unread, budget, force=force)):
                 futures[executor.submit(carry_out, given)] = given
-        for future in as_completed(futures):
-            yield _outcome(future, futures[future], budget)
+        yield from _ends(as_completed(tuple(futures)), futures, unread, budget)
+        for task in unread:
+            if given := (yield from _given(task, futures, unread, budget, force=force)):
+                futures[executor.submit(carry_out, given)] = given
+        yield from _ends(as_completed(tuple(futures)), futures, unread, budget)
+
+
+def _with_states(
+    tasks: Iterable[Task], budget: DiskBudget | None, *, force: bool
+) -> Iterable[tuple[Task, State]]:
+    """Say what is there of each run; what is to be made again by force is stale."""
+
+    def now(task: Task) -> State:
+        identity = task.testbed.identity
+        found = state(task.run, task.files, identity, need_pcaps=task.keep_pcaps)
+        return State.STALE if force and found in _DONE else found
+
+    if budget is None:
+        return ((task, now(task)) for task in tasks)
+    # The first run's captures may be kept only if all that are to come find room.
+    known = [(task, now(task)) for task in tasks]
+    made = (task for task, found in known if found not in _DONE)
+    budget.expect(task.files.run(task.run.id).root for task in made)
+    return known
 
 
 def _given(
-    task: Task, futures: dict[Future[Event], Task], budget: DiskBudget | None, *, force: bool
+    task: Task,
+    futures: dict[Future[Any], Task],
+    unread: list[Task],
+    budget: DiskBudget | None,
+    *,
+    force: bool,
 ) -> Generator[Event, None, Task | None]:
     """Wait until there is room for a run; yield what ends meanwhile, and why it is not begun."""
     if budget is None:
         return task
     run, files = task.run, task.files
     wanted = task.keep_pcaps and run.experiment.traffic.captured
+    as_it_is = None  # how it ends if there is no room for the captures that it lacks
+    if wanted and not force and state(run, files, task.testbed.identity) is State.COMPLETE:
+        as_it_is = replace(_skipped(run, files.run(run.id)), captures_dropped=True)
     while not (share := budget.share(run, files, keep_pcaps=wanted)):
         if not futures:
-            yield Event(run, "failed", valid=False, detail=str(budget.refusal(run)))
+            budget.not_needed(files.run(run.id).root)
+            yield as_it_is or Event(run, "failed", valid=False, detail=str(budget.refusal(run)))
             return None
-        for future in wait(futures, return_when=FIRST_COMPLETED).done:
-            yield _outcome(future, futures.pop(future), budget)
-    dropped = wanted and not share.keep_pcaps
-    if dropped and not force and state(run, files, task.testbed.identity) is State.COMPLETE:
-        budget.ended(run, files, 0)  # there is no room for what it lacks
-        yield replace(_skipped(run, files.run(run.id)), captures_dropped=True)
+        done = wait(futures, return_when=FIRST_COMPLETED).done
+        yield from _ends(done, futures, unread, budget)
+    if as_it_is and not share.keep_pcaps:
+        budget.ended(run, files, 0, finished=False)
+        yield as_it_is
         return None
+    dropped = wanted and not share.keep_pcaps
     return replace(
         task, keep_pcaps=share.keep_pcaps, allowance=share.allowance, captures_dropped=dropped
     )
+
+
+def _ends(
+    done: Iterable[Future[Any]],
+    futures: dict[Future[Any], Task],
+    unread: list[Task],
+    budget: DiskBudget | None,
+) -> Iterator[Event]:
+    """Yield how runs ended; those whose counters cannot be read any more are yet to be made."""
+    for future in done:
+        task = futures.pop(future)
+        event = _outcome(future, task, budget)
+        if event:
+            yield event
+        else:
+            unread.append(task)
 
 
 def _expense(run: Run) -> tuple[float, int]:
@@ -145,17 +194,17 @@ def _skipped(run: Run, done: RunFiles) -> Event:
     return Event(run, "skipped", valid=bool(verdict.get("valid")), detail=reasons)
 
 
-def _outcome(future: Future[Event], task: Task, budget: DiskBudget | None) -> Event:
+def _outcome(future: Future[Any], task: Task, budget: DiskBudget | None) -> Event | None:
     try:
-        event = future.result()
+        event: Event | None = future.result()
     except BrokenExecutor:
         detail = (
             f"run {task.run.id}: a worker process was killed\n"
             "  try: look for the host's out-of-memory killer (dmesg), or --jobs 1"
         )
         event = Event(task.run, "failed", valid=False, detail=detail)
-    if budget:
-        budget.ended(task.run, task.files, event.peak)
+    if budget and event:
+        budget.ended(task.run, task.files, event.peak, finished=event.kind == "finished")
     return event
 
 
@@ -203,7 +252,8 @@ def _failed(task: Task, started: float, detail: str, *, too_large: bool = False)
 def analyse_again(task: Task) -> Event:
     """Bring the numbers of a complete run without captures up to date (in a worker process).
 
-    Where its counters cannot be read any more the run is made again.
+    Where its counters cannot be read any more the run is made again at once: with a disk budget
+    it has to be given room first.
     """
     return analysed(task) or carry_out(task)
 
@@ -211,9 +261,11 @@ def analyse_again(task: Task) -> Event:
 def analysed(task: Task) -> Event | None:
     """Analyse a complete run again where it is; None if its counters cannot be read any more."""
     started = time.monotonic()
+    files = task.files.run(task.run.id)
     try:
-        metrics = checked_analysis.analyse(task.files.run(task.run.id))
-        checksums.renew(task.files.run(task.run.id))
+        checksums.forget_derived(files)
+        metrics = checked_analysis.analyse(files)
+        checksums.renew(files)
     except LabError:
         return None
     return _ended(task.run, "analysed", started, metrics)

@@ -6,19 +6,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 import zstandard
 from test_runner import Here, kinds
 
+from tcpf_lab import checksums
 from tcpf_lab.disk_budget import REPORT, DiskBudget, kept_to, parse_budget, planned
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.results import ExperimentFiles, RunFiles
+from tcpf_lab.results import ExperimentFiles, RunFiles, read_json, write_json
 from tcpf_lab.run_state import State, state
 from tcpf_lab.runner import run_all
 from tcpf_lab.spec.load import load
+from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.storage import occupied
 from tcpf_lab.testbed import guest_process
@@ -127,6 +129,119 @@ def test_run_whose_captures_have_no_room_is_not_made_again_for_them(files, runs,
     assert (event.kind, event.captures_dropped) == ("finished", False)
 
 
+def test_complete_runs_stay_so_where_no_run_finds_room_with_captures(files, runs, filling) -> None:
+    make(runs, filling(0), 9 * MB)
+    first = files.run(runs[0].id).metrics
+    before = first.stat().st_mtime_ns
+    taken = occupied(files.results)
+    events = make(runs, filling(0), taken - REPORT + planned(runs[0]).wanted // 2, keep_pcaps=True)
+    assert [(event.kind, event.captures_dropped) for event in events] == [("skipped", True)] * 3
+    assert first.stat().st_mtime_ns == before
+    forced = make(runs, filling(0), 0, keep_pcaps=True, force=True)
+    assert kinds(forced) == dict.fromkeys((1, 2, 3), "failed")
+
+
+@pytest.mark.parametrize("old", ["of another kernel", "complete", "without captures"])
+def test_runs_that_replace_others_find_the_room_that_new_ones_do(
+    files, filling, recorded_experiment, old: str
+) -> None:
+    settings = [f"matrix.seed={list(range(1, 9))}"]
+    runs = expand(apply_overrides(recorded_experiment, settings).on("native"))
+    testbed = filling(3 * MB)
+    fresh = make(runs, testbed, 14 * MB, keep_pcaps=True)
+    assert {event.kind for event in fresh} == {"finished"}
+    shutil.rmtree(files.results)
+    make(runs, filling(0), 14 * MB)
+    if old == "of another kernel":
+        testbed = replace(testbed, kernel="another kernel")
+    again = make(runs, testbed, 14 * MB, keep_pcaps=True, force=old == "complete")
+    kept = [not event.captures_dropped for event in again]
+    assert kept == [not event.captures_dropped for event in fresh]
+    as_it_was = "skipped" if old == "without captures" else "finished"
+    assert [event.kind for event in again] == ["finished" if k else as_it_was for k in kept]
+
+
+def test_run_that_fails_at_once_does_not_say_what_others_take(files, runs, filling) -> None:
+    testbed = replace(filling(2_500_000), failing_seeds=(1,))
+    budget = DiskBudget(REPORT + 100 * MB, files.results, at_a_time=1)
+    by_plan = budget.need(runs[0])
+    (failed, *_) = run_all(runs[:1], testbed, files.results, Here(), budget=budget)
+    assert 0 < failed.peak < by_plan.peak
+    assert budget.need(runs[1]) == by_plan
+    list(run_all(runs[1:2], testbed, files.results, Here(), budget=budget))
+    seen = budget.need(runs[2])
+    assert seen.peak > 2_500_000
+    list(run_all(runs[:1], testbed, files.results, Here(), budget=budget))
+    assert budget.need(runs[2]) == seen
+
+
+def test_run_that_was_ended_says_that_others_may_take_as_much(files, runs, filling) -> None:
+    budget = DiskBudget(REPORT + 4 * MB, files.results, at_a_time=1)
+    (ended,) = run_all(runs[:1], filling(5 * MB), files.results, Here(), budget=budget)
+    assert "ended: it has written" in ended.detail
+    assert budget.need(runs[1]).peak == ended.peak > 5 * MB
+
+
+def test_run_that_is_given_up_costs_the_others_no_captures(files, runs) -> None:
+    budget = DiskBudget(REPORT + planned(runs[0]).wanted + MB, files.results, at_a_time=1)
+    places = [files.run(run.id).root for run in runs]
+    budget.expect(places)
+    first = budget.share(runs[0], files, keep_pcaps=True)
+    budget.ended(runs[0], files, 0, finished=True)
+    for place in places:
+        budget.not_needed(place)
+    last = budget.share(runs[0], files, keep_pcaps=True)
+    assert first
+    assert last
+    assert (first.keep_pcaps, last.keep_pcaps) == (False, True)
+
+
+def test_run_that_is_not_begun_costs_those_of_others_no_captures(
+    files, recorded_experiment, filling
+) -> None:
+    settings = ["name=long", "traffic.duration=100 s", "matrix.seed=1"]
+    long = expand(apply_overrides(recorded_experiment, settings).on("native"))
+    short = expand(apply_overrides(recorded_experiment, ["matrix.seed=2"]).on("native"))
+    events = make([*short, *long], filling(0), planned(*short).wanted + MB // 10, keep_pcaps=True)
+    assert kinds(events) == {1: "failed", 2: "finished"}
+    assert not any(event.captures_dropped for event in events)
+
+
+def test_what_a_run_replaces_is_counted_once(files, runs) -> None:
+    for run in runs:
+        files.run(run.id).root.mkdir(parents=True)
+        (files.run(run.id).root / "old").write_bytes(b"x" * planned(run).bare)
+    need = planned(runs[0])
+    room = occupied(files.results) + need.kept + need.wanted
+    budget = DiskBudget(REPORT + room, files.results, at_a_time=1)
+    budget.expect(files.run(run.id).root for run in runs)
+    share = budget.share(runs[0], files, keep_pcaps=True)
+    assert share
+    assert share.keep_pcaps
+
+
+@pytest.mark.parametrize(("room", "ends"), [(9 * MB, "finished"), (0, "failed")])
+def test_run_whose_counters_cannot_be_read_is_made_only_where_there_is_room(
+    files, recorded_experiment, filling, room: int, ends: str
+) -> None:
+    settings = ["traffic.captures=false"]
+    runs = expand(apply_overrides(recorded_experiment, settings).on("native"))
+    make(runs, filling(0), 9 * MB)
+    for run in runs[:2]:
+        done = files.run(run.id)
+        write_json(done.metrics, {**read_json(done.metrics), "analysis": "another"})
+        checksums.renew(done)
+        assert state(run, files, filling(0).identity) is State.OUTDATED
+    damaged = files.run(runs[0].id).stats / "epoch.json"
+    damaged.unlink()
+    checksums.write(files.run(runs[0].id))
+    limit = room or occupied(files.results) - REPORT + MB
+    events = make(runs, filling(0), limit)
+    assert kinds(events) == {1: ends, 2: "analysed", 3: "skipped"}
+    assert damaged.exists() == (ends == "finished")
+    assert ("not begun: it may take" in events[-1].detail) == (ends == "failed")
+
+
 def test_runs_at_a_time_share_what_is_left(files, runs) -> None:
     budget = DiskBudget(REPORT + 100 * MB, files.results, at_a_time=2)
     budget.expect(files.run(run.id).root for run in runs)
@@ -136,7 +251,7 @@ def test_runs_at_a_time_share_what_is_left(files, runs) -> None:
     assert second
     assert 99 * MB < first.allowance + second.allowance <= 100 * MB
     assert budget.share(runs[2], files, keep_pcaps=True) is None
-    budget.ended(runs[0], files, 0)
+    budget.ended(runs[0], files, 0, finished=True)
     assert budget.share(runs[2], files, keep_pcaps=True)
 
 
