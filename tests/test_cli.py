@@ -6,7 +6,9 @@ import contextlib
 import csv
 import io
 import json
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from tcpf_lab import reporting
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.testbed import registry, uml_kernel, uml_preflight
 
 
 def test_run_ends_with_table_and_figures(lab, spec, tmp_path):
@@ -41,10 +44,6 @@ def test_json_of_a_run_names_every_run_and_file(lab, spec):
 
 
 def test_failed_run_is_exit_status_1_and_named(lab, spec, fake, monkeypatch):
-    from dataclasses import replace
-
-    from tcpf_lab.testbed import registry
-
     broken = replace(fake, failing_seeds=(2,))
     monkeypatch.setitem(registry.TESTBEDS, "fake", lambda: broken)
     status, _, complaints = lab("run", spec, "--testbed", "fake")
@@ -74,6 +73,59 @@ def test_dry_run_and_status_say_what_is_missing_and_touch_nothing(lab, spec, tmp
     (tiny,) = experiments["experiments"]
     assert (tiny["experiment"], tiny["testbed"]) == ("tiny", "fake")
     assert (tiny["complete"], tiny["failed"]) == (1, 0)
+
+
+def test_status_tells_complete_stale_failed_and_missing_runs_apart(
+    lab, spec, fake, monkeypatch, tmp_path
+):
+    four = tmp_path / "four.yaml"
+    four.write_text(spec.read_text().replace("seed: 1..3", "seed: 1..4"))
+    monkeypatch.setitem(registry.TESTBEDS, "fake", lambda: replace(fake, kernel="another kernel"))
+    lab("run", four, "--testbed", "fake", "--only", "seed=2")
+    monkeypatch.setitem(registry.TESTBEDS, "fake", lambda: replace(fake, failing_seeds=(3,)))
+    lab("run", four, "--testbed", "fake", "--only", "seed=1")
+    lab("run", four, "--testbed", "fake", "--only", "seed=3")
+    monkeypatch.setitem(registry.TESTBEDS, "fake", lambda: fake)
+    words = ("status", four, "--testbed", "fake")
+    told = {run["run"][-5:]: run["state"] for run in json.loads(lab(*words, "--json")[1])}
+    wanted = {"seed1": "complete", "seed2": "stale", "seed3": "failed", "seed4": "missing"}
+    assert told == wanted
+    head, row = (line.split() for line in lab(*words)[1].splitlines()[:2])
+    counts = dict(zip(head, row, strict=False))
+    assert [counts[state] for state in wanted.values()] == ["1"] * 4
+
+
+def test_complete_runs_are_never_repeated(lab, spec, tmp_path):
+    words = ("run", spec, "--testbed", "fake", "--seeds", "2", "--json")
+    assert [run["state"] for run in json.loads(lab(*words)[1])["runs"]] == ["finished"] * 2
+    before = as_left(tmp_path / "results" / "tiny" / "fake")
+    assert len(before) > 20
+    assert [run["state"] for run in json.loads(lab(*words)[1])["runs"]] == ["skipped"] * 2
+    assert as_left(tmp_path / "results" / "tiny" / "fake") == before
+
+
+def as_left(root: Path) -> dict[Path, tuple[int, bytes]]:
+    """Give what every file of the runs holds, and when it was written."""
+    files = (path for path in root.glob("*-seed*/**/*") if path.is_file())
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def test_doctor_says_what_is_missing_on_this_machine_and_the_cure(lab, monkeypatch):
+    here = shutil.which
+    monkeypatch.setattr(
+        uml_preflight.shutil, "which", lambda name, **path: name != "tcpdump" and here(name, **path)
+    )
+    nothing = {"built": False, "missing_packages": ["flex"], "modules": (), "plugins": ()}
+    monkeypatch.setattr(uml_kernel, "status", lambda: nothing)
+    status, said, _ = lab("doctor", "--json")
+    told = {check["name"]: (check["detail"], check["cure"]) for check in json.loads(said)}
+    assert status == 1
+    assert told["programs"] == ("missing programs: tcpdump", "./lab setup installs them")
+    cure = "apt-get install flex, then tcpf-lab kernel build"
+    assert told["kernel"] == ("not built", cure)
+    shown = lab("doctor")[1]
+    assert "missing programs: tcpdump" in shown
+    assert cure in shown
 
 
 def test_analyze_rebuilds_metrics_of_kept_captures(lab, spec, tmp_path):

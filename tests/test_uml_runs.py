@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -56,6 +57,21 @@ def test_another_seed_gives_another_run(uml, recorded_experiment, tmp_path):
     two = make(uml, recorded_experiment, tmp_path, seed="2")
     assert contents(one)["S.pcap.zst"] != contents(two)["S.pcap.zst"]
     assert contents(one)["metrics.json"] != contents(two)["metrics.json"]
+
+
+def test_transfers_of_users_have_the_same_bytes_for_the_same_seed(
+    uml, recorded_experiment, tmp_path
+):
+    words = "think: 500 ms, size: 30 kB, shape: 1.5, largest: 1 MB"
+    users = [f"traffic.users={{{words}}}", "traffic.captures=false"]
+    runs = [
+        make(uml, recorded_experiment, tmp_path / place, seed=seed, settings=users)
+        for place, seed in (("one", "1"), ("two", "1"), ("another", "2"))
+    ]
+    one, two, another = ((run.stats / "users-S.bin.zst").read_bytes() for run in runs)
+    assert one == two != another
+    one, two, another = ((run.root / "transfers.npz").read_bytes() for run in runs)
+    assert one == two != another
 
 
 def test_recorded_run_is_still_what_the_kernel_does(uml, recorded_experiment, recorded, tmp_path):
@@ -192,6 +208,16 @@ def test_identity_and_facts_have_the_modules_that_a_plan_loads_and_no_other(uml,
             other = replace(uml, kernel=replace(uml.kernel, **changed))
             assert other.identity(plain) == uml.identity(plain)
             assert (other.identity(rio) == uml.identity(rio)) == ("frio" in name)
+
+
+def test_reading_a_clock_costs_256_ns(uml, files):
+    code = "from time import monotonic_ns as now; print(*[now() for _ in range(50)])"
+    read = Command(None, (sys.executable, "-I", "-S", "-c", code), "stats/readings")
+    uml.execute(plan_of_steps(read), files, 1)
+    readings = [int(word) for word in (files.stats / "readings").read_text().split()]
+    steps = [later - earlier for earlier, later in itertools.pairwise(readings)]
+    assert len(steps) == 49
+    assert set(steps) == {256}
 
 
 def test_hanging_guest_is_ended_by_the_watchdog(uml, files):

@@ -1,4 +1,7 @@
-"""Markers on real frames in a guest: codepoints by the model, all else as it was, sums right."""
+"""Markers on real frames in a guest: codepoints by the model, all else as it was, sums right.
+
+And what a VLAN tag that stands in a frame still hides, from markers and queues.
+"""
 
 from __future__ import annotations
 
@@ -141,3 +144,108 @@ def test_token_marks_as_the_model_does(mode, direction, results):
     assert (counted["evicted"] > 0, counted["flows_now"]) == (
         (True, 8) if mode == "flow" else (False, 0)
     )
+
+
+#: A packet of AF11, without a VLAN tag and with one that stands in the frame.
+IP = b"\x08\x00" + frames.ipv4(frames.tcp(100), 10 << 2)
+PLAIN, TAGGED = frames.LINK + IP, frames.LINK + b"\x81\x00\x00\x07" + IP
+EACH = 10  #: frames of either kind that the guest sends past each
+
+#: Thresholds that drop nothing of so few frames.
+RED = "in_min 20kb in_max 40kb in_probability 0.1 out_min 20kb out_max 40kb out_probability 0.1"
+MARKER = "interval 400ms tokens 100000 forward egress"
+SET_UP = {
+    "rio": (f"tc qdisc add dev v0 root rio limit 60000 {RED}",),
+    "frio": (f"tc qdisc add dev v0 root frio limit 60000 {RED}",),
+    **{
+        kind: (
+            "tc qdisc add dev v0 clsact",
+            f"tc filter add dev v0 egress matchall action {kind} {MARKER}",
+        )
+        for kind in ("token", "tcpf")
+    },
+}
+
+#: A program of the guest; what was counted and what arrived goes to its output.
+TAGS_GUEST = """
+import json, select, socket, subprocess, time
+from pathlib import Path
+
+request = json.loads(Path("log/request.json").read_text())
+Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+
+def do(line):
+    return subprocess.run(line.split(), check=True, capture_output=True, text=True).stdout
+
+do("ip link add v0 type veth peer name v1")
+do("ip link set v0 up")
+do("ip link set v1 up")
+found = {}
+for name, lines in request["set_up"].items():
+    for frame in ("plain", "tagged"):
+        for line in lines:
+            do(line)
+        tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        tap.bind(("v1", 3))
+        sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        sender.bind(("v0", 0))
+        for _ in range(request["each"]):
+            sender.send(bytes.fromhex(request[frame]))
+        time.sleep(0.5)
+        arrived = []
+        while select.select([tap], [], [], 0.1)[0]:
+            arrived.append(tap.recv(65535).hex())
+        kind = "qdisc" if len(lines) == 1 else "actions"
+        ask = "qdisc show dev v0" if kind == "qdisc" else f"actions list action {name}"
+        shown = json.loads(do(f"tc -s -j {ask}"))
+        found[f"{name} {frame}"] = {"shown": shown, "arrived": arrived}
+        do("tc qdisc del dev v0 " + ("root" if kind == "qdisc" else "clsact"))
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="session")
+def by_tag(uml: UmlTestbed, products: Path) -> dict[str, Any]:
+    run = RunFiles(products / "tagged-frames")
+    with locked(products):
+        if not run.root.exists():
+            run.create()
+            request = {"set_up": SET_UP, "each": EACH, "plain": PLAIN.hex(), "tagged": TAGGED.hex()}
+            (run.root / "log/request.json").write_text(json.dumps(request))
+            (run.root / "log/guest.py").write_text(TAGS_GUEST)
+            words = (sys.executable, "-I", "-S", "log/guest.py")
+            python = Command(None, words, "stats/found.json")
+            modules = ("sch_rio", "sch_frio", "act_token", "act_tcpf")
+            loads = tuple(LoadModule("R1", name) for name in modules)
+            phases = (Phase("modules", loads), Phase("frames", (python,)))
+            uml.execute(Plan(phases, {}, (0.0, 60.0), ()), run, seed=1)
+    return dict(json.loads((run.stats / "found.json").read_text()))
+
+
+@pytest.mark.uml
+@pytest.mark.parametrize("queue", ["rio", "frio"])
+def test_queues_take_what_has_a_tag_still_in_it_for_out(by_tag: dict[str, Any], queue: str) -> None:
+    for kind, inside in (("plain", EACH), ("tagged", 0)):
+        (shown,) = (q for q in by_tag[f"{queue} {kind}"]["shown"] if q["kind"] == queue)
+        enqueued = [shown[part]["enqueued"] for part in ("in", "out")]
+        assert enqueued == [inside, EACH - inside]
+        assert len(by_tag[f"{queue} {kind}"]["arrived"]) == EACH
+
+
+@pytest.mark.uml
+@pytest.mark.parametrize("marker", ["token", "tcpf"])
+def test_markers_leave_what_has_a_tag_still_in_it_alone(
+    by_tag: dict[str, Any], marker: str
+) -> None:
+    for kind, marked in (("plain", EACH), ("tagged", 0)):
+        parts = by_tag[f"{marker} {kind}"]["shown"]
+        (action,) = [a for part in parts for a in part.get("actions", [])]
+        counted = action["xstats"]
+        assert counted["in_packets"] + counted["out_packets"] == marked
+        left_alone = (
+            counted["untouched"] if marker == "token" else counted["unparseable"]["packets"]
+        )
+        assert left_alone == EACH - marked
+        assert len(by_tag[f"{marker} {kind}"]["arrived"]) == EACH
+    # The device at the other end takes the tag out; behind it the packet is as it was sent.
+    assert {frame[28:] for frame in by_tag[f"{marker} tagged"]["arrived"]} == {IP[2:].hex()}

@@ -112,6 +112,40 @@ def test_a_missing_file_a_directory_and_a_capture_are_named_as_such(tmp_path: Pa
         assert caught.value.where == str(path)
 
 
+def test_a_file_has_at_most_200_kb_and_10000_keys_and_values(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    text = text_of()
+    path.write_text(text + "#" * (200_000 - len(text.encode())), encoding="utf-8")
+    assert load(path) == load(CHECKOUT / "experiments" / "configA.yaml")
+    path.write_text(path.read_text(encoding="utf-8") + "#", encoding="utf-8")
+    with pytest.raises(RequestError, match="larger than 200000 bytes"):
+        load(path)
+    # The mapping is one, and so are the key and its list.
+    path.write_text(f"a: [{', '.join('1' * 9_997)}]", encoding="utf-8")
+    with pytest.raises(RequestError, match="unknown key"):
+        load(path)
+    path.write_text(f"a: [{', '.join('1' * 9_998)}]", encoding="utf-8")
+    with pytest.raises(RequestError, match="holds more than 10000 keys and values"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: !x a", "the tag !x is not supported"),
+        ("a: &a {b: 1}\nc: {<<: *a}", r"merge keys \(<<\) are not supported"),
+        ("a: &a {b: *a}", "a.b: refers to itself"),
+    ],
+)
+def test_tags_merge_keys_and_references_to_itself_are_refused(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(RequestError, match=said):
+        load(path)
+
+
 @pytest.mark.parametrize("name", ["configA.yaml", "configA"])
 def test_a_bare_name_is_found_among_those_that_come_with_the_package(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -220,6 +220,12 @@ def test_every_kind_metric_and_option_is_documented(lab: Lab) -> None:
     assert options - set(re.findall(r"--[a-z-]+", text)) == {"--output"}  # `-o` there
 
 
+def test_there_are_twelve_kinds_as_the_readme_says() -> None:
+    text = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    assert "# of twelve kinds: " in text
+    assert len(KINDS) == 12
+
+
 def test_time_is_in_seconds_or_with_units() -> None:
     assert parse_time("20..30.5") == (20.0, 30.5)
     assert parse_time("500 ms..1 min") == (0.5, 60.0)
