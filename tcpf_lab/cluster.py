@@ -43,7 +43,7 @@ class Job:
     key: str = ""  #: of the latest attempt
     worker: str = ""  #: that is at it
     sent: Any = None  #: what `Link.fetch` wants
-    died: list[str] = field(default_factory=list)  #: workers that ended with it
+    died: list[str] = field(default_factory=list)  #: workers that ended or left with it
 
 
 class ClusterExecutor(Executor):
@@ -245,9 +245,10 @@ class ClusterExecutor(Executor):
             self._assign()
             return
         detail = (
-            f"run {run.id}: {DEATHS} workers ended while they made it: {', '.join(job.died)}\n"
+            f"run {run.id}: {DEATHS} workers ended or left while they made it: "
+            f"{', '.join(job.died)}\n"
             "  try: read their logs; look for the out-of-memory killer (dmesg), or raise "
-            "`dask worker --memory-limit`"
+            "`dask worker --memory-limit`; or a longer --lifetime, if they left by it"
         )
         job.future.set_result(Event(run, "failed", valid=False, detail=detail))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 
-from tcpf_lab import archive
+from tcpf_lab import archive, checksums
 from tcpf_lab.archive import ArchiveError
 from tcpf_lab.cluster_worker import Delivery
 from tcpf_lab.errors import LabError
@@ -32,6 +32,7 @@ def keep(task: Task, delivery: Delivery | Exception, worker: str) -> Event:
         _unpack(delivery, partial)
         if delivery.event.kind == "failed":
             return _failed(task, worker, delivery.event.detail, delivery.event.seconds)
+        _require_undamaged(partial)
         complete(partial, task.files.run(task.run.id))
     except (ArchiveError, OSError) as error:
         shutil.rmtree(partial.root, ignore_errors=True)  # a part of a run explains nothing
@@ -45,6 +46,12 @@ def _unpack(delivery: Delivery, partial: RunFiles) -> None:
     shutil.rmtree(partial.root, ignore_errors=True)
     partial.root.mkdir(parents=True)
     archive.unpack(delivery.packed, partial.root)
+
+
+def _require_undamaged(run: RunFiles) -> None:
+    """Hold a run to its own record: the archive's hash does not know what was damaged before it."""
+    if damaged := checksums.damaged(run, captures=True):
+        raise ArchiveError(f"damaged on the worker: {', '.join(damaged)}")
 
 
 def _said(error: Exception) -> str:

@@ -22,14 +22,14 @@ from distributed.scheduler import KilledWorker
 
 from tcpf_lab import cluster_worker
 from tcpf_lab.cluster_worker import Delivery, Order
-from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.errors import InterruptedRunError, LabError, RequestError, TestbedError
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.uml_package import Package
 
 #: How long a scheduler may take to answer, s.
 CONNECT_S = 10.0
-#: What calls end in when the scheduler, or the connection to it, is gone.
+#: What calls end in when the scheduler, or the connection to it, is gone; a run may raise them too.
 LOST = (
     OSError,
     TimeoutError,
@@ -40,7 +40,7 @@ LOST = (
 
 
 class WorkerDiedError(LabError):
-    """The worker ended while it made a run."""
+    """The worker ended while it made a run, or has given it up to end."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Link:
         """Whether the connection is up, as far as is known."""
         return bool(self._client.status == "running")
 
-    def workers(self) -> set[str]:
-        """Return the addresses of all workers that the scheduler knows.
+    def workers(self) -> dict[str, str]:
+        """Return the addresses of all workers that the scheduler knows, and which process is there.
 
         Raises
         ------
@@ -98,7 +98,9 @@ class Link:
         """
         if not self.connected:
             raise ConnectionError("not connected")
-        return set(self._client.nthreads())
+        known = self._client.sync(self._client.scheduler.identity)["workers"]
+        # Each process makes itself a directory; its address and its name may be an earlier one's.
+        return {address: f"{w['id']} in {w['local_directory']}" for address, w in known.items()}
 
     def visit(self, workers: set[str]) -> dict[str, str]:
         """Make workers ready for runs; return for each what is in the way, or nothing."""
@@ -143,14 +145,24 @@ class Link:
         Raises
         ------
         WorkerDiedError
-            If the scheduler gave it up, because its worker died.
+            If the scheduler gave it up, because its worker died; or the worker did, to end.
+        TestbedError
+            If the worker's machine has not let it make the run.
         LOST
             If it was lost with its worker or its scheduler.
         """
         try:
             delivery = future.result()
-        except KilledWorker:
-            raise WorkerDiedError("the worker died") from None
+        except (KilledWorker, InterruptedRunError):
+            raise WorkerDiedError("the worker died, or left") from None
+        except LOST as error:
+            if future.status != "error":
+                raise
+            # Raised by the run itself: to take that for a lost scheduler would never end.
+            raise TestbedError(
+                f"the worker could not make it: {type(error).__name__}: {error}",
+                hint="read its log; look for room in its --local-directory",
+            ) from None
         finally:
             future.release()
         assert isinstance(delivery, Delivery)
@@ -189,7 +201,7 @@ class Link:
         return found
 
     def _equip(self, workers: set[str]) -> dict[str, str]:
-        """Send the kernel package to machines that lack it, once to each."""
+        """Send the kernel package where it is lacking, once to each cache of a host name."""
         package, failed = self._outfit.package, dict.fromkeys(workers, "")
         lacking = set(workers)
         while lacking:

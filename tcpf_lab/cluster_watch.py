@@ -68,7 +68,7 @@ class Watcher:
         patience: float = PATIENCE_S,
     ) -> None:
         self._connect, self._told, self._tell, self._patience = connect, told, tell, patience
-        self._known: set[str] = set()  #: workers, fit or not
+        self._known: dict[str, str] = {}  #: workers, fit or not, and which process each is
         self._trouble, self._ending = threading.Event(), threading.Event()
         self._link: Link | None = connect()
         told.post(told.linked, self._link)
@@ -114,7 +114,7 @@ class Watcher:
             raise ConnectionError("runs were lost")
         if self._link is None:
             self._link = self._connect()
-            self._known = set()
+            self._known = {}
             self._told.post(self._told.linked, self._link)
             self._tell("the scheduler is there again")
         return self._link
@@ -132,18 +132,22 @@ class Watcher:
     def _look(self, link: Link) -> Mapping[str, str]:
         """Notice who came and went; return what is wrong with those that came."""
         workers = link.workers()
-        for worker in sorted(self._known - workers):
+        # Between two looks a worker may have ended and another begun at its address.
+        gone = {worker for worker, process in self._known.items() if workers.get(worker) != process}
+        for worker in sorted(gone):
             self._told.post(self._told.left, worker)
-        found = link.visit(workers - self._known) if workers - self._known else {}
+            del self._known[worker]
+        new = workers.keys() - self._known.keys()
+        found = link.visit(new) if new else {}
         # One that has gone since then comes as a new one, or not at all.
-        self._known = (self._known & workers) | set(found)
+        self._known |= {worker: workers[worker] for worker in found}
         for worker in sorted(worker for worker, problem in found.items() if not problem):
             self._told.post(self._told.joined, worker)
         return found
 
 
 def _require_fit(found: Mapping[str, str]) -> None:
-    problems = [f"{worker}: {problem}" for worker, problem in found.items() if problem]
+    problems = [f"{worker}: {problem}" for worker, problem in sorted(found.items()) if problem]
     if problems:
         listed = "".join(f"\n  - {problem}" for problem in problems)
         raise TestbedError(

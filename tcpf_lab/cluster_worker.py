@@ -42,6 +42,8 @@ NUMERICAL = ("numpy", "numba", "zstandard")
 #: States of a worker's task in which somebody still waits for its result.
 _WANTED = ("executing", "long-running")
 _CLOSED = ("closing", "closed", "failed")
+#: What a claim to a core begins with, for all workers of a machine.
+_CLAIM = "\0tcpf-lab-worker-on-core-"
 
 #: The task that a thread is at work on: `worker` and `key`.
 _at_work = threading.local()
@@ -121,7 +123,8 @@ def make(packed: bytes) -> Delivery:
     TestbedError
         If this process is of another version than who ordered the run.
     InterruptedRunError
-        If nobody waits for the run any more; its guest has ended, and nothing is left of it.
+        If nobody waits for the run any more, or this worker is to end; the run's guest has ended,
+        and nothing is left of it.
     """
     order: Order = pickle.loads(packed)
     if order.code != CODE:
@@ -177,7 +180,7 @@ def _own_core() -> tuple[int, socket.socket] | None:
     for core in sorted(os.sched_getaffinity(0)):
         claim = socket.socket(socket.AF_UNIX)
         with suppress(OSError):
-            claim.bind(f"\0tcpf-lab-worker-on-core-{core}")
+            claim.bind(f"{_CLAIM}{core}")
             return core, claim
         claim.close()
     return None

@@ -5,6 +5,9 @@ There is no cluster here: a link whose workers do what the test says stands for 
 
 from __future__ import annotations
 
+import errno
+import io
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
+from distributed.scheduler import KilledWorker
 
 from tcpf_lab import archive, cluster, cluster_watch, runner
 from tcpf_lab.cluster import DEATHS, ClusterExecutor
-from tcpf_lab.cluster_link import WorkerDiedError
+from tcpf_lab.cluster_link import Link
 from tcpf_lab.cluster_worker import Delivery, Order
-from tcpf_lab.errors import RequestError, TestbedError
+from tcpf_lab.errors import InterruptedRunError, RequestError, TestbedError
 from tcpf_lab.results import ExperimentFiles
 from tcpf_lab.run_state import State, state
 from tcpf_lab.runner import Event, run_all
@@ -40,13 +45,15 @@ def until(condition: Callable[[], Any]) -> None:
 
 @dataclass
 class Sent:
-    """One run that was sent to a worker."""
+    """One run that was sent to a worker, with what `Link.fetch` wants of a future of Dask."""
 
     order: Order
     worker: str
     key: str
     tell_ended: Callable[[str], None]
     outcome: Any = None
+    status: str = "pending"
+    released: bool = False
     over: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -54,9 +61,27 @@ class Sent:
         return self.order.task.run.seed
 
     def end(self, outcome: Any) -> None:
-        self.outcome = outcome
+        """End it as the scheduler tells: with a result, or with what the worker raised."""
+        failed = isinstance(outcome, BaseException)
+        self._end(outcome, "error" if failed else "finished")
+
+    def lose(self) -> None:
+        """End it as a cancelled one does, or one whose scheduler is gone."""
+        self._end(CancelledError(), "cancelled")
+
+    def _end(self, outcome: Any, status: str) -> None:
+        self.outcome, self.status = outcome, status
         self.over.set()
         self.tell_ended(self.key)
+
+    def result(self) -> Any:
+        assert self.over.wait(ENOUGH_S)
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+    def release(self) -> None:
+        self.released = True
 
     def deliver(self, scratch: Path) -> None:
         """End it as a worker does that has made it."""
@@ -78,6 +103,7 @@ class Cluster:
     def __init__(self) -> None:
         self.up = True
         self.there: set[str] = set()
+        self.processes: dict[str, str] = {}  #: of workers that have been started again
         self.unfit: dict[str, str] = {}
         self.sent: list[Sent] = []
         self.cancelled: list[Sent] = []
@@ -89,10 +115,10 @@ class Cluster:
             raise RequestError("no scheduler answers")
         return self
 
-    def workers(self) -> set[str]:
+    def workers(self) -> dict[str, str]:
         if not self.up:
             raise ConnectionError("closed")
-        return set(self.there)
+        return {worker: self.processes.get(worker, "first") for worker in self.there}
 
     def visit(self, workers: set[str]) -> dict[str, str]:
         return {worker: self.unfit.get(worker, "") for worker in workers}
@@ -105,15 +131,15 @@ class Cluster:
 
     def fetch(self, sent: Sent) -> Delivery:
         self.waiting.set()
-        assert sent.over.wait(ENOUGH_S)
-        if isinstance(sent.outcome, BaseException):
-            raise sent.outcome
-        return sent.outcome
+        try:
+            return Link.fetch(self, sent)
+        finally:
+            assert sent.released
 
     def cancel(self, sent: list[Sent]) -> None:
         self.cancelled += sent
         for one in sent:
-            one.end(CancelledError())
+            one.lose()
 
     def close(self) -> None:
         self.closed += 1
@@ -123,7 +149,7 @@ class Cluster:
         self.up = False
         for one in self.sent:
             if not one.over.is_set():
-                one.end(CancelledError())
+                one.lose()
 
 
 @pytest.fixture(autouse=True)
@@ -186,6 +212,8 @@ class Campaign(threading.Thread):
 
 
 ALL = dict.fromkeys((1, 2, 3), "finished")
+#: What Dask says of a run that it has seen die with too many workers.
+KILLED = KilledWorker("a run", None, 0)
 
 
 def test_a_worker_makes_one_run_at_a_time_and_all_arrive_whole(
@@ -236,14 +264,61 @@ def test_a_run_that_takes_its_workers_with_it_fails_and_stops_no_other(
     for number in range(1, DEATHS + 1):
         until(lambda n=number: len(farm.sent) == n)
         assert farm.sent[-1].seed == 1
-        farm.sent[-1].end(WorkerDiedError("the worker died"))
+        farm.sent[-1].end(KILLED)
         farm.there = {f"w{number}"}
     until(lambda: len(farm.sent) == DEATHS + 1)
     farm.sent[-1].deliver(tmp_path / "worker")
     assert campaign.kinds() == {1: "failed", 2: "finished"}
     (failed,) = (event for event in campaign.events if event.kind == "failed")
-    assert f"{DEATHS} workers ended while they made it: a, w1, w2" in failed.detail
+    assert f"{DEATHS} workers ended or left while they made it: a, w1, w2" in failed.detail
+    assert "--lifetime" in failed.detail
     assert not files.run(runs[0].id).root.exists()
+
+
+def test_a_run_that_its_worker_gives_up_to_end_goes_to_another(
+    fake, files, runs, farm, executor, tmp_path, said
+):
+    campaign = Campaign(runs[:1], fake, files, executor)
+    until(lambda: farm.sent)
+    farm.sent[0].end(InterruptedRunError("the run is not wanted any more"))
+    farm.there = {"a", "b"}  # the one that ends is still known for a while
+    until(lambda: len(farm.sent) == 2)
+    farm.sent[1].deliver(tmp_path / "worker")
+    assert campaign.kinds() == {1: "finished"}
+    assert [sent.worker for sent in farm.sent] == ["a", "b"]
+    assert said == [f"worker a is gone; another makes its run {runs[0].id}"]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_worker_that_comes_back_at_its_address_before_it_is_missed_makes_runs_again(
+    fake, files, runs, farm, executor, tmp_path, said, told
+):
+    campaign = Campaign(runs[:1], fake, files, executor)
+    until(lambda: farm.sent)
+    if told:
+        farm.sent[0].end(KILLED)
+        until(lambda: said)
+    farm.processes["a"] = "second"
+    until(lambda: len(farm.sent) == 2)
+    assert farm.cancelled == ([] if told else farm.sent[:1])
+    farm.sent[1].deliver(tmp_path / "worker")
+    assert campaign.kinds() == {1: "finished"}
+    assert [sent.worker for sent in farm.sent] == ["a", "a"]
+
+
+def test_a_worker_that_comes_back_at_its_address_is_looked_at_before_it_gets_a_run(
+    fake, files, runs, farm, executor, tmp_path, said
+):
+    farm.unfit = {"a": "no room"}
+    farm.processes["a"] = "second"
+    until(lambda: said)
+    campaign = Campaign(runs[:1], fake, files, executor)
+    farm.there = {"a", "b"}
+    until(lambda: farm.sent)
+    farm.sent[0].deliver(tmp_path / "worker")
+    assert campaign.kinds() == {1: "finished"}
+    assert farm.sent[0].worker == "b"
+    assert said == ["worker a is left out: no room"]
 
 
 def test_after_a_restart_of_the_scheduler_what_has_not_arrived_is_made_again(
@@ -339,26 +414,74 @@ def test_a_damaged_delivery_fails_the_run_and_leaves_nothing(
     assert list(files.root.iterdir()) == []
 
 
-def test_an_archive_that_leads_elsewhere_leaves_nothing(fake, files, runs, farm, executor):
+def leads_elsewhere() -> bytes:
+    """Pack a file that is to be beside the directory of the run."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("../x"))
+    return zstandard.compress(buffer.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("packed", "expected"),
+    [
+        (leads_elsewhere(), "a name in an archive leads elsewhere: '../x'"),
+        (b"no archive", "a damaged archive"),
+    ],
+    ids=["elsewhere", "none"],
+)
+def test_an_archive_that_leads_elsewhere_or_is_none_leaves_nothing(
+    fake, files, runs, farm, executor, packed, expected
+):
     campaign = Campaign(runs[:1], fake, files, executor)
     until(lambda: farm.sent)
-    packed = b"no archive"
     event = Event(runs[0], "finished")
     farm.sent[0].end(Delivery(event, packed, archive.sha256(packed), "a"))
     assert campaign.kinds() == {1: "failed"}
+    assert expected in campaign.events[0].detail
     assert list(files.root.iterdir()) == []
 
 
-def test_whatever_a_worker_cannot_do_fails_its_run_alone(
+def test_a_run_that_was_damaged_before_it_was_packed_fails_and_leaves_nothing(
     fake, files, runs, farm, executor, tmp_path
+):
+    campaign = Campaign(runs[:1], fake, files, executor)
+    until(lambda: farm.sent)
+    good = delivery(farm.sent[0].order, tmp_path / "worker", "a")
+    root = tmp_path / "worker" / runs[0].id / "tiny" / "fake" / runs[0].id
+    with (root / "plan.txt").open("a") as plan:
+        plan.write("# a bad sector\n")
+    packed = archive.pack(root, archive.contents(root))
+    farm.sent[0].end(replace(good, packed=packed, sha256=archive.sha256(packed)))
+    assert campaign.kinds() == {1: "failed"}
+    assert "damaged on the worker: plan.txt" in campaign.events[0].detail
+    assert list(files.root.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ValueError("unheard of"), "ValueError: unheard of"),
+        # These are also what a scheduler that is gone ends calls with.
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (TimeoutError("too late"), "TimeoutError: too late"),
+        (CancelledError(), "CancelledError"),
+    ],
+)
+def test_whatever_a_worker_cannot_do_fails_its_run_alone(
+    fake, files, runs, farm, executor, tmp_path, said, error, expected
 ):
     campaign = Campaign(runs[:2], fake, files, executor)
     until(lambda: farm.sent)
-    farm.sent[0].end(ValueError("unheard of"))
+    farm.sent[0].end(error)
     until(lambda: len(farm.sent) == 2)
     farm.sent[1].deliver(tmp_path / "worker")
     assert campaign.kinds() == {1: "failed", 2: "finished"}
-    assert any("ValueError: unheard of" in event.detail for event in campaign.events)
+    (failed,) = (event for event in campaign.events if event.kind == "failed")
+    assert expected in failed.detail
+    assert failed.detail.endswith("worker: a")
+    assert farm.closed == 0
+    assert said == []
 
 
 def test_unfit_workers_are_all_named_before_anything_is_made(farm, said):
