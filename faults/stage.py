@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import processes
 from faults.command import Command
 from tcpf_lab.errors import TestbedError
-from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles, as_json, read_json
+from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles, as_json
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import expand
 
@@ -62,7 +61,6 @@ class Reference:
     files: ExperimentFiles
     prints: Mapping[str, Mapping[str, str]]  #: of each run, see `fingerprint`; not whole
     tables: Mapping[str, bytes]
-    seconds: float  #: what making them took
 
     @classmethod
     def make(cls, directory: Path, environment: Mapping[str, str]) -> Reference:
@@ -80,7 +78,6 @@ class Reference:
             files,
             {name: fingerprint(files.run(name).root, whole=False) for name in run_ids()},
             {name: (files.root / name).read_bytes() for name in TABLES},
-            0.0,
         )
 
 
@@ -140,10 +137,6 @@ class Stage:
         """Name the directories that do not."""
         return sorted(path.name for path in self.files.root.glob(f"*{PARTIAL}"))
 
-    def claimed(self, command: Command) -> Any:
-        """Read the JSON that a run printed; None if it printed none."""
-        return read_json(command.output) if command.output.stat().st_size else None
-
 
 def guest_memory(stage: Stage) -> list[str]:
     """Name the files of guests' memory that were left behind."""
@@ -159,8 +152,3 @@ def _wreck(run: Path, rng: random.Random) -> None:
             path.unlink()
         elif fate < 0.5:
             os.truncate(path, rng.randrange(path.stat().st_size + 1))
-
-
-def quiet(patience_s: float) -> list[processes.Process]:
-    """Give the processes that a fault has left, having waited for their end."""
-    return processes.remaining(patience_s)

@@ -10,6 +10,7 @@ from faults import processes
 from faults.injected import DONE, Fault, Injected, answer
 from faults.stage import Stage, fingerprint, guest_memory, run_ids
 from tcpf_lab import checksums
+from tcpf_lab.results import REPLACED
 
 #: Longest that processes may take to end after their command, s: killing them takes a moment.
 _PATIENCE_S = 20.0
@@ -58,8 +59,9 @@ def _kept(stage: Stage, fault: Fault, injected: Injected) -> Iterator[str]:
 
 
 def _being_replaced(stage: Stage, name: str) -> bool:
-    """Between two renames a run that is made again has neither its old name nor its new one."""
-    return stage.files.partial(name).root.exists()
+    """Between two renames a run that is made again is there whole, by another name."""
+    old = stage.files.run(name + REPLACED).root
+    return old.is_dir() and fingerprint(old, whole=False) == stage.reference.prints[name]
 
 
 def _mended(stage: Stage) -> Iterator[str]:
