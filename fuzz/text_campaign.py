@@ -11,7 +11,7 @@ from fuzz import text_seeds
 #: Runs a module with words, within so many seconds.
 Python = Callable[[list[str], Path, float], CompletedProcess[str]]
 #: Seconds that one input may take, megabytes that the process may, and bytes of an input.
-_LIMIT_S, _MOST_MB, _LONGEST = 10, 2048, 30_000
+_LIMIT_S, _MOST_MB, _LONGEST = 60, 2048, 30_000
 #: Seconds in which a process must begin to work.
 _BEGIN_S = 600
 #: Of a process that reports nothing but the fault so many lines are told.
