@@ -47,7 +47,7 @@ def traffic_program(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
 
 def guest_memory_eaten(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
     """Let a program eat the guest's memory."""
-    what, said = "memory of the guest eaten", "ran out of its [0-9]+ MB of memory"
+    what, said = "memory of the guest eaten", "(ran out of its [0-9]+ MB of memory|the guest hung)"
     return _planted(stage, fault, rng, what, _EAT, said)
 
 
