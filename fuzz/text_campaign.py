@@ -50,6 +50,7 @@ def fuzz_text(
     before = set(folders["crashes"].iterdir())
     words = [
         *(f"-max_total_time={max(1, round(seconds))}", f"-seed={seed}", f"-timeout={_LIMIT_S}"),
+        f"-report_slow_units={_LIMIT_S}",
         *(f"-rss_limit_mb={_MOST_MB}", f"-max_len={_LONGEST}", "-print_final_stats=1"),
         *("-verbosity=0", f"-artifact_prefix={folders['crashes']}/"),
     ]

@@ -75,7 +75,7 @@ def having(name: str) -> tuple[RunFiles, Path] | None:
     """Give the run and the file called ``BASE/PATH``; None if there is no such file."""
     base, _, path = name.partition("/")
     run = bases().get(base)
-    if run is None or "\0" in path or ".." in path or len(path) > _LONGEST:
+    if run is None or not path.isascii() or "\0" in path or ".." in path or len(path) > _LONGEST:
         return None
     place = run.root / path
     return (run, place) if place.is_file() and place.is_relative_to(run.root) else None

@@ -17,9 +17,10 @@ def main() -> None:
 
         cli.main()
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to interrupt
         sys.stderr.write("interrupted\n")
         sys.exit(130)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt but the end
 
 
 if __name__ == "__main__":
