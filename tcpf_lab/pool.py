@@ -9,10 +9,12 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import active_children
 from multiprocessing.context import ForkContext, ForkProcess
+from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event as StopFlag
 from typing import Any
 
@@ -51,7 +53,7 @@ def local_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     The workers are forked at the first submission, so what the caller has imported and compiled by
     then is theirs too.
     """
-    context = _Context()
+    context, others = _Context(), set(active_children())
     stop = context.Event()
     turn = context.Value("i", 0)
     pool = ProcessPoolExecutor(
@@ -63,8 +65,21 @@ def local_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         _second_interrupt_kills(pool)  # first: one that comes now must not find the old handler
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
+        _end_forgotten(others)
         raise
     pool.shutdown()
+
+
+def _end_forgotten(others: Container[BaseProcess]) -> None:
+    """End workers of a pool that was interrupted while it started them.
+
+    It has no thread yet that would end them, and at its end the interpreter waits for them for
+    ever.
+    """
+    for child in active_children():
+        if child not in others:
+            child.kill()
+            child.join()
 
 
 def cores() -> int:

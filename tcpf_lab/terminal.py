@@ -190,7 +190,10 @@ def interruptible() -> Iterator[None]:
     before = {number: signal.signal(number, interrupt) for number in _INTERRUPTS}
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        # What is called from C may make another exception of the interrupt.
+        if latest == -math.inf and not isinstance(error, KeyboardInterrupt):
+            raise
         raise InterruptedRunError(
             "interrupted; complete runs are kept", hint="the same command goes on from there"
         ) from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import BrokenExecutor
 
@@ -68,3 +70,26 @@ def test_a_worker_that_is_lost_takes_the_others_along_and_nobody_waits() -> None
 def _pid_after(seconds: float) -> int:
     time.sleep(seconds)
     return os.getpid()
+
+
+def test_a_pool_that_is_interrupted_while_it_begins_leaves_no_worker() -> None:
+    """Nothing else ends them, and the interpreter waits for its children before it ends."""
+    program = """
+import concurrent.futures.process as process
+from tcpf_lab import pool
+
+def interrupted(executor):
+    assert len(executor._processes) == 2
+    raise KeyboardInterrupt
+
+process._ExecutorManagerThread = interrupted
+try:
+    with pool.local_pool(2) as workers:
+        workers.submit(print)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "interrupted\n"

@@ -67,6 +67,22 @@ def test_interrupts_right_behind_each_other_are_one(monkeypatch, between, handle
     assert found == handled
 
 
+def test_interrupt_that_was_made_another_exception_is_told_as_one():
+    def serialized():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError("of a serializer that called us") from None
+
+    with pytest.raises(InterruptedRunError), terminal.interruptible():
+        serialized()
+
+
+def test_exceptions_without_an_interrupt_are_what_they_are():
+    with pytest.raises(ValueError, match="as it was"), terminal.interruptible():
+        raise ValueError("as it was")
+
+
 def test_interrupt_outside_of_runs_is_told(monkeypatch):
     def interrupted(*_args, **_options):
         raise KeyboardInterrupt
