@@ -142,7 +142,7 @@ def _timed(
             del pids["worker1"]
     seconds = time.monotonic() - started
     assert [event.kind for event in events] == ["finished"] * len(runs)
-    assert len({event.run for event in events}) == len(runs)
+    assert len({(event.run.experiment.name, event.run.id) for event in events}) == len(runs)
     cpu = {name: _cpu_s(pid) - before[name] for name, pid in pids.items()}
     found = {
         "seconds": round(seconds, 2),
