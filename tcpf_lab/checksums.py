@@ -38,9 +38,9 @@ def forget_derived(run: RunFiles) -> None:
         If the record cannot be written.
     """
     known = _read(run)
-    made_anew = {_name(run, path) for path in _derived(run)}
-    if not known.keys().isdisjoint(made_anew):
-        _write(run, {name: known[name] for name in known if name not in made_anew})
+    kept = _not_derived(run, known)
+    if kept != known:
+        _write(run, kept)
 
 
 def renew(run: RunFiles) -> None:
@@ -53,9 +53,8 @@ def renew(run: RunFiles) -> None:
     """
     known = _read(run)
     if known:
-        derived = {_name(run, path): path for path in _derived(run)}
-        kept = {name: digest for name, digest in known.items() if name not in derived}
-        _write(run, kept | _hashes(run, (path for path in derived.values() if path.exists())))
+        derived = _hashes(run, (path for path in _derived(run) if path.exists()))
+        _write(run, _not_derived(run, known) | derived)
 
 
 def damaged(run: RunFiles, *, captures: bool, derived: bool = True) -> list[str]:
@@ -109,6 +108,11 @@ def _holds(root: Path, name: str, digest: str) -> bool:
 
 def _derived(run: RunFiles) -> tuple[Path, ...]:
     return run.metrics, run.series, run.transfers
+
+
+def _not_derived(run: RunFiles, known: dict[str, str]) -> dict[str, str]:
+    derived = {_name(run, path) for path in _derived(run)}
+    return {name: digest for name, digest in known.items() if name not in derived}
 
 
 def _hashes(run: RunFiles, paths: Iterable[Path]) -> dict[str, str]:

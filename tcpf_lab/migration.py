@@ -49,9 +49,7 @@ def migrate(results: Path, *, dry_run: bool = False) -> Iterator[Path | LabError
 
 def _is_older(run: RunFiles) -> bool:
     """Tell whether a run is of an earlier version, or its migration was interrupted at the end."""
-    records = [path for path in (run.manifest, run.metrics) if path.exists()]
-    unfinished = _unfinished(run).exists()
-    return unfinished or any((_version_on_disk(path) or FORMAT) < FORMAT for path in records)
+    return _unfinished(run).exists() or _version(run) < FORMAT
 
 
 def _unfinished(run: RunFiles) -> Path:

@@ -7,22 +7,12 @@ import subprocess
 
 import pytest
 import zstandard
+from test_runner import Here
 
 from tcpf_lab import campaign, captures, checksums
 from tcpf_lab.results import REPLACED, ExperimentFiles, RunFiles, complete
 from tcpf_lab.runner import State, run_all, state
 from tcpf_lab.spec.sweep import expand
-
-
-class Here:
-    """An executor that does the work at once, in this process."""
-
-    def submit(self, function, *arguments):
-        from concurrent.futures import Future
-
-        future = Future()
-        future.set_result(function(*arguments))
-        return future
 
 
 @pytest.fixture
