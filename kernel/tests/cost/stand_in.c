@@ -20,6 +20,11 @@
 
 u64 cost_now = NSEC_PER_SEC;
 
+/* Interrupts are on, and none waits: what arch/um's inline functions look at. */
+int signals_enabled = 1;
+unsigned int signals_pending;
+LIST_HEAD(time_travel_irqs);
+
 ktime_t ktime_get(void)
 {
 	return cost_now;
