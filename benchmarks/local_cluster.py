@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tcpf_lab.testbed.parent import bound
+
 #: How long a scheduler may take to listen, s; machines are busy at times.
 START_S = 120.0
 
@@ -88,7 +90,7 @@ class LocalCluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "dask", *words],
+                bound([sys.executable, "-m", "dask", *words]),
                 cwd=self.directory,  # first on the path of `python -m`
                 env={**self._environment, **environment},
                 stdin=subprocess.DEVNULL,

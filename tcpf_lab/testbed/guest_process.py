@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from tcpf_lab.testbed.parent import bound
 from tcpf_lab.testbed.withheld import GivenTime, QueuedTime
 
 #: How often a waiting worker looks whether it should stop, s.
@@ -58,8 +59,6 @@ def run(
 ) -> int | None:
     """Run the guest in ``directory`` to its end.
 
-    ``setpriv`` makes it die with this process.
-
     Returns
     -------
     int or None
@@ -72,7 +71,7 @@ def run(
         If the condition given to :func:`stop_when` came true.
     """
     guest = subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", *command],
+        bound(command),
         cwd=directory,
         env=dict(environment),
         stdin=subprocess.DEVNULL,

@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from tcpf_lab.testbed.parent import bound
+
 COMMANDS, PROCESSES, ENDED = "commands.json", "processes.json", "ended.txt"
 LOOK_EVERY_S = 0.5
 #: How long an emulator may take to end by itself.
@@ -62,7 +64,7 @@ def start(
             own[number] = ends.pop()
         with (directory / f"{name}.emulator").open("wb") as said:
             guests[name] = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *filled(words, own)],
+                bound(filled(words, own)),
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from tcpf_lab.errors import KernelBuildError
+from tcpf_lab.testbed.parent import bound
 
 #: Told a phase's name and the share of it that is done (0 to 1).
 Progress = Callable[[str, float], None]
@@ -84,7 +85,7 @@ class Workshop:
         with self.log.open("ab") as log:
             log.write(f"{_COMMAND}{' '.join(command)}\n".encode())
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "TERM", *command],
+            bound(command, "TERM"),
             cwd=self.tree,
             env=dict(self.environment),
             stdin=stdin,

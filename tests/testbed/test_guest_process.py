@@ -1,12 +1,15 @@
 """A guest's kernel as a host process, with shell scripts in its place."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tcpf_lab.testbed import guest_process
+from tcpf_lab.testbed.parent import bound
 
 
 @pytest.fixture
@@ -63,3 +66,33 @@ def test_stop_condition_ends_the_guest_and_its_children(tmp_path, console):
 def test_guest_sees_only_the_environment_it_is_given(tmp_path, console):
     run("env | grep -v ^_ | grep -v ^PWD= | cut -d= -f1 | sort | tr '\\n' ' '", tmp_path, console)
     assert (tmp_path / "console.txt").read_text().split() == ["HERE", "PATH"]
+
+
+def test_it_is_not_run_where_its_parent_had_gone_before_the_signal_was_asked_for():
+    here, another = bound(["echo", "it ran"]), bound(["echo", "it ran"], parent=1)
+    ran, not_run = (subprocess.run(c, capture_output=True, text=True) for c in (here, another))
+    assert (ran.returncode, ran.stdout) == (0, "it ran\n")
+    assert (not_run.returncode, not_run.stdout) == (1, "")
+
+
+@pytest.mark.parametrize(("signal", "said"), [("KILL", ""), ("TERM", "asked to end\n")])
+def test_it_gets_the_signal_when_its_parent_ends(tmp_path, signal, said):
+    script = "trap 'echo asked to end; kill $!; exit' TERM; sleep 600 & echo $$ > pid; wait"
+    program = (
+        "import os, subprocess, sys, time\n"
+        "from tcpf_lab.testbed.parent import bound\n"
+        f"subprocess.Popen(bound(['sh', '-c', {script!r}], {signal!r}), start_new_session=True)\n"
+        "while not os.path.exists('pid') or not open('pid').read(): time.sleep(0.01)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    with (tmp_path / "said").open("wb") as sink:
+        command, environment = [sys.executable, "-c", program], {**os.environ, "PYTHONPATH": root}
+        subprocess.run(command, cwd=tmp_path, stdout=sink, env=environment, check=False)
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(1000):
+        if not alive(pid):
+            break
+        time.sleep(0.01)
+    assert not alive(pid)
+    assert (tmp_path / "said").read_text() == said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,36 @@ def test_module_is_built_against_what_was_kept(kernel: uml_kernel.Kernel, tmp_pa
     command = ["make", "-C", str(kernel.tree), "ARCH=um", f"M={tmp_path}", "modules"]
     subprocess.run(command, check=True, capture_output=True)
     assert (tmp_path / "toy.ko").exists()
+
+
+def test_no_process_survives_a_kernel_killed_in_its_first_milliseconds(
+    kernel: uml_kernel.Kernel, tmp_path: Path
+) -> None:
+    """It tries ptrace with children then, one of which waits for it, stopped."""
+    for _ in range(20):
+        guest = subprocess.Popen(
+            [kernel.path, "mem=64M", "quiet", "con=null", "con0=null", "random_seed=1"],
+            env={"HOME": str(tmp_path), "PATH": os.defpath},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        children = Path(f"/proc/{guest.pid}/task/{guest.pid}/children")
+        while not (found := children.read_text().split()):
+            assert guest.poll() is None
+        guest.kill()
+        guest.wait()
+        assert ended(int(found[0]), within_s=60)
+
+
+def ended(pid: int, within_s: float) -> bool:
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        except OSError:
+            return True
+        if stat.rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.01)
+    return False
