@@ -117,7 +117,8 @@ def test_no_process_survives_a_kernel_killed_in_its_first_milliseconds(
     kernel: uml_kernel.Kernel, tmp_path: Path
 ) -> None:
     """It tries ptrace with children then, one of which waits for it, stopped."""
-    for _ in range(20):
+    killed = 0
+    for _ in range(1000):  # on a busy machine most have gone on before anyone looks
         guest = subprocess.Popen(
             [kernel.path, "mem=64M", "quiet", "con=null", "con0=null", "random_seed=1"],
             env={"HOME": str(tmp_path), "PATH": os.defpath},
@@ -126,11 +127,16 @@ def test_no_process_survives_a_kernel_killed_in_its_first_milliseconds(
             stderr=subprocess.DEVNULL,
         )
         children = Path(f"/proc/{guest.pid}/task/{guest.pid}/children")
-        while not (found := children.read_text().split()):
-            assert guest.poll() is None
+        found: list[str] = []
+        while not found and guest.poll() is None:
+            found = children.read_text().split()
         guest.kill()
         guest.wait()
-        assert ended(int(found[0]), within_s=60)
+        assert all(ended(int(child), within_s=60) for child in found)
+        killed += bool(found)
+        if killed == 20:
+            return
+    pytest.fail(f"only {killed} were killed in time")
 
 
 def ended(pid: int, within_s: float) -> bool:
