@@ -29,7 +29,11 @@ _namespace = False
 
 
 def load() -> None:
-    """Load and compile once what all commands forked from here need."""
+    """Load and compile once what all commands forked from here need.
+
+    For a process without other threads, as `python -m faults` is: what its forks inherit of a
+    library that keeps some, such as the compiler of PDFs once it was used, would wait for them.
+    """
     for verbs in ("analyze", "experiment", "host", "report"):
         importlib.import_module(f"tcpf_lab.{verbs}_verbs")
     warm_up()

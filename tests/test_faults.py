@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from faults import document, lane
+from faults import document
 from faults.command import Command
 from faults.damage import spoil
 from faults.injected import answer
 from faults.kinds import KINDS
 from faults.schedule import draw
-from faults.stage import Reference, fingerprint, run_ids
+from faults.stage import fingerprint, run_ids
 from faults.verdict import Outcome
 
+ROOT = Path(__file__).parent.parent
 #: The others take longer: they start guests of another size, or build.
 SOON = (
     *("controller", "worker", "guest", "tcpdump", "interrupt", "disk-full", "read-only"),
@@ -27,17 +29,19 @@ SOON = (
 
 @pytest.mark.uml
 def test_a_dozen_faults_leave_whole_runs_no_process_and_the_same_numbers(uml, tmp_path):
-    lane.load()
-    reference = Reference.make(tmp_path / "reference", {"COLUMNS": "200"})
-    faults = draw(1, len(SOON), SOON)
-    assert sorted(fault.kind for fault in faults) == sorted(SOON)
-    outcomes = list(lane.side_by_side(faults, reference, tmp_path, 2, None))
-    assert [(o.kind, o.what, o.problems) for o in outcomes if o.state == "failed"] == []
-    assert len(outcomes) == len(faults)
-    unmounted = [KINDS[o.kind].mounts for o in outcomes if o.state == "not run"]
+    """In a process of its own: a fork of this one has no threads of libraries it has used."""
+    only = [word for kind in SOON for word in ("--only", kind)]
+    place, found = tmp_path / "work", tmp_path / "found.json"
+    words = ["--seed", "1", "--faults", str(len(SOON)), "--work", place, "--output", found, *only]
+    ended = subprocess.run([sys.executable, "-m", "faults", *words], cwd=ROOT, check=False)
+    outcomes = json.loads(found.read_text(encoding="utf-8"))["faults"]
+    assert sorted(each["kind"] for each in outcomes) == sorted(SOON)
+    assert [(e["kind"], e["what"], e["problems"]) for e in outcomes if e["state"] == "failed"] == []
+    assert ended.returncode == 0
+    unmounted = [KINDS[each["kind"]].mounts for each in outcomes if each["state"] == "not run"]
     assert all(unmounted), "only what needs mounts may be left out"
-    assert sum(o.state == "passed" for o in outcomes) >= 7
-    assert list(tmp_path.glob("fault-*")) == []
+    assert sum(each["state"] == "passed" for each in outcomes) >= 7
+    assert list(place.glob("fault-*")) == []
 
 
 def test_the_same_seed_draws_the_same_faults_and_every_kind_comes_early():
@@ -109,10 +113,9 @@ def test_a_process_that_outlives_its_command_is_found(command):
         "processes.end(left)\n"
         "print(processes.remaining(5.0))\n"
     )
-    import subprocess
-
-    root = str(Path(__file__).parent.parent)
-    reply = subprocess.run([sys.executable, "-c", script, root], capture_output=True, text=True)
+    reply = subprocess.run(
+        [sys.executable, "-c", script, str(ROOT)], capture_output=True, text=True
+    )
     assert reply.stdout.splitlines() == ["[('sleep', '600')]", "[]"], reply.stderr
 
 
@@ -131,6 +134,6 @@ def test_counts_are_told_by_kind_and_in_all():
 
 
 def test_every_kind_is_on_the_page():
-    page = (Path(__file__).parent.parent / "docs" / "faults.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
     described = page.partition("## What is checked")[0]
     assert [kind for kind in KINDS if f"`{kind}`" not in described] == []
