@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from faults import document
+from faults import document, lane
 from faults.command import Command
 from faults.damage import spoil
 from faults.injected import answer
@@ -18,6 +18,7 @@ from faults.kinds import KINDS
 from faults.schedule import draw
 from faults.stage import fingerprint, run_ids
 from faults.verdict import Outcome
+from tcpf_lab.testbed import uml_entry
 
 ROOT = Path(__file__).parent.parent
 #: The others take longer: they start guests of another size, or build.
@@ -42,6 +43,14 @@ def test_a_dozen_faults_leave_whole_runs_no_process_and_the_same_numbers(uml, tm
     assert all(unmounted), "only what needs mounts may be left out"
     assert sum(each["state"] == "passed" for each in outcomes) >= 7
     assert list(place.glob("fault-*")) == []
+
+
+@pytest.mark.uml
+def test_the_cache_that_faults_begin_with_has_two_sound_entries(uml, tmp_path):
+    """Were one damaged, every fault in it would compile the kernel again."""
+    lane.prepare_cache(tmp_path)
+    entries = [facts.parent for facts in tmp_path.glob("tcpf-lab/kernel/[!.c]*/kernel.json")]
+    assert [uml_entry.damage(entry) for entry in entries] == [(), ()]
 
 
 def test_the_same_seed_draws_the_same_faults_and_every_kind_comes_early():
