@@ -9,10 +9,13 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import threading
+import time
 from collections.abc import Container, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkContext, ForkProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event as StopFlag
@@ -64,10 +67,33 @@ def local_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     except BaseException:
         _second_interrupt_kills(pool)  # first: one that comes now must not find the old handler
         stop.set()
-        pool.shutdown(wait=True, cancel_futures=True)
+        _shut_down(pool, cancel=True)
         _end_forgotten(others)
         raise
-    pool.shutdown()
+    _shut_down(pool, cancel=False)
+
+
+def _shut_down(pool: ProcessPoolExecutor, *, cancel: bool) -> None:
+    """Wait until all workers have ended; end them if one of them is killed meanwhile.
+
+    An idle worker waits for work with the lock that the others wait for, and the executor only
+    looks whether workers were killed as long as there is work.
+    """
+    workers = list((pool._processes or {}).values())
+    threading.Thread(target=_end_together, args=(workers,), daemon=True).start()
+    pool.shutdown(wait=True, cancel_futures=cancel)
+
+
+def _end_together(workers: list[BaseProcess]) -> None:
+    while workers:
+        ended = wait([worker.sentinel for worker in workers])
+        for worker in [each for each in workers if each.sentinel in ended]:
+            workers.remove(worker)
+            while worker.exitcode is None:  # the executor's thread is about to say so
+                time.sleep(0.001)
+            if worker.exitcode < 0:
+                for other in workers:
+                    other.kill()
 
 
 def _end_forgotten(others: Container[BaseProcess]) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import BrokenExecutor
 
@@ -93,3 +94,26 @@ except KeyboardInterrupt:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "interrupted\n"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_pool_ends_though_a_worker_is_killed_while_it_is_shut_down(first: int) -> None:
+    """One of two idle workers has the lock that the other waits for."""
+
+    def kill_one() -> None:
+        time.sleep(0.5)
+        os.kill(pids[first], signal.SIGKILL)
+        os.kill(pids[1 - first], signal.SIGCONT)
+
+    killer = threading.Thread(target=kill_one)
+    with pool.local_pool(2) as workers:
+        for future in [workers.submit(time.sleep, 0.2) for _ in range(2)]:
+            future.result()
+        pids = list(workers._processes)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        killer.start()
+    killer.join()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
