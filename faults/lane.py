@@ -20,7 +20,7 @@ from faults.stage import Reference, Stage
 from faults.verdict import Outcome
 from tcpf_lab.results import read_json, write_json
 from tcpf_lab.testbed import uml_kernel
-from tcpf_lab.testbed.uml_entry import FACTS, signed
+from tcpf_lab.testbed.uml_entry import FACTS, with_digest
 from tcpf_lab.trace.warm import warm_up
 
 _CACHE = Path("tcpf-lab/kernel")
@@ -103,7 +103,7 @@ def prepare_cache(work: Path) -> None:
     _link_tree(kernel.directory, twin)
     facts = read_json(twin / FACTS)
     (twin / FACTS).unlink()  # its other name is the user's
-    write_json(twin / FACTS, signed({**facts, "recipe": "another"}))
+    write_json(twin / FACTS, with_digest({**facts, "recipe": "another"}))
     uml_kernel.build(cache=cache)
 
 

@@ -18,7 +18,6 @@ from multiprocessing import active_children
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkContext, ForkProcess
 from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Event as StopFlag
 from typing import Any
 
 from tcpf_lab.testbed import guest_process
@@ -57,7 +56,7 @@ def local_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     then is theirs too.
     """
     context, others = _Context(), set(active_children())
-    stop = context.Event()
+    stop = context.RawValue("b", 0)  # without a lock, which a worker that is killed may have
     turn = context.Value("i", 0)
     pool = ProcessPoolExecutor(
         jobs, context, initializer=_start_worker, initargs=(stop, turn, os.getpid())
@@ -66,7 +65,7 @@ def local_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         yield pool
     except BaseException:
         _second_interrupt_kills(pool)  # first: one that comes now must not find the old handler
-        stop.set()
+        stop.value = 1
         _shut_down(pool, cancel=True)
         _end_forgotten(others)
         raise
@@ -76,8 +75,8 @@ def local_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 def _shut_down(pool: ProcessPoolExecutor, *, cancel: bool) -> None:
     """Wait until all workers have ended; end them if one of them is killed meanwhile.
 
-    An idle worker waits for work with the lock that the others wait for, and the executor only
-    looks whether workers were killed as long as there is work.
+    An idle worker waits for work with the lock that the others wait for, and once it is shut down
+    and no work is left the executor no longer looks whether workers were killed.
     """
     workers = list((pool._processes or {}).values())
     threading.Thread(target=_end_together, args=(workers,), daemon=True).start()
@@ -113,7 +112,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _start_worker(stop: StopFlag, turn: Any, parent: int) -> None:
+def _start_worker(stop: Any, turn: Any, parent: int) -> None:
     """Pin the worker, leave interrupts to the parent, and end with it."""
     with turn.get_lock():
         index, turn.value = turn.value, turn.value + 1
@@ -126,7 +125,7 @@ def _start_worker(stop: StopFlag, turn: Any, parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before that, and nobody would ever end this process
         os._exit(1)
-    guest_process.stop_when(stop.is_set)
+    guest_process.stop_when(lambda: bool(stop.value))
 
 
 def _second_interrupt_kills(pool: ProcessPoolExecutor) -> None:

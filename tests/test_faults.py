@@ -35,6 +35,7 @@ def test_a_dozen_faults_leave_whole_runs_no_process_and_the_same_numbers(uml, tm
     place, found = tmp_path / "work", tmp_path / "found.json"
     words = ["--seed", "1", "--faults", str(len(SOON)), "--work", place, "--output", found, *only]
     ended = subprocess.run([sys.executable, "-m", "faults", *words], cwd=ROOT, check=False)
+    assert ended.returncode in (0, 1)
     outcomes = json.loads(found.read_text(encoding="utf-8"))["faults"]
     assert sorted(each["kind"] for each in outcomes) == sorted(SOON)
     assert [(e["kind"], e["what"], e["problems"]) for e in outcomes if e["state"] == "failed"] == []

@@ -43,7 +43,7 @@ def test_a_worker_ignores_interrupts_and_blocks_nothing() -> None:
 
 def test_a_worker_whose_parent_died_before_it_could_notice_ends() -> None:
     context = pool._Context()
-    arguments = (context.Event(), context.Value("i", 0), os.getppid())
+    arguments = (context.RawValue("b", 0), context.Value("i", 0), os.getppid())
     worker = context.Process(target=pool._start_worker, args=arguments)
     worker.start()
     worker.join(30)
@@ -102,8 +102,8 @@ def test_a_pool_ends_though_a_worker_is_killed_while_it_is_shut_down(first: int)
 
     def kill_one() -> None:
         time.sleep(0.5)
-        os.kill(pids[first], signal.SIGKILL)
         os.kill(pids[1 - first], signal.SIGCONT)
+        os.kill(pids[first], signal.SIGKILL)
 
     killer = threading.Thread(target=kill_one)
     with pool.local_pool(2) as workers:

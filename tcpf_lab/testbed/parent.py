@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-#: In the place of ``setpriv``, which has asked for the signal: too late if the parent is gone.
+#: Runs after ``setpriv`` has asked for the signal: a parent gone by then would never cause it.
 _UNLESS_ORPHAN = '[ "$PPID" = "$0" ] || exit 1; exec "$@"'
 
 
-def bound(command: Sequence[str], signal: str = "KILL", parent: int | None = None) -> list[str]:
+def bound(command: Sequence[str], signal: str = "KILL") -> list[str]:
     """Return the command that runs ``command`` and gets ``signal`` when its parent ends.
 
     Parameters
@@ -18,9 +18,11 @@ def bound(command: Sequence[str], signal: str = "KILL", parent: int | None = Non
         Program and arguments.
     signal : str
         Name without ``SIG``.
-    parent : int
-        The process that starts it, by default this one; if another has become the parent before
-        the signal was asked for, the command is not run.
+
+    Notes
+    -----
+    Where this process has ended before the signal was asked for, the command is not run. The shell
+    in between adds ``PWD`` to the environment.
     """
-    of = str(parent or os.getpid())
-    return ["setpriv", "--pdeathsig", signal, "/bin/sh", "-c", _UNLESS_ORPHAN, of, *command]
+    shell = ("/bin/sh", "-c", _UNLESS_ORPHAN, str(os.getpid()))
+    return ["setpriv", "--pdeathsig", signal, *shell, *command]

@@ -183,7 +183,7 @@ def _hashed(path: Path, *_seen: int) -> str:
     return uml_recipe.sha256_of(path)
 
 
-def signed(facts: dict[str, Any]) -> dict[str, Any]:
+def with_digest(facts: dict[str, Any]) -> dict[str, Any]:
     """Give what an entry says of itself with the hash of that, by which damage is seen."""
     return {**facts, "digest": _digest(facts)}
 
@@ -218,7 +218,7 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
         "source": order.source.name,
         "build_seconds": round(seconds, 1),
     }
-    write_json(result / FACTS, signed(facts))
+    write_json(result / FACTS, with_digest(facts))
 
 
 def _require_room(directory: Path) -> None:

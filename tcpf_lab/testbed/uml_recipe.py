@@ -88,7 +88,7 @@ class Recipe:
 
     @cached_property
     def version(self) -> str:
-        """Kernel version, e.g. ``6.12``; any point release of it is accepted."""
+        """Kernel version, e.g. ``6.12``; of which point releases are accepted."""
         return (self.root / "uml/version").read_text(encoding="ascii").strip()
 
     @property
