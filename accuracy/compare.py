@@ -145,7 +145,7 @@ def _gap(lost: int, against: Agreement | None) -> str:
 def _options(scenario: Scenario) -> Options:
     """What the lab knows of its own senders."""
     tcp = scenario.experiment.tcp
-    return Options(probes=tcp.sack and tcp.profile != "linux-2.2", at="sender")
+    return Options(probes=tcp.sack and tcp.profile == "modern", at="sender")
 
 
 def _outcome(

@@ -173,7 +173,7 @@ def _tcp(dice: random.Random) -> dict[str, Any]:
     old = dice.random() < 0.5
     own = ("reno",) * 3 if old else ("cubic",) * 2
     return {
-        "profile": "linux-2.2" if old else "modern",
+        "profile": "sysctl-2.2" if old else "modern",
         "sack": dice.random() < 0.7,
         "congestion": dice.choice((*own, "reno", "cubic", "bbr")),
         "timestamps": (dice.random() < 0.3) if old else (dice.random() < 0.7),

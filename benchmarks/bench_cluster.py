@@ -39,7 +39,7 @@ from tcpf_lab.testbed.uml import UmlTestbed
 SHORT = """
 name: short
 topology: {chain: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 200 ms}}
-tcp: {profile: linux-2.2, sack: true}
+tcp: {profile: sysctl-2.2, sack: true}
 traffic: {start_spread: 2 s, warmup: 5 s, duration: 25 s}
 cases:
   TCPF+RIO:

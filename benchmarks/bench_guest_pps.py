@@ -51,7 +51,7 @@ EXPERIMENT = """
 name: packets
 title: Packets through each queue and marker
 topology: {{chain: {{access: 100 Mbit, bottleneck: 10 Mbit, delay: 20 ms}}}}
-tcp: {{profile: linux-2.2, sack: true}}
+tcp: {{profile: sysctl-2.2, sack: true}}
 traffic: {{start_spread: 1 s, warmup: 2 s, duration: {seconds} s, captures: false}}
 cases: {{{cases}}}
 matrix: {{case: all, flows: 10, seed: 1}}

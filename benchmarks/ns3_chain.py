@@ -62,7 +62,7 @@ def load_ns3() -> Any:
 
 
 def set_defaults(ns: Any) -> None:
-    """Set TCP as the experiment has it: the profile ``linux-2.2`` with SACK."""
+    """Set TCP as the experiment has it: the profile ``sysctl-2.2`` with SACK."""
     types = {
         "TcpL4Protocol::SocketType": ns.TcpNewReno.GetTypeId(),
         "TcpL4Protocol::RecoveryType": ns.TcpPrrRecovery.GetTypeId(),

@@ -24,7 +24,7 @@ RECORDED = ROOT / "tests" / "data" / "recorded-run"
 _COUNTED = """
 name: counted
 topology: {chain: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 20 ms}}
-tcp: {profile: linux-2.2, sack: true}
+tcp: {profile: sysctl-2.2, sack: true}
 traffic: {start_spread: 0 s, warmup: 1 s, duration: 2 s, captures: false,
   users: {think: 1 s, size: 9 kB}}
 cases:

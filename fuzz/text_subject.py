@@ -12,6 +12,7 @@ from pathlib import Path
 from tcpf_lab.errors import SpecError
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.spec import load
+from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import expand
@@ -23,7 +24,7 @@ _FEW_FLOWS, _FEW_RUNS = 200, 500
 
 
 def spec(data: bytes) -> str:
-    """Read an experiment or a collection, write it again, and plan its first run.
+    """Read a file of experiments; an experiment is written again, and its first run planned.
 
     Raises
     ------
@@ -31,8 +32,8 @@ def spec(data: bytes) -> str:
         If an error is without a line, or what is written is not what was read.
     """
     found = _read(data, load.load_any)
-    if isinstance(found, Collection | str):
-        return found if isinstance(found, str) else "collection"
+    if isinstance(found, Collection | Calibration | str):
+        return found if isinstance(found, str) else type(found).__name__.lower()
     assert isinstance(found, Experiment)
     text = load.dump(found)
     assert load.parse(text, "written") == found, "what is written is not what was read"

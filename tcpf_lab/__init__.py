@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tcpf_lab.api import Calibrated as Calibrated
     from tcpf_lab.api import Captures as Captures
     from tcpf_lab.api import Crossing as Crossing
     from tcpf_lab.api import Results as Results
@@ -12,11 +13,15 @@ if TYPE_CHECKING:
     from tcpf_lab.api import analyze as analyze
     from tcpf_lab.api import crossing as crossing
     from tcpf_lab.api import load as load
+    from tcpf_lab.api import load_calibration as load_calibration
 
 __version__ = "0.1.0"
 
 #: What `tcpf_lab.api` offers under this name too: imported when asked for, as that takes a second.
-_PUBLIC = ("Captures", "Crossing", "Results", "Run", "analyze", "crossing", "load")
+_PUBLIC = (
+    *("Calibrated", "Captures", "Crossing", "Results", "Run"),
+    *("analyze", "crossing", "load", "load_calibration"),
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from tcpf_lab.units import parse_duration
 #: Formats of files, by their suffix; those that are text can be printed too.
 FORMATS: tuple[str, ...] = ("json", "jsonl", "csv", "parquet")
 PRINTED: tuple[str, ...] = ("table", "json", "jsonl", "csv")
-PROFILES: tuple[Profile, ...] = ("linux", "rfc6298")
+PROFILES: tuple[Profile, ...] = ("linux", "linux-2.2", "rfc6298")
 PLACES: tuple[Place, ...] = ("sender", "receiver", "between")
 #: What flows can be sorted by: largest first, but for those that tell when or which.
 SORTED: tuple[str, ...] = (

@@ -166,7 +166,7 @@ def analyze(
         Captures, plain or packed; ``-`` is standard input.
     min_rto : str or float, optional
         Least timer of the senders, ``"200 ms"`` or seconds; the profile's own without it.
-    profile : {"linux", "rfc6298"}
+    profile : {"linux", "linux-2.2", "rfc6298"}
         Whose timer the senders have.
     at : {"sender", "receiver", "between"}, optional
         Where the captures were taken; found from them without this.

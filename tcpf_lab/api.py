@@ -1,7 +1,8 @@
 """The Python interface: ``tcpf_lab.load(...)`` gives results as tidy frames with units.
 
-``tcpf_lab.analyze(...)`` gives what captures say alike. ``docs/api.md`` shows both,
-``docs/data-dictionary.md`` describes every column.
+``tcpf_lab.analyze(...)`` gives what captures say alike, ``tcpf_lab.load_calibration(...)`` what a
+calibration has concluded. ``docs/api.md`` shows them, ``docs/data-dictionary.md`` describes every
+column.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import pandas as pd
 
 from tcpf_lab import campaign
 from tcpf_lab.analyzing import analyze
+from tcpf_lab.calibrating.loading import load_calibration
 from tcpf_lab.crossing_request import crossing
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.collect import Problem
 from tcpf_lab.report.compare.published import compare
 from tcpf_lab.report.export.tidy import Tables, tables, used_runs
+from tcpf_lab.report.frames.calibration import Calibrated
 from tcpf_lab.report.frames.captures import Captures
 from tcpf_lab.report.frames.claims import claims_table, published_table
 from tcpf_lab.report.frames.crossing import Crossing
@@ -32,7 +35,17 @@ from tcpf_lab.report.style import METRICS, CaseStyle, case_styles
 from tcpf_lab.selection import choose
 from tcpf_lab.spec.suggest import unknown
 
-__all__ = ["Captures", "Crossing", "Results", "Run", "analyze", "crossing", "load"]
+__all__ = [
+    "Calibrated",
+    "Captures",
+    "Crossing",
+    "Results",
+    "Run",
+    "analyze",
+    "crossing",
+    "load",
+    "load_calibration",
+]
 
 #: Values that a message lists, at most.
 _SHOWN = 12

@@ -40,6 +40,11 @@ VERBS = {
         "compare",
         "Hold what was measured against what was published, or against another testbed.",
     ),
+    "calibrate": Verb(
+        "calibrate_verbs",
+        "calibrate",
+        "Search for settings that give published numbers; goes on where it was interrupted.",
+    ),
     "status": Verb(
         "results_verbs",
         "status",

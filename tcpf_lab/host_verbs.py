@@ -88,7 +88,7 @@ def _experiment(name: str) -> Experiment:
     found = load_any(path)
     if isinstance(found, Experiment):
         return found
-    raise RequestError("is a collection; name one of its experiments", where=str(path))
+    raise RequestError(f"is {found.noun}; name one of its experiments", where=str(path))
 
 
 def _diagnose(inventory: Inventory, experiment: Experiment) -> tuple[Check, ...]:

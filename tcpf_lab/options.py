@@ -89,6 +89,6 @@ Probes = Annotated[
 Profile = Annotated[
     str,
     typer.Option(
-        "--profile", metavar="linux|rfc6298", help="Whose timer a capture's senders have."
+        "--profile", metavar="linux|linux-2.2|rfc6298", help="Whose timer a capture's senders have."
     ),
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tcpf_lab import campaign, reporting, terminal
+from tcpf_lab.errors import RequestError
 from tcpf_lab.options import (
     AsJson,
     IncludeInvalid,
@@ -19,6 +21,9 @@ from tcpf_lab.options import (
     TestbedName,
 )
 from tcpf_lab.selection import choose
+from tcpf_lab.spec.calibration import Calibration
+from tcpf_lab.spec.load import find, load_any
+from tcpf_lab.testbed import registry
 
 
 def report(
@@ -43,8 +48,17 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of an experiment or a collection from the runs there are."""
+    """Write the report of an experiment or a collection from the runs there are.
+
+    Of a calibration it is written from what `tcpf-lab calibrate` has concluded.
+    """
     wanted = reporting.formats_of(formats)
+    source = find(spec)
+    read = load_any(source)
+    if isinstance(read, Calibration):
+        given = {"only": only, "seeds": seeds, "set": overrides, "include-invalid": include_invalid}
+        _of_calibration(read, source, testbed, results, wanted, reference, given, as_json)
+        return
     chosen = choose(spec, testbed, results, only, seeds, overrides)
     written = reporting.report(
         chosen, include_invalid=include_invalid, formats=wanted, reference=reference
@@ -53,3 +67,31 @@ def report(
         terminal.print_json(campaign.outcome_json(chosen, (), written))
     else:
         terminal.show_report(written)
+
+
+def _of_calibration(
+    read: Calibration,
+    source: Path,
+    testbed: str,
+    results: Path,
+    formats: tuple[str, ...],
+    reference: Path | None,
+    given: Mapping[str, object],
+    as_json: bool,
+) -> None:
+    from tcpf_lab.calibrating.ledger import CalibrationFiles  # here: numpy takes a moment
+    from tcpf_lab.calibrating.report import write_report
+
+    useless = next((f"--{name}" for name, value in given.items() if value), None)
+    if useless:
+        raise RequestError(
+            "chooses among the runs of an experiment; a calibration is reported as a whole",
+            where=useless,
+        )
+    files = CalibrationFiles(results, read.name, registry.require(testbed))
+    written = write_report(read, source, files, formats, reference)
+    if as_json:
+        terminal.print_json({"calibration": read.name, "written": [str(p) for p in written]})
+        return
+    for path in written:
+        typer.echo(path)

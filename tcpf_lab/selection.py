@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tcpf_lab.errors import RequestError
 from tcpf_lab.results import ExperimentFiles
 from tcpf_lab.spec.axis import may_be_axis, path_of
+from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.load import find, load_any
 from tcpf_lab.spec.members import Level, members
@@ -148,6 +149,10 @@ def choose(
     directory = registry.require(testbed)
     source = find(spec)
     read = load_any(source)
+    if isinstance(read, Calibration):
+        raise RequestError(
+            "is a calibration", where=str(source), hint=f"`tcpf-lab calibrate {source.name}`"
+        )
     collection = isinstance(read, Collection)
     wanted = _wanted(asked.only)
     levels = members(read, source) if isinstance(read, Collection) else (Level(read),)

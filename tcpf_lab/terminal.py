@@ -112,14 +112,18 @@ def drive(
     force: bool,
     cluster: str | None = None,
     disk_budget: int | None = None,
+    events: list[Event] | None = None,
 ) -> list[Event]:
-    """Carry out the runs of ``choice`` with a progress display; return how each ended."""
+    """Carry out the runs of ``choice`` with a progress display; return how each ended.
+
+    An interrupt leaves in ``events``, if that is given, how those ended that had until then.
+    """
     from tcpf_lab import runner
     from tcpf_lab.disk_budget import DiskBudget
 
     at_a_time = _at_a_time(choice, testbed, jobs)
     budget = DiskBudget(disk_budget, choice.results, at_a_time) if disk_budget else None
-    events: list[Event] = []
+    events = [] if events is None else events
     failures = 0
     with interruptible(), _executor(choice, testbed, jobs, cluster) as executor:
         happening = runner.run_all(
@@ -165,6 +169,11 @@ def _at_a_time(choice: Choice, testbed: Testbed, jobs: int) -> int:
     from tcpf_lab import pool
 
     return min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
+
+
+def tell(text: str) -> None:
+    """Say on standard error how far something has come."""
+    _err.print(text, markup=False, highlight=False)
 
 
 def _say(text: str) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tcpf_lab.spec.dscp import NAMES
 from tcpf_lab.spec.model import case_slug
 from tcpf_lab.spec.queue.prio import goes_first
+from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS
 from tcpf_lab.units import format_duration, format_rate, format_size
 
 Data = dict[str, Any]
@@ -217,7 +218,10 @@ def cases(draw: st.DrawFn, *, background: bool) -> Data:
 
 @st.composite
 def tcps(draw: st.DrawFn) -> Data:
-    found = {"profile": draw(st.sampled_from(["linux-2.2", "modern"])), "sack": draw(st.booleans())}
+    found = {
+        "profile": draw(st.sampled_from(["linux-2.2", "sysctl-2.2", "modern"])),
+        "sack": draw(st.booleans()),
+    }
     optional: dict[str, st.SearchStrategy[Any]] = {
         "congestion": st.sampled_from(["reno", "cubic", "bbr", "dctcp_2"]),
         "initcwnd": st.integers(1, 1000),
@@ -227,9 +231,21 @@ def tcps(draw: st.DrawFn) -> Data:
         "mss": sizes(88, 8960),
         "rto_min": st.integers(10, 120_000).map(lambda number: format_duration(number / 1000)),
     }
-    if not found["sack"]:
+    if found["profile"] != "modern":
+        optional["linux22"] = st.dictionaries(
+            st.sampled_from(list(LINUX22_BEHAVIOURS)), st.booleans()
+        )
+    elif not found["sack"]:
         optional["recovery"] = st.sampled_from(["newreno", "reno"])
-    return found | some(draw, optional)
+    found |= some(draw, optional)
+    if grows_as_reno(found) and found.get("congestion") != "reno":
+        found.pop("congestion", None)
+    return found
+
+
+def grows_as_reno(tcp: Data) -> bool:
+    """Whether no other congestion control goes with it: the growth of Linux 2.2 is Reno's."""
+    return bool(tcp.get("linux22", {}).get("growth", tcp["profile"] == "linux-2.2"))
 
 
 @st.composite
@@ -252,7 +268,7 @@ def traffics(draw: st.DrawFn, *, users: bool) -> Data:
 
 
 @st.composite
-def matrices(draw: st.DrawFn, names: list[str]) -> Data:
+def matrices(draw: st.DrawFn, names: list[str], tcp: Data) -> Data:
     seeds = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=3, unique=True)
     found: Data = {
         "case": draw(st.one_of(st.just("all"), st.sampled_from(names), st.just(names))),
@@ -263,7 +279,7 @@ def matrices(draw: st.DrawFn, names: list[str]) -> Data:
     axes = {
         "queue.limit": st.lists(sizes(10**9, 2**32 - 1), min_size=1, max_size=3, unique=True),
         "tcp.initcwnd": st.one_of(st.just("2..4"), st.just([10, 3])),
-        "tcp.congestion": st.just(["reno", "cubic"]),
+        **({} if grows_as_reno(tcp) else {"tcp.congestion": st.just(["reno", "cubic"])}),
         "traffic.duration": st.just("10 s..30 s:10 s"),
         "tcp.quickack": st.just([True, False]),
         "traffic.socket_buffer": limit,
@@ -285,14 +301,15 @@ def experiments(draw: st.DrawFn) -> Data:
         st.sampled_from("ABCD").map(lambda config: {"config": config}),
         st.sampled_from(["001", "003", "004"]).map(lambda paper: {"paper": paper}),
     )
+    tcp = draw(tcps())
     return {
         "name": draw(NAMES_OF_RESULTS),
         **some(draw, {"title": TITLES, "reference": reference}),
         "topology": {kind: topology},
-        "tcp": draw(tcps()),
+        "tcp": tcp,
         "traffic": draw(traffics(users=kind != "parking_lot")),
         "cases": {name: draw(cases(background=alone)) for name in names},
-        "matrix": draw(matrices(names)),
+        "matrix": draw(matrices(names, tcp)),
     }
 
 

@@ -50,7 +50,7 @@ def test_a_seed_is_always_the_same_scenario_and_another_one_another() -> None:
 def test_everything_that_is_to_vary_varies_within_its_bounds() -> None:
     settings = [each.settings() for each in MANY]
     for name, values in {
-        "profile": {"linux-2.2", "modern"},
+        "profile": {"sysctl-2.2", "modern"},
         "congestion": {"reno", "cubic", "bbr"},
         "cause": set(scenario.CAUSES),
         **{key: {True, False} for key in ("sack", "timestamps", "window_scaling", "quickack")},
@@ -737,7 +737,7 @@ def test_a_small_scenario_is_run_and_held_against_the_kernels_log(
     uml: UmlTestbed, tmp_path: Path
 ) -> None:
     """The one with the fewest flows among those with classic senders, cut to twelve seconds."""
-    classic = [each for each in MANY if each.settings()["profile"] == "linux-2.2"]
+    classic = [each for each in MANY if each.settings()["profile"] == "sysctl-2.2"]
     fewest = min(classic, key=lambda each: (each.run.flows, each.seed))
     (job,) = run.prepare([draw(fewest.seed, 12.0)], uml, tmp_path / "results", keep_pcaps=False)
     outcome = run.carry_out(job)

@@ -5,17 +5,34 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 from documents import ROOT, blocks, carry_out, commands_of
 
+from tcpf_lab.calibrating.target import cells_of
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.spec.load import parse
+from tcpf_lab.results import read_json
+from tcpf_lab.spec.calibrated import read_subject
+from tcpf_lab.spec.load import load_any, parse
 from tcpf_lab.spec.sweep import expand
 
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/*.md"))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "measure-your-aqm.md").read_text(encoding="utf-8")
+
+
+CALIBRATE = (ROOT / "docs" / "calibrate.md").read_text(encoding="utf-8")
+
+
+def calibration_example(directory):
+    """Write the three files of the example; give the one that is calibrated."""
+    experiment, search = blocks("yaml", CALIBRATE)
+    (published,) = blocks("csv", CALIBRATE)
+    (directory / "old_table.yaml").write_text(experiment)
+    (directory / "published.csv").write_text(published)
+    (directory / "search.yaml").write_text(search)
+    return directory / "search.yaml"
 
 
 def readme_commands():
@@ -118,3 +135,29 @@ def test_the_guide_goes_from_a_queue_to_a_report(uml, tmp_path):
     for case in ("Mine", "FQ-CoDel", "TailDrop"):
         assert case in report
     assert "invalid" not in report
+
+
+def test_every_cell_of_the_calibration_that_a_document_shows_was_published(tmp_path):
+    path = calibration_example(tmp_path)
+    subject = read_subject(load_any(path), path)
+    (experiment,) = subject.experiments
+    names = cells_of(subject, subject.experiments).names
+    assert [name.case for name in names] == list(experiment.cases)
+    shown = [Path(word).name for command in commands_of(CALIBRATE) for word in command]
+    assert shown.count(path.name) == len(commands_of(CALIBRATE)) == 3
+
+
+@pytest.mark.uml
+def test_the_calibration_that_a_document_shows_goes_from_three_files_to_a_report(uml, tmp_path):
+    calibration_example(tmp_path)
+    for command in commands_of(CALIBRATE):
+        assert command[0] == "tcpf-lab"
+        result = carry_out(command[1:], tmp_path)
+        assert result.returncode == 0, f"{shlex.join(command)}\n{result.stderr}"
+    root = tmp_path / "results" / "search" / "calibration"
+    told = read_json(root / "calibration.json")
+    assert told["validity"]["left_out"] == []
+    verdicts = {one["name"]: one["verdict"] for one in told["unknowns"]}
+    assert verdicts["packet size"] == "pinned down" != verdicts["minimum RTO"]
+    assert told["best"]["values"]["packet size"] == "576 B"
+    assert "A fit is not a reproduction" in (root / "calibration.md").read_text()

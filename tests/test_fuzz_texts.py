@@ -35,6 +35,7 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes
     [
         ("spec", "experiments-smoke.yaml", "experiment"),
         ("spec", "experiments-chapter4.yaml", "collection"),
+        ("spec", "experiments-lost_testbed.yaml", "calibration"),
         ("spec", "broken-several_at_once.yaml", "refused"),
         ("inventory", "two-hosts.yaml", "inventory"),
         ("records", "captured-stats-qdisc-R1.json", "True"),

@@ -55,6 +55,7 @@ MAY_IMPORT = {
     "report": SHARED | {"metrics", "trace", "models"},
     # theory
     "models": {"errors", "units"},
+    "calibration": {"errors", "units"},
 }
 #: What a user meets: these may import everything, and nothing imports them.
 OUTER = {
@@ -63,6 +64,8 @@ OUTER = {
         "analyze_verbs",
         "analyzing",
         "api",
+        "calibrate_verbs",
+        "calibrating",
         "cli",
         "cluster",
         "cluster_delivery",

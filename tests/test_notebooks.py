@@ -64,8 +64,8 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
 
 
-def test_there_are_five_questions() -> None:
-    assert [path.name[:2] for path in NOTEBOOKS] == ["1-", "2-", "3-", "4-", "5-"]
+def test_there_are_six_questions() -> None:
+    assert [path.name[:2] for path in NOTEBOOKS] == ["1-", "2-", "3-", "4-", "5-", "6-"]
     for path in NOTEBOOKS:
         title = cells(path, "markdown")[0].splitlines()[0]
         assert re.fullmatch(r"# .+\?.*", title), title

@@ -110,7 +110,7 @@ def test_a_runs_own_file_repeats_it(quick, spec, tmp_path):
 def test_the_conditions_of_a_sweep_name_what_differs(lab, spec, tmp_path):
     lab("run", spec, *FAKE, "--set", "tcp.sack=[true, false]")
     text = (tmp_path / "results/tiny/fake/table.md").read_text().replace("\u00a0", " ")
-    assert "linux-2.2 SACK or linux-2.2 no SACK" in text
+    assert "sysctl-2.2 SACK or sysctl-2.2 no SACK" in text
 
 
 def test_a_sweep_in_a_collection_is_part_of_its_level(lab, spec, tmp_path):

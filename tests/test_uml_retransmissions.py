@@ -35,6 +35,19 @@ SENDERS = {
     "reno": ("tcp.sack=false",),
     "modern": ("tcp.profile=modern",),
     "bbr": ("tcp.profile=modern", "tcp.congestion=bbr"),
+    "linux-2.2": ("tcp.profile=linux-2.2",),
+    "linux-2.2 without SACK": ("tcp.profile=linux-2.2", "tcp.sack=false"),
+    "timer of linux-2.2": ("tcp.linux22.rto=true", "tcp.linux22.rto_age=true"),
+    "go-back-N of linux-2.2": ("tcp.linux22.go_back_n=true", "tcp.sack=false"),
+    "recovery of linux-2.2": ("tcp.linux22.go_back_n=true", "tcp.linux22.fast_retransmit=true"),
+}
+#: What the analysis has to be told of them.
+KNOWN = {
+    "linux-2.2": Options(probes=False, profile="linux-2.2"),
+    "linux-2.2 without SACK": Options(probes=False, profile="linux-2.2"),
+    "timer of linux-2.2": Options(probes=False, linux22=("rto", "rto_age")),
+    "go-back-N of linux-2.2": Options(probes=False, linux22=("go_back_n",)),
+    "recovery of linux-2.2": Options(probes=False, linux22=("go_back_n", "fast_retransmit")),
 }
 #: Retransmissions are a matter of seconds at this rate; more flows meet more of their kinds.
 BUSY = ("matrix.flows=[8]", "traffic.duration=20 s")
@@ -120,7 +133,7 @@ def test_every_event_of_the_capture_is_in_the_list_and_every_timeout_is_one(
 ) -> None:
     run = make(uml, name)
     probes = name in ("modern", "bbr")
-    analysis = analyse(run.capture("S"), options=Options(probes=probes))
+    analysis = analyse(run.capture("S"), options=KNOWN.get(name, Options(probes=probes)))
     found = compare(analysis, entries_of(run))
     assert found.elsewhere == 0
     assert found.confusion[NO_ENTRY].sum() == 0

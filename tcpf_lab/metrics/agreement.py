@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -195,14 +196,27 @@ def _keys(connection: Any, first: Any, time: Any) -> NDArray[np.int64]:
 
 
 def _pair(ours: NDArray[np.int64], theirs: NDArray[np.int64], delay: int) -> NDArray[np.int64]:
-    """Match rows (connection, first byte, time) of two lists; neighbours in time make a pair."""
+    """Match rows (connection, first byte, time) of two lists, each with the first that is left.
+
+    An entry whose packet the capture lacks takes the event of the next one with the same byte, if
+    that is within `delay`.
+    """
     every = np.concatenate([ours - [0, 0, EARLY_NS], theirs])
-    side = np.repeat([0, 1], [len(ours), len(theirs)])
-    order = np.lexsort((side, every[:, 2], every[:, 1], every[:, 0]))
-    a, b = order[:-1], order[1:]
-    same = (every[a, :2] == every[b, :2]).all(axis=1) & (side[a] == 0) & (side[b] == 1)
-    near = same & (every[b, 2] - every[a, 2] <= delay + EARLY_NS)
-    return np.stack([a[near], b[near] - len(ours)], axis=1)
+    order = np.lexsort((np.arange(len(every)) >= len(ours), *every.T[::-1]))
+    pairs, waiting, key = [], deque[int](), (-1, -1)
+    for row in order.tolist():
+        connection, first, time = every[row].tolist()
+        if key != (connection, first):
+            key = (connection, first)
+            waiting.clear()
+        if row < len(ours):
+            waiting.append(row)
+            continue
+        while waiting and time - every[waiting[0], 2] > delay + EARLY_NS:
+            waiting.popleft()
+        if waiting:
+            pairs.append((waiting.popleft(), row - len(ours)))
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def _outcomes(packets: Any, kinds: Any, pairs: Any) -> tuple[Any, Any, Any]:

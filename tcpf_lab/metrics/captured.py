@@ -61,7 +61,7 @@ class CapturedRecord(Record):
     def options(self) -> Options:
         """What is known of the senders, to follow their packets in the capture."""
         profile: Profile = "classic" if self.classic else "linux"
-        return Options(self.rto_min_ns, self.probes, profile, at="sender")
+        return Options(self.rto_min_ns, self.probes, profile, "sender", self.linux22)
 
 
 def read_captured(files: RunFiles) -> CapturedRecord:
@@ -104,6 +104,7 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
             rto_min_ns=record.rto_min_ns,
             probes=record.probes,
             classic=record.classic,
+            linux22=record.linux22,
         ),
         row=_rows(flows, packets, record.expect, record.count),
         crossing=cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay),

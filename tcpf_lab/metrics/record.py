@@ -11,7 +11,7 @@ from typing import Any
 from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics.clock import Clocks, read_clocks
 from tcpf_lab.results import FORMAT, RunFiles, read_json
-from tcpf_lab.spec.tcp import RENO_SYSCTL
+from tcpf_lab.spec.tcp import LINUX22_SYSCTL, RENO_SYSCTL
 from tcpf_lab.trace.recovery import RTO_MIN_NS
 
 #: What of the manifest, and of its ``expect``, every metric needs.
@@ -79,6 +79,11 @@ class Record:
     def classic(self) -> bool:
         """Whether the senders recover as the Reno of 1990 did."""
         return _classic(self.expect)
+
+    @property
+    def linux22(self) -> tuple[str, ...]:
+        """What the senders do as Linux 2.2 did."""
+        return _linux22(self.expect)
 
     def instant(self, flow: int, label: str) -> int:
         """When a flow's window starts or ends: when its TCP_INFO was read, if it was."""
@@ -205,6 +210,14 @@ def _classic(expect: dict[str, Any]) -> bool:
     """Whether the senders recover as the Reno of 1990 did."""
     settings = (expect.get("sysctl") or {}).values()
     return any(str(values.get(RENO_SYSCTL)) == "1" for values in settings)
+
+
+def _linux22(expect: dict[str, Any]) -> tuple[str, ...]:
+    """Name what the senders' kernel does as Linux 2.2 did."""
+    settings = (expect.get("sysctl") or {}).values()
+    on = (name for values in settings for name, value in values.items() if str(value) == "1")
+    names = (name.removeprefix(LINUX22_SYSCTL) for name in on if name.startswith(LINUX22_SYSCTL))
+    return tuple(dict.fromkeys(names))
 
 
 def _rto_min_ns(expect: dict[str, Any]) -> int:

@@ -19,7 +19,8 @@ FLOWS = (100, 50)
 THESIS_CASES = ("TCPF+FRIO", "TCPF+RIO", "TB+RIO", "NoMark+RED")
 
 _HERE = Path(__file__).resolve().parent
-_METRICS = ("timeouts", "loss_percent", "goodput_bytes_per_s", "goodput_cov")
+#: What was published of every cell.
+METRICS = ("timeouts", "loss_percent", "goodput_bytes_per_s", "goodput_cov")
 
 
 def published(config: str, case: str, flows: int) -> dict[str, float] | None:
@@ -48,7 +49,7 @@ def published(config: str, case: str, flows: int) -> dict[str, float] | None:
 def _table() -> dict[tuple[str, str, int], dict[str, float]]:
     with (_HERE / "tcpf_tables.csv").open(encoding="utf-8", newline="") as file:
         return {
-            (row["config"], row["case"], int(row["flows"])): {m: float(row[m]) for m in _METRICS}
+            (row["config"], row["case"], int(row["flows"])): {m: float(row[m]) for m in METRICS}
             for row in csv.DictReader(file)
         }
 

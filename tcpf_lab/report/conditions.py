@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tcpf_lab.spec.graph import Graph, Link
 from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.tcp import PROFILES, Tcp
 from tcpf_lab.units import format_duration, format_rate
 
 #: Keeps a number and its unit on one line of a caption.
@@ -58,6 +59,13 @@ def _held_back(link: Link) -> float:
     return sum(one.delay for one in (link.impairment_ab, link.impairment_ba) if one)
 
 
+def _said_of_tcp(tcp: Tcp) -> str:
+    """Give the profile, and what of Linux 2.2 it has if that is not all its own."""
+    if set(tcp.behaviours) == set(PROFILES[tcp.profile].linux22):
+        return tcp.profile
+    return f"{tcp.profile} with {', '.join(tcp.behaviours) or 'nothing'} of Linux 2.2"
+
+
 def _conditions(experiment: Experiment) -> tuple[str, ...]:
     graph = experiment.topology.graph()
     sack = "SACK" if experiment.tcp.sack else "no SACK"
@@ -67,5 +75,5 @@ def _conditions(experiment: Experiment) -> tuple[str, ...]:
         f"{format_duration(experiment.traffic.warmup)} of warm-up",
         format_rate(graph.bottleneck.rate) + "/s",
         _said_of_delays(path_delays(graph)),
-        f"{experiment.tcp.profile} {sack}" + (" over an impaired path" if impaired else ""),
+        f"{_said_of_tcp(experiment.tcp)} {sack}" + (" over an impaired path" if impaired else ""),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -71,6 +71,8 @@ class Member(SpecModel):
 
 class Collection(SpecModel):
     """A file that names experiments instead of describing one."""
+
+    noun: ClassVar[str] = "a collection"
 
     name: Name = Field(
         description="Directory of the report: letters, digits, `_`, `+` and `-`, at most 60."

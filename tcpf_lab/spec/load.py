@@ -20,6 +20,7 @@ from tcpf_lab import shipped
 from tcpf_lab.errors import RequestError, SpecError, legible
 from tcpf_lab.spec.axis_check import axis_problems
 from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.explain import explain, show_path, shown_value
 from tcpf_lab.spec.model import Experiment, to_data
@@ -30,8 +31,11 @@ from tcpf_lab.spec.yaml_text import Document, read_yaml
 _LARGEST = 200_000
 #: So many things that are wrong with one file are told one by one.
 _MOST_TOLD = 100
-#: The key that makes a file a collection of experiments.
-_COLLECTION = "experiments"
+#: The keys that make a file something else than an experiment.
+_OTHERS: dict[str, type[Collection] | type[Calibration]] = {
+    "experiments": Collection,
+    "unknowns": Calibration,
+}
 M = TypeVar("M", bound=SpecModel)
 
 
@@ -80,7 +84,9 @@ def find(name: str | Path, beside: Path | None = None) -> Path:
     if beside is None and _exists(path):
         return path
     files = {file.name: file for folder in folders[:0:-1] for file in folder.glob("*.yaml")}
-    known = sorted(name for name, file in files.items() if not (beside and _is_collection(file)))
+    known = sorted(
+        name for name, file in files.items() if not (beside and _kind(file) is not Experiment)
+    )
     message = "no such experiment in ./, ./experiments and among those that come with tcpf-lab"
     raise RequestError(unknown(message, path.name, known), where=str(name))
 
@@ -99,9 +105,14 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _is_collection(path: Path) -> bool:
-    data = read_yaml(_read(path)).data
-    return isinstance(data, dict) and _COLLECTION in data
+def _kind(path: Path) -> type[Experiment] | type[Collection] | type[Calibration]:
+    return _described(read_yaml(_read(path)).data)
+
+
+def _described(data: Any) -> type[Experiment] | type[Collection] | type[Calibration]:
+    """Tell by its keys what a file is."""
+    keys = data if isinstance(data, dict) else {}
+    return next((model for key, model in _OTHERS.items() if key in keys), Experiment)
 
 
 def load(path: str | Path) -> Experiment:
@@ -128,8 +139,10 @@ def load_as(path: str | Path, model: type[M]) -> M:
     return _build(read_yaml(_read(Path(path), model.noun)), str(path), model)
 
 
-def load_any(path: str | Path) -> Experiment | Collection:
-    """Read an experiment file or a collection, which has the key ``experiments``.
+def load_any(path: str | Path) -> Experiment | Collection | Calibration:
+    """Read an experiment file, a collection, which has ``experiments``, or a calibration.
+
+    The last has the key ``unknowns``.
 
     Raises
     ------
@@ -137,9 +150,7 @@ def load_any(path: str | Path) -> Experiment | Collection:
         As `load`.
     """
     document = read_yaml(_read(Path(path)))
-    if isinstance(document.data, dict) and _COLLECTION in document.data:
-        return _build(document, str(path), Collection)
-    return _build(document, str(path), Experiment)
+    return _build(document, str(path), _described(document.data))
 
 
 def parse(text: str, source: str) -> Experiment:

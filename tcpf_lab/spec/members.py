@@ -92,8 +92,8 @@ def _read(member: Member, folder: Path, where: str) -> Experiment:
     except RequestError as error:
         raise SpecError(f"{error.where}: {error.message}", where=where) from None
     read = load_any(path)
-    if isinstance(read, Collection):
-        message = f"{member.spec}: a collection cannot contain a collection"
+    if not isinstance(read, Experiment):
+        message = f"{member.spec}: a collection cannot contain {read.noun}"
         raise SpecError(message, where=where, hint="name its experiments one by one")
     return read
 

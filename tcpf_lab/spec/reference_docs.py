@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from tcpf_lab.spec import background, marker, queue
 from tcpf_lab.spec.base import SpecModel, keys
+from tcpf_lab.spec.calibration import Calibration, Check, Design, Search
 from tcpf_lab.spec.collection import Collection, Member
 from tcpf_lab.spec.delays import Delays
 from tcpf_lab.spec.impairment import Impairment
@@ -19,9 +20,19 @@ from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
 from tcpf_lab.spec.parking_lot import ParkingLot
-from tcpf_lab.spec.tcp import NEWRENO, PROFILES, RENO, Profile, Tcp
+from tcpf_lab.spec.tcp import (
+    LINUX22,
+    LINUX22_BEHAVIOURS,
+    NEWRENO,
+    PROFILES,
+    RENO,
+    Linux22,
+    Profile,
+    Tcp,
+)
 from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
 from tcpf_lab.spec.traffic import Traffic, Users
+from tcpf_lab.spec.unknown import Unknown
 from tcpf_lab.units import DURATION, RATE, SIZE, Quantity
 
 _INTRODUCTION = """\
@@ -48,7 +59,14 @@ _SPECIAL = {
     "out": "code point",
     "only": "mapping",
     "experiments": "list of words and mappings",
-    "set": "list",
+    "set": "text or list",
+    "from": "number, with its unit",
+    "to": "number, with its unit",
+    "round": "number, with its unit",
+    "times": "text",
+    "levels": "list or mapping",
+    "tolerance": "mapping of percentages",
+    "unknowns": "mapping of names",
 }
 
 
@@ -69,6 +87,7 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`topology.parking_lot`", ParkingLot
     yield "`forward` and `reverse` of `topology.chain` and `topology.dumbbell`", Impairment
     yield "`tcp`", Tcp
+    yield "`tcp.linux22`", Linux22
     yield "`traffic`", Traffic
     yield "`traffic.users`", Users
     yield "`cases.NAME`", Case
@@ -81,6 +100,11 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`matrix`", Matrix
     yield "A collection", Collection
     yield "`experiments[N]`", Member
+    yield "A calibration", Calibration
+    yield "`unknowns.NAME`", Unknown
+    yield "`design`", Design
+    yield "`search`", Search
+    yield "`check`", Check
 
 
 def _units() -> str:
@@ -121,7 +145,9 @@ def _default(field: FieldInfo) -> str:
         return "empty"
     if isinstance(value, Marker):
         return f"`{value.kind}`"
-    if isinstance(value, Traffic):
+    if isinstance(value, Linux22):
+        return "the profile's"
+    if isinstance(value, Traffic | Design | Search | Check):
         return "as below"
     for note in field.metadata:
         if isinstance(note, PlainSerializer):
@@ -162,7 +188,10 @@ def _plain_type(annotation: Any) -> str:
 def _profiles() -> str:
     parts = ["## TCP profiles\n"]
     parts += [_profile(name, profile) for name, profile in PROFILES.items()]
-    parts.append(f"`tcp_sack` is set as `sack` says. {NEWRENO}\n\nWith `recovery: reno`: {RENO}\n")
+    parts.append(
+        f"`tcp_sack` is set as `sack` says. {NEWRENO}\n\nWith `recovery: reno`: {RENO}\n\n"
+        f"With `fast_retransmit` of Linux 2.2: {LINUX22}\n"
+    )
     return "\n".join(parts)
 
 
@@ -170,5 +199,8 @@ def _profile(name: str, profile: Profile) -> str:
     rows = [f"| `{item.name}` | {item.value} | {item.reason} |" for item in profile.settings]
     if profile.initcwnd is not None:
         rows.append(f"| route `initcwnd` | {profile.initcwnd} | {profile.window_reason} |")
+    rows += [
+        f"| `linux22`: `{name}` | 1 | {LINUX22_BEHAVIOURS[name]} |" for name in profile.linux22
+    ]
     head = "| Setting | Value | Reason |\n|---|---|---|"
     return "\n".join([f"### `{name}`\n", f"{profile.summary}\n", head, *rows, ""])

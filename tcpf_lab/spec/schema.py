@@ -7,6 +7,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from tcpf_lab.spec.base import SpecModel
+from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.model import Experiment
 
@@ -14,22 +15,26 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """Give the JSON Schema (2020-12) of an experiment file or a collection.
+    """Give the JSON Schema (2020-12) of an experiment file, a collection or a calibration.
 
     It accepts the forms that the YAML may have, units included.  Rules between keys - ``min`` less
     than ``max``, cases that the matrix names - are beyond it; `load` holds those.
     """
     _, schema = models_json_schema(
-        [(Experiment, "validation"), (Collection, "validation")],
-        title="An experiment, or a collection of them",
+        [(model, "validation") for model in (Experiment, Collection, Calibration)],
+        title="An experiment, a collection of them, or a calibration",
     )
     return {
         "$schema": DIALECT,
         **_without_discriminator(schema),
-        # One branch or the other: an editor then says what is wrong within it.
+        # One branch or another: an editor then says what is wrong within it.
         "if": {"required": ["experiments"]},
         "then": {"$ref": "#/$defs/Collection"},
-        "else": {"$ref": "#/$defs/Experiment"},
+        "else": {
+            "if": {"required": ["unknowns"]},
+            "then": {"$ref": "#/$defs/Calibration"},
+            "else": {"$ref": "#/$defs/Experiment"},
+        },
     }
 
 

@@ -26,8 +26,29 @@ RENO = (
     "two duplicates let nothing new out. The window still comes down by proportional rate "
     "reduction, and after a timeout everything is as in Linux."
 )
+#: Said instead where Linux 2.2's fast retransmit is.
+LINUX22 = (
+    "Recovery without SACK is that of Linux 2.2, by a patch to the kernel: fast retransmit at the "
+    "third duplicate, each further one adds a packet to the window, and a partial acknowledgement "
+    "has the next hole retransmitted."
+)
 #: The switch of that patch (``kernel/uml/patches/0008-*``): other kernels have none.
 RENO_SYSCTL = "net.ipv4.tcp_reno_recovery"
+#: What Linux 2.2 did otherwise, and `kernel/uml/patches/0012-*` brings back, each by a switch.
+LINUX22_BEHAVIOURS: dict[str, str] = {
+    "rto": "The retransmission timer is longer the smaller the window, in steps of 10 ms; 3 s at "
+    "first.",
+    "rto_age": "The retransmission timer counts from the oldest packet, not from the last "
+    "acknowledgement.",
+    "go_back_n": "After a timeout SACK marks are forgotten, nothing new goes out and the backoff "
+    "is kept until all that was outstanding is acknowledged.",
+    "fast_retransmit": "Fast retransmit at the third duplicate, or with SACK when three packets or "
+    "more are below the highest SACKed one; the window is half of what it was plus three.",
+    "delayed_ack": "A lone segment's acknowledgement waits for about twice the gap between "
+    "arrivals, half a second at most.",
+    "growth": "The window grows with acknowledgements, not with what they acknowledge.",
+}
+LINUX22_SYSCTL = "net.ipv4.tcp_linux22_"
 #: What the kernel takes for a segment at the least (TCP_MIN_MSS), and what the largest packet of a
 #: topology leaves for one, bytes.
 LEAST_MSS, LARGEST_MSS = 88, 8960
@@ -46,37 +67,59 @@ class Setting:
 class Profile:
     """What is set at both ends before any flow starts.
 
-    ``initcwnd`` is the initial window in segments, a route's; None leaves the kernel's.
+    ``initcwnd`` is the initial window in segments, a route's; None leaves the kernel's. ``linux22``
+    are the behaviours that the patched kernel takes on.
     """
 
     summary: str
     settings: tuple[Setting, ...]
     initcwnd: int | None = None
     window_reason: str = ""
+    linux22: tuple[str, ...] = ()
 
 
 _NO_METRICS = Setting(
     "tcp_no_metrics_save", "1", "No flow inherits ssthresh or round-trip time from an earlier one."
 )
 
+
+def _of_2000(timestamps: Setting, *more: Setting) -> tuple[Setting, ...]:
+    return (
+        Setting("tcp_recovery", "0", "No RACK: it finds lost retransmissions without a timeout."),
+        Setting("tcp_early_retrans", "0", "No tail loss probe: it forestalls timeouts."),
+        Setting("tcp_frto", "0", "No F-RTO: a timeout is never taken back as spurious."),
+        Setting("tcp_dsack", "0", "No duplicate SACK: it undoes window reductions."),
+        timestamps,
+        Setting("tcp_ecn", "0", "No ECN: every congestion signal is a loss."),
+        _NO_METRICS,
+        Setting("tcp_congestion_control", "reno", "Additive increase, halving on loss."),
+        Setting("tcp_window_scaling", "1", "Windows above 64 kB, on by default then and now."),
+        *more,
+    )
+
+
+_TWO_SEGMENTS = "Two segments (RFC 2581) instead of the ten of RFC 6928."
+
 PROFILES: dict[str, Profile] = {
     "linux-2.2": Profile(
-        summary="Switches off what TCP in Linux learned after 2000, as far as sysctls reach.",
-        settings=(
-            Setting(
-                "tcp_recovery", "0", "No RACK: it finds lost retransmissions without a timeout."
-            ),
-            Setting("tcp_early_retrans", "0", "No tail loss probe: it forestalls timeouts."),
-            Setting("tcp_frto", "0", "No F-RTO: a timeout is never taken back as spurious."),
-            Setting("tcp_dsack", "0", "No duplicate SACK: it undoes window reductions."),
-            Setting("tcp_timestamps", "0", "No timestamps: the MSS stays 40 bytes below the MTU."),
-            Setting("tcp_ecn", "0", "No ECN: every congestion signal is a loss."),
-            _NO_METRICS,
-            Setting("tcp_congestion_control", "reno", "Additive increase, halving on loss."),
-            Setting("tcp_window_scaling", "1", "Windows above 64 kB, on by default then and now."),
+        summary="What came after 2000 is off, and a patch to the kernel brings back how Linux 2.2 "
+        "timed, recovered, grew and acknowledged.",
+        settings=_of_2000(
+            Setting("tcp_timestamps", "1", "On by default in Linux 2.2."),
+            Setting("tcp_syn_linear_timeouts", "0", "A lost SYN waits twice as long each time."),
+            Setting("tcp_slow_start_after_idle", "0", "The window stands while nothing is sent."),
         ),
         initcwnd=2,
-        window_reason="Two segments (RFC 2581) instead of the ten of RFC 6928.",
+        window_reason=_TWO_SEGMENTS,
+        linux22=tuple(LINUX22_BEHAVIOURS),
+    ),
+    "sysctl-2.2": Profile(
+        summary="Switches off what TCP in Linux learned after 2000, as far as sysctls reach.",
+        settings=_of_2000(
+            Setting("tcp_timestamps", "0", "No timestamps: the MSS stays 40 bytes below the MTU.")
+        ),
+        initcwnd=2,
+        window_reason=_TWO_SEGMENTS,
     ),
     "modern": Profile(
         summary="The kernel's own defaults.",
@@ -85,10 +128,24 @@ PROFILES: dict[str, Profile] = {
 }
 
 
+class Linux22(SpecModel):
+    """What the virtual-time kernel does as Linux 2.2 did (docs/kernel.md).
+
+    What is left out is as the profile has it.
+    """
+
+    rto: bool | None = Field(default=None, description="How long the timer is.")
+    rto_age: bool | None = Field(default=None, description="From when the timer counts.")
+    go_back_n: bool | None = Field(default=None, description="Recovery from a timeout.")
+    fast_retransmit: bool | None = Field(default=None, description="Recovery from duplicates.")
+    delayed_ack: bool | None = Field(default=None, description="When receivers acknowledge.")
+    growth: bool | None = Field(default=None, description="Slow start, congestion avoidance.")
+
+
 class Tcp(SpecModel):
     """TCP at both ends."""
 
-    profile: Literal["linux-2.2", "modern"] = Field(
+    profile: Literal["linux-2.2", "sysctl-2.2", "modern"] = Field(
         description="Set of sysctls, listed under TCP profiles."
     )
     sack: bool = Field(
@@ -134,13 +191,17 @@ class Tcp(SpecModel):
     rto_min: Duration | None = Field(
         default=None,
         description="Least variance term of the retransmission timer, which is so much above the "
-        "round-trip time, set on the routes; left out: the kernel's 200 ms.",
+        "round-trip time (with `linux22: {rto: true}` the least timer), set on the routes; left "
+        "out: the kernel's 200 ms.",
+    )
+    linux22: Linux22 = Field(
+        default=Linux22(),
+        description="What the virtual-time kernel does as Linux 2.2 did; left out: the profile's.",
     )
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield what a route cannot hold, and a recovery that SACK leaves no say."""
-        if self.recovery is not None and self.sack:
-            yield ("recovery",), "is about TCP without SACK: it needs sack: false"
+        """Yield what a route cannot hold, and recoveries that are not to be had together."""
+        yield from self._exclusive()
         if self.mss is not None and not LEAST_MSS <= self.mss <= LARGEST_MSS:
             yield ("mss",), f"must be from {LEAST_MSS} B to {LARGEST_MSS} B"
         if self.rto_min is None:
@@ -150,11 +211,37 @@ class Tcp(SpecModel):
         elif round(self.rto_min, 3) != self.rto_min:
             yield ("rto_min",), "must be a whole number of milliseconds"
 
+    def _exclusive(self) -> Iterator[tuple[KeyPath, str]]:
+        if self.recovery is not None and self.sack:
+            yield ("recovery",), "is about TCP without SACK: it needs sack: false"
+        elif self.recovery == "reno" and "fast_retransmit" in self.behaviours:
+            sentence = "and the fast_retransmit of Linux 2.2 exclude each other: take it out of"
+            yield ("recovery",), f"{sentence} linux22, or use profile: sysctl-2.2"
+        if "growth" in self.behaviours and self.congestion not in (None, "reno"):
+            sentence = (
+                f"the growth of Linux 2.2 takes the place of {self.congestion}'s: take growth"
+            )
+            yield ("congestion",), f"{sentence} out of linux22"
+        if self.behaviours and self.profile == "modern":
+            sentence = "is about what came before RACK and F-RTO: it needs profile: linux-2.2 or"
+            yield ("linux22",), f"{sentence} sysctl-2.2"
+
+    @property
+    def behaviours(self) -> tuple[str, ...]:
+        """What the kernel does as Linux 2.2 did."""
+        own = PROFILES[self.profile].linux22
+        asked = {name: getattr(self.linux22, name) for name in LINUX22_BEHAVIOURS}
+        return tuple(
+            name for name, value in asked.items() if (name in own if value is None else value)
+        )
+
     @property
     def without_sack(self) -> str:
         """What is to be said of its recovery; nothing with SACK."""
         if self.sack:
             return ""
+        if "fast_retransmit" in self.behaviours:
+            return LINUX22
         return RENO if self.recovery == "reno" else NEWRENO
 
     def sysctls(self) -> dict[str, str]:
@@ -170,7 +257,8 @@ class Tcp(SpecModel):
             # The threshold stays at three duplicates, whatever looks like reordering.
             asked |= {RENO_SYSCTL.removeprefix("net.ipv4."): "1", "tcp_max_reordering": "3"}
         values |= {name: value for name, value in asked.items() if value is not None}
-        return {f"net.ipv4.{name}": value for name, value in values.items()}
+        switches = {f"{LINUX22_SYSCTL}{name}": "1" for name in self.behaviours}
+        return {f"net.ipv4.{name}": value for name, value in values.items()} | switches
 
     def route_metrics(self) -> dict[str, int]:
         """Give what every route of both ends must show; ``rto_min`` is in ms."""

@@ -120,6 +120,39 @@ def word(text: str) -> str:
     return shown(plain(text.strip())).replace(" ", "")
 
 
+def measured(value: Any) -> tuple[Fraction, Quantity | None]:
+    """Give the number that a value stands for, in base units, and the kind of its unit.
+
+    Examples
+    --------
+    >>> measured("200 ms")[0], measured(3)
+    (Fraction(1, 5), (Fraction(3, 1), None))
+
+    Raises
+    ------
+    ValueError
+        If it is no number, or its unit is unknown.
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    found = _AMOUNT.fullmatch(shown(value).strip()) if number or isinstance(value, str) else None
+    amount = _measured(found) if found else None
+    if amount is None:
+        shape = shown(value) if isinstance(value, Value) else "this"
+        raise ValueError(f"{shape!r} is no number, with a unit if its key needs one")
+    return amount
+
+
+def written(number: Fraction, quantity: Quantity | None) -> Value:
+    """Write a number in base units as a value; `measured` gives back the same number.
+
+    Examples
+    --------
+    >>> written(Fraction(437, 1000), DURATION), written(Fraction(5, 2), None)
+    ('437 ms', 2.5)
+    """
+    return _value(number, quantity, whole=number.denominator == 1)
+
+
 def _measured(found: re.Match[str]) -> tuple[Fraction, Quantity | None] | None:
     """Number and kind of unit of an amount; None if the unit is unknown."""
     if not found[2]:

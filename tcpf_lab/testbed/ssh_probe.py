@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Sysctl
-from tcpf_lab.spec.tcp import RENO_SYSCTL
+from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS, LINUX22_SYSCTL, RENO_SYSCTL
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh_needs import programs_of
 from tcpf_lab.testbed.ssh_process import Host, Reply, run
@@ -15,7 +15,14 @@ from tcpf_lab.testbed.ssh_process import Host, Reply, run
 #: The agent is written for this Python and newer ones.
 OLDEST_PYTHON = (3, 9)
 #: Kernel parameters that patches of ours make, and what else can be done.
-_PATCHED = {RENO_SYSCTL: "only the virtual-time kernel has it; `tcp.recovery: newreno` runs here"}
+_PATCHED = {
+    RENO_SYSCTL: "only the virtual-time kernel has it; `tcp.recovery: newreno` runs here",
+    **{
+        f"{LINUX22_SYSCTL}{name}": "only the virtual-time kernel has it; `tcp.profile: sysctl-2.2` "
+        "without `tcp.linux22` runs here"
+        for name in LINUX22_BEHAVIOURS
+    },
+}
 #: $1 is the address we come from, $2 the interfaces, $3 the programs, $4 kernel parameters:
 #: lists of words, in which a star is no pattern.
 _PROBE = """

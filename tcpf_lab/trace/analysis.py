@@ -12,19 +12,25 @@ import numpy as np
 from tcpf_lab.trace.completion import complete, seen_from
 from tcpf_lab.trace.distance import AT_SENDER, ELSEWHERE, FOUND
 from tcpf_lab.trace.engine import Engine
+from tcpf_lab.trace.estimator import CLASSIC, LINUX, RFC6298
 from tcpf_lab.trace.events import Analysis, CaptureInfo, Place
+from tcpf_lab.trace.linux22 import LINUX22, bits
 from tcpf_lab.trace.packet import PACKET
 from tcpf_lab.trace.reader import Reader
 from tcpf_lab.trace.recovery import RTO_MIN_NS
 from tcpf_lab.trace.scan import FRAGMENTS, NOT_IP, NOT_TCP, RECORDS, SHORT
-from tcpf_lab.trace.sender import CLASSIC, LINUX, RFC6298
 
 #: Packets per block: with the bytes they come from they stay in the L2 cache.
 _ROWS = 4096
 _RFC_MINIMUM_NS = 1_000_000_000
 
-Profile = Literal["linux", "classic", "rfc6298"]
-_NUMBERS: dict[Profile, int] = {"linux": LINUX, "classic": CLASSIC, "rfc6298": RFC6298}
+Profile = Literal["linux", "classic", "linux-2.2", "rfc6298"]
+_NUMBERS: dict[Profile, int] = {
+    "linux": LINUX,
+    "classic": CLASSIC,
+    "linux-2.2": LINUX | LINUX22,
+    "rfc6298": RFC6298,
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,10 @@ class Options:
     probes : bool
         Whether the senders may send tail loss probes.
     profile : str
-        Whose timer: ``linux`` or ``rfc6298``; ``classic`` is Linux with the recovery of 1990.
+        Whose timer: ``linux``, ``linux-2.2`` or ``rfc6298``; ``classic`` is Linux with the recovery
+        of 1990.
+    linux22 : tuple of str
+        What ``linux`` senders do as Linux 2.2 did, as the experiment's ``tcp.linux22`` names it.
     at : str, optional
         Where the capture was taken; None: found from the handshakes.
     """
@@ -48,6 +57,7 @@ class Options:
     probes: bool = True
     profile: Profile = "linux"
     at: Place | None = None
+    linux22: tuple[str, ...] = ()
 
     @property
     def settings(self) -> tuple[int, int, int, int]:
@@ -55,7 +65,8 @@ class Options:
         least = _RFC_MINIMUM_NS if self.profile == "rfc6298" else RTO_MIN_NS
         minimum = self.rto_min_ns or least
         where = FOUND if self.at is None else (AT_SENDER if self.at == "sender" else ELSEWHERE)
-        return minimum, int(self.probes), _NUMBERS[self.profile], where
+        number = _NUMBERS[self.profile] | bits(self.linux22)
+        return minimum, int(self.probes), number, where
 
 
 def analyse(

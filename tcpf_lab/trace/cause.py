@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tcpf_lab.trace.estimator import CLASSIC, LINUX
 from tcpf_lab.trace.events import (
     FAST,
     PARTIAL_ACK,
@@ -17,9 +18,10 @@ from tcpf_lab.trace.events import (
     UNKNOWN,
 )
 from tcpf_lab.trace.jit import inlined, part
+from tcpf_lab.trace.linux22 import TIMER22, WHOSE, timed_out
 from tcpf_lab.trace.pacing import AT_ONCE, delay, is_paced, on_time, paced
 from tcpf_lab.trace.scoreboard import at
-from tcpf_lab.trace.sender import CLASSIC, LINUX, LOSS, MS, OPEN, RECOVERY
+from tcpf_lab.trace.sender import LOSS, MS, OPEN, RECOVERY
 
 #: A packet this soon after an ACK may be that ACK's doing; no timer is as short.
 EPSILON = 10 * MS
@@ -65,7 +67,7 @@ def _due(s: Any, head: Any, now: Any) -> bool:
     if on_time(s, now):
         return False
     since = max(s.sent_at, s.armed)
-    held = s.rto_min if s.profile == LINUX else _DELAYED
+    held = s.rto_min if s.profile & WHOSE == LINUX else _DELAYED
     wait = s.srtt // 4 + (held if s.tail - s.head == 1 else _LEAST)
     if s.armed > s.sent_at:
         wait = min(wait, s.rto)
@@ -92,7 +94,7 @@ def _liberated(s: Any, g: Any, now: Any) -> bool:
     # What was sent after an ACK would have been the head, had that ACK called for it.
     past = now - s.ack_at > AT_ONCE or s.ack_at <= s.sent_at < now
     fresh = g.again != s.episode and s.mode != LOSS and not past
-    return bool(fresh and (s.dups >= 3 or s.sack_bytes >= 3 * s.mss))
+    return bool(fresh and (s.fresh or s.dups >= 3 or s.sack_bytes >= 3 * s.mss))
 
 
 @inlined
@@ -113,8 +115,15 @@ def _is_timeout(s: Any, g: Any, now: Any, probe: bool) -> int:
     """Whether the retransmission of the head is the timer's doing: `RTO`, `TLP` or 0."""
     if g.sacked == s.board:  # sent again only when the sender has given up the scoreboard
         return ruled(s, RTO, 2)
-    if s.profile == CLASSIC and s.mode == RECOVERY:  # its ACKs send the head once, and no hole
-        return ruled(s, RTO, 22)
+    if s.profile & WHOSE == CLASSIC and s.mode == RECOVERY:
+        # Its ACKs send the head once, and no hole.
+        return ruled(s, RTO, 23)
+    if s.profile & TIMER22:
+        # What an ACK of this moment asks for again leaves first, and only once.
+        answered = s.ack_at <= s.sent_at < now or s.ack_at <= g.sent
+        at_once = now - s.ack_at <= AT_ONCE and not answered
+        late = timed_out(s, now, at_once, s.mode == LOSS, s.mode == RECOVERY)
+        return ruled(s, RTO, 24) if late else 0
     if probe and s.sack_flow:  # its timer ends with the other one at the latest
         return ruled(s, TLP, 5)
     if s.armed >= 0 and 10 * (now - s.armed) >= 9 * s.limit:
@@ -139,6 +148,8 @@ def explain(s: Any, arena: Any, i: Any, now: Any, tail: bool) -> int:
             return timer
     elif probe:
         return ruled(s, TLP, 5)
+    if s.fresh:
+        return ruled(s, FAST, 7)
     return _liberator(s, g, now - s.cause_at <= EPSILON or is_paced(s))
 
 

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcpf_lab.trace.estimator import RTO_MAX
 from tcpf_lab.trace.jit import part
 from tcpf_lab.trace.packet import PACKET
-from tcpf_lab.trace.sender import RTO_MAX, measure
+from tcpf_lab.trace.sender import measure
 
 #: Where captures were taken, as a setting: found for each flow, or given.
 FOUND, AT_SENDER, ELSEWHERE = range(3)

@@ -65,6 +65,8 @@ RULES = {
     20: "seen behind the sender: it fills a gap after a silence as long as the timer",
     21: "a segment sent again after a timeout was lost again: a recovery began",
     22: "nothing came back in the capture: why it was sent again cannot be told",
+    23: "in the recovery of 1990 ACKs send the head once: the timer sent it again",
+    24: "the timer of Linux 2.2 was due, and no ACK of that moment explains the head of the window",
 }
 
 #: A row per event, in the order of the capture.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tcpf_lab.trace.cause import EPSILON, SILENCE, explain, probing, ruled
+from tcpf_lab.trace.estimator import RTO_MAX
 from tcpf_lab.trace.events import (
     FAST,
     KEEPALIVE,
@@ -22,14 +23,13 @@ from tcpf_lab.trace.events import (
     WINDOW_PROBE,
 )
 from tcpf_lab.trace.jit import inlined, part
+from tcpf_lab.trace.linux22 import RTO_AGE22
 from tcpf_lab.trace.pacing import depart, learn
 from tcpf_lab.trace.scoreboard import PIECES, at, locate, relative
 from tcpf_lab.trace.sender import (
     AGREED,
-    LOSS,
     MS,
     RECOVERY,
-    RTO_MAX,
     append,
     arm,
     begin,
@@ -69,16 +69,19 @@ def _resend(s: Any, arena: Any, start: Any, end: Any, p: Any) -> int:
     depart(s, now, end - start)
     s.backoff = min(s.retransmits, 255)
     if kind == RTO:
-        if s.mode != LOSS or s.retransmits == 0:
+        if s.stamp == 0 or not _sent_again(s, arena):
             s.stamp = np.int64(p.tsval)
         time_out(s, arena, now)
     elif kind == FAST:
         if s.stamp == 0 or not _sent_again(s, arena):
             s.stamp = np.int64(p.tsval)
-        s.mode, s.recover = RECOVERY, s.snd_max
+        s.recover = s.recover if s.fresh else s.snd_max
+        s.mode, s.fresh = RECOVERY, 0
     if kind == TLP:
         s.probe_end = s.snd_max
-    if kind == TLP or (kind != RTO and first == s.head):
+    # Holes that Linux 2.2 fills further on in a recovery restart no timer.
+    filled = s.profile & RTO_AGE22 and s.mode == RECOVERY and kind != FAST and s.sack_bytes > 0
+    if kind == TLP or (kind != RTO and first == s.head and not filled):
         arm(s, now)
     named = kind
     for i in range(first, s.tail):
@@ -230,6 +233,7 @@ def _on_syn(s: Any, store: Any, p: Any) -> int:
     s.start, s.backoff = 0, 0
     if not s.known or s.isn != p.seq:
         begin(s, p.seq, 0)
+        s.passive = p.flags & 16
         agree(s, p, True)
         _stamp(s, p)
         append(s, store[0], 0, 1, p, False)

@@ -8,20 +8,22 @@ retransmission timer with all its re-arming - and every retransmission is explai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tcpf_lab.trace.estimator import CLASSIC, LINUX
 from tcpf_lab.trace.events import EVENT, FLOW, KINDS, RETRANSMISSIONS, RTO, SYN_RTO, UNKNOWN
 from tcpf_lab.trace.flow import Flows
 from tcpf_lab.trace.jit import compiled, part, stamp
 from tcpf_lab.trace.liberation import backward, forward, needed
+from tcpf_lab.trace.linux22 import bits
 from tcpf_lab.trace.packet import Packets
 from tcpf_lab.trace.scoreboard import HEADROOM, new_arena, relative, reserve
-from tcpf_lab.trace.sender import CLASSIC, LINUX, MS, SENDER, acknowledged
+from tcpf_lab.trace.sender import MS, SENDER, acknowledged
 
 __all__ = ["KIND_NAMES", "RTO", "RTO_MIN_NS", "SYN_RTO", "UNKNOWN", "Recovery", "classify"]
 
@@ -167,6 +169,7 @@ def classify(
     rto_min_ns: int = RTO_MIN_NS,
     probes: bool = False,
     classic: bool = False,
+    linux22: Sequence[str] = (),
 ) -> Recovery:
     """Explain every retransmission of every flow.
 
@@ -182,6 +185,8 @@ def classify(
         Whether the senders send tail loss probes (Linux: SACK on and ``tcp_early_retrans`` not 0).
     classic : bool
         Whether a partial ACK ends their recovery, as in the Reno of 1990.
+    linux22 : sequence of str
+        What they do as Linux 2.2 did, as the experiment's ``tcp.linux22`` names it.
 
     Returns
     -------
@@ -200,7 +205,8 @@ def classify(
         np.zeros(packets.size, np.int64),
     )
     out = (result.kind, result.backoff, result.acked, np.zeros(0, DETAIL))
-    settings = (rto_min_ns, int(probes), CLASSIC if classic else LINUX)
+    whose = (CLASSIC if classic else LINUX) | bits(linux22)
+    settings = (rto_min_ns, int(probes), whose)
     for flow in range(flows.count):
         rows = flows.both_ways(flow)
         towards = flows.backward[rows] == flows.reverse[flow]

@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from tcpf_lab.trace.estimator import CLASSIC, RTO_MAX, estimate
 from tcpf_lab.trace.jit import inlined, part
+from tcpf_lab.trace.linux22 import FAST22, GO_BACK_N22, RTO22, WHOSE, armed_at, enough
 from tcpf_lab.trace.pacing import delay
 from tcpf_lab.trace.scoreboard import at, give_back, locate, relative, remember, unsacked
 from tcpf_lab.trace.spurious import STRETCH, judge, judge_duplicate, older
 
 OPEN, RECOVERY, LOSS = 0, 1, 2
-#: Whose timer; CLASSIC is Linux without SACK that recovers as the Reno of 1990 did (patch 0008).
-LINUX, RFC6298, CLASSIC = 0, 1, 2
 #: ``own_permit peer_permit``: 2 if the side's SYN permits SACK, 1 if not, 0 if it was not seen.
 #: Why a flow counts as one with SACK: its SYNs agree on it, or a block has come.
 AGREED, SEEN = 1, 2
 MS = 1_000_000
-_RTO_INITIAL, _RTO_FALLBACK, RTO_MAX = 1000 * MS, 3000 * MS, 120_000 * MS
+_RTO_INITIAL, _RTO_FALLBACK = 1000 * MS, 3000 * MS
 
 SENDER = np.dtype(
     [
@@ -38,7 +38,7 @@ SENDER = np.dtype(
             *("profile", "mdev", "mdev_max", "rttvar", "rtt_seq", "rto_min", "tick", "tick_at"),
             *("fin", "memory", "memory_room", "remembered", "rule", "backoff", "acked_before"),
             *("own_mss", "peer_mss", "own_permit", "peer_permit", "stamped", "last_waiting"),
-            *("whole", "stretched", "given_up"),
+            *("whole", "stretched", "given_up", "doubled", "high", "fresh", "passive"),
             *("pace", "steady", "slot", "slot_from", "slot_late", "slot_bytes"),
         )
     ]
@@ -58,6 +58,8 @@ def begin(s: Any, base: Any, una: int) -> None:
     s.board, s.episode, s.rtt_min, s.sample, s.remembered = 1, 1, -1, -1, 0
     s.probe_end, s.delivered_at, s.last_id, s.heard, s.stamp = 0, -RTO_MAX, -1, 0, 0
     s.pace, s.steady, s.slot, s.slot_from, s.slot_late, s.slot_bytes = 0, 0, 0, 0, 0, 0
+    s.high, s.fresh = 0, 0
+    s.doubled, s.rto = 0, _RTO_FALLBACK if s.profile & RTO22 else s.rto
 
 
 @inlined
@@ -75,47 +77,11 @@ def acknowledged(s: Any) -> Any:
 
 
 @inlined
-def _linux_estimate(s: Any, sample: Any) -> None:
-    """Linux's RTT estimator: a maximum filter over one window as the variance (tcp_input.c)."""
-    if s.srtt == 0:
-        s.srtt, s.mdev = 8 * sample, 2 * sample
-        s.rttvar = max(s.mdev, s.rto_min)
-        s.mdev_max, s.rtt_seq = s.rttvar, s.snd_max
-    else:
-        error = sample - s.srtt // 8
-        s.srtt += error
-        change = abs(error) - s.mdev // 4
-        s.mdev += change // 8 if error < 0 and change > 0 else change
-        s.mdev_max = max(s.mdev_max, s.mdev)
-        s.rttvar = max(s.rttvar, s.mdev_max)
-        if s.una > s.rtt_seq:
-            s.rttvar -= (s.rttvar - s.mdev_max) // 4
-            s.rtt_seq, s.mdev_max = s.snd_max, s.rto_min
-    s.rto = min(s.srtt // 8 + s.rttvar, RTO_MAX)
-
-
-@inlined
-def _rfc_estimate(s: Any, sample: Any) -> None:
-    """RFC 6298, section 2: ``mdev`` is 4 RTTVAR; the whole timer has a minimum."""
-    if s.srtt == 0:
-        s.srtt, s.mdev = 8 * sample, 2 * sample
-    else:
-        error = sample - s.srtt // 8
-        s.mdev += abs(error) - s.mdev // 4
-        s.srtt += error
-    s.rttvar = s.mdev
-    s.rto = min(max(s.srtt // 8 + s.mdev, s.rto_min), RTO_MAX)
-
-
-@inlined
 def measure(s: Any, sample: Any) -> None:
     """Take an RTT sample into the timer."""
     s.sample = sample
     s.rtt_min = sample if s.rtt_min < 0 else min(s.rtt_min, sample)
-    if s.profile == RFC6298:
-        _rfc_estimate(s, sample)
-    else:
-        _linux_estimate(s, sample)
+    estimate(s, sample, s.mode == LOSS)
 
 
 @inlined
@@ -131,6 +97,7 @@ def mark_sacked(s: Any, row: Any, store: Any, p: Any) -> Any:
     arena, first = store[0], -1
     for k in range(p.sacks):
         low, high = relative(s, p.sack[2 * k]), relative(s, p.sack[2 * k + 1])
+        s.high = max(s.high, min(high, s.snd_max))
         i = locate(s, arena, low)
         if i < s.tail and at(s, arena, i).start < low:
             i += 1
@@ -159,8 +126,8 @@ def release(s: Any, row: Any, store: Any, p: Any, ack: Any) -> Any:
             s.sack_bytes -= g.end - g.start
         else:
             _delivered(s, g, p.time_ns)
-            if not g.ever and first < 0:
-                first = g.sent
+            if not g.ever and (first < 0 or s.profile & RTO22):
+                first = g.sent  # the last one's in Linux 2.2
             if g.kind:
                 judge(s, row, store, g, p, front)
         if g.kind:
@@ -184,10 +151,11 @@ def advance(s: Any, ack: Any) -> None:
         s.probe_end = 0
     # Without SACK, Linux waits for one byte more, lest old duplicates start a recovery anew; the
     # Reno of 1990 is content with any.
-    over = ack > s.recover or (ack == s.recover and s.sack_flow)
-    if s.mode != OPEN and (over or (s.mode == RECOVERY and s.profile == CLASSIC)):
+    exact = s.sack_flow or s.profile & (GO_BACK_N22 if s.mode == LOSS else FAST22)
+    over = ack > s.recover or (ack == s.recover and exact)
+    if s.mode != OPEN and (over or (s.mode == RECOVERY and s.profile & WHOSE == CLASSIC)):
         s.held = 0 if s.mode == RECOVERY else s.held
-        s.mode = OPEN
+        s.mode, s.fresh = OPEN, 0
 
 
 @inlined
@@ -196,7 +164,7 @@ def _undo(s: Any, p: Any) -> None:
 
     Linux goes back from loss state so only with SACK.
     """
-    if s.stamp == 0 or s.mode == OPEN:
+    if s.stamp == 0 or s.mode == OPEN or s.profile & (GO_BACK_N22 if s.mode == LOSS else FAST22):
         return
     if older(p, s.stamp) and (s.mode == RECOVERY or s.sack_flow):
         s.mode = OPEN
@@ -215,12 +183,24 @@ def timestamp_rtt(s: Any, p: Any) -> Any:
 def _duplicate(s: Any, p: Any, ack: Any, news: bool) -> bool:
     """Whether an ACK that moves nothing says that a segment has arrived out of order.
 
-    With SACK it must say which; of blocks inside packets that were captured before they were
-    divided the scoreboard knows nothing.
+    With SACK it must say which, except for Linux 2.2; of blocks inside packets that were captured
+    before they were divided the scoreboard knows nothing.
     """
-    if s.sack_flow & SEEN:
+    if s.sack_flow & SEEN and not s.profile & FAST22:
         return bool(news or (p.sacks > 0 and s.split == 0 and relative(s, p.sack[0]) > ack))
     return bool(p.window == s.window)
+
+
+@inlined
+def _count(s: Any, duplicate: bool) -> None:
+    """Count duplicates; in Linux 2.2 one may begin a recovery that has nothing to send yet."""
+    if duplicate:
+        s.dups += 1
+        s.held += 1
+        if s.profile & FAST22 and s.mode == OPEN and enough(s):
+            s.mode, s.recover, s.fresh = RECOVERY, s.snd_max, 1
+    elif s.profile & FAST22 and s.mode == OPEN:
+        s.dups = 0  # data or a window update come between
 
 
 @inlined
@@ -244,17 +224,22 @@ def on_ack(s: Any, row: Any, store: Any, p: Any) -> None:
     news = p.sacks > 0 and s.sack_bytes > known
     before = s.head
     sent = release(s, row, store, p, ack)
-    opening = s.una == 0
+    opening, lossy = s.una == 0, s.mode == LOSS
+    if lossy and s.profile & GO_BACK_N22:
+        sacked = -1  # what was forgotten and is SACKed again tells no time
     if advanced:
         s.held = max(s.held - max(s.head - before - 1, 0), 0)  # as tcp_remove_reno_sacks
         advance(s, ack)
         _undo(s, p)
-    elif p.payload == 0 and p.flags & 7 == 0 and _duplicate(s, p, ack, news):
-        s.dups += 1
-        s.held += 1
+    else:
+        _count(s, p.payload == 0 and p.flags & 7 == 0 and _duplicate(s, p, ack, news))
     s.window = p.window
     sample = now - sent if sent >= 0 else (now - sacked if sacked >= 0 else -1)
-    if sample < 0 and advanced:
+    if s.profile & RTO22:
+        sample = -1 if lossy or opening or sent < 0 else now - sent
+        if advanced and p.timestamps:
+            sample = -1 if opening and s.passive else timestamp_rtt(s, p)
+    elif sample < 0 and advanced:
         sample = timestamp_rtt(s, p)
     _time(s, store, now, (sample, sacked), advanced, opening)
 
@@ -271,8 +256,12 @@ def _time(s: Any, store: Any, now: Any, told: Any, advanced: bool, opening: bool
         s.armed = -1
         if s.fin >= 0 and s.una > s.fin:
             give_back(s, store[0], store[1])
-    elif advanced or (sacked >= 0 and now - sacked > now - at(s, store[0], s.head).sent):
-        arm(s, now)
+    elif advanced or (
+        sacked >= 0
+        and not s.profile & RTO22  # no sample, no timer
+        and now - sacked > now - at(s, store[0], s.head).sent
+    ):
+        arm(s, armed_at(s, store[0], now, s.mode == LOSS))
 
 
 @inlined
@@ -290,11 +279,12 @@ def append(s: Any, arena: Any, start: Any, end: Any, p: Any, unseen: bool) -> No
 @part
 def time_out(s: Any, arena: Any, now: Any) -> None:
     """Enter loss state: everything not SACKed is lost, the timer doubles (tcp_enter_loss)."""
-    if at(s, arena, s.head).sacked == s.board:  # the receiver reneged
+    if s.profile & GO_BACK_N22 or at(s, arena, s.head).sacked == s.board:  # the receiver reneged
         s.board += 1
-        s.sack_bytes = 0
+        s.sack_bytes, s.high = 0, 0
     s.episode += 1
     s.mode, s.recover, s.dups, s.held, s.probe_end = LOSS, s.snd_max, 0, 0, 0
-    s.rto = min(2 * s.rto, RTO_MAX)
+    s.fresh = 0
+    s.rto, s.doubled = min(2 * s.rto, RTO_MAX), s.doubled + 1
     s.armed, s.limit = now, s.rto
     s.retransmits += 1

@@ -48,6 +48,13 @@ def wire(start: int) -> int:
     return (ISN + start) & 0xFFFFFFFF
 
 
+def test_repetitions_of_a_packet_are_matched_in_order() -> None:
+    times = (0, 30 * MS)
+    entries = np.concatenate([entry(log.FAST, wire(1001), time_ns=time) for time in times])
+    events = [event(seen.FAST, 1001, time + 50 * MS) for time in times]
+    assert compare(analysis([flow()], events), entries).pairs.tolist() == [[0, 0], [1, 1]]
+
+
 def test_same_packets_are_matched_across_the_wrap() -> None:
     entries = np.concatenate(
         [

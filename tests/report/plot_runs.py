@@ -20,7 +20,7 @@ TINY = """\
 name: tiny
 title: Tiny
 topology: {chain: {access: 10 Mbit, bottleneck: 1 Mbit, delay: 100 ms}}
-tcp: {profile: linux-2.2, sack: true}
+tcp: {profile: sysctl-2.2, sack: true}
 traffic: {start_spread: 500 ms, warmup: 1 s, duration: 4 s}
 cases:
   First: {queue: {kind: bfifo, limit: 60 kB}}

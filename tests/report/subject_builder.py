@@ -15,7 +15,7 @@ from tcpf_lab.report.section import Section, Source
 from tcpf_lab.results import ExperimentFiles
 from tcpf_lab.spec.load import load
 
-CONDITIONS = "60 s, 10 Mbit/s, 200 ms, linux-2.2 SACK"
+CONDITIONS = "60 s, 10 Mbit/s, 200 ms, sysctl-2.2 SACK"
 Values = Callable[[CellKey, str, int], float]
 
 

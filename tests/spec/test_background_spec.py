@@ -12,7 +12,7 @@ from tcpf_lab.spec.sweep import expand
 TEXT = """
 name: try
 topology: {chain: {access: 100 Mbit, bottleneck: 40 Mbit, delay: 8 ms, mtu: 1500 B}}
-tcp: {profile: linux-2.2, sack: false}
+tcp: {profile: sysctl-2.2, sack: false}
 cases:
   alone:
     queue: {kind: prio, limit: 40 kB}

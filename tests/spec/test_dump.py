@@ -56,7 +56,7 @@ def experiments(draw: st.DrawFn) -> dict[str, Any]:
             }
         },
         "tcp": {
-            "profile": draw(st.sampled_from(["linux-2.2", "modern"])),
+            "profile": draw(st.sampled_from(["linux-2.2", "sysctl-2.2", "modern"])),
             "sack": draw(st.booleans()),
         },
         "traffic": {

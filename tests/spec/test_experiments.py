@@ -28,7 +28,7 @@ def test_a_configuration_is_the_papers(config: str, sack: bool, top: int) -> Non
     experiment = load(EXPERIMENTS / f"config{config}.yaml")
     assert experiment.reference is not None
     assert experiment.reference.config == config
-    assert (experiment.tcp.profile, experiment.tcp.sack) == ("linux-2.2", sack)
+    assert (experiment.tcp.profile, experiment.tcp.sack) == ("sysctl-2.2", sack)
     assert tuple(experiment.cases) == tuple(CASES)
     tail_drop, red = (experiment.cases[f"NoMark+{name}"].queue for name in ("TailDrop", "RED"))
     assert isinstance(tail_drop, Bfifo)

@@ -3,8 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from tcpf_lab.spec.tcp import NEWRENO, PROFILES, RENO, Tcp
+from tcpf_lab.spec.tcp import LINUX22, LINUX22_BEHAVIOURS, NEWRENO, PROFILES, RENO, Tcp
 
 
 def tcp(**keys: Any) -> Tcp:
@@ -12,7 +13,7 @@ def tcp(**keys: Any) -> Tcp:
 
 
 def test_the_old_profile_switches_off_what_came_later() -> None:
-    assert tcp(profile="linux-2.2").sysctls() == {
+    assert tcp(profile="sysctl-2.2").sysctls() == {
         "net.ipv4.tcp_recovery": "0",
         "net.ipv4.tcp_early_retrans": "0",
         "net.ipv4.tcp_frto": "0",
@@ -24,7 +25,51 @@ def test_the_old_profile_switches_off_what_came_later() -> None:
         "net.ipv4.tcp_window_scaling": "1",
         "net.ipv4.tcp_sack": "1",
     }
-    assert tcp(profile="linux-2.2").route_options() == ("initcwnd", "2")
+    assert tcp(profile="sysctl-2.2").route_options() == ("initcwnd", "2")
+
+
+def test_the_profile_of_linux_2_2_adds_the_patch_and_timestamps() -> None:
+    asked = tcp(profile="linux-2.2").sysctls()
+    switches = {f"net.ipv4.tcp_linux22_{name}": "1" for name in LINUX22_BEHAVIOURS}
+    more = {
+        "net.ipv4.tcp_timestamps": "1",
+        "net.ipv4.tcp_syn_linear_timeouts": "0",
+        "net.ipv4.tcp_slow_start_after_idle": "0",
+    }
+    assert asked == tcp(profile="sysctl-2.2").sysctls() | more | switches
+    assert len(switches) == 6
+
+
+@pytest.mark.parametrize("name", LINUX22_BEHAVIOURS)
+def test_each_behaviour_of_linux_2_2_can_be_had_alone(name: str) -> None:
+    plain = tcp(profile="sysctl-2.2")
+    alone = tcp(profile="sysctl-2.2", linux22={name: True})
+    assert alone.sysctls().items() - plain.sysctls().items() == {
+        (f"net.ipv4.tcp_linux22_{name}", "1")
+    }
+    assert alone.route_options() == plain.route_options()
+
+
+def test_none_of_them_is_a_parameter_that_other_kernels_have() -> None:
+    none = tcp(profile="linux-2.2", linux22=dict.fromkeys(LINUX22_BEHAVIOURS, False)).sysctls()
+    alike = tcp(profile="sysctl-2.2", timestamps=True).sysctls()
+    more = {"net.ipv4.tcp_syn_linear_timeouts": "0", "net.ipv4.tcp_slow_start_after_idle": "0"}
+    assert none == alike | more
+
+
+def test_what_linux_2_2_excludes_is_said() -> None:
+    def problems(**keys: Any) -> list[tuple[str, ...]]:
+        try:
+            tcp(**keys)
+        except ValidationError as error:
+            return [path for path, _ in error.errors()[0]["ctx"]["error"].found]
+        return []
+
+    assert problems(profile="modern", linux22={"rto": True}) == [("linux22",)]
+    assert problems(profile="modern", linux22={"rto": False}) == []
+    assert problems(profile="linux-2.2", congestion="cubic") == [("congestion",)]
+    assert problems(profile="linux-2.2", congestion="cubic", linux22={"growth": False}) == []
+    assert problems(profile="linux-2.2", sack=False, recovery="reno") == [("recovery",)]
 
 
 def test_the_modern_profile_leaves_the_kernel_as_it_is() -> None:
@@ -34,7 +79,7 @@ def test_the_modern_profile_leaves_the_kernel_as_it_is() -> None:
 
 
 def test_a_congestion_control_asked_for_replaces_the_profiles() -> None:
-    values = tcp(profile="linux-2.2", congestion="cubic").sysctls()
+    values = tcp(profile="sysctl-2.2", congestion="cubic").sysctls()
     assert values["net.ipv4.tcp_congestion_control"] == "cubic"
 
 
@@ -47,15 +92,15 @@ def test_every_setting_has_a_reason_in_one_sentence(name: str) -> None:
 
 
 def test_routes_get_the_initial_window_and_the_least_timeout_asked_for() -> None:
-    asked = tcp(profile="linux-2.2", initcwnd=10, rto_min="1 s")
+    asked = tcp(profile="sysctl-2.2", initcwnd=10, rto_min="1 s")
     assert asked.route_options() == ("initcwnd", "10", "rto_min", "1000ms")
     assert asked.route_metrics() == {"initcwnd": 10, "rto_min": 1000}
     assert tcp(profile="modern", rto_min="400 ms").route_options() == ("rto_min", "400ms")
 
 
 def test_what_is_asked_for_replaces_the_profiles_and_nothing_else_does() -> None:
-    asked = tcp(profile="linux-2.2", timestamps=True, window_scaling=False).sysctls()
-    plain = tcp(profile="linux-2.2").sysctls()
+    asked = tcp(profile="sysctl-2.2", timestamps=True, window_scaling=False).sysctls()
+    plain = tcp(profile="sysctl-2.2").sysctls()
     assert {key: value for key, value in asked.items() if plain[key] != value} == {
         "net.ipv4.tcp_timestamps": "1",
         "net.ipv4.tcp_window_scaling": "0",
@@ -75,18 +120,23 @@ def test_every_profile_can_be_asked_for() -> None:
 
 
 def test_what_recovery_it_has_is_said_of_tcp_without_sack() -> None:
-    assert tcp(profile="linux-2.2").without_sack == ""
+    assert tcp(profile="sysctl-2.2").without_sack == ""
     assert "NewReno" in NEWRENO
     assert "1990" in RENO
     for recovery, said in (("newreno", NEWRENO), ("reno", RENO)):
-        assert tcp(profile="linux-2.2", sack=False, recovery=recovery).without_sack == said
-    assert tcp(profile="linux-2.2", sack=False).without_sack == NEWRENO
+        assert tcp(profile="sysctl-2.2", sack=False, recovery=recovery).without_sack == said
+    assert tcp(profile="sysctl-2.2", sack=False).without_sack == NEWRENO
+    assert tcp(profile="linux-2.2", sack=False).without_sack == LINUX22
+    assert (
+        tcp(profile="linux-2.2", sack=False, linux22={"fast_retransmit": False}).without_sack
+        == NEWRENO
+    )
 
 
 def test_the_recovery_of_1990_is_a_switch_and_a_threshold_that_stays() -> None:
-    plain = tcp(profile="linux-2.2", sack=False).sysctls()
-    assert tcp(profile="linux-2.2", sack=False, recovery="newreno").sysctls() == plain
-    reno = tcp(profile="linux-2.2", sack=False, recovery="reno").sysctls()
+    plain = tcp(profile="sysctl-2.2", sack=False).sysctls()
+    assert tcp(profile="sysctl-2.2", sack=False, recovery="newreno").sysctls() == plain
+    reno = tcp(profile="sysctl-2.2", sack=False, recovery="reno").sysctls()
     assert reno.items() - plain.items() == {
         ("net.ipv4.tcp_reno_recovery", "1"),
         ("net.ipv4.tcp_max_reordering", "3"),

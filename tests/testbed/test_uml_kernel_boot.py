@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+from test_guest_process import ended
 
 from tcpf_lab.testbed import uml_kernel
 
@@ -137,16 +137,3 @@ def test_no_process_survives_a_kernel_killed_in_its_first_milliseconds(
         if killed == 20:
             return
     pytest.fail(f"only {killed} were killed in time")
-
-
-def ended(pid: int, within_s: float) -> bool:
-    until = time.monotonic() + within_s
-    while time.monotonic() < until:
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-        except OSError:
-            return True
-        if stat.rpartition(")")[2].split()[0] == "Z":
-            return True
-        time.sleep(0.01)
-    return False

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from test_guest_process import alive
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed import vm, vm_keeper, vm_state, vm_wait
@@ -27,13 +28,6 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def contents_of(subject: Subject) -> Contents:
         program=f"tcpf-lab {tcpf_lab.__version__}",
         keywords=tuple(dict.fromkeys(r.cell.case for s in subject.sections for r in s.results)),
     )
-    return _numbered(contents)
+    return numbered(contents)
 
 
 def figures_of(subject: Subject, drawings: Figures) -> Figures:
@@ -194,7 +194,7 @@ def _is_code(text: str) -> bool:
     return len(text) >= 12 and " " not in text
 
 
-def _numbered(contents: Contents) -> Contents:
+def numbered(contents: Contents) -> Contents:
     """Number tables and figures in the order in which they are read."""
     numbers = {"Table": 0, "Figure": 0}
 

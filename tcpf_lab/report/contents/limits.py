@@ -9,7 +9,7 @@ from tcpf_lab.report.contents.provenance import Provenance
 from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.words import count, listed
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.tcp import NEWRENO, RENO
+from tcpf_lab.spec.tcp import LINUX22, LINUX22_BEHAVIOURS, NEWRENO, RENO
 
 
 def limitations(subject: Subject, made: Provenance) -> tuple[Limitation, ...]:
@@ -49,16 +49,28 @@ def _clock(made: Provenance) -> Iterator[Limitation]:
 
 
 def _tcp(experiments: Sequence[Experiment]) -> Iterator[Limitation]:
-    if any(experiment.tcp.profile == "linux-2.2" for experiment in experiments):
+    tcps = [tcp for experiment in experiments for tcp in experiment.tcps]
+    behaviours = [what for what in LINUX22_BEHAVIOURS if any(what in t.behaviours for t in tcps)]
+    if behaviours:
+        yield Limitation(
+            "Linux 2.2 by a patch.",
+            f"What Linux 2.2 did is written anew for today's kernel ({', '.join(behaviours)}); "
+            "what else differs between the two kernels does.",
+        )
+    old = [tcp for tcp in tcps if tcp.profile != "modern"]
+    lacking = [what for what in LINUX22_BEHAVIOURS if any(what not in t.behaviours for t in old)]
+    if lacking:
         yield Limitation(
             "Not the kernel of 2000.",
             "The TCP is today's Linux with what came after 2000 switched off where a sysctl "
-            "reaches. Retransmission timers, go-back-N after a timeout, delayed acknowledgements "
-            "and limited transmit differ from Linux 2.2; timeouts feel it most.",
+            f"reaches. What else Linux 2.2 did otherwise ({', '.join(lacking)}) is "
+            f"missing{' in some of it' if behaviours else ''}; timeouts feel it most.",
         )
     said = {tcp.without_sack for experiment in experiments for tcp in experiment.tcps}
     if NEWRENO in said:
         yield Limitation("NewReno, not Reno.", NEWRENO.replace("`", ""))
+    if LINUX22 in said:
+        yield Limitation("NewReno of Linux 2.2.", LINUX22)
     if RENO in said:
         yield Limitation("Reno by a patch.", RENO.replace("`", ""))
 

@@ -193,6 +193,7 @@ class Reproduce:
 
     commands: tuple[str, ...]
     facts: tuple[Fact, ...]
+    heading: str = "How to reproduce"
 
 
 @dataclass(frozen=True)

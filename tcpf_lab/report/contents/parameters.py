@@ -15,7 +15,7 @@ from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.explain import models_of
 from tcpf_lab.spec.model import Experiment, to_data
-from tcpf_lab.spec.tcp import PROFILES
+from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS, PROFILES, Tcp
 
 #: What of an experiment is told key by key; the cases have a table of their own.
 _PARTS = ("topology", "tcp", "traffic")
@@ -110,6 +110,7 @@ def _profiles(members: Sequence[Member]) -> Iterator[Table]:
         if profile.initcwnd is not None:
             window = str(profile.initcwnd)
             rows.append(("initcwnd (route)", window, profile.window_reason))
+        rows += _behaviours([tcp for m in own for tcp in m.experiment.tcps])
         said = dict.fromkeys(tcp.without_sack for m in own for tcp in m.experiment.tcps)
         yield Table(
             name=f"tcp-{name.replace('.', '-')}",
@@ -119,6 +120,14 @@ def _profiles(members: Sequence[Member]) -> Iterator[Table]:
             groups=(Group("", _texts(rows)),),
             note=" ".join(filter(None, said)).replace("`", ""),
         )
+
+
+def _behaviours(tcps: Sequence[Tcp]) -> Iterator[tuple[str, str, str]]:
+    """Yield what of Linux 2.2 the kernel has, and whether in all of these or in some."""
+    for what, reason in LINUX22_BEHAVIOURS.items():
+        having = sum(what in tcp.behaviours for tcp in tcps)
+        if having:
+            yield f"linux22: {what}", "1" if having == len(tcps) else "1 in some", reason
 
 
 def _cases(members: Sequence[Member]) -> Table:

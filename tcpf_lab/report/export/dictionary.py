@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tcpf_lab import shipped
+from tcpf_lab.report.export.calibration_columns import CALIBRATION_FRAMES
 from tcpf_lab.report.export.capture_columns import CAPTURE_FRAMES
 from tcpf_lab.report.export.columns import Layout
 from tcpf_lab.report.export.crossing_columns import CROSSING_FRAMES
@@ -14,7 +15,7 @@ from tcpf_lab.report.export.table_columns import TABLES
 from tcpf_lab.results import write_text
 
 #: Every table and frame, those that are exported first.
-LAYOUTS = (*TABLES, *FRAMES, *CAPTURE_FRAMES, *CROSSING_FRAMES)
+LAYOUTS = (*TABLES, *FRAMES, *CAPTURE_FRAMES, *CROSSING_FRAMES, *CALIBRATION_FRAMES)
 
 _HEAD = """\
 # Data dictionary
@@ -39,6 +40,9 @@ of any capture ([analyze.md](analyze.md)); their times count from the capture's 
 `crossing_packets`, `crossing_flows`, `crossing_dscp` and `crossing_time` are what
 `tcpf-lab crossing` and `tcpf_lab.crossing(...)` say of a box between two captures
 ([crossing.md](crossing.md)).
+
+The tables whose names begin with `calibration_` are the frames of `tcpf_lab.load_calibration(...)`
+([calibrate.md](calibrate.md)), called there without that beginning.
 
 `runs`, `flows`, `dscp` and `checks` have the runs that the means are made of. A run that is
 missing, made from another version of the experiment, invalid or unreadable is in `left_out`

@@ -23,7 +23,7 @@ title: Router buffers
 topology:
   dumbbell:
     {{access: {access}, bottleneck: {rate}, delay: 75 ms, mtu: 1500 B, pairs: 5}}
-tcp: {{profile: linux-2.2, sack: true}}
+tcp: {{profile: sysctl-2.2, sack: true}}
 traffic: {{start_spread: 1 s, warmup: 10 s, duration: 30 s}}
 cases:
   TailDrop: {{queue: {{kind: bfifo, limit: 1 MB}}}}

@@ -23,7 +23,7 @@ name: {name}
 reference: {{paper: "001"}}
 topology:
   dumbbell: {{pairs: {pairs}, access: 100 Mbit, bottleneck: 40 Mbit, delay: {delay}, mtu: 1500 B}}
-tcp: {{profile: linux-2.2, sack: {sack}, mss: 496 B, quickack: true{more}}}
+tcp: {{profile: sysctl-2.2, sack: {sack}, mss: 496 B, quickack: true{more}}}
 traffic: {{captures: false, start_spread: 2 s, warmup: 5 s, duration: 60 s}}
 cases:
   Steady:

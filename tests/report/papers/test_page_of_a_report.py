@@ -46,7 +46,7 @@ name: small
 reference: {paper: "003"}
 topology:
   dumbbell: {access: 100 Mbit, bottleneck: 100 Mbit, delay: 75 ms, mtu: 1500 B, pairs: 2}
-tcp: {profile: linux-2.2, sack: true}
+tcp: {profile: sysctl-2.2, sack: true}
 traffic: {start_spread: 1 s, warmup: 10 s, duration: 30 s}
 cases:
   TailDrop: {queue: {kind: bfifo, limit: 1 MB}}

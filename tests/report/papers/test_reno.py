@@ -23,7 +23,7 @@ name: {name}
 title: Configuration {config}
 reference: {{config: {config}}}
 topology: {{chain: {{access: 100 Mbit, bottleneck: 10 Mbit, delay: 200 ms}}}}
-tcp: {{profile: linux-2.2, sack: false{recovery}}}
+tcp: {{profile: sysctl-2.2, sack: false{recovery}}}
 traffic: {{start_spread: 2 s, warmup: 5 s, duration: 30 s}}
 cases:
   TCPF+FRIO: {{queue: {{kind: bfifo, limit: 100 kB}}}}

@@ -32,7 +32,7 @@ name: rio_{name}
 title: RIO
 topology:
   dumbbell: {{access: 100 Mbit, bottleneck: 48 Mbit, delay: 100 ms, mtu: 986 B, pairs: 2}}
-tcp: {{profile: linux-2.2, sack: true}}
+tcp: {{profile: sysctl-2.2, sack: true}}
 traffic: {{start_spread: 1 s, warmup: 20 s, duration: 60 s}}
 cases:
   Fully: {{queue: {{in_min: 20 kB, in_max: 100 kB, out_min: 20 kB, out_max: 100 kB, {common}}}}}

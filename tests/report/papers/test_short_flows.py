@@ -21,7 +21,7 @@ TEXT = """\
 name: short_flows
 title: Short transfers
 topology: {chain: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 200 ms}}
-tcp: {profile: linux-2.2, sack: true}
+tcp: {profile: sysctl-2.2, sack: true}
 traffic:
   {start_spread: 2 s, warmup: 20 s, duration: 60 s, captures: false,
    users: {think: 1 s, size: 20 kB}}

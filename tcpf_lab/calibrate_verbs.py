@@ -1,0 +1,147 @@
+"""The verb that searches for what was not published."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tcpf_lab import campaign, cluster_request, pool, terminal
+from tcpf_lab.calibrating import cost, shown
+from tcpf_lab.calibrating.ledger import CalibrationFiles
+from tcpf_lab.calibrating.outcome import find, outcome, write
+from tcpf_lab.calibrating.report import write_figures
+from tcpf_lab.calibrating.search import Search, carry_out, open_search
+from tcpf_lab.calibrating.settings import look_closely
+from tcpf_lab.calibrating.target import cells_of
+from tcpf_lab.calibration.libraries import check_installed
+from tcpf_lab.errors import InterruptedRunError, RequestError
+from tcpf_lab.options import AsJson, Cluster, Jobs, Results, TestbedName
+from tcpf_lab.results import locked
+from tcpf_lab.runner import Event
+from tcpf_lab.selection import Choice
+from tcpf_lab.spec.calibrated import Subject, read_subject
+from tcpf_lab.spec.calibration import Calibration
+from tcpf_lab.spec.load import find as find_file
+from tcpf_lab.spec.load import load_any
+from tcpf_lab.testbed import registry
+from tcpf_lab.testbed.base import Testbed
+
+
+def calibrate(
+    spec: Annotated[
+        str, typer.Argument(metavar="SPEC", help="Calibration: a path, or a shipped name.")
+    ],
+    testbed: TestbedName = "uml",
+    results: Results = Path("results"),
+    jobs: Jobs = 0,
+    cluster: Cluster = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew; the old points are put aside.")
+    ] = False,
+    only_report: Annotated[
+        bool, typer.Option("--only-report", help="Run nothing: conclude from the runs there are.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search for settings that give published numbers; goes on where it was interrupted."""
+    subject, files = _read(spec, testbed, results)
+    if dry_run:
+        _show_plan(open_search(subject, files, testbed), jobs, as_json)
+        return
+    check_installed()
+    # The points are read under the lock: another session may be adding some until it is there.
+    with terminal.interruptible(), locked(files.root):
+        if fresh and not only_report:
+            files.set_aside()
+        search = open_search(subject, files, testbed)
+        told = _reported(search) if only_report else _carried_out(search, jobs, cluster)
+        with terminal.busy("figures"):
+            figures = write_figures(files)
+    if as_json:
+        terminal.print_json(told)
+        return
+    for part in shown.outcome(told):
+        terminal.show(part)
+    for path in (*figures, files.outcome):
+        typer.echo(path)
+
+
+def _read(spec: str, testbed: str, results: Path) -> tuple[Subject, CalibrationFiles]:
+    """Read all but what earlier sessions left; touch nothing."""
+    directory = registry.require(testbed)
+    source = find_file(spec)
+    read = load_any(source)
+    if not isinstance(read, Calibration):
+        raise RequestError(
+            f"is {read.noun}, not a calibration", where=str(source), hint=f"`tcpf-lab run {spec}`"
+        )
+    subject = read_subject(read, source)
+    cells_of(subject, subject.experiments)  # before a directory is made: all have their numbers
+    return subject, CalibrationFiles(results, read.name, directory)
+
+
+def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, Any]:
+    """Search, look closely at some settings, and write what was found."""
+    session, began = cost.Session(), time.monotonic()
+    beds: list[Testbed] = []
+
+    def carry(choice: Choice) -> None:
+        if not beds:
+            cluster_request.check(cluster, choice, jobs)
+            terminal.ensure_kernel(choice)
+            beds.append(campaign.ready_testbed(search.to_check(), elsewhere=cluster is not None))
+        started = time.monotonic()
+        events: list[Event] = []
+        asked: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "events": events}
+        try:
+            terminal.drive(choice, beds[0], keep_pcaps=False, force=False, **asked)
+        finally:
+            session.add(events, time.monotonic() - started)
+        search.responses.forget({part.experiment.name for part in choice.parts})
+
+    try:
+        carry_out(search, carry, terminal.tell)
+        with terminal.busy("emulator and profiles"):
+            findings = find(search)
+        look_closely(search, findings.chosen, carry)
+        with terminal.busy("held-out errors and claims"):
+            told = outcome(search, findings)
+        write(search, told)
+    except BaseException as error:
+        session.interrupted = isinstance(error, KeyboardInterrupt | InterruptedRunError)
+        raise
+    finally:
+        session.wall_s = time.monotonic() - began
+        session.at_a_time = jobs or pool.cores()
+        cost.remember(search.files, session)
+    return told
+
+
+def _reported(search: Search) -> dict[str, Any]:
+    """Conclude from what is there; runs of another spec, kernel or analysis are not used."""
+    if not search.ledger.points:
+        raise RequestError(
+            "no point of it was run yet",
+            where=str(search.files.ledger),
+            hint=f"`tcpf-lab calibrate {search.subject.source.name}`",
+        )
+    points = search.ledger.points
+    search.responses.look_again(search.responses.choice("", search.wanted(points)))
+    findings = find(search)
+    look_closely(search, findings.chosen, search.responses.look_again)
+    search.responses.forget_all()
+    told = outcome(search, findings)
+    write(search, told)
+    return told
+
+
+def _show_plan(search: Search, jobs: int, as_json: bool) -> None:
+    told = cost.estimate(search, jobs or pool.cores())
+    if as_json:
+        terminal.print_json(told)
+    else:
+        terminal.show(shown.plan(told))

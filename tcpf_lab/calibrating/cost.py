@@ -1,0 +1,136 @@
+"""What a calibration takes: how many runs, how long, and what it has taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tcpf_lab.calibrating.ledger import CalibrationFiles, Point, point_at
+from tcpf_lab.calibrating.search import Search
+from tcpf_lab.calibrating.settings import wanted_of
+from tcpf_lab.errors import RequestError
+from tcpf_lab.results import read_json, write_json
+from tcpf_lab.run_state import State
+from tcpf_lab.runner import Event
+
+
+@dataclass
+class Session:
+    """One session: seconds of real time, of which ``running_s`` in runs; runs made and not."""
+
+    wall_s: float = 0.0
+    running_s: float = 0.0  #: from when runs were asked for until all of them had ended
+    run_s: float = 0.0  #: sum over the runs made
+    made: int = 0
+    skipped: int = 0
+    failed: int = 0
+    at_a_time: int = 1
+    interrupted: bool = False  #: runs that were being made count nowhere but in the time
+
+    def add(self, events: Iterable[Event], seconds: float) -> None:
+        """Count how runs ended."""
+        self.running_s += seconds
+        for event in events:
+            self.made += event.kind == "finished"
+            self.skipped += event.kind in ("skipped", "analysed")
+            self.failed += event.kind == "failed"
+            self.run_s += event.seconds if event.kind == "finished" else 0.0
+
+
+def remember(files: CalibrationFiles, session: Session) -> None:
+    """Append a session in which something was run, or was being run when it was interrupted."""
+    if not (session.made + session.failed or (session.interrupted and session.running_s)):
+        return
+    files.root.mkdir(parents=True, exist_ok=True)
+    rounded = {
+        key: round(value, 1) if isinstance(value, float) else value
+        for key, value in asdict(session).items()
+    }
+    write_json(files.cost, [*sessions(files), rounded])
+
+
+def sessions(files: CalibrationFiles) -> list[dict[str, Any]]:
+    """Give the earlier sessions; none if the file is missing or damaged."""
+    try:
+        found = read_json(files.cost)
+    except RequestError:
+        return []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def estimate(search: Search, at_a_time: int) -> dict[str, Any]:
+    """Say how many runs a calibration has, and how long those that are still to come may take.
+
+    Returns
+    -------
+    dict
+        ``points``, and of them those in the ledger; runs for all of them, and what the close look
+        at some settings adds to these; ``runs_left``, at most: runs that are complete are not
+        among them, but which settings are looked at is not known before; ``seconds`` for those,
+        None if no run was made yet.
+    """
+    calibration = search.subject.calibration
+    asked, seeds = calibration.design.points, calibration.seeds
+    rounds = calibration.search
+    points = asked + rounds.rounds * rounds.batch
+    per_point = len(search.cells.names) * seeds
+    known = search.ledger.before(rounds.rounds + 1)
+    empty = sum(not search.ledger.of_round(number) for number in range(1, rounds.rounds + 1))
+    new = max(0, asked - len(search.ledger.of_round(0))) + empty * rounds.batch
+    noise = len(search.cells.names) * max(0, calibration.check_.seeds - seeds)
+    first = not any(point.id == search.default.id for point in known)
+    close = _close_look(search)
+    left = _not_complete(search, known) + new * per_point + first * noise + close
+    each = _seconds_per_run(search.files)
+    return {
+        "name": calibration.name,
+        "points": points,
+        "points_in_ledger": len(search.ledger.points),
+        "runs_of_a_point": per_point,
+        "runs_of_the_search": points * per_point + noise,
+        "runs_of_the_close_look": close,
+        "runs_left": left,
+        "seconds_left": None if each is None else round(left * each / at_a_time),
+    }
+
+
+def _not_complete(search: Search, points: Sequence[Point]) -> int:
+    """Count the runs of points that are missing, failed, or not as they would be made now."""
+    if not points:
+        return 0
+    choice = search.responses.choice("", search.wanted(points))
+    done = (State.COMPLETE, State.OUTDATED)  # the latter is only analysed again
+    return sum(now not in done for _, states in choice.states() for _, now in states)
+
+
+def _close_look(search: Search) -> int:
+    """Count the runs that the close look adds, at most: its settings are points of the search."""
+    default = _added(search, search.default)
+    units = (np.full(len(search.space.default), place) for place in (0.0, 1.0))
+    corners = (point_at(search.subject, search.space, unit, 0) for unit in units)
+    other = max(_added(search, point) for point in corners)  # one may be the default, or refused
+    return default + (search.subject.calibration.check_.settings - 1) * max(default, other)
+
+
+def _added(search: Search, point: Point) -> int:
+    """Count the runs of a setting that the search does not make of it as a point."""
+    wanted = (wanted_of(search, [point]), search.wanted([point]))
+    every, own = (
+        {(run.experiment.name, run.id) for run in search.responses.choice("", some).runs}
+        for some in wanted
+    )
+    return len(every - own)
+
+
+def _seconds_per_run(files: CalibrationFiles) -> float | None:
+    """Mean over all that were made, of time in which a run kept a worker busy."""
+    known = sessions(files)
+    try:
+        made = sum(int(one["made"]) for one in known)
+        busy = sum(float(one["run_s"]) for one in known)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return busy / made if made else None

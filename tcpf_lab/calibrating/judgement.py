@@ -1,0 +1,210 @@
+"""What was found, held against the published numbers: errors, orders of the cases, claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.calibrating.target import CellName, Cells
+from tcpf_lab.calibration.objective import logged
+from tcpf_lab.calibration.space import Floats
+from tcpf_lab.reference.published import CONFIGS
+from tcpf_lab.report.collect import CellResult
+from tcpf_lab.report.compare.bootstrap import CellKey, Sample, interval, measured_sample
+from tcpf_lab.report.compare.published import RESAMPLES, SEED, compare
+from tcpf_lab.report.compare.rank import correlation
+
+#: The two settings that everything is said of.
+BEFORE, AFTER = "default", "calibrated"
+
+
+def held_out(
+    cells: Cells, before: Sequence[CellResult], after: Sequence[CellResult]
+) -> dict[str, dict[str, Any]]:
+    """Give for each metric the root mean square of log(measured / published), before and after.
+
+    Parameters
+    ----------
+    cells : Cells
+        Of the experiments that are judged by.
+    before, after : sequence of CellResult
+        What the uncalibrated setting and the calibrated one measured, in the order of the cells.
+
+    Returns
+    -------
+    dict
+        By metric: ``default`` and ``calibrated`` with ``error`` and its 95 % ``interval`` over the
+        seeds, and the ``ratio`` of the second to the first, of which the same seeds are resampled.
+        All three are of the same cells: those that have runs under both settings, ``cells`` of the
+        ``published`` ones.
+    """
+    samples = [measured_sample(results, SEED, RESAMPLES) for results in (before, after)]
+    seeds = [_fewest(cells, sample) for sample in samples]
+    found = {}
+    for column, metric in enumerate(cells.metrics):
+        squares = [_squares(cells, sample, metric, column) for sample in samples]
+        both = np.isfinite(squares[0]) & np.isfinite(squares[1])
+        errors = [_root_mean(one, both) for one in squares]
+        told = {
+            name: _told(error, number)
+            for name, error, number in zip((BEFORE, AFTER), errors, seeds, strict=True)
+        }
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = errors[1] / errors[0]
+        found[metric] = {
+            **told,
+            "ratio": _told(ratio, min(seeds)),
+            "cells": int(both[:, 0].sum()),
+            "published": int(np.isfinite(cells.published[:, column]).sum()),
+        }
+    return found
+
+
+def _squares(cells: Cells, sample: Sample, metric: str, column: int) -> Floats:
+    """Squares of log(measured / published) for each cell: of the mean, then of its resamples."""
+    measured = np.stack([_values(sample, name, metric) for name in cells.names])
+    logs = logged(measured[..., None], (metric,))[..., 0]
+    squares: Floats = (logs - cells.log_published[:, column, None]) ** 2
+    return squares
+
+
+def _root_mean(squares: Floats, there: NDArray[np.bool_]) -> Floats:
+    """Root mean square over the cells that are there, (1 + resamples,)."""
+    count = there.sum(axis=0)
+    sums = np.where(there, squares, 0.0).sum(axis=0)
+    return np.where(count == 0, np.nan, np.sqrt(sums / np.maximum(count, 1)))
+
+
+def _values(sample: Sample, name: CellName, metric: str) -> Floats:
+    """Mean and resamples of a cell, as many as of any other: NaN where it has no runs."""
+    return np.broadcast_to(sample.values(_key(name), metric), (1 + RESAMPLES,))
+
+
+def _key(name: CellName) -> CellKey:
+    return CellKey(name.config, name.flows, name.case)
+
+
+def _fewest(cells: Cells, sample: Sample) -> int:
+    return min((sample.seeds[_key(n)] for n in cells.names if _key(n) in sample.seeds), default=0)
+
+
+def _told(values: Floats, seeds: int) -> dict[str, Any]:
+    spread = interval(values[1:], seeds)
+    return {"error": float(values[0]), "interval": None if spread is None else list(spread)}
+
+
+def orders(
+    cells: Cells, before: Sequence[CellResult], after: Sequence[CellResult]
+) -> list[dict[str, Any]]:
+    """Give Kendall's rank correlation with the published order of the cases, before and after.
+
+    One entry for each block (configuration and number of flows) of two cases or more, and metric;
+    both are of the cases that have runs under both settings, as many as ``cells`` says.
+    """
+    samples = [measured_sample(results, SEED, RESAMPLES) for results in (before, after)]
+    blocks: dict[tuple[str, int], list[int]] = {}
+    for place, name in enumerate(cells.names):
+        blocks.setdefault((name.config, name.flows), []).append(place)
+    return [
+        _order(cells, samples, block, places, column)
+        for block, places in blocks.items()
+        for column in range(len(cells.metrics))
+    ]
+
+
+def _order(
+    cells: Cells,
+    samples: Sequence[Sample],
+    block: tuple[str, int],
+    places: Sequence[int],
+    column: int,
+) -> dict[str, Any]:
+    metric = cells.metrics[column]
+    there = [
+        place
+        for place in places
+        if np.isfinite(cells.published[place, column])
+        and all(metric in sample.means.get(_key(cells.names[place]), {}) for sample in samples)
+    ]
+    taus = (_tau(cells, sample, there, column) for sample in samples)
+    return {
+        "config": block[0],
+        "flows": block[1],
+        "metric": metric,
+        "cells": len(there),
+        **dict(zip((BEFORE, AFTER), taus, strict=True)),
+    }
+
+
+def _tau(cells: Cells, sample: Sample, there: Sequence[int], column: int) -> dict[str, Any] | None:
+    metric, known = cells.metrics[column], cells.published[:, column]
+    if len(there) < 2:
+        return None
+    keys = [_key(cells.names[place]) for place in there]
+    taus = correlation(known[there], np.stack([sample.values(key, metric) for key in keys]))
+    if taus is None:
+        return None
+    spread = interval(taus[1:], min(sample.seeds[key] for key in keys))
+    return {"tau": float(taus[0]), "interval": None if spread is None else list(spread)}
+
+
+def not_compared(errors: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each part and metric of `held_out` that lacks cells."""
+    for part, found in errors.items():
+        for metric, one in found.items():
+            if one["cells"] < one["published"]:
+                yield (
+                    f"{part}, {metric}: errors are of {one['cells']} of {one['published']} cells, "
+                    "those with runs under both settings"
+                )
+
+
+def claims(results: Mapping[str, Sequence[CellResult]]) -> list[dict[str, Any]]:
+    """Judge every published claim under each of several settings.
+
+    Parameters
+    ----------
+    results : mapping of str to sequence of CellResult
+        What each setting measured, by its id.
+
+    Returns
+    -------
+    list of dict
+        A claim each: what it says, its verdict on the published tables, and ``verdicts`` by
+        setting. Empty where none of the cells is one of the published tables.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for point, measured in results.items():
+        if not any(
+            one.used and one.cell.published and one.cell.config in CONFIGS for one in measured
+        ):
+            continue
+        for claim in compare(measured).claims:
+            entry = found.setdefault(claim.id, _claim(claim))
+            entry["verdicts"][point] = str(claim.ours.verdict)
+    for entry in found.values():
+        entry["under"] = dict(sorted(Counter(entry["verdicts"].values()).items()))
+    return list(found.values())
+
+
+def _claim(claim: Any) -> dict[str, Any]:
+    return {
+        "id": claim.id,
+        "statement": claim.statement,
+        "published": str(claim.published.verdict),
+        "verdicts": {},
+    }
+
+
+def unusable(results: Mapping[str, Sequence[CellResult]]) -> Iterator[str]:
+    """Yield a sentence for each setting of which cells have no usable run."""
+    for point, measured in results.items():
+        lacking = [f"{r.cell.config} {r.cell.flows} {r.cell.case}" for r in measured if not r.used]
+        if lacking:
+            first, more = lacking[0], len(lacking) - 1
+            rest = f" and {more} more cells" if more else ""
+            yield f"point {point}: no usable run of {first}{rest}"

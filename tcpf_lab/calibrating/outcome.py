@@ -1,0 +1,294 @@
+"""What a calibration has found, as ``calibration.json`` has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.calibrating import evidence, judgement, notes
+from tcpf_lab.calibrating.ledger import Point, units
+from tcpf_lab.calibrating.outcome_state import digests
+from tcpf_lab.calibrating.search import Search
+from tcpf_lab.calibrating.settings import Judged, Tried, close_look, judged, wanted_of
+from tcpf_lab.calibrating.target import Cells, cells_of
+from tcpf_lab.calibration import influence, profile
+from tcpf_lab.calibration.emulator import Emulator
+from tcpf_lab.calibration.objective import Misfit, Target, Threshold, complete, misfit
+from tcpf_lab.calibration.profile import Profile
+from tcpf_lab.calibration.space import Floats
+from tcpf_lab.calibration.surface import Surface
+from tcpf_lab.report.collect import CellResult
+from tcpf_lab.results import write_json
+from tcpf_lab.spec.unknown import Unknown
+
+#: Version of the file.
+FORMAT = 1
+#: Digits that numbers are written with; more are rounding errors.
+_DIGITS = 7
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that the points of a search say, before any setting is looked at closely."""
+
+    target: Target
+    points: tuple[Point, ...]
+    measured: Floats  #: logarithms, (points, cells, metrics)
+    misfits: Misfit
+    emulator: Emulator
+    threshold: Threshold
+    profiles: tuple[Profile, ...]
+    allowed: NDArray[np.bool_]  #: points that the threshold does not exclude
+    chosen: tuple[Point, ...]
+    left_out: tuple[str, ...]  #: published numbers that the emulator knows nothing of, in words
+
+
+def find(search: Search) -> Findings:
+    """Work out what the points of a search say.
+
+    Raises
+    ------
+    LabError
+        If too few of them have usable runs.
+    """
+    asked = search.target()
+    points, measured = search.usable(search.ledger.points, asked)
+    emulator = search.emulator(points, asked)
+    target = asked.only(emulator.modelled)
+    misfits, places = misfit(measured, target), units(points)
+    calibration = search.subject.calibration
+    found = profile.profiles(
+        *(emulator, target, search.space, places), calibration.design.seed, calibration.independent
+    )
+    allowed = profile.plausible(emulator, target, places, found.threshold)
+    tried = Tried(
+        points,
+        misfits.total,
+        Surface(emulator, target).expected(places),
+        complete(measured, target),
+        allowed,
+    )
+    return Findings(
+        target,
+        points,
+        measured,
+        misfits,
+        emulator,
+        found.threshold,
+        found.profiles,
+        allowed,
+        close_look(search, tried),
+        tuple(_left_out(asked, target)),
+    )
+
+
+def _left_out(asked: Target, target: Target) -> Iterator[str]:
+    """Name the numbers that were to be fitted and are not."""
+    lost = np.isfinite(asked.log_published) & ~np.isfinite(target.log_published)
+    for place, (config, flows, case) in enumerate(asked.names):
+        metrics = [m for m, gone in zip(asked.metrics, lost[place], strict=True) if gone]
+        if metrics:
+            yield f"{config} {flows} {case} ({', '.join(metrics)})"
+
+
+def outcome(search: Search, findings: Findings) -> dict[str, Any]:
+    """Give everything that a report needs, as JSON has it."""
+    calibration = search.subject.calibration
+    close = _judged(search, findings)
+    best = close.best
+    every = search.responses.cells
+    results = {
+        point.id: search.responses.results(point, every, calibration.check_.seeds)
+        for point in findings.chosen
+    }
+    wanted = [*search.wanted(search.ledger.points), *wanted_of(search, findings.chosen)]
+    told = {
+        **_asked(search),
+        "seeds": {"points": calibration.seeds, "check": calibration.check_.seeds},
+        "unknowns": list(_unknowns(search, findings)),
+        "points": list(_points(search, findings, close)),
+        "best": {"id": best.id, "values": dict(best.values)},
+        "settings": [
+            {**one, **evidence.setting(search, point, results[point.id])}
+            for point, one in zip(findings.chosen, _settings(findings, close), strict=True)
+        ],
+        "table": evidence.table(search),
+        "experiments": evidence.experiments(search),
+        "validity": evidence.validity(search, findings.chosen, results),
+        "threshold": findings.threshold,
+        "profiles": list(_profiles(search, findings)),
+        "influence": _influence(search, findings),
+        "emulator": dict(
+            zip(search.cells.metrics, findings.emulator.cross_validate(), strict=True)
+        ),
+        **_before_and_after(search, best),
+        "claims": judgement.claims(results),
+        "runs": len(search.responses.choice("", wanted).runs),
+    }
+    told["notes"] = [
+        *notes.notes(search, len(findings.points), findings.threshold, findings.left_out),
+        *judgement.unusable(results),
+        *judgement.not_compared(told["held_out"]),
+    ]
+    plain: dict[str, Any] = _plain(told)
+    return plain
+
+
+def _asked(search: Search) -> dict[str, Any]:
+    """Give what was to be fitted."""
+    calibration = search.subject.calibration
+    return {
+        "format": FORMAT,
+        "name": calibration.name,
+        "title": calibration.title,
+        "testbed": search.files.testbed,
+        "fit": [experiment.name for experiment in search.subject.fit],
+        "test": [experiment.name for experiment in search.subject.test],
+        "cells": [asdict(name) for name in search.cells.names],
+        "metrics": list(search.cells.metrics),
+        "published": search.cells.published,
+        "tolerance": dict(calibration.tolerance),
+        "seen": dict(calibration.seen),
+        "digests": digests(search.subject),
+    }
+
+
+def _judged(search: Search, findings: Findings) -> Judged:
+    """Judge the close look; the uncalibrated setting need not be one of the usable points."""
+    allowed = {p.id for p, ok in zip(findings.points, findings.allowed, strict=True) if ok}
+    before = np.array([point.id in allowed for point in findings.chosen])
+    limit = findings.threshold.limit
+    return judged(search, findings.chosen, findings.target, limit, before)
+
+
+def _settings(findings: Findings, close: Judged) -> Iterator[dict[str, Any]]:
+    """Yield what is said of each setting: ``unseen`` is its misfit with seeds new to the search."""
+    misfits = zip(close.totals, close.unseen, strict=True)
+    for point, (total, unseen) in zip(findings.chosen, misfits, strict=True):
+        yield {"id": point.id, "values": dict(point.values), "misfit": total, "unseen": unseen}
+
+
+def write(search: Search, told: dict[str, Any]) -> None:
+    """Write ``calibration.json``: the same bytes for the same points and runs."""
+    search.files.root.mkdir(parents=True, exist_ok=True)
+    write_json(search.files.outcome, told)
+
+
+def _before_and_after(search: Search, best: Point) -> dict[str, Any]:
+    """Hold the uncalibrated setting and the best one against what is fitted, and what is not."""
+    seeds = search.subject.calibration.check_.seeds
+    errors: dict[str, Any] = {}
+    taus: list[Any] = []
+    for which, experiments in (("fit", search.subject.fit), ("test", search.subject.test)):
+        if not experiments:
+            continue
+        cells: Cells = cells_of(search.subject, experiments)
+        pair = [search.responses.results(p, cells, seeds) for p in (search.default, best)]
+        errors[which] = judgement.held_out(cells, *pair)
+        if which == "test" and search.subject.calibration.seen:
+            errors["blind"] = _blind(search, cells, pair)
+        taus += [{"part": which, **one} for one in judgement.orders(cells, *pair)]
+    return {"held_out": errors, "kendall": taus}
+
+
+def _blind(search: Search, cells: Cells, pair: Sequence[Sequence[CellResult]]) -> dict[str, Any]:
+    """Give the held-out errors without cases whose numbers were known before; {} if no other."""
+    seen = search.subject.calibration.seen
+    left = [place for place, name in enumerate(cells.names) if name.case not in seen]
+    names = tuple(cells.names[place] for place in left)
+    if not names:
+        return {}
+    own = ([results[place] for place in left] for results in pair)
+    return judgement.held_out(Cells(names, cells.metrics, cells.published[left]), *own)
+
+
+def _unknowns(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
+    """Yield what each unknown is; ``default_at`` is its default's place in the unit interval."""
+    unknowns = search.subject.calibration.unknowns.items()
+    places = search.space.default.tolist()
+    for (name, one), along, place in zip(unknowns, findings.profiles, places, strict=True):
+        default = search.subject.defaults[name]
+        yield {**_unknown(name, one, default, along), "default_at": place}
+
+
+def _profiles(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
+    """Yield the profiles; ``texts`` are their values with units, as the experiments have them."""
+    unknowns = search.subject.calibration.unknowns.values()
+    for one, along in zip(unknowns, findings.profiles, strict=True):
+        texts = [v if isinstance(v, str) else one.text(v) for v in along.values]
+        yield {**along.record(), "texts": texts}
+
+
+def _unknown(name: str, one: Unknown, default: str, along: Profile) -> dict[str, Any]:
+    """Say what an unknown is, and which of its values the published numbers do not exclude.
+
+    Numbers of profiles are in base units; these are text, with their unit.
+    """
+    about = {"name": name, "default": default, "set": list(one.keys), "verdict": along.verdict}
+    if one.times:
+        about["times"] = one.times
+    if one.levels:
+        left = [str(piece[0]) for piece in along.pieces]
+        return {**about, "levels": list(one.levels), "not_excluded": left}
+    ends = {"from": one.text(one.ends[0]), "to": one.text(one.ends[1]), "scale": one.scale}
+    left = [" to ".join(one.text(float(end)) for end in piece) for piece in along.pieces]
+    return {**about, **ends, "not_excluded": left}
+
+
+def _influence(search: Search, findings: Findings) -> dict[str, dict[str, float]]:
+    """Total-order Sobol' index of each unknown, by metric."""
+    seed = search.subject.calibration.design.seed
+    rows = influence.influence(findings.emulator, search.space, seed)
+    names = list(search.subject.calibration.unknowns)
+    return {
+        metric: dict(zip(names, row.tolist(), strict=True))
+        for metric, row in zip(search.cells.metrics, rows, strict=True)
+    }
+
+
+def _points(search: Search, findings: Findings, close: Judged) -> Iterator[dict[str, Any]]:
+    """Yield every point of the ledger; one without usable runs has no misfit, and is excluded.
+
+    Points are excluded by the emulator, those looked at closely by their own runs.
+    """
+    place = {point.id: index for index, point in enumerate(findings.points)}
+    means = search.responses.means(search.ledger.points, search.cells)
+    allowed = {p.id: ok for p, ok in zip(findings.points, findings.allowed, strict=True)}
+    allowed |= {p.id: ok for p, ok in zip(findings.chosen, close.allowed, strict=True)}
+    for point, measured in zip(search.ledger.points, means, strict=True):
+        entry: dict[str, Any] = {
+            "id": point.id,
+            "round": point.round,
+            "values": dict(point.values),
+            "misfit": None,
+            "by_metric": None,
+            "measured": measured,
+            "excluded": not allowed.get(point.id, False),
+        }
+        if point.id in place:
+            at = place[point.id]
+            shares = zip(search.cells.metrics, findings.misfits.by_metric[at], strict=True)
+            entry |= {"misfit": findings.misfits.total[at], "by_metric": dict(shares)}
+        yield entry
+
+
+def _plain(value: Any) -> Any:
+    """Turn anything that was found into what JSON has; undefined and infinite numbers are null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {key: _plain(getattr(value, key)) for key in value.__dataclass_fields__}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    return value

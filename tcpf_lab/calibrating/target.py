@@ -1,0 +1,196 @@
+"""What is searched for: the published numbers of every cell, and which unknowns reach it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.calibration.objective import COUNTS, Target, logged
+from tcpf_lab.calibration.space import Floats
+from tcpf_lab.errors import RequestError
+from tcpf_lab.reference.published import published
+from tcpf_lab.spec.calibrated import Subject
+from tcpf_lab.spec.model import Experiment, case_slug
+
+#: By how many seeds the spread of one cell counts less than that of its metric in all cells.
+_PRIOR_SEEDS = 4
+#: No metric is known better than this, whatever a few seeds say: a variance of its logarithm.
+_LEAST_VARIANCE = 1e-6
+#: Published metrics by experiment, case and flows.
+Numbers = Mapping[tuple[str, str, int], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class CellName:
+    """A cell with published numbers; ``config`` is what tables call the experiment."""
+
+    experiment: str
+    config: str
+    flows: int
+    case: str
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of several experiments and their published numbers, (cells, metrics); NaN: none."""
+
+    names: tuple[CellName, ...]
+    metrics: tuple[str, ...]
+    published: Floats
+
+    @property
+    def log_published(self) -> Floats:
+        """Logarithms as the search compares them."""
+        return logged(self.published, self.metrics)
+
+    def of(self, experiment: str) -> tuple[CellName, ...]:
+        """Give the cells of one experiment, in their order."""
+        return tuple(name for name in self.names if name.experiment == experiment)
+
+
+def label(experiment: Experiment) -> str:
+    """Give what tables call an experiment: its configuration, or its name."""
+    return experiment.config or experiment.name
+
+
+def read_numbers(path: Path, metrics: Iterable[str]) -> Numbers:
+    """Read published numbers: a row per cell, columns ``experiment``, ``case``, ``flows``, metrics.
+
+    Raises
+    ------
+    RequestError
+        If the file cannot be read, or lacks a column or a number; an empty field was not published.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            lacking = {"experiment", "case", "flows"} - set(reader.fieldnames or ())
+            if lacking:
+                raise RequestError(f"lacks the column {sorted(lacking)[0]}", where=f"{path}:1")
+            known = [metric for metric in metrics if metric in (reader.fieldnames or ())]
+            if not known:
+                raise RequestError("has no column of a metric in tolerance", where=f"{path}:1")
+            numbers: dict[tuple[str, str, int], dict[str, float]] = {}
+            for line, row in enumerate(reader, start=2):
+                key = (row["experiment"], case_slug(row["case"] or ""), _flows(row, path, line))
+                numbers[key] = {
+                    metric: _number(row[metric], path, line) for metric in known if row[metric]
+                }
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RequestError(f"cannot be read: {error}", where=str(path)) from None
+    return numbers
+
+
+def _flows(row: Mapping[str, str], path: Path, line: int) -> int:
+    if not (row["flows"] or "").isdecimal():
+        raise RequestError(f"flows: {row['flows']!r} is no count", where=f"{path}:{line}")
+    return int(row["flows"])
+
+
+def _number(text: str, path: Path, line: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise RequestError(f"{text!r} is no number of 0 or more", where=f"{path}:{line}")
+    return value
+
+
+def cells_of(subject: Subject, experiments: Iterable[Experiment]) -> Cells:
+    """Give the cells of experiments that have published numbers.
+
+    Raises
+    ------
+    RequestError
+        If an experiment has none, or the file of the numbers cannot be read.
+    """
+    calibration = subject.calibration
+    metrics = tuple(calibration.tolerance)
+    own: Numbers | None = None
+    if calibration.published is not None:
+        own = read_numbers(subject.source.parent / calibration.published, metrics)
+    names: list[CellName] = []
+    rows: list[list[float]] = []
+    for experiment in experiments:
+        before = len(names)
+        for case in experiment.selected_cases:
+            for flows in experiment.matrix.flows:
+                known = _known(own, experiment, case, flows)
+                row = [known.get(metric, math.nan) for metric in metrics]
+                if any(math.isfinite(value) for value in row):
+                    names.append(CellName(experiment.name, label(experiment), flows, case))
+                    rows.append(row)
+        if len(names) == before:
+            raise RequestError(
+                f"no published number of {experiment.name} is known for a metric in tolerance",
+                where=str(subject.source),
+                hint="`reference: {config: A}` in the experiment, or `published: FILE.csv` here",
+            )
+    return Cells(tuple(names), metrics, np.array(rows).reshape(len(names), len(metrics)))
+
+
+def _known(
+    own: Numbers | None, experiment: Experiment, case: str, flows: int
+) -> Mapping[str, float]:
+    if own is not None:
+        return own.get((experiment.name, case_slug(case), flows), {})
+    return (published(experiment.config, case, flows) if experiment.config else None) or {}
+
+
+def reached(subject: Subject, cells: Cells) -> NDArray[np.bool_]:
+    """Tell which unknowns change a cell, (cells, unknowns)."""
+    return np.array(
+        [
+            [name.case in reach[name.experiment] for reach in subject.reach.values()]
+            for name in cells.names
+        ]
+    )
+
+
+def variance_of(log_values: Floats) -> Floats:
+    """Estimate the variance between seeds, (cells, metrics), from values (seeds, cells, metrics).
+
+    A few seeds say little of one cell: its variance is drawn towards that of the metric in all
+    cells. NaN values are left out; a metric without any has the least variance.
+    """
+    there = np.isfinite(log_values)
+    count = there.sum(axis=0)
+    centred = np.where(there, log_values, 0.0)
+    means = centred.sum(axis=0) / np.maximum(count, 1)
+    squares = (np.where(there, log_values - means, 0.0) ** 2).sum(axis=0)
+    free = np.maximum(count - 1, 0)
+    pooled = squares.sum(axis=0) / np.maximum(free.sum(axis=0), 1)
+    drawn: Floats = (squares + _PRIOR_SEEDS * pooled) / (free + _PRIOR_SEEDS)
+    return np.maximum(drawn, _LEAST_VARIANCE)
+
+
+def with_counts(variance: Floats, cells: Cells) -> Floats:
+    """Give variances (cells, metrics) of which none of a count is below a Poisson number's.
+
+    A few seeds may give the same count by chance; n events that know nothing of each other vary by
+    √n, log(n + 0.5) by about 1 / √(n + 0.5). The published n is taken: it does not change with the
+    setting.
+    """
+    counts = np.array([metric in COUNTS for metric in cells.metrics])
+    least = np.where(counts & np.isfinite(cells.published), 1 / (cells.published + 0.5), 0.0)
+    return np.maximum(variance, least)
+
+
+def target_of(subject: Subject, cells: Cells, variance: Floats) -> Target:
+    """Put together what the search minimises its distance to, with variances of `variance_of`."""
+    tolerance = subject.calibration.tolerance
+    return Target(
+        names=tuple((name.config, name.flows, name.case) for name in cells.names),
+        metrics=cells.metrics,
+        log_published=cells.log_published,
+        variance=with_counts(variance, cells),
+        tolerance=np.array([tolerance[metric] for metric in cells.metrics]),
+        seeds=subject.calibration.seeds,
+    )

@@ -1,0 +1,264 @@
+"""A cheap stand-in for the runs: what each cell and metric would be at a point never run.
+
+Gaussian processes, after J. Sacks, W. J. Welch, T. J. Mitchell and H. P. Wynn, Design and analysis
+of computer experiments (Statistical Science 4, 1989), and Kennedy and O'Hagan (2001).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tcpf_lab.calibration.gaussian_process import Process, Settings, conditioned, learn
+from tcpf_lab.calibration.libraries import check_installed, one_thread
+from tcpf_lab.calibration.space import Floats, Space
+from tcpf_lab.errors import LabError
+
+Cells = NDArray[np.int64]
+#: From means and variances (m, k) of some cells of a metric to a share of a sum (m,) and its
+#: derivatives by them (m, k).
+Share = Callable[[Floats, Floats, Cells, int], tuple[Floats, Floats, Floats]]
+_FEWEST = 4  # points that a process is made of
+_AT_ONCE = 2048  # points predicted at once: what bounds the memory
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells of one metric with a common process over ``columns``.
+
+    The same unknowns reach them, and they were measured at the same points.
+    """
+
+    metric: int
+    cells: Cells
+    columns: NDArray[np.int64]
+    process: Process
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How well the emulator predicts points that it has not seen, of one metric.
+
+    ``r_squared`` is 1 - Σ error² / Σ deviation² over points and cells, ``standardised_error`` the
+    root mean square of errors over their own standard deviations: 1 if it knows what it does not
+    know, more if it is too sure.
+    """
+
+    r_squared: float
+    standardised_error: float
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """All groups together; ``shape`` is (cells, metrics)."""
+
+    space: Space
+    shape: tuple[int, int]
+    groups: tuple[Group, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        space: Space,
+        units: ArrayLike,
+        log_measured: ArrayLike,
+        noise: Floats,
+        reached: NDArray[np.bool_],
+    ) -> Emulator:
+        """Fit all cells and metrics.
+
+        Parameters
+        ----------
+        space : Space
+            The d unknowns.
+        units : array, shape (n, d)
+            Points that were run.
+        log_measured : array, shape (n, cells, metrics)
+            Logarithms of the means; NaN where there is no usable run.
+        noise : ndarray, shape (cells, metrics)
+            Variance of such a mean between seeds: `Target.noise`.
+        reached : ndarray of bool, shape (cells, d)
+            Which unknowns change a cell.
+
+        Raises
+        ------
+        LabError
+            If no cell has enough points, or a library is missing.
+        """
+        check_installed()
+        points = space.encode(units)
+        measured = np.asarray(log_measured, dtype=float)
+        with one_thread():
+            groups = tuple(_groups(space, points, measured, noise, reached))
+        if not groups:
+            raise LabError(
+                f"no cell has {_FEWEST} points with usable runs",
+                hint="more points, or runs that are not invalid",
+            )
+        return cls(space, (measured.shape[1], measured.shape[2]), groups)
+
+    @property
+    def modelled(self) -> NDArray[np.bool_]:
+        """Which cells and metrics have a process, (cells, metrics); of the rest nothing is said."""
+        known = np.zeros(self.shape, dtype=bool)
+        for group in self.groups:
+            known[group.cells, group.metric] = True
+        return known
+
+    def predict(self, units: ArrayLike) -> tuple[Floats, Floats]:
+        """Give means and variances (m, cells, metrics) at points (m, d).
+
+        They are those of the mean over all seeds: the runs' own noise is no part of the variance.
+        NaN where no process could be made.
+        """
+        points = self.space.encode(units)
+        means = np.full((len(points), *self.shape), np.nan)
+        variances = means.copy()
+        with one_thread():
+            for part in _parts(len(points)):
+                for group in self.groups:
+                    mean, variance = group.process.predict(points[part][:, group.columns])
+                    means[part, group.cells, group.metric] = mean
+                    variances[part, group.cells, group.metric] = variance
+        return means, variances
+
+    def gradient(self, units: ArrayLike, share: Share) -> tuple[Floats, Floats]:
+        """Give a sum over all outputs at points (m, d), and its gradient (m, d).
+
+        The gradient is 0 for unknowns with levels.
+        """
+        points = self.space.encode(units)
+        totals, slopes = np.zeros(len(points)), np.zeros_like(points)
+        with one_thread():
+            for part in _parts(len(points)):
+                for group in self.groups:
+                    inputs = points[part][:, group.columns]
+                    places = group.process.places(inputs)
+                    mean, variance = group.process.at(places)
+                    value, *derivatives = share(mean, variance, group.cells, group.metric)
+                    totals[part] += value
+                    slopes[part, group.columns] += group.process.slope(places, *derivatives)
+        gradients = np.zeros((len(points), self.space.size))
+        for column, owner in enumerate(self.space.owners):
+            if not self.space.dimensions[owner].levels:
+                gradients[:, owner] = slopes[:, column]
+        return totals, gradients
+
+    def draws(self, units: ArrayLike, count: int, seed: int) -> Iterator[Floats]:
+        """Yield functions (m, cells, metrics) that the points allow, at points (m, d).
+
+        Outputs of one group vary together as their estimated covariance says, groups on their own.
+        """
+        points = self.space.encode(units)
+        means, _ = self.predict(units)
+        drawn = np.repeat(means[None], count, axis=0)
+        seeds = np.random.SeedSequence(seed).spawn(len(self.groups))
+        with one_thread():
+            # one group after the other: a root is as large as the points are many, squared
+            for group, own in zip(self.groups, seeds, strict=True):
+                over, between = _roots(group.process, points[:, group.columns])
+                normal = np.random.default_rng(own).standard_normal(
+                    (count, len(points), len(group.cells))
+                )
+                drawn[:, :, group.cells, group.metric] += over @ normal @ between.T
+        yield from drawn
+
+    def cross_validate(self) -> tuple[Quality | None, ...]:
+        """Give the quality for each metric, every point left out in turn; None without a process.
+
+        The hyperparameters are those of all points, so it flatters a little.
+        """
+        return tuple(
+            _quality([group.process for group in self.groups if group.metric == metric])
+            for metric in range(self.shape[1])
+        )
+
+
+def _groups(
+    space: Space,
+    points: Floats,
+    measured: Floats,
+    noise: Floats,
+    reached: NDArray[np.bool_],
+) -> Iterator[Group]:
+    """Yield the outputs of one metric that are reached alike and measured at the same points.
+
+    Those that are reached alike share hyperparameters, whatever runs a cell of them lacks.
+    """
+    there = np.isfinite(measured)
+    alike: dict[tuple[int, bytes], list[int]] = {}
+    for cell, metric in np.ndindex(measured.shape[1:]):
+        if there[:, cell, metric].sum() >= _FEWEST:
+            alike.setdefault((metric, reached[cell].tobytes()), []).append(cell)
+    for (metric, _), members in alike.items():
+        columns = np.flatnonzero(reached[members[0]][space.owners])
+        inputs, outputs = points[:, columns], measured[:, members, metric]
+        settings = _settings(inputs, outputs, noise[members, metric])
+        for rows, places in _measured_together(outputs):
+            process = conditioned(inputs[rows], outputs[rows][:, places], settings)
+            yield Group(metric, np.array(members)[places], columns, process)
+
+
+def _settings(inputs: Floats, outputs: Floats, noise: Floats) -> Settings:
+    """Learn from the points that have all outputs (n, k), or all but those that lack the most."""
+    there = np.isfinite(outputs)
+    kept = np.argsort(-there.sum(axis=0), kind="stable")
+    while there[:, kept].all(axis=1).sum() < max(_FEWEST, there[:, kept[0]].sum() / 2):
+        kept = kept[:-1]
+    rows = there[:, kept].all(axis=1)
+    whole = outputs[rows][:, kept]
+    spread = whole.var(axis=0)
+    if not inputs.shape[1] or spread.max() <= 1e-12:
+        return Settings(np.ones(inputs.shape[1]), 1.0)
+    quiet = float(np.mean(noise[kept] / np.maximum(spread, 1e-12)))
+    return learn(inputs[rows], whole, quiet)
+
+
+def _measured_together(outputs: Floats) -> Iterator[tuple[NDArray[np.bool_], list[int]]]:
+    """Yield rows, and the columns of outputs (n, k) that have numbers in just these."""
+    there = np.isfinite(outputs)
+    found: dict[bytes, list[int]] = {}
+    for column in range(outputs.shape[1]):
+        found.setdefault(there[:, column].tobytes(), []).append(column)
+    for rows, columns in found.items():
+        yield np.frombuffer(rows, dtype=bool), columns
+
+
+def _parts(count: int) -> Iterator[slice]:
+    return (slice(start, start + _AT_ONCE) for start in range(0, count, _AT_ONCE))
+
+
+def _roots(process: Process, inputs: Floats) -> tuple[Floats, Floats]:
+    """Give square roots of what is left of the process over points, and between outputs."""
+    between = process.between
+    return _root(process.covariance(inputs), 1.0), _root(between, float(np.diag(between).max()))
+
+
+def _root(covariance: Floats, size: float) -> Floats:
+    """Give a square root of a covariance, with as little noise as rounding needs.
+
+    ``size`` is that of the numbers it was computed from: 1 where correlations were subtracted.
+    """
+    for exponent in range(-9, 0):
+        noise = 10.0**exponent * max(size, 1e-12) * np.eye(len(covariance))
+        try:
+            return np.asarray(np.linalg.cholesky(covariance + noise), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            continue
+    raise LabError("the emulator's covariance has negative parts: are there runs of odd values?")
+
+
+def _quality(processes: list[Process]) -> Quality | None:
+    """Put the errors of several processes together; None if nothing varies."""
+    errors, standard, deviations = 0.0, [], 0.0
+    for process in processes:
+        missed, variance = process.left_out()
+        errors += float((missed**2).sum())
+        deviations += float(((process.outputs - process.outputs.mean(axis=0)) ** 2).sum())
+        standard.append((missed**2 / np.maximum(variance, 1e-300)).ravel())
+    if not deviations:
+        return None
+    return Quality(1 - errors / deviations, float(np.sqrt(np.mean(np.concatenate(standard)))))

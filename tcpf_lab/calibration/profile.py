@@ -1,0 +1,259 @@
+"""Which unknowns the published numbers pin down: the least misfit along each of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tcpf_lab.calibration.design import sobol_points
+from tcpf_lab.calibration.emulator import Emulator
+from tcpf_lab.calibration.objective import Target, Threshold, threshold
+from tcpf_lab.calibration.space import Dimension, Floats, Space
+from tcpf_lab.calibration.surface import Surface, neighbours
+
+PINNED = "pinned down"
+FROM_ABOVE = "bounded from above"
+FROM_BELOW = "bounded from below"
+SPLIT = "several ranges"
+SOME_LEVELS = "some levels excluded"
+FREE = "not identified"
+
+_GRID = 12  # steps over a range
+_POOL = 2048  # points the searches start from
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One unknown's profile: at each of ``values``, the least misfit with all others free.
+
+    ``units`` are the values' places in the unit interval; ``expected`` the least expected misfit
+    and ``above`` what it is one standard deviation of the emulator higher; ``possible`` the least
+    misfit that the emulator does not exclude. ``pieces`` are the ranges of values, or the levels,
+    whose possible misfit is within the threshold, ``interval`` their two ends (of levels: all of
+    them), ``share`` the part of the range that they are, ``best`` the value of the least misfit.
+    ``relative`` is what each value's expected misfit is above the least of all.
+    """
+
+    name: str
+    values: tuple[float | str, ...]
+    units: tuple[float, ...]
+    expected: tuple[float, ...]
+    above: tuple[float, ...]
+    possible: tuple[float, ...]
+    relative: tuple[float, ...]
+    interval: tuple[float | str, ...]
+    pieces: tuple[tuple[float | str, ...], ...]
+    share: float
+    verdict: str
+    best: float | str
+
+    def record(self) -> dict[str, Any]:
+        """Give all of it as plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """All unknowns' profiles, the threshold they were cut at, and the best point (d,)."""
+
+    profiles: tuple[Profile, ...]
+    threshold: Threshold
+    best: Floats
+
+
+def profiles(
+    emulator: Emulator,
+    target: Target,
+    space: Space,
+    tried: ArrayLike,
+    seed: int,
+    effective: float | None = None,
+) -> Profiles:
+    """Give each unknown's profile.
+
+    Parameters
+    ----------
+    emulator : Emulator
+        Of the cells that are fitted.
+    target : Target
+        The numbers published of them.
+    space : Space
+        The d unknowns.
+    tried : array, shape (n, d)
+        Points that were run: the searches begin there, too.
+    seed : int
+        Of the other points that they begin with.
+    effective : float, optional
+        How many independent residuals there are: see `threshold`; all, if it is more than that.
+
+    Notes
+    -----
+    Numbers that the emulator has no process for have no say, neither in the misfit nor in N.
+    A value is excluded if its least *possible* misfit is above the threshold, which starts from
+    the least *expected* one: see `Surface`. What the emulator does not know makes intervals wider
+    at both ends. Searches may miss a least value, which would make them narrower: each begins with
+    the best of many points, and again with what was found at its neighbours.
+    """
+    target = target.only(emulator.modelled)
+    surface = Surface(emulator, target)
+    pool = _pool(surface, space, np.asarray(tried, dtype=float), np.random.default_rng(seed))
+    free = np.zeros_like(pool[:8], dtype=bool)
+    start = surface.descend(pool[:8], free)
+    best = start[np.argmin(surface.expected(start))]
+    grids = [_grid(one, best[place]) for place, one in enumerate(space.dimensions)]
+    owners = np.repeat(np.arange(space.size), [len(grid) for grid in grids])
+    held = np.concatenate(grids)
+    pool = np.vstack([best, pool])
+    sure = _least(surface, pool, owners, held, possible=False)
+    expected = surface.expected(sure)
+    hoped = _least(surface, np.vstack([pool, sure]), owners, held, possible=True)
+    possible = np.minimum(surface.possible(hoped), surface.possible(sure))
+    lowest = int(np.argmin(expected))
+    worth = None if effective is None else min(effective, target.fitted)
+    limit = threshold(float(expected[lowest]), target, space.size, worth)
+    curves = np.stack([expected, expected + surface.deviation(sure), possible])
+    made = [
+        _profile(one, held[owners == k], curves[:, owners == k], limit, float(sure[lowest, k]))
+        for k, one in enumerate(space.dimensions)
+    ]
+    return Profiles(tuple(made), limit, sure[lowest])
+
+
+def plausible(
+    emulator: Emulator, target: Target, units: ArrayLike, limit: Threshold
+) -> NDArray[np.bool_]:
+    """Say which points (n, d) the threshold does not exclude, (n,).
+
+    They are judged as the profiles are, by their possible misfit: that of a run of one seed has
+    this seed's noise in it, which the least misfit of the emulator has not.
+    """
+    kept: NDArray[np.bool_] = Surface(emulator, target).possible(units) <= limit.limit
+    return kept
+
+
+def _pool(surface: Surface, space: Space, tried: Floats, random: np.random.Generator) -> Floats:
+    """Give points of low misfit, the lowest first, from anywhere and from near the best."""
+    anywhere = space.snap(sobol_points(space.size, _POOL, int(random.integers(2**31))))
+    pool = np.vstack([space.snap(tried), anywhere])
+    for size in (0.3, 0.1):
+        best = pool[np.argsort(surface.expected(pool))[:32]]
+        pool = np.vstack([pool, neighbours(space, best, _POOL // 2, size, random)])
+    return pool[np.argsort(surface.expected(pool), kind="stable")]
+
+
+def _grid(one: Dimension, best: float) -> Floats:
+    """Give the places of a profile: the levels, or even steps and the best place."""
+    if one.levels:
+        return np.array([one.unit(level) for level in one.levels])
+    return np.unique(np.append(np.linspace(0.0, 1.0, _GRID + 1), best))
+
+
+def _least(
+    surface: Surface,
+    pool: Floats,
+    owners: NDArray[np.int64],
+    held: Floats,
+    possible: bool,
+) -> Floats:
+    """Give the point (g, d) of the least misfit found for each place `held` (g,) of its unknown."""
+    measure = surface.possible if possible else surface.expected
+    ranking = np.argsort(measure(pool), kind="stable")
+    # far from the best value of an unknown, the others' best ones may be anywhere
+    pool = pool[np.append(ranking[:24], ranking[24 :: max(1, len(pool) // 72)])]
+    fixed = np.arange(pool.shape[1]) == owners[:, None]
+    found = _choose(measure, np.broadcast_to(pool, (len(held), *pool.shape)), fixed, held)
+    found = surface.descend(found, fixed, possible)
+    for _ in range(2):
+        around = np.stack([found, np.roll(found, 1, axis=0), np.roll(found, -1, axis=0)], axis=1)
+        others = [_with_level(found, place, one) for place, one in enumerate(_levels(surface))]
+        found = _choose(measure, np.concatenate([around, *others], axis=1), fixed, held)
+        found = surface.descend(found, fixed, possible, steps=12)
+    return found
+
+
+def _levels(surface: Surface) -> tuple[Dimension, ...]:
+    return surface.emulator.space.dimensions
+
+
+def _with_level(points: Floats, place: int, one: Dimension) -> Floats:
+    """Give points (g, d) with each level of an unknown in turn, (g, levels, d)."""
+    copies = np.repeat(points[:, None, :], len(one.levels), axis=1)
+    for number, level in enumerate(one.levels):
+        copies[:, number, place] = one.unit(level)
+    return copies
+
+
+def _choose(measure: Any, starts: Floats, fixed: NDArray[np.bool_], held: Floats) -> Floats:
+    """Of several starts (g, s, d) of each search, put at its place, choose the lowest (g, d)."""
+    placed = np.where(fixed[:, None, :], held[:, None, None], starts)
+    total = measure(placed.reshape(-1, placed.shape[-1])).reshape(placed.shape[:2])
+    chosen: Floats = placed[np.arange(len(placed)), np.argmin(total, axis=1)]
+    return chosen
+
+
+def _profile(
+    one: Dimension, units: Floats, curves: Floats, limit: Threshold, best: float
+) -> Profile:
+    """Cut a profile at the threshold and say what it means."""
+    expected, above, possible = curves
+    inside = possible <= limit.limit
+    pieces: list[tuple[float | str, ...]]
+    if one.levels:
+        pieces = [(one.value(u),) for u in units[inside]]
+        share = float(inside.mean())
+        verdict = _verdict_of_levels(int(inside.sum()), len(units))
+    else:
+        ranges = _ranges(units, possible - limit.limit)
+        pieces = [(one.value(low), one.value(high)) for low, high in ranges]
+        share = sum(high - low for low, high in ranges)
+        verdict = _verdict(ranges)
+    ends = [value for piece in pieces for value in piece]
+    return Profile(
+        one.name,
+        tuple(one.value(u) for u in units),
+        tuple(units.tolist()),
+        tuple(expected.tolist()),
+        tuple(above.tolist()),
+        tuple(possible.tolist()),
+        tuple((expected - limit.least).tolist()),
+        tuple(ends if one.levels else ends[:1] + ends[-1:]),
+        tuple(pieces),
+        share,
+        verdict,
+        one.value(best),
+    )
+
+
+def _ranges(units: Floats, excess: Floats) -> list[tuple[float, float]]:
+    """Give the ranges where a line through the points is not above 0."""
+    found: list[tuple[float, float]] = []
+    start: float | None = float(units[0]) if excess[0] <= 0 else None
+    for k in range(1, len(units)):
+        if (excess[k - 1] <= 0) == (excess[k] <= 0):
+            continue
+        part = excess[k - 1] / (excess[k - 1] - excess[k])
+        crossing = float(units[k - 1] + part * (units[k] - units[k - 1]))
+        if start is None:
+            start = crossing
+        else:
+            found.append((start, crossing))
+            start = None
+    return found if start is None else [*found, (start, float(units[-1]))]
+
+
+def _verdict(ranges: list[tuple[float, float]]) -> str:
+    if len(ranges) != 1:
+        return SPLIT
+    low, high = ranges[0][0] > 0, ranges[0][1] < 1
+    return {(True, True): PINNED, (True, False): FROM_BELOW, (False, True): FROM_ABOVE}.get(
+        (low, high), FREE
+    )
+
+
+def _verdict_of_levels(left: int, count: int) -> str:
+    if left == count:
+        return FREE
+    return PINNED if left == 1 else SOME_LEVELS

@@ -1,0 +1,1 @@
+"""What a calibration found, as figures."""

@@ -1,0 +1,276 @@
+"""The figures of a calibration: profiles of the unknowns, their influence, the way of the search.
+
+Drawn within `house_style`; `canvas.render` gives the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from textwrap import shorten, wrap
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+from tcpf_lab.report.plots.canvas import Entry, head, legend, sheet
+from tcpf_lab.report.plots.frame import INK
+from tcpf_lab.report.style import METRICS, OTHER_METRICS
+
+_BLUE, _LIGHT, _KEPT, _ORANGE = "#1b4a95", "#b9cbe6", "#eeeeee", "#d2702f"
+_COLUMNS, _PANEL = 3, 1.55  # panels in a row, and their height in inches
+_TICKS = 36  # characters below a panel
+_NAME, _LINE = 28, 0.13  # characters of a line above a panel, and the height of one more
+_SHADES = LinearSegmentedColormap.from_list("shares", ["#ffffff", "#9db8dc", "#0b2f66"])
+_LIMIT: dict[str, Any] = {"color": _ORANGE, "linewidth": 1.2, "linestyle": (0, (4.2, 1.3))}
+_CURVE: dict[str, Any] = {"color": _BLUE, "linewidth": 1.4}
+_LEVEL: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 5, "color": _BLUE}
+_BEST: dict[str, Any] = {
+    "linestyle": "none",
+    "marker": "D",
+    "markersize": 5.5,
+    "markerfacecolor": "white",
+    "markeredgecolor": INK,
+}
+_DEFAULT: dict[str, Any] = {"color": INK, "linewidth": 1.0, "linestyle": (0, (1.1, 1.1))}
+
+
+def profiles_figure(
+    profiles: Sequence[Mapping[str, Any]],
+    limit: float,
+    defaults: Sequence[float | None],
+    subtitle: str,
+    scale: tuple[float, float] | None = None,
+) -> Figure:
+    """Draw each unknown's profile in a panel of its own, all with one scale of the misfit.
+
+    Parameters
+    ----------
+    profiles : sequence of mapping
+        ``Profile.record()`` of each unknown; ``texts``, if there is one, has the values as they are
+        to be written.
+    limit : float
+        The threshold.
+    defaults : sequence of float or None
+        Place of each unknown's default in the unit interval; None where it has none.
+    subtitle : str
+        What was fitted to what, with how many points.
+    scale : (float, float), optional
+        Ends of the misfit's axis, if these profiles are some of many: ``scale_of`` all of them.
+    """
+    rows = ceil(len(profiles) / _COLUMNS)
+    names = [_above(str(one["name"])) for one in profiles]
+    more = max(name.count("\n") for name in names) + max(
+        text.count("\n") for one in profiles for text in _ticks(one)
+    )
+    figure = sheet(height=1.6 + rows * (_PANEL + _LINE * more))
+    grid = _grid(figure, rows, "What the published numbers pin down", subtitle)
+    panels = list(grid.ravel())
+    for axes, one, default in zip(panels, profiles, defaults, strict=False):
+        _panel(axes, one, limit, default)
+    for axes in panels[len(profiles) :]:
+        axes.set_visible(False)
+    panels[0].set_ylim(*(scale or scale_of(profiles, limit)))
+    for row in grid:
+        row[0].set_ylabel("Least misfit")
+    legend(figure, _entries(any(one is not None for one in defaults)))
+    return figure
+
+
+def scale_of(profiles: Sequence[Mapping[str, Any]], limit: float) -> tuple[float, float]:
+    """Give the ends of the misfit's axis: from below all profiles to well above the threshold."""
+    low = min(min(one["possible"]) for one in profiles)
+    least = min(min(one["expected"]) for one in profiles)
+    room = max(limit - low, limit - least, 1.0)
+    return low - 0.15 * room, limit + 3 * room
+
+
+def _panel(axes: Axes, one: Mapping[str, Any], limit: float, default: float | None) -> None:
+    units = np.array(one["units"])
+    possible, expected, above = (np.array(one[key]) for key in ("possible", "expected", "above"))
+    texts = [_written(value) for value in one.get("texts") or one["values"]]
+    if isinstance(one["values"][0], str):
+        for unit, _ in _kept(one):
+            axes.axvspan(
+                unit - 0.4 / len(units), unit + 0.4 / len(units), facecolor=_KEPT, zorder=0
+            )
+        axes.vlines(units, possible, above, color=_LIGHT, linewidth=5, zorder=1)
+        axes.plot(units, expected, zorder=3, **_LEVEL)
+        axes.set_xticks(units, _ticks(one), fontsize=max(5, 9 - len(units)))
+    else:
+        for low, high in _kept(one):
+            axes.axvspan(low, high, facecolor=_KEPT, zorder=0)
+        axes.fill_between(units, possible, above, color=_LIGHT, linewidth=0, zorder=1)
+        axes.plot(units, expected, zorder=3, **_CURVE)
+        ticks = [0, int(np.argmin(np.abs(units - 0.5))), len(units) - 1]
+        axes.set_xticks(units[ticks], [texts[tick] for tick in ticks], fontsize=7)
+    axes.axhline(limit, zorder=2, **_LIMIT)
+    best = int(np.argmin(expected))
+    axes.plot(units[best], expected[best], zorder=4, **_BEST)
+    if default is not None:
+        axes.axvline(default, zorder=2, **_DEFAULT)
+    axes.set_xlim(-0.03, 1.03)
+    axes.tick_params(axis="y", labelsize=7)
+    name = _above(str(one["name"]))
+    axes.set_title(f"{name}\n{one['verdict']}", fontsize=8, loc="left", pad=4)
+
+
+def _ticks(one: Mapping[str, Any]) -> list[str]:
+    """Break the names of levels into lines that stand beside each other; none of a range."""
+    if not isinstance(one["values"][0], str):
+        return [""]
+    texts = [_written(value) for value in one.get("texts") or one["values"]]
+    width = max(5, round(_TICKS / len(texts)))
+    return ["\n".join(wrap(text, width, max_lines=4, placeholder="…")) for text in texts]
+
+
+def _above(name: str) -> str:
+    """Break a name into two lines at most, of what a panel is wide."""
+    lines = wrap(name, _NAME)
+    if len(lines) < 2:
+        return name
+    return f"{lines[0]}\n{shorten(' '.join(lines[1:]), _NAME, placeholder='…')}"
+
+
+def _kept(one: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """Give the places of what the profile says is not excluded: its ends, of a level twice it.
+
+    Between two values of the profile the scale is taken to be linear: they are close to each other.
+    """
+    values, units = one["values"], one["units"]
+    if isinstance(values[0], str):
+        places = dict(zip(values, units, strict=True))
+        return [(places[level], places[level]) for (level,) in one["pieces"]]
+    return [
+        (float(np.interp(low, values, units)), float(np.interp(high, values, units)))
+        for low, high in one["pieces"]
+    ]
+
+
+def _written(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.3g}"
+
+
+def _entries(with_default: bool) -> list[Entry]:
+    curve = (Patch(facecolor=_LIGHT, linewidth=0), Line2D([], [], **_CURVE))
+    entries = [
+        Entry("expected misfit; band: as far as the emulator knows", curve),
+        Entry("threshold", Line2D([], [], **_LIMIT)),
+        Entry("not excluded", Patch(facecolor=_KEPT, edgecolor="#cccccc", linewidth=0.6)),
+        Entry("least", Line2D([], [], **_BEST)),
+    ]
+    return [*entries, *([Entry("default", Line2D([], [], **_DEFAULT))] if with_default else [])]
+
+
+def _grid(figure: Figure, rows: int, title: str, subtitle: str) -> Any:
+    """Give axes (rows, columns) with one misfit axis, under a head that all of them share."""
+    halves = figure.add_gridspec(2, 1, height_ratios=[0.01, rows])
+    axes = figure.add_subplot(halves[0])
+    axes.set_axis_off()
+    head(axes, title, subtitle)
+    return halves[1].subgridspec(rows, _COLUMNS).subplots(squeeze=False, sharey=True)
+
+
+def influence_figure(
+    shares: Sequence[Sequence[float]],
+    unknowns: Sequence[str],
+    metrics: Sequence[str],
+    subtitle: str,
+) -> Figure:
+    """Draw a heat map of total-order indices, a row per unknown and a column per metric.
+
+    Parameters
+    ----------
+    shares : array, shape (metrics, unknowns)
+        The indices; NaN where a metric does not vary.
+    unknowns, metrics : sequence of str
+        Their names, in the same order; the most influential unknown comes to stand first.
+    subtitle : str
+        What they belong to.
+    """
+    table = np.array(shares, dtype=float).T
+    order = np.argsort(-np.nan_to_num(table).max(axis=1), kind="stable")
+    table = table[order]
+    figure = sheet(height=1.6 + 0.27 * len(table))
+    halves = figure.add_gridspec(2, 1, height_ratios=[0.01, len(table)])
+    axes = figure.add_subplot(halves[1].subgridspec(1, 1)[0])
+    shown = np.ma.masked_invalid(np.clip(table, 0, 1))
+    axes.pcolormesh(shown, cmap=_SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=1.5)
+    for (row, column), share in np.ndenumerate(table):
+        text = f"{max(share, 0.0):.2f}" if np.isfinite(share) else "-"
+        colour = "white" if share > 0.55 else INK
+        axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=colour, fontsize=8)
+    axes.set_yticks(np.arange(len(table)) + 0.5, [unknowns[place] for place in order])
+    looks = {**METRICS, **OTHER_METRICS}
+    words = [looks[name].word if name in looks else name for name in metrics]
+    axes.set_xticks(np.arange(len(metrics)) + 0.5, words)
+    axes.tick_params(length=0)
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    above = figure.add_subplot(halves[0])  # as wide as the figure, whatever the names take
+    above.set_axis_off()
+    head(above, "Which unknown moves which metric", subtitle)
+    return figure
+
+
+def convergence_figure(
+    misfits: Sequence[float],
+    rounds: Sequence[int],
+    residuals: int,
+    limit: float,
+    subtitle: str,
+) -> Figure:
+    """Draw the misfit of every point in the order of the search, and the least so far.
+
+    Parameters
+    ----------
+    misfits : sequence of float
+        J of each point, the default first; NaN where it has none.
+    rounds : sequence of int
+        Of each point: 0 for the design, then ascending.
+    residuals : int
+        Number of residuals: about the misfit of a setting that is right.
+    limit : float
+        The threshold of the profiles.
+    subtitle : str
+        What was fitted.
+    """
+    values, places = np.array(misfits, dtype=float), np.arange(1, len(misfits) + 1)
+    figure = sheet(height=3.8)
+    axes = figure.add_subplot()
+    for start in np.flatnonzero(np.diff(rounds)) + 1:
+        axes.axvline(start + 0.5, color="#cccccc", linewidth=0.6, zorder=0)
+    dots: dict[str, Any] = {
+        "linestyle": "none",
+        "marker": "o",
+        "markersize": 3.5,
+        "color": "#7fa0d0",
+    }
+    axes.plot(places, values, zorder=2, **dots)
+    axes.step(places, np.fmin.accumulate(values), where="post", zorder=3, **_CURVE)
+    axes.plot(places[0], values[0], zorder=4, **_BEST)
+    right: dict[str, Any] = {"color": INK, "linewidth": 1.0, "linestyle": (0, (1.1, 1.1))}
+    axes.axhline(residuals, zorder=1, **right)
+    axes.axhline(limit, zorder=1, **_LIMIT)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("Points, in the order of the search; a line begins a round")
+    axes.set_ylabel("Misfit")
+    head(axes, "How the search went", subtitle)
+    marks = {
+        "a point": dots,
+        "least so far": _CURVE,
+        "default": _BEST,
+        "threshold": _LIMIT,
+        f"number of residuals, {residuals}": right,
+    }
+    legend(figure, [Entry(label, Line2D([], [], **look)) for label, look in marks.items()])
+    return figure

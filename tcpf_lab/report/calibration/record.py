@@ -1,0 +1,187 @@
+"""``calibration.json`` read back: what a calibration has concluded, and what it took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.errors import RequestError
+from tcpf_lab.reference.published import CONFIGS
+from tcpf_lab.report.contents.words import listed
+from tcpf_lab.results import read_json
+
+#: Names of the two files.
+OUTCOME, COST = "calibration.json", "cost.json"
+_CONFIGURATION = "configuration "
+#: Version of the outcome that is understood.
+_FORMAT = 1
+#: Without one of these there is nothing to report.
+_NEEDED = (
+    *("name", "fit", "test", "metrics", "unknowns", "points", "best", "settings", "threshold"),
+    *("profiles", "influence", "emulator", "held_out", "kendall", "claims", "notes", "seeds"),
+)
+#: What files of earlier versions lack, and which parts of a report need it.
+_LATER = {
+    "table": "the table of all cells",
+    "experiments": "the conditions of the experiments",
+    "validity": "which runs are valid, and what they were made with",
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """A calibration as its file has it; ``cost`` has an entry for each session, if that is known.
+
+    ``source`` is the file that it was read from.
+    """
+
+    told: Mapping[str, Any]
+    cost: tuple[Mapping[str, Any], ...]
+    source: Path
+
+    @property
+    def name(self) -> str:
+        """The calibration's name."""
+        return str(self.told["name"])
+
+    @property
+    def title(self) -> str:
+        """Its title, or its name where it has none."""
+        return str(self.told.get("title") or self.name)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that were fitted."""
+        return tuple(self.told["metrics"])
+
+    def by_metric(self, found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Yield what there is of each metric, in the order of the metrics."""
+        yield from ((metric, found[metric]) for metric in self.metrics if metric in found)
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """Names of the unknowns."""
+        return tuple(one["name"] for one in self.told["unknowns"])
+
+    @property
+    def default(self) -> Mapping[str, Any]:
+        """The uncalibrated setting as the close look has it."""
+        first: Mapping[str, Any] = self.told["settings"][0]
+        return first
+
+    @property
+    def best(self) -> Mapping[str, Any]:
+        """The best setting as the close look has it."""
+        return next(one for one in self.told["settings"] if one["id"] == self.told["best"]["id"])
+
+    @property
+    def plausible(self) -> tuple[str, ...]:
+        """Ids of the settings looked at that the threshold does not exclude, and the best's."""
+        ids = (one["id"] for one in self.told["settings"])
+        return tuple(i for i in ids if i not in self.excluded or i == self.told["best"]["id"])
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """Ids of the points that the published numbers exclude."""
+        return frozenset(one["id"] for one in self.told["points"] if one.get("excluded"))
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What the file lacks because an earlier version wrote it, in words."""
+        found = [words for key, words in _LATER.items() if key not in self.told]
+        if any("mean" not in one for one in self.told["settings"]):
+            found += ["what each setting measured"]
+        return tuple(found)
+
+    def label(self, experiment: str) -> str:
+        """Give what tables call an experiment: ``configuration A``, or its name."""
+        for one in self.told.get("experiments", ()):
+            if one["name"] == experiment and one["config"] in CONFIGS:
+                return f"{_CONFIGURATION}{one['config']}"
+        return experiment
+
+    def labels(self, experiments: Sequence[str]) -> str:
+        """Give several of them: ``configurations A and B``, or their names."""
+        found = list(map(self.label, experiments))
+        if len(found) > 1 and all(one.startswith(_CONFIGURATION) for one in found):
+            own = (one.removeprefix(_CONFIGURATION) for one in found)
+            return f"{_CONFIGURATION.rstrip()}s {listed(own)}"
+        return listed(found) if found else "nothing"
+
+    def cells(self) -> Sequence[Mapping[str, Any]]:
+        """Give all cells of the close look; none where the file lacks them."""
+        found: Sequence[Mapping[str, Any]] = self.told.get("table", {}).get("cells", ())
+        return found
+
+
+def read_record(directory: Path) -> Record:
+    """Read a calibration from its directory, or from its file.
+
+    Raises
+    ------
+    RequestError
+        If there is none, or it is not one that this version understands.
+    """
+    path = directory if directory.suffix == ".json" else directory / OUTCOME
+    told = read_json(path)
+    if not isinstance(told, dict) or told.get("format") != _FORMAT:
+        raise RequestError(f"is no outcome of a calibration of format {_FORMAT}", where=str(path))
+    lacking = [key for key in _NEEDED if key not in told]
+    if lacking or not told["settings"]:
+        raise RequestError(
+            f"is damaged: it lacks {', '.join(lacking) or 'settings'}",
+            where=str(path),
+            hint="`tcpf-lab calibrate SPEC --only-report` writes it again",
+        )
+    return Record(told, _sessions(path.with_name(COST)), path)
+
+
+def _sessions(path: Path) -> tuple[Mapping[str, Any], ...]:
+    try:
+        found = read_json(path)
+    except RequestError:
+        return ()
+    return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
+
+
+@dataclass(frozen=True)
+class ClaimUnder:
+    """A published claim: its verdicts on the published tables and under settings.
+
+    ``counts`` are the verdicts under the settings that are not excluded.
+    """
+
+    id: str
+    statement: str
+    published: str
+    default: str
+    best: str
+    counts: Mapping[str, int]
+
+    @property
+    def kind(self) -> str:
+        """Whether it holds under every such setting, under some, under none, or is not decided."""
+        holding, judged = self.counts.get("holds", 0), sum(self.counts.values())
+        if self.counts.get("not decidable", 0) == judged:
+            return OPEN
+        return EVERY if holding == judged else SOME if holding else NONE
+
+
+EVERY, SOME, NONE, OPEN = "every", "some", "none", "not decidable"
+
+
+def claims_under(record: Record) -> Iterator[ClaimUnder]:
+    """Yield the published claims, judged under the settings that are not excluded."""
+    for one in record.told["claims"]:
+        verdicts = one["verdicts"]
+        yield ClaimUnder(
+            one["id"],
+            one["statement"],
+            one["published"],
+            verdicts.get(record.default["id"], OPEN),
+            verdicts.get(record.best["id"], OPEN),
+            Counter(verdicts.get(point, OPEN) for point in record.plausible),
+        )

@@ -1,0 +1,226 @@
+"""The experiments that a calibration names, at any setting of its unknowns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcpf_lab.errors import RequestError, SpecError
+from tcpf_lab.spec.base import KeyPath
+from tcpf_lab.spec.calibration import ID_LENGTH, Calibration, name_problem
+from tcpf_lab.spec.load import each, find, load_any, places, raise_all
+from tcpf_lab.spec.model import Experiment, to_data
+from tcpf_lab.spec.narrow import narrow_each
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.unknown import Unknown
+from tcpf_lab.spec.unknown_settings import Places, default_of, settings
+from tcpf_lab.spec.values import shown
+
+#: The value of each unknown, as text, by its name.
+Values = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A calibration with its experiments, each narrowed to what the file wants of it.
+
+    ``defaults`` is the setting of the uncalibrated experiments. ``reach`` has for each unknown, and
+    each experiment by name, the cases that it changes.
+    """
+
+    calibration: Calibration
+    source: Path
+    fit: tuple[Experiment, ...]
+    test: tuple[Experiment, ...]
+    defaults: Values
+    reach: Mapping[str, Mapping[str, frozenset[str]]]
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """All of them, those of `fit` first."""
+        return (*self.fit, *self.test)
+
+    def point_id(self, values: Values) -> str:
+        """Identify a setting by what it sets, whatever the unknowns are called."""
+        said = sorted(
+            f"{line} x {one.times}" if one.times else line
+            for name, one in self.calibration.unknowns.items()
+            for line in one.lines(values[name])
+        )
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:ID_LENGTH]
+
+    def at(self, experiment: Experiment, values: Values) -> Experiment:
+        """Give an experiment at a setting, under the name of its own that results have.
+
+        Raises
+        ------
+        SpecError, SpecErrors
+            If the values, allowed each, are not allowed together.
+        """
+        unknowns = self.calibration.unknowns
+        lines = [
+            line
+            for name, one in unknowns.items()
+            for line in settings(one, values[name], experiment)
+        ]
+        changed = apply_overrides(experiment, lines)
+        name = f"{self.calibration.name}-{experiment.name}-{self.point_id(values)}"
+        return changed.model_copy(update={"name": name})
+
+
+def read_subject(calibration: Calibration, source: Path) -> Subject:
+    """Read the experiments of a calibration, and try every unknown on each of them.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        What the file says.
+    source : Path
+        The file: experiments are looked for beside it first.
+
+    Raises
+    ------
+    RequestError, SpecError, SpecErrors
+        If experiments cannot be found or read; or all that is not allowed in them of what the
+        unknowns set: at both ends of a range, at every level.
+    """
+    place = places(source)
+    problems: list[SpecError] = []
+    fit = _experiments(calibration, "fit", source, place, problems)
+    test = _experiments(calibration, "test", source, place, problems)
+    raise_all(problems)
+    experiments = [*fit, *test]
+    _refuse_twice(experiments, source)
+    _check_seen(calibration, test, place)
+    defaults: dict[str, str] = {}
+    reach: dict[str, dict[str, frozenset[str]]] = {}
+    for name, one in calibration.unknowns.items():
+        try:
+            reach[name] = _tried(name, one, experiments, place)
+            defaults[name] = default_of(name, one, experiments, place)
+        except SpecError as error:
+            problems += each(error)
+    raise_all(problems)
+    narrowed = _narrowed(calibration, experiments, place)
+    parts = tuple(narrowed[: len(fit)]), tuple(narrowed[len(fit) :])
+    return Subject(calibration, source, *parts, defaults, reach)
+
+
+def _experiments(
+    calibration: Calibration, key: str, source: Path, place: Places, problems: list[SpecError]
+) -> list[Experiment]:
+    found = []
+    for index, spec in enumerate(getattr(calibration, key)):
+        try:
+            found.append(_read(calibration, spec, source, place((key, index))))
+        except SpecError as error:
+            problems += each(error)
+    return found
+
+
+def _read(calibration: Calibration, spec: str, source: Path, where: str) -> Experiment:
+    try:
+        path = find(spec, beside=source.parent)
+    except RequestError as error:
+        raise SpecError(f"{error.where}: {error.message}", where=where) from None
+    read = load_any(path)
+    if not isinstance(read, Experiment):
+        raise SpecError(f"{spec}: is {read.noun}; name single experiments", where=where)
+    if read.matrix.axes:
+        axes = ", ".join(axis.written for axis in read.matrix.axes)
+        message = f"{spec}: its matrix varies {axes}; a calibration varies its unknowns alone"
+        raise SpecError(message, where=where)
+    problem = name_problem(calibration.name, read.name)
+    if problem:
+        raise SpecError(f"{spec}: {problem}", where=where)
+    return read
+
+
+def _refuse_twice(experiments: Sequence[Experiment], source: Path) -> None:
+    names = [experiment.name for experiment in experiments]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        message = f"two experiments are called '{twice}'; their results would be mixed"
+        raise SpecError(message, where=str(source))
+
+
+def _check_seen(calibration: Calibration, test: Sequence[Experiment], place: Places) -> None:
+    cases = dict.fromkeys(case for experiment in test for case in experiment.cases)
+    raise_all(
+        SpecError(
+            f"seen: {unknown(f'unknown case {name!r}', name, cases)}", where=place(("seen", name))
+        )
+        for name in calibration.seen
+        if name not in cases
+    )
+
+
+def _narrowed(
+    calibration: Calibration, experiments: Sequence[Experiment], place: Places
+) -> list[Experiment]:
+    """Take of each experiment what `only` wants, with enough seeds for everything."""
+    only = {key: shown(value) for key, value in calibration.only.items()}
+    least = min(len(experiment.matrix.seed) for experiment in experiments)
+    wanted = {("seeds",): calibration.seeds, ("check", "seeds"): calibration.check_.seeds}
+    raise_all(
+        SpecError(
+            f"{'.'.join(path)}: must be at most {least}, the seeds there are", where=place(path)
+        )
+        for path, seeds in wanted.items()
+        if seeds > least
+    )
+    found = narrow_each(experiments, only, None, lambda key: place(("only", key)))
+    raise_all(
+        SpecError(f"{experiment.name} runs nothing of what `only` names", where=place(("only",)))
+        for experiment, narrowed in zip(experiments, found, strict=True)
+        if narrowed is None
+    )
+    return [narrowed for narrowed in found if narrowed is not None]
+
+
+def _tried(
+    name: str, one: Unknown, experiments: Iterable[Experiment], place: Places
+) -> dict[str, frozenset[str]]:
+    """Set each value in each experiment; give the cases of each that they change."""
+    reach: dict[str, frozenset[str]] = {}
+    problems: dict[tuple[str, str], SpecError] = {}  # of several experiments the first tells it
+    for experiment in experiments:
+        changed = []
+        for value in one.choices:
+            where = f"{place(_position(name, one, value))}: {experiment.name}:"
+            try:
+                lines = settings(one, value, experiment)
+                changed.append(apply_overrides(experiment, lines, lambda _, at=where: at))  # type: ignore[misc]
+            except SpecError as error:
+                for problem in each(error):
+                    told = SpecError(problem.message, where=problem.where or where.rstrip(":"))
+                    setting = value if problem.where else ""
+                    problems.setdefault((setting, problem.message), told)
+        reach[experiment.name] = _changed(changed)
+    raise_all(problems.values())
+    return reach
+
+
+def _position(name: str, one: Unknown, value: str) -> KeyPath:
+    """Key path of a value of an unknown."""
+    if any(one.levels.values()):
+        return ("unknowns", name, "levels", value)
+    if one.levels:
+        return ("unknowns", name, "levels", list(one.levels).index(value))
+    return ("unknowns", name, "from" if value == one.choices[0] else "to")
+
+
+def _changed(variants: Sequence[Experiment]) -> frozenset[str]:
+    """Name the cases in which variants of one experiment differ."""
+    data = [to_data(variant) for variant in variants]
+    if not data:
+        return frozenset()
+    cases = [one.pop("cases") for one in data]
+    alike = all(one == data[0] for one in data)
+    return frozenset(
+        case for case in cases[0] if not alike or any(one[case] != cases[0][case] for one in cases)
+    )

@@ -1,0 +1,218 @@
+"""A calibration: which unknowns of experiments are searched for, and held against what numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from tcpf_lab.reference.published import METRICS
+from tcpf_lab.spec.axis import HEADS, may_be_axis, meet, path_of
+from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
+from tcpf_lab.spec.narrow import KEYS
+from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.unknown import Unknown, well_formed
+
+#: Letters of a point's id, which stands behind the names in its experiments' name.
+ID_LENGTH = 8
+#: Columns of a table of points that no unknown has, and what its place in the unit interval is
+#: called by: these words stand before its name.
+ID, ROUND, UNIT = "id", "round", "unit of "
+_AXIS_KEY = rf"^({'|'.join(HEADS)})\.[^.]+"
+_PER_CENT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*%", flags=re.ASCII)
+
+
+def _share(value: Any) -> float:
+    found = _PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        shown = repr(value) if isinstance(value, str | int | float) else "this"
+        raise ValueError(f"{shown} is not a percentage; write a number and %, as 25 %")
+    return float(found[1]) / 100
+
+
+#: A share, written in per cent.
+Share = Annotated[
+    float,
+    BeforeValidator(_share),
+    Field(gt=0),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*[0-9]{1,6}(\.[0-9]{1,6})?\s*%\s*$"}),
+]
+Only = str | int | float | bool
+
+
+class Design(SpecModel):
+    """The points that are run first; the first of them is the uncalibrated experiment."""
+
+    points: int = Field(default=64, ge=2, le=10_000, description="How many; they fill the ranges.")
+    seed: int = Field(
+        default=1, ge=0, le=2**31 - 1, description="Of everything that is drawn at random."
+    )
+
+
+class Search(SpecModel):
+    """What an emulator of the runs proposes after that."""
+
+    rounds: int = Field(default=6, ge=0, le=1000, description="How often it is asked.")
+    batch: int = Field(default=12, ge=1, le=1000, description="Points that it proposes each time.")
+
+
+class Check(SpecModel):
+    """What is run after the search, on the experiments of `fit` and `test`."""
+
+    seeds: int = Field(
+        default=5, ge=2, description="Seeds of the uncalibrated experiment and of these settings."
+    )
+    settings: int = Field(
+        default=8,
+        ge=2,
+        le=100,
+        description="Most settings that are run: the best, the uncalibrated one, and others that "
+        "the published numbers do not exclude.",
+    )
+
+
+class Calibration(SpecModel):
+    """A file that names experiments, and what in them is searched for to give published numbers."""
+
+    noun: ClassVar[str] = "a calibration"
+
+    name: Name = Field(
+        description="Directory of the results: letters, digits, `_`, `+` and `-`, at most 60."
+    )
+    title: Title = Field(default="", description="One line for the report.")
+    fit: tuple[str, ...] = Field(
+        min_length=1,
+        description="Experiments whose published numbers the search sees: files beside this one, "
+        "or names as `tcpf-lab run` takes them.",
+    )
+    test: tuple[str, ...] = Field(
+        default=(), description="Experiments that are held out: they only judge what was found."
+    )
+    seen: dict[str, str] = Field(
+        default={},
+        description="Cases of `test` whose published numbers were known when the unknowns were "
+        "chosen, each with a sentence on what was taken from them; held-out errors are given "
+        "without them too.",
+    )
+    only: dict[str, Only] = Field(
+        default={},
+        json_schema_extra={
+            "propertyNames": {"anyOf": [{"enum": list(KEYS)}, {"pattern": _AXIS_KEY}]},
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": ["string", "number", "boolean"]},
+                    {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+                ]
+            },
+        },
+        description="Restricts `case` or `flows` of every experiment, as `--only` does.",
+    )
+    published: str | None = Field(
+        default=None,
+        min_length=1,
+        description="CSV file beside this one with the published numbers: columns `experiment`, "
+        "`case`, `flows`, and one for each metric. Left out: the published tables, by the "
+        "experiments' `reference`.",
+    )
+    seeds: int = Field(default=1, ge=1, description="Seeds of each point: the first so many.")
+    design: Design = Field(default=Design(), description="The points that are run first.")
+    search: Search = Field(default=Search(), description="The points that follow.")
+    check_: Check = Field(
+        default=Check(), alias="check", description="What is run after the search."
+    )
+    tolerance: dict[str, Share] = Field(
+        min_length=1,
+        description="Metrics that count, and how far the right setting may be off beside noise, "
+        "as `timeouts: 25 %`.",
+    )
+    independent: int | None = Field(
+        default=None,
+        ge=1,
+        description="How many of the published numbers the intervals take as independent of each "
+        "other: fewer make them wider. Left out: all.",
+    )
+    unknowns: dict[str, Unknown] = Field(
+        min_length=1,
+        description="What was not published, by a name in words: not `id` or `round`, "
+        "nor one that begins with `unit of`, as columns of the table of points do.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_one_form(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        changed = dict(value)
+        for key in ("fit", "test"):
+            if isinstance(changed.get(key), str):
+                changed[key] = (changed[key],)
+            elif isinstance(changed.get(key), list):
+                changed[key] = tuple(changed[key])
+        if isinstance(changed.get("only"), dict):
+            changed["only"] = {key: _joined(wanted) for key, wanted in changed["only"].items()}
+        return changed
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield unknown words, experiments named twice, unknowns that set the same."""
+        seen: set[str] = set()
+        for key, names in (("fit", self.fit), ("test", self.test)):
+            for index, name in enumerate(names):
+                if name in seen:
+                    yield (key, index), f"'{name}' is named twice"
+                seen.add(name)
+        for key in self.only:
+            if key not in KEYS and not may_be_axis(path_of(key)):
+                yield ("only", key), unknown("unknown key", key, KEYS)
+        for metric in self.tolerance:
+            if metric not in METRICS:
+                yield ("tolerance", metric), unknown("unknown metric", metric, METRICS)
+        yield from _unknown_problems(self.unknowns)
+
+
+def _joined(wanted: Any) -> Any:
+    """Write a list as `--only` takes it."""
+    scalars = isinstance(wanted, list) and all(isinstance(item, Only) for item in wanted)
+    return ",".join(str(item) for item in wanted) if scalars and wanted else wanted
+
+
+def _unknown_problems(unknowns: Mapping[str, Unknown]) -> Iterator[tuple[KeyPath, str]]:
+    for name, one in unknowns.items():
+        sentence = _misnamed(name)
+        if sentence:
+            yield ("unknowns", name), sentence
+        for key in one.paths:
+            if not well_formed(key):
+                yield ("unknowns", name, "set"), f"'{key}' is no key: steps joined by dots"
+        for level, lines in one.levels.items():
+            for line in lines:
+                if "=" not in line:
+                    yield ("unknowns", name, "levels", level), f"'{line}': write PATH=VALUE"
+    for (name, one), (other, two) in combinations(unknowns.items(), 2):
+        pairs = ((a, b) for a in one.keys for b in two.keys)
+        both = next((b for a, b in pairs if meet(path_of(a), path_of(b))), None)
+        if both is not None:
+            yield ("unknowns", other), f"sets {both}, which '{name}' sets too"
+
+
+def _misnamed(name: str) -> str | None:
+    """Say why an unknown cannot be called that."""
+    if not re.fullmatch(r"[^\x00-\x1f\x7f-\x9f,\"]{1,60}", name):
+        return "a name is 1 to 60 characters without commas and quotation marks"
+    if name in (ID, ROUND) or name.startswith(UNIT):
+        return (
+            f"'{name}' is a column of the table of points; a name is other than {ID} and {ROUND}, "
+            f"and does not begin with '{UNIT.rstrip()}'"
+        )
+    return None
+
+
+def name_problem(calibration: str, experiment: str) -> str | None:
+    """Say whether the experiments of points would have a name that is not allowed."""
+    name = f"{calibration}-{experiment}-{'0' * ID_LENGTH}"
+    if re.fullmatch(NAME, name):
+        return None
+    return f"its points would be called '{name}'; a name must be {PATTERNS[NAME]}"

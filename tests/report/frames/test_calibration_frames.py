@@ -1,0 +1,50 @@
+"""A calibration as frames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from outcome_maker import outcome, write_outcome
+
+import tcpf_lab
+from tcpf_lab.errors import RequestError
+from tcpf_lab.report.export.calibration_columns import CALIBRATION_FRAMES
+
+
+def test_frames_are_what_the_file_says(tmp_path: Path) -> None:
+    told = outcome()
+    found = tcpf_lab.load_calibration(write_outcome(tmp_path, told))
+    assert repr(found) == "Calibrated('lost_testbed', unknowns=20, points=120)"
+    assert found.notes == tuple(told["notes"])
+    assert found.best == told["best"]["values"]
+    unknowns = found.unknowns.set_index("unknown")
+    assert unknowns.loc["minimum RTO", "not_excluded"] == "320 ms to 450 ms"
+    assert len(found.cells) == 56 * 4
+    cell = found.cells.iloc[0]
+    assert (cell["published"], cell["default"], cell["best"]) == pytest.approx((41, 41, 45.1))
+    ratio = found.held_out.query("part == 'test' and metric == 'timeouts'").iloc[0]
+    assert (ratio["ratio"], ratio["ratio_low"]) == pytest.approx((1 / 3, 0.3))
+    assert found.tau.query("flows == 100")["calibrated"].eq(0.9).all()
+    assert set(found.claims["kind"]) == {"every", "some"}
+    assert found.points["misfit"].isna().sum() == 1
+    assert found.points.query("misfit > @found.threshold")["excluded"].all()
+    assert len(found.values) == 120 * 20
+    assert found.influence["index"].max() == 0.9
+    below = found.profiles.query("possible <= @found.threshold")
+    assert not below["excluded"].any()
+
+
+def test_every_frame_has_the_columns_of_the_dictionary(tmp_path: Path) -> None:
+    found = tcpf_lab.load_calibration(write_outcome(tmp_path, outcome()).parent)
+    for layout in CALIBRATION_FRAMES:
+        own = getattr(found, layout.name.removeprefix("calibration_"))
+        assert list(own.columns) == layout.names
+        assert len(own)
+
+
+def test_what_is_no_calibration_is_refused(tmp_path: Path, spec: Path) -> None:
+    with pytest.raises(RequestError, match="is an experiment, not a calibration"):
+        tcpf_lab.load_calibration(spec)
+    with pytest.raises(RequestError, match=r"calibration\.json: no such file"):
+        tcpf_lab.load_calibration(tmp_path)

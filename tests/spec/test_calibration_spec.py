@@ -1,0 +1,309 @@
+"""Calibrations: what a file may say, what it means, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tcpf_lab.errors import RequestError, SpecError
+from tcpf_lab.spec.calibrated import Subject, read_subject
+from tcpf_lab.spec.calibration import Calibration
+from tcpf_lab.spec.load import each, load_any
+from tcpf_lab.spec.unknown import Unknown
+from tcpf_lab.spec.unknown_settings import settings
+from tcpf_lab.units import SIZE
+
+HEAD = """\
+name: c
+fit: [configA]
+test: configC
+tolerance: {timeouts: 25 %, loss_percent: 10 %}
+unknowns:
+"""
+RTO = "  rto: {set: tcp.rto_min, from: 200 ms, to: 1 s, scale: log, default: 200 ms}\n"
+
+
+def write(directory: Path, text: str) -> Path:
+    path = directory / "c.yaml"
+    path.write_text(text)
+    return path
+
+
+def subject(directory: Path, unknowns: str, head: str = HEAD) -> Subject:
+    path = write(directory, head + unknowns)
+    read = load_any(path)
+    assert isinstance(read, Calibration)
+    return read_subject(read, path)
+
+
+def problems(directory: Path, unknowns: str, head: str = HEAD) -> list[str]:
+    with pytest.raises(RequestError) as caught:
+        subject(directory, unknowns, head)
+    found = each(caught.value) if isinstance(caught.value, SpecError) else [caught.value]
+    return [str(problem).removeprefix(f"{directory}/") for problem in found]
+
+
+def number(**given: object) -> Unknown:
+    return Unknown.model_validate({"set": "tcp.rto_min", **given})
+
+
+def test_a_calibration_is_told_by_its_unknowns(tmp_path: Path) -> None:
+    read = load_any(write(tmp_path, HEAD + RTO))
+    assert isinstance(read, Calibration)
+    assert (read.fit, read.test) == (("configA",), ("configC",))
+    assert read.tolerance == {"timeouts": 0.25, "loss_percent": 0.1}
+    assert (read.design.points, read.search.rounds, read.seeds, read.check_.seeds) == (64, 6, 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "drawn", "text"),
+    [
+        ({"from": "200 ms", "to": "1 s"}, 0.43739, "437 ms"),
+        ({"from": "200 ms", "to": "2 s"}, 1.43739, "1.437 s"),
+        ({"from": "200 ms", "to": "1 s", "round": "50 ms"}, 0.43739, "450 ms"),
+        ({"from": "20 s", "to": "120 s", "round": "1 s"}, 119.7, "120 s"),
+        ({"from": "1000 B", "to": "2 MB"}, 123456.7, "123.5 kB"),
+        ({"from": 1, "to": 8, "integer": True}, 3.4, "3"),
+        ({"from": 0.15, "to": 2.5}, 0.631234, "0.6312"),
+        ({"from": 0.15, "to": 2.5}, 99.0, "2.5"),
+        ({"from": 0.15, "to": 2.5}, 0.1, "0.15"),
+    ],
+)
+def test_a_number_is_written_as_the_spec_wants_it(
+    unknown: dict[str, object], drawn: float, text: str
+) -> None:
+    one = number(**unknown)
+    assert one.text(drawn) == text
+    assert one.text(one.number(text)) == text
+
+
+def test_a_number_of_another_unit_is_not_taken_for_one() -> None:
+    one = number(**{"from": "200 ms", "to": "1 s"})
+    assert one.quantity is not SIZE
+    with pytest.raises(ValueError, match="another unit"):
+        one.number("300 kB")
+
+
+def test_a_setting_changes_what_it_names_and_gets_a_name_of_its_own(tmp_path: Path) -> None:
+    made = subject(tmp_path, RTO + "  mtu: {set: topology.chain.mtu, levels: [576 B, 1000 B]}\n")
+    values = {"rto": "437 ms", "mtu": "576 B"}
+    changed = made.at(made.fit[0], values)
+    assert (changed.tcp.rto_min, changed.topology.builder.mtu) == (0.437, 576)
+    assert changed.name == f"c-configA-{made.point_id(values)}"
+    assert made.defaults == {"rto": "200 ms", "mtu": "1 kB"}
+    assert made.point_id(values) != made.point_id(made.defaults)
+
+
+def test_a_rule_follows_each_experiment(tmp_path: Path) -> None:
+    """Tail drop's limit is RED's max, times something: 200 kB in A, 30 kB in C."""
+    made = subject(
+        tmp_path,
+        "  limit: {set: cases.NoMark+TailDrop.queue.limit, times: cases.NoMark+RED.queue.max, "
+        "from: 0.15, to: 2.5}\n",
+    )
+    assert made.defaults == {"limit": "1"}
+    limits = [
+        made.at(one, {"limit": "0.3333"}).cases["NoMark+TailDrop"].queue.limit
+        for one in made.experiments
+    ]
+    assert limits == [66_660, 9_999]
+    assert {name: set(cases) for name, cases in made.reach["limit"].items()} == {
+        "configA": {"NoMark+TailDrop"},
+        "configC": {"NoMark+TailDrop"},
+    }
+
+
+def test_a_level_may_set_several_things_or_none(tmp_path: Path) -> None:
+    made = subject(
+        tmp_path,
+        "  weight: {levels: {1/512: [], 1/128: [cases.*.queue.ewma=7, "
+        "cases.NoMark+RED.queue.burst=38]}}\n",
+    )
+    (one,) = made.calibration.unknowns.values()
+    assert settings(one, "1/512", made.fit[0]) == ()
+    assert made.defaults == {"weight": "1/512"}, "the level that changes nothing"
+    changed = made.at(made.fit[0], {"weight": "1/128"})
+    assert changed.cases["NoMark+RED"].queue.burst == 38
+    assert made.reach["weight"]["configA"] == set(changed.cases) - {"NoMark+TailDrop"}
+
+
+def test_the_name_of_an_unknown_does_not_identify_a_setting(tmp_path: Path) -> None:
+    first = subject(tmp_path, RTO)
+    renamed = subject(tmp_path, RTO.replace("rto:", "least timer:"))
+    assert first.point_id({"rto": "300 ms"}) == renamed.point_id({"least timer": "300 ms"})
+    other = subject(
+        tmp_path,
+        "  rto: {set: traffic.warmup, from: 3 s, to: 9 s, default: 3 s}\n".replace(
+            "default: 3 s", "default: 10 s"
+        ).replace("9 s", "10 s"),
+    )
+    assert first.point_id({"rto": "300 ms"}) != other.point_id({"rto": "300 ms"})
+
+
+@pytest.mark.parametrize(
+    ("unknowns", "said"),
+    [
+        (
+            "  a: {set: tcp.rto_mim, from: 200 ms, to: 1 s, default: 200 ms}\n",
+            [
+                "c.yaml:6: configA: tcp.rto_mim=200 ms: tcp.rto_mim: unknown key; allowed:",
+                "c.yaml:6: configA: tcp.rto_mim=1 s: tcp.rto_mim: unknown key; allowed:",
+            ],
+        ),
+        (
+            "  a: {set: cases.*.queue.share,\n      levels: [instant,\n      mean]}\n",
+            [
+                "c.yaml:8: configA: cases.*.queue.share=mean: cases.TCPF+FRIO.queue.share: unknown",
+                "c.yaml:8: configA: cases.*.queue.share=mean: cases.NoMark+FRED.queue.share: ",
+            ],
+        ),
+        (
+            "  a: {set: tcp.rto_min, from: 1 ms, to: 1 s, default: 200 ms}\n",
+            ["c.yaml:6: configA: tcp.rto_min=1 ms: tcp.rto_min: must be from 10 ms to 120 s"],
+        ),
+        (
+            "  a: {set: tcp.rto_min, from: 200 ms, to: 1 s}\n",
+            ["c.yaml:6: unknowns.a: missing key 'default': the experiments do not say it"],
+        ),
+        (
+            "  a: {set: traffic.duration, from: 20 s, to: 90 s, default: 30 s}\n",
+            ["c.yaml:6: unknowns.a.default: is 30 s, but the experiments have 60 s"],
+        ),
+        (
+            "  a: {set: traffic.duration, from: 70 s, to: 90 s}\n",
+            ["c.yaml:6: unknowns.a: the experiments have 60 s, which is not in the range"],
+        ),
+        (
+            "  a: {set: topology.chain.mtu, levels: [576 B, 1500 B]}\n",
+            ["c.yaml:6: unknowns.a.levels: lack 1 kB, which the experiments have"],
+        ),
+        (
+            "  a: {set: cases.NoMark+RED.queue.max, times: cases.*.queue.limit, from: 1, to: 2}\n",
+            ["c.yaml:6: configA: times: cases.*.queue.limit has 2 values; it must have one"],
+        ),
+        (
+            "  a: {levels: {x: [], y: [tcp.rto_min=2 parsecs]}}\n",
+            ["c.yaml:6: configA: tcp.rto_min=2 parsecs: tcp.rto_min: unknown unit 'parsecs'"],
+        ),
+    ],
+)
+def test_what_experiments_do_not_allow_is_said_before_anything_runs(
+    tmp_path: Path, unknowns: str, said: list[str]
+) -> None:
+    found = problems(tmp_path, unknowns)
+    assert len(found) == len(said), found
+    for problem, start in zip(found, said, strict=True):
+        assert problem.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "said"),
+    [
+        ("{set: tcp.rto_min}", "needs either from and to, or levels"),
+        ("{set: tcp.rto_min, from: 1 s}", "needs both from and to"),
+        ("{set: tcp.rto_min, from: 1 s, to: 1 s}", ".to: must be above from"),
+        ("{set: tcp.rto_min, from: 0 s, to: 1 s, scale: log}", ".from: must be above 0"),
+        ("{set: tcp.rto_min, from: 1 s, to: 2 kB}", "mixes duration and size"),
+        ("{set: tcp.rto_min, from: soon, to: 2 s}", ".from: 'soon' is no number"),
+        ("{set: tcp.rto_min, from: 1 s, to: 2 s, default: 3 s}", ".default: must lie between"),
+        ("{set: tcp.rto_min, from: 1 s, to: 2 s, round: 0 s}", ".round: must be above 0"),
+        ("{set: tcp.initcwnd, from: 1.5, to: 2, integer: true}", ".integer: needs whole numbers"),
+        ("{set: a.b, times: c.d, from: 1 s, to: 2 s}", ".from: multiplies what times names"),
+        ("{from: 1 s, to: 2 s}", "sets nothing: name a key with set"),
+        ("{set: tcp.rto_min, form: 1 s, to: 2 s}", ".form: unknown key; allowed: set, times, from"),
+        ("{set: tcp.rto_min, from: 1 s, to: 2 s, scale: lin}", ".scale: unknown value 'lin'"),
+        ("{set: tcp.sack, levels: [true]}", ".levels: must be 2 to 20 different ones"),
+        ("{set: tcp.sack, levels: [true, true]}", ".levels: the level true is listed twice"),
+        ("{set: tcp.sack, levels: [true, false], times: a.b}", ".times: is for a number between"),
+        ("{set: tcp.sack, levels: [true, false], default: 3}", ".default: must be one of the lev"),
+        ("{set: tcp.sack, levels: {a: [], b: [tcp.sack=true]}}", ".set: goes with a list of"),
+        ("{levels: [1, 2]}", "sets nothing: name a key with set, or give each level what"),
+        ("{levels: {a: [], b: [tcp.sack]}}", ".levels.b: 'tcp.sack': write PATH=VALUE"),
+        ("{set: tcp..sack, levels: [true, false]}", ".set: 'tcp..sack' is no key"),
+    ],
+)
+def test_an_unknown_that_is_none_is_refused_with_its_line(
+    tmp_path: Path, unknown: str, said: str
+) -> None:
+    (problem,) = problems(tmp_path, f"  a: {unknown}\n")
+    assert problem.startswith("c.yaml:6: unknowns.a")
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("25 %", "0.25", "4: tolerance.timeouts: 0.25 is not a percentage; write a number and %"),
+        ("25 %", "0 %", "4: tolerance.timeouts: "),
+        ("timeouts", "timeout", "4: tolerance.timeout: unknown metric; allowed: timeouts, loss"),
+        ("test: configC", "test: configA", "3: test: 'configA' is named twice"),
+        ("test: configC", "tset: configC", "3: tset: unknown key; allowed: name, title, fit, test"),
+        ("configC", "chapter4", "3: chapter4: is a collection; name single experiments"),
+        ("configC", "out_max", "3: out_max: its matrix varies queue.out_max; a calibration varies"),
+        ("configC", "configX", "3: configX: no such experiment"),
+        ("test: configC", "only: {flow: 100}", "3: only.flow: unknown key; allowed: case, flows"),
+        ("test: configC", "only: {flows: [7]}", "3: unknown flows '7'; allowed: 100, 50"),
+        ("test: configC", "check: {seeds: 11}", "3: check.seeds: must be at most 10, the seeds"),
+        ("test: configC", "design: {points: 1}", "3: design.points: must be at least 2"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_line(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    (problem,) = problems(tmp_path, RTO, HEAD.replace(old, new))
+    assert problem.startswith(f"c.yaml:{said}")
+
+
+@pytest.mark.parametrize("name", ["id", "round", "unit of rto", "unit of "])
+def test_a_name_that_is_a_column_of_the_table_of_points_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    (problem,) = problems(tmp_path, RTO.replace("rto:", f"'{name}':"))
+    assert problem.startswith(f"c.yaml:6: unknowns.{name}: '{name}' is a column of the table")
+    assert problem.endswith("other than id and round, and does not begin with 'unit of'")
+
+
+@pytest.mark.parametrize("name", ["ids", "rounds of IDs", "unit", "unit of", "Round"])
+def test_a_name_that_only_looks_like_a_column_is_not_refused(tmp_path: Path, name: str) -> None:
+    assert subject(tmp_path, RTO.replace("rto:", f"'{name}':")).defaults == {name: "200 ms"}
+
+
+def test_a_case_that_was_seen_is_one_of_what_is_held_out(tmp_path: Path) -> None:
+    seen = "seen: {NoMark+TailDrop: its rule, NoMark+Tail: its rule}\n"
+    head = HEAD.replace("unknowns:", f"{seen}unknowns:")
+    (problem,) = problems(tmp_path, RTO, head)
+    assert problem.startswith("c.yaml:5: seen: unknown case 'NoMark+Tail'; allowed: TCPF+FRIO")
+    head = head.replace("test: configC\n", "")
+    assert len(problems(tmp_path, RTO, head)) == 2, "nothing is held out"
+
+
+def test_two_unknowns_may_not_set_the_same(tmp_path: Path) -> None:
+    other = "  all: {levels: {a: [], b: [cases.NoMark+RED.queue.max=100 kB]}}\n"
+    one = "  max: {set: cases.*.queue.max, from: 100 kB, to: 200 kB}\n"
+    (problem,) = problems(tmp_path, one + other)
+    assert problem == (
+        "c.yaml:7: unknowns.all: sets cases.NoMark+RED.queue.max, which 'max' sets too"
+    )
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    found = problems(
+        tmp_path,
+        "  a: {set: tcp.rto_mim, from: 200 ms, to: 1 s, default: 200 ms}\n"
+        "  b: {set: topology.chain.mtu, levels: [576 B, 100 B]}\n",
+    )
+    assert [problem.partition(": ")[0] for problem in found] == ["c.yaml:6"] * 2 + ["c.yaml:7"]
+
+
+def test_a_collection_does_not_contain_a_calibration(tmp_path: Path) -> None:
+    from tcpf_lab.spec.collection import Collection
+    from tcpf_lab.spec.members import members
+
+    write(tmp_path, HEAD + RTO)
+    path = tmp_path / "all.yaml"
+    path.write_text("name: all\nexperiments: [c]\n")
+    read = load_any(path)
+    assert isinstance(read, Collection)
+    with pytest.raises(SpecError, match="c: a collection cannot contain a calibration"):
+        members(read, path)
