@@ -68,13 +68,11 @@ def _resend(s: Any, arena: Any, start: Any, end: Any, p: Any) -> int:
         learn(s, now)
     depart(s, now, end - start)
     s.backoff = min(s.retransmits, 255)
+    if (kind == RTO or kind == FAST) and (s.stamp == 0 or not _sent_again(s, arena)):
+        s.stamp = np.int64(p.tsval)
     if kind == RTO:
-        if s.stamp == 0 or not _sent_again(s, arena):
-            s.stamp = np.int64(p.tsval)
         time_out(s, arena, now)
     elif kind == FAST:
-        if s.stamp == 0 or not _sent_again(s, arena):
-            s.stamp = np.int64(p.tsval)
         s.recover = s.recover if s.fresh else s.snd_max
         s.mode, s.fresh = RECOVERY, 0
     if kind == TLP:
