@@ -45,6 +45,14 @@ unknowns:
 NUMBERS = "experiment,case,flows,timeouts,loss_percent\ntiny,NoMark+RED,3,10,5\n"
 WINDOW = "window: {set: tcp.initcwnd, levels: [1, 2, 3], default: 2}"
 SPREAD = "  spread: {set: traffic.start_spread, from: 0 s, to: 1 s}\n"
+#: RED's `min` is below its `max` at the ends of both ranges, but not everywhere.
+LOW_AND_HIGH = (
+    "unknowns:\n",
+    """unknowns:
+  low: {set: cases.NoMark+RED.queue.min, from: 5 kB, to: 14 kB}
+  high: {set: cases.NoMark+RED.queue.max, from: 8 kB, to: 15 kB, default: 15 kB}
+""",
+)
 NO_ROUNDS = ("rounds: 2", "rounds: 0")
 #: Where the made-up numbers below are the published ones.
 RIGHT = {"buffer": "1 MB", "window": "3"}
@@ -256,10 +264,7 @@ class Refusing(MadeUp):
 
 
 def test_points_that_are_not_allowed_are_left_out_of_all_rounds(folder):
-    """RED's `min` is below its `max` at the ends of both ranges, but not everywhere."""
-    low = "  low: {set: cases.NoMark+RED.queue.min, from: 5 kB, to: 14 kB}\n"
-    high = "  high: {set: cases.NoMark+RED.queue.max, from: 8 kB, to: 15 kB, default: 15 kB}\n"
-    written(folder, ("points: 8", "points: 16"), ("unknowns:\n", f"unknowns:\n{low}{high}"))
+    written(folder, ("points: 8", "points: 16"), LOW_AND_HIGH)
     search = opened(folder)
     search.responses = Refusing(search.subject, search.files, "uml", search.responses.cells)
 
@@ -274,16 +279,27 @@ def test_points_that_are_not_allowed_are_left_out_of_all_rounds(folder):
     assert not {point.id for point in refused} & {point.id for point in used}
 
 
+NOWHERE = np.empty((0, 2))
+
+
+def look(search, totals, whole, allowed, within=NOWHERE, expected=None):
+    """Choose settings among the points of a design; the emulator expects what was measured."""
+    points = search.ledger.points
+    by_place = dict(zip((tuple(point.unit) for point in points), totals, strict=True))
+    known = expected or (lambda places: np.array([by_place.get(tuple(one), 50) for one in places]))
+    return close_look(search, Tried(points, totals, whole, allowed), within, known)
+
+
 def test_the_close_look_is_at_the_default_the_best_and_what_is_far_from_both(folder):
     search = opened(folder)
     design(search)
     points = search.ledger.points
     totals = np.arange(len(points), dtype=float)[::-1].copy()
     every = np.ones(len(points), dtype=bool)
-    chosen = close_look(search, Tried(points, totals, totals, every, every))
+    chosen = look(search, totals, every, every)
     assert [point.id for point in chosen[:2]] == [search.default.id, points[-1].id]
     assert len({point.id for point in chosen}) == 3
-    assert len(close_look(search, Tried(points, totals, totals, every, ~every))) == 2
+    assert len(look(search, totals, every, ~every)) == 2
 
 
 def test_the_close_look_is_at_what_the_emulator_expects_most_of_too(folder):
@@ -292,13 +308,44 @@ def test_the_close_look_is_at_what_the_emulator_expects_most_of_too(folder):
     design(search)
     points = search.ledger.points
     totals, every = np.arange(8.0), np.ones(8, dtype=bool)
-    expected = np.array([1.0, 9, 9, 9, 2, 3, 0, 9])
+    by_place = {tuple(p.unit): e for p, e in zip(points, (1, 9, 9, 9, 2, 3, 0, 9), strict=True)}
     allowed = every.copy()
     allowed[6] = False
-    chosen = close_look(search, Tried(points, totals, expected, every, allowed))
+
+    def expected(places):
+        return np.array([by_place[tuple(one)] for one in places], dtype=float)
+
+    chosen = look(search, totals, every, allowed, expected=expected)
     ids = [point.id for point in points]
     assert [ids.index(point.id) for point in chosen[:4]] == [0, 4, 5, 1]
     assert len(chosen) == 7, "all but the one that is excluded"
+
+
+def test_the_close_look_is_at_places_of_the_profiles_that_were_not_run(folder):
+    """Of many unknowns hardly a point that was run is as good as what the emulator finds."""
+    written(folder, ("settings: 3", "settings: 8"))
+    search = opened(folder)
+    design(search)
+    points = search.ledger.points
+    totals, every = np.arange(8.0), np.ones(8, dtype=bool)
+    other = np.vstack([points[3].unit, [[0.125, 0.25], [0.125, 0.25]]])
+    chosen = look(search, totals, every, ~every, within=other)
+    known = {point.id for point in points}
+    assert [point.id in known for point in chosen] == [True, False], "the best is the default"
+    assert len(search.ledger.points) == len(points), "the search does not go on with them"
+    again = look(search, totals, every, ~every, within=other)
+    assert [point.id for point in again] == [point.id for point in chosen]
+
+
+def test_the_close_look_is_at_nothing_that_an_experiment_refuses(folder):
+    written(folder, ("points: 8", "points: 16"), LOW_AND_HIGH, ("settings: 3", "settings: 16"))
+    search = opened(folder)
+    design(search)
+    points = search.ledger.points
+    allowed = {point.id for point in points if search.responses.is_allowed(point)}
+    assert 2 < len(allowed) < 16
+    totals, every = np.arange(16.0), np.ones(16, dtype=bool)
+    assert {point.id for point in look(search, totals, every, every)} == allowed
 
 
 def test_a_setting_that_lacks_cells_is_not_the_best_one(folder):
@@ -308,11 +355,11 @@ def test_a_setting_that_lacks_cells_is_not_the_best_one(folder):
     totals, every = np.arange(8.0)[::-1].copy(), np.ones(8, dtype=bool)
     whole = every.copy()
     whole[[6, 7]] = False
-    chosen = close_look(search, Tried(points, totals, totals, whole, every))
+    chosen = look(search, totals, whole, every)
     assert chosen[1].id == points[5].id
     assert not {points[6].id, points[7].id} & {point.id for point in chosen}
     none = np.zeros(8, dtype=bool)
-    assert close_look(search, Tried(points, totals, totals, none, every))[1].id == points[7].id
+    assert look(search, totals, none, every)[1].id == points[7].id
 
 
 class Recorded:
@@ -335,7 +382,7 @@ def with_runs(name, values):
     return replace(found, cell=cell, problems=tuple(Problem(r, "invalid") for r in lost))
 
 
-def judge(folder, limit, before=(True, True, True), **values):
+def judge(folder, before=(True, True, True), **values):
     """Judge three settings whose loss is right; the timeouts published are 10."""
     search = opened(folder)
     design(search)
@@ -343,20 +390,20 @@ def judge(folder, limit, before=(True, True, True), **values):
     by_id = {point.id: values[name] for point, name in zip(chosen, "abc", strict=True)}
     target = search.target()
     search.responses = Recorded(search.cells, by_id)
-    found = judged(search, chosen, target, limit, np.array(before))
+    found = judged(search, chosen, target, np.array(before))
     return [point.id for point in chosen].index(found.best.id), found
 
 
 def test_the_best_setting_is_not_the_one_that_was_lucky_in_the_search(folder):
     """Over all three seeds b is nearest to the published 10; it was chosen by its first one."""
-    best, found = judge(folder, 4.0, a=(30.0, 30, 30), b=(4.0, 13, 13), c=(13.5, 11.5, 11.5))
+    best, found = judge(folder, a=(30.0, 30, 30), b=(4.0, 13, 13), c=(13.5, 11.5, 11.5))
     assert best == 2
     assert np.argmin(found.totals) == 1
     assert found.allowed.tolist() == [False, True, True]
 
 
 def test_a_cell_without_another_usable_seed_is_judged_by_the_one_that_it_has(folder):
-    best, found = judge(folder, 4.0, a=(30.0, 30, 30), b=(10.0, None, None), c=(14.0, 14, 14))
+    best, found = judge(folder, a=(30.0, 30, 30), b=(10.0, None, None), c=(14.0, 14, 14))
     assert best == 1
     assert found.unseen[1] < found.unseen[2] < found.unseen[0]
 
@@ -364,10 +411,10 @@ def test_a_cell_without_another_usable_seed_is_judged_by_the_one_that_it_has(fol
 def test_settings_looked_at_are_excluded_by_their_own_runs(folder):
     before = (False, False, True)
     values = {"a": (10.0, 10, 10), "b": (None, None, None), "c": (90.0, 90, 90)}
-    best, found = judge(folder, 5.0, before, **values)
+    best, found = judge(folder, before, **values)
     assert best == 0
     assert found.allowed.tolist() == [True, False, False]
-    assert judge(folder, 5.0, (False, True, True), **values)[1].allowed[1], "nothing else is known"
+    assert judge(folder, (False, True, True), **values)[1].allowed[1], "nothing else is known"
 
 
 def result(name, values):

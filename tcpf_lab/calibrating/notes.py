@@ -38,6 +38,7 @@ def notes(search: Search, usable: int, limit: Threshold, left_out: Sequence[str]
             "setting, and may be otherwise elsewhere"
         )
     yield _independence(limit)
+    yield from _few_left(limit)
     if left_out:
         yield (
             f"fitted are {limit.residuals} numbers: without those that fewer than "
@@ -46,12 +47,41 @@ def notes(search: Search, usable: int, limit: Threshold, left_out: Sequence[str]
     lost = len(search.ledger.points) - usable
     if lost:
         yield f"{lost} of {len(search.ledger.points)} points have no runs that can be used"
-    for point, reason in search.responses.refused.items():
-        yield f"point {point} is not allowed: {reason}"
+    known = {point.id for point in search.ledger.points}
+    refused = search.responses.refused.items()
+    for point, reason in ((one, why) for one, why in refused if one in known):
+        yield f"point {point} is not allowed, and what is lacking counts as the worst: {reason}"
     if search.ledger.outside:
         yield (
             f"{len(search.ledger.outside)} earlier points lie outside of the present ranges and "
             "are left out"
+        )
+
+
+def unfinished(search: Search, asked: int, complete: int) -> str | None:
+    """Say what of a search was not carried out; None if nothing is lacking.
+
+    Parameters
+    ----------
+    search : Search
+        The search.
+    asked, complete : int
+        How many runs there are to be, and are.
+    """
+    calibration, points = search.subject.calibration, search.ledger.points
+    rounds, every = max((point.round for point in points), default=0), calibration.search.rounds
+    parts = [f"{rounds} of {every} rounds were proposed"] if rounds < every else []
+    if complete < asked:
+        parts.append(f"{asked - complete} of {asked} runs failed or are not made")
+    return "; ".join(parts) if parts else None
+
+
+def _few_left(limit: Threshold) -> Iterator[str]:
+    left = limit.effective - limit.parameters
+    if left < limit.parameters:
+        yield (
+            f"{limit.effective:g} independent residuals are few for {limit.parameters} free "
+            "parameters: how well anything fits is hardly known, and with it the ranges"
         )
 
 

@@ -11,18 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.calibrating import evidence, judgement, notes
+from tcpf_lab.calibrating.held_out import before_and_after
 from tcpf_lab.calibrating.ledger import Point, units
 from tcpf_lab.calibrating.outcome_state import digests
 from tcpf_lab.calibrating.search import Search
 from tcpf_lab.calibrating.settings import Judged, Tried, close_look, judged, wanted_of
-from tcpf_lab.calibrating.target import Cells, cells_of
 from tcpf_lab.calibration import influence, profile
 from tcpf_lab.calibration.emulator import Emulator
 from tcpf_lab.calibration.objective import Misfit, Target, Threshold, complete, misfit
 from tcpf_lab.calibration.profile import Profile
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.calibration.surface import Surface
-from tcpf_lab.report.collect import CellResult
 from tcpf_lab.results import write_json
 from tcpf_lab.spec.unknown import Unknown
 
@@ -66,13 +65,8 @@ def find(search: Search) -> Findings:
         *(emulator, target, search.space, places), calibration.design.seed, calibration.independent
     )
     allowed = profile.plausible(emulator, target, places, found.threshold)
-    tried = Tried(
-        points,
-        misfits.total,
-        Surface(emulator, target).expected(places),
-        complete(measured, target),
-        allowed,
-    )
+    tried = Tried(points, misfits.total, complete(measured, target), allowed)
+    chosen = close_look(search, tried, found.within, Surface(emulator, target).expected)
     return Findings(
         target,
         points,
@@ -82,7 +76,7 @@ def find(search: Search) -> Findings:
         found.threshold,
         found.profiles,
         allowed,
-        close_look(search, tried),
+        chosen,
         tuple(_left_out(asked, target)),
     )
 
@@ -107,6 +101,7 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
         for point in findings.chosen
     }
     wanted = [*search.wanted(search.ledger.points), *wanted_of(search, findings.chosen)]
+    asked, made = search.responses.counted(wanted)
     told = {
         **_asked(search),
         "seeds": {"points": calibration.seeds, "check": calibration.check_.seeds},
@@ -121,14 +116,16 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
         "experiments": evidence.experiments(search),
         "validity": evidence.validity(search, findings.chosen, results),
         "threshold": findings.threshold,
+        "judged_limit": close.limit,
         "profiles": list(_profiles(search, findings)),
         "influence": _influence(search, findings),
         "emulator": dict(
             zip(search.cells.metrics, findings.emulator.cross_validate(), strict=True)
         ),
-        **_before_and_after(search, best),
+        **before_and_after(search, best),
         "claims": judgement.claims(results),
-        "runs": len(search.responses.choice("", wanted).runs),
+        "runs": made,
+        "unfinished": notes.unfinished(search, asked, made),
     }
     told["notes"] = [
         *notes.notes(search, len(findings.points), findings.threshold, findings.left_out),
@@ -162,49 +159,24 @@ def _judged(search: Search, findings: Findings) -> Judged:
     """Judge the close look; the uncalibrated setting need not be one of the usable points."""
     allowed = {p.id for p, ok in zip(findings.points, findings.allowed, strict=True) if ok}
     before = np.array([point.id in allowed for point in findings.chosen])
-    limit = findings.threshold.limit
-    return judged(search, findings.chosen, findings.target, limit, before)
+    return judged(search, findings.chosen, findings.target, before)
 
 
 def _settings(findings: Findings, close: Judged) -> Iterator[dict[str, Any]]:
-    """Yield what is said of each setting: ``unseen`` is its misfit with seeds new to the search."""
-    misfits = zip(close.totals, close.unseen, strict=True)
-    for point, (total, unseen) in zip(findings.chosen, misfits, strict=True):
-        yield {"id": point.id, "values": dict(point.values), "misfit": total, "unseen": unseen}
+    """Yield what is said of each setting: ``unseen`` is its misfit with seeds new to the search.
+
+    ``allowed``: whether its misfit is within ``judged_limit``.
+    """
+    judgements = zip(close.totals, close.unseen, close.allowed, strict=True)
+    for point, (total, unseen, ok) in zip(findings.chosen, judgements, strict=True):
+        about = {"id": point.id, "values": dict(point.values)}
+        yield {**about, "misfit": total, "unseen": unseen, "allowed": ok}
 
 
 def write(search: Search, told: dict[str, Any]) -> None:
     """Write ``calibration.json``: the same bytes for the same points and runs."""
     search.files.root.mkdir(parents=True, exist_ok=True)
     write_json(search.files.outcome, told)
-
-
-def _before_and_after(search: Search, best: Point) -> dict[str, Any]:
-    """Hold the uncalibrated setting and the best one against what is fitted, and what is not."""
-    seeds = search.subject.calibration.check_.seeds
-    errors: dict[str, Any] = {}
-    taus: list[Any] = []
-    for which, experiments in (("fit", search.subject.fit), ("test", search.subject.test)):
-        if not experiments:
-            continue
-        cells: Cells = cells_of(search.subject, experiments)
-        pair = [search.responses.results(p, cells, seeds) for p in (search.default, best)]
-        errors[which] = judgement.held_out(cells, *pair)
-        if which == "test" and search.subject.calibration.seen:
-            errors["blind"] = _blind(search, cells, pair)
-        taus += [{"part": which, **one} for one in judgement.orders(cells, *pair)]
-    return {"held_out": errors, "kendall": taus}
-
-
-def _blind(search: Search, cells: Cells, pair: Sequence[Sequence[CellResult]]) -> dict[str, Any]:
-    """Give the held-out errors without cases whose numbers were known before; {} if no other."""
-    seen = search.subject.calibration.seen
-    left = [place for place, name in enumerate(cells.names) if name.case not in seen]
-    names = tuple(cells.names[place] for place in left)
-    if not names:
-        return {}
-    own = ([results[place] for place in left] for results in pair)
-    return judgement.held_out(Cells(names, cells.metrics, cells.published[left]), *own)
 
 
 def _unknowns(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
@@ -252,29 +224,27 @@ def _influence(search: Search, findings: Findings) -> dict[str, dict[str, float]
 
 
 def _points(search: Search, findings: Findings, close: Judged) -> Iterator[dict[str, Any]]:
-    """Yield every point of the ledger; one without usable runs has no misfit, and is excluded.
+    """Yield every point of the ledger; of one without usable runs neither misfit nor judgement.
 
-    Points are excluded by the emulator, those looked at closely by their own runs.
+    Points are excluded by the emulator, those looked at closely by their own runs. A misfit is
+    partly guessed if not ``complete``.
     """
     place = {point.id: index for index, point in enumerate(findings.points)}
+    whole = complete(findings.measured, findings.target)
     means = search.responses.means(search.ledger.points, search.cells)
     allowed = {p.id: ok for p, ok in zip(findings.points, findings.allowed, strict=True)}
-    allowed |= {p.id: ok for p, ok in zip(findings.chosen, close.allowed, strict=True)}
+    closely = {p.id: ok for p, ok in zip(findings.chosen, close.allowed, strict=True)}
     for point, measured in zip(search.ledger.points, means, strict=True):
-        entry: dict[str, Any] = {
+        at = place.get(point.id)
+        yield {
             "id": point.id,
             "round": point.round,
             "values": dict(point.values),
-            "misfit": None,
-            "by_metric": None,
+            "misfit": None if at is None else findings.misfits.total[at],
+            "complete": at is not None and bool(whole[at]),
             "measured": measured,
-            "excluded": not allowed.get(point.id, False),
+            "excluded": None if at is None else not closely.get(point.id, allowed[point.id]),
         }
-        if point.id in place:
-            at = place[point.id]
-            shares = zip(search.cells.metrics, findings.misfits.by_metric[at], strict=True)
-            entry |= {"misfit": findings.misfits.total[at], "by_metric": dict(shares)}
-        yield entry
 
 
 def _plain(value: Any) -> Any:

@@ -37,7 +37,7 @@ class Wanted:
 class Responses:
     """Runs of points on one testbed, and what they measured; what was read is kept.
 
-    ``refused`` has for each point that the experiments do not allow why not.
+    ``refused`` has for each point that an experiment does not allow which one, and why not.
     """
 
     subject: Subject
@@ -68,6 +68,24 @@ class Responses:
             asked=RunsAsked(str(self.subject.source)),
             directory=self.files.testbed,
         )
+
+    def counted(self, wanted: Iterable[Wanted]) -> tuple[int, int]:
+        """Count the runs of points, those of all together: how many were asked for, and are there.
+
+        Those of experiments that are not allowed at a point are not asked for.
+        """
+        most: dict[tuple[str, str], tuple[Point, Experiment, int]] = {}
+        for one in wanted:
+            for experiment in one.experiments:
+                key = one.point.id, experiment.name
+                if key not in most or most[key][2] < one.seeds:
+                    most[key] = one.point, experiment, one.seeds
+        found = [result for asked in most.values() for result in self._read(*asked)]
+        return sum(result.n for result in found), sum(result.complete for result in found)
+
+    def is_allowed(self, point: Point) -> bool:
+        """Whether all experiments, held out or not, allow what a point sets."""
+        return all(self._part(point, one, 1) is not None for one in self.subject.experiments)
 
     def look_again(self, choice: Choice) -> None:
         """Take note of what is not as it would be made now; nothing of it is used."""
@@ -138,7 +156,8 @@ class Responses:
             try:
                 changed = self.subject.at(experiment, point.values)
             except SpecError as error:
-                self.refused.setdefault(point.id, str(error).splitlines()[0])
+                why = f"{experiment.name}: {str(error).splitlines()[0]}"
+                self.refused.setdefault(point.id, why)
                 return None
             settled = narrow(changed, None, seeds).on(registry.generator(self.testbed))
             wanted = {(name.case, name.flows) for name in self.cells.of(experiment.name)}

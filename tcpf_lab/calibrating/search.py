@@ -187,7 +187,7 @@ def carry_out(search: Search, carry: Carry, tell: Tell) -> None:
     design(search)
     asked = search.subject.calibration.search
     name = search.subject.calibration.name
-    known = search.ledger.before(asked.rounds + 1)
+    known = search.ledger.points  # of rounds that are not asked for any more, too
     carry(search.responses.choice(f"{name}: {len(known)} points", search.wanted(known)))
     for number in range(1, asked.rounds + 1):
         if search.ledger.of_round(number):

@@ -171,14 +171,14 @@ class Threshold:
     """The misfit up to which a setting is not excluded, and where it comes from.
 
     ``least`` is the least misfit, ``residuals`` how many there are, ``effective`` how many
-    independent ones they are taken for, ``unknowns`` the number of unknowns, ``scale`` the factor
-    of the chi-squared quantile, ``limit`` the threshold itself.
+    independent ones they are taken for, ``parameters`` how many numbers were free, ``scale`` the
+    factor of the chi-squared quantile, ``limit`` the threshold itself.
     """
 
     least: float
     residuals: int
     effective: float
-    unknowns: int
+    parameters: int
     scale: float
     limit: float
 
@@ -186,7 +186,7 @@ class Threshold:
 def threshold(
     least: float,
     target: Target,
-    unknowns: int,
+    parameters: int,
     effective: float | None = None,
     confidence: float = 0.95,
 ) -> Threshold:
@@ -198,8 +198,8 @@ def threshold(
         The least misfit, J_min.
     target : Target
         Its N residuals.
-    unknowns : int
-        Number of unknowns, d.
+    parameters : int
+        Number of free parameters, d: one of a range, of levels one less than there are.
     effective : float, optional
         How many independent residuals the N are worth; N without it.
     confidence : float
@@ -228,7 +228,7 @@ def threshold(
         raise RequestError(
             f"{worth:g} independent residuals of {count}", hint="more than 0, at most all of them"
         )
-    # With no more residuals than unknowns nothing is left to judge the fit by: one is left.
-    scale = max(count / worth, least / max(1.0, worth - unknowns))
+    # With no more residuals than parameters nothing is left to judge the fit by: one is left.
+    scale = max(count / worth, least / max(1.0, worth - parameters))
     limit = least + float(chi2.ppf(confidence, 1)) * scale
-    return Threshold(least, count, worth, unknowns, scale, limit)
+    return Threshold(least, count, worth, parameters, scale, limit)

@@ -32,9 +32,8 @@ class Profile:
     ``units`` are the values' places in the unit interval; ``expected`` the least expected misfit
     and ``above`` what it is one standard deviation of the emulator higher; ``possible`` the least
     misfit that the emulator does not exclude. ``pieces`` are the ranges of values, or the levels,
-    whose possible misfit is within the threshold, ``interval`` their two ends (of levels: all of
-    them), ``share`` the part of the range that they are, ``best`` the value of the least misfit.
-    ``relative`` is what each value's expected misfit is above the least of all.
+    whose possible misfit is within the threshold, ``share`` the part of the range that they are,
+    ``best`` the value of the least misfit.
     """
 
     name: str
@@ -43,8 +42,6 @@ class Profile:
     expected: tuple[float, ...]
     above: tuple[float, ...]
     possible: tuple[float, ...]
-    relative: tuple[float, ...]
-    interval: tuple[float | str, ...]
     pieces: tuple[tuple[float | str, ...], ...]
     share: float
     verdict: str
@@ -57,11 +54,16 @@ class Profile:
 
 @dataclass(frozen=True)
 class Profiles:
-    """All unknowns' profiles, the threshold they were cut at, and the best point (d,)."""
+    """All unknowns' profiles, and the threshold they were cut at.
+
+    ``best`` (d,) is the point of the least expected misfit; ``within`` (n, d) are the points of the
+    least possible misfit at the profiles' values, those that the threshold does not exclude.
+    """
 
     profiles: tuple[Profile, ...]
     threshold: Threshold
     best: Floats
+    within: Floats
 
 
 def profiles(
@@ -95,7 +97,8 @@ def profiles(
     A value is excluded if its least *possible* misfit is above the threshold, which starts from
     the least *expected* one: see `Surface`. What the emulator does not know makes intervals wider
     at both ends. Searches may miss a least value, which would make them narrower: each begins with
-    the best of many points, and again with what was found at its neighbours.
+    the best of many points, again with what was found at its neighbours, and all of them once more
+    with what was found for the other unknowns, so that every profile reaches the least misfit.
     """
     target = target.only(emulator.modelled)
     surface = Surface(emulator, target)
@@ -103,23 +106,24 @@ def profiles(
     free = np.zeros_like(pool[:8], dtype=bool)
     start = surface.descend(pool[:8], free)
     best = start[np.argmin(surface.expected(start))]
-    grids = [_grid(one, best[place]) for place, one in enumerate(space.dimensions)]
-    owners = np.repeat(np.arange(space.size), [len(grid) for grid in grids])
-    held = np.concatenate(grids)
-    pool = np.vstack([best, pool])
-    sure = _least(surface, pool, owners, held, possible=False)
+    for _ in range(2):  # what was found for one unknown is where the searches of others begin
+        pool = np.vstack([best, pool])
+        owners, held = _grids(space, best)
+        pool = np.vstack([_least(surface, pool, owners, held, possible=False), pool])
+        best = pool[np.argmin(surface.expected(pool))]
+    sure = pool[: len(held)]
     expected = surface.expected(sure)
-    hoped = _least(surface, np.vstack([pool, sure]), owners, held, possible=True)
-    possible = np.minimum(surface.possible(hoped), surface.possible(sure))
-    lowest = int(np.argmin(expected))
+    hoped = _least(surface, pool, owners, held, possible=True)
+    hoped = np.where((surface.possible(sure) < surface.possible(hoped))[:, None], sure, hoped)
+    possible = surface.possible(hoped)
     worth = None if effective is None else min(effective, target.fitted)
-    limit = threshold(float(expected[lowest]), target, space.size, worth)
+    limit = threshold(float(expected.min()), target, space.parameters, worth)
     curves = np.stack([expected, expected + surface.deviation(sure), possible])
     made = [
-        _profile(one, held[owners == k], curves[:, owners == k], limit, float(sure[lowest, k]))
+        _profile(one, held[owners == k], curves[:, owners == k], limit, float(best[k]))
         for k, one in enumerate(space.dimensions)
     ]
-    return Profiles(tuple(made), limit, sure[lowest])
+    return Profiles(tuple(made), limit, best, hoped[possible <= limit.limit])
 
 
 def plausible(
@@ -142,6 +146,12 @@ def _pool(surface: Surface, space: Space, tried: Floats, random: np.random.Gener
         best = pool[np.argsort(surface.expected(pool))[:32]]
         pool = np.vstack([pool, neighbours(space, best, _POOL // 2, size, random)])
     return pool[np.argsort(surface.expected(pool), kind="stable")]
+
+
+def _grids(space: Space, best: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Give each place of all profiles (g,), and the unknown that it is of (g,)."""
+    grids = [_grid(one, float(best[place])) for place, one in enumerate(space.dimensions)]
+    return np.repeat(np.arange(space.size), [len(grid) for grid in grids]), np.concatenate(grids)
 
 
 def _grid(one: Dimension, best: float) -> Floats:
@@ -168,14 +178,11 @@ def _least(
     found = surface.descend(found, fixed, possible)
     for _ in range(2):
         around = np.stack([found, np.roll(found, 1, axis=0), np.roll(found, -1, axis=0)], axis=1)
-        others = [_with_level(found, place, one) for place, one in enumerate(_levels(surface))]
+        dimensions = enumerate(surface.emulator.space.dimensions)
+        others = [_with_level(found, place, one) for place, one in dimensions]
         found = _choose(measure, np.concatenate([around, *others], axis=1), fixed, held)
         found = surface.descend(found, fixed, possible, steps=12)
     return found
-
-
-def _levels(surface: Surface) -> tuple[Dimension, ...]:
-    return surface.emulator.space.dimensions
 
 
 def _with_level(points: Floats, place: int, one: Dimension) -> Floats:
@@ -210,7 +217,6 @@ def _profile(
         pieces = [(one.value(low), one.value(high)) for low, high in ranges]
         share = sum(high - low for low, high in ranges)
         verdict = _verdict(ranges)
-    ends = [value for piece in pieces for value in piece]
     return Profile(
         one.name,
         tuple(one.value(u) for u in units),
@@ -218,8 +224,6 @@ def _profile(
         tuple(expected.tolist()),
         tuple(above.tolist()),
         tuple(possible.tolist()),
-        tuple((expected - limit.least).tolist()),
-        tuple(ends if one.levels else ends[:1] + ends[-1:]),
         tuple(pieces),
         share,
         verdict,

@@ -114,6 +114,11 @@ class Space:
         return len(self.dimensions)
 
     @property
+    def parameters(self) -> int:
+        """How many numbers a fit is free to choose: one for a range, levels - 1 for levels."""
+        return sum(max(1, len(one.levels) - 1) for one in self.dimensions)
+
+    @property
     def default(self) -> Floats:
         """The point of the experiment as it stands, (d,)."""
         places = [

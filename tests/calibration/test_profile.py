@@ -43,7 +43,7 @@ def repeated() -> list[tuple[np.ndarray, Target, np.ndarray, Profiles]]:
 
 def covers(found: shown.Profile, dimension: Dimension, place: float) -> bool:
     if dimension.levels:
-        return dimension.value(place) in found.interval
+        return (dimension.value(place),) in found.pieces
     return any(
         dimension.unit(low) - 1e-9 <= place <= dimension.unit(high) + 1e-9
         for low, high in found.pieces
@@ -66,8 +66,8 @@ def test_unknown_without_influence_is_not_identified(repeated) -> None:
     for _, _, _, result in repeated:
         found = result.profiles[SILENT]
         assert (found.verdict, found.share) == (shown.FREE, 1.0)
-        assert found.interval == (1.0, 10.0)
-        assert max(found.relative) < 0.5
+        assert found.pieces == ((1.0, 10.0),)
+        assert max(found.expected) < result.threshold.least + 0.5
 
 
 def test_intervals_of_what_has_influence_are_narrower_than_the_range(repeated) -> None:
@@ -82,9 +82,8 @@ def test_levels_have_a_misfit_each_and_the_best_has_the_least(repeated) -> None:
     for _, _, _, result in repeated:
         levels = result.profiles[3]
         assert levels.values == ("l0", "l1", "l2")
-        assert levels.best == levels.values[int(np.argmin(levels.relative))]
-        assert min(levels.relative) < 1.0
-        assert len(levels.interval) == round(3 * levels.share)
+        assert levels.best == levels.values[int(np.argmin(levels.expected))]
+        assert len(levels.pieces) == round(3 * levels.share)
 
 
 def test_curves_enclose_each_other_and_the_least_is_the_threshold_s(repeated) -> None:
@@ -92,6 +91,7 @@ def test_curves_enclose_each_other_and_the_least_is_the_threshold_s(repeated) ->
         least = min(min(found.expected) for found in result.profiles)
         assert result.threshold.least == least
         for found in result.profiles:
+            assert min(found.expected) < least + 0.05, "every profile reaches the least misfit"
             assert (np.array(found.possible) <= np.array(found.expected) + 1e-9).all()
             assert (np.array(found.expected) <= np.array(found.above)).all()
 
@@ -161,6 +161,18 @@ def test_points_are_excluded_as_the_profiles_exclude_values(repeated) -> None:
     assert (kept == (Surface(emulator, target).possible(asked) <= limit.limit)).all()
     assert kept[:2].all()
     assert not kept.all()
+
+
+def test_places_within_the_threshold_stand_for_every_value_that_is_not_excluded(repeated) -> None:
+    lab, _, target, points, measured = one(0)
+    emulator = Emulator.fit(SPACE, points, measured, target.noise, lab.reached)
+    result = repeated[0][3]
+    possible = Surface(emulator, target).possible(result.within)
+    assert (possible <= result.threshold.limit).all()
+    for place, found in enumerate(result.profiles):
+        left = np.array(found.units)[np.array(found.possible) <= result.threshold.limit]
+        assert len(left)
+        assert np.isclose(left[:, None], result.within[:, place]).any(axis=1).all()
 
 
 def test_one_unlucky_run_excludes_no_setting() -> None:
