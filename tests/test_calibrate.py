@@ -629,6 +629,28 @@ def test_what_is_there_is_concluded_again_byte_for_byte(calibrate, folder):
     assert (root / "cost.json").read_bytes() == cost, "nothing was run"
 
 
+def test_what_a_search_has_not_done_is_said_in_its_outcome(calibrate, folder):
+    small(folder)
+    calibrate()
+    root, path = folder / "results" / "small", folder / "small.yaml"
+    outcome = root / "calibration-fake" / "calibration.json"
+    told = json.loads(outcome.read_text())
+    assert told["unfinished"] is None
+    assert {point["complete"] for point in told["points"]} == {True}
+    path.write_text(path.read_text().replace("rounds: 1", "rounds: 3"))
+    gone = root / "points" / f"small-tiny-{told['points'][1]['id']}"
+    shutil.rmtree(gone)
+    assert calibrate("--only-report")[0] == 0
+    again = json.loads(outcome.read_text())
+    assert again["runs"] < told["runs"]
+    lacking = told["runs"] - again["runs"]
+    assert again["unfinished"] == (
+        f"1 of 3 rounds were proposed; {lacking} of {told['runs']} runs failed or are not made"
+    )
+    assert again["points"][1]["misfit"] is None
+    assert again["points"][1]["excluded"] is None, "nothing is known of it"
+
+
 def test_figures_are_written_and_named_and_are_the_same_again(calibrate, folder):
     small(folder)
     said = calibrate()[1].split()
@@ -692,6 +714,7 @@ def test_held_out_errors_are_given_without_what_was_known_before(calibrate, fold
         told["held_out"][part]["timeouts"]["default"]["error"] for part in ("blind", "test")
     )
     assert blind == pytest.approx(abs(math.log(mean / 40.5)), rel=1e-5)
+    assert {one["part"] for one in told["kendall"]} == {"fit", "test", "blind"}
     both = math.hypot(math.log(mean / 40.5), math.log(mean / 400.5)) / math.sqrt(2)
     assert every == pytest.approx(both, rel=1e-5)
     assert set(load_calibration(root).held_out["part"]) == {"fit", "test", "blind"}
