@@ -15,7 +15,7 @@ from tcpf_lab.calibrating.outcome import find, outcome, write
 from tcpf_lab.calibrating.report import write_figures
 from tcpf_lab.calibrating.search import Search, carry_out, open_search
 from tcpf_lab.calibrating.settings import look_closely
-from tcpf_lab.calibrating.target import cells_of
+from tcpf_lab.calibrating.target import check_numbers
 from tcpf_lab.calibration.libraries import check_installed
 from tcpf_lab.errors import InterruptedRunError, RequestError
 from tcpf_lab.options import AsJson, Cluster, Jobs, Results, TestbedName
@@ -48,14 +48,17 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Search for settings that give published numbers; goes on where it was interrupted."""
+    _check_together(only_report, fresh=fresh, dry_run=dry_run)
     subject, files = _read(spec, testbed, results)
     if dry_run:
-        _show_plan(open_search(subject, files, testbed), jobs, as_json)
+        # Points that `--fresh` would put aside are not read: they may be of other unknowns.
+        search = open_search(subject, files, testbed, fresh=fresh)
+        _show_plan(search, _at_a_time(jobs, cluster), as_json)
         return
     check_installed()
     # The points are read under the lock: another session may be adding some until it is there.
     with terminal.interruptible(), locked(files.root):
-        if fresh and not only_report:
+        if fresh:
             files.set_aside()
         search = open_search(subject, files, testbed)
         told = _reported(search) if only_report else _carried_out(search, jobs, cluster)
@@ -70,6 +73,22 @@ def calibrate(
         typer.echo(path)
 
 
+def _at_a_time(jobs: int, cluster: str | None) -> int | None:
+    """Give how many runs are made at a time; how many workers a cluster has is not known."""
+    return None if cluster else jobs or pool.cores()
+
+
+def _check_together(only_report: bool, **others: bool) -> None:
+    """Refuse options that say the contrary of ``--only-report``."""
+    given = [f"--{name.replace('_', '-')}" for name, wanted in others.items() if wanted]
+    if only_report and given:
+        raise RequestError(
+            "--only-report concludes from the points there are",
+            where=f"--only-report {given[0]}",
+            hint="leave one of the two out",
+        )
+
+
 def _read(spec: str, testbed: str, results: Path) -> tuple[Subject, CalibrationFiles]:
     """Read all but what earlier sessions left; touch nothing."""
     directory = registry.require(testbed)
@@ -80,7 +99,7 @@ def _read(spec: str, testbed: str, results: Path) -> tuple[Subject, CalibrationF
             f"is {read.noun}, not a calibration", where=str(source), hint=f"`tcpf-lab run {spec}`"
         )
     subject = read_subject(read, source)
-    cells_of(subject, subject.experiments)  # before a directory is made: all have their numbers
+    check_numbers(subject)  # before a directory is made
     return subject, CalibrationFiles(results, read.name, directory)
 
 
@@ -116,7 +135,7 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
         raise
     finally:
         session.wall_s = time.monotonic() - began
-        session.at_a_time = jobs or pool.cores()
+        session.at_a_time = _at_a_time(jobs, cluster)
         cost.remember(search.files, session)
     return told
 
@@ -139,8 +158,8 @@ def _reported(search: Search) -> dict[str, Any]:
     return told
 
 
-def _show_plan(search: Search, jobs: int, as_json: bool) -> None:
-    told = cost.estimate(search, jobs or pool.cores())
+def _show_plan(search: Search, at_a_time: int | None, as_json: bool) -> None:
+    told = cost.estimate(search, at_a_time)
     if as_json:
         terminal.print_json(told)
     else:

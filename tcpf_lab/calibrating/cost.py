@@ -27,7 +27,7 @@ class Session:
     made: int = 0
     skipped: int = 0
     failed: int = 0
-    at_a_time: int = 1
+    at_a_time: int | None = 1  #: None on a cluster, of which it is not known
     interrupted: bool = False  #: runs that were being made count nowhere but in the time
 
     def add(self, events: Iterable[Event], seconds: float) -> None:
@@ -48,6 +48,7 @@ def remember(files: CalibrationFiles, session: Session) -> None:
     rounded = {
         key: round(value, 1) if isinstance(value, float) else value
         for key, value in asdict(session).items()
+        if value is not None
     }
     write_json(files.cost, [*sessions(files), rounded])
 
@@ -61,16 +62,24 @@ def sessions(files: CalibrationFiles) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def estimate(search: Search, at_a_time: int) -> dict[str, Any]:
+def estimate(search: Search, at_a_time: int | None) -> dict[str, Any]:
     """Say how many runs a calibration has, and how long those that are still to come may take.
+
+    Parameters
+    ----------
+    search : Search
+        How far it has come.
+    at_a_time : int or None
+        Runs at a time; None on a cluster, whose workers are not known before.
 
     Returns
     -------
     dict
         ``points``, and of them those in the ledger; runs for all of them, and what the close look
         at some settings adds to these; ``runs_left``, at most: runs that are complete are not
-        among them, but which settings are looked at is not known before; ``seconds`` for those,
-        None if no run was made yet.
+        among them, but which settings are looked at is not known before; ``run_seconds_left``, the
+        sum over those, and ``seconds_left`` until they have ended: None if no run was made yet, the
+        latter on a cluster too.
     """
     calibration = search.subject.calibration
     asked, seeds = calibration.design.points, calibration.seeds
@@ -93,7 +102,8 @@ def estimate(search: Search, at_a_time: int) -> dict[str, Any]:
         "runs_of_the_search": points * per_point + noise,
         "runs_of_the_close_look": close,
         "runs_left": left,
-        "seconds_left": None if each is None else round(left * each / at_a_time),
+        "run_seconds_left": None if each is None else round(left * each),
+        "seconds_left": round(left * each / at_a_time) if each and at_a_time else None,
     }
 
 

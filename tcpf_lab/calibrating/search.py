@@ -132,8 +132,10 @@ class Search:
         write_ledger(self.files.ledger, self.ledger, list(self.subject.calibration.unknowns))
 
 
-def open_search(subject: Subject, files: CalibrationFiles, testbed: str) -> Search:
-    """Prepare a search, with the points of earlier sessions.
+def open_search(
+    subject: Subject, files: CalibrationFiles, testbed: str, *, fresh: bool = False
+) -> Search:
+    """Prepare a search, with the points of earlier sessions unless it is to begin anew (`fresh`).
 
     Raises
     ------
@@ -145,7 +147,7 @@ def open_search(subject: Subject, files: CalibrationFiles, testbed: str) -> Sear
     space = space_of(subject)
     cells = cells_of(subject, subject.fit)
     _check_independent(subject, cells)
-    ledger = read_ledger(files.ledger, subject, space)
+    ledger = Ledger(()) if fresh else read_ledger(files.ledger, subject, space)
     return Search(subject, files, responses, space, cells, ledger)
 
 

@@ -32,7 +32,6 @@ def outcome(told: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 def plan(told: Mapping[str, Any]) -> RenderableType:
     """Give what is printed of a plan."""
-    seconds = told["seconds_left"]
     rows = [
         (
             "points of the search",
@@ -42,12 +41,20 @@ def plan(told: Mapping[str, Any]) -> RenderableType:
         ("runs of the search", str(told["runs_of_the_search"])),
         ("runs of the close look after it", f"at most {told['runs_of_the_close_look']}"),
         ("runs left", f"at most {told['runs_left']}"),
-        ("time left", "not known before the first run" if seconds is None else _duration(seconds)),
+        ("time left", _time_left(told)),
     ]
     table = Table(box=None, pad_edge=False, show_header=False)
     for row in rows:
         table.add_row(*map(Text, row))
     return table
+
+
+def _time_left(told: Mapping[str, Any]) -> str:
+    if told["seconds_left"] is not None:
+        return _duration(told["seconds_left"])
+    if told["run_seconds_left"] is not None:
+        return f"{_duration(told['run_seconds_left'])} of runs, shared out among the workers"
+    return "not known before the first run"
 
 
 def _duration(seconds: float) -> str:

@@ -17,6 +17,7 @@ from tcpf_lab.errors import RequestError
 from tcpf_lab.reference.published import published
 from tcpf_lab.spec.calibrated import Subject
 from tcpf_lab.spec.model import Experiment, case_slug
+from tcpf_lab.spec.suggest import unknown
 
 #: By how many seeds the spread of one cell counts less than that of its metric in all cells.
 _PRIOR_SEEDS = 4
@@ -59,13 +60,25 @@ def label(experiment: Experiment) -> str:
     return experiment.config or experiment.name
 
 
-def read_numbers(path: Path, metrics: Iterable[str]) -> Numbers:
+def read_numbers(
+    path: Path, metrics: Iterable[str], experiments: Mapping[str, Experiment]
+) -> Numbers:
     """Read published numbers: a row per cell, columns ``experiment``, ``case``, ``flows``, metrics.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    metrics : iterable of str
+        Columns that are wanted; others are ignored.
+    experiments : mapping of str to Experiment
+        By their names: the cells that rows may be of. Rows of other experiments are ignored.
 
     Raises
     ------
     RequestError
-        If the file cannot be read, or lacks a column or a number; an empty field was not published.
+        If the file cannot be read, lacks a column or a number, or has a row of no cell or a second
+        one of a cell; an empty field was not published.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -77,29 +90,50 @@ def read_numbers(path: Path, metrics: Iterable[str]) -> Numbers:
             if not known:
                 raise RequestError("has no column of a metric in tolerance", where=f"{path}:1")
             numbers: dict[tuple[str, str, int], dict[str, float]] = {}
-            for line, row in enumerate(reader, start=2):
-                key = (row["experiment"], case_slug(row["case"] or ""), _flows(row, path, line))
+            for row in reader:
+                where = f"{path}:{reader.line_num}"
+                key = (row["experiment"], case_slug(row["case"] or ""), _flows(row, where))
+                if key[0] in experiments:
+                    _check_cell(row, experiments[key[0]], key[2], where)
+                if key in numbers:
+                    cell = f"{row['experiment']}, {row['case']}, {row['flows']} flows"
+                    raise RequestError(f"a second row of {cell}", where=where)
                 numbers[key] = {
-                    metric: _number(row[metric], path, line) for metric in known if row[metric]
+                    metric: _number(row[metric], where) for metric in known if row[metric]
                 }
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RequestError(f"cannot be read: {error}", where=str(path)) from None
     return numbers
 
 
-def _flows(row: Mapping[str, str], path: Path, line: int) -> int:
+def _check_cell(
+    row: Mapping[str, str | None], experiment: Experiment, flows: int, where: str
+) -> None:
+    """Refuse a row that no cell of its experiment has: nothing would be held against it."""
+    case, cases = row["case"] or "", experiment.cases
+    if case_slug(case) not in map(case_slug, cases):
+        raise RequestError(
+            f"{experiment.name}: {unknown(f'unknown case {case!r}', case, cases)}", where=where
+        )
+    if flows not in experiment.matrix.flows:
+        has = ", ".join(map(str, experiment.matrix.flows))
+        message = f"{experiment.name}: its matrix has no flows: {flows}; allowed: {has}"
+        raise RequestError(message, where=where)
+
+
+def _flows(row: Mapping[str, str], where: str) -> int:
     if not (row["flows"] or "").isdecimal():
-        raise RequestError(f"flows: {row['flows']!r} is no count", where=f"{path}:{line}")
+        raise RequestError(f"flows: {row['flows']!r} is no count", where=where)
     return int(row["flows"])
 
 
-def _number(text: str, path: Path, line: int) -> float:
+def _number(text: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise RequestError(f"{text!r} is no number of 0 or more", where=f"{path}:{line}")
+        raise RequestError(f"{text!r} is no number of 0 or more", where=where)
     return value
 
 
@@ -115,7 +149,8 @@ def cells_of(subject: Subject, experiments: Iterable[Experiment]) -> Cells:
     metrics = tuple(calibration.tolerance)
     own: Numbers | None = None
     if calibration.published is not None:
-        own = read_numbers(subject.source.parent / calibration.published, metrics)
+        path = subject.source.parent / calibration.published
+        own = read_numbers(path, metrics, subject.whole)
     names: list[CellName] = []
     rows: list[list[float]] = []
     for experiment in experiments:
@@ -134,6 +169,26 @@ def cells_of(subject: Subject, experiments: Iterable[Experiment]) -> Cells:
                 hint="`reference: {config: A}` in the experiment, or `published: FILE.csv` here",
             )
     return Cells(tuple(names), metrics, np.array(rows).reshape(len(names), len(metrics)))
+
+
+def check_numbers(subject: Subject) -> None:
+    """Refuse published numbers that do not say what the file wants of them.
+
+    Raises
+    ------
+    RequestError
+        As `cells_of` for all experiments; or if no cell of `fit` has a number of a metric.
+    """
+    cells_of(subject, subject.experiments)
+    cells = cells_of(subject, subject.fit)
+    columns = zip(cells.metrics, cells.published.T, strict=True)
+    lacking = [metric for metric, column in columns if not np.isfinite(column).any()]
+    if lacking:
+        raise RequestError(
+            f"tolerance: no number of {lacking[0]} is published for an experiment of fit",
+            where=str(subject.source),
+            hint=f"leave {lacking[0]} out of tolerance, or give `published` a column of it",
+        )
 
 
 def _known(

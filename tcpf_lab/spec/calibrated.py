@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tcpf_lab.errors import RequestError, SpecError
 from tcpf_lab.spec.base import KeyPath
-from tcpf_lab.spec.calibration import ID_LENGTH, Calibration, name_problem
+from tcpf_lab.spec.calibration import FEWEST_POINTS, ID_LENGTH, Calibration, name_problem
 from tcpf_lab.spec.load import each, find, load_any, places, raise_all
 from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.narrow import narrow_each
@@ -29,7 +30,8 @@ class Subject:
     """A calibration with its experiments, each narrowed to what the file wants of it.
 
     ``defaults`` is the setting of the uncalibrated experiments. ``reach`` has for each unknown, and
-    each experiment by name, the cases that it changes.
+    each experiment by name, the cases that it changes. ``whole`` has each experiment by name as its
+    file has it.
     """
 
     calibration: Calibration
@@ -38,6 +40,7 @@ class Subject:
     test: tuple[Experiment, ...]
     defaults: Values
     reach: Mapping[str, Mapping[str, frozenset[str]]]
+    whole: Mapping[str, Experiment]
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -94,7 +97,7 @@ def read_subject(calibration: Calibration, source: Path) -> Subject:
     test = _experiments(calibration, "test", source, place, problems)
     raise_all(problems)
     experiments = [*fit, *test]
-    _refuse_twice(experiments, source)
+    _refuse_twice(fit, test, place)
     _check_seen(calibration, test, place)
     defaults: dict[str, str] = {}
     reach: dict[str, dict[str, frozenset[str]]] = {}
@@ -105,9 +108,11 @@ def read_subject(calibration: Calibration, source: Path) -> Subject:
         except SpecError as error:
             problems += each(error)
     raise_all(problems)
+    _refuse_few(calibration, place)
     narrowed = _narrowed(calibration, experiments, place)
     parts = tuple(narrowed[: len(fit)]), tuple(narrowed[len(fit) :])
-    return Subject(calibration, source, *parts, defaults, reach)
+    whole = {experiment.name: experiment for experiment in experiments}
+    return Subject(calibration, source, *parts, defaults, reach, whole)
 
 
 def _experiments(
@@ -140,12 +145,31 @@ def _read(calibration: Calibration, spec: str, source: Path, where: str) -> Expe
     return read
 
 
-def _refuse_twice(experiments: Sequence[Experiment], source: Path) -> None:
-    names = [experiment.name for experiment in experiments]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        message = f"two experiments are called '{twice}'; their results would be mixed"
-        raise SpecError(message, where=str(source))
+def _refuse_twice(fit: Sequence[Experiment], test: Sequence[Experiment], place: Places) -> None:
+    """Refuse experiments whose results, or whose cells in tables, could not be told apart."""
+    known: dict[str, str] = {}
+    for key, experiments in (("fit", fit), ("test", test)):
+        for index, experiment in enumerate(experiments):
+            where = place((key, index))
+            if experiment.name in known.values():
+                message = f"two experiments are called '{experiment.name}'"
+                raise SpecError(f"{message}; their results would be mixed", where=where)
+            label = experiment.config or experiment.name
+            other = known.setdefault(label, experiment.name)
+            if other != experiment.name:
+                raise SpecError(
+                    f"{other} and {experiment.name} are both {label} in tables; leave one out, or "
+                    "the `reference` of one",
+                    where=where,
+                )
+
+
+def _refuse_few(calibration: Calibration, place: Places) -> None:
+    """Refuse unknowns of which there are too few settings to learn from."""
+    settings = math.prod(one.most for one in calibration.unknowns.values())
+    if settings < FEWEST_POINTS:
+        message = f"unknowns: have {settings} settings in all; {FEWEST_POINTS} are needed at least"
+        raise SpecError(message, where=place(("unknowns",)))
 
 
 def _check_seen(calibration: Calibration, test: Sequence[Experiment], place: Places) -> None:

@@ -10,10 +10,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from tcpf_lab.reference.published import METRICS
-from tcpf_lab.spec.axis import HEADS, may_be_axis, meet, path_of
-from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.spec.axis import meet, path_of
+from tcpf_lab.spec.base import KeyPath, RefusedError, SpecModel
 from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
-from tcpf_lab.spec.narrow import KEYS
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.unknown import Unknown, well_formed
 
@@ -22,7 +21,10 @@ ID_LENGTH = 8
 #: Columns of a table of points that no unknown has, and what its place in the unit interval is
 #: called by: these words stand before its name.
 ID, ROUND, UNIT = "id", "round", "unit of "
-_AXIS_KEY = rf"^({'|'.join(HEADS)})\.[^.]+"
+#: What `only` restricts. Seeds have keys of their own, and a matrix with axes is refused.
+_RESTRICTED = ("case", "flows")
+#: An emulator is not fitted to fewer points.
+FEWEST_POINTS = 4
 _PER_CENT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*%", flags=re.ASCII)
 
 
@@ -47,7 +49,9 @@ Only = str | int | float | bool
 class Design(SpecModel):
     """The points that are run first; the first of them is the uncalibrated experiment."""
 
-    points: int = Field(default=64, ge=2, le=10_000, description="How many; they fill the ranges.")
+    points: int = Field(
+        default=64, ge=FEWEST_POINTS, le=10_000, description="How many; they fill the ranges."
+    )
     seed: int = Field(
         default=1, ge=0, le=2**31 - 1, description="Of everything that is drawn at random."
     )
@@ -64,7 +68,10 @@ class Check(SpecModel):
     """What is run after the search, on the experiments of `fit` and `test`."""
 
     seeds: int = Field(
-        default=5, ge=2, description="Seeds of the uncalibrated experiment and of these settings."
+        default=5,
+        ge=2,
+        description="Seeds of the uncalibrated experiment and of these settings; more than "
+        "`seeds`.",
     )
     settings: int = Field(
         default=8,
@@ -101,15 +108,19 @@ class Calibration(SpecModel):
     only: dict[str, Only] = Field(
         default={},
         json_schema_extra={
-            "propertyNames": {"anyOf": [{"enum": list(KEYS)}, {"pattern": _AXIS_KEY}]},
+            "propertyNames": {"enum": list(_RESTRICTED)},
             "additionalProperties": {
                 "anyOf": [
                     {"type": ["string", "number", "boolean"]},
-                    {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+                    {
+                        "type": "array",
+                        "items": {"type": ["string", "number", "boolean"]},
+                        "minItems": 1,
+                    },
                 ]
             },
         },
-        description="Restricts `case` or `flows` of every experiment, as `--only` does.",
+        description="Restricts `case` or `flows` of every experiment to one value or a list.",
     )
     published: str | None = Field(
         default=None,
@@ -153,7 +164,7 @@ class Calibration(SpecModel):
             elif isinstance(changed.get(key), list):
                 changed[key] = tuple(changed[key])
         if isinstance(changed.get("only"), dict):
-            changed["only"] = {key: _joined(wanted) for key, wanted in changed["only"].items()}
+            changed["only"] = {key: _joined(key, wanted) for key, wanted in changed["only"].items()}
         return changed
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
@@ -165,18 +176,23 @@ class Calibration(SpecModel):
                     yield (key, index), f"'{name}' is named twice"
                 seen.add(name)
         for key in self.only:
-            if key not in KEYS and not may_be_axis(path_of(key)):
-                yield ("only", key), unknown("unknown key", key, KEYS)
+            if key not in _RESTRICTED:
+                yield ("only", key), unknown("unknown key", key, _RESTRICTED)
+        if self.check_.seeds <= self.seeds:
+            message = f"must be below check.seeds ({self.check_.seeds}): new ones judge settings"
+            yield ("seeds",), message
         for metric in self.tolerance:
             if metric not in METRICS:
                 yield ("tolerance", metric), unknown("unknown metric", metric, METRICS)
         yield from _unknown_problems(self.unknowns)
 
 
-def _joined(wanted: Any) -> Any:
+def _joined(key: str, wanted: Any) -> Any:
     """Write a list as `--only` takes it."""
+    if wanted == []:
+        raise RefusedError(((("only", key), "name one at least"),))
     scalars = isinstance(wanted, list) and all(isinstance(item, Only) for item in wanted)
-    return ",".join(str(item) for item in wanted) if scalars and wanted else wanted
+    return ",".join(str(item) for item in wanted) if scalars else wanted
 
 
 def _unknown_problems(unknowns: Mapping[str, Unknown]) -> Iterator[tuple[KeyPath, str]]:

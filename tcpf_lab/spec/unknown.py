@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -183,17 +184,41 @@ class Unknown(SpecModel):
         value = min(max(self._rounded(number), low), high)
         return shown(written(value, self.quantity))
 
-    def _rounded(self, number: float) -> Fraction:
-        value = significant(number)
+    @property
+    def grid(self) -> Fraction | None:
+        """What the values of a number are whole multiples of, in base units; None of nothing."""
         if self.step is not None:
-            grid = measured(self.step)[0]
-        elif self.integer:
-            grid = Fraction(1)
-        elif self.quantity is not None:
-            grid = grain(self.quantity)
-        else:
-            return value
-        return round(value / grid) * grid
+            return measured(self.step)[0]
+        if self.integer:
+            return Fraction(1)
+        return None if self.quantity is None else grain(self.quantity)
+
+    @property
+    def most(self) -> float:
+        """How many values there are at most; infinitely many of a number without a grid."""
+        grid = self.grid
+        if self.levels:
+            return len(self.levels)
+        if grid is None:
+            return math.inf
+        low, high = (measured(end)[0] for end in (self.low, self.high) if end is not None)
+        return round(high / grid) - round(low / grid) + 1
+
+    def why_not(self, number: Fraction) -> str | None:
+        """Say why a number in base units is none of the values; None if it is one."""
+        low, high = (measured(end)[0] for end in (self.low, self.high) if end is not None)
+        grid = self.grid
+        if not low <= number <= high:
+            return "is not in the range"
+        if measured(scalar(self.text(float(number))))[0] == number:
+            return None
+        if grid is not None and number % grid:
+            return f"is no multiple of {shown(written(grid, self.quantity))}"
+        return f"has more than {_DIGITS} significant digits"
+
+    def _rounded(self, number: float) -> Fraction:
+        value, grid = significant(number), self.grid
+        return value if grid is None else round(value / grid) * grid
 
     def number(self, text: str) -> float:
         """Read a number that `text` has written.

@@ -39,9 +39,7 @@ def default_of(name: str, one: Unknown, experiments: Sequence[Experiment], place
     where = place(("unknowns", name))
     found = set().union(*(_found(one, experiment) for experiment in experiments))
     if one.default is not None:
-        given = (
-            shown(plain(one.default)) if one.levels else one.text(float(measured(one.default)[0]))
-        )
+        given = _given(name, one, where)
         if found and found != {given}:
             had = ", ".join(sorted(found))
             raise SpecError(
@@ -56,10 +54,24 @@ def default_of(name: str, one: Unknown, experiments: Sequence[Experiment], place
     if one.levels and value not in one.levels:
         message = f"unknowns.{name}.levels: lack {value}, which the experiments have"
         raise SpecError(message, where=where)
-    if not one.levels and one.text(one.number(value)) != value:
-        message = f"unknowns.{name}: the experiments have {value}, which is not in the range"
+    problem = None if one.levels else one.why_not(measured(scalar(value))[0])
+    if problem:
+        message = f"unknowns.{name}: the experiments have {value}, which {problem}"
         raise SpecError(message, where=where)
     return value
+
+
+def _given(name: str, one: Unknown, where: str) -> str:
+    """Give the default that the file says: it is set as it stands, so it is one of the values."""
+    assert one.default is not None
+    text = shown(plain(one.default))
+    if one.levels:
+        return text
+    number, _ = measured(one.default)
+    problem = one.why_not(number)
+    if problem:
+        raise SpecError(f"unknowns.{name}.default: {text} {problem}", where=where)
+    return one.text(float(number))
 
 
 def _found(one: Unknown, experiment: Experiment) -> set[str]:

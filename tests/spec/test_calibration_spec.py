@@ -9,7 +9,7 @@ import pytest
 from tcpf_lab.errors import RequestError, SpecError
 from tcpf_lab.spec.calibrated import Subject, read_subject
 from tcpf_lab.spec.calibration import Calibration
-from tcpf_lab.spec.load import each, load_any
+from tcpf_lab.spec.load import each, find, load_any
 from tcpf_lab.spec.unknown import Unknown
 from tcpf_lab.spec.unknown_settings import settings
 from tcpf_lab.units import SIZE
@@ -118,12 +118,12 @@ def test_a_level_may_set_several_things_or_none(tmp_path: Path) -> None:
     made = subject(
         tmp_path,
         "  weight: {levels: {1/512: [], 1/128: [cases.*.queue.ewma=7, "
-        "cases.NoMark+RED.queue.burst=38]}}\n",
+        f"cases.NoMark+RED.queue.burst=38]}}}}\n{RTO}",
     )
-    (one,) = made.calibration.unknowns.values()
+    one = made.calibration.unknowns["weight"]
     assert settings(one, "1/512", made.fit[0]) == ()
-    assert made.defaults == {"weight": "1/512"}, "the level that changes nothing"
-    changed = made.at(made.fit[0], {"weight": "1/128"})
+    assert made.defaults["weight"] == "1/512", "the level that changes nothing"
+    changed = made.at(made.fit[0], {"weight": "1/128", "rto": "200 ms"})
     assert changed.cases["NoMark+RED"].queue.burst == 38
     assert made.reach["weight"]["configA"] == set(changed.cases) - {"NoMark+TailDrop"}
 
@@ -169,6 +169,26 @@ def test_the_name_of_an_unknown_does_not_identify_a_setting(tmp_path: Path) -> N
         (
             "  a: {set: traffic.duration, from: 20 s, to: 90 s, default: 30 s}\n",
             ["c.yaml:6: unknowns.a.default: is 30 s, but the experiments have 60 s"],
+        ),
+        (
+            "  a: {set: traffic.duration, from: 20 s, to: 90 s, round: 25 s}\n",
+            ["c.yaml:6: unknowns.a: the experiments have 60 s, which is no multiple of 25 s"],
+        ),
+        (
+            "  a: {set: traffic.duration, from: 20 s, to: 90 s, round: 25 s, default: 60 s}\n",
+            ["c.yaml:6: unknowns.a.default: 60 s is no multiple of 25 s"],
+        ),
+        (
+            "  a: {set: tcp.rto_min, from: 200 ms, to: 1 s, round: 50 ms, default: 230 ms}\n",
+            ["c.yaml:6: unknowns.a.default: 230 ms is no multiple of 50 ms"],
+        ),
+        (
+            "  a: {set: tcp.rto_min, from: 1 s, to: 9 s, default: 1.2346 s}\n",
+            ["c.yaml:6: unknowns.a.default: 1234.6 ms is no multiple of 1 ms"],
+        ),
+        (
+            "  a: {set: tcp.rto_min, from: 10 s, to: 90 s, default: 12.346 s}\n",
+            ["c.yaml:6: unknowns.a.default: 12.346 s has more than 4 significant digits"],
         ),
         (
             "  a: {set: traffic.duration, from: 70 s, to: 90 s}\n",
@@ -245,7 +265,12 @@ def test_an_unknown_that_is_none_is_refused_with_its_line(
         ("test: configC", "only: {flow: 100}", "3: only.flow: unknown key; allowed: case, flows"),
         ("test: configC", "only: {flows: [7]}", "3: unknown flows '7'; allowed: 100, 50"),
         ("test: configC", "check: {seeds: 11}", "3: check.seeds: must be at most 10, the seeds"),
-        ("test: configC", "design: {points: 1}", "3: design.points: must be at least 2"),
+        ("test: configC", "design: {points: 1}", "3: design.points: must be at least 4"),
+        ("test: configC", "only: {seed: [1]}", "3: only.seed: unknown key; allowed: case, flows"),
+        ("test: configC", "only: {tcp.sack: true}", "3: only.tcp.sack: unknown key; allowed: case"),
+        ("test: configC", "only: {case: []}", "3: only.case: name one at least"),
+        ("test: configC", "check: {seeds: 2}\nseeds: 2", "4: seeds: must be below check.seeds (2)"),
+        ("test: configC", "seeds: 5", "3: seeds: must be below check.seeds (5): new ones"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_line(
@@ -253,6 +278,48 @@ def test_a_wrong_file_is_refused_with_its_line(
 ) -> None:
     (problem,) = problems(tmp_path, RTO, HEAD.replace(old, new))
     assert problem.startswith(f"c.yaml:{said}")
+
+
+@pytest.mark.parametrize("default", ["200 ms", "0.2 s", "850 ms", "1 s"])
+def test_a_default_is_taken_as_it_stands(tmp_path: Path, default: str) -> None:
+    rto = RTO.replace("default: 200 ms", f"round: 50 ms, default: {default}")
+    given = subject(tmp_path, rto).defaults["rto"]
+    assert number(**{"from": "1 ms", "to": "9 s"}).number(given) == pytest.approx(
+        {"200 ms": 0.2, "0.2 s": 0.2, "850 ms": 0.85, "1 s": 1.0}[default]
+    )
+
+
+@pytest.mark.parametrize(
+    ("unknowns", "settings"),
+    [
+        ("  a: {set: tcp.sack, levels: [true, false]}\n", 2),
+        ("  a: {set: topology.chain.mtu, levels: [576 B, 1000 B, 1500 B]}\n", 3),
+        ("  a: {set: tcp.initcwnd, from: 1, to: 3, integer: true, default: 2}\n", 3),
+        ("  a: {set: tcp.rto_min, from: 230 ms, to: 310 ms, round: 50 ms, default: 250 ms}\n", 2),
+    ],
+)
+def test_fewer_settings_than_an_emulator_needs_are_refused(
+    tmp_path: Path, unknowns: str, settings: int
+) -> None:
+    (problem,) = problems(tmp_path, unknowns)
+    said = f"unknowns: have {settings} settings in all; 4 are needed at least"
+    assert problem == f"c.yaml:5: {said}"
+    more = "  b: {set: tcp.timestamps, levels: [true, false], default: true}\n"
+    assert len(subject(tmp_path, unknowns + more).defaults) == 2
+
+
+def test_two_experiments_that_tables_cannot_tell_apart_are_refused(tmp_path: Path) -> None:
+    text = find("configA").read_text().replace("name: configA", "name: again")
+    (tmp_path / "again.yaml").write_text(text)
+    for old, new, line in (
+        ("fit: [configA]", "fit: [configA, again]", 2),
+        ("test: configC", "test: [configC, again]", 3),
+    ):
+        (problem,) = problems(tmp_path, RTO, HEAD.replace(old, new))
+        assert problem.startswith(f"c.yaml:{line}: configA and again are both A in tables; leave")
+    (tmp_path / "again.yaml").write_text(text.replace("name: again", "name: configA"))
+    (problem,) = problems(tmp_path, RTO, HEAD.replace("configC", "again"))
+    assert problem.startswith("c.yaml:3: two experiments are called 'configA'")
 
 
 @pytest.mark.parametrize("name", ["id", "round", "unit of rto", "unit of "])
