@@ -123,7 +123,7 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
             zip(search.cells.metrics, findings.emulator.cross_validate(), strict=True)
         ),
         **before_and_after(search, best),
-        "claims": judgement.claims(results),
+        "claims": [] if calibration.published else judgement.claims(results),
         "runs": made,
         "unfinished": notes.unfinished(search, asked, made),
     }
