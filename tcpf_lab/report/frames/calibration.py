@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from tcpf_lab.report.calibration.record import Record, claims_under
+from tcpf_lab.report.calibration.claims import claims_under
+from tcpf_lab.report.calibration.record import Record
 from tcpf_lab.report.calibration.tables import ranges
 from tcpf_lab.report.export import calibration_columns as columns
 from tcpf_lab.report.export.tidy import frame
@@ -18,7 +19,7 @@ class Calibrated:
     """A calibration as `load_calibration` found it; nothing of it is worked out again.
 
     Each frame is a copy, which may be changed. A plausible setting is one that was looked at
-    closely and that the published numbers do not exclude.
+    closely and is within the threshold; the best counts as one even if it is beyond.
     """
 
     def __init__(self, record: Record) -> None:
@@ -92,13 +93,14 @@ class Calibrated:
 
     @property
     def points(self) -> pd.DataFrame:
-        """A row per point: round, misfit, whether it is excluded."""
+        """A row per point: round, misfit, whether it is excluded, if that is known."""
         rows = [
             {
                 "point": one["id"],
                 "round": one["round"],
                 "misfit": one["misfit"],
-                "excluded": one["id"] in self._record.excluded,
+                "complete": self._record.whole(one),
+                "excluded": one["excluded"],
             }
             for one in self._record.told["points"]
         ]
@@ -170,10 +172,12 @@ class Calibrated:
             {
                 "claim": one.id,
                 "statement": one.statement,
+                "part": one.part,
                 "published_verdict": one.published,
                 "default_verdict": one.default,
                 "verdict": one.best,
-                "holding": one.counts.get("holds", 0),
+                "holding": one.holding,
+                "refuted": one.refuted,
                 "settings": sum(one.counts.values()),
                 "kind": one.kind,
             }
