@@ -47,8 +47,13 @@ class Calibrated:
         return dict(self._record.told["best"]["values"])
 
     @property
+    def best_is_within(self) -> bool:
+        """Whether the best setting's own misfit is within the threshold, or beyond it."""
+        return self._record.best["id"] in self._record.within
+
+    @property
     def threshold(self) -> float:
-        """The misfit above which a setting is excluded."""
+        """The misfit above which the profiles exclude a value."""
         return float(self._record.told["threshold"]["limit"])
 
     @property
