@@ -118,7 +118,9 @@ def _spreads(setting: Mapping[str, Any], column: int) -> list[float | None]:
     from scipy.special import stdtrit
 
     found: list[float | None] = []
-    own = (setting.get(key, ()) for key in ("mean", "half", "runs"))
+    if "mean" not in setting:
+        return found
+    own = (setting[key] for key in ("mean", "half", "runs"))
     for mean, half, runs in zip(*own, strict=True):
         if not mean[column] or half[column] is None or runs < 2:
             found.append(None)

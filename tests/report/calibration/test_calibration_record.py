@@ -346,6 +346,6 @@ def test_what_is_no_outcome_is_refused(tmp_path: Path) -> None:
 def test_reader_and_writer_agree_on_names_and_version() -> None:
     """A report reads no more than the file, so that it has names of its own."""
     files = ledger.CalibrationFiles(Path("results"), "small", "uml")
-    assert files.outcome.name == reading.OUTCOME
+    assert (files.outcome.name, files.cost.name) == (reading.OUTCOME, reading.COST)
     assert reading._FORMAT == concluding.FORMAT
     assert page.PINNED == profile.PINNED
