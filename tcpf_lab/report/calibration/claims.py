@@ -129,7 +129,7 @@ def told_of_claims(record: Record) -> Iterator[str]:
     if others:
         yield (
             f"{count(others, 'more claim')} {_are(others)} not borne out by the published tables "
-            "themselves, and only in the table."
+            "themselves, and stand only in the table."
         )
     yield (
         "That none of these settings contradicts a claim does not show that it rests on none of "

@@ -5,7 +5,7 @@ Drawn within `house_style`; `canvas.render` gives the files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from textwrap import shorten, wrap
@@ -275,16 +275,23 @@ def convergence_figure(course: Course, residuals: int, limit: float, subtitle: s
     axes.set_xlabel("Points, in the order of the search; a line begins a round")
     axes.set_ylabel("Misfit")
     head(axes, "How the search went", subtitle)
+    rings = not whole[np.isfinite(values)].all()
+    legend(figure, list(_marks(rings, course.default is not None, residuals)))
+    return figure
+
+
+def _marks(rings: bool, default: bool, residuals: int) -> Iterator[Entry]:
+    """Yield the entries of the legend: of what is drawn only."""
     marks = {
         "a point": _DOTS,
-        **({} if whole[np.isfinite(values)].all() else {"lacks cells": _RINGS}),
+        **({"lacks cells": _RINGS} if rings else {}),
         "least so far": _CURVE,
-        **({} if course.default is None else {"default": _BEST}),
+        **({"default": _BEST} if default else {}),
         "threshold of the profiles": _LIMIT,
         f"number of residuals, {residuals}": _RIGHT,
     }
-    legend(figure, [Entry(label, Line2D([], [], **look)) for label, look in marks.items()])
-    return figure
+    for label, look in marks.items():
+        yield Entry(label, Line2D([], [], **look))
 
 
 def _scale(axes: Axes) -> None:

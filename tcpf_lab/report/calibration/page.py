@@ -111,13 +111,7 @@ def in_short(record: Record) -> str:
 def told_of_errors(record: Record) -> Iterator[str]:
     """Yield what the calibration changed, of the held-out numbers first."""
     if record.best["id"] == record.default["id"]:
-        others = len(record.told["settings"]) - 1
-        yield (
-            f"None of the {others} other settings looked at closely fits better than the "
-            "uncalibrated one."
-            if others
-            else "No setting but the uncalibrated one was looked at closely."
-        )
+        yield _told_of_others(len(record.told["settings"]) - 1)
     for part in tables.ORDER:
         if part == "blind":
             yield from told_of_seen(record)
@@ -134,6 +128,18 @@ def told_of_errors(record: Record) -> Iterator[str]:
         yield f"Error on what is {tables.part_name(record, part)}: {'; '.join(told)}."
         if part == "test":
             yield HELD_OUT
+
+
+def _told_of_others(others: int) -> str:
+    """Say that the uncalibrated setting is the best of those that were looked at."""
+    if not others:
+        return "No setting but the uncalibrated one was looked at closely."
+    if others == 1:
+        return "The one other setting looked at closely fits no better than the uncalibrated one."
+    return (
+        f"None of the {others} other settings looked at closely fits better than the uncalibrated "
+        "one."
+    )
 
 
 def told_of_seen(record: Record) -> Iterator[str]:
