@@ -40,12 +40,7 @@ _BEST: dict[str, Any] = {
 }
 _DEFAULT: dict[str, Any] = {"color": INK, "linewidth": 1.0, "linestyle": (0, (1.1, 1.1))}
 _RIGHT = _DEFAULT
-_DOTS: dict[str, Any] = {
-    "linestyle": "none",
-    "marker": "o",
-    "markersize": 3.5,
-    "color": "#7fa0d0",
-}
+_DOTS: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3.5, "color": "#7fa0d0"}
 _RINGS: dict[str, Any] = {**_DOTS, "markerfacecolor": "white"}
 
 
