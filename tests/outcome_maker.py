@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from tcpf_lab.calibrating.judgement import part_of
 from tcpf_lab.reference.published import published
 from tcpf_lab.report.claims import CLAIMS
 from tcpf_lab.report.style import CASES, DRAWN
@@ -24,6 +25,10 @@ LEVELS = (
     *("within 2 s, measured 8 s later", "within 10 s, measured at once"),
     *("within 2 s, measured at once", "all at once, measured at once"),
 )
+#: Threshold of the profiles.
+LIMIT = 322.944
+#: The case whose numbers were known before.
+SEEN = "NoMark+TailDrop"
 VERDICTS = ("pinned down", "bounded from above", "bounded from below", "not identified")
 
 
@@ -55,6 +60,8 @@ def outcome(unknowns: int = 20, points: int = 120, settings: int = 8) -> dict[st
         "published": known[:28],
         "table": {"cells": cells, "published": known},
         "tolerance": dict.fromkeys(DRAWN, 0.1),
+        "seen": {SEEN: "its limit was read off its rows"},
+        "unfinished": None,
         "seeds": {"points": 1, "check": 5},
         "experiments": [
             {
@@ -70,13 +77,24 @@ def outcome(unknowns: int = 20, points: int = 120, settings: int = 8) -> dict[st
         "points": [_point(name, number, chosen[0]) for number, name in enumerate(ids)],
         "best": {"id": looked_at[1], "values": chosen[1]["values"]},
         "settings": chosen,
-        "threshold": {"least": 300.0, "limit": 330.0, "residuals": 112, "scale": 3.3},
+        # the scale is 310 / (112 - 20), and the limit 310 + 3.84 of these
+        "threshold": {
+            "least": 310.0,
+            "limit": LIMIT,
+            "residuals": 112,
+            "effective": 112.0,
+            "unknowns": 20,
+            "scale": 3.369565,
+        },
+        "judged_limit": 505.0,
         "influence": {
             m: {one["name"]: 0.9 / (1 + n + k) for n, one in enumerate(asked)}
             for k, m in enumerate(DRAWN)
         },
         "emulator": {m: {"r_squared": 0.9, "standardised_error": 1.1} for m in DRAWN},
-        "held_out": {part: _errors(worse) for part, worse in (("fit", 1.0), ("test", 1.5))},
+        "held_out": {
+            part: _errors(worse) for part, worse in (("fit", 1.0), ("test", 1.5), ("blind", 1.6))
+        },
         "kendall": _orders(),
         "claims": _claims(chosen),
         "runs": 4321,
@@ -129,7 +147,7 @@ def _profile(one: dict[str, Any], number: int) -> dict[str, Any]:
     levels = one.get("levels")
     count = len(levels) if levels else 13
     units = [(k + 0.5) / count if levels else k / 12 for k in range(count)]
-    expected = [300 + 400 * (unit - 0.1 * (number % 10)) ** 2 for unit in units]
+    expected = [310 + 400 * (unit - 0.1 * (number % 10)) ** 2 for unit in units]
     values = levels or [0.2 * 5**unit for unit in units]
     return {
         "name": one["name"],
@@ -152,9 +170,9 @@ def _point(name: str, number: int, first: dict[str, Any]) -> dict[str, Any]:
         "round": 0 if number < 64 else 1 + (number - 64) // 12,
         "values": first["values"],
         "misfit": None if number == 5 else total,
-        "by_metric": None if number == 5 else dict.fromkeys(DRAWN, total / 4),
+        "complete": number not in (5, 6),
         "measured": [[1.0] * 4] * 28,
-        "excluded": number == 5 or total > 330.0,
+        "excluded": None if number == 5 else total > LIMIT,
     }
 
 
@@ -165,7 +183,9 @@ def _setting(
     return {
         "id": name,
         "values": {one["name"]: one["default"] for one in asked},
-        "misfit": 500.0 - number,
+        "misfit": 500.0 - number if number else 900.0,
+        "unseen": 510.0 - number if number else 920.0,
+        "allowed": number > 0,
         "mean": [[None if v is None else factor * v for v in row] for row in known],
         "half": [[None if v is None else 0.02 * v for v in row] for row in known],
         "runs": [5] * len(known),
@@ -187,14 +207,15 @@ def _errors(worse: float) -> dict[str, Any]:
 def _orders() -> list[dict[str, Any]]:
     return [
         {
-            "part": "fit" if c in "AB" else "test",
+            "part": part,
             "config": c,
             "flows": flows,
             "metric": metric,
             "default": {"tau": 0.52, "interval": [0.43, 0.62]},
             "calibrated": {"tau": 0.9 if flows == 100 else math.sin(1), "interval": [0.81, 1.0]},
         }
-        for c in "ABCD"
+        for part, configs in (("fit", "AB"), ("test", "CD"), ("blind", "CD"))
+        for c in configs
         for flows in (100, 50)
         for metric in DRAWN
     ]
@@ -208,6 +229,11 @@ def _claims(chosen: list[dict[str, Any]]) -> list[dict[str, Any]]:
             one["id"]: "holds" if number % 4 == 0 else words[(number * k) % 3]
             for k, one in enumerate(chosen)
         }
-        about = {"id": claim.id, "statement": claim.statement, "published": "holds"}
+        about = {
+            "id": claim.id,
+            "statement": claim.statement,
+            "part": part_of(claim, "AB"),
+            "published": "refuted" if number % 5 == 1 else "holds",
+        }
         found.append({**about, "verdicts": verdicts})
     return found

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,16 @@ from tcpf_lab.calibrating.target import CellName, Cells
 from tcpf_lab.calibration.objective import logged
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.reference.published import CONFIGS
+from tcpf_lab.report.claims import CLAIMS
+from tcpf_lab.report.claims.judge import Claim, ClaimResult
 from tcpf_lab.report.collect import CellResult
-from tcpf_lab.report.compare.bootstrap import CellKey, Sample, interval, measured_sample
+from tcpf_lab.report.compare.bootstrap import (
+    CellKey,
+    Sample,
+    interval,
+    measured_sample,
+    published_sample,
+)
 from tcpf_lab.report.compare.published import RESAMPLES, SEED, compare
 from tcpf_lab.report.compare.rank import correlation
 
@@ -163,19 +170,25 @@ def not_compared(errors: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
                 )
 
 
-def claims(results: Mapping[str, Sequence[CellResult]]) -> list[dict[str, Any]]:
+def claims(
+    results: Mapping[str, Sequence[CellResult]], fit: Collection[str] | None = None
+) -> list[dict[str, Any]]:
     """Judge every published claim under each of several settings.
 
     Parameters
     ----------
     results : mapping of str to sequence of CellResult
         What each setting measured, by its id.
+    fit : collection of str, optional
+        Names of the configurations that were fitted.
 
     Returns
     -------
     list of dict
-        A claim each: what it says, its verdict on the published tables, and ``verdicts`` by
-        setting. Empty where none of the cells is one of the published tables.
+        A claim each: what it says, its verdict on the published tables, ``verdicts`` by setting,
+        and ``part``: whether it reads cells of what was fitted alone (``fit``), of other
+        configurations alone (``test``), or of ``both``; None without `fit`. Empty where none of
+        the cells is one of the published tables.
     """
     found: dict[str, dict[str, Any]] = {}
     for point, measured in results.items():
@@ -186,18 +199,36 @@ def claims(results: Mapping[str, Sequence[CellResult]]) -> list[dict[str, Any]]:
         for claim in compare(measured).claims:
             entry = found.setdefault(claim.id, _claim(claim))
             entry["verdicts"][point] = str(claim.ours.verdict)
-    for entry in found.values():
-        entry["under"] = dict(sorted(Counter(entry["verdicts"].values()).items()))
+    for one in CLAIMS:
+        if one.id in found:
+            found[one.id]["part"] = None if fit is None else part_of(one, fit)
     return list(found.values())
 
 
-def _claim(claim: Any) -> dict[str, Any]:
+def _claim(claim: ClaimResult) -> dict[str, Any]:
     return {
         "id": claim.id,
         "statement": claim.statement,
         "published": str(claim.published.verdict),
         "verdicts": {},
     }
+
+
+def part_of(claim: Claim, fit: Collection[str]) -> str:
+    """Say whether a claim reads cells of the fitted configurations alone, of others, or of both."""
+    known = published_sample()
+    configs: set[str] = set()
+
+    def look(cell: CellKey, metric: str) -> Floats:
+        configs.add(cell.config)
+        return known.values(cell, metric)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for check in claim.checks:
+            check.quantity(look)
+    if configs.isdisjoint(fit):
+        return "test"
+    return "fit" if configs <= set(fit) else "both"
 
 
 def unusable(results: Mapping[str, Sequence[CellResult]]) -> Iterator[str]:

@@ -46,11 +46,6 @@ _LIMITS = (
         "The published numbers.",
         "How noisy they are is not known; one run is assumed, as noisy as ours.",
     ),
-    (
-        "The intervals.",
-        "Profiles are an emulator's. Residuals are taken as independent although cells of one case "
-        "miss together, so intervals are rather too narrow than too wide.",
-    ),
 )
 
 
@@ -66,8 +61,7 @@ def contents_of(record: Record, page: Page, commands: tuple[str, ...]) -> Conten
     commands : tuple of str
         What makes runs and report again.
     """
-    intro, done = said.introduction(record)
-    answer = (intro, done, said.in_short(record), *_told(record))
+    answer = (*said.introduction(record), said.in_short(record), *_told(record))
     contents = Contents(
         title=record.title,
         subtitle=_subtitle(record),
@@ -218,6 +212,25 @@ def _facts(record: Record) -> Iterator[Fact]:
 def _limitations(record: Record) -> Iterator[Limitation]:
     for heading, text in _LIMITS:
         yield Limitation(heading, text)
+    if record.told["test"]:
+        yield Limitation("Held out.", said.HELD_OUT)
+    yield Limitation("The intervals.", f"Profiles are an emulator's. {_independence(record)}")
     clocks = record.told.get("validity", {}).get("made_with", {}).get("clock", [])
     if clocks == ["virtual"]:
         yield Limitation("Virtual time.", "Computing costs no time in these runs.")
+
+
+def _independence(record: Record) -> str:
+    """Say how many independent residuals the intervals rest on."""
+    threshold = record.told["threshold"]
+    residuals = threshold["residuals"]
+    effective = threshold.get("effective", residuals)
+    if effective < residuals:
+        return (
+            f"The {residuals} residuals are taken for {effective:g} independent ones; nobody knows "
+            "the right number, and with fewer the intervals would be wider."
+        )
+    return (
+        f"The {residuals} residuals are taken as independent although cells of one case miss "
+        "together, so intervals are rather too narrow than too wide."
+    )

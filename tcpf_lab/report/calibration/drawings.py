@@ -115,33 +115,51 @@ def _draw_influence(record: Record, told: str) -> Figure:
 
 
 def convergence(record: Record) -> Drawing:
-    """Give the misfit of every point in the order of the search."""
-    found = [_number(one["misfit"]) for one in record.told["points"]]
-    numbered = [(at, value) for at, value in enumerate(found, 1) if isfinite(value)]
-    least = [(at, min(v for _, v in numbered[: k + 1])) for k, (at, _) in enumerate(numbered)]
+    """Give the misfit of every point in the order of the search.
+
+    Only points that have measured every cell count for the least: of others it is part a guess.
+    """
+    found = [(_number(one["misfit"]), record.whole(one)) for one in record.searched]
+    numbered = [(at, *one) for at, one in enumerate(found, 1) if isfinite(one[0])]
+    whole = [(at, value) for at, value, there in numbered if there]
+    partial = [(at, value) for at, value, there in numbered if not there]
+    least = [(at, min(v for _, v in whole[: k + 1])) for k, (at, _) in enumerate(whole)]
+    rings = " Rings are points of which cells have no usable run." if partial else ""
     return Drawing(
         "convergence",
         "How the search went",
         "The misfit of every point; round 0 is the design. A setting that is right has a misfit "
-        "near the number of residuals.",
+        "near the number of residuals. The threshold is that of the profiles, which is about what "
+        f"the emulator expects: a single point above or below it decides nothing.{rings}",
         tuple(
             Point(series, at, (value,))
-            for series, values in (("misfit of a point", numbered), ("least so far", least))
+            for series, values in (
+                ("misfit of a point", whole),
+                ("of a point that lacks cells", partial),
+                ("least so far", least),
+            )
             for at, value in values
         ),
-        lambda: _draw_convergence(record, found),
+        lambda: _draw_convergence(record),
         axis="Misfit",
         place=lambda point: f"at point {point.x:.0f}",
     )
 
 
-def _draw_convergence(record: Record, misfits: Sequence[float]) -> Figure:
-    from tcpf_lab.report.calibration.figures import convergence_figure
+def _draw_convergence(record: Record) -> Figure:
+    from tcpf_lab.report.calibration.figures import Course, convergence_figure
 
-    threshold = record.told["threshold"]
-    rounds = [one["round"] for one in record.told["points"]]
+    points, threshold = record.searched, record.told["threshold"]
+    ids = [one["id"] for one in points]
+    default = record.default["id"]
+    course = Course(
+        [_number(one["misfit"]) for one in points],
+        [record.whole(one) for one in points],
+        [one["round"] for one in points],
+        ids.index(default) if default in ids else None,
+    )
     residuals, limit = threshold["residuals"], threshold["limit"]
-    return convergence_figure(misfits, rounds, residuals, limit, subtitle(record))
+    return convergence_figure(course, residuals, limit, subtitle(record))
 
 
 def _number(value: float | None) -> float:

@@ -5,7 +5,8 @@ Drawn within `house_style`; `canvas.render` gives the files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from textwrap import shorten, wrap
 from typing import Any
@@ -38,6 +39,9 @@ _BEST: dict[str, Any] = {
     "markeredgecolor": INK,
 }
 _DEFAULT: dict[str, Any] = {"color": INK, "linewidth": 1.0, "linestyle": (0, (1.1, 1.1))}
+_RIGHT = _DEFAULT
+_DOTS: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3.5, "color": "#7fa0d0"}
+_RINGS: dict[str, Any] = {**_DOTS, "markerfacecolor": "white"}
 
 
 def profiles_figure(
@@ -219,21 +223,28 @@ def influence_figure(
     return figure
 
 
-def convergence_figure(
-    misfits: Sequence[float],
-    rounds: Sequence[int],
-    residuals: int,
-    limit: float,
-    subtitle: str,
-) -> Figure:
+@dataclass(frozen=True)
+class Course:
+    """The points of a search in its order, an entry for each.
+
+    ``misfits`` are J, NaN where a point has none; ``whole`` says which have measured every cell,
+    ``rounds`` are 0 for the design, then ascending. ``default`` is the place of the uncalibrated
+    setting, None where it is none of them.
+    """
+
+    misfits: Sequence[float]
+    whole: Sequence[bool]
+    rounds: Sequence[int]
+    default: int | None
+
+
+def convergence_figure(course: Course, residuals: int, limit: float, subtitle: str) -> Figure:
     """Draw the misfit of every point in the order of the search, and the least so far.
 
     Parameters
     ----------
-    misfits : sequence of float
-        J of each point, the default first; NaN where it has none.
-    rounds : sequence of int
-        Of each point: 0 for the design, then ascending.
+    course : Course
+        The points.
     residuals : int
         Number of residuals: about the misfit of a setting that is right.
     limit : float
@@ -241,36 +252,46 @@ def convergence_figure(
     subtitle : str
         What was fitted.
     """
-    values, places = np.array(misfits, dtype=float), np.arange(1, len(misfits) + 1)
+    values, whole = np.array(course.misfits, dtype=float), np.array(course.whole, dtype=bool)
+    places = np.arange(1, len(values) + 1)
     figure = sheet(height=3.8)
     axes = figure.add_subplot()
-    for start in np.flatnonzero(np.diff(rounds)) + 1:
+    for start in np.flatnonzero(np.diff(course.rounds)) + 1:
         axes.axvline(start + 0.5, color="#cccccc", linewidth=0.6, zorder=0)
-    dots: dict[str, Any] = {
-        "linestyle": "none",
-        "marker": "o",
-        "markersize": 3.5,
-        "color": "#7fa0d0",
-    }
-    axes.plot(places, values, zorder=2, **dots)
-    axes.step(places, np.fmin.accumulate(values), where="post", zorder=3, **_CURVE)
-    axes.plot(places[0], values[0], zorder=4, **_BEST)
-    right: dict[str, Any] = {"color": INK, "linewidth": 1.0, "linestyle": (0, (1.1, 1.1))}
-    axes.axhline(residuals, zorder=1, **right)
+    axes.plot(places, np.where(whole, values, np.nan), zorder=2, **_DOTS)
+    axes.plot(places, np.where(whole, np.nan, values), zorder=2, **_RINGS)
+    least = np.fmin.accumulate(np.where(whole, values, np.nan))
+    axes.step(places, least, where="post", zorder=3, **_CURVE)
+    if course.default is not None:
+        axes.plot(places[course.default], values[course.default], zorder=4, **_BEST)
+    axes.axhline(residuals, zorder=1, **_RIGHT)
     axes.axhline(limit, zorder=1, **_LIMIT)
+    _scale(axes)
+    axes.set_xlabel("Points, in the order of the search; a line begins a round")
+    axes.set_ylabel("Misfit")
+    head(axes, "How the search went", subtitle)
+    rings = not whole[np.isfinite(values)].all()
+    legend(figure, list(_marks(rings, course.default is not None, residuals)))
+    return figure
+
+
+def _marks(rings: bool, default: bool, residuals: int) -> Iterator[Entry]:
+    """Yield the entries of the legend: of what is drawn only."""
+    marks = {
+        "a point": _DOTS,
+        **({"lacks cells": _RINGS} if rings else {}),
+        "least so far": _CURVE,
+        **({"default": _BEST} if default else {}),
+        "threshold of the profiles": _LIMIT,
+        f"number of residuals, {residuals}": _RIGHT,
+    }
+    for label, look in marks.items():
+        yield Entry(label, Line2D([], [], **look))
+
+
+def _scale(axes: Axes) -> None:
+    """Give misfits equal ratios, with plain numbers."""
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("Points, in the order of the search; a line begins a round")
-    axes.set_ylabel("Misfit")
-    head(axes, "How the search went", subtitle)
-    marks = {
-        "a point": dots,
-        "least so far": _CURVE,
-        "default": _BEST,
-        "threshold": _LIMIT,
-        f"number of residuals, {residuals}": right,
-    }
-    legend(figure, [Entry(label, Line2D([], [], **look)) for label, look in marks.items()])
-    return figure

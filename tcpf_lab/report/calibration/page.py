@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tcpf_lab.report.calibration import drawings, tables
-from tcpf_lab.report.calibration.record import EVERY, NONE, OPEN, SOME, Record, claims_under
+from tcpf_lab.report.calibration import claims, course, drawings, tables
+from tcpf_lab.report.calibration.record import Record
 from tcpf_lab.report.contents.words import count, listed, sentence
 from tcpf_lab.report.numerals import ratios
 from tcpf_lab.report.papers.page import Block, Page, Text
@@ -17,6 +16,11 @@ from tcpf_lab.report.papers.page import Block, Page, Text
 NAME = "calibration"
 PARTS = ("fit", "test")
 PINNED = "pinned down"
+#: What held out means, and what it does not.
+HELD_OUT = (
+    "Held out means from the search: whoever chose the unknowns and their ranges may have known "
+    "these numbers."
+)
 _GOAL = 0.9  # a rank correlation from here on is nearly the published order
 
 
@@ -26,7 +30,7 @@ def build(record: Record, changed: Sequence[str] = ()) -> Page:
 
 
 def _blocks(record: Record, changed: Sequence[str]) -> Iterator[Block]:
-    yield Text(" ".join(introduction(record)))
+    yield Text(_joined(introduction(record)))
     yield from map(Text, changed)
     if record.missing:
         yield Text(_told_of_missing(record))
@@ -34,9 +38,9 @@ def _blocks(record: Record, changed: Sequence[str]) -> Iterator[Block]:
     yield tables.asked(record)
     yield tables.unknowns(record)
     yield from drawings.profiles(record)
-    yield Text(" ".join(told_of_errors(record)), "Fitted and held-out errors")
+    yield Text(_joined(told_of_errors(record)), "Fitted and held-out errors")
     yield tables.errors(record)
-    yield Text(" ".join(told_of_orders(record)), "Order of the cases")
+    yield Text(_joined(told_of_orders(record)), "Order of the cases")
     yield tables.orders(record)
     if record.best.get("tcp"):
         yield Text(told_of_tcp(record), "TCP of the best setting")
@@ -50,12 +54,16 @@ def _blocks(record: Record, changed: Sequence[str]) -> Iterator[Block]:
     yield from _method(record)
 
 
+def _joined(sentences: Iterable[str]) -> str:
+    return " ".join(filter(None, sentences))
+
+
 def _method(record: Record) -> Iterator[Block]:
     """Yield how it was found, and what is to be kept in mind."""
     yield Text("", "Which unknown moves what")
     yield drawings.influence(record)
     yield tables.emulator(record)
-    yield Text(" ".join(told_of_search(record)), "How the search went")
+    yield Text(_joined(course.told_of_search(record)), "How the search went")
     yield drawings.convergence(record)
     if record.cost:
         yield tables.cost(record)
@@ -65,8 +73,10 @@ def _method(record: Record) -> Iterator[Block]:
 
 
 def introduction(record: Record) -> Iterator[str]:
-    """Yield what a fit is worth, and what was done."""
+    """Yield what a fit is worth, and what was done; of an unfinished search that it is one."""
     yield sentence(record.told["notes"][0])
+    if record.told.get("unfinished"):
+        yield sentence(record.told["unfinished"])
     fit, test = (record.labels(record.told[part]) for part in PARTS)
     many = len(record.unknowns) > 1
     varied = f"{len(record.unknowns)} unknowns were" if many else "One unknown was"
@@ -101,11 +111,13 @@ def in_short(record: Record) -> str:
 def told_of_errors(record: Record) -> Iterator[str]:
     """Yield what the calibration changed, of the held-out numbers first."""
     if record.best["id"] == record.default["id"]:
-        yield "No setting fits better than the uncalibrated one: it is the best."
-    for part in ("test", "blind", "fit"):
+        yield _told_of_others(len(record.told["settings"]) - 1)
+    for part in tables.ORDER:
         if part == "blind":
             yield from told_of_seen(record)
         found = record.told["held_out"].get(part)
+        if part == "blind" and found == {}:
+            yield "So none of the held-out numbers was unknown then."
         if not found:
             yield "Nothing is held out." if part == "test" else ""
             continue
@@ -114,6 +126,20 @@ def told_of_errors(record: Record) -> Iterator[str]:
             sides.setdefault(_side(one["ratio"]), []).append(_with_ratio(metric, one["ratio"]))
         told = [f"{side} for {listed(metrics)}" for side, metrics in sides.items()]
         yield f"Error on what is {tables.part_name(record, part)}: {'; '.join(told)}."
+        if part == "test":
+            yield HELD_OUT
+
+
+def _told_of_others(others: int) -> str:
+    """Say that the uncalibrated setting is the best of those that were looked at."""
+    if not others:
+        return "No setting but the uncalibrated one was looked at closely."
+    if others == 1:
+        return "The one other setting looked at closely fits no better than the uncalibrated one."
+    return (
+        f"None of the {others} other settings looked at closely fits better than the uncalibrated "
+        "one."
+    )
 
 
 def told_of_seen(record: Record) -> Iterator[str]:
@@ -140,37 +166,37 @@ def _side(ratio: Mapping[str, Any]) -> str:
 
 
 def told_of_orders(record: Record) -> Iterator[str]:
-    """Yield in how many blocks the cases stand nearly in the published order."""
-    for metric in record.metrics:
-        own = [one for one in record.told["kendall"] if one["metric"] == metric]
-        known = [
-            (one["default"]["tau"], one["calibrated"]["tau"])
-            for one in own
-            if all(one[key] and one[key]["tau"] is not None for key in ("default", "calibrated"))
-        ]
-        if known:
-            before, after = (sum(tau >= _GOAL for tau in side) for side in zip(*known, strict=True))
+    """Yield for each part in how many blocks the cases stand nearly in the published order."""
+    for part in tables.ORDER:
+        own = [one for one in record.told["kendall"] if one["part"] == part]
+        told = list(filter(None, (_in_order(metric, own) for metric in record.metrics)))
+        if told:
+            name = tables.part_name(record, part)
             yield (
-                f"{tables.word(metric)[0].upper()}{tables.word(metric)[1:]}: at least {_GOAL} in "
-                f"{after} of {count(len(known), 'block')}, uncalibrated in {before}."
+                f"{name[0].upper()}{name[1:]}, a rank correlation of at least {_GOAL}: "
+                f"{'; '.join(told)}."
             )
 
 
+def _in_order(metric: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Count the blocks nearly in order before and after, of those that have both numbers."""
+    sides = ("default", "calibrated")
+    known = [
+        [one[side]["tau"] for side in sides]
+        for one in rows
+        if one["metric"] == metric
+        and all(one[side] and one[side]["tau"] is not None for side in sides)
+    ]
+    if not known:
+        return ""
+    before, after = (sum(tau >= _GOAL for tau in side) for side in zip(*known, strict=True))
+    blocks = count(len(known), "block")
+    return f"{tables.word(metric)} in {after} of {blocks}, uncalibrated in {before}"
+
+
 def told_of_claims(record: Record) -> str:
-    """Count the claims that hold under every plausible setting, some, none."""
-    counts = Counter(one.kind for one in claims_under(record))
-    if not counts:
-        return "None of the published claims is about these experiments."
-    settings = len(record.plausible)
-    every = "the one setting" if settings == 1 else f"each of the {settings} settings"
-    said = (
-        f"Of {sum(counts.values())} published claims {counts[EVERY]} hold under {every} looked at "
-        f"that the published numbers do not exclude, {counts[SOME]} under some, {counts[NONE]} "
-        "under none."
-    )
-    if counts[OPEN]:
-        said += f" {counts[OPEN]} are about other cells and not listed."
-    return said
+    """Say what the settings looked at say of the published claims."""
+    return _joined(claims.told_of_claims(record))
 
 
 def told_of_tcp(record: Record) -> str:
@@ -179,61 +205,3 @@ def told_of_tcp(record: Record) -> str:
     on = ", ".join(tcp["linux22"]) or "none"
     same = " The uncalibrated one has the same." if tcp == before else ""
     return f"Profile {tcp['profile']}; behaviours of Linux 2.2 that are on: {on}.{same}"
-
-
-def told_of_search(record: Record) -> Iterator[str]:
-    """Yield how much was run, and what the misfit came to."""
-    points = record.told["points"]
-    rounds = max(one["round"] for one in points)
-    yield (
-        f"{count(len(points), 'point')}, {sum(one['round'] == 0 for one in points)} of them the "
-        f"design, the others in {count(rounds, 'round')}; {count(record.told['runs'], 'run')}."
-    )
-    if record.cost:
-        yield f"Wall time {tables.duration(sum(one.get('wall_s', 0.0) for one in record.cost))}."
-    else:
-        yield "How long that took is not known: cost.json is missing."
-    misfits = {one["id"]: one["misfit"] for one in points if one["misfit"] is not None}
-    threshold = record.told["threshold"]
-    least = min(misfits, key=lambda point: misfits[point])
-    uncalibrated = misfits.get(points[0]["id"])
-    was = "" if uncalibrated is None else f", of the uncalibrated setting {uncalibrated:.0f}"
-    yield (
-        f"The least misfit is {misfits[least]:.0f} (point {least}){was}; a setting that is right "
-        f"has about {threshold['residuals']}, the number of residuals; the threshold of the "
-        f"profiles is {threshold['limit']:.0f}."
-    )
-    if threshold["least"] > threshold["residuals"]:
-        yield "So no setting of these unknowns gives the published numbers; intervals are widened."
-    yield told_of_noise(record)
-
-
-def told_of_noise(record: Record) -> str:
-    """Say how much seeds differ under the other settings looked at, beside the uncalibrated one.
-
-    The search takes the uncalibrated setting's noise for that of every point.
-    """
-    found = []
-    for column, metric in enumerate(record.metrics):
-        ratios = [
-            (one / default) ** 2
-            for pair in ((setting, record.default) for setting in record.told["settings"][1:])
-            for one, default in zip(*(_spreads(one, column) for one in pair), strict=True)
-            if one is not None and default
-        ]
-        if ratios:
-            found.append(f"{median(ratios):.2g} for {tables.word(metric)}")
-    if not found:
-        return ""
-    return (
-        "The noise of every number was taken from the uncalibrated setting. Under the others that "
-        "were looked at, seeds differ with a variance that is to this one, as a median over cells, "
-        f"{listed(found)}."
-    )
-
-
-def _spreads(setting: Mapping[str, Any], column: int) -> list[float | None]:
-    """Give the half width of each cell's interval in units of its mean; None where it has none."""
-    pairs = zip(setting.get("mean", ()), setting.get("half", ()), strict=True)
-    both = ((mean[column], half[column]) for mean, half in pairs)
-    return [half / mean if mean and half is not None else None for mean, half in both]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,15 +77,37 @@ class Record:
         return next(one for one in self.told["settings"] if one["id"] == self.told["best"]["id"])
 
     @property
+    def within(self) -> tuple[str, ...]:
+        """Ids of the settings looked at closely that are within the threshold."""
+        settings = self.told["settings"]
+        return tuple(one["id"] for one in settings if self._allowed(one))
+
+    @property
     def plausible(self) -> tuple[str, ...]:
-        """Ids of the settings looked at that the threshold does not exclude, and the best's."""
+        """Ids of the settings within the threshold, and the best's, which may be beyond it."""
         ids = (one["id"] for one in self.told["settings"])
-        return tuple(i for i in ids if i not in self.excluded or i == self.told["best"]["id"])
+        return tuple(i for i in ids if i in self.within or i == self.best["id"])
+
+    def _allowed(self, setting: Mapping[str, Any]) -> bool:
+        """Say whether a setting is within; one without usable runs is not known to be."""
+        if "allowed" in setting:
+            return bool(setting["allowed"])
+        return setting["id"] not in self.excluded
 
     @property
     def excluded(self) -> frozenset[str]:
-        """Ids of the points that the published numbers exclude."""
+        """Ids of the points that the published numbers exclude; of others nothing may be known."""
         return frozenset(one["id"] for one in self.told["points"] if one.get("excluded"))
+
+    @property
+    def searched(self) -> tuple[Mapping[str, Any], ...]:
+        """The points in the order of the search: by their rounds."""
+        return tuple(sorted(self.told["points"], key=lambda one: int(one["round"])))
+
+    @staticmethod
+    def whole(point: Mapping[str, Any]) -> bool:
+        """Say whether a point has measured every cell: else its misfit is in part a guess."""
+        return bool(point.get("complete", True)) and point["misfit"] is not None
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -145,43 +166,3 @@ def _sessions(path: Path) -> tuple[Mapping[str, Any], ...]:
     except RequestError:
         return ()
     return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
-
-
-@dataclass(frozen=True)
-class ClaimUnder:
-    """A published claim: its verdicts on the published tables and under settings.
-
-    ``counts`` are the verdicts under the settings that are not excluded.
-    """
-
-    id: str
-    statement: str
-    published: str
-    default: str
-    best: str
-    counts: Mapping[str, int]
-
-    @property
-    def kind(self) -> str:
-        """Whether it holds under every such setting, under some, under none, or is not decided."""
-        holding, judged = self.counts.get("holds", 0), sum(self.counts.values())
-        if self.counts.get("not decidable", 0) == judged:
-            return OPEN
-        return EVERY if holding == judged else SOME if holding else NONE
-
-
-EVERY, SOME, NONE, OPEN = "every", "some", "none", "not decidable"
-
-
-def claims_under(record: Record) -> Iterator[ClaimUnder]:
-    """Yield the published claims, judged under the settings that are not excluded."""
-    for one in record.told["claims"]:
-        verdicts = one["verdicts"]
-        yield ClaimUnder(
-            one["id"],
-            one["statement"],
-            one["published"],
-            verdicts.get(record.default["id"], OPEN),
-            verdicts.get(record.best["id"], OPEN),
-            Counter(verdicts.get(point, OPEN) for point in record.plausible),
-        )

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tcpf_lab.report.calibration.record import (
-    EVERY,
-    NONE,
-    SOME,
-    ClaimUnder,
-    Record,
-    claims_under,
-)
+from tcpf_lab.report.calibration.claims import CLAIM_PARTS, KINDS, claims_under
+from tcpf_lab.report.calibration.record import Record
 from tcpf_lab.report.collect import Estimate
-from tcpf_lab.report.contents.words import listed
+from tcpf_lab.report.contents.words import count, listed
 from tcpf_lab.report.numerals import fixed, ratios
 from tcpf_lab.report.papers.page import Table
 from tcpf_lab.report.style import METRICS
@@ -23,6 +17,8 @@ from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS
 
 #: What the two parts are called.
 PARTS = {"fit": "fitted", "test": "held out"}
+#: Parts in the order that they are told in: what is held out first.
+ORDER = ("test", "blind", "fit")
 UNCALIBRATED, BEST = "uncalibrated", "best"
 _QUALITY = {"r_squared": "R²"}
 
@@ -92,7 +88,7 @@ def errors(record: Record) -> Table:
             _with_interval(found["calibrated"]),
             _ratio(found["ratio"]),
         )
-        for part in ("test", "blind", "fit")
+        for part in ORDER
         for metric, found in record.by_metric(record.told["held_out"].get(part, {}))
     )
     caption = (
@@ -128,8 +124,14 @@ def orders(record: Record) -> Table:
         block = found.setdefault((one["config"], one["flows"], one["part"]), {})
         block[one["metric"]] = _tau(one)
     rows = tuple(
-        (PARTS[part], f"{config}, {flows} flows", *(block.get(m, NOTHING) for m in record.metrics))
-        for (config, flows, part), block in found.items()
+        (
+            part_name(record, part),
+            f"{config}, {flows} flows",
+            *(block.get(m, NOTHING) for m in record.metrics),
+        )
+        for (config, flows, part), block in sorted(
+            found.items(), key=lambda one: ORDER.index(one[0][2])
+        )
     )
     caption = (
         "Kendall's rank correlation with the published order of the cases, uncalibrated → "
@@ -180,42 +182,47 @@ def cells(record: Record) -> Table:
     shown = ("published", UNCALIBRATED, BEST)
     columns = ("block", "case", *(f"{word(m)}, {which}" for m in record.metrics for which in shown))
     caption = (
-        f"Every cell: published, uncalibrated, and under the best setting, mean of "
-        f"{record.told['seeds']['check']} seeds ± half width of its 95 % confidence interval."
+        "Every cell: published, uncalibrated, and under the best setting, mean of "
+        f"{_seeds(record)} ± half width of its 95 % confidence interval."
     )
     return Table("cells", columns, rows, caption, left=2)
 
 
-#: What is said of claims of each kind.
-KINDS = {
-    EVERY: "holds under every plausible setting",
-    SOME: "holds under some plausible settings only",
-    NONE: "holds under no plausible setting",
-}
+def _seeds(record: Record) -> str:
+    """Say of how many seeds the means of the uncalibrated setting and the best are."""
+    runs = [n for setting in (record.default, record.best) for n in setting.get("runs", ()) if n]
+    if not runs:
+        return count(record.told["seeds"]["check"], "seed")
+    least, most = min(runs), max(runs)
+    return count(most, "seed") if least == most else f"{least} to {most} seeds"
 
 
 def claims(record: Record) -> Table:
-    """Give the published claims that could be judged, those that hold throughout first."""
+    """Give the published claims: which numbers they read, and under how many settings they hold."""
     judged = list(claims_under(record))
     rows = tuple(
-        (words, one.published, one.default, _counted(one), f"{one.statement} ({one.id})")
+        (
+            CLAIM_PARTS[part],
+            words,
+            one.published,
+            one.default,
+            one.in_short(),
+            str(one.refuted),
+            f"{one.statement} ({one.id})",
+        )
+        for part in CLAIM_PARTS
         for kind, words in KINDS.items()
         for one in judged
-        if one.kind == kind
+        if one.kind == kind and one.part == part
     )
+    beyond = "" if record.best["id"] in record.within else ", and the best, which is beyond it"
     caption = (
-        "The published claims: verdict on the published tables, on the uncalibrated setting, and "
-        "under how many of the plausible settings it holds: those looked at that the published "
-        "numbers do not exclude."
+        "The published claims, those on held-out numbers first: verdict on the published tables, "
+        "on the uncalibrated setting, and under how many settings it holds and is refuted: those "
+        f"looked at closely that are within the threshold{beyond}."
     )
-    columns = ("kind", "published", UNCALIBRATED, "holds under", "claim")
-    return Table("claims", columns, rows, caption, left=5)
-
-
-def _counted(one: ClaimUnder) -> str:
-    noise = one.counts.get("within noise", 0)
-    more = f", noise {noise}" if noise else ""
-    return f"{one.counts.get('holds', 0)} of {sum(one.counts.values())}{more}"
+    columns = ("numbers", "verdict", "published", UNCALIBRATED, "holds under", "refuted", "claim")
+    return Table("claims", columns, rows, caption, left=7)
 
 
 def emulator(record: Record) -> Table:

@@ -64,7 +64,12 @@ POINTS = Layout(
             ("round", "count", "round that it was proposed in; 0 is the design"),
         ),
         *_maybe(("misfit", "number", "sum of squared residuals; none without usable runs")),
-        *_columns(("excluded", "truth", "whether the published numbers exclude it")),
+        *_columns(
+            ("complete", "truth", "whether every cell has a usable run; else `misfit` is a guess"),
+        ),
+        *_maybe(
+            ("excluded", "truth", "whether the published numbers exclude it; none if not known"),
+        ),
     ),
 )
 
@@ -114,7 +119,7 @@ TAU = Layout(
     "block of cases and metric",
     (
         *_columns(
-            _PART,
+            _PART_OF_ERRORS,
             ("config", "text", "configuration, or experiment"),
             ("flows", "count", "TCP connections that send at the same time"),
             _METRIC,
@@ -134,12 +139,20 @@ CLAIMS = Layout(
     _columns(
         ("claim", "text", "its name"),
         ("statement", "text", "what must be true, thresholds included"),
+        ("part", "text", "numbers that it reads: of `fit`, of `test`, of `both`; empty: not known"),
         ("published_verdict", "text", "verdict on the papers' own tables"),
         ("default_verdict", "text", "verdict on the uncalibrated setting"),
         ("verdict", "text", "verdict on the best setting"),
         ("holding", "count", "plausible settings that it holds under"),
-        ("settings", "count", "plausible settings looked at"),
-        ("kind", "text", "holds under `every`, `some` or `none` of them; or `not decidable`"),
+        ("refuted", "count", "plausible settings that it is refuted under"),
+        ("settings", "count", "plausible settings"),
+        (
+            "kind",
+            "text",
+            "of those with the runs it takes: holds under `every`; under some, else within noise "
+            "(`not refuted`); under `some`, refuted under others; refuted, holds under `none`; "
+            "only `noise`; or `not decidable`",
+        ),
     ),
 )
 

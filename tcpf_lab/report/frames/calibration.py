@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from tcpf_lab.report.calibration.record import Record, claims_under
+from tcpf_lab.report.calibration.claims import claims_under
+from tcpf_lab.report.calibration.record import Record
 from tcpf_lab.report.calibration.tables import ranges
 from tcpf_lab.report.export import calibration_columns as columns
 from tcpf_lab.report.export.tidy import frame
@@ -18,7 +19,7 @@ class Calibrated:
     """A calibration as `load_calibration` found it; nothing of it is worked out again.
 
     Each frame is a copy, which may be changed. A plausible setting is one that was looked at
-    closely and that the published numbers do not exclude.
+    closely and is within the threshold; the best counts as one even if it is beyond.
     """
 
     def __init__(self, record: Record) -> None:
@@ -46,8 +47,13 @@ class Calibrated:
         return dict(self._record.told["best"]["values"])
 
     @property
+    def best_is_within(self) -> bool:
+        """Whether the best setting's own misfit is within the threshold, or beyond it."""
+        return self._record.best["id"] in self._record.within
+
+    @property
     def threshold(self) -> float:
-        """The misfit above which a setting is excluded."""
+        """The misfit above which the profiles exclude a value."""
         return float(self._record.told["threshold"]["limit"])
 
     @property
@@ -92,13 +98,14 @@ class Calibrated:
 
     @property
     def points(self) -> pd.DataFrame:
-        """A row per point: round, misfit, whether it is excluded."""
+        """A row per point: round, misfit, whether it is excluded, if that is known."""
         rows = [
             {
                 "point": one["id"],
                 "round": one["round"],
                 "misfit": one["misfit"],
-                "excluded": one["id"] in self._record.excluded,
+                "complete": self._record.whole(one),
+                "excluded": one["excluded"],
             }
             for one in self._record.told["points"]
         ]
@@ -170,10 +177,12 @@ class Calibrated:
             {
                 "claim": one.id,
                 "statement": one.statement,
+                "part": one.part,
                 "published_verdict": one.published,
                 "default_verdict": one.default,
                 "verdict": one.best,
-                "holding": one.counts.get("holds", 0),
+                "holding": one.holding,
+                "refuted": one.refuted,
                 "settings": sum(one.counts.values()),
                 "kind": one.kind,
             }

@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tcpf_lab.report.calibration.figures import (
+    Course,
     convergence_figure,
     influence_figure,
     profiles_figure,
@@ -106,16 +107,33 @@ def test_influence_puts_the_strongest_unknown_first() -> None:
 
 
 def test_convergence_shows_every_point_and_the_least_so_far() -> None:
-    misfits = [400.0, float("nan"), 300.0, 350.0, 120.0]
-    figure = convergence_figure(misfits, [0, 0, 0, 1, 1], 112, 130.0, "A and B")
+    nan = float("nan")
+    misfits, whole = [400.0, nan, 300.0, 350.0, 120.0], [True, False, True, True, True]
+    course = Course(misfits, whole, [0, 0, 0, 1, 1], 2)
+    figure = convergence_figure(course, 112, 130.0, "A and B")
     axes = figure.axes[0]
     courses = [line.get_ydata() for line in axes.lines if len(line.get_xdata()) == 5]
     assert np.array_equal(courses[0], misfits, equal_nan=True)
-    assert courses[1].tolist() == [400, 400, 300, 300, 120]
+    assert courses[2].tolist() == [400, 400, 300, 300, 120]
+    assert "lacks cells" not in words(figure)
+    assert [3.0, 300.0] in [line.get_xydata()[0].tolist() for line in axes.lines], "the default"
     rounds = [line.get_xdata()[0] for line in axes.lines if line.get_color() == "#cccccc"]
     assert rounds == [3.5]
     assert "number of residuals, 112" in words(figure)
     assert not any("$" in word for word in words(figure))
+
+
+def test_points_that_lack_cells_are_rings_and_never_the_least_so_far() -> None:
+    course = Course([400.0, 100.0, 300.0], [True, False, True], [0, 0, 0], None)
+    figure = convergence_figure(course, 112, 130.0, "A and B")
+    dots, rings, least = (
+        line.get_ydata().tolist() for line in figure.axes[0].lines if len(line.get_xdata()) == 3
+    )
+    assert [n for n, v in enumerate(dots) if v == v] == [0, 2]
+    assert [v for v in rings if v == v] == [100]
+    assert least == [400, 400, 300]
+    assert "lacks cells" in words(figure)
+    assert "default" not in words(figure)
 
 
 def test_files_are_the_same_twice() -> None:

@@ -8,11 +8,23 @@ from typing import Any
 import pytest
 from outcome_maker import outcome, write_outcome
 
+from tcpf_lab.calibrating import ledger
+from tcpf_lab.calibrating import outcome as concluding
+from tcpf_lab.calibration import profile
 from tcpf_lab.errors import RequestError
+from tcpf_lab.report.calibration import page
+from tcpf_lab.report.calibration import record as reading
+from tcpf_lab.report.calibration.claims import claims_under
 from tcpf_lab.report.calibration.contents import contents_of
+from tcpf_lab.report.calibration.course import told_of_noise, told_of_search
 from tcpf_lab.report.calibration.drawings import drawings
-from tcpf_lab.report.calibration.page import build, told_of_claims, told_of_noise
-from tcpf_lab.report.calibration.record import Record, claims_under, read_record
+from tcpf_lab.report.calibration.page import (
+    build,
+    told_of_claims,
+    told_of_errors,
+    told_of_orders,
+)
+from tcpf_lab.report.calibration.record import Record, read_record
 from tcpf_lab.report.papers.page import Drawing, Table, drawn, markdown
 
 
@@ -24,35 +36,93 @@ def table(found: Record, name: str) -> Table:
     return next(b for b in build(found).blocks if isinstance(b, Table) and b.name == name)
 
 
-def test_claims_are_counted_under_plausible_settings_alone() -> None:
+def with_claims(verdicts: list[list[str]], part: str = "test") -> dict[str, Any]:
+    """Give an outcome with claims of these verdicts: uncalibrated, then under all others."""
     told = outcome()
-    default, best, other = (one["id"] for one in told["settings"][:3])
-    plausible = [one["id"] for one in told["settings"][1:]]
-    said = {"id": "x", "statement": "s", "published": "holds"}
-    everywhere = dict.fromkeys(plausible, "holds") | {default: "refuted"}
+    ids = [one["id"] for one in told["settings"]]
     told["claims"] = [
-        {**said, "verdicts": everywhere},
-        {**said, "verdicts": everywhere | {other: "refuted"}},
-        {**said, "verdicts": dict.fromkeys(plausible, "refuted") | {default: "holds"}},
-        {**said, "verdicts": dict.fromkeys([default, *plausible], "not decidable")},
+        {
+            "id": "x",
+            "statement": "s",
+            "published": "holds",
+            "part": part,
+            "verdicts": dict(zip(ids, row, strict=True)),
+        }
+        for row in verdicts
     ]
+    return told
+
+
+H, R, N, X = "holds", "refuted", "within noise", "not decidable"
+
+
+def test_claims_are_counted_under_plausible_settings_alone() -> None:
+    told = with_claims([[R, *7 * [H]], [R, H, R, *5 * [H]], [H, *7 * [R]], 8 * [X]])
     found = list(claims_under(record(told)))
     assert [one.kind for one in found] == ["every", "some", "none", "not decidable"]
     assert (found[0].default, found[0].best) == ("refuted", "holds")
     assert sum(found[0].counts.values()) == 7
-    said_of_all = told_of_claims(record(told))
-    assert "Of 4 published claims 1 hold under each of the 7 settings" in said_of_all
-    assert "1 under some, 1 under none. 1 are about other cells" in said_of_all
+    said = told_of_claims(record(told))
+    assert "Of 8 settings looked at closely, 7 are within the threshold" in said
+    assert "the best among them. Claims are judged under the 7 that are within." in said
+    assert "Of 4 claims that the published tables bear out, on held-out numbers alone" in said
+    assert (
+        "1 holding under every setting that can judge them, 1 holding under some and refuted under "
+        "others, 1 refuted and holding under none and 1 not decidable (other cells"
+    ) in said
     rows = table(record(told), "claims").rows
-    assert [row[3] for row in rows] == ["7 of 7", "6 of 7", "0 of 7"]
-    assert best in plausible
+    assert [row[4:6] for row in rows] == [
+        *(("7 of 7", "0"), ("6 of 7", "1"), ("0 of 7", "7"), ("0 of 7, no runs 7", "0")),
+    ]
 
 
-def test_best_setting_counts_even_if_a_single_run_excluded_it() -> None:
+@pytest.mark.parametrize(
+    ("verdicts", "kind"),
+    [
+        ([H, H, H, X, X, X, X], "every"),
+        ([H, N, N, N, N, N, N], "not refuted"),
+        ([H, N, R, X, N, N, N], "some"),
+        ([N, N, N, N, N, N, R], "none"),
+        ([X, X, X, N, X, X, X], "noise"),
+        ([X, X, X, X, X, X, X], "not decidable"),
+    ],
+)
+def test_what_noise_hides_neither_bears_a_claim_out_nor_refutes_it(verdicts, kind) -> None:
+    (found,) = claims_under(record(with_claims([[R, *verdicts]])))
+    assert found.kind == kind
+
+
+def test_claims_are_told_apart_by_the_numbers_that_they_read() -> None:
+    told = with_claims(3 * [8 * [H]])
+    for one, part in zip(told["claims"], ("fit", "both", "test"), strict=True):
+        one["part"] = part
+    told["claims"][0]["published"] = "refuted"
+    assert [one.part for one in claims_under(record(told))] == ["test", "both", "fit"]
+    said = told_of_claims(record(told))
+    assert said.index("on held-out numbers alone") < said.index("on fitted and held-out numbers")
+    assert "on fitted numbers alone" not in said, "the tables do not bear it out"
+    assert "1 more claim is not borne out by the published tables themselves" in said
+    assert "does not show that it rests on none of the unknowns" in said
+    assert [row[0] for row in table(record(told), "claims").rows] == ["held out", "both", "fitted"]
+
+
+def test_best_setting_beyond_the_threshold_counts_and_is_called_so() -> None:
     told = outcome()
-    for one in told["points"]:
-        one["excluded"] = True
+    assert record(told).plausible == tuple(one["id"] for one in told["settings"][1:])
+    told["settings"][1]["allowed"] = False
+    found = record(told)
+    assert told["best"]["id"] in found.plausible
+    assert told["best"]["id"] not in found.within
+    said = told_of_claims(found)
+    assert "6 are within the threshold of their own misfits, 505; the best is itself beyond" in said
+    assert "Claims are judged under the 6 that are within, and the best." in said
+    assert "and the best, which is beyond it." in table(found, "claims").caption
+    for one in told["settings"]:
+        one["allowed"] = False
     assert record(told).plausible == (told["best"]["id"],)
+    said = told_of_claims(record(told))
+    assert "none is within the threshold of their own misfits, 505; the best is itself bey" in said
+    assert "under the best setting alone, which the published numbers exclude." in said
 
 
 def test_every_cell_has_the_published_the_uncalibrated_and_the_best_number() -> None:
@@ -91,9 +161,94 @@ def test_held_out_error_is_judged_by_its_interval() -> None:
     assert "no interval for loss;" in text
 
 
-def test_blocks_in_nearly_the_published_order_are_counted() -> None:
-    text = markdown(build(record()))
-    assert "Timeouts: at least 0.9 in 4 of 8 blocks, uncalibrated in 0." in text
+def test_blocks_in_nearly_the_published_order_are_counted_by_part() -> None:
+    told = outcome()
+    for one in told["kendall"]:
+        if one["part"] == "fit":
+            one["calibrated"]["tau"] = 1.0
+    said = list(told_of_orders(record(told)))
+    assert [one.partition(",")[0] for one in said] == [
+        *("Held out", "Held out without NoMark+TailDrop", "Fitted"),
+    ]
+    assert "timeouts in 2 of 4 blocks, uncalibrated in 0;" in said[0]
+    assert "timeouts in 4 of 4 blocks, uncalibrated in 0;" in said[2]
+    rows = table(record(told), "orders").rows
+    assert [row[0] for row in rows] == [
+        *(4 * ["held out"] + 4 * ["held out without NoMark+TailDrop"] + 4 * ["fitted"]),
+    ]
+
+
+def test_unfinished_search_is_called_so_at_the_beginning() -> None:
+    told = outcome() | {"unfinished": "12 of 120 points were not run: the study is not finished"}
+    found = record(told)
+    contents = contents_of(found, build(found), ("a", "b"))
+    for text in (markdown(build(found)).splitlines()[2], " ".join(contents.answer)):
+        assert "shows nothing; only what is held out can. 12 of 120 points were not run" in text
+    assert "not finished" not in markdown(build(record()))
+
+
+def test_least_misfit_is_that_of_a_point_that_lacks_no_cell() -> None:
+    told = outcome()
+    told["points"][6]["misfit"] = 1.0
+    told["points"][7]["misfit"] = 150.0
+    said = " ".join(told_of_search(record(told)))
+    assert "The least misfit is 150 (point 00000007), of the uncalibrated setting 2300" in said
+    assert "The misfit of 1 point that cannot be compared is in part a guess" in said
+    drawn_points = [
+        one for one in drawings(record(told))[-1].points if one.series == "least so far"
+    ]
+    assert drawn_points[-1].values == (150.0,)
+
+
+def test_uncalibrated_setting_is_not_whichever_point_came_first() -> None:
+    told = outcome()
+    told["points"].append(told["points"].pop(0))
+    found = record(told)
+    said = " ".join(told_of_search(found))
+    assert "of the uncalibrated setting 2300" in said
+    assert [one["round"] for one in found.searched] == sorted(
+        one["round"] for one in told["points"]
+    )
+
+
+def test_search_without_rounds_was_all_of_the_design() -> None:
+    told = outcome()
+    for one in told["points"]:
+        one["round"] = 0
+    assert next(told_of_search(record(told))) == "120 points, all of the design; 4321 runs."
+
+
+@pytest.mark.parametrize(
+    ("least", "scale", "effective", "said", "unsaid"),
+    [
+        (92.0, 1.0, 112.0, "", "widen"),
+        (110.0, 110 / 92, 112.0, "A least misfit as large may be chance.", "no setting"),
+        # 115.4 is the 95 % quantile of chi-squared with 92 degrees of freedom
+        (115.0, 115 / 92, 112.0, "may be chance", "no setting"),
+        (116.0, 116 / 92, 112.0, "no setting of these unknowns gives", "chance"),
+        # 45 independent of 112 residuals: 37.65 of 25 degrees, times 112 / 45, is 93.7
+        (93.0, 93 / 25, 45.0, "by the factor 1.49", "no setting"),
+        (95.0, 95 / 25, 45.0, "no setting of these unknowns gives", "chance"),
+        (95.0, 95.0, 20.0, "too few residuals to say", "no setting"),
+    ],
+)
+def test_lack_of_fit_is_told_from_chance(least, scale, effective, said, unsaid) -> None:
+    told = outcome()
+    told["threshold"] |= {"least": least, "scale": scale, "effective": effective}
+    text = " ".join(told_of_search(record(told)))
+    assert said in text
+    assert unsaid not in text
+
+
+def test_limits_say_how_many_residuals_are_taken_as_independent() -> None:
+    def said(effective: float) -> str:
+        told = outcome()
+        told["threshold"]["effective"] = effective
+        contents = contents_of(record(told), build(record(told)), ("a", "b"))
+        return next(one.text for one in contents.limitations if one.heading == "The intervals.")
+
+    assert "The 112 residuals are taken as independent although" in said(112.0)
+    assert "taken for 45 independent ones" in said(45.0)
 
 
 def test_noise_of_other_settings_is_held_against_the_uncalibrated_ones() -> None:
@@ -106,19 +261,55 @@ def test_noise_of_other_settings_is_held_against_the_uncalibrated_ones() -> None
         setting["half"] = [[1.0, 1.0, 1.0, 1.0] for _ in setting["half"]]
     said = told_of_noise(record(told))
     assert said.endswith("as a median over cells, 4 for timeouts and 1 for loss.")
+    # half widths of equal spread with 3 runs and with 5: t is 4.303 and 2.776
+    for setting in told["settings"][1:]:
+        wide = 4.30265 / 3**0.5 * 5**0.5 / 2.77645
+        setting["half"] = [[0.5 * wide, wide, 1.0, 1.0] for _ in setting["half"]]
+        setting["runs"] = [3 for _ in setting["runs"]]
+    said = told_of_noise(record(told))
+    assert said.endswith("as a median over cells, 1 for timeouts and 1 for loss.")
     for setting in told["settings"]:
-        del setting["mean"], setting["half"]
+        del setting["mean"], setting["half"], setting["runs"]
     assert told_of_noise(record(told)) == ""
+
+
+def test_means_of_fewer_seeds_are_called_so() -> None:
+    told = outcome()
+    assert "mean of 5 seeds" in table(record(told), "cells").caption
+    told["settings"][1]["runs"][3] = 4
+    assert "mean of 4 to 5 seeds" in table(record(told), "cells").caption
+
+
+def test_uncalibrated_setting_as_the_best_is_said_of_those_looked_at() -> None:
+    told = outcome()
+    told["best"] = {key: told["settings"][0][key] for key in ("id", "values")}
+    said = next(told_of_errors(record(told)))
+    assert said == (
+        "None of the 7 other settings looked at closely fits better than the uncalibrated one."
+    )
+
+
+def test_held_out_numbers_that_were_all_known_leave_nothing_blind() -> None:
+    told = outcome()
+    said = " ".join(told_of_errors(record(told)))
+    assert "Held out means from the search: whoever chose the unknowns" in said
+    assert "unknown then" not in said
+    told["held_out"]["blind"] = {}
+    assert "none of the held-out numbers was unknown then" in " ".join(told_of_errors(record(told)))
+    assert "  " not in markdown(build(record(told))).partition("|")[0]
 
 
 def test_calibration_without_held_out_numbers_says_so() -> None:
     told = outcome()
     told["test"], told["held_out"] = [], {"fit": told["held_out"]["fit"]}
+    told["seen"] = {}
+    told["kendall"] = [one for one in told["kendall"] if one["part"] == "fit"]
     found = record(told)
     assert "held out: nothing" in markdown(build(found))
     contents = contents_of(found, build(found), ("a", "b"))
     assert contents.question.endswith("configurations A and B?")
     assert any("Nothing is held out." in text for text in contents.answer)
+    assert "Held out." not in [one.heading for one in contents.limitations]
 
 
 def test_contents_number_their_tables_and_name_every_figure() -> None:
@@ -150,3 +341,11 @@ def test_what_is_no_outcome_is_refused(tmp_path: Path) -> None:
     del told["kendall"]
     with pytest.raises(RequestError, match="is damaged: it lacks kendall"):
         read_record(write_outcome(tmp_path, told))
+
+
+def test_reader_and_writer_agree_on_names_and_version() -> None:
+    """A report reads no more than the file, so that it has names of its own."""
+    files = ledger.CalibrationFiles(Path("results"), "small", "uml")
+    assert (files.outcome.name, files.cost.name) == (reading.OUTCOME, reading.COST)
+    assert reading._FORMAT == concluding.FORMAT
+    assert page.PINNED == profile.PINNED

@@ -18,6 +18,7 @@ def test_frames_are_what_the_file_says(tmp_path: Path) -> None:
     assert repr(found) == "Calibrated('lost_testbed', unknowns=20, points=120)"
     assert found.notes == tuple(told["notes"])
     assert found.best == told["best"]["values"]
+    assert found.best_is_within
     unknowns = found.unknowns.set_index("unknown")
     assert unknowns.loc["minimum RTO", "not_excluded"] == "320 ms to 450 ms"
     assert len(found.cells) == 56 * 4
@@ -27,8 +28,15 @@ def test_frames_are_what_the_file_says(tmp_path: Path) -> None:
     assert (ratio["ratio"], ratio["ratio_low"]) == pytest.approx((1 / 3, 0.3))
     assert found.tau.query("flows == 100")["calibrated"].eq(0.9).all()
     assert set(found.claims["kind"]) == {"every", "some"}
+    assert found.claims["part"].value_counts().to_dict() == {"fit": 45, "both": 39, "test": 11}
+    assert found.claims["part"].drop_duplicates().tolist() == ["test", "both", "fit"]
+    assert (found.claims["holding"] + found.claims["refuted"] <= found.claims["settings"]).all()
+    assert found.tau["part"].drop_duplicates().tolist() == ["fit", "test", "blind"]
     assert found.points["misfit"].isna().sum() == 1
     assert found.points.query("misfit > @found.threshold")["excluded"].all()
+    lost = found.points[found.points["misfit"].isna()]
+    assert lost["excluded"].isna().all(), "nothing is known of what did not run"
+    assert found.points.query("not complete")["point"].tolist() == ["00000005", "00000006"]
     assert len(found.values) == 120 * 20
     assert found.influence["index"].max() == 0.9
     below = found.profiles.query("possible <= @found.threshold")
