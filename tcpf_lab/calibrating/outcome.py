@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
@@ -16,12 +16,14 @@ from tcpf_lab.calibrating.ledger import Point, units
 from tcpf_lab.calibrating.outcome_state import digests
 from tcpf_lab.calibrating.search import Search
 from tcpf_lab.calibrating.settings import Judged, Tried, close_look, judged, wanted_of
+from tcpf_lab.calibrating.target import label
 from tcpf_lab.calibration import influence, profile
 from tcpf_lab.calibration.emulator import Emulator
 from tcpf_lab.calibration.objective import Misfit, Target, Threshold, complete, misfit
 from tcpf_lab.calibration.profile import Profile
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.calibration.surface import Surface
+from tcpf_lab.report.collect import CellResult
 from tcpf_lab.results import write_json
 from tcpf_lab.spec.unknown import Unknown
 
@@ -123,7 +125,7 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
             zip(search.cells.metrics, findings.emulator.cross_validate(), strict=True)
         ),
         **before_and_after(search, best),
-        "claims": [] if calibration.published else judgement.claims(results),
+        "claims": _claims(search, results),
         "runs": made,
         "unfinished": notes.unfinished(search, asked, made),
     }
@@ -134,6 +136,13 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
     ]
     plain: dict[str, Any] = _plain(told)
     return plain
+
+
+def _claims(search: Search, results: Mapping[str, Sequence[CellResult]]) -> list[dict[str, Any]]:
+    """Judge the published claims; they are of this project's tables, not of a file's numbers."""
+    if search.subject.calibration.published is not None:
+        return []
+    return judgement.claims(results, fit=[label(one) for one in search.subject.fit])
 
 
 def _asked(search: Search) -> dict[str, Any]:
