@@ -96,22 +96,22 @@ def test_what_was_not_published_is_not_fitted() -> None:
 
 
 def test_threshold_is_that_of_a_profile_likelihood_where_the_fit_is_good() -> None:
-    found = threshold(1.0, TARGET, unknowns=2)
+    found = threshold(1.0, TARGET, parameters=2)
     assert found.limit == pytest.approx(1.0 + 3.841459)
     assert (found.residuals, found.effective, found.scale) == (4, 4.0, 1.0)
 
 
 def test_threshold_grows_with_the_lack_of_fit_and_with_the_correlation() -> None:
-    assert threshold(30.0, TARGET, unknowns=1).scale == pytest.approx(30 / 3)
-    assert threshold(30.0, TARGET, unknowns=1, effective=2).scale == pytest.approx(30 / 1)
-    assert threshold(1.0, TARGET, unknowns=1, effective=2).scale == pytest.approx(4 / 2)
-    assert threshold(30.0, TARGET, unknowns=9).scale == pytest.approx(30.0)
+    assert threshold(30.0, TARGET, parameters=1).scale == pytest.approx(30 / 3)
+    assert threshold(30.0, TARGET, parameters=1, effective=2).scale == pytest.approx(30 / 1)
+    assert threshold(1.0, TARGET, parameters=1, effective=2).scale == pytest.approx(4 / 2)
+    assert threshold(30.0, TARGET, parameters=9).scale == pytest.approx(30.0)
 
 
 @pytest.mark.parametrize("effective", [0.0, -1.0, 5.0])
 def test_threshold_wants_no_more_residuals_than_there_are(effective: float) -> None:
     with pytest.raises(RequestError, match="independent residuals of 4"):
-        threshold(1.0, TARGET, unknowns=2, effective=effective)
+        threshold(1.0, TARGET, parameters=2, effective=effective)
 
 
 @pytest.mark.parametrize(
