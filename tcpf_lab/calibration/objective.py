@@ -182,6 +182,11 @@ class Threshold:
     scale: float
     limit: float
 
+    @property
+    def inflation(self) -> float:
+        """By how much all variances V are taken to be too small; 1 where something fits."""
+        return self.scale * self.effective / self.residuals
+
 
 def threshold(
     least: float,

@@ -113,11 +113,12 @@ def profiles(
         best = pool[np.argmin(surface.expected(pool))]
     sure = pool[: len(held)]
     expected = surface.expected(sure)
+    worth = None if effective is None else min(effective, target.fitted)
+    limit = threshold(float(expected.min()), target, space.parameters, worth)
+    surface = Surface(emulator, target, limit.inflation)
     hoped = _least(surface, pool, owners, held, possible=True)
     hoped = np.where((surface.possible(sure) < surface.possible(hoped))[:, None], sure, hoped)
     possible = surface.possible(hoped)
-    worth = None if effective is None else min(effective, target.fitted)
-    limit = threshold(float(expected.min()), target, space.parameters, worth)
     curves = np.stack([expected, expected + surface.deviation(sure), possible])
     made = [
         _profile(one, held[owners == k], curves[:, owners == k], limit, float(best[k]))
@@ -134,7 +135,9 @@ def plausible(
     They are judged as the profiles are, by their possible misfit: that of a run of one seed has
     this seed's noise in it, which the least misfit of the emulator has not.
     """
-    kept: NDArray[np.bool_] = Surface(emulator, target).possible(units) <= limit.limit
+    kept: NDArray[np.bool_] = (
+        Surface(emulator, target, limit.inflation).possible(units) <= limit.limit
+    )
     return kept
 
 

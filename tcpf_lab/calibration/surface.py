@@ -25,10 +25,15 @@ class Surface:
     1997; I. Vernon, M. Goldstein and R. G. Bower, Bayesian Analysis 5, 2010). A setting is excluded
     only if this is too large, so that nothing is excluded for want of runs. Both are J where the
     emulator is sure.
+
+    Where nothing fits, V is taken to be too small by a factor, the `inflation`; the emulator's
+    variance is not. The possible misfit is then Σ (m - p)² / (V + s² / inflation): what the
+    residuals' variance, inflation·V + s², gives, in the units of J.
     """
 
     emulator: Emulator
     target: Target
+    inflation: float = 1.0
 
     def expected(self, units: ArrayLike) -> Floats:
         """Give the expected misfit (m,) at points (m, d)."""
@@ -88,9 +93,9 @@ class Surface:
     ) -> tuple[Floats, Floats, Floats]:
         weight, published = self._of(cells, metric)
         off = mean - published
-        shrunk = weight / (1 + weight * variance)
+        shrunk = weight / (1 + weight * variance / self.inflation)
         total = (shrunk * off**2).sum(axis=1)
-        return total, 2 * shrunk * off, -((shrunk * off) ** 2)
+        return total, 2 * shrunk * off, -((shrunk * off) ** 2) / self.inflation
 
     def descend(
         self, units: Floats, held: NDArray[np.bool_], possible: bool = False, steps: int = 25

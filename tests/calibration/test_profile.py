@@ -137,6 +137,34 @@ def test_lack_of_fit_and_correlation_widen_intervals() -> None:
     assert shares[1.0, None] < shares[4.0, None]
 
 
+def test_lack_of_fit_makes_the_emulator_no_less_sure_and_intervals_still_hold_the_truth() -> None:
+    """Tolerances are four times too small, and the cells of a case are off alike."""
+    inside = []
+    for seed in range(6):
+        random = np.random.default_rng(100 + seed)
+        lab = laboratory(SPACE, 28, seed, silent=(SILENT,))
+        truth = SPACE.snap(random.random(SPACE.size))
+        points = first_points(SPACE, 24, seed)
+        target = lab.published(truth, random, misfit=4.0, alike=0.5)
+        emulator = Emulator.fit(SPACE, points, lab.run(points, random), target.noise, lab.reached)
+        result = profiles(emulator, target, SPACE, points, seed=1)
+        assert result.threshold.inflation > 4
+        careless, careful = (
+            Surface(emulator, target, factor).possible(points)
+            for factor in (1.0, result.threshold.inflation)
+        )
+        assert (careless <= careful).all()
+        assert (careful <= Surface(emulator, target).expected(points)).all()
+        inside += [
+            covers(found, dimension, place)
+            for found, dimension, place in zip(
+                result.profiles, SPACE.dimensions, truth, strict=True
+            )
+            if found.name != f"x{SILENT}"
+        ]
+    assert np.mean(inside) >= 0.9
+
+
 def test_verdicts_of_pieces() -> None:
     grid = np.linspace(0, 1, 5)
     cut: dict[tuple[int, ...], tuple[str, list[tuple[float, float]]]] = {
@@ -158,7 +186,9 @@ def test_points_are_excluded_as_the_profiles_exclude_values(repeated) -> None:
     limit = repeated[0][3].threshold
     asked = np.vstack([truth, repeated[0][3].best, points])
     kept = plausible(emulator, target, asked, limit)
-    assert (kept == (Surface(emulator, target).possible(asked) <= limit.limit)).all()
+    assert (
+        kept == (Surface(emulator, target, limit.inflation).possible(asked) <= limit.limit)
+    ).all()
     assert kept[:2].all()
     assert not kept.all()
 
@@ -167,7 +197,8 @@ def test_places_within_the_threshold_stand_for_every_value_that_is_not_excluded(
     lab, _, target, points, measured = one(0)
     emulator = Emulator.fit(SPACE, points, measured, target.noise, lab.reached)
     result = repeated[0][3]
-    possible = Surface(emulator, target).possible(result.within)
+    surface = Surface(emulator, target, result.threshold.inflation)
+    possible = surface.possible(result.within)
     assert (possible <= result.threshold.limit).all()
     for place, found in enumerate(result.profiles):
         left = np.array(found.units)[np.array(found.possible) <= result.threshold.limit]
