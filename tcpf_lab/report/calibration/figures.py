@@ -87,11 +87,11 @@ def profiles_figure(
 
 
 def scale_of(profiles: Sequence[Mapping[str, Any]], limit: float) -> tuple[float, float]:
-    """Give the ends of the misfit's axis: from below all profiles to well above the threshold."""
+    """Give the ends of the misfit's axis: all profiles, but for what is far above the threshold."""
     low = min(min(one["possible"]) for one in profiles)
-    least = min(min(one["expected"]) for one in profiles)
-    room = max(limit - low, limit - least, 1.0)
-    return low - 0.15 * room, limit + 3 * room
+    high = max(limit, *(max(one["expected"]) for one in profiles))
+    room = max(limit - low, limit - min(min(one["expected"]) for one in profiles), 1.0)
+    return low - 0.15 * room, min(high + 0.2 * room, limit + 3 * room)
 
 
 def _panel(axes: Axes, one: Mapping[str, Any], limit: float, default: float | None) -> None:
