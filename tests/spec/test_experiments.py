@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tcpf_lab.reference.published import published
 from tcpf_lab.report.style import CASES
+from tcpf_lab.spec.calibrated import read_subject
+from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.graph import ETHERNET_HEADER
 from tcpf_lab.spec.load import load, load_any
@@ -16,6 +19,7 @@ from tcpf_lab.spec.marker.meter import Meter
 from tcpf_lab.spec.members import members
 from tcpf_lab.spec.queue import Bfifo, Frio, Red, Rio
 from tcpf_lab.spec.sweep import expand
+from tcpf_lab.spec.unknown_settings import settings
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 
@@ -129,6 +133,30 @@ def test_the_sensitivity_sweep_varies_every_unpublished_choice_one_at_a_time() -
         parts = ("topology", "tcp", "traffic", "cases")
         different = [part for part in parts if getattr(changed, part) != getattr(alone, part)]
         assert len(different) == 1, level
+
+
+def test_the_profile_published_2000_is_the_best_setting_of_the_kept_calibration() -> None:
+    source = EXPERIMENTS / "lost_testbed.yaml"
+    calibration = load_any(source)
+    assert isinstance(calibration, Calibration)
+    subject = read_subject(calibration, source)
+    kept = EXPERIMENTS.parent / "results" / "reference" / "lost_testbed" / "calibration.json"
+    best = json.loads(kept.read_text(encoding="utf-8"))["best"]["values"]
+    levels = members(collection("published_2000"), EXPERIMENTS / "published_2000.yaml")
+    assert [level.config for level in levels] == ["A", "A", "B", "B", "C", "C", "D", "D"]
+    for level in levels[::2]:
+        assert (level.experiment.name, level.settings) == (f"config{level.config}", ())
+    for level in levels[1::2]:
+        assert level.level == f"published-2000 in {level.config}"
+        plain = load(EXPERIMENTS / f"config{level.config}.yaml")
+        lines = [
+            line
+            for name, unknown in calibration.unknowns.items()
+            if best[name] != subject.defaults[name]
+            for line in settings(unknown, best[name], plain)
+        ]
+        assert sorted(level.settings) == sorted(lines)
+        assert level.experiment.selected_cases == plain.selected_cases
 
 
 def test_the_smoke_experiment_is_four_short_runs_with_every_module() -> None:

@@ -1,0 +1,91 @@
+"""What docs/calibrate.md says of the lost testbed is what the kept calibration says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcpf_lab import load_calibration
+
+ROOT = Path(__file__).resolve().parents[3]
+KEPT = ROOT / "results" / "reference" / "lost_testbed"
+SAID = " ".join(
+    (ROOT / "docs" / "calibrate.md")
+    .read_text(encoding="utf-8")
+    .split("## The lost testbed")[1]
+    .split()
+)
+METRICS = ("timeouts", "goodput_cov", "loss_percent", "goodput_bytes_per_s")
+
+
+@pytest.fixture(scope="module")
+def told() -> Any:
+    return json.loads((KEPT / "calibration.json").read_text(encoding="utf-8"))
+
+
+def test_what_was_done_is_said(told) -> None:
+    assert told["unfinished"] is None
+    limit = told["threshold"]
+    assert f"{len(told['unknowns'])} unknowns ({limit['parameters']} free parameters)" in SAID
+    assert f"fitted to the {limit['residuals']} numbers of configurations A and B" in SAID
+    cost = json.loads((KEPT / "cost.json").read_text(encoding="utf-8"))
+    assert f"{len(told['points'])} settings were searched and eight looked at closely" in SAID
+    assert len(told["settings"]) == 8
+    assert f"{told['runs']} runs;" in SAID
+    minutes = int(sum(session["wall_s"] for session in cost) // 60)
+    assert f"{sum(session['made'] for session in cost)} runs and 1 h {minutes - 60} min" in SAID
+    misfits = {point["id"]: point["misfit"] for point in told["points"] if point["complete"]}
+    default = next(point for point in told["points"] if point["id"] == told["settings"][0]["id"])
+    assert f"The least misfit is {min(misfits.values()):.0f}," in SAID
+    assert f"of the uncalibrated setting {default['misfit']:.0f}," in SAID
+
+
+def test_the_held_out_errors_are_said(told) -> None:
+    test, blind = (
+        [f"{told['held_out'][part][metric]['ratio']['error']:.2f}" for metric in METRICS]
+        for part in ("test", "blind")
+    )
+    timeouts, cov, loss, goodput = test
+    assert f"comes nearer in timeouts (error {timeouts} of what it was) and CoV ({cov})" in SAID
+    assert f"not in loss ({loss}) nor goodput ({goodput})" in SAID
+    assert f"of which it was known before: {', '.join(blind)}." in SAID
+
+
+def taus(told: Any, part: str, metric: str, which: str) -> list[float]:
+    rows = (row for row in told["kendall"] if row["part"] == part and row["metric"] == metric)
+    return [round(row[which]["tau"], 2) for row in rows]
+
+
+def test_the_orders_of_the_cases_are_said(told) -> None:
+    for metric, sentence in (
+        ("timeouts", "timeouts from {} to {} before, {} to {} after"),
+        ("loss_percent", "loss {2} to {3} before, {0} to {1} after"),
+    ):
+        before, after = (taus(told, "test", metric, which) for which in ("default", "calibrated"))
+        ends = [min(before), max(before), min(after), max(after)]
+        if metric == "loss_percent":
+            ends = [*ends[2:], *ends[:2]]
+        assert sentence.format(*(f"{end:.2f}" for end in ends)) in SAID
+    before, after = (taus(told, "test", METRICS[3], w) for w in ("default", "calibrated"))
+    assert set(before) == {0.05}
+    assert f"goodput 0.05 before, {min(after):.2f} to {max(after):.2f} after" in SAID
+    assert max(tau for metric in METRICS for tau in taus(told, "test", metric, "calibrated")) < 0.9
+    assert sum(tau >= 0.9 for tau in taus(told, "fit", "timeouts", "calibrated")) == 2
+
+
+def test_what_is_identified_and_which_claims_hold_is_said(told) -> None:
+    verdicts = {one["name"]: one for one in told["unknowns"]}
+    found = [name for name, one in verdicts.items() if one["verdict"] != "not identified"]
+    assert found == ["tail drop's limit"]
+    (left,) = verdicts["tail drop's limit"]["not_excluded"]
+    assert round(float(left.split(" to ")[1]), 1) == 1.3
+    assert "at most 1.3 times RED's `max`" in SAID
+    claims = load_calibration(KEPT).claims
+    own = claims[(claims["part"] == "test") & (claims["published_verdict"] == "holds")]
+    assert own["kind"].value_counts().to_dict() == {"none": 7, "every": 1, "not refuted": 1}
+    assert f"of {len(own)} that the tables bear out" in SAID
+    assert "one holds under all five settings that are within the threshold" in SAID
+    assert sum(bool(one["allowed"]) for one in told["settings"]) == 5
