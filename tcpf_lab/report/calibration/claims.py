@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tcpf_lab.report.calibration.record import Record
@@ -18,7 +18,7 @@ _HOLDS, _REFUTED, _WITHIN_NOISE = "holds", "refuted", "within noise"
 KINDS = {
     EVERY: "holds under every one",
     UNREFUTED: "holds or within noise",
-    SOME: "holds under some, refuted under others",
+    SOME: "holds under some alone",
     NONE: "refuted, holds under none",
     NOISE: "not beyond noise",
     OPEN: "not decidable",
@@ -41,22 +41,22 @@ class ClaimUnder:
     published: str
     default: str
     best: str
-    counts: Mapping[str, int]
+    counts: Counter[str]
 
     @property
     def holding(self) -> int:
         """How many settings it holds under."""
-        return self.counts.get(_HOLDS, 0)
+        return self.counts[_HOLDS]
 
     @property
     def refuted(self) -> int:
         """How many settings it is refuted under."""
-        return self.counts.get(_REFUTED, 0)
+        return self.counts[_REFUTED]
 
     @property
     def judged(self) -> int:
         """How many settings have the runs that it takes to judge it."""
-        return sum(self.counts.values()) - self.counts.get(OPEN, 0)
+        return sum(self.counts.values()) - self.counts[OPEN]
 
     @property
     def kind(self) -> str:
@@ -70,10 +70,11 @@ class ClaimUnder:
         return EVERY if self.holding == self.judged else UNREFUTED
 
     def in_short(self) -> str:
-        """Give the settings that it holds under, and how many decide nothing and why."""
-        noise, unknown = self.counts.get(_WITHIN_NOISE, 0), self.counts.get(OPEN, 0)
-        more = f", noise {noise}" * bool(noise) + f", no runs {unknown}" * bool(unknown)
-        return f"{self.holding} of {sum(self.counts.values())}{more}"
+        """Give how many settings say what."""
+        words = {_HOLDS: "holds", _REFUTED: "refuted", _WITHIN_NOISE: "noise", OPEN: "no runs"}
+        return ", ".join(
+            f"{words[said]} {self.counts[said]}" for said in words if self.counts[said]
+        )
 
 
 def claims_under(record: Record) -> Iterator[ClaimUnder]:

@@ -207,7 +207,6 @@ def claims(record: Record) -> Table:
             one.published,
             one.default,
             one.in_short(),
-            str(one.refuted),
             f"{one.statement} ({one.id})",
         )
         for part in CLAIM_PARTS
@@ -218,11 +217,11 @@ def claims(record: Record) -> Table:
     beyond = "" if record.best["id"] in record.within else ", and the best, which is beyond it"
     caption = (
         "The published claims, those on held-out numbers first: verdict on the published tables, "
-        "on the uncalibrated setting, and under how many settings it holds and is refuted: those "
-        f"looked at closely that are within the threshold{beyond}."
+        f"on the uncalibrated setting, and under how many of {len(record.plausible)} settings "
+        f"what: those looked at closely that are within the threshold{beyond}."
     )
-    columns = ("numbers", "verdict", "published", UNCALIBRATED, "holds under", "refuted", "claim")
-    return Table("claims", columns, rows, caption, left=7)
+    columns = ("numbers", "verdict", "published", UNCALIBRATED, "settings", "claim")
+    return Table("claims", columns, rows, caption, left=6)
 
 
 def emulator(record: Record) -> Table:
