@@ -83,7 +83,7 @@ def outcome(unknowns: int = 20, points: int = 120, settings: int = 8) -> dict[st
             "limit": LIMIT,
             "residuals": 112,
             "effective": 112.0,
-            "unknowns": 20,
+            "parameters": 20,
             "scale": 3.369565,
         },
         "judged_limit": 505.0,

@@ -89,7 +89,7 @@ def estimate(search: Search, at_a_time: int | None) -> dict[str, Any]:
     known = search.ledger.before(rounds.rounds + 1)
     empty = sum(not search.ledger.of_round(number) for number in range(1, rounds.rounds + 1))
     new = max(0, asked - len(search.ledger.of_round(0))) + empty * rounds.batch
-    noise = len(search.cells.names) * max(0, calibration.check_.seeds - seeds)
+    noise = len(search.cells.names) * (calibration.check_.seeds - seeds)
     first = not any(point.id == search.default.id for point in known)
     close = _close_look(search)
     left = _not_complete(search, known) + new * per_point + first * noise + close

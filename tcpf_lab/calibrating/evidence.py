@@ -9,13 +9,13 @@ from typing import Any
 
 from tcpf_lab.calibrating.ledger import Point
 from tcpf_lab.calibrating.search import Search
-from tcpf_lab.calibrating.target import label
 from tcpf_lab.errors import SpecError
 from tcpf_lab.report.collect import CellResult
 from tcpf_lab.report.conditions import conditions
 from tcpf_lab.report.contents.left_out import runs_left_out
 from tcpf_lab.report.contents.provenance import provenance
 from tcpf_lab.report.section import Section, Source
+from tcpf_lab.spec.calibrated import label
 from tcpf_lab.spec.model import Experiment
 
 #: What each setting of the close look measured, by the setting's id.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
@@ -16,15 +16,14 @@ from tcpf_lab.calibrating.ledger import Point, units
 from tcpf_lab.calibrating.outcome_state import digests
 from tcpf_lab.calibrating.search import Search
 from tcpf_lab.calibrating.settings import Judged, Tried, close_look, judged, wanted_of
-from tcpf_lab.calibrating.target import label
 from tcpf_lab.calibration import influence, profile
 from tcpf_lab.calibration.emulator import Emulator
 from tcpf_lab.calibration.objective import Misfit, Target, Threshold, complete, misfit
 from tcpf_lab.calibration.profile import Profile
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.calibration.surface import Surface
-from tcpf_lab.report.collect import CellResult
 from tcpf_lab.results import write_json
+from tcpf_lab.spec.calibrated import label
 from tcpf_lab.spec.unknown import Unknown
 
 #: Version of the file.
@@ -110,10 +109,7 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
         "unknowns": list(_unknowns(search, findings)),
         "points": list(_points(search, findings, close)),
         "best": {"id": best.id, "values": dict(best.values)},
-        "settings": [
-            {**one, **evidence.setting(search, point, results[point.id])}
-            for point, one in zip(findings.chosen, _settings(findings, close), strict=True)
-        ],
+        "settings": list(_settings(search, findings, close, results)),
         "table": evidence.table(search),
         "experiments": evidence.experiments(search),
         "validity": evidence.validity(search, findings.chosen, results),
@@ -138,7 +134,7 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
     return plain
 
 
-def _claims(search: Search, results: Mapping[str, Sequence[CellResult]]) -> list[dict[str, Any]]:
+def _claims(search: Search, results: evidence.Results) -> list[dict[str, Any]]:
     """Judge the published claims; they are of this project's tables, not of a file's numbers."""
     if search.subject.calibration.published is not None:
         return []
@@ -171,7 +167,9 @@ def _judged(search: Search, findings: Findings) -> Judged:
     return judged(search, findings.chosen, findings.target, before)
 
 
-def _settings(findings: Findings, close: Judged) -> Iterator[dict[str, Any]]:
+def _settings(
+    search: Search, findings: Findings, close: Judged, results: evidence.Results
+) -> Iterator[dict[str, Any]]:
     """Yield what is said of each setting: ``unseen`` is its misfit with seeds new to the search.
 
     ``allowed``: whether its misfit is within ``judged_limit``.
@@ -179,7 +177,8 @@ def _settings(findings: Findings, close: Judged) -> Iterator[dict[str, Any]]:
     judgements = zip(close.totals, close.unseen, close.allowed, strict=True)
     for point, (total, unseen, ok) in zip(findings.chosen, judgements, strict=True):
         about = {"id": point.id, "values": dict(point.values)}
-        yield {**about, "misfit": total, "unseen": unseen, "allowed": ok}
+        judged_by = {"misfit": total, "unseen": unseen, "allowed": ok}
+        yield {**about, **judged_by, **evidence.setting(search, point, results[point.id])}
 
 
 def write(search: Search, told: dict[str, Any]) -> None:
@@ -240,6 +239,7 @@ def _points(search: Search, findings: Findings, close: Judged) -> Iterator[dict[
     """
     place = {point.id: index for index, point in enumerate(findings.points)}
     whole = complete(findings.measured, findings.target)
+    metrics, shares = search.cells.metrics, findings.misfits.by_metric
     means = search.responses.means(search.ledger.points, search.cells)
     allowed = {p.id: ok for p, ok in zip(findings.points, findings.allowed, strict=True)}
     closely = {p.id: ok for p, ok in zip(findings.chosen, close.allowed, strict=True)}
@@ -250,6 +250,7 @@ def _points(search: Search, findings: Findings, close: Judged) -> Iterator[dict[
             "round": point.round,
             "values": dict(point.values),
             "misfit": None if at is None else findings.misfits.total[at],
+            "by_metric": None if at is None else dict(zip(metrics, shares[at], strict=True)),
             "complete": at is not None and bool(whole[at]),
             "measured": measured,
             "excluded": None if at is None else not closely.get(point.id, allowed[point.id]),

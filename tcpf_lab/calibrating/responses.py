@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tcpf_lab.calibrating.ledger import CalibrationFiles, Point
-from tcpf_lab.calibrating.target import CellName, Cells, label
+from tcpf_lab.calibrating.target import CellName, Cells
 from tcpf_lab.calibration.objective import logged
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.errors import SpecError
@@ -16,7 +16,7 @@ from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.run_state import State
 from tcpf_lab.selection import Choice, Part, RunsAsked
-from tcpf_lab.spec.calibrated import Subject
+from tcpf_lab.spec.calibrated import Subject, label
 from tcpf_lab.spec.members import Level
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.narrow import narrow

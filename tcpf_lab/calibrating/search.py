@@ -111,8 +111,7 @@ class Search:
         calibration, default = self.subject.calibration, self.default
         found = [Wanted(point, self.subject.fit, calibration.seeds) for point in points]
         if any(point.id == default.id for point in points):
-            seeds = max(calibration.seeds, calibration.check_.seeds)
-            found.append(Wanted(default, self.subject.fit, seeds))
+            found.append(Wanted(default, self.subject.fit, calibration.check_.seeds))
         return found
 
     def to_check(self) -> Choice:

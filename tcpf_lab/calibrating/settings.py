@@ -164,12 +164,11 @@ def judged(
     calibration = search.subject.calibration
     seen, seeds = calibration.seeds, calibration.check_.seeds
     results = [search.responses.results(point, search.cells, seeds) for point in chosen]
-    skipped = seen if seen < seeds else 0
-    every, others = _means(results, target, 0), _means(results, target, skipped)
+    every, others = _means(results, target, 0), _means(results, target, seen)
     others = np.where(np.isfinite(others), others, every)
     closely = replace(target, seeds=seeds)
     totals = misfit(every, closely).total
-    unseen = misfit(others, replace(target, seeds=seeds - skipped)).total
+    unseen = misfit(others, replace(target, seeds=seeds - seen)).total
     whole = complete(every, target)
     limit = np.nan
     if np.isfinite(totals).any():

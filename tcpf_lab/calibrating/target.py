@@ -15,7 +15,7 @@ from tcpf_lab.calibration.objective import COUNTS, Target, logged
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.errors import RequestError
 from tcpf_lab.reference.published import published
-from tcpf_lab.spec.calibrated import Subject
+from tcpf_lab.spec.calibrated import Subject, label
 from tcpf_lab.spec.model import Experiment, case_slug
 from tcpf_lab.spec.suggest import unknown
 
@@ -53,11 +53,6 @@ class Cells:
     def of(self, experiment: str) -> tuple[CellName, ...]:
         """Give the cells of one experiment, in their order."""
         return tuple(name for name in self.names if name.experiment == experiment)
-
-
-def label(experiment: Experiment) -> str:
-    """Give what tables call an experiment: its configuration, or its name."""
-    return experiment.config or experiment.name
 
 
 def read_numbers(

@@ -145,6 +145,11 @@ def _read(calibration: Calibration, spec: str, source: Path, where: str) -> Expe
     return read
 
 
+def label(experiment: Experiment) -> str:
+    """Return what tables call an experiment: its configuration, or its name."""
+    return experiment.config or experiment.name
+
+
 def _refuse_twice(fit: Sequence[Experiment], test: Sequence[Experiment], place: Places) -> None:
     """Refuse experiments whose results, or whose cells in tables, could not be told apart."""
     known: dict[str, str] = {}
@@ -154,14 +159,11 @@ def _refuse_twice(fit: Sequence[Experiment], test: Sequence[Experiment], place: 
             if experiment.name in known.values():
                 message = f"two experiments are called '{experiment.name}'"
                 raise SpecError(f"{message}; their results would be mixed", where=where)
-            label = experiment.config or experiment.name
-            other = known.setdefault(label, experiment.name)
+            other = known.setdefault(label(experiment), experiment.name)
             if other != experiment.name:
-                raise SpecError(
-                    f"{other} and {experiment.name} are both {label} in tables; leave one out, or "
-                    "the `reference` of one",
-                    where=where,
-                )
+                message = f"{other} and {experiment.name} are both {label(experiment)} in tables"
+                hint = "leave one out, or the `reference` of one"
+                raise SpecError(f"{message}; {hint}", where=where)
 
 
 def _refuse_few(calibration: Calibration, place: Places) -> None:

@@ -96,16 +96,17 @@ def claims_under(record: Record) -> Iterator[ClaimUnder]:
 def told_of_settings(record: Record) -> str:
     """Say how many of the settings looked at are within the threshold, and whether the best is."""
     looked_at, within = len(record.told["settings"]), len(record.within)
-    limit = record.told.get("judged_limit", record.told["threshold"]["limit"])
+    limit = record.told.get("judged_limit")
+    threshold = "the threshold" + f" of their own misfits, {limit or 0:.0f}" * (limit is not None)
     if record.best["id"] in record.within:
         return (
             f"Of {count(looked_at, 'setting')} looked at closely, {within} {_are(within)} within "
-            f"the threshold of their own misfits, {limit:.0f}, the best among them."
+            f"{threshold}, the best among them."
         )
     others = f"{within} {_are(within)}" if within else "none is"
     return (
-        f"Of {count(looked_at, 'setting')} looked at closely, {others} within the threshold of "
-        f"their own misfits, {limit:.0f}; the best is itself beyond it."
+        f"Of {count(looked_at, 'setting')} looked at closely, {others} within {threshold}; "
+        "the best is itself beyond it."
     )
 
 

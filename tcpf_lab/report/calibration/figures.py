@@ -38,8 +38,7 @@ _BEST: dict[str, Any] = {
     "markerfacecolor": "white",
     "markeredgecolor": INK,
 }
-_DEFAULT: dict[str, Any] = {"color": INK, "linewidth": 1.0, "linestyle": (0, (1.1, 1.1))}
-_RIGHT = _DEFAULT
+_DOTTED: dict[str, Any] = {"color": INK, "linewidth": 1.0, "linestyle": (0, (1.1, 1.1))}
 _DOTS: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3.5, "color": "#7fa0d0"}
 _RINGS: dict[str, Any] = {**_DOTS, "markerfacecolor": "white"}
 
@@ -117,7 +116,7 @@ def _panel(axes: Axes, one: Mapping[str, Any], limit: float, default: float | No
     best = int(np.argmin(expected))
     axes.plot(units[best], expected[best], zorder=4, **_BEST)
     if default is not None:
-        axes.axvline(default, zorder=2, **_DEFAULT)
+        axes.axvline(default, zorder=2, **_DOTTED)
     axes.set_xlim(-0.03, 1.03)
     axes.tick_params(axis="y", labelsize=7)
     name = _above(str(one["name"]))
@@ -168,7 +167,7 @@ def _entries(with_default: bool) -> list[Entry]:
         Entry("not excluded", Patch(facecolor=_KEPT, edgecolor="#cccccc", linewidth=0.6)),
         Entry("least", Line2D([], [], **_BEST)),
     ]
-    return [*entries, *([Entry("default", Line2D([], [], **_DEFAULT))] if with_default else [])]
+    return [*entries, *([Entry("default", Line2D([], [], **_DOTTED))] if with_default else [])]
 
 
 def _grid(figure: Figure, rows: int, title: str, subtitle: str) -> Any:
@@ -264,7 +263,7 @@ def convergence_figure(course: Course, residuals: int, limit: float, subtitle: s
     axes.step(places, least, where="post", zorder=3, **_CURVE)
     if course.default is not None:
         axes.plot(places[course.default], values[course.default], zorder=4, **_BEST)
-    axes.axhline(residuals, zorder=1, **_RIGHT)
+    axes.axhline(residuals, zorder=1, **_DOTTED)
     axes.axhline(limit, zorder=1, **_LIMIT)
     _scale(axes)
     axes.set_xlabel("Points, in the order of the search; a line begins a round")
@@ -283,7 +282,7 @@ def _marks(rings: bool, default: bool, residuals: int) -> Iterator[Entry]:
         "least so far": _CURVE,
         **({"default": _BEST} if default else {}),
         "threshold of the profiles": _LIMIT,
-        f"number of residuals, {residuals}": _RIGHT,
+        f"number of residuals, {residuals}": _DOTTED,
     }
     for label, look in marks.items():
         yield Entry(label, Line2D([], [], **look))

@@ -27,6 +27,8 @@ _LATER = {
     "table": "the table of all cells",
     "experiments": "the conditions of the experiments",
     "validity": "which runs are valid, and what they were made with",
+    "judged_limit": "which settings are within the threshold of their own misfits",
+    "unfinished": "whether the search was finished",
 }
 
 

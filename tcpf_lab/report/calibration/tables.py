@@ -182,8 +182,8 @@ def cells(record: Record) -> Table:
     shown = ("published", UNCALIBRATED, BEST)
     columns = ("block", "case", *(f"{word(m)}, {which}" for m in record.metrics for which in shown))
     caption = (
-        "Every cell: published, uncalibrated, and under the best setting, mean of "
-        f"{_seeds(record)} ± half width of its 95 % confidence interval."
+        "Every cell: published, uncalibrated, and under the best setting; means of "
+        f"{_seeds(record)}, of the best setting ± half width of the 95 % confidence interval."
     )
     return Table("cells", columns, rows, caption, left=2)
 

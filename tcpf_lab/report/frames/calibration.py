@@ -105,7 +105,7 @@ class Calibrated:
                 "round": one["round"],
                 "misfit": one["misfit"],
                 "complete": self._record.whole(one),
-                "excluded": one["excluded"],
+                "excluded": one.get("excluded"),
             }
             for one in self._record.told["points"]
         ]
@@ -147,8 +147,8 @@ class Calibrated:
         """A row per part and metric: errors before and after, with intervals."""
         rows = [
             {"part": part, "metric": metric, **_spread(found, "default", "calibrated", "ratio")}
-            for part, by_metric in self._record.told["held_out"].items()
-            for metric, found in self._record.by_metric(by_metric)
+            for part in ("fit", "test", "blind")
+            for metric, found in self._record.by_metric(self._record.told["held_out"].get(part, {}))
         ]
         return frame(columns.HELD_OUT, rows)
 

@@ -273,7 +273,7 @@ def test_noise_of_other_settings_is_held_against_the_uncalibrated_ones() -> None
 
 def test_means_of_fewer_seeds_are_called_so() -> None:
     told = outcome()
-    assert "mean of 5 seeds" in table(record(told), "cells").caption
+    assert "means of 5 seeds" in table(record(told), "cells").caption
     told["settings"][1]["runs"][3] = 4
     assert "mean of 4 to 5 seeds" in table(record(told), "cells").caption
 
