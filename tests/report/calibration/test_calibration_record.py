@@ -275,7 +275,7 @@ def test_means_of_fewer_seeds_are_called_so() -> None:
     told = outcome()
     assert "means of 5 seeds" in table(record(told), "cells").caption
     told["settings"][1]["runs"][3] = 4
-    assert "mean of 4 to 5 seeds" in table(record(told), "cells").caption
+    assert "means of 4 to 5 seeds" in table(record(told), "cells").caption
 
 
 def test_uncalibrated_setting_as_the_best_is_said_of_those_looked_at() -> None:
