@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from shipped_experiments import SHIPPED, experiments_of
 
 from tcpf_lab import shipped
 from tcpf_lab.plan import capture, queues
@@ -20,15 +21,9 @@ from tcpf_lab.plan.step import (
 )
 from tcpf_lab.plan.topology import interfaces, paths, toward
 from tcpf_lab.plan.traffic.flows import pairs, start_times
-from tcpf_lab.spec.calibrated import read_subject
-from tcpf_lab.spec.calibration import Calibration
-from tcpf_lab.spec.collection import Collection
-from tcpf_lab.spec.load import load, load_any
-from tcpf_lab.spec.members import Level, members
+from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
-
-SHIPPED = sorted(shipped.directory("experiments").glob("*.yaml"))
 
 
 def run_of(name, *settings, **only):
@@ -207,16 +202,9 @@ def test_users_are_shared_out_and_have_numbers_of_their_own():
     assert "net.core.somaxconn" not in plan.expect["sysctl"]["S1"]
 
 
-def levels_of(path):
-    read = load_any(path)
-    if isinstance(read, Calibration):
-        return [Level(experiment) for experiment in read_subject(read, path).experiments]
-    return members(read, path) if isinstance(read, Collection) else [Level(read)]
-
-
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_every_run_of_a_shipped_experiment_can_be_planned(path):
-    for run in (run for level in levels_of(path) for run in expand(level.experiment, seeds=1)):
+    for run in (run for one in experiments_of(path) for run in expand(one, seeds=1)):
         plan = compose(run)
         assert plan.phases[-1].name == "counters"
         assert plan.expect["qdisc"]["kind"] == run.case.queue.qdisc

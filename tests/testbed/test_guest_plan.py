@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from shipped_experiments import SHIPPED, experiments_of
 
 from tcpf_lab import shipped
 from tcpf_lab.plan.compose import Plan, compose
@@ -17,9 +18,6 @@ from tcpf_lab.plan.step import (
     Start,
     Sysctl,
 )
-from tcpf_lab.spec.collection import Collection
-from tcpf_lab.spec.load import load_any
-from tcpf_lab.spec.members import members
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.guest_plan import render
 
@@ -39,9 +37,7 @@ def without_steps(lines):
     return [words for words in lines if words[0] != "step"]
 
 
-@pytest.mark.parametrize(
-    "path", sorted(shipped.directory("experiments").glob("*.yaml")), ids=lambda p: p.name
-)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name)
 def test_interpreter_knows_every_instruction_of_every_shipped_experiment(path: Path):
     known = INTERPRETER.read_text().split("instructions[] = {")[1].split("};")[0]
     for run in run_of_each_case(path):
@@ -55,14 +51,9 @@ def test_interpreter_knows_every_instruction_of_every_shipped_experiment(path: P
 
 
 def run_of_each_case(path: Path) -> list[Run]:
-    loaded = load_any(path)
-    if isinstance(loaded, Collection):
-        experiments = [level.experiment for level in members(loaded, path)]
-    else:
-        experiments = [loaded]
     return [
         run
-        for experiment in experiments
+        for experiment in experiments_of(path)
         for run in {run.case_name: run for run in expand(experiment, seeds=1)}.values()
     ]
 
