@@ -73,7 +73,10 @@ def _resend(s: Any, arena: Any, start: Any, end: Any, p: Any) -> int:
     if kind == RTO:
         time_out(s, arena, now)
     elif kind == FAST:
-        s.recover = s.recover if s.fresh else s.snd_max
+        # What left since the duplicate had been queued before it, unless the head was sent again
+        # already: then there was nothing to send at once, and new data may have followed.
+        idle = s.fresh and at(s, arena, s.head).ever
+        s.recover = s.recover if idle else s.snd_max
         s.mode, s.fresh = RECOVERY, 0
     if kind == TLP:
         s.probe_end = s.snd_max
