@@ -191,8 +191,9 @@ class Tcp(SpecModel):
     rto_min: Duration | None = Field(
         default=None,
         description="Least variance term of the retransmission timer, which is so much above the "
-        "round-trip time (with `linux22: {rto: true}` the least timer), set on the routes; left "
-        "out: the kernel's 200 ms.",
+        "round-trip time (with `linux22: {rto: true}` the least timer), set on the routes, which "
+        "`tcp_retries1` keeps sockets from forgetting after some timeouts; left out: the kernel's "
+        "200 ms.",
     )
     linux22: Linux22 = Field(
         default=Linux22(),

@@ -246,11 +246,11 @@ SCENARIOS = {
 
 
 def run(
-    capture: Pcap, tmp_path: Path, *, probes: bool = False, classic: bool = False
+    capture: Pcap, tmp_path: Path, *, linux22: tuple[str, ...] = (), **known: bool
 ) -> tuple[list[str], Recovery]:
     packets = read_capture(capture.write(tmp_path / "x.pcap")).packets
     flows = find_flows(packets)
-    recovery = classify(packets, flows, probes=probes, classic=classic)
+    recovery = classify(packets, flows, **{"probes": False, **known}, linux22=linux22)
     kinds = recovery.kind[packets["dport"] == 5001]
     return [KIND_NAMES.get(int(kind), "new") for kind in kinds], recovery
 
@@ -350,6 +350,31 @@ def test_in_classic_reno_no_ack_sends_the_head_twice_in_a_recovery(tmp_path: Pat
     capture, _ = conversation(START + HEAD_LOST_TWICE.strip("\n"))
     kinds, _ = run(capture, tmp_path, classic=True)
     assert [kind for kind in kinds if kind != "new"] == ["fast", "rto"]
+
+
+#: The fifth segment waits in the sender's own queue while the third duplicate comes, and is lost.
+QUEUED = """
+0.2     > 1:961
+0.2     > 961:1921
+0.2     > 1921:2881
+0.2     > 2881:3841
+0.401   < ack 1
+0.402   < ack 1
+0.403   < ack 1
+0.4031  > 3841:4801
+0.4032  > 1:961
+0.6032  < ack 3841
+0.6032  > 3841:4801
+"""
+
+
+@pytest.mark.parametrize("linux22", [(), ("fast_retransmit",)])
+def test_what_the_sender_had_queued_belongs_to_the_recovery(
+    tmp_path: Path, linux22: tuple[str, ...]
+) -> None:
+    capture, _ = conversation(START + QUEUED.strip("\n"))
+    kinds, _ = run(capture, tmp_path, linux22=linux22)
+    assert [kind for kind in kinds if kind != "new"] == ["fast", "partial_ack"]
 
 
 def paced(*answers: str, last: str) -> str:
