@@ -377,6 +377,18 @@ def test_what_the_sender_had_queued_belongs_to_the_recovery(
     assert [kind for kind in kinds if kind != "new"] == ["fast", "partial_ack"]
 
 
+@pytest.mark.parametrize("told", ["", " sack 961:4801"])
+def test_a_timer_that_expires_just_after_a_duplicate_is_no_second_answer_to_it(
+    tmp_path: Path, told: str
+) -> None:
+    sent = [f"0.2 > {1 + 960 * k}:{961 + 960 * k}" for k in range(5)]
+    duplicates = [f"{at} < ack 1{told}" for at in (0.401, 0.402, 0.403)]
+    again = ["0.403 > 1:961", f"3.4199 < ack 1{told}", "3.42 > 1:961"]  # 3 s: no RTT sample yet
+    text = START + "\n".join([*sent, *duplicates, *again])
+    kinds, _ = run(conversation(text)[0], tmp_path, linux22=("rto", "fast_retransmit"))
+    assert [kind for kind in kinds if kind != "new"] == ["fast", "rto"]
+
+
 def paced(*answers: str, last: str) -> str:
     """Write a sender that lets a packet go every 100 ms; the fourth is lost, and most after it."""
     sent = [f"{2 + k:02} > {1 + 960 * k}:{961 + 960 * k}" for k in range(11)]
