@@ -258,8 +258,8 @@ class Tcp(SpecModel):
             # The threshold stays at three duplicates, whatever looks like reordering.
             asked |= {RENO_SYSCTL.removeprefix("net.ipv4."): "1", "tcp_max_reordering": "3"}
         if self.rto_min is not None:
-            # After tcp_retries1 timeouts a socket forgets its route: the next ACK's timer would
-            # have the kernel's minimum.
+            # A socket whose timeouts go on (tcp_retries1) forgets its route until it sends: an ACK
+            # would set the timer with the kernel's minimum.
             asked["tcp_retries1"] = "255"
         values |= {name: value for name, value in asked.items() if value is not None}
         switches = {f"{LINUX22_SYSCTL}{name}": "1" for name in self.behaviours}

@@ -112,7 +112,10 @@ def ruled(s: Any, kind: int, rule: int) -> int:
 
 @inlined
 def _repeated(s: Any, g: Any) -> bool:
-    """Whether this recovery has sent a segment again, which only RACK would do twice."""
+    """Whether a recovery has no reason to send a segment again: it has been since the last timeout.
+
+    RACK, which Linux 2.2 lacked, may have one.
+    """
     once = s.sack_flow == 0 or s.profile & FAST22
     return bool(once and s.mode == RECOVERY and s.fresh == 0 and g.again == s.episode)
 

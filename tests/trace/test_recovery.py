@@ -389,6 +389,28 @@ def test_a_timer_that_expires_just_after_a_duplicate_is_no_second_answer_to_it(
     assert [kind for kind in kinds if kind != "new"] == ["fast", "rto"]
 
 
+def segments(at: float, first: int, last: int) -> str:
+    """Write the packets ``first`` to ``last``, counted from 1."""
+    return "\n".join(f"{at} > {960 * k + 1}:{960 * (k + 1) + 1}" for k in range(first - 1, last))
+
+
+def test_a_recovery_without_anything_to_send_ends_where_it_began(tmp_path: Path) -> None:
+    def dup(at: float, una: int, first: int, last: int) -> str:
+        return f"{at} < ack {960 * (una - 1) + 1} sack {960 * (first - 1) + 1}:{960 * last + 1}"
+
+    text = [segments(0.2, 1, 4), *(dup(0.4 + k / 1e3, 1, 2, k) for k in (2, 3, 4))]
+    text += [segments(0.404, 1, 1), segments(0.405, 5, 10)]
+    text += [*(dup(0.6 + k / 1e3, 1, 6, k) for k in (6, 7, 8)), segments(0.609, 5, 5)]
+    # The fifth is sent again already when its duplicates begin a recovery; new data follow.
+    text += [dup(0.61, 5, 6, 8), dup(0.62, 5, 6, 9), segments(0.63, 11, 13)]
+    text += [f"0.81 < ack {9 * 960 + 1}", segments(0.811, 14, 15)]
+    text += [*(dup(0.82 + k / 1e3, 10, 11, k) for k in (11, 12, 13)), segments(0.834, 10, 10)]
+    text += [f"1.03 < ack {13 * 960 + 1}", segments(1.031, 16, 19)]
+    text += [*(dup(1.2 + k / 1e3, 14, 15, k) for k in (15, 16, 17, 18)), segments(1.219, 14, 14)]
+    kinds, _ = run(conversation(START + "\n".join(text))[0], tmp_path, linux22=("fast_retransmit",))
+    assert [kind for kind in kinds if kind != "new"] == ["fast", "sack_recovery", "fast", "fast"]
+
+
 def paced(*answers: str, last: str) -> str:
     """Write a sender that lets a packet go every 100 ms; the fourth is lost, and most after it."""
     sent = [f"{2 + k:02} > {1 + 960 * k}:{961 + 960 * k}" for k in range(11)]
