@@ -191,8 +191,9 @@ class Tcp(SpecModel):
     rto_min: Duration | None = Field(
         default=None,
         description="Least variance term of the retransmission timer, which is so much above the "
-        "round-trip time (with `linux22: {rto: true}` the least timer), set on the routes; left "
-        "out: the kernel's 200 ms.",
+        "round-trip time (with `linux22: {rto: true}` the least timer), set on the routes, which "
+        "`tcp_retries1` keeps sockets from forgetting after some timeouts; left out: the kernel's "
+        "200 ms.",
     )
     linux22: Linux22 = Field(
         default=Linux22(),
@@ -256,6 +257,10 @@ class Tcp(SpecModel):
         if self.recovery == "reno":
             # The threshold stays at three duplicates, whatever looks like reordering.
             asked |= {RENO_SYSCTL.removeprefix("net.ipv4."): "1", "tcp_max_reordering": "3"}
+        if self.rto_min is not None:
+            # A socket whose timeouts go on (tcp_retries1) forgets its route until it sends: an ACK
+            # would set the timer with the kernel's minimum.
+            asked["tcp_retries1"] = "255"
         values |= {name: value for name, value in asked.items() if value is not None}
         switches = {f"{LINUX22_SYSCTL}{name}": "1" for name in self.behaviours}
         return {f"net.ipv4.{name}": value for name, value in values.items()} | switches

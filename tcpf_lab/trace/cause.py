@@ -18,7 +18,7 @@ from tcpf_lab.trace.events import (
     UNKNOWN,
 )
 from tcpf_lab.trace.jit import inlined, part
-from tcpf_lab.trace.linux22 import TIMER22, WHOSE, timed_out
+from tcpf_lab.trace.linux22 import FAST22, TIMER22, WHOSE, timed_out
 from tcpf_lab.trace.pacing import AT_ONCE, delay, is_paced, on_time, paced
 from tcpf_lab.trace.scoreboard import at
 from tcpf_lab.trace.sender import LOSS, MS, OPEN, RECOVERY
@@ -110,6 +110,16 @@ def ruled(s: Any, kind: int, rule: int) -> int:
     return kind
 
 
+@inlined
+def _repeated(s: Any, g: Any) -> bool:
+    """Whether a recovery has no reason to send a segment again: it has been since the last timeout.
+
+    RACK, which Linux 2.2 lacked, may have one.
+    """
+    once = s.sack_flow == 0 or s.profile & FAST22
+    return bool(once and s.mode == RECOVERY and s.fresh == 0 and g.again == s.episode)
+
+
 @part
 def _is_timeout(s: Any, g: Any, now: Any, probe: bool) -> int:
     """Whether the retransmission of the head is the timer's doing: `RTO`, `TLP` or 0."""
@@ -120,7 +130,7 @@ def _is_timeout(s: Any, g: Any, now: Any, probe: bool) -> int:
         return ruled(s, RTO, 23)
     if s.profile & TIMER22:
         # What an ACK of this moment asks for again leaves first, and only once.
-        answered = s.ack_at <= s.sent_at < now or s.ack_at <= g.sent
+        answered = s.ack_at <= s.sent_at < now or s.ack_at <= g.sent or _repeated(s, g)
         at_once = now - s.ack_at <= AT_ONCE and not answered
         late = timed_out(s, now, at_once, s.mode == LOSS, s.mode == RECOVERY)
         return ruled(s, RTO, 24) if late else 0

@@ -30,6 +30,7 @@ from tcpf_lab.trace.sender import (
     AGREED,
     MS,
     RECOVERY,
+    STALLED,
     append,
     arm,
     begin,
@@ -73,7 +74,9 @@ def _resend(s: Any, arena: Any, start: Any, end: Any, p: Any) -> int:
     if kind == RTO:
         time_out(s, arena, now)
     elif kind == FAST:
-        s.recover = s.recover if s.fresh else s.snd_max
+        # What left since the duplicate had been queued before it, unless that asked for what had
+        # been sent again already: then new data may have followed.
+        s.recover = s.recover if s.fresh == STALLED else s.snd_max
         s.mode, s.fresh = RECOVERY, 0
     if kind == TLP:
         s.probe_end = s.snd_max

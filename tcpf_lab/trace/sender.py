@@ -20,6 +20,8 @@ from tcpf_lab.trace.scoreboard import at, give_back, locate, relative, remember,
 from tcpf_lab.trace.spurious import STRETCH, judge, judge_duplicate, older
 
 OPEN, RECOVERY, LOSS = 0, 1, 2
+#: ``fresh``: a recovery has sent nothing yet; so, because the head had been sent again before.
+STALLED = 2
 #: ``own_permit peer_permit``: 2 if the side's SYN permits SACK, 1 if not, 0 if it was not seen.
 #: Why a flow counts as one with SACK: its SYNs agree on it, or a block has come.
 AGREED, SEEN = 1, 2
@@ -192,13 +194,14 @@ def _duplicate(s: Any, p: Any, ack: Any, news: bool) -> bool:
 
 
 @inlined
-def _count(s: Any, duplicate: bool) -> None:
+def _count(s: Any, arena: Any, duplicate: bool) -> None:
     """Count duplicates; in Linux 2.2 one may begin a recovery that has nothing to send yet."""
     if duplicate:
         s.dups += 1
         s.held += 1
         if s.profile & FAST22 and s.mode == OPEN and enough(s):
-            s.mode, s.recover, s.fresh = RECOVERY, s.snd_max, 1
+            s.mode, s.recover = RECOVERY, s.snd_max
+            s.fresh = STALLED if at(s, arena, s.head).ever else 1
     elif s.profile & FAST22 and s.mode == OPEN:
         s.dups = 0  # data or a window update come between
 
@@ -232,7 +235,7 @@ def on_ack(s: Any, row: Any, store: Any, p: Any) -> None:
         advance(s, ack)
         _undo(s, p)
     else:
-        _count(s, p.payload == 0 and p.flags & 7 == 0 and _duplicate(s, p, ack, news))
+        _count(s, store[0], p.payload == 0 and p.flags & 7 == 0 and _duplicate(s, p, ack, news))
     s.window = p.window
     sample = now - sent if sent >= 0 else (now - sacked if sacked >= 0 else -1)
     if s.profile & RTO22:

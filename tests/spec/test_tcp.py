@@ -98,6 +98,11 @@ def test_routes_get_the_initial_window_and_the_least_timeout_asked_for() -> None
     assert tcp(profile="modern", rto_min="400 ms").route_options() == ("rto_min", "400ms")
 
 
+def test_a_socket_keeps_the_route_that_has_its_least_timeout() -> None:
+    plain, asked = tcp(profile="modern"), tcp(profile="modern", rto_min="400 ms")
+    assert asked.sysctls() == {**plain.sysctls(), "net.ipv4.tcp_retries1": "255"}
+
+
 def test_what_is_asked_for_replaces_the_profiles_and_nothing_else_does() -> None:
     asked = tcp(profile="sysctl-2.2", timestamps=True, window_scaling=False).sysctls()
     plain = tcp(profile="sysctl-2.2").sysctls()

@@ -246,11 +246,11 @@ SCENARIOS = {
 
 
 def run(
-    capture: Pcap, tmp_path: Path, *, probes: bool = False, classic: bool = False
+    capture: Pcap, tmp_path: Path, *, linux22: tuple[str, ...] = (), **known: bool
 ) -> tuple[list[str], Recovery]:
     packets = read_capture(capture.write(tmp_path / "x.pcap")).packets
     flows = find_flows(packets)
-    recovery = classify(packets, flows, probes=probes, classic=classic)
+    recovery = classify(packets, flows, **{"probes": False, **known}, linux22=linux22)
     kinds = recovery.kind[packets["dport"] == 5001]
     return [KIND_NAMES.get(int(kind), "new") for kind in kinds], recovery
 
@@ -350,6 +350,65 @@ def test_in_classic_reno_no_ack_sends_the_head_twice_in_a_recovery(tmp_path: Pat
     capture, _ = conversation(START + HEAD_LOST_TWICE.strip("\n"))
     kinds, _ = run(capture, tmp_path, classic=True)
     assert [kind for kind in kinds if kind != "new"] == ["fast", "rto"]
+
+
+#: The fifth segment waits in the sender's own queue while the third duplicate comes, and is lost.
+QUEUED = """
+0.2     > 1:961
+0.2     > 961:1921
+0.2     > 1921:2881
+0.2     > 2881:3841
+0.401   < ack 1
+0.402   < ack 1
+0.403   < ack 1
+0.4031  > 3841:4801
+0.4032  > 1:961
+0.6032  < ack 3841
+0.6032  > 3841:4801
+"""
+
+
+@pytest.mark.parametrize("linux22", [(), ("fast_retransmit",)])
+def test_what_the_sender_had_queued_belongs_to_the_recovery(
+    tmp_path: Path, linux22: tuple[str, ...]
+) -> None:
+    capture, _ = conversation(START + QUEUED.strip("\n"))
+    kinds, _ = run(capture, tmp_path, linux22=linux22)
+    assert [kind for kind in kinds if kind != "new"] == ["fast", "partial_ack"]
+
+
+@pytest.mark.parametrize("told", ["", " sack 961:4801"])
+def test_a_timer_that_expires_just_after_a_duplicate_is_no_second_answer_to_it(
+    tmp_path: Path, told: str
+) -> None:
+    sent = [f"0.2 > {1 + 960 * k}:{961 + 960 * k}" for k in range(5)]
+    duplicates = [f"{at} < ack 1{told}" for at in (0.401, 0.402, 0.403)]
+    again = ["0.403 > 1:961", f"3.4199 < ack 1{told}", "3.42 > 1:961"]  # 3 s: no RTT sample yet
+    text = START + "\n".join([*sent, *duplicates, *again])
+    kinds, _ = run(conversation(text)[0], tmp_path, linux22=("rto", "fast_retransmit"))
+    assert [kind for kind in kinds if kind != "new"] == ["fast", "rto"]
+
+
+def segments(at: float, first: int, last: int) -> str:
+    """Write the packets ``first`` to ``last``, counted from 1."""
+    return "\n".join(f"{at} > {960 * k + 1}:{960 * (k + 1) + 1}" for k in range(first - 1, last))
+
+
+def test_a_recovery_without_anything_to_send_ends_where_it_began(tmp_path: Path) -> None:
+    def dup(at: float, una: int, first: int, last: int) -> str:
+        return f"{at} < ack {960 * (una - 1) + 1} sack {960 * (first - 1) + 1}:{960 * last + 1}"
+
+    text = [segments(0.2, 1, 4), *(dup(0.4 + k / 1e3, 1, 2, k) for k in (2, 3, 4))]
+    text += [segments(0.404, 1, 1), segments(0.405, 5, 10)]
+    text += [*(dup(0.6 + k / 1e3, 1, 6, k) for k in (6, 7, 8)), segments(0.609, 5, 5)]
+    # The fifth is sent again already when its duplicates begin a recovery; new data follow.
+    text += [dup(0.61, 5, 6, 8), dup(0.62, 5, 6, 9), segments(0.63, 11, 13)]
+    text += [f"0.81 < ack {9 * 960 + 1}", segments(0.811, 14, 15)]
+    text += [*(dup(0.82 + k / 1e3, 10, 11, k) for k in (11, 12, 13)), segments(0.834, 10, 10)]
+    text += [f"1.03 < ack {13 * 960 + 1}", segments(1.031, 16, 19)]
+    text += [*(dup(1.2 + k / 1e3, 14, 15, k) for k in (15, 16, 17, 18)), segments(1.219, 14, 14)]
+    kinds, _ = run(conversation(START + "\n".join(text))[0], tmp_path, linux22=("fast_retransmit",))
+    assert [kind for kind in kinds if kind != "new"] == ["fast", "sack_recovery", "fast", "fast"]
 
 
 def paced(*answers: str, last: str) -> str:

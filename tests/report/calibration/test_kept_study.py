@@ -34,11 +34,9 @@ def test_what_was_done_is_said(told) -> None:
     cost = json.loads((KEPT / "cost.json").read_text(encoding="utf-8"))
     assert f"{len(told['points'])} settings were searched and eight looked at closely" in SAID
     assert len(told["settings"]) == 8
-    assert f"{told['runs']} runs;" in SAID
-    minutes = int(sum(session["wall_s"] for session in cost) // 60)
-    assert f"the four sessions made {sum(session['made'] for session in cost)} runs" in SAID
-    assert len(cost) == 4
-    assert f"in 1 h {minutes - 60} min" in SAID
+    (session,) = cost
+    assert session["made"] == told["runs"]
+    assert f"{told['runs']} runs, in {session['wall_s'] / 60:.0f} min on two cores" in SAID
     assert f"taken for {limit['effective']:.0f} independent ones" in SAID
     misfits = {point["id"]: point["misfit"] for point in told["points"] if point["complete"]}
     default = next(point for point in told["points"] if point["id"] == told["settings"][0]["id"])
@@ -93,8 +91,14 @@ def test_the_orders_of_the_cases_are_said(told) -> None:
         before, after = (taus(told, part, METRICS[3], w) for w in ("default", "calibrated"))
         assert {f"{tau:.2f}" for tau in before} == {few}
         assert f"goodput {few} before, {min(after):.2f} to {max(after):.2f} after" in SAID
-    assert max(tau for metric in METRICS for tau in taus(told, "test", metric, "calibrated")) < 0.9
-    assert sum(tau >= 0.9 for tau in taus(told, "fit", "timeouts", "calibrated")) == 2
+    reached = {
+        part: [sum(tau >= 0.9 for tau in taus(told, part, m, "calibrated")) for m in METRICS]
+        for part in ("test", "blind", "fit")
+    }
+    assert reached == {"test": [0, 0, 0, 1], "blind": [1, 0, 0, 1], "fit": [2, 0, 1, 0]}
+    assert "Of all seven cases, 0.9 is reached in one held-out block, by goodput;" in SAID
+    assert "without tail drop in one by timeouts and in one by goodput;" in SAID
+    assert "in two of four blocks by timeouts and in one by loss" in SAID
 
 
 def test_what_is_identified_and_which_claims_hold_is_said(told) -> None:
@@ -102,14 +106,51 @@ def test_what_is_identified_and_which_claims_hold_is_said(told) -> None:
     found = [name for name, one in verdicts.items() if one["verdict"] != "not identified"]
     assert found == ["tail drop's limit"]
     (left,) = verdicts["tail drop's limit"]["not_excluded"]
-    assert round(float(left.split(" to ")[1]), 1) == 1.3
-    assert "at most 1.3 times RED's `max`" in SAID
+    assert round(float(left.split(" to ")[1]), 1) == 1.5
+    assert "at most 1.5 times RED's `max`" in SAID
     claims = load_calibration(KEPT).claims
     own = claims[(claims["part"] == "test") & (claims["published_verdict"] == "holds")]
-    assert own["kind"].value_counts().to_dict() == {"none": 7, "every": 1, "not refuted": 1}
+    assert own["kind"].value_counts().to_dict() == {"none": 6, "every": 2, "not refuted": 1}
     assert f"of {len(own)} that the tables bear out" in SAID
-    assert "one holds under all five settings that are within the threshold, one under four" in SAID
+    assert "two hold under all four settings that are within the threshold, one under two" in SAID
+    assert own.loc[own["kind"] == "not refuted", "holding"].tolist() == [2]
     refuted = own.loc[own["kind"] == "none", "refuted"].value_counts().to_dict()
-    assert refuted == {5: 4, 4: 2, 1: 1}
-    assert "four are refuted under all five, two under four, one under one" in SAID
-    assert sum(bool(one["allowed"]) for one in told["settings"]) == 5
+    assert refuted == {4: 6}
+    assert "Six hold under none: they are refuted under all four" in SAID
+    within = [one["values"] for one in told["settings"] if one["allowed"]]
+    assert len(within) == 4
+    unlike = {name for one in within for name in one if one[name] != within[0][name]}
+    assert unlike == {"minimum RTO", "duration"}
+    assert {one["minimum RTO"] for one in within} >= {"467 ms", "552 ms"}
+    assert {one["duration"] for one in within} == {"69 s", "70 s", "71 s"}
+    assert "467 to 552 ms and 69 to 71 s" in SAID
+
+
+def test_what_the_emulator_leans_to_is_said(told) -> None:
+    levels = {one["name"] for one in told["unknowns"] if "levels" in one}
+    farther = {
+        one["name"]: {
+            text
+            for text, misfit in zip(one["texts"], one["expected"], strict=True)
+            if misfit > min(one["expected"]) + 100
+        }
+        for one in told["profiles"]
+        if one["name"] in levels
+    }
+    assert {name: texts for name, texts in farther.items() if texts} == {
+        "packet size": {"576 B", "1.5 kB"},
+        "weight of the averages": {"1/512", "1/2048"},
+        "what OUT is judged on": {"coupled"},
+        "start": {
+            "within 2 s, measured 8 s later",
+            "within 10 s, measured at once",
+            "all at once, measured at once",
+        },
+        "recovery": {"6.12"},
+        "retransmission timer": {"2.2 from the oldest packet"},
+        "socket buffer": {"64 kB"},
+    }
+    assert "packets of 1000 bytes, averages of weight 1/32 or 1/128, RIO that judges OUT" in SAID
+    assert "but not its timer that counts from the oldest packet" in SAID
+    (duration,) = (one for one in told["profiles"] if one["name"] == "duration")
+    assert f"some {round(float(duration['best']), -1):.0f} s measured from the start on" in SAID
