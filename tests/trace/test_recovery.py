@@ -250,7 +250,7 @@ def run(
 ) -> tuple[list[str], Recovery]:
     packets = read_capture(capture.write(tmp_path / "x.pcap")).packets
     flows = find_flows(packets)
-    recovery = classify(packets, flows, **{"probes": False, **known}, linux22=linux22)
+    recovery = classify(packets, flows, linux22=linux22, **known)
     kinds = recovery.kind[packets["dport"] == 5001]
     return [KIND_NAMES.get(int(kind), "new") for kind in kinds], recovery
 
@@ -377,21 +377,20 @@ def test_what_the_sender_had_queued_belongs_to_the_recovery(
     assert [kind for kind in kinds if kind != "new"] == ["fast", "partial_ack"]
 
 
+def segments(at: float, first: int, last: int) -> str:
+    """Write the packets ``first`` to ``last``, counted from 1."""
+    return "\n".join(f"{at} > {960 * k + 1}:{960 * (k + 1) + 1}" for k in range(first - 1, last))
+
+
 @pytest.mark.parametrize("told", ["", " sack 961:4801"])
 def test_a_timer_that_expires_just_after_a_duplicate_is_no_second_answer_to_it(
     tmp_path: Path, told: str
 ) -> None:
-    sent = [f"0.2 > {1 + 960 * k}:{961 + 960 * k}" for k in range(5)]
     duplicates = [f"{at} < ack 1{told}" for at in (0.401, 0.402, 0.403)]
     again = ["0.403 > 1:961", f"3.4199 < ack 1{told}", "3.42 > 1:961"]  # 3 s: no RTT sample yet
-    text = START + "\n".join([*sent, *duplicates, *again])
+    text = START + "\n".join([segments(0.2, 1, 5), *duplicates, *again])
     kinds, _ = run(conversation(text)[0], tmp_path, linux22=("rto", "fast_retransmit"))
     assert [kind for kind in kinds if kind != "new"] == ["fast", "rto"]
-
-
-def segments(at: float, first: int, last: int) -> str:
-    """Write the packets ``first`` to ``last``, counted from 1."""
-    return "\n".join(f"{at} > {960 * k + 1}:{960 * (k + 1) + 1}" for k in range(first - 1, last))
 
 
 def test_a_recovery_without_anything_to_send_ends_where_it_began(tmp_path: Path) -> None:
