@@ -15,7 +15,7 @@ from accuracy.needless import Needless
 from accuracy.scenario import Scenario
 from tcpf_lab import checksums, runner
 from tcpf_lab.errors import LabError, RequestError, TestbedError
-from tcpf_lab.manifest import digest, git_commit
+from tcpf_lab.manifest import git_commit, made_from
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.results import ExperimentFiles, RunFiles, as_json, read_json, write_json
@@ -162,11 +162,8 @@ def _same_run(job: Job, done: RunFiles) -> bool:
     except RequestError:
         return False
     plan = compose(job.task.run)
-    same = (manifest.get("digest"), manifest.get("testbed_identity")) == (
-        digest(job.task.run, plan),
-        job.task.testbed.identity(plan),
-    )
-    return same and any(done.pcap.glob("*.pcap*"))
+    now = made_from(job.task.run, plan) | job.task.testbed.identity(plan)
+    return manifest.get("made_from") == now and any(done.pcap.glob("*.pcap*"))
 
 
 def _identity(job: Job) -> str:
@@ -175,9 +172,8 @@ def _identity(job: Job) -> str:
     here = Path(__file__)
     sources = (here.with_name(name).read_text("utf-8") for name in ("compare.py", "needless.py"))
     parts = (
-        digest(job.task.run, plan),
-        job.task.testbed.identity(plan),
-        summary.analysis_identity(),
+        as_json(made_from(job.task.run, plan) | job.task.testbed.identity(plan)),
+        summary.ANALYSIS,
         *sources,
     )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

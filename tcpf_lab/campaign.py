@@ -18,7 +18,6 @@ from tcpf_lab.report.conditions import conditions
 from tcpf_lab.report.document import Report
 from tcpf_lab.report.section import Source, gather
 from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles, locked
-from tcpf_lab.run_state import State
 from tcpf_lab.runner import Event
 from tcpf_lab.selection import Choice, Part
 from tcpf_lab.spec.sweep import Run
@@ -143,7 +142,7 @@ def sources(choice: Choice) -> tuple[Source, ...]:
             cells=part.cells(),
             title=part.experiment.title or part.experiment.name,
             conditions=conditions(run.experiment for run in part.runs),
-            stale=frozenset(run.id for run, now in states if now in (State.STALE, State.OUTDATED)),
+            stale=frozenset(run.id for run, now in states if now.is_stale),
             factor=part.level.factor,
             level=part.level.level,
             settings=(*part.level.settings, *choice.asked.overrides),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tcpf_lab.testbed.base import Testbed
 
 def manifest_of(run: Run, plan: Plan, testbed: Testbed, commit: str) -> dict[str, Any]:
     """Give a run's manifest: what it is, what it was made with, what has to hold of it."""
+    parts = testbed.identity(plan)
     return {
         "format": FORMAT,
         "tcpf_lab": tcpf_lab.__version__,
@@ -31,17 +33,26 @@ def manifest_of(run: Run, plan: Plan, testbed: Testbed, commit: str) -> dict[str
         **({"settings": dict(run.settings)} if run.settings else {}),
         "clock": testbed.clock,
         "window_s": list(plan.window),
-        "digest": digest(run, plan),
-        "testbed_identity": testbed.identity(plan),
+        "made_from": made_from(run, plan) | parts,
+        "testbed_identity": testbed_identity(parts),
         "expect": plan.expect,
         "facts": testbed.facts(plan),
     }
 
 
-def digest(run: Run, plan: Plan) -> str:
-    """Identify what a run is made from: its resolved spec (without the title) and its plan."""
+def made_from(run: Run, plan: Plan) -> dict[str, str]:
+    """Hash the resolved spec (without the title) and the plan: a run of other ones is stale."""
     untitled = run.experiment.model_copy(update={"title": ""})
-    return hashlib.sha256(f"{as_json(to_data(untitled))}\0{plan}".encode()).hexdigest()
+    return {"spec": _hash(as_json(to_data(untitled))), "plan": _hash(str(plan))}
+
+
+def testbed_identity(parts: Mapping[str, str]) -> str:
+    """Hash the parts of `Testbed.identity` into one word, for tables and reports."""
+    return _hash(as_json(parts))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def git_commit() -> str:

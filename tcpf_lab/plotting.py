@@ -149,11 +149,11 @@ def _of_experiment(
             raise _of_pipe(word, error) from None
         raise _as_typed(error, asked) from None
     for part, states in choice.states():
-        for run, state in states:
-            if state is State.COMPLETE:
+        for run, now in states:
+            if now.state is State.COMPLETE:
                 yield part.files.run(run.id), run.experiment
             else:
-                left_out[state.value] += 1
+                left_out[now.state.value] += 1
 
 
 def _of_pipe(word: str, error: RequestError) -> RequestError:

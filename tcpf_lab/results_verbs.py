@@ -16,7 +16,7 @@ from tcpf_lab.errors import LabError
 from tcpf_lab.formats import FORMAT
 from tcpf_lab.options import AsJson, Only, Overrides, Results, Seeds, TestbedName
 from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.run_state import State
+from tcpf_lab.run_state import Found, State
 from tcpf_lab.selection import Choice, choose
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.variant import Settings
@@ -78,7 +78,8 @@ def show_states(choice: Choice, as_json: bool) -> None:
                 "experiment": part.experiment.name,
                 "run": run.id,
                 **({"settings": dict(run.settings)} if run.settings else {}),
-                "state": now.value,
+                "state": now.state.value,
+                **({"changed": list(now.changed)} if now.changed else {}),
                 "bytes": _size(run, part.files),
             }
             for part, states in found
@@ -90,6 +91,10 @@ def show_states(choice: Choice, as_json: bool) -> None:
         table = _state_table(states, part.files)
         table.title = Text(part.experiment.name) if choice.collection else None
         terminal.show(table)
+    changed = Counter(name for _, states in found for _, now in states for name in now.changed)
+    if changed:
+        parts = ", ".join(f"{name} ({count})" for name, count in changed.items())
+        typer.echo(f"stale because these changed, in so many runs: {parts}")
 
 
 def _size(run: Run, files: ExperimentFiles) -> int:
@@ -97,13 +102,13 @@ def _size(run: Run, files: ExperimentFiles) -> int:
     return sum(occupied(place.root) for place in (files.run(run.id), files.partial(run.id)))
 
 
-def _state_table(states: Sequence[tuple[Run, State]], files: ExperimentFiles) -> Table:
+def _state_table(states: Sequence[tuple[Run, Found]], files: ExperimentFiles) -> Table:
     """Return the states of the runs, a row for each cell."""
     grouped: dict[tuple[str, Settings, int], Counter[State]] = {}
     sizes: Counter[tuple[str, Settings, int]] = Counter()
-    for run, state in states:
+    for run, now in states:
         cell = run.case_name, run.settings, run.flows
-        grouped.setdefault(cell, Counter())[state] += 1
+        grouped.setdefault(cell, Counter())[now.state] += 1
         sizes[cell] += _size(run, files)
     axes = list(dict.fromkeys(key for _, settings, _ in grouped for key, _ in settings))
     columns = ("case", *axes, "flows", *(state.value for state in State), "size")

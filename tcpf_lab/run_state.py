@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 from tcpf_lab import checksums
 from tcpf_lab.errors import RequestError
 from tcpf_lab.formats import FormatError
-from tcpf_lab.manifest import digest
+from tcpf_lab.manifest import made_from
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.results import ExperimentFiles, read_json
 from tcpf_lab.spec.sweep import Run
+
+Identity = Callable[[Plan], dict[str, str]]
 
 
 class State(Enum):
@@ -27,14 +30,30 @@ class State(Enum):
     MISSING = "missing"
 
 
+@dataclass(frozen=True)
+class Found:
+    """The state of a run, and what makes it stale: ``plan``, ``kernel``, ``sch_rio``, a file."""
+
+    state: State
+    changed: tuple[str, ...] = ()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the numbers are not those of the present spec, kernel and analysis."""
+        return self.state in (State.STALE, State.OUTDATED)
+
+
 def state(
-    run: Run,
-    files: ExperimentFiles,
-    identity: Callable[[Plan], str] | None,
-    *,
-    need_pcaps: bool = False,
+    run: Run, files: ExperimentFiles, identity: Identity | None, *, need_pcaps: bool = False
 ) -> State:
-    """Tell whether ``run`` has to be made (again).
+    """Tell whether ``run`` has to be made (again), as `examine` does."""
+    return examine(run, files, identity, need_pcaps=need_pcaps).state
+
+
+def examine(
+    run: Run, files: ExperimentFiles, identity: Identity | None, *, need_pcaps: bool = False
+) -> Found:
+    """Tell whether ``run`` has to be made (again), and why.
 
     Parameters
     ----------
@@ -43,29 +62,45 @@ def state(
     files : ExperimentFiles
         Where it would be.
     identity : callable or None
-        Identity of the testbed as it is now for a plan; None if it cannot be told (then it is not
+        `Testbed.identity` of the testbed as it is now; None if it cannot be told (then it is not
         compared).
     need_pcaps : bool
         A run whose captures were not kept does not do, unless it is to have none.
     """
     done = files.run(run.id)
     if not done.root.exists():
-        return State.FAILED if files.partial(run.id).root.exists() else State.MISSING
+        begun = files.partial(run.id).root.exists()
+        return Found(State.FAILED if begun else State.MISSING)
     manifest, metrics = _record(done.manifest), _record(done.metrics)
-    if manifest is None or metrics is None or checksums.damaged(done, captures=need_pcaps):
-        return State.STALE
+    missing = [
+        path.name for path, read in ((done.manifest, manifest), (done.metrics, metrics)) if not read
+    ]
+    damaged = missing or checksums.damaged(done, captures=need_pcaps)
+    if damaged or manifest is None or metrics is None:
+        return Found(State.STALE, tuple(damaged))
+    changed = _changed(manifest, run, identity)
     captured = run.experiment.traffic.captured
-    analysed = metrics.get("analysis") == summary.analysis_identity()
-    if captured and not analysed:
-        return State.STALE
-    plan = compose(run)
-    if manifest.get("digest") != digest(run, plan):
-        return State.STALE
-    if identity is not None and manifest.get("testbed_identity") != identity(plan):
-        return State.STALE
     if captured and need_pcaps and not any(done.pcap.glob("*.pcap*")):
-        return State.STALE
-    return State.COMPLETE if analysed else State.OUTDATED
+        changed.append("captures not kept")
+    analysed = metrics.get("analysis") == summary.ANALYSIS
+    if captured and not analysed:
+        changed.append("analysis")
+    if changed:
+        return Found(State.STALE, tuple(changed))
+    return Found(State.COMPLETE) if analysed else Found(State.OUTDATED, ("analysis",))
+
+
+def _changed(manifest: dict[str, Any], run: Run, identity: Identity | None) -> list[str]:
+    """Name what a run was made from that is another now."""
+    plan = compose(run)
+    now = made_from(run, plan)
+    then = manifest.get("made_from")
+    if not isinstance(then, dict):
+        return ["record of an earlier version"]
+    if identity is None:
+        return [name for name, content in now.items() if then.get(name) != content]
+    now |= identity(plan)
+    return [name for name in now | then if now.get(name) != then.get(name)]
 
 
 def _record(path: Path) -> dict[str, Any] | None:

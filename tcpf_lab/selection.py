@@ -29,7 +29,7 @@ from tcpf_lab.testbed import registry
 
 if TYPE_CHECKING:
     from tcpf_lab.report.collect import Cell
-    from tcpf_lab.run_state import State
+    from tcpf_lab.run_state import Found
 
 #: Key of ``--only`` that chooses among the experiments of a collection.
 _CONFIG = "config"
@@ -109,13 +109,13 @@ class Choice:
             words += ["--set", setting]
         return tuple(words)
 
-    def states(self) -> Iterator[tuple[Part, list[tuple[Run, State]]]]:
-        """Tell for each run whether it is complete, stale, failed or missing."""
-        from tcpf_lab.run_state import state
+    def states(self) -> Iterator[tuple[Part, list[tuple[Run, Found]]]]:
+        """Tell for each run whether it is complete, stale (and why), failed or missing."""
+        from tcpf_lab.run_state import examine
 
         identity = registry.identity(self.testbed_name)
         for part in self.parts:
-            yield part, [(run, state(run, part.files, identity)) for run in part.runs]
+            yield part, [(run, examine(run, part.files, identity)) for run in part.runs]
 
 
 def choose(

@@ -379,7 +379,7 @@ def test_another_analysis_needs_no_other_run_where_the_captures_were_kept(
     job: run.Job, guests: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once = run.carry_out(keeping(job))
-    monkeypatch.setattr(run.summary, "analysis_identity", lambda: "another")
+    monkeypatch.setattr(run.summary, "ANALYSIS", "another")
     assert run.carry_out(keeping(job)) == once
     assert len(guests) == 1
     for capture in run_files(job).pcap.iterdir():

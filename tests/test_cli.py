@@ -87,10 +87,16 @@ def test_status_tells_complete_stale_failed_and_missing_runs_apart(
     lab("run", four, "--testbed", "fake", "--only", "seed=3")
     monkeypatch.setitem(registry.TESTBEDS, "fake", lambda: fake)
     words = ("status", four, "--testbed", "fake")
-    told = {run["run"][-5:]: run["state"] for run in json.loads(lab(*words, "--json")[1])}
+    listed = {run["run"][-5:]: run for run in json.loads(lab(*words, "--json")[1])}
+    told = {seed: run["state"] for seed, run in listed.items()}
     wanted = {"seed1": "complete", "seed2": "stale", "seed3": "failed", "seed4": "missing"}
     assert told == wanted
-    head, row = (line.split() for line in lab(*words)[1].splitlines()[:2])
+    assert {seed: run.get("changed") for seed, run in listed.items() if "changed" in run} == {
+        "seed2": ["kernel"]
+    }
+    shown = lab(*words)[1].splitlines()
+    assert shown[-1].endswith("kernel (1)")
+    head, row = (line.split() for line in shown[:2])
     counts = dict(zip(head, row, strict=False))
     assert [counts[state] for state in wanted.values()] == ["1"] * 4
 

@@ -113,7 +113,7 @@ def _not_complete(search: Search, points: Sequence[Point]) -> int:
         return 0
     choice = search.responses.choice("", search.wanted(points))
     done = (State.COMPLETE, State.OUTDATED)  # the latter is only analysed again
-    return sum(now not in done for _, states in choice.states() for _, now in states)
+    return sum(now.state not in done for _, states in choice.states() for _, now in states)
 
 
 def _close_look(search: Search) -> int:

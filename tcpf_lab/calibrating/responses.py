@@ -14,7 +14,6 @@ from tcpf_lab.calibration.space import Floats
 from tcpf_lab.errors import SpecError
 from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.run_state import State
 from tcpf_lab.selection import Choice, Part, RunsAsked
 from tcpf_lab.spec.calibrated import Subject, label
 from tcpf_lab.spec.members import Level
@@ -90,7 +89,7 @@ class Responses:
     def look_again(self, choice: Choice) -> None:
         """Take note of what is not as it would be made now; nothing of it is used."""
         for part, states in choice.states():
-            bad = (run.id for run, now in states if now in (State.STALE, State.OUTDATED))
+            bad = (run.id for run, now in states if now.is_stale)
             self._stale[part.experiment.name] = frozenset(bad)
 
     def forget(self, names: Collection[str]) -> None:

@@ -33,8 +33,8 @@ class Testbed(Protocol):
     def parallel(self) -> bool:
         """Whether several runs can be made at a time."""
 
-    def identity(self, plan: Plan) -> str:
-        """Change with all that may change ``plan``'s results: runs of another one are stale."""
+    def identity(self, plan: Plan) -> dict[str, str]:
+        """Hash, by name, each part that may change ``plan``'s results: runs of others are stale."""
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Return everything that stands in the way of ``plan``, before anything is touched."""

@@ -60,9 +60,9 @@ class FakeTestbed:
             if not any((run.root / f"{path}{packed}").exists() for packed in ("", ".zst")):
                 (run.root / path).touch()
 
-    def identity(self, plan: Plan) -> str:  # noqa: ARG002 - nothing of a plan is needed
+    def identity(self, plan: Plan) -> dict[str, str]:  # noqa: ARG002 - nothing of a plan is needed
         """Return what it was made with: a recording is of one kernel."""
-        return self.kernel
+        return {"kernel": self.kernel}
 
     def facts(self, plan: Plan) -> dict[str, Any]:  # noqa: ARG002
         """Say where the data comes from."""

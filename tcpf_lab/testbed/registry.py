@@ -113,7 +113,7 @@ def generator(name: str) -> Generator:
     return base.ON_HOSTS if name == VM or name not in TESTBEDS else base.IN_VIRTUAL_TIME
 
 
-def identity(name: str) -> Callable[[Plan], str] | None:
+def identity(name: str) -> Callable[[Plan], dict[str, str]] | None:
     """Return what identifies a testbed as it is now for a plan; None if it cannot be used here."""
     try:
         return (_up() if name == VM else testbed(name)).identity

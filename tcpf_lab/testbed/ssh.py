@@ -50,18 +50,22 @@ class SshTestbed:
         """The inventory's name."""
         return self.inventory.name
 
-    def identity(self, plan: Plan) -> str:
-        """Hash hosts and interfaces, and the sources of the modules and programs of ``plan``.
+    def identity(self, plan: Plan) -> dict[str, str]:
+        """Hash the inventory, and the sources of the modules and programs of ``plan``.
 
         Asks no host: the state of results can be told without them.  Kernels that are not known
         beforehand are recorded in the facts of each run.
         """
-        words = [as_json(_what_matters(self.inventory)), self.kernel]
+        inventory = as_json(_what_matters(self.inventory))
+        parts = {
+            "inventory": hashlib.sha256(inventory.encode()).hexdigest()[:16],
+            "kernel": self.kernel,
+        }
         if _modules(plan):
-            words.append(ssh_modules.source_hash(ssh_modules.sources()))
+            parts["modules"] = ssh_modules.source_hash(ssh_modules.sources())
         if any(map(starts_ours, plan.steps)):
-            words.append(ssh_programs.source_hash())
-        return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+            parts["programs"] = ssh_programs.source_hash()
+        return parts
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Look at the plan, then at every host, changing nothing; return all problems."""

@@ -6,7 +6,6 @@ is the host's, read-only; it can write to the run's own directory.  Nothing here
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shutil
@@ -59,12 +58,15 @@ class UmlTestbed:
     generator = IN_VIRTUAL_TIME
     parallel = True
 
-    def identity(self, plan: Plan) -> str:
-        """Hash kernel and guest programs, how they are started, and the modules ``plan`` loads."""
+    def identity(self, plan: Plan) -> dict[str, str]:
+        """Hash the kernel, its command line, the guest programs, and the modules ``plan`` loads."""
         _, *parameters = self._command(plan, 0)
-        loaded = (f"{name}={digest}" for name, digest in self._loaded(plan).items())
-        words = (self.kernel.machine_key, *parameters, *loaded)
-        return hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
+        return {
+            "kernel": self.kernel.kernel_key,
+            "kernel command line": " ".join(parameters),
+            **self.kernel.programs,
+            **self._loaded(plan),
+        }
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Return what can be seen to be wrong before a boot, one sentence per problem."""

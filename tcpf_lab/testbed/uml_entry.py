@@ -26,12 +26,11 @@ TREE = "tree"
 LOG = "build.log"
 FAILED_LOG = "failed-build.log"
 TEMPORARY = ".building-"
-#: What every entry says of itself; those of earlier versions have none of the second.
+#: What every entry says of itself.
 _NEEDED = {
-    *("recipe", "kernel_key", "machine_key", "variant", "version", "sha256", "patches"),
-    *("modules", "plugins"),
+    *("recipe", "kernel_key", "variant", "version", "sha256", "patches"),
+    *("programs", "modules", "plugins", "digest"),
 }
-_LATER = {"programs", "digest"}
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,6 @@ class Order:
     def kernel_key(self) -> str:
         """Identify the kernel alone: equal for entries that differ in programs and modules."""
         return uml_recipe.key(self.recipe.kernel_digest, self.source_sha256, self.compiler)
-
-    @cached_property
-    def machine_key(self) -> str:
-        """Identify kernel and guest programs: equal for entries that differ in modules only."""
-        return uml_recipe.key(self.recipe.machine_digest, self.source_sha256, self.compiler)
 
 
 def make(order: Order, lock: int, before: Order | None = None) -> None:
@@ -156,17 +150,14 @@ def damage(entry: Path) -> tuple[str, ...]:
         KERNEL: facts["sha256"],
         **{f"{uml_modules.MODULES}/{name}.ko": d for name, d in facts["modules"].items()},
         **{f"{uml_modules.PLUGINS}/{name}.so": d for name, d in facts["plugins"].items()},
-        **facts.get("programs", {}),
+        **facts["programs"],
     }
     return tuple(name for name, digest in expected.items() if _content(entry / name) != digest)
 
 
 def _sound(facts: dict[str, Any]) -> bool:
     """Whether an entry's record of itself is what was written, as far as it can tell."""
-    if _LATER & set(facts) and facts.get("digest") != _digest(facts):
-        return False
-    hashed = (facts.get(name) for name in ("modules", "plugins"))
-    return set(facts) >= _NEEDED and all(isinstance(each, dict) for each in hashed)
+    return set(facts) >= _NEEDED and facts["digest"] == _digest(facts)
 
 
 def _content(path: Path) -> str | None:
@@ -206,7 +197,6 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
     facts = {
         "recipe": order.recipe.digest,
         "kernel_key": order.kernel_key,
-        "machine_key": order.machine_key,
         "variant": order.recipe.variant,
         "modules": uml_modules.hashes(result / uml_modules.MODULES),
         "plugins": uml_modules.hashes(result / uml_modules.PLUGINS),

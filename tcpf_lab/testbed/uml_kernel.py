@@ -44,11 +44,12 @@ class Kernel:
 
     path: Path  #: the executable ``linux``
     key: str  #: name of the cache entry: hash of all inputs
-    machine_key: str  #: hash of the inputs of kernel and guest programs
+    kernel_key: str  #: hash of the inputs of the kernel alone
     variant: str  #: ``standard``, or one of the others in ``uml_recipe.VARIANTS``
     version: str  #: of the source, ``6.12.117``
     sha256: str  #: of the executable
     patches: tuple[str, ...]  #: file names of the project's patches in it
+    programs: dict[str, str]  #: of the guest: name -> content hash, ``tcpf-traffic``
     modules: dict[str, str]  #: name -> content hash, ``sch_rio``
     plugins: dict[str, str]  #: of ``tc``: name -> content hash, ``q_rio``
 
@@ -208,11 +209,12 @@ def _kernel(entry: Path) -> Kernel:
     return Kernel(
         path=entry / KERNEL,
         key=entry.name,
-        machine_key=facts["machine_key"],
+        kernel_key=facts["kernel_key"],
         variant=facts["variant"],
         version=facts["version"],
         sha256=facts["sha256"],
         patches=tuple(facts["patches"]),
+        programs=facts["programs"],
         modules=facts["modules"],
         plugins=facts["plugins"],
     )

@@ -150,19 +150,14 @@ class Recipe:
         return _digest(parts)
 
     @cached_property
-    def machine_digest(self) -> str:
-        """Hash of what every run depends on: the kernel and the guest programs."""
+    def digest(self) -> str:
+        """Hash of everything: the kernel, the guest programs, modules and plugins."""
         parts = {
             "kernel": self.kernel_digest,
             "flags": PROGRAM_FLAGS,
-            "files": self._hashes(*self.program_files),
+            "files": self._hashes(*self.program_files, *self.module_files),
         }
         return _digest(parts)
-
-    @cached_property
-    def digest(self) -> str:
-        """Hash of everything: the kernel, the guest programs, modules and plugins."""
-        return _digest({"machine": self.machine_digest, "files": self._hashes(*self.module_files)})
 
     def _hashes(self, *files: Path) -> dict[str, str]:
         return {str(file.relative_to(self.root)): sha256_of(file) for file in files}

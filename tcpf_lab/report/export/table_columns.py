@@ -83,7 +83,11 @@ _MADE_WITH = (
     _of_manifest("git_commit", "text", "its commit"),
     _of_manifest("testbed_identity", "text", "hash of kernel, modules and programs"),
     Column(
-        "analysis", "text", "", "hash of the code that made the numbers", f"{_METRICS}: analysis"
+        "analysis",
+        "text",
+        "",
+        "version of the analysis that made the numbers",
+        f"{_METRICS}: analysis",
     ),
 )
 
