@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import sys
 from collections.abc import Callable
@@ -12,8 +14,12 @@ from hypothesis import HealthCheck, settings
 from run_maker import make_runs
 from withheld import Watch, is_of_real_time
 
-from tcpf_lab.spec.load import load
+from tcpf_lab.results import ExperimentFiles, RunFiles
+from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.spec.load import dump, load
 from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed import registry, uml_kernel
 from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.uml import UmlTestbed
@@ -32,9 +38,6 @@ watch = Watch()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files anew; review the diff"
-    )
-    parser.addoption(
-        "--vm-long", action="store_true", help="also what takes minutes in virtual machines"
     )
 
 
@@ -105,6 +108,35 @@ def uml() -> UmlTestbed:
     if kernel is None:
         pytest.skip("the virtual-time kernel has not been built: `tcpf-lab kernel build`")
     return UmlTestbed(kernel)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Return a directory that all workers of the session share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if hasattr(request.config, "workerinput") else base
+
+
+@pytest.fixture(scope="session")
+def guest_run(uml: UmlTestbed, shared: Path) -> Callable[..., RunFiles]:
+    """Return a function that makes a run in a guest, once in a session; its files are only read."""
+
+    def made(
+        experiment: Experiment, *settings: str, bed: UmlTestbed = uml, **only: str
+    ) -> RunFiles:
+        run = expand(apply_overrides(experiment, settings), only)[0]
+        parts = f"{dump(run.experiment)}{run.id}{bed.kernel.key}{bed.memory_mb}"
+        results = shared / "guest-runs" / hashlib.sha256(parts.encode()).hexdigest()[:16]
+        results.mkdir(parents=True, exist_ok=True)
+        files = ExperimentFiles(results, experiment.name, bed.name)
+        with (results / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not files.run(run.id).root.exists():
+                event = carry_out(Task(run, bed, files, keep_pcaps=True, commit="test"))
+                assert (event.kind, event.detail) == ("finished", "")
+        return files.run(run.id)
+
+    return made
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tcpf_lab.runner import Task, carry_out
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import expand
 
-pytestmark = pytest.mark.uml
+pytestmark = [pytest.mark.uml, pytest.mark.full]
 
 METRICS = ("timeouts", "loss_percent", "goodput_bytes_per_s", "goodput_cov")
 SEEDS = 4

@@ -12,7 +12,7 @@ from tcpf_lab.results import read_json
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 
-pytestmark = pytest.mark.uml
+pytestmark = [pytest.mark.uml, pytest.mark.full]
 
 EXPERIMENT = """\
 name: {name}

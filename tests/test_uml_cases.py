@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,16 +25,9 @@ DUMBBELL = "topology={dumbbell: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 5
 
 
 @pytest.fixture
-def make(uml, tmp_path):
-    def run_case(case, *settings, place="here") -> RunFiles:
-        experiment = load(shipped.directory("experiments") / "configA.yaml")
-        run = expand(apply_overrides(experiment, [*SHORT, *settings]), {"case": case})[0]
-        files = ExperimentFiles(tmp_path / place, experiment.name, "uml")
-        event = carry_out(Task(run, uml, files, keep_pcaps=True, commit="test"))
-        assert (event.kind, event.detail) == ("finished", "")
-        return files.run(run.id)
-
-    return run_case
+def make(guest_run: Callable[..., RunFiles]) -> Callable[..., RunFiles]:
+    experiment = load(shipped.directory("experiments") / "configA.yaml")
+    return lambda case, *settings: guest_run(experiment, *SHORT, *settings, case=case)
 
 
 def checks(run: RunFiles) -> dict[str, bool | None]:
@@ -42,7 +36,10 @@ def checks(run: RunFiles) -> dict[str, bool | None]:
 
 @pytest.mark.parametrize(
     "case",
-    ["TCPF+FRIO", "TCPF+RIO", "TCPF(O)+RIO", "TB+RIO", "NoMark+FRED"],
+    [
+        *("TCPF+FRIO", "TCPF+RIO", "TCPF(O)+RIO", "TB+RIO"),
+        *("NoMark+FRED", "NoMark+TailDrop", "NoMark+RED"),
+    ],
 )
 def test_every_case_of_the_papers_is_valid_and_marks_what_its_marker_says(make, case):
     run = make(case)
@@ -70,20 +67,30 @@ def test_no_more_is_marked_in_than_there_are_tokens(make):
     assert 0 < action["xstats"]["in_bytes"] <= 296_000 * begun
 
 
+@pytest.mark.full
 def test_several_senders_are_marked_where_they_have_joined(make):
     run = make("TCPF+RIO", DUMBBELL)
     assert checks(run)["marks_match_marker"] is True
     assert set(read_json(run.metrics)["by_dscp"]) == {"10", "12"}
 
 
-def test_the_same_run_gives_the_same_bytes_with_every_module_loaded(make, monkeypatch):
+@pytest.mark.full
+def test_the_same_run_gives_the_same_bytes_with_every_module_loaded(uml, tmp_path, monkeypatch):
     def all_of_them(run: Run, graph: Graph) -> Phase:
         (node,) = graph.having("marker")
         return Phase("kernel modules", tuple(LoadModule(node.name, name) for name in MODULES))
 
+    def made(place: str) -> RunFiles:
+        files = ExperimentFiles(tmp_path / place, run.experiment.name, "uml")
+        event = carry_out(Task(run, uml, files, keep_pcaps=True, commit="test"))
+        assert (event.kind, event.detail) == ("finished", "")
+        return files.run(run.id)
+
     monkeypatch.setattr("tcpf_lab.plan.compose.modules", all_of_them)
+    experiment = load(shipped.directory("experiments") / "configA.yaml")
     for case in ("TCPF+FRIO", "TB+RIO"):
-        one, two = (make(case, place=place) for place in ("one", "two"))
+        run = expand(apply_overrides(experiment, SHORT), {"case": case})[0]
+        one, two = map(made, ("one", "two"))
         assert set(MODULES) <= set(read_json(one.manifest)["facts"]["modules"])
         assert digests(one) == digests(two)
 
@@ -96,6 +103,7 @@ def data_of(run: RunFiles) -> list[Path]:
     return [*sorted(run.pcap.iterdir()), *sorted(run.stats.iterdir()), run.metrics]
 
 
+@pytest.mark.full
 def test_least_timeout_and_initial_window_asked_for_are_in_force(make):
     run = make("NoMark+RED", "tcp.rto_min=1 s", "tcp.initcwnd=4")
     assert checks(run)["routes_in_force"] is True

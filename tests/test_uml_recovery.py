@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,13 @@ import pytest
 
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.captured import read_captured
-from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
-from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.results import RunFiles, read_json
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.override import apply_overrides
-from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed.uml import UmlTestbed
 from tcpf_lab.trace.events import FAST, PARTIAL_ACK
 from tcpf_lab.trace.packet import SYN
 from tcpf_lab.trace.pcap import read_capture
 
-pytestmark = pytest.mark.uml
+pytestmark = [pytest.mark.uml, pytest.mark.full]
 
 #: Several losses in a window are common behind tail drop; every packet is acknowledged.
 LOSSY = (
@@ -63,19 +58,13 @@ class Story:
 
 
 @pytest.fixture
-def make(recorded_experiment: Experiment, tmp_path: Path) -> Callable[..., RunFiles]:
-    """Return a function that carries a run out and gives its files."""
-
-    def carried(bed: UmlTestbed, *settings: str) -> RunFiles:
-        experiment = apply_overrides(recorded_experiment, [*LOSSY, *settings])
-        run = expand(experiment, {"case": "NoMark+RED", "seed": "1"})[0]
-        place = tmp_path / f"results{len(list(tmp_path.iterdir()))}"
-        files = ExperimentFiles(place, experiment.name, "uml")
-        event = carry_out(Task(run, bed, files, keep_pcaps=True, commit="test"))
-        assert (event.kind, event.detail) == ("finished", "")
-        return files.run(run.id)
-
-    return carried
+def make(
+    guest_run: Callable[..., RunFiles], recorded_experiment: Experiment
+) -> Callable[..., RunFiles]:
+    """Return a function that gives the files of a run with more settings."""
+    return lambda *settings: guest_run(
+        recorded_experiment, *LOSSY, *settings, case="NoMark+RED", seed="1"
+    )
 
 
 def entries_of(run: RunFiles) -> Any:
@@ -131,9 +120,9 @@ def story(run: RunFiles) -> Story:
 
 
 def test_classic_reno_leaves_recovery_at_the_first_partial_acknowledgement(
-    uml: UmlTestbed, make: Callable[..., RunFiles]
+    make: Callable[..., RunFiles],
 ) -> None:
-    reno, newreno = make(uml, RENO), make(uml)
+    reno, newreno = make(RENO), make()
     assert causes(reno)[log.RECOVERY] == 0
     assert causes(newreno)[log.RECOVERY] > 20
     assert causes(reno)[log.FAST] > 20
@@ -146,16 +135,14 @@ def test_classic_reno_leaves_recovery_at_the_first_partial_acknowledgement(
 
 
 def test_classic_reno_sends_nothing_new_on_the_first_two_duplicates(
-    uml: UmlTestbed, make: Callable[..., RunFiles]
+    make: Callable[..., RunFiles],
 ) -> None:
-    assert story(make(uml, RENO)).limited_transmits == 0
-    assert story(make(uml)).limited_transmits > 20
+    assert story(make(RENO)).limited_transmits == 0
+    assert story(make()).limited_transmits > 20
 
 
-def test_the_switch_is_in_force_and_the_analysis_follows_it(
-    uml: UmlTestbed, make: Callable[..., RunFiles]
-) -> None:
-    run = make(uml, RENO, "tcp.mss=496 B")
+def test_the_switch_is_in_force_and_the_analysis_follows_it(make: Callable[..., RunFiles]) -> None:
+    run = make(RENO, "tcp.mss=496 B")
     validity = read_json(run.metrics)["validity"]
     assert (validity["valid"], validity["reasons"]) == (True, [])
     assert "net.ipv4.tcp_reno_recovery = 1" in (run.stats / "sysctl-S.txt").read_text()
@@ -167,8 +154,6 @@ def test_the_switch_is_in_force_and_the_analysis_follows_it(
     assert payload.max() == 496
 
 
-def test_explicit_newreno_is_the_kernels_own(
-    uml: UmlTestbed, make: Callable[..., RunFiles]
-) -> None:
-    plain, named = make(uml), make(uml, "tcp.recovery=newreno")
+def test_explicit_newreno_is_the_kernels_own(make: Callable[..., RunFiles]) -> None:
+    plain, named = make(), make("tcp.recovery=newreno")
     assert plain.capture("S").read_bytes() == named.capture("S").read_bytes()

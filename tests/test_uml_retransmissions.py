@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,8 @@ from numpy.typing import NDArray
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.agreement import NO_ENTRY, compare
 from tcpf_lab.metrics.tcp_counters import expected_counters, recovery_counters
-from tcpf_lab.results import ExperimentFiles, RunFiles
-from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.results import RunFiles
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.override import apply_overrides
-from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed import uml_kernel, uml_recipe
 from tcpf_lab.testbed.uml import UmlTestbed
 from tcpf_lab.trace.analysis import Options, analyse
@@ -27,7 +23,7 @@ from tcpf_lab.trace.events import RTO, SYN_RTO
 from tcpf_lab.trace.packet import ACK, SYN
 from tcpf_lab.trace.pcap import read_capture
 
-pytestmark = pytest.mark.uml
+pytestmark = [pytest.mark.uml, pytest.mark.full]
 
 #: Senders of several generations, each through a queue that drops a tenth.
 SENDERS = {
@@ -54,18 +50,15 @@ BUSY = ("matrix.flows=[8]", "traffic.duration=20 s")
 
 
 @pytest.fixture
-def make(recorded_experiment: Experiment, tmp_path: Path) -> Callable[..., RunFiles]:
-    """Return a function that carries a run out and gives its files."""
+def make(
+    guest_run: Callable[..., RunFiles], recorded_experiment: Experiment
+) -> Callable[..., RunFiles]:
+    """Return a function that gives the files of a sender's run."""
 
-    def carried(bed: UmlTestbed, name: str, where: str = "here") -> RunFiles:
-        experiment = apply_overrides(recorded_experiment, [*BUSY, *SENDERS[name]])
-        run = expand(experiment, {"seed": "1"})[0]
-        files = ExperimentFiles(tmp_path / where, experiment.name, "uml")
-        event = carry_out(Task(run, bed, files, keep_pcaps=True, commit="test"))
-        assert (event.kind, event.detail) == ("finished", "")
-        return files.run(run.id)
+    def made(name: str, **bed: UmlTestbed) -> RunFiles:
+        return guest_run(recorded_experiment, *BUSY, *SENDERS[name], **bed, seed="1")
 
-    return carried
+    return made
 
 
 def entries_of(run: RunFiles) -> NDArray[Any]:
@@ -99,9 +92,9 @@ def last_samples(run: RunFiles) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("name", SENDERS)
 def test_list_is_what_the_capture_has_twice_and_the_counters_count(
-    uml: UmlTestbed, make: Callable[..., RunFiles], name: str
+    make: Callable[..., RunFiles], name: str
 ) -> None:
-    run = make(uml, name)
+    run = make(name)
     entries = entries_of(run)
     packets = log.as_packets(entries)
     # What the device's queue dropped is in the list and not in the capture, and may be sent again.
@@ -113,9 +106,9 @@ def test_list_is_what_the_capture_has_twice_and_the_counters_count(
 
 @pytest.mark.parametrize("name", SENDERS)
 def test_expiries_of_each_flow_are_those_of_its_socket(
-    uml: UmlTestbed, make: Callable[..., RunFiles], name: str
+    make: Callable[..., RunFiles], name: str
 ) -> None:
-    run = make(uml, name)
+    run = make(name)
     entries = entries_of(run)
     timed = entries[np.isin(entries["cause"], (log.RTO, log.SYN_RTO))]
     ports = sorted({int(port) for port in read_capture(run.capture("S")).packets["sport"]} - {5001})
@@ -129,9 +122,9 @@ def test_expiries_of_each_flow_are_those_of_its_socket(
 
 @pytest.mark.parametrize("name", SENDERS)
 def test_every_event_of_the_capture_is_in_the_list_and_every_timeout_is_one(
-    uml: UmlTestbed, make: Callable[..., RunFiles], name: str
+    make: Callable[..., RunFiles], name: str
 ) -> None:
-    run = make(uml, name)
+    run = make(name)
     probes = name in ("modern", "bbr")
     analysis = analyse(run.capture("S"), options=KNOWN.get(name, Options(probes=probes)))
     found = compare(analysis, entries_of(run))
@@ -144,13 +137,11 @@ def test_every_event_of_the_capture_is_in_the_list_and_every_timeout_is_one(
 
 
 @pytest.mark.parametrize("name", SENDERS)
-def test_run_is_the_same_without_the_list(
-    uml: UmlTestbed, make: Callable[..., RunFiles], name: str
-) -> None:
+def test_run_is_the_same_without_the_list(make: Callable[..., RunFiles], name: str) -> None:
     kernel = uml_kernel.find(recipe=uml_recipe.load(variant="unlogged"))
     if kernel is None:
         pytest.skip("not built: `tcpf-lab kernel build --variant unlogged`")
-    with_it, without = make(uml, name), make(UmlTestbed(kernel), name, "there")
+    with_it, without = make(name), make(name, bed=UmlTestbed(kernel))
     assert log.read_logs(without) == {}
     assert data(with_it) == data(without)
 

@@ -43,46 +43,44 @@ def contents(files: RunFiles) -> dict[str, str]:
 
 
 def test_same_run_in_another_place_and_environment_gives_the_same_bytes(
-    uml, recorded_experiment, tmp_path, monkeypatch
+    uml, guest_run, recorded_experiment, tmp_path, monkeypatch
 ):
-    one = make(uml, recorded_experiment, tmp_path / "one")
+    one = guest_run(recorded_experiment, seed="1")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("A_LONG_VARIABLE", "x" * 5000)
     two = make(uml, recorded_experiment, tmp_path / "another place" / "with, a longer path")
     assert contents(one) == contents(two)
 
 
-def test_another_seed_gives_another_run(uml, recorded_experiment, tmp_path):
-    one = make(uml, recorded_experiment, tmp_path, seed="1")
-    two = make(uml, recorded_experiment, tmp_path, seed="2")
+def test_another_seed_gives_another_run(guest_run, recorded_experiment):
+    one, two = (guest_run(recorded_experiment, seed=seed) for seed in "12")
     assert contents(one)["S.pcap.zst"] != contents(two)["S.pcap.zst"]
     assert contents(one)["metrics.json"] != contents(two)["metrics.json"]
 
 
+@pytest.mark.full
 def test_transfers_of_users_have_the_same_bytes_for_the_same_seed(
-    uml, recorded_experiment, tmp_path
+    uml, guest_run, recorded_experiment, tmp_path
 ):
     words = "think: 500 ms, size: 30 kB, shape: 1.5, largest: 1 MB"
     users = [f"traffic.users={{{words}}}", "traffic.captures=false"]
-    runs = [
-        make(uml, recorded_experiment, tmp_path / place, seed=seed, settings=users)
-        for place, seed in (("one", "1"), ("two", "1"), ("another", "2"))
-    ]
-    one, two, another = ((run.stats / "users-S.bin.zst").read_bytes() for run in runs)
-    assert one == two != another
-    one, two, another = ((run.root / "transfers.npz").read_bytes() for run in runs)
-    assert one == two != another
+    one, another = (guest_run(recorded_experiment, *users, seed=seed) for seed in "12")
+    two = make(uml, recorded_experiment, tmp_path, settings=users)
+    for name in ("stats/users-S.bin.zst", "transfers.npz"):
+        first, second, third = ((run.root / name).read_bytes() for run in (one, two, another))
+        assert first == second != third
 
 
-def test_recorded_run_is_still_what_the_kernel_does(uml, recorded_experiment, recorded, tmp_path):
+def test_recorded_run_is_still_what_the_kernel_does(guest_run, recorded_experiment):
     """The goodput of the recording, within what another compiler or kernel patch may change."""
-    metrics = read_json(make(uml, recorded_experiment, tmp_path).metrics)["metrics"]
+    metrics = read_json(guest_run(recorded_experiment, seed="1").metrics)["metrics"]
     assert 0.8 < metrics["utilisation"] <= 1.01
     assert metrics["loss_percent"] > 1
 
 
-def test_iperf3_makes_the_same_kind_of_run_and_its_json_is_kept(uml, recorded_experiment, tmp_path):
-    done = make(uml, recorded_experiment, tmp_path, settings=["traffic.generator=iperf3"])
+@pytest.mark.full
+def test_iperf3_makes_the_same_kind_of_run_and_its_json_is_kept(guest_run, recorded_experiment):
+    done = guest_run(recorded_experiment, "traffic.generator=iperf3", seed="1")
     reports = [json.loads((done.stats / f"iperf3-{flow}.json").read_text()) for flow in range(3)]
     assert all(report["end"]["sum_sent"]["bytes"] > 0 for report in reports)
     found = read_json(done.metrics)
@@ -94,9 +92,10 @@ def test_iperf3_makes_the_same_kind_of_run_and_its_json_is_kept(uml, recorded_ex
     assert found["truth"]["timeouts_pcap"] == found["truth"]["timeouts_kernel"]
 
 
-def test_several_senders_and_receivers_share_the_bottleneck(uml, recorded_experiment, tmp_path):
+@pytest.mark.full
+def test_several_senders_and_receivers_share_the_bottleneck(guest_run, recorded_experiment):
     dumbbell = "{access: 10 Mbit, bottleneck: 1 Mbit, delay: 100 ms, pairs: 2}"
-    done = make(uml, recorded_experiment, tmp_path, settings=[f"topology={{dumbbell: {dumbbell}}}"])
+    done = guest_run(recorded_experiment, f"topology={{dumbbell: {dumbbell}}}", seed="1")
     assert (done.stats / "senders-S1.jsonl").exists()
     assert 0.8 < read_json(done.metrics)["metrics"]["utilisation"] <= 1.01
 
@@ -144,6 +143,7 @@ def test_failing_command_is_named(uml, files):
     assert "No such file or directory" in error.message
 
 
+@pytest.mark.full
 def test_missing_program_is_named(uml, files):
     error = failure(uml, plan_of("no-such-program"), files)
     assert "cannot run no-such-program: No such file or directory" in error.message
@@ -162,6 +162,7 @@ def with_module(uml, where, name, content):
     return replace(uml, kernel=replace(uml.kernel, path=directory / "linux", modules=modules))
 
 
+@pytest.mark.full
 def test_loaded_module_and_its_words_are_there(uml, files):
     words = "limit 60000 in_min 20000 in_max 40000 in_probability 0.1 out_min 1 out_max 2"
     add = f"tc qdisc add dev lo root rio {words} out_probability 0.1".split()
@@ -176,6 +177,7 @@ def test_loaded_module_and_its_words_are_there(uml, files):
     assert (qdisc["kind"], qdisc["options"]["limit"]) == ("rio", 60000)
 
 
+@pytest.mark.full
 def test_module_that_has_not_been_built_is_named_before_and_in_the_guest(uml, files):
     plan = plan_of_steps(LoadModule("R1", "sch_none"))
     assert uml.check(plan) == ("not built: sch_none, q_none (tcpf-lab doctor shows what is)",)
@@ -183,6 +185,7 @@ def test_module_that_has_not_been_built_is_named_before_and_in_the_guest(uml, fi
     assert "load module sch_none: no module sch_none has been built" in error.message
 
 
+@pytest.mark.full
 def test_module_that_the_kernel_refuses_is_named_with_what_it_says(uml, files, tmp_path):
     broken = with_module(uml, tmp_path, "sch_broken", b"no module")
     error = failure(broken, plan_of_steps(LoadModule("R1", "sch_broken")), files)
@@ -190,6 +193,7 @@ def test_module_that_the_kernel_refuses_is_named_with_what_it_says(uml, files, t
     assert "it says: Invalid ELF header" in error.message
 
 
+@pytest.mark.full
 def test_module_that_needs_what_is_not_there_is_told_the_symbol(uml, files, tmp_path):
     module = (uml.kernel.directory / "modules/sch_rio.ko").read_bytes()
     content = module.replace(b"register_qdisc", b"registre_qdisc")
@@ -210,6 +214,7 @@ def test_identity_and_facts_have_the_modules_that_a_plan_loads_and_no_other(uml,
             assert (other.identity(rio) == uml.identity(rio)) == ("frio" in name)
 
 
+@pytest.mark.full
 def test_reading_a_clock_costs_256_ns(uml, files):
     code = "from time import monotonic_ns as now; print(*[now() for _ in range(50)])"
     read = Command(None, (sys.executable, "-I", "-S", "-c", code), "stats/readings")
@@ -220,18 +225,21 @@ def test_reading_a_clock_costs_256_ns(uml, files):
     assert set(steps) == {256}
 
 
+@pytest.mark.full
 def test_hanging_guest_is_ended_by_the_watchdog(uml, files):
     spin = plan_of("sh", "-c", "while :; do :; done")
     error = failure(replace(uml, watchdog_base=1.0), spin, files)
     assert "the guest hung" in error.message
 
 
+@pytest.mark.full
 def test_guest_out_of_memory_is_told(uml, files):
     eat = plan_of("sh", "-c", "x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo ${#x}")
     error = failure(replace(uml, memory_mb=48), eat, files)
     assert "ran out of its 48 MB of memory" in error.message
 
 
+@pytest.mark.full
 def test_killed_guest_is_told(uml, files):
     def kill():
         deadline = time.monotonic() + 10
@@ -246,6 +254,7 @@ def test_killed_guest_is_told(uml, files):
     assert "killed by SIGKILL" in error.message
 
 
+@pytest.mark.full
 def test_guest_can_write_to_nothing_but_its_run_directory(uml, files, tmp_path):
     (tmp_path / "precious").write_text("as it was")
     for target in (tmp_path / "precious", tmp_path / "new", Path("/etc/new"), Path("/usr/new")):
@@ -263,6 +272,7 @@ def test_problems_seen_before_a_boot_are_all_listed(uml, monkeypatch, tmp_path):
     assert any("no place for guests' memory" in problem for problem in problems)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
 def test_full_disk_is_told_and_nothing_is_called_complete(uml, recorded_experiment, tmp_path):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=500k", "small", tmp_path], check=True)
@@ -312,6 +322,7 @@ def remaining(tmp_path):
     return found
 
 
+@pytest.mark.full
 def test_interrupt_leaves_no_process_and_no_half_run(uml, tmp_path):
     process, said = interrupted(tmp_path, 1)
     assert process.returncode == 130
@@ -321,6 +332,7 @@ def test_interrupt_leaves_no_process_and_no_half_run(uml, tmp_path):
     assert list((tmp_path / "configA" / "uml").glob("*.partial")) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_second_interrupt_stops_at_once_and_leaves_no_process(uml, tmp_path, number):
     process, said = interrupted(tmp_path, 2, number)
@@ -332,6 +344,7 @@ def test_second_interrupt_stops_at_once_and_leaves_no_process(uml, tmp_path, num
     assert remaining(tmp_path) == []
 
 
+@pytest.mark.full
 def test_killed_program_takes_its_guests_along(uml, tmp_path):
     command = [sys.executable, "-m", "tcpf_lab", "run", "configA.yaml", "--results", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

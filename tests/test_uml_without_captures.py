@@ -23,7 +23,7 @@ from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.uml import UmlTestbed
 from tcpf_lab.trace.recovery import SYN_RTO
 
-pytestmark = pytest.mark.uml
+pytestmark = [pytest.mark.uml, pytest.mark.full]
 
 #: The reviewed plan of the chapter, for a shorter time.
 CHAPTER = ("matrix.flows=100", "matrix.seed=1", "traffic.duration=20 s")

@@ -7,6 +7,8 @@ import time
 import pytest
 from private_host import STATE, Talk
 
+pytestmark = pytest.mark.full
+
 NSEC = 10**9
 VETH = [
     {"node": "S", "device": "S-R0", "mac": "02:00:00:00:00:01"},

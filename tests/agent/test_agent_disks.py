@@ -9,6 +9,8 @@ import pytest
 from private_host import ROOT as PROJECT
 from private_host import Talk
 
+pytestmark = pytest.mark.full
+
 DISK = "/run/disk"
 STATE = f"{DISK}/state"
 ROOT = f"{STATE}/runs/run-1"

@@ -13,6 +13,8 @@ from private_host import ROOT, STATE, Host, Talk, needs_root
 
 from tcpf_lab.agent.pack import packed
 
+pytestmark = pytest.mark.full
+
 #: No Python path: this project is not to be found but in the packed agent.
 NOTHING = [("PYTHONPATH", "")]
 NODES = [{"do": "node", "node": "S"}, {"do": "node", "node": "R0"}]

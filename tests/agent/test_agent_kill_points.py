@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from private_host import Host, Talk, needs_root
 
+pytestmark = pytest.mark.full
+
 NSEC = 10**9
 
 #: An agent that kills itself before or after the n-th call of a method of its journal.

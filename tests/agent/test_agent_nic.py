@@ -7,6 +7,8 @@ import subprocess
 import pytest
 from private_host import STATE, Host, Talk, needs_root
 
+pytestmark = pytest.mark.full
+
 NIC = {"node": "S", "device": "S-R0", "mac": "02:00:00:00:00:01", "mtu": 1000}
 
 

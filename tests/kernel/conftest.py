@@ -11,10 +11,9 @@ from harness import locked, make
 
 
 @pytest.fixture(scope="session")
-def products(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+def products(shared: Path) -> Path:
     """Return the directory that all workers of this session build in."""
-    base = tmp_path_factory.getbasetemp()
-    directory = (base.parent if hasattr(request.config, "workerinput") else base) / "kernel-tests"
+    directory = shared / "kernel-tests"
     directory.mkdir(exist_ok=True)
     return directory
 

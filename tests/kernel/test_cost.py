@@ -34,7 +34,7 @@ def load(program: Path, kind: str, flows: int, packets: int = PACKETS) -> dict[s
 
 
 @pytest.mark.uml
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["red", "rio", "frio"])
 def test_queues_drop_one_in_twenty_between_their_thresholds(program, kind):
     result = load(program, kind, 256)
@@ -44,7 +44,7 @@ def test_queues_drop_one_in_twenty_between_their_thresholds(program, kind):
 
 
 @pytest.mark.uml
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [*bench_cost.PER_PACKET, *bench_cost.PER_TICK])
 def test_every_kind_that_is_measured_runs(program, kind):
     result = load(program, kind, 16, 100)
@@ -52,7 +52,7 @@ def test_every_kind_that_is_measured_runs(program, kind):
 
 
 @pytest.mark.uml
-@pytest.mark.slow
+@pytest.mark.full
 def test_rio_and_frio_cost_little_more_than_mainline_red(program):
     """Instructions per packet: a queue that few know is compared with one that all know."""
     assert shutil.which("valgrind")

@@ -62,7 +62,7 @@ def test_dkms_has_this_version_and_every_module(tmp_path: Path) -> None:
     assert {module.split()[2] for module in modules} == {"/updates/net/sched"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", KERNELS)
 def test_modules_compile_without_a_warning(version: str, tmp_path: Path) -> None:
     source = headers(version)

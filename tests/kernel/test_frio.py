@@ -167,27 +167,27 @@ def drive_beside(drive, config: Config, steps: np.ndarray, seen: Counter[int]) -
     return differing
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("episodes", [5, pytest.param(EPISODES, marks=pytest.mark.full)])
 @pytest.mark.parametrize("mode", ["coupled", "decoupled"])
 @pytest.mark.parametrize(("share", "many_flows"), SWITCHES)
-def test_a_quarter_of_a_million_steps_of_each_switch(share, many_flows, mode, drive):
+def test_each_switch_beside_the_model(share, many_flows, mode, episodes, drive):
     """Wherever the kernel decides otherwise, the model is within the proven error of both."""
     switches = mode == "coupled", share == "average", many_flows == "on"
     rng = np.random.default_rng([2001, *map(int, switches)])
     seen: Counter[int] = Counter()
     differing = 0
-    for _ in range(EPISODES):
+    for _ in range(episodes):
         config = random_config(rng, *switches)
         steps = random_steps(rng, config, mode_changes=False)
         differing += drive_beside(drive, config, steps, seen)
-    assert sum(seen.values()) == EPISODES * STEPS
+    assert sum(seen.values()) == episodes * STEPS
     expected = [ENQUEUE, EARLY, STRIKE, PDROP, *([] if many_flows == "on" else [FORCED])]
-    assert min(seen[verdict] for verdict in expected) > 100, seen
+    if episodes == EPISODES:
+        assert min(seen[verdict] for verdict in expected) > 100, seen
     assert many_flows == "off" or not seen[FORCED]
     assert differing <= 10
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("share", "many_flows"), SWITCHES)
 def test_the_mode_changes_under_load(share, many_flows, drive):
     switches = share == "average", many_flows == "on"

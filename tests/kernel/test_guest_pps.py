@@ -49,6 +49,7 @@ def test_boot_does_not_count_and_ratios_are_of_one_round(monkeypatch: pytest.Mon
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_a_run_through_a_guest_takes_time_and_brings_packets_across(uml: UmlTestbed) -> None:
     run = bench_guest_pps.runs(bench_guest_pps.SHORT_S)["tcpf+frio"]
     took = bench_guest_pps.take(uml, run)

@@ -22,6 +22,7 @@ def test_table(name: str, products: Path) -> None:
     assert made.returncode == 0, made.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("header", HEADERS)
 def test_every_line_and_branch_is_covered(header: str, products: Path) -> None:
     made = make(products, f"coverage-{header}")

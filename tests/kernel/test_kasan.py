@@ -21,7 +21,7 @@ from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed import uml_kernel, uml_recipe
 from tcpf_lab.testbed.uml import UmlTestbed
 
-pytestmark = [pytest.mark.uml, pytest.mark.slow]
+pytestmark = [pytest.mark.uml, pytest.mark.nightly]
 
 FAULTY = Path(__file__).with_name("faulty") / "faulty.c"
 #: Fault of the module `faulty` -> what the kernel says of it.

@@ -84,6 +84,7 @@ def in_by_model(mode: str, result: dict[str, Any], packets: list[Frame]) -> list
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_nothing_but_codepoint_and_checksum_changes(case):
     _, words, result = case
     arrived = [bytes.fromhex(frame) for frame in result["marked"]]
@@ -108,6 +109,7 @@ def test_nothing_but_codepoint_and_checksum_changes(case):
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_captures_beside_the_marker_have_the_frames_as_they_were_sent(case):
     direction, words, result = case
     if direction == "ingress":
@@ -117,6 +119,7 @@ def test_captures_beside_the_marker_have_the_frames_as_they_were_sent(case):
 
 
 @pytest.mark.uml
+@pytest.mark.full
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("mode", MODES)
 def test_token_marks_as_the_model_does(mode, direction, results):
@@ -223,6 +226,7 @@ def by_tag(uml: UmlTestbed, products: Path) -> dict[str, Any]:
 
 
 @pytest.mark.uml
+@pytest.mark.full
 @pytest.mark.parametrize("queue", ["rio", "frio"])
 def test_queues_take_what_has_a_tag_still_in_it_for_out(by_tag: dict[str, Any], queue: str) -> None:
     for kind, inside in (("plain", EACH), ("tagged", 0)):
@@ -233,6 +237,7 @@ def test_queues_take_what_has_a_tag_still_in_it_for_out(by_tag: dict[str, Any], 
 
 
 @pytest.mark.uml
+@pytest.mark.full
 @pytest.mark.parametrize("marker", ["token", "tcpf"])
 def test_markers_leave_what_has_a_tag_still_in_it_alone(
     by_tag: dict[str, Any], marker: str

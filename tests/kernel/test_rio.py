@@ -113,15 +113,15 @@ def step_beside(model: Rio, ewma: int, step: tuple, outcome: tuple) -> tuple[int
     return verdict, differs
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("episodes", [5, pytest.param(EPISODES, marks=pytest.mark.full)])
 @pytest.mark.parametrize("mode", JUDGED_BY)
-def test_a_third_of_a_million_steps_of_each_mode(mode, drive):
+def test_each_mode_beside_the_model(mode, episodes, drive):
     """Wherever the kernel decides otherwise, the model is within the proven error of both."""
     library = drive("rio")
     rng = np.random.default_rng(list(JUDGED_BY).index(mode) + 1998)
     seen: Counter[int] = Counter()
     differing = 0
-    for _ in range(EPISODES):
+    for _ in range(episodes):
         config = random_config(rng, mode)
         steps = random_steps(rng, config)
         outcomes = np.zeros(STEPS, OUTCOME)
@@ -137,8 +137,8 @@ def test_a_third_of_a_million_steps_of_each_mode(mode, drive):
             verdict, differs = step_beside(model, config.ewma, step, outcome)
             seen[verdict] += 1
             differing += differs
-    assert sum(seen.values()) == EPISODES * STEPS
-    assert min(seen[verdict] for verdict in range(NOTHING)) > 1000, seen
+    assert sum(seen.values()) == episodes * STEPS
+    assert min(seen[verdict] for verdict in range(NOTHING)) > 30 * episodes, seen
     assert differing <= 10
 
 
@@ -160,7 +160,7 @@ def test_the_exponent_of_ageing_is_within_its_bound(drive):
         ctypes.c_uint64,
     ]
     rng = np.random.default_rng(1993)
-    for ewma in 500 * list(range(1, 32)):
+    for ewma in 50 * list(range(1, 32)):
         avpkt = int(2 ** rng.uniform(0, 32))
         bandwidth = int(10 ** rng.uniform(0, 12))
         aim = 10 ** rng.uniform(-6, 2)

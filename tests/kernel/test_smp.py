@@ -307,7 +307,7 @@ def carry_out(subject, directory, seconds, **words):
     return trial.carry_out(subject, directory, seconds=seconds, **fixed, **words)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_minute_of_change_under_traffic_leaves_no_report(ready, tmp_path):
     for seconds in (60, 240):  # a machine with other work to do gets through less in a minute
         verdict = carry_out("modules", tmp_path / str(seconds), seconds)
@@ -318,7 +318,7 @@ def test_a_minute_of_change_under_traffic_leaves_no_report(ready, tmp_path):
     assert verdict.watched > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_modules_that_dump_without_locks_are_found_out(ready, tmp_path):
     """The control: nobody believes a detector that has never been seen to detect.
 

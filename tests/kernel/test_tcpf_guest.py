@@ -19,7 +19,7 @@ from tcpf_lab.plan.step import Command, LoadModule, Phase
 from tcpf_lab.results import RunFiles
 from tcpf_lab.testbed.uml import UmlTestbed
 
-pytestmark = pytest.mark.uml
+pytestmark = [pytest.mark.uml, pytest.mark.full]
 
 GUEST = Path(__file__).with_name("tcpf_guest.py")
 IN, OUT = 10, 12

@@ -70,11 +70,12 @@ def beside(model, steps, outcomes):
     return inside, differing
 
 
+@pytest.mark.parametrize("episodes", [5, pytest.param(EPISODES, marks=pytest.mark.full)])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_third_of_a_million_steps_of_each_mode(mode, drive):
+def test_each_mode_beside_the_model(mode, episodes, drive):
     rng = np.random.default_rng(MODES.index(mode) + 2001)
     inside = differing = 0
-    for _ in range(EPISODES):
+    for _ in range(episodes):
         flows = int(rng.choice([1, 10, 1000]))
         config = random_config(rng, flows)
         steps = random_steps(rng, config[0], config[1], flows, STEPS)
@@ -82,8 +83,8 @@ def test_a_third_of_a_million_steps_of_each_mode(mode, drive):
         counts = beside(model, steps, run(drive, mode, config, steps))
         inside += counts[0]
         differing += counts[1]
-    assert EPISODES * STEPS * 0.1 < inside < EPISODES * STEPS * 0.9
-    assert differing <= EPISODES
+    assert episodes * STEPS * 0.1 < inside < episodes * STEPS * 0.9
+    assert differing <= episodes
 
 
 @pytest.mark.parametrize("mode", MODES)

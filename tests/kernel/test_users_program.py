@@ -163,6 +163,7 @@ def fetched(program: str, port: str, *words: str) -> np.ndarray[Any, Any]:
     return records
 
 
+@pytest.mark.full
 def test_users_fetch_what_they_drew_one_after_the_other(program):
     port = free_port()
     receiver = subprocess.Popen(

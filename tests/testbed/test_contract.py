@@ -33,7 +33,11 @@ from tcpf_lab.results import RunFiles, read_json
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed import base
 
-BEDS = ["fake", pytest.param("uml", marks=pytest.mark.uml), "ssh"]
+BEDS = [
+    "fake",
+    pytest.param("uml", marks=[pytest.mark.uml, pytest.mark.full]),
+    pytest.param("ssh", marks=pytest.mark.full),
+]
 #: Of these a whole experiment can be carried out wherever the tests run.
 CARRIES_EXPERIMENTS = BEDS[:2]
 FAILING = ("sh", "-c", "echo 'cannot do that' >&2; exit 3")

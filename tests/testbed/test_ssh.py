@@ -257,6 +257,7 @@ def test_answer_that_does_not_come_is_an_error(bed, network, run, monkeypatch):
         bed.execute(a_plan, run, seed=1)
 
 
+@pytest.mark.full
 def test_silent_host_is_lost(bed, network, run, monkeypatch):
     monkeypatch.setattr(ssh_channel, "LOST_AFTER", 0.2)
     monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
@@ -265,6 +266,7 @@ def test_silent_host_is_lost(bed, network, run, monkeypatch):
         bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
 
 
+@pytest.mark.full
 def test_agent_hears_beats_while_it_works(bed, network, run, monkeypatch):
     monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
     monkeypatch.setattr(ssh_channel, "LOST_AFTER", 0.1)

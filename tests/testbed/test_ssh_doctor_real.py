@@ -17,6 +17,8 @@ from tcpf_lab.testbed.ssh_process import Host, run
 from tcpf_lab.testbed.ssh_session import Session
 from tcpf_lab.testbed.ssh_survey import survey
 
+pytestmark = pytest.mark.full
+
 NEEDS = needs(load(find("smoke")))
 #: Ends agents and those that watch over them, of which a host in a test has no others.
 KILL = """

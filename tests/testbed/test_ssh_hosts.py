@@ -18,6 +18,8 @@ from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh_hosts import SshHost
 from tcpf_lab.testbed.ssh_process import run
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):

@@ -13,6 +13,8 @@ from tcpf_lab import shipped
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed import ssh_modules, ssh_process
 
+pytestmark = pytest.mark.full
+
 MACHINE = os.uname().machine
 KERNEL = ("6.12.0-test", "#1 SMP Debian 6.12.0-1", MACHINE)
 #: Stands for the build directory of a kernel: `make M=DIR modules` there "compiles".

@@ -48,7 +48,7 @@ def test_missing_headers_are_named(cache, tmp_path):
         ssh_prebuilt.build(tmp_path, KERNEL, quietly)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("series", vm_kernel.SERIES)
 def test_modules_are_of_the_guests_kernel(series, monkeypatch, tmp_path):
     kernel = vm_kernel.fetch(series, quietly)

@@ -12,6 +12,8 @@ from fake_agent import FakeHost
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed import ssh_process, ssh_programs
 
+pytestmark = pytest.mark.full
+
 MACHINE = os.uname().machine
 
 

@@ -26,7 +26,7 @@ from tcpf_lab.testbed import guest_process
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import SshTestbed
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 ROLES = {
     "ends": {"roles": ["S", "D"], "interfaces": {"S-R0": "eth1", "D-R2": "eth2"}},
     "routers": {"roles": ["R0", "R1", "R2"], "interfaces": {"R0-S": "eth1", "R2-D": "eth2"}},

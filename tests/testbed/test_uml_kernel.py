@@ -319,6 +319,7 @@ def test_found_kernel_is_the_one_that_was_built(site: Site) -> None:
     assert uml_kernel.find(site.cache, site.recipe) == kernel
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", ["linux", "kernel.json", "tcpf-guest", "modules/sch_a.ko", "tc/q_a.so"]
 )

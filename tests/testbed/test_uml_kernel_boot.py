@@ -11,7 +11,7 @@ from test_guest_process import ended
 
 from tcpf_lab.testbed import uml_kernel
 
-pytestmark = pytest.mark.uml
+pytestmark = [pytest.mark.uml, pytest.mark.full]
 
 SCRIPT = """#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin

@@ -29,7 +29,7 @@ def kernel(tmp_path: Path) -> Kernel:
     (entry / "tree" / "include" / "large.h").write_bytes(b"source")
     (entry / "build.log").write_text("make\n")
     (entry / "kernel.json").write_text(json.dumps({"recipe": "x"}))
-    return Kernel(entry / "linux", entry.name, "m", "standard", "6.12", "s", (), {}, {})
+    return Kernel(entry / "linux", entry.name, "m", "standard", "6.12", "s", (), {}, {}, {})
 
 
 @pytest.fixture

@@ -10,15 +10,9 @@ from guest_hosts import Hosts, own_cache, silent
 from tcpf_lab.testbed import vm
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--vm-long"):
-        # The sweep of kills takes an hour: what takes minutes has failed before it begins.
-        items.sort(key=lambda item: item.path.name == "test_clean_up.py")
-        return
-    reason = "takes minutes: `./lab test-vm` runs it (pytest --vm-long tests/vm)"
-    for item in items:
-        if item.get_closest_marker("vm_long"):
-            item.add_marker(pytest.mark.skip(reason=reason))
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The sweep of kills takes an hour: what takes minutes has failed before it begins.
+    items.sort(key=lambda item: item.path.name == "test_clean_up.py")
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from kills import Killing
 
 from tcpf_lab.testbed.vm_layout import host_name
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 RESULT = ROOT / "results" / "vm" / "clean-up.json"
 
 
@@ -43,7 +43,6 @@ def test_nothing_is_left_by_a_run_nor_by_kills_amid_it(killing: Killing) -> None
         check(killing.kill_at(point))
 
 
-@pytest.mark.vm_long
 def test_nothing_is_left_wherever_a_run_is_killed(killing: Killing) -> None:
     """Every kind of kill at every step; the same guests throughout, so that remains add up."""
     points = kill_points.mixed(killing.steps)

@@ -16,7 +16,7 @@ from host_picture import STATE
 
 from tcpf_lab.testbed.vm_layout import host_name
 
-pytestmark = [pytest.mark.slow, pytest.mark.vm_long]
+pytestmark = pytest.mark.nightly
 RESULT = ROOT / "results" / "vm" / "doctor.json"
 PATIENCE_S = 600.0
 #: Of a busy machine the clocks are known badly, and there is nothing wrong with the hosts.

@@ -15,7 +15,7 @@ from guest_hosts import ROOT, Hosts
 from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
 from tcpf_lab.testbed import vm_layout
 
-pytestmark = [pytest.mark.slow, pytest.mark.vm_long]
+pytestmark = pytest.mark.nightly
 RESULT = ROOT / "results" / "vm" / "runs.json"
 #: A run of a minute and a half, and its analysis, s.
 PATIENCE_S = 900.0

@@ -18,7 +18,7 @@ from tcpf_lab.testbed import vm, vm_kernel, vm_layout, vm_state, vm_wait
 from tcpf_lab.testbed.vm_layout import GUESTS, ROLES, WIRES
 from tcpf_lab.testbed.vm_state import State
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 QDISCS = {
     "netem": "delay 10ms limit 1000",
@@ -124,8 +124,9 @@ def check_clocks(hosts: Hosts) -> None:
         there = float(hosts(role, "date +%s.%N"))
         bounds.append((there - time.time(), there - before))
     (least, most), (least_ahead, most_ahead) = bounds
-    # Both clocks were set to whole seconds, at boots that may have been held up.
-    assert least_ahead - most - 2 <= 37 <= most_ahead - least + 2
+    # A clock starts at what it was given when its guest was started, which a busy machine holds up.
+    assert least_ahead - most > 37 / 2
+    assert most_ahead - least < 37 * 2
     kernel_unit = 2**16
     for role, ppm in (("D", 0), ("R2", 40)):
         said = hosts(role, "busybox adjtimex")
