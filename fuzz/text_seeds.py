@@ -54,7 +54,7 @@ def broken_specs() -> Mapping[str, bytes]:
     for name, entry in table["broken"].items():
         text = entry["text"] if "text" in entry else table["bases"][entry.get("base", "red")]
         for old, new in entry.get("change", {}).items():
-            section = re.search(rf"^{re.escape(old)}: (.*)$", text, flags=re.MULTILINE)
+            section = re.search(rf"^ *{re.escape(old)}: (.*)$", text, flags=re.MULTILINE)
             start, end = section.span(1) if section else (text.find(old), text.find(old) + len(old))
             if not section and text.count(old) != 1:
                 raise ValueError(f"{name}: {old!r} does not occur once")

@@ -12,7 +12,9 @@ from ruamel.yaml import YAML
 
 from fuzz.text_seeds import BROKEN, broken_specs
 from tcpf_lab.errors import RequestError, SpecError
-from tcpf_lab.spec.load import each, load_any, parse
+from tcpf_lab.spec.calibrated import read_subject
+from tcpf_lab.spec.calibration import Calibration
+from tcpf_lab.spec.load import each, load_any
 
 TABLE = YAML(typ="safe").load(BROKEN)
 FILES = broken_specs()
@@ -49,22 +51,28 @@ def told(message: str) -> dict[str, Any]:
     return {name: part for name, part in parts.items() if part}
 
 
+def read(path: Path, text: bytes) -> None:
+    """Read a file as the command line does; a calibration with its experiments."""
+    path.write_bytes(text)
+    found = load_any(path)
+    if isinstance(found, Calibration):
+        read_subject(found, path)
+
+
 @pytest.mark.parametrize("name", TABLE["broken"])
 def test_a_broken_file_is_refused_with_place_key_and_what_is_allowed(
     name: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "broken.yaml"
-    path.write_bytes(FILES[name])
     with pytest.raises(RequestError) as caught:
-        load_any(path)
+        read(tmp_path / "broken.yaml", FILES[name])
     assert caught.value.exit_status == TABLE["exit_status"]
     problems = each(caught.value) if isinstance(caught.value, SpecError) else (caught.value,)
     assert [told(str(problem)) for problem in problems] == TABLE["broken"][name]["errors"]
 
 
 @pytest.mark.parametrize("name", TABLE["bases"])
-def test_what_broken_files_are_made_from_is_whole(name: str) -> None:
-    parse(TABLE["bases"][name], name)
+def test_what_broken_files_are_made_from_is_whole(name: str, tmp_path: Path) -> None:
+    read(tmp_path / "whole.yaml", TABLE["bases"][name].encode())
 
 
 @pytest.mark.parametrize("name", ["several_at_once", "collection_of_nothing", "empty", "not_utf8"])
