@@ -869,14 +869,6 @@ def test_a_dry_run_counts_without_the_points_that_fresh_puts_aside(calibrate, co
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("option", ["--fresh", "--dry-run"])
-def test_concluding_again_is_not_beginning_anew(calibrate, option):
-    status, _, complaints = calibrate("--only-report", option)
-    assert status == 2
-    assert f"--only-report {option}: " in complaints
-    assert "leave one of the two out" in complaints
-
-
 def test_how_long_a_cluster_takes_is_not_known(calibrate, concluded):
     cost = concluded(rounds=0) / "cost.json"
     cost.write_text(json.dumps([{"made": 1, "run_s": 900.0}]))
@@ -951,32 +943,25 @@ def test_runs_that_fail_stop_a_search_that_has_nothing_left(calibrate, folder, f
     assert "the uncalibrated experiments have no usable run" in complaints
 
 
-def test_a_report_of_nothing_is_refused(calibrate):
-    status, _, complaints = calibrate("--only-report")
+TESTBEDS = Path(__file__).parents[1] / "testbeds"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        *(
+            ((verb, "small.yaml", "--testbed", "fake"), "tcpf-lab calibrate small.yaml")
+            for verb in ("run", "plan", "compare", "status", "report")
+        ),
+        (("calibrate", "small.yaml", "--only-report"), "no point of it was run yet"),
+        (("calibrate", "small.yaml", "--only-report", "--fresh"), "leave one of the two out"),
+        (("calibrate", "small.yaml", "--only-report", "--dry-run"), "leave one of the two out"),
+        (("calibrate", "tiny.yaml"), "is an experiment, not a calibration"),
+        (("doctor", "small.yaml", "--testbed", TESTBEDS / "two-hosts.yaml"), "is a calibration"),
+        (("doctor", "small.yaml"), "leave SPEC out"),
+    ],
+)
+def test_what_is_no_request_is_refused(lab, folder, words, said):
+    status, _, complaints = lab(*words)
     assert status == 2
-    assert "no point of it was run yet" in complaints
-
-
-@pytest.mark.parametrize("verb", ["run", "plan", "compare", "status", "report"])
-def test_other_verbs_say_what_a_calibration_is_for(lab, folder, verb):
-    status, _, complaints = lab(verb, folder / "small.yaml", "--testbed", "fake")
-    assert status == 2
-    assert "small.yaml: is a calibration" in complaints, "report: nothing is concluded yet"
-    assert "tcpf-lab calibrate small.yaml" in complaints
-
-
-def test_hosts_are_not_checked_for_a_calibration(lab, folder):
-    """Of a testbed of hosts; uml is checked for all experiments at once."""
-    inventory = next((Path(__file__).parents[1] / "testbeds").glob("*.yaml"))
-    status, _, complaints = lab("doctor", folder / "small.yaml", "--testbed", inventory)
-    assert status == 2
-    assert "small.yaml: is a calibration; name one of its experiments" in complaints
-    status, _, complaints = lab("doctor", folder / "small.yaml")
-    assert status == 2
-    assert "testbed uml is checked for all experiments at once; leave SPEC out" in complaints
-
-
-def test_what_is_no_calibration_is_not_calibrated(lab, spec):
-    status, _, complaints = lab("calibrate", spec)
-    assert status == 2
-    assert "is an experiment, not a calibration" in complaints
+    assert said in complaints

@@ -226,7 +226,7 @@ def test_missing_capture_ends_the_analysis_with_its_name(run: RunFiles) -> None:
             "the manifest lacks window_s, expect, bottleneck, port, qdisc, captures",
         ),
         (b"\xff\xfe{}", "not JSON"),
-        (None, "missing"),
+        (None, "no such file"),
     ],
 )
 def test_what_is_no_manifest_is_refused(run: RunFiles, content: bytes | None, message: str) -> None:
