@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from ruamel.yaml import YAML
 
 from tcpf_lab.results import RunFiles
 
@@ -11,6 +14,8 @@ ROOT = Path(__file__).parent.parent
 
 #: Inputs that once made trouble, a folder for each target.
 KEPT = ROOT / "tests" / "fuzz_corpus"
+#: Specs with a fault each, and what is said of them.
+BROKEN = ROOT / "tests" / "spec" / "broken.yaml"
 #: What reports read of a run; the analysis reads the rest.
 _SHOWN = ("metrics.json", "manifest.json", "series.npz", "run.yaml", "log/console.txt")
 #: Larger ones are captures.
@@ -42,10 +47,27 @@ def kept(target: str) -> Iterator[tuple[str, bytes]]:
         yield f"kept-{path.name}", path.read_bytes()
 
 
+def broken_specs() -> Mapping[str, bytes]:
+    """Give the texts of `BROKEN`, by name; its head says how an entry makes one."""
+    table = YAML(typ="safe").load(BROKEN)
+    texts = {}
+    for name, entry in table["broken"].items():
+        text = entry["text"] if "text" in entry else table["bases"][entry.get("base", "red")]
+        for old, new in entry.get("change", {}).items():
+            section = re.search(rf"^ *{re.escape(old)}: (.*)$", text, flags=re.MULTILINE)
+            start, end = section.span(1) if section else (text.find(old), text.find(old) + len(old))
+            if not section and text.count(old) != 1:
+                raise ValueError(f"{name}: {old!r} does not occur once")
+            text = text[:start] + new + text[end:]
+        texts[name] = text.encode(entry.get("encoding", "utf-8"))
+    return texts
+
+
 def _specs() -> Iterator[tuple[str, bytes]]:
-    for folder in ("experiments", "tests/spec/broken"):
-        for path in sorted((ROOT / folder).glob("*.yaml")):
-            yield f"{path.parent.name}-{path.name}", path.read_bytes()
+    for path in sorted((ROOT / "experiments").glob("*.yaml")):
+        yield f"experiments-{path.name}", path.read_bytes()
+    for name, text in broken_specs().items():
+        yield f"broken-{name}.yaml", text
 
 
 def _inventories() -> Iterator[tuple[str, bytes]]:

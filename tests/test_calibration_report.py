@@ -46,30 +46,25 @@ def report(lab, tmp_path: Path, root: Path):
 
 def test_a_report_needs_nothing_but_the_outcome(report, root):
     written(root.parents[2], outcome())
-    status, said, complaints = report("--format", "pdf,html,md,csv,figures")
+    status, _, complaints = report("--format", "html,md,csv,figures")
     assert status == 0, complaints
-    assert said.splitlines()[-1].endswith("report.pdf")
     files = [path for path in root.rglob("*.*") if path.is_file()]
     assert all(path.stat().st_size for path in files)
     names = {str(path.relative_to(root)) for path in files}
     assert {"calibration.md", "report.html", "calibration-claims.csv"} <= names
     assert {"figures/profiles-1.pdf", "figures/profiles-2.svg", "figures/influence.png"} <= names
-    assert (root / "report.pdf").read_bytes().startswith(b"%PDF")
     for text in ((root / "calibration.md").read_text(), (root / "report.html").read_text()):
         assert "A fit is not a reproduction" in text
         assert "limit of tail drop as a multiple of RED" in text
         assert "changed since" not in text
         assert "by now" not in text
-    page = (root / "report.html").read_text()
-    assert '<h2 id="reproduce-heading">Run it again</h2>' in page
-    assert '<a href="#reproduce">Run it again</a>' in page
-    assert ">How to reproduce<" not in page
 
 
 def test_the_same_outcome_gives_the_same_bytes(report, root):
     report("--format", "pdf,html,md")
     names = ("report.pdf", "report.html", "calibration.md")
     once = {name: (root / name).read_bytes() for name in names}
+    assert once["report.pdf"].startswith(b"%PDF")
     assert report("--format", "pdf,html,md")[0] == 0
     assert {name: (root / name).read_bytes() for name in names} == once
 

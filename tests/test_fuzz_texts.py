@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from fuzz import __main__ as command_line
-from fuzz import text_campaign, text_runs, text_seeds, text_targets
+from fuzz import text_runs, text_seeds, text_targets
 from fuzz.text_mutate import mutate
 from tcpf_lab import checked_analysis
 from tcpf_lab.campaign import rebuild
@@ -28,25 +24,6 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes
         target: {path.name: path.read_bytes() for path in text_seeds.make(target, folder / target)}
         for target in text_targets.TARGETS
     }
-
-
-@pytest.mark.parametrize(
-    ("target", "name", "answer"),
-    [
-        ("spec", "experiments-smoke.yaml", "experiment"),
-        ("spec", "experiments-chapter4.yaml", "collection"),
-        ("spec", "experiments-lost_testbed.yaml", "calibration"),
-        ("spec", "broken-several_at_once.yaml", "refused"),
-        ("inventory", "two-hosts.yaml", "inventory"),
-        ("records", "captured-stats-qdisc-R1.json", "True"),
-        ("records", "counted-stats-users-S.bin", "False"),
-        ("metrics", "captured-manifest.json", "0 refused"),
-    ],
-)
-def test_seeds_are_what_the_targets_read(
-    target: str, name: str, answer: str, seeds: dict[str, dict[str, bytes]]
-) -> None:
-    assert text_targets.subject(target)(seeds[target][name]) == answer
 
 
 @pytest.mark.parametrize("target", text_targets.TARGETS)
@@ -126,41 +103,3 @@ def test_a_user_beyond_all_is_refused_before_it_takes_memory(tmp_path: Path) -> 
     files = damaged("stats/users-S.bin", bytes(content), tmp_path)
     with pytest.raises(TraceError, match="transfers of more users than a run has"):
         checked_analysis.analyse(files)
-
-
-def test_the_time_is_shared_out_to_the_targets_that_are_asked_for() -> None:
-    every = command_line._shares(())
-    assert sum(every.values()) == pytest.approx(1)
-    assert set(every) == {"captures", *text_targets.TARGETS}
-    assert command_line._shares(["spec", "records"]) == {"spec": 0.5, "records": 0.5}
-    with pytest.raises(LabError, match=r"unknown target 'specs'.*Did you mean 'spec'"):
-        command_line._shares(["specs"])
-
-
-def test_a_crash_of_a_target_is_a_problem_with_its_input(tmp_path: Path) -> None:
-    asked: list[list[str]] = []
-
-    def python(words: list[str], output: Path, limit_s: float) -> subprocess.CompletedProcess[str]:
-        asked.append(words)
-        (tmp_path / "crashes" / "crash-1").write_bytes(b"x")
-        said = ("noise", " === Uncaught Python exception: ===", "KeyError: 'x'", COUNTED.format(42))
-        return subprocess.CompletedProcess(words, 77, "", "\n".join(said))
-
-    problems: list[str] = []
-    assert text_campaign.fuzz_text("inventory", 60, 5, tmp_path, python, problems) == 42
-    assert problems == [f"inventory: {tmp_path}/crashes/crash-1: KeyError: 'x'"]
-    assert {"-seed=5", "-max_total_time=60"} <= {*asked[0]}
-    assert len(list((tmp_path / "seeds").iterdir())) >= 2
-
-
-def test_the_command_fuzzes_what_it_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def python(words: list[str], *_: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(words, 0, "", COUNTED.format(7))
-
-    monkeypatch.setattr(command_line, "_python", python)
-    with pytest.raises(typer.Exit) as ended:
-        command_line.main(1.0, 1, tmp_path, ["inventory"])
-    assert ended.value.exit_code == 0
-    assert "7 inputs of target inventory" in capsys.readouterr().out

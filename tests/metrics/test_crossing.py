@@ -19,7 +19,6 @@ from tcpf_lab.metrics.crossing import Crossed, cross_captures, describe_crossing
 from tcpf_lab.metrics.loss_runs import mean_run, run_lengths, tally
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.results import RunFiles
-from tcpf_lab.trace.identity import MARK
 
 
 @pytest.fixture
@@ -178,8 +177,3 @@ def test_runs_of_lost_packets() -> None:
     assert tally(run_lengths(lost)) == {"1": 1, "2": 1, "3": 1}
     assert mean_run(run_lengths(lost)) == 2.0
     assert mean_run(run_lengths(np.zeros(3, bool))) is None
-
-
-def test_memory_of_a_packet_is_what_the_document_says() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "crossing.md").read_text(encoding="utf-8")
-    assert f"Of each packet of either capture {MARK.itemsize} bytes are kept" in text

@@ -121,24 +121,6 @@ def test_what_is_read_is_what_was_written(run: RunFiles, series: Series) -> None
         np.testing.assert_array_equal(getattr(found, field.name), wanted)
 
 
-def test_hundred_flows_for_a_minute_take_less_than_100_kb(run: RunFiles, series: Series) -> None:
-    random = np.random.default_rng(1)
-    shape = (100, 70)
-    write_series(
-        run,
-        replace(
-            series,
-            acked_bytes=960 * random.poisson(12, shape).astype(np.uint32),
-            retransmissions=random.poisson(1.2, shape).astype(np.uint32),
-            timeouts=random.poisson(0.3, shape).astype(np.uint32),
-            backlog_mean_bytes=random.uniform(0, 1e5, 700).astype(np.float32),
-            backlog_max_bytes=random.integers(0, 100_000, 700).astype(np.uint32),
-            packets_lost=random.poisson(13, 700).astype(np.uint32),
-        ),
-    )
-    assert run.series.stat().st_size < 40_000
-
-
 def test_missing_series_say_how_to_get_them(run: RunFiles) -> None:
     with pytest.raises(TraceError, match="no series over time") as error:
         read_series(run)

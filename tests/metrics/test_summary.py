@@ -3,12 +3,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
 from run_builder import MANIFEST, PAYLOAD, SERVICE_NS, build_run, make_iperf3, samples
 
-from tcpf_lab.errors import LabError, RequestError, TraceError
+from tcpf_lab.errors import LabError, TraceError
 from tcpf_lab.metrics import captured, summary
 from tcpf_lab.metrics.summary import analyse, mean_ci
 from tcpf_lab.results import RunFiles
@@ -216,93 +217,60 @@ def test_missing_capture_ends_the_analysis_with_its_name(run: RunFiles) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("content", "message"),
     [
-        ("[]", "not a manifest of format 2: format is None"),
-        ('{"format": 0}', "not a manifest of format 2: format is 0"),
+        (b"[]", "not a manifest of format 2: format is None"),
+        (b'{"format": 0}', "not a manifest of format 2: format is 0"),
         (
-            '{"format": 2, "flows": 2}',
+            b'{"format": 2, "flows": 2}',
             "the manifest lacks window_s, expect, bottleneck, port, qdisc, captures",
         ),
+        (b"\xff\xfe{}", "not JSON"),
+        (None, "no such file"),
     ],
 )
-def test_manifest_of_another_kind_is_refused(run: RunFiles, text: str, message: str) -> None:
-    run.manifest.write_text(text)
-    with pytest.raises(TraceError, match=message) as error:
-        analyse(run)
-    assert error.value.where.endswith("manifest.json")
-
-
-def test_file_that_is_not_text_is_named(run: RunFiles) -> None:
-    run.manifest.write_bytes(b"\xff\xfe{}")
-    with pytest.raises(RequestError, match="not JSON") as error:
-        analyse(run)
-    assert error.value.where.endswith("manifest.json")
-
-
-@pytest.mark.parametrize(
-    ("settings", "probes"),
-    [
-        ({}, True),
-        ({"net.ipv4.tcp_sack": "1"}, True),
-        ({"net.ipv4.tcp_early_retrans": "0"}, False),
-        ({"net.ipv4.tcp_sack": "0"}, False),
-    ],
-)
-def test_tail_loss_probes_need_sack_and_early_retransmit(
-    run: RunFiles, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], probes: bool
-) -> None:
-    asked = []
-    monkeypatch.setattr(
-        captured, "classify", lambda *words, probes, **_: asked.append(probes) or classify(*words)
-    )
-    manifest = json.loads(run.manifest.read_text())
-    manifest["expect"]["sysctl"] = {"S": settings}
-    run.manifest.write_text(json.dumps(manifest))
-    analyse(run)
-    assert asked == [probes]
-
-
-@pytest.mark.parametrize("switch", ["0", "1"])
-def test_the_recovery_of_1990_is_followed_where_it_is_switched_on(
-    run: RunFiles, monkeypatch: pytest.MonkeyPatch, switch: str
-) -> None:
-    asked = []
-    monkeypatch.setattr(
-        captured, "classify", lambda *words, classic, **_: asked.append(classic) or classify(*words)
-    )
-    manifest = json.loads(run.manifest.read_text())
-    manifest["expect"]["sysctl"] = {"S": {"net.ipv4.tcp_reno_recovery": switch}}
-    run.manifest.write_text(json.dumps(manifest))
-    analyse(run)
-    assert asked == [switch == "1"]
-
-
-@pytest.mark.parametrize(
-    ("routes", "rto_min_ns"),
-    [({"S": {"rto_min": 1000}}, 10**9), ({"S": {"initcwnd": 2}}, 2 * 10**8), (None, 2 * 10**8)],
-)
-def test_timeouts_are_told_by_the_senders_own_least_timer(
-    run: RunFiles, monkeypatch: pytest.MonkeyPatch, routes: object, rto_min_ns: int
-) -> None:
-    asked = []
-    monkeypatch.setattr(
-        captured,
-        "classify",
-        lambda *words, rto_min_ns, **_: asked.append(rto_min_ns) or classify(*words),
-    )
-    manifest = json.loads(run.manifest.read_text())
-    manifest["expect"]["routes"] = routes
-    run.manifest.write_text(json.dumps(manifest))
-    analyse(run)
-    assert asked == [rto_min_ns]
-
-
-def test_missing_manifest_ends_the_analysis_with_its_name(run: RunFiles) -> None:
+def test_what_is_no_manifest_is_refused(run: RunFiles, content: bytes | None, message: str) -> None:
     run.manifest.unlink()
-    with pytest.raises(RequestError) as error:
+    if content is not None:
+        run.manifest.write_bytes(content)
+    with pytest.raises(LabError, match=message) as error:
         analyse(run)
     assert error.value.where.endswith("manifest.json")
+
+
+@pytest.mark.parametrize(
+    ("expect", "option", "value"),
+    [
+        ({"sysctl": {"S": {}}}, "probes", True),
+        ({"sysctl": {"S": {"net.ipv4.tcp_sack": "1"}}}, "probes", True),
+        ({"sysctl": {"S": {"net.ipv4.tcp_early_retrans": "0"}}}, "probes", False),
+        ({"sysctl": {"S": {"net.ipv4.tcp_sack": "0"}}}, "probes", False),
+        ({"sysctl": {"S": {"net.ipv4.tcp_reno_recovery": "0"}}}, "classic", False),
+        ({"sysctl": {"S": {"net.ipv4.tcp_reno_recovery": "1"}}}, "classic", True),
+        ({"routes": {"S": {"rto_min": 1000}}}, "rto_min_ns", 10**9),
+        ({"routes": {"S": {"initcwnd": 2}}}, "rto_min_ns", 2 * 10**8),
+        ({"routes": None}, "rto_min_ns", 2 * 10**8),
+    ],
+)
+def test_flows_are_followed_as_their_senders_were_set(
+    run: RunFiles,
+    monkeypatch: pytest.MonkeyPatch,
+    expect: dict[str, object],
+    option: str,
+    value: object,
+) -> None:
+    asked = []
+
+    def spy(*words: Any, **options: Any) -> Any:
+        asked.append(options[option])
+        return classify(*words)
+
+    monkeypatch.setattr(captured, "classify", spy)
+    manifest = json.loads(run.manifest.read_text())
+    manifest["expect"] |= expect
+    run.manifest.write_text(json.dumps(manifest))
+    analyse(run)
+    assert asked == [value]
 
 
 @pytest.mark.parametrize(
@@ -323,19 +291,12 @@ def test_broken_record_is_named(run: RunFiles, name: str, text: str | None, mess
         analyse(run)
 
 
-def test_mean_of_one_value_has_no_interval() -> None:
-    assert mean_ci([3.5]) == (3.5, None)
-
-
 def test_interval_uses_students_distribution() -> None:
     # t(0.975, 9) = 2.262157; standard deviation of 1..10 is 3.027650.
-    mean, half = mean_ci([float(i) for i in range(1, 11)])
-    assert mean == 5.5
-    assert half == pytest.approx(2.262157 * 3.027650 / 10**0.5, rel=1e-6)
-
-
-def test_equal_values_have_an_interval_of_zero() -> None:
+    half = pytest.approx(2.262157 * 3.027650 / 10**0.5, rel=1e-6)
+    assert mean_ci([float(i) for i in range(1, 11)]) == (5.5, half)
     assert mean_ci([2.0, 2.0, 2.0]) == (2.0, 0.0)
+    assert mean_ci([3.5]) == (3.5, None)
 
 
 @pytest.mark.parametrize(("values", "confidence"), [([], 0.95), ([1.0, 2.0], 1.0)])

@@ -70,41 +70,6 @@ def test_an_experiment_beside_the_collection_goes_before_a_shipped_one(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("name: c\nexperiments: []\n", "c.yaml:2: experiments: must not be empty"),
-        ("experiments: [configA]\n", "c.yaml:1: missing key 'name'; needed: name, experiments"),
-        (
-            "name: c\nexperiments: [configA, configA]\n",
-            "experiments[1]: is in the collection twice",
-        ),
-        ("name: c\nexperiments: configA\n", "experiments: must be a list, not 'configA'"),
-        ("name: c\nexperiments: [3]\n", "experiments[0]: must be a mapping, not 3"),
-        (
-            "name: c\nexperiments: [{spc: x}]\n",
-            "experiments[0].spc: unknown key; allowed: spec, factor",
-        ),
-        ("name: c\nexperiments: [x]\nmatrix: {}\n", "c.yaml:3: matrix: unknown key; allowed: name"),
-        (
-            "name: c\nexperiments:\n- {spec: x, set: [a.b=1]}\n",
-            "c.yaml:3: experiments[0]: what is set needs a name: give factor and level",
-        ),
-        (
-            "name: c\nexperiments:\n- {spec: x, factor: f, level: l}\n",
-            "c.yaml:3: experiments[0]: needs something to set",
-        ),
-        ("name: c\nseeds: 0\nexperiments: [x]\n", "c.yaml:2: seeds: must be at least 1, not 0"),
-    ],
-)
-def test_a_broken_collection_is_answered_like_a_broken_experiment(
-    tmp_path: Path, text: str, message: str
-) -> None:
-    with pytest.raises(SpecError) as caught:
-        load_any(write(tmp_path, text))
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("member", "message"),
     [
         ("configX", "configX: no such experiment"),

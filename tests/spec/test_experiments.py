@@ -159,26 +159,6 @@ def test_the_profile_published_2000_is_the_best_setting_of_the_kept_calibration(
         assert level.experiment.selected_cases == plain.selected_cases
 
 
-def test_the_smoke_experiment_is_four_short_runs_with_every_module() -> None:
-    smoke = load(EXPERIMENTS / "smoke.yaml")
-    assert len(expand(smoke)) == 4
-    needed = {m for c in smoke.cases.values() for m in (*c.marker.modules, *c.queue.modules)}
-    assert needed == {"act_tcpf", "act_token", "sch_rio", "sch_frio"}
-    assert smoke.traffic.end <= 10
-    assert smoke.reference is None
-
-
-def test_the_example_of_a_sweep_is_small_and_varies_one_key_of_every_case() -> None:
-    example = load(EXPERIMENTS / "out_max.yaml")
-    (axis,) = example.matrix.axes
-    assert axis.key == "queue.out_max" == f"queue.{example.name}"
-    runs = expand(example)
-    assert len(runs) == 2 * 4 * 3
-    assert all(dict(run.settings).keys() == {axis.key} for run in runs)
-    assert example.traffic.end <= 15
-    assert example.reference is None
-
-
 #: Paper 004, sections 4.1 to 4.3: in_min, in_max, out_min, out_max in packets.
 OVERLAPS = {
     "fully overlapped": (20, 100, 20, 100),

@@ -55,12 +55,7 @@ def test_the_longest_time_that_a_packet_is_held_back_includes_jitter() -> None:
     [
         ({}, "impairs nothing"),
         ({"loss_burst": 3}, "impairs nothing"),
-        ({"loss": 1}, "must be less than 1"),
         ({"duplicate": 1.5}, "not a probability"),
-        ({"reorder": 0.1}, "needs delay"),
-        ({"delay": "1 ms", "jitter": "2 ms"}, "not be more than delay"),
-        ({"loss": 0.6, "loss_burst": 1.2}, "too short for a loss of 0.6"),
-        ({"duplicate": 0.1, "loss_burst": 2}, "needs loss"),
         ({"loss": 0.1, "loss_burst": 0.5}, "greater than or equal to 1"),
         ({"delay": "2 min"}, "must be at most 100 s"),
     ],

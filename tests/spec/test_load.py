@@ -6,59 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.errors import LabError, RequestError, SpecError
+from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.spec.load import SpecErrors, find, load, parse
 from tcpf_lab.spec.model import Experiment
 
-HERE = Path(__file__).resolve().parent
-CHECKOUT = HERE.parents[1]
-BROKEN = sorted(path.name for path in (HERE / "broken").glob("*.yaml"))
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def text_of(experiment: str = "configA") -> str:
     return (CHECKOUT / "experiments" / f"{experiment}.yaml").read_text()
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_gives_the_recorded_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(HERE)
-    path = Path("broken") / name
-    with pytest.raises(LabError) as caught:
-        load(path)
-    assert caught.value.exit_status == 2
-    assert f"{caught.value}\n" == path.with_suffix(".txt").read_text()
-
-
-def test_there_are_many_broken_files_and_no_error_text_without_one() -> None:
-    texts = sorted(path.stem + ".yaml" for path in (HERE / "broken").glob("*.txt"))
-    assert texts == BROKEN
-    assert len(BROKEN) >= 20
-
-
-def test_a_misspelt_key_is_one_error_with_place_key_path_and_suggestion() -> None:
-    with pytest.raises(SpecError) as caught:
-        parse(text_of().replace(" min: 10 kB", " mim: 10 kB"), "experiments/configA.yaml")
-    line = (
-        text_of().splitlines().index(next(x for x in text_of().splitlines() if "NoMark+RED:" in x))
-    )
-    assert caught.value.where == f"experiments/configA.yaml:{line + 1}"
-    assert caught.value.message == (
-        "cases.NoMark+RED.queue.mim: unknown key; "
-        "allowed: kind, limit, min, max, probability, burst, avpkt. Did you mean 'min'?"
-    )
-
-
-def test_all_errors_are_reported_together_in_the_order_of_the_file() -> None:
-    with pytest.raises(SpecErrors) as caught:
-        load(HERE / "broken" / "several_at_once.yaml")
-    lines = [int(problem.where.rsplit(":", 1)[1]) for problem in caught.value.problems]
-    assert len(lines) == 5
-    assert lines == sorted(lines)
-
-
 def test_several_errors_survive_a_process_boundary() -> None:
     with pytest.raises(SpecErrors) as caught:
-        load(HERE / "broken" / "several_at_once.yaml")
+        parse("tcp: 1\nmatrix: 2\n", "x.yaml")
     again = pickle.loads(pickle.dumps(caught.value))
     assert isinstance(again, SpecErrors)
     assert str(again) == str(caught.value)
@@ -129,23 +90,6 @@ def test_a_file_has_at_most_200_kb_and_10000_keys_and_values(tmp_path: Path) -> 
         load(path)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("name: !x a", "the tag !x is not supported"),
-        ("a: &a {b: 1}\nc: {<<: *a}", r"merge keys \(<<\) are not supported"),
-        ("a: &a {b: *a}", "a.b: refers to itself"),
-    ],
-)
-def test_tags_merge_keys_and_references_to_itself_are_refused(
-    tmp_path: Path, text: str, said: str
-) -> None:
-    path = tmp_path / "x.yaml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(RequestError, match=said):
-        load(path)
-
-
 @pytest.mark.parametrize("name", ["configA.yaml", "configA"])
 def test_a_bare_name_is_found_among_those_that_come_with_the_package(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -181,12 +125,3 @@ def test_a_results_directory_of_the_same_name_does_not_hide_an_experiment(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configA").mkdir()
     assert find("configA").name == "configA.yaml"
-
-
-def test_two_thresholds_in_the_wrong_order_are_refused_at_their_key() -> None:
-    with pytest.raises(
-        SpecError, match=r"x:\d+: cases\.NoMark\+RED\.queue\.min: must be less than"
-    ):
-        parse(
-            text_of().replace("min: 10 kB", "min: 200 kB").replace("0.25", "0.25, burst: 300"), "x"
-        )

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-import dis
 import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
-import numba
 import pytest
 
-from fuzz import storm_code
 from tcpf_lab.trace import jit
 
 _OFFSET = 1
@@ -43,30 +40,6 @@ def _outer(x: int) -> int:
 def test_a_compiled_function_calls_others_itself_and_by_its_parts() -> None:
     assert _outer(1) == 6
     assert _inner(1) == 2
-
-
-def named(function: FunctionType) -> set[str]:
-    """Return the globals that a function uses."""
-    return {str(i.argval) for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL"}
-
-
-def test_everything_that_the_storm_calls_can_be_compiled() -> None:
-    """Compiling it takes a minute; that nothing is called which cannot be is seen at once."""
-    batch: Any = storm_code.batch
-    jit.bind(batch.function)
-    left, seen = [batch.function], {batch.function}
-    while left:
-        one = left.pop()
-        for name in named(one):
-            value = one.__globals__.get(name)
-            assert not isinstance(value, FunctionType | type(batch)), f"{one.__name__}: {name}"
-            body = getattr(value, "py_func", None)
-            if body and body not in seen:
-                seen.add(body)
-                left.append(body)
-    names = {one.__name__ for one in seen}
-    assert {"_run", "_drain", "scan", "advance", "spoil", "fill_packet", "wrong_sender"} <= names
-    assert isinstance(storm_code.__dict__["scan"], numba.core.dispatcher.Dispatcher)
 
 
 def imported(module: ModuleType) -> Iterator[str]:
@@ -101,15 +74,6 @@ def test_machine_code_is_made_anew_when_anything_it_is_made_of_changes(name: str
     importlib.import_module(name)
     assert set(jit.reached(name)) == reachable(name)
     assert "tcpf_lab.trace.jit" in jit.reached(name)
-
-
-def test_what_the_engine_is_made_of() -> None:
-    parts = {name.removeprefix("tcpf_lab.trace.") for name in jit.reached("tcpf_lab.trace.engine")}
-    rules = {"cause", "liberation", "sender", "scoreboard", "spurious", "pacing", "distance"}
-    assert rules | {"step", "table", "events", "packet"} <= parts
-    assert {"tcpf_lab.trace.engine", "tcpf_lab.trace.scan", "fuzz.spoil", "fuzz.stage"} <= set(
-        jit.reached("fuzz.storm_code")
-    )
 
 
 def test_a_constant_at_two_removes_changes_the_stamp(

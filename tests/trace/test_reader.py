@@ -99,12 +99,12 @@ def test_cutting_anywhere_gives_what_is_before_and_says_where(
         assert place in reader.truncated
 
 
-@pytest.mark.parametrize("cut", range(PCAP_HEADER))
-def test_pcap_cut_within_its_header_is_refused(cut: int, tmp_path: Path) -> None:
+def test_pcap_cut_within_its_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    path.write_bytes(MADE["pcap"][0][:cut])
-    with pytest.raises(TraceError, match=r"empty|not a pcap|truncated in the file header"):
-        Reader(path)
+    for cut in range(PCAP_HEADER):
+        path.write_bytes(MADE["pcap"][0][:cut])
+        with pytest.raises(TraceError, match=r"empty|not a pcap|truncated in the file header"):
+            Reader(path)
 
 
 @fresh
