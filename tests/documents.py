@@ -12,15 +12,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def without_code(text: str) -> str:
-    """Leave out the fenced blocks: a ``#`` in them begins no heading."""
-    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
-
-
-def headings(text: str) -> list[str]:
-    return re.findall(r"^#+ (.*\S)\s*$", without_code(text), flags=re.MULTILINE)
-
-
 def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
