@@ -167,3 +167,14 @@ def lab(
 def spec(recorded: Path) -> Path:
     """Return the experiment of the recorded run."""
     return recorded / "experiment.yaml"
+
+
+@pytest.fixture
+def quick(
+    lab: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Return ``lab`` whose runs end in tables: figures and a PDF take seconds."""
+    from tcpf_lab import reporting
+
+    monkeypatch.setitem(reporting.report.__kwdefaults__, "formats", ("md", "table"))
+    return lab

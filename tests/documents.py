@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-
-
-def without_code(text: str) -> str:
-    """Leave out the fenced blocks: a ``#`` in them begins no heading."""
-    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
-
-
-def headings(text: str) -> list[str]:
-    return re.findall(r"^#+ (.*\S)\s*$", without_code(text), flags=re.MULTILINE)
 
 
 def blocks(language: str, text: str) -> list[str]:
@@ -30,15 +18,3 @@ def commands_of(text: str) -> list[list[str]]:
     lines = [line for block in blocks("sh", text) for line in block.splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines]
     return [command for command in commands if command]
-
-
-def carry_out(
-    words: Sequence[str], directory: Path, before: Sequence[str] = ()
-) -> subprocess.CompletedProcess[str]:
-    """Carry a line of ``tcpf-lab`` out in a directory; ``before`` are words that start it."""
-    return subprocess.run(
-        [*before, sys.executable, "-m", "tcpf_lab", *words],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-    )

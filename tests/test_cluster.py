@@ -137,6 +137,7 @@ def one_killed(
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_all_runs_finish_once_though_a_worker_is_killed_with_a_run(
     one_killed: Campaign, cluster: LocalCluster
 ) -> None:
@@ -147,6 +148,7 @@ def test_all_runs_finish_once_though_a_worker_is_killed_with_a_run(
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_no_guest_survives_its_worker(one_killed: Campaign, cluster: LocalCluster) -> None:
     one_killed.finished()
     until(lambda: not processes_in(cluster.files("a")))
@@ -154,6 +156,7 @@ def test_no_guest_survives_its_worker(one_killed: Campaign, cluster: LocalCluste
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_a_worker_without_a_kernel_gets_it(
     one_killed: Campaign, cluster: LocalCluster, uml: UmlTestbed
 ) -> None:
@@ -167,6 +170,7 @@ def test_a_worker_without_a_kernel_gets_it(
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_a_run_of_a_worker_has_the_bytes_of_one_made_here(
     one_killed: Campaign, uml: UmlTestbed, tmp_path: Path
 ) -> None:
@@ -188,6 +192,7 @@ def test_a_run_of_a_worker_has_the_bytes_of_one_made_here(
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_all_runs_finish_once_though_the_scheduler_is_killed_and_started_again(
     one_killed: Campaign, cluster: LocalCluster, uml: UmlTestbed, tmp_path: Path
 ) -> None:
@@ -206,6 +211,7 @@ def test_all_runs_finish_once_though_the_scheduler_is_killed_and_started_again(
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_ctrl_c_ends_the_guests_and_the_same_command_goes_on(
     cluster: LocalCluster, uml: UmlTestbed, tmp_path: Path
 ) -> None:
@@ -234,6 +240,7 @@ def test_ctrl_c_ends_the_guests_and_the_same_command_goes_on(
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_a_worker_of_another_version_is_named_with_both(
     cluster: LocalCluster, uml: UmlTestbed, tmp_path: Path
 ) -> None:
@@ -256,6 +263,7 @@ def test_a_worker_of_another_version_is_named_with_both(
     cluster.kill_worker("other")
 
 
+@pytest.mark.full
 def test_what_the_disk_of_a_worker_refuses_is_its_own_and_not_the_schedulers(
     cluster: LocalCluster, fake: FakeTestbed, recorded_experiment: Any, tmp_path: Path
 ) -> None:
@@ -274,6 +282,7 @@ def test_what_the_disk_of_a_worker_refuses_is_its_own_and_not_the_schedulers(
     cluster.kill_worker("diskless")
 
 
+@pytest.mark.full
 def test_a_worker_that_comes_back_at_its_address_is_known_for_another(
     cluster: LocalCluster, fake: FakeTestbed
 ) -> None:
@@ -328,6 +337,7 @@ def test_without_the_extra_it_is_told_what_to_install(lab, spec, monkeypatch):
     assert "pip install 'tcpf-lab[cluster]'" in said
 
 
+@pytest.mark.full
 def test_the_command_line_does_not_load_what_only_a_cluster_needs() -> None:
     loaded = "import sys, tcpf_lab.cli, tcpf_lab.experiment_verbs"
     program = f"{loaded}; print({{'distributed', 'dask'}} & set(sys.modules))"
@@ -347,6 +357,7 @@ def test_a_worker_says_what_is_in_the_way_on_its_machine(
     assert cluster_worker._problems(fake, samples) == []
 
 
+@pytest.mark.full
 def test_workers_of_one_machine_claim_cores_of_their_own() -> None:
     program = (
         "from tcpf_lab import cluster_worker as w\n"

@@ -27,8 +27,8 @@ def states(said):
     return [(row["experiment"], row["run"][-5:], row["state"]) for row in json.loads(said)]
 
 
-def test_runs_of_all_experiments_are_made_each_in_its_own_directory(lab, both, tmp_path):
-    status, said, _ = lab("run", both, "--testbed", "fake", "--seeds", "2", "--json")
+def test_runs_of_all_experiments_are_made_each_in_its_own_directory(quick, both, tmp_path):
+    status, said, _ = quick("run", both, "--testbed", "fake", "--seeds", "2", "--json")
     result = json.loads(said)
     assert status == 0
     assert [(run["experiment"], run["state"]) for run in result["runs"]] == [
@@ -38,23 +38,19 @@ def test_runs_of_all_experiments_are_made_each_in_its_own_directory(lab, both, t
     root = tmp_path / "results"
     assert result["results"] == "results/both/fake"
     assert (root / "both-buffer-2-mb/fake/nomark+red-flows3-seed2/metrics.json").exists()
-    assert [path.rpartition("/")[2] for path in result["written"]] == [
-        "table.md",
-        "table.csv",
-        "report.pdf",
-    ]
+    assert {"results/both/fake/table.md", "results/both/fake/table.csv"} <= set(result["written"])
 
 
-def test_what_an_experiment_has_done_a_collection_does_not_repeat(lab, both, spec):
-    lab("run", spec, "--testbed", "fake", "--seeds", "1")
-    found = states(lab("status", both, "--testbed", "fake", "--seeds", "2", "--json")[1])
+def test_what_an_experiment_has_done_a_collection_does_not_repeat(quick, both, spec):
+    quick("run", spec, "--testbed", "fake", "--seeds", "1")
+    found = states(quick("status", both, "--testbed", "fake", "--seeds", "2", "--json")[1])
     assert found == [
         ("tiny", "seed1", "complete"),
         ("tiny", "seed2", "missing"),
         ("both-buffer-2-mb", "seed1", "missing"),
         ("both-buffer-2-mb", "seed2", "missing"),
     ]
-    shown = lab("status", both, "--testbed", "fake")[1]
+    shown = quick("status", both, "--testbed", "fake")[1]
     assert shown.index("tiny") < shown.index("both-buffer-2-mb")
 
 
@@ -90,9 +86,11 @@ def test_experiments_of_one_name_would_mix_their_results(lab, both):
     assert "2 experiments are called 'same'" in complaints
 
 
-def test_the_report_of_factors_goes_by_level(lab, both, tmp_path):
-    lab("run", both, "--testbed", "fake", "--seeds", "1")
-    status, said, _ = lab("report", both, "--testbed", "fake", "--seeds", "1")
+def test_the_report_of_factors_goes_by_level(quick, both, tmp_path):
+    quick("run", both, "--testbed", "fake", "--seeds", "1")
+    status, said, _ = quick(
+        "report", both, "--testbed", "fake", "--seeds", "1", "--format", "table"
+    )
     assert status == 0
     assert "buffer" in said
     rows = list(csv.DictReader((tmp_path / "results/both/fake/table.csv").open()))
@@ -103,24 +101,9 @@ def test_the_report_of_factors_goes_by_level(lab, both, tmp_path):
     assert rows[0]["loss_percent_mean"] == rows[1]["loss_percent_mean"]
 
 
-def test_a_reproduction_is_written_beside_the_report(lab, spec, tmp_path):
-    lab("run", spec, "--testbed", "fake", "--seeds", "1")
-    words = ("--testbed", "fake", "--seeds", "1", "--reference", "kept", "--json")
-    written = json.loads(lab("report", spec, *words)[1])["written"]
-    assert "kept/tiny/manifest.json" in written
-    manifest = json.loads((tmp_path / "kept/tiny/manifest.json").read_text())
-    asked = "experiment.yaml --testbed fake --seeds 1"
-    assert manifest["commands"] == [
-        f"tcpf-lab run {asked}",
-        f"tcpf-lab report {asked} --reference kept",
-    ]
-    assert manifest["seeds"] == [1]
-    assert manifest["facts"] == {"recorded": "recorded-run"}
-
-
-def test_there_is_nothing_to_compare_with_what_nobody_published(lab, spec):
-    lab("run", spec, "--testbed", "fake", "--seeds", "1")
-    status, _, complaints = lab("compare", spec, "--testbed", "fake", "--seeds", "1")
+def test_there_is_nothing_to_compare_with_what_nobody_published(quick, spec):
+    quick("run", spec, "--testbed", "fake", "--seeds", "1")
+    status, _, complaints = quick("compare", spec, "--testbed", "fake", "--seeds", "1")
     assert status == 1
     assert "no published cell has a usable run" in complaints
 
@@ -141,6 +124,6 @@ def test_levels_that_lack_a_case_are_left_out_where_only_that_case_is_wanted(lab
     assert (status, "unknown case 'Mine'" in complaints) == (2, True)
 
 
-def test_a_name_that_is_set_is_the_name_of_the_results(lab, spec, tmp_path):
-    lab("run", spec, "--testbed", "fake", "--seeds", "1", "--set", "name=renamed")
+def test_a_name_that_is_set_is_the_name_of_the_results(quick, spec, tmp_path):
+    quick("run", spec, "--testbed", "fake", "--seeds", "1", "--set", "name=renamed")
     assert (tmp_path / "results/renamed/fake/table.csv").exists()

@@ -20,6 +20,8 @@ from faults.stage import fingerprint, run_ids
 from faults.verdict import Outcome
 from tcpf_lab.testbed import uml_entry
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parent.parent
 #: The others take longer: they start guests of another size, or build.
 SOON = (

@@ -77,6 +77,7 @@ def test_page_in_the_documents_is_what_the_verb_writes(tmp_path: Path) -> None:
     assert "refuted" in page
 
 
+@pytest.mark.full
 def test_figures_are_drawn_in_every_format(tmp_path: Path) -> None:
     written = invoke("--figures", str(tmp_path)).split()
     assert {Path(name).suffix for name in written} == {".png", ".pdf", ".svg"}

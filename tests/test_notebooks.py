@@ -64,23 +64,13 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
 
 
-def test_there_are_six_questions() -> None:
-    assert [path.name[:2] for path in NOTEBOOKS] == ["1-", "2-", "3-", "4-", "5-", "6-"]
-    for path in NOTEBOOKS:
-        title = cells(path, "markdown")[0].splitlines()[0]
-        assert re.fullmatch(r"# .+\?.*", title), title
-
-
 @each_notebook
 def test_notebook_is_well_formed_and_has_no_output(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     nbformat.validate(nbformat.reads(text, as_version=4))
-    content = json.loads(text)
-    for cell in content["cells"]:
+    for cell in json.loads(text)["cells"]:
         assert cell.get("outputs", []) == []
         assert cell.get("execution_count") is None
-    assert text == json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    assert len(text.encode()) < 20_000
 
 
 @each_notebook
@@ -108,7 +98,7 @@ def test_notebook_links_lead_somewhere(path: Path) -> None:
 
 
 @pytest.mark.uml
-@pytest.mark.slow
+@pytest.mark.full
 @each_notebook
 def test_notebook_runs_from_top_to_bottom(
     path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
@@ -131,7 +121,7 @@ def test_notebook_runs_from_top_to_bottom(
 
 
 @pytest.mark.uml
-@pytest.mark.slow
+@pytest.mark.full
 def test_examples_of_the_document_say_what_they_say(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,9 +96,11 @@ def test_status_shows_sizes_and_clean_frees_what_it_says(lab, results: Path) -> 
     assert before - occupied(results) == found["bytes_freed_by_clean"]
 
 
-def test_status_of_an_experiment_has_the_size_of_its_runs(lab, spec: Path, tmp_path: Path) -> None:
-    lab("run", spec, "--testbed", "fake", "--seeds", "1", "--json")
-    rows = json.loads(lab("status", spec, "--testbed", "fake", "--json")[1])
+def test_status_of_an_experiment_has_the_size_of_its_runs(
+    quick, spec: Path, tmp_path: Path
+) -> None:
+    quick("run", spec, "--testbed", "fake", "--seeds", "1", "--json")
+    rows = json.loads(quick("status", spec, "--testbed", "fake", "--json")[1])
     made = tmp_path / "results" / "tiny" / "fake" / rows[0]["run"]
     assert [row["bytes"] for row in rows] == [occupied(made), 0, 0]
-    assert readable(occupied(made)) in lab("status", spec, "--testbed", "fake")[1]
+    assert readable(occupied(made)) in quick("status", spec, "--testbed", "fake")[1]

@@ -25,6 +25,8 @@ import pytest
 import tcpf_lab
 from tcpf_lab.testbed import uml_kernel
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(tcpf_lab.__file__).resolve().parent.parent
 #: What building a kernel module or a `tc` plugin leaves beside the sources.
 PRODUCTS = (
@@ -128,7 +130,6 @@ def test_installed_package_is_the_wheels_own(installed: Path, tmp_path: Path) ->
 
 
 @pytest.mark.uml
-@pytest.mark.slow
 def test_wheel_runs_an_experiment_in_an_empty_directory(installed: Path, tmp_path: Path) -> None:
     assert uml_kernel.find(), "run `tcpf-lab kernel build` first"
     command = [installed / "tcpf-lab", "run", "smoke.yaml", "--results", "out", "--jobs", "1"]

@@ -36,7 +36,9 @@ def test_a_figure_shows_the_colours_of_its_cases_and_leaves_a_margin(
 ) -> None:
     write_all()
     conditions = "60 s, " + "10 Mbit/s, 200 ms, and more than a line can hold, " * 3
-    content = bar_chart(collect(files, cells), "loss_percent", "Configuration A", conditions)
+    content = bar_chart(
+        collect(files, cells), "loss_percent", "Configuration A", conditions, ("png",)
+    )
     picture = np.rint(imread(io.BytesIO(content["png"]))[..., :3] * 255).astype(int)
     colour = [int(CASES["NoMark+RED"].colour[i : i + 2], 16) for i in (1, 3, 5)]
     assert (picture == colour).all(axis=2).mean() > 0.02
@@ -71,16 +73,16 @@ def test_other_numbers_give_another_figure(
     files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
 ) -> None:
     write_run("NoMark+RED", 100, 1)
-    one = bar_chart(collect(files, cells), "timeouts", "A", "60 s")
+    one = bar_chart(collect(files, cells), "timeouts", "A", "60 s", ("svg",))
     write_run("NoMark+RED", 100, 2)
-    assert bar_chart(collect(files, cells), "timeouts", "A", "60 s")["png"] != one["png"]
+    assert bar_chart(collect(files, cells), "timeouts", "A", "60 s", ("svg",)) != one
 
 
 def test_the_pdf_is_vector_with_the_font_inside(
     files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
 ) -> None:
     write_run("NoMark+RED", 100, 1)
-    pdf = bar_chart(collect(files, cells), "goodput_cov", "A", "60 s")["pdf"]
+    pdf = bar_chart(collect(files, cells), "goodput_cov", "A", "60 s", ("pdf",))["pdf"]
     assert b"/Subtype /Image" not in pdf
     assert re.search(rb"/FontName /\w+\+DejaVuSans\b", pdf)
 

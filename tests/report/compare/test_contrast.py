@@ -123,6 +123,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
     assert 0.91 <= held / 600 <= 0.98
 
 
+@pytest.mark.full
 def test_intervals_hold_as_often_as_the_document_says() -> None:
     """Runs that spread by a factor, 2 to 10 pairs, 60 times each: 1 % is one deviation."""
     text = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text(encoding="utf-8")

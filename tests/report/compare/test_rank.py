@@ -212,6 +212,7 @@ def test_interval_of_ten_seeds_covers_the_truth_as_often_as_students() -> None:
     assert abs(hits - exact) <= 0.02 * tries
 
 
+@pytest.mark.full
 def test_coverage_in_the_document_is_what_a_simulation_has() -> None:
     """Means of normal numbers, 400 draws for each number of seeds: 2.5 % is one deviation."""
     text = (Path(__file__).parents[3] / "docs" / "compare.md").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,6 @@ from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.topology import draw_topology, told
 from tcpf_lab.report.contents.topology_layout import MOST_HOSTS, places
 from tcpf_lab.report.contents.verdicts import verdicts
-from tcpf_lab.report.export import tidy
 from tcpf_lab.results import ExperimentFiles, write_json
 from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.override import apply_overrides
@@ -43,13 +43,23 @@ def manifest(run: str, seed: int) -> dict[str, Any]:
     return {**names, "testbed_identity": "0123456789abcdef", "seed": seed, "facts": facts}
 
 
-@pytest.fixture
-def about(tmp_path: Path) -> Subject:
-    """Configurations A and B measured as published, with what the runs left on the disk."""
+@pytest.fixture(scope="module")
+def about(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    """Configurations A and B measured as published, which all tests that only read share."""
+    return measured(tmp_path_factory.mktemp("about"))
+
+
+@pytest.fixture(scope="module")
+def whole(about: Subject) -> Contents:
+    return contents_of(about)
+
+
+def measured(root: Path) -> Subject:
+    """Give configurations A and B measured as published, with what the runs left on the disk."""
     own = [member("A", seeds=(1, 2, 3)), member("B", seeds=(1, 2, 3))]
     placed = []
     for each in own:
-        files = ExperimentFiles(tmp_path, each.experiment.name, "uml")
+        files = ExperimentFiles(root, each.experiment.name, "uml")
         source = replace(each.section.source, files=files)
         placed.append(replace(each, section=replace(each.section, source=source)))
         for cell in source.cells:
@@ -101,8 +111,8 @@ def test_figures_of_a_collection_are_those_of_the_thesis(about: Subject) -> None
     assert "TCPF+FRIO with 100 flows: 41.0 ± 0.0, published 41" in part.figures[0].alternative
 
 
-def test_tables_and_figures_are_numbered_as_they_are_read(about: Subject) -> None:
-    made = contents_of(about)
+def test_tables_and_figures_are_numbered_as_they_are_read(whole: Contents) -> None:
+    made = whole
     assert [figure.label for figure in made.figures] == [f"Figure {n}" for n in range(1, 10)]
     tables = [
         *made.parameters,
@@ -112,8 +122,8 @@ def test_tables_and_figures_are_numbered_as_they_are_read(about: Subject) -> Non
     assert [table.label for table in tables] == [f"Table {n}" for n in range(1, len(tables) + 1)]
 
 
-def test_every_figure_of_the_contents_has_a_picture(about: Subject) -> None:
-    made = contents_of(about)
+def test_every_figure_of_the_contents_has_a_picture(about: Subject, whole: Contents) -> None:
+    made = whole
     drawn = figures_of(about, {f.name: "<svg/>" for p in made.results for f in p.figures})
     assert {figure.name for figure in made.figures} == set(drawn)
 
@@ -155,8 +165,8 @@ def test_claims_are_shown_with_the_number_that_decides(about: Subject) -> None:
     assert verdicts(None).claims == ()
 
 
-def test_validity_counts_checks_and_timeouts(about: Subject) -> None:
-    validity = contents_of(about).validity
+def test_validity_counts_checks_and_timeouts(whole: Contents) -> None:
+    validity = whole.validity
     assert validity.summary == (
         "Of 84 runs asked for, 84 finished, 84 passed every check, and 84 are in the means.",
         "Timeouts are read from the captures: 588 in all runs, where the kernel itself counted "
@@ -168,22 +178,23 @@ def test_validity_counts_checks_and_timeouts(about: Subject) -> None:
     assert validity.left_out == ()
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"flows_exact": 0}, "588 in all runs, where the kernel itself counted 588; 166 of 168"),
-        ({"flows_exact": None}, "588 in all runs, where the kernel itself counted 588; 166 of 166"),
-        ({"timeouts_kernel": None, "flows_exact": None}, "581 in 83 of 84 runs, where the kernel"),
-    ],
-)
-def test_timeouts_are_counted_over_what_was_compared(
-    about: Subject, changed: dict[str, Any], said: str
-) -> None:
+def test_timeouts_are_counted_over_what_was_compared(tmp_path: Path) -> None:
+    about = measured(tmp_path)
     first = about.members[0].section
     path = first.source.files.run(first.source.cells[0].runs[0]).metrics
     found = json.loads(path.read_text())
-    write_json(path, {**found, "truth": {**found["truth"], **changed}})
-    assert said in contents_of(about).validity.summary[1]
+    for changed, said in (
+        ({"flows_exact": 0}, "588 in all runs, where the kernel itself counted 588; 166 of 168"),
+        ({"flows_exact": None}, "588 in all runs, where the kernel itself counted 588; 166 of 166"),
+        ({"timeouts_kernel": None, "flows_exact": None}, "581 in 83 of 84 runs, where the kernel"),
+    ):
+        write_json(path, {**found, "truth": {**found["truth"], **changed}})
+        assert said in contents_of(about).validity.summary[1]
+    manifest = first.source.files.run(first.source.cells[0].runs[0]).manifest
+    hostile = '#read("/etc/passwd") <script>'
+    manifest.write_text(manifest.read_text().replace('"6.12"', json.dumps(hostile)))
+    facts = {fact.name: fact.values for fact in contents_of(about).reproduce.facts}
+    assert set(facts["kernel"]) == {"6.12", hostile}
 
 
 def test_runs_of_a_cell_with_the_same_problem_are_told_together(about: Subject) -> None:
@@ -203,8 +214,10 @@ def test_runs_of_a_cell_with_the_same_problem_are_told_together(about: Subject) 
     ]
 
 
-def test_how_to_reproduce_names_commit_kernel_modules_and_seeds(about: Subject) -> None:
-    made = contents_of(about).reproduce
+def test_how_to_reproduce_names_commit_kernel_modules_and_seeds(
+    about: Subject, whole: Contents
+) -> None:
+    made = whole.reproduce
     facts = {fact.name: fact for fact in made.facts}
     assert made.commands == about.commands
     assert facts["seeds"].values == ("1 to 3",)
@@ -216,8 +229,8 @@ def test_how_to_reproduce_names_commit_kernel_modules_and_seeds(about: Subject) 
     assert facts["identity of the analysis"].values == ("fedcba9876543210",)
 
 
-def test_limitations_are_those_that_apply(about: Subject) -> None:
-    headings = [limit.heading for limit in contents_of(about).limitations]
+def test_limitations_are_those_that_apply(about: Subject, whole: Contents) -> None:
+    headings = [limit.heading for limit in whole.limitations]
     assert headings[0] == "The clock is virtual."
     assert "NewReno, not Reno." in headings
     assert "3 seeds." in headings
@@ -225,15 +238,6 @@ def test_limitations_are_those_that_apply(about: Subject) -> None:
     alone = contents_of(replace(about, members=about.members[:1], comparison=None)).limitations
     assert "NewReno, not Reno." not in [limit.heading for limit in alone]
     assert "Unpublished choices." not in [limit.heading for limit in alone]
-
-
-def test_a_hostile_host_is_told_like_any_other(about: Subject) -> None:
-    (first, *_) = about.members[0].section.source.cells
-    path = about.members[0].section.source.files.run(first.runs[0]).manifest
-    text = path.read_text().replace('"6.12"', json.dumps('#read("/etc/passwd") <script>'))
-    path.write_text(text)
-    facts = {fact.name: fact.values for fact in contents_of(about).reproduce.facts}
-    assert set(facts["kernel"]) == {"6.12", '#read("/etc/passwd") <script>'}
 
 
 def test_the_same_subject_gives_the_same_contents(about: Subject) -> None:
@@ -300,72 +304,68 @@ def test_a_drawing_keeps_inside_its_frame() -> None:
 Lab = Callable[..., tuple[int, str, str]]
 
 
-def test_a_run_ends_with_the_path_of_its_pdf(lab: Lab, spec: Path, tmp_path: Path) -> None:
-    status, output, _ = lab("run", spec, "--testbed", "fake")
-    path = Path("results/tiny/fake/report.pdf")
-    assert status == 0
-    assert output.split()[-1] == str(path)
-    first = (tmp_path / path).read_bytes()
-    assert first.startswith(b"%PDF")
-    assert lab("report", spec, "--testbed", "fake", "--format", "pdf")[0] == 0
-    assert (tmp_path / path).read_bytes() == first
-
-
-def test_only_the_formats_asked_for_are_written(lab: Lab, spec: Path, tmp_path: Path) -> None:
-    lab("run", spec, "--testbed", "fake", "--seeds", "2")
-    root = tmp_path / "results/tiny/fake"
-    for path in [*root.glob("*.*"), *root.glob("figures/*")]:
-        path.unlink()
-    words = ("--testbed", "fake", "--seeds", "2", "--json")
-    said = json.loads(lab("report", spec, *words, "--format", "pdf,html")[1])
-    assert [Path(path).name for path in said["written"]] == ["report.html", "report.pdf"]
-    assert sorted(path.name for path in root.glob("*.*")) == ["report.html", "report.pdf"]
-    assert list(root.glob("figures/*")) == []
-    said = json.loads(lab("report", spec, *words, "--format", "csv")[1])
-    assert {"table.csv", "runs.csv"} <= {Path(path).name for path in said["written"]}
-    assert not any(path.endswith((".md", ".png")) for path in said["written"])
-
-
-def test_a_reproduction_needs_no_other_format_and_names_no_place(
+def test_a_run_ends_with_figures_and_the_path_of_its_pdf(
     lab: Lab, spec: Path, tmp_path: Path
 ) -> None:
-    lab("run", spec, "--testbed", "fake", "--seeds", "1")
+    status, output, _ = lab("run", spec, "--testbed", "fake", "--seeds", "1")
+    root = Path("results/tiny/fake")
+    assert status == 0
+    assert output.split()[-1] == str(root / "report.pdf")
+    assert (tmp_path / root / "report.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / root / "figures" / "fig-tiny-timeouts.pdf").stat().st_size > 1000
+
+
+@pytest.fixture
+def ran(made: Path, tmp_path: Path) -> Path:
+    """Return the directory of runs that have no report yet."""
+    shutil.copytree(made, tmp_path / "results")
+    return tmp_path / "results/tiny/fake"
+
+
+def test_only_the_formats_asked_for_are_written(lab: Lab, spec: Path, ran: Path) -> None:
+    words = ("--testbed", "fake", "--json")
+    said = json.loads(lab("report", spec, *words, "--format", "html")[1])
+    assert [Path(path).name for path in said["written"]] == ["report.html"]
+    assert [path.name for path in ran.glob("*.*") if path.is_file()] == ["report.html"]
+    assert list(ran.glob("figures/*")) == []
+    said = json.loads(lab("report", spec, *words, "--format", "csv,parquet")[1])
+    names = {Path(path).name for path in said["written"]}
+    assert {"table.csv", "runs.csv", "runs.parquet"} <= names
+    assert not any(name.endswith((".md", ".png")) for name in names)
+
+
+def test_a_reproduction_of_a_hostile_title_needs_no_other_format_and_names_no_place(
+    quick: Lab, spec: Path, tmp_path: Path
+) -> None:
+    title = '#read("/etc/passwd") {{ 7*7 }} <script>x</script> $x^$ \\u{23} ../../etc/passwd'
+    path = tmp_path / "hostile.yaml"
+    path.write_text(f"title: {json.dumps(title)}\n{spec.read_text()}")
+    assert quick("run", path, "--testbed", "fake", "--seeds", "1")[0] == 0
     kept = tmp_path / "kept"
-    words = ("--testbed", "fake", "--seeds", "1", "--format", "table", "--reference", kept)
-    assert lab("report", spec, *words)[0] == 0
+    asked = ("hostile.yaml", "--testbed", "fake", "--seeds", "1")
+    assert quick("report", *asked, "--format", "table", "--reference", kept)[0] == 0
     assert {path.name for path in kept.glob("tiny*")} == {"tiny", "tiny.html", "tiny.pdf"}
+    assert (kept / "tiny.pdf").read_bytes().startswith(b"%PDF")
     for path in (kept / "tiny.html", kept / "tiny" / "manifest.json"):
         text = path.read_text(encoding="utf-8")
         assert "--reference kept" in text
         assert str(tmp_path) not in text
+    manifest = json.loads((kept / "tiny" / "manifest.json").read_text())
+    assert manifest["commands"][0] == f"tcpf-lab run {' '.join(asked)}"
+    assert manifest["seeds"] == [1]
+    assert manifest["facts"] == {"recorded": "recorded-run"}
 
 
 def test_a_sweep_in_a_collection_has_its_lines_in_the_report(
-    lab: Lab, spec: Path, tmp_path: Path
+    quick: Lab, spec: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "all.yaml").write_text(f"name: all\nexperiments: [{spec}]\n")
     words = ("--testbed", "fake", "--seeds", "1", "--set", "traffic.socket_buffer=[1 MB, 2 MB]")
-    assert lab("run", "all.yaml", *words)[0] == 0
-    assert lab("report", "all.yaml", *words, "--format", "figures,html")[0] == 0
-    root = tmp_path / "results/all/fake"
-    drawn = {path.name for path in root.glob("figures/*.svg")}
-    assert drawn == {f"fig-tiny-{slug}.svg" for slug in ("timeouts", "loss", "goodput", "cov")}
-    page = (root / "report.html").read_text(encoding="utf-8")
+    assert quick("run", "all.yaml", *words)[0] == 0
+    assert quick("report", "all.yaml", *words, "--format", "html")[0] == 0
+    page = (tmp_path / "results/all/fake/report.html").read_text(encoding="utf-8")
     assert page.count("Lines are means") == 4
     assert 'aria-label="Line chart of number of timeouts.' in page
-
-
-def test_two_kinds_of_tidy_tables_are_read_once(
-    lab: Lab, spec: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab("run", spec, "--testbed", "fake", "--seeds", "1")
-    calls: list[int] = []
-    read = tidy.tables
-    monkeypatch.setattr(tidy, "tables", lambda s: calls.append(len(s)) or read(s))  # type: ignore[func-returns-value]
-    words = ("--testbed", "fake", "--seeds", "1", "--format", "csv,parquet", "--json")
-    written = json.loads(lab("report", spec, *words)[1])["written"]
-    assert {"runs.csv", "runs.parquet"} <= {Path(path).name for path in written}
-    assert calls == [1]
 
 
 def test_an_unknown_format_is_answered_with_those_there_are(lab: Lab, spec: Path) -> None:
@@ -373,18 +373,6 @@ def test_an_unknown_format_is_answered_with_those_there_are(lab: Lab, spec: Path
     assert status == 2
     assert "--format pfd: unknown format 'pfd'" in complaints
     assert "Did you mean 'pdf'?" in complaints
-
-
-def test_a_hostile_title_ends_in_a_report_like_any_other(
-    lab: Lab, spec: Path, tmp_path: Path
-) -> None:
-    title = '#read("/etc/passwd") {{ 7*7 }} <script>x</script> $x^$ \\u{23} ../../etc/passwd'
-    path = tmp_path / "hostile.yaml"
-    path.write_text(f"title: {json.dumps(title)}\n{spec.read_text()}")
-    status, output, complaints = lab("run", path, "--testbed", "fake", "--seeds", "1")
-    assert status == 0
-    assert "error" not in complaints
-    assert (tmp_path / output.split()[-1]).read_bytes().startswith(b"%PDF")
 
 
 def test_whose_recovery_it_was_is_said_of_each_experiment(about: Subject) -> None:

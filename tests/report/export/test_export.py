@@ -172,7 +172,7 @@ def test_flent_data_are_plain_json_of_flents_version(flent_data) -> None:
     assert columns == {len(content["x_values"])}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("plot", ["totals", "backlog"])
 def test_flent_plots_a_run(flent_data: Path, tmp_path: Path, plot: str) -> None:
     picture = tmp_path / f"{plot}.png"

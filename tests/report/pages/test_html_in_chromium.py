@@ -13,9 +13,12 @@ from test_html import HOSTILE
 
 from tcpf_lab.report.pages.html import render
 
-pytestmark = pytest.mark.skipif(
-    chromium.PROGRAM is None, reason="no chromium here (Debian package: chromium)"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        chromium.PROGRAM is None, reason="no chromium here (Debian package: chromium)"
+    ),
+]
 
 #: The second column of a group's rows, as text and as what it is sorted by.
 ROWS = """[...document.querySelectorAll("#table-table-a tbody")].map(body =>

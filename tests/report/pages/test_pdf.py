@@ -64,6 +64,7 @@ def decoded(text: str) -> str:
     return re.sub(r"\\u\{([0-9a-f]+)\}", lambda found: chr(int(found[1], 16)), text[1:-1])
 
 
+@settings(max_examples=40)
 @given(st.text())
 def test_a_literal_holds_letters_digits_spaces_and_escapes_only(text: str) -> None:
     made = literal(text)
@@ -71,20 +72,18 @@ def test_a_literal_holds_letters_digits_spaces_and_escapes_only(text: str) -> No
     assert decoded(made) == printable(text)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.text(min_size=1, max_size=60))
 def test_the_compiler_reads_the_same_text_back(text: str) -> None:
     found = json.loads(typst.eval(b"", literal(text), ignore_system_fonts=True))
     assert found == printable(text)
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_a_literal_is_data_in_running_text_too(hostile: str) -> None:
+def test_a_literal_is_data_in_running_text_too() -> None:
     """A template that forgets that it is not in code inserts no code either."""
-    (page,) = compiled(f"= {literal(hostile)}", {}, "pdf")
-    assert page.startswith(b"%PDF")
-    (heading,) = query(f"= {literal(hostile)}", "heading")
-    assert printable(hostile).split() == plain(heading["body"]).split()
+    found = query("\n".join(f"= {literal(hostile)}" for hostile in HOSTILE), "heading")
+    for hostile, heading in zip(HOSTILE, found, strict=True):
+        assert printable(hostile).split() == plain(heading["body"]).split()
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,9 @@ def test_the_same_contents_give_the_same_bytes_without_dates() -> None:
     assert b"/Title(Configuration A)" in once
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize(
+    "hostile", [*HOSTILE[:2], *(pytest.param(each, marks=pytest.mark.full) for each in HOSTILE[2:])]
+)
 def test_hostile_text_in_every_place_is_shown_as_it_is(hostile: str) -> None:
     pictures = {f"{hostile} {name}": picture for name, picture in figures().items()}
     attacked = every_text(contents(), lambda text: f"{hostile} {text}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,12 @@ def flows_of(known: Conditions) -> list[float]:
     inside = round(near * known.flows)
     off = [fair * (1 + (wide if i % 2 else -wide)) for i in range(known.flows - inside)]
     return [fair] * inside + off
+
+
+@cache
+def published() -> Study:
+    """Give the study in which all of it holds, made once for all tests that only read it."""
+    return study()
 
 
 def study(found: Found = as_published, settings: Iterable[Conditions] | None = None) -> Study:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ef_study import ON_TIMES, as_published, everything, study
+from ef_study import ON_TIMES, as_published, everything, published, study
 
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.papers.claim import PaperClaim
@@ -55,7 +55,7 @@ def figures(of: s.Study) -> dict[str, Drawing]:
 
 
 def test_all_holds_where_the_numbers_are_such() -> None:
-    found = verdicts(study())
+    found = verdicts(published())
     assert len(found) == 30
     assert set(found.values()) == {Verdict.HOLDS}, {k: str(v) for k, v in found.items()}
 
@@ -170,7 +170,7 @@ def test_what_no_experiment_has_is_told_from_what_was_not_run() -> None:
 
 
 def test_a_conclusion_has_the_numbers_of_the_runs() -> None:
-    top, below, above = claim(study(), "ef-conclusion-1").checks
+    top, below, above = claim(published(), "ef-conclusion-1").checks
     assert top.label == "greatest loss (at 10 ms)"
     assert top.number == "0.490 ± 0.000 (3 seeds)"
     assert below.label == "loss at 10 ms minus at 0.4 ms"
@@ -214,7 +214,7 @@ def test_loss_of_what_was_left_is_by_the_bursts_of_the_run() -> None:
 
 
 def test_figures_of_loss_have_a_line_for_each_tcp_or_number_of_flows() -> None:
-    found = figures(study())
+    found = figures(published())
     single = found["fig-ef-2a"]
     assert {(p.series, p.x) for p in single.points} == {(t, on) for t in s.TCPS for on in ON_TIMES}
     peak = next(p for p in single.points if (p.series, p.x) == ("Reno", 10.0))
@@ -227,14 +227,14 @@ def test_figures_of_loss_have_a_line_for_each_tcp_or_number_of_flows() -> None:
 
 
 def test_a_network_without_bursts_is_a_level_in_figure_5() -> None:
-    points = figures(study())["fig-ef-5a"].points
+    points = figures(published())["fig-ef-5a"].points
     levels = {p.series for p in points if math.isnan(p.x)}
     assert levels == {"TCP-only", "TCP+UDP"}
     assert {p.series for p in points} - levels == {"TCP-only+EF", "TCP+UDP+EF"}
 
 
 def test_a_histogram_counts_every_flow_once() -> None:
-    points = figures(study())["fig-ef-6a"].points
+    points = figures(published())["fig-ef-6a"].points
     assert {(p.panel, p.series) for p in points} == {
         (panel, series) for panel in ("TCP-only", "TCP+UDP") for series in ("no EF", "with EF")
     }
@@ -245,10 +245,10 @@ def test_a_histogram_counts_every_flow_once() -> None:
 
 
 def test_the_error_of_a_prediction_is_relative_to_what_was_seen() -> None:
-    errors = errors_of(study(), "full formula, goodput", "Reno").by_seed
+    errors = errors_of(published(), "full formula, goodput", "Reno").by_seed
     assert set(errors) == {1, 2, 3}
     assert sorted(set(errors[1])) == pytest.approx([0.05, 0.5])
-    points = figures(study())["fig-ef-10"].points
+    points = figures(published())["fig-ef-10"].points
     at = {p.x: p.values for p in points if p.series == "full formula, goodput"}
     assert (at[0.04], at[0.06], at[0.5]) == ((0.0,) * 3, (0.1,) * 3, (1.0,) * 3)
 
@@ -263,7 +263,7 @@ def test_a_page_of_nothing_says_that_no_figure_was_made() -> None:
 
 
 def test_the_page_lists_every_figure_of_the_paper() -> None:
-    page = page_of(study(), "tcpf-lab run ef.yaml")
+    page = page_of(published(), "tcpf-lab run ef.yaml")
     (listed,) = (b for b in page.blocks if isinstance(b, Table) and b.name == "figures")
     names = [row[0].removeprefix("fig-ef-") for row in listed.rows]
     panels = ["2a", "2b", "3", "4a", "4b", "5a", "5b", "6a", "6b", "7a", "7b"]
@@ -277,7 +277,7 @@ def test_the_page_lists_every_figure_of_the_paper() -> None:
 
 @pytest.mark.parametrize("name", ["fig-ef-2a", "fig-ef-5b", "fig-ef-6a", "fig-ef-10"])
 def test_every_kind_of_figure_can_be_drawn(name: str) -> None:
-    content = drawn(figures(study())[name], ("svg",))["svg"].decode()
+    content = drawn(figures(published())[name], ("svg",))["svg"].decode()
     assert "of paper 001" in content
     assert "n=3" in content
 

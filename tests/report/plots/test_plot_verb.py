@@ -32,7 +32,6 @@ def ran(fake: FakeTestbed, recorded_experiment: Experiment, tmp_path: Path) -> P
     return tmp_path / "results" / "tiny" / "fake"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "parameter"])
 def test_every_kind_draws_runs_in_a_directory(
     lab: Lab, ran: Path, tmp_path: Path, kind: str
@@ -202,11 +201,6 @@ def test_filter_of_an_experiment_is_called_as_it_was_typed(
     assert f"{option} {value}: unknown" in said
 
 
-def test_help_says_what_each_kind_answers(lab: Lab) -> None:
-    said = lab("plot", "--help")[1]
-    assert all(kind.answers in said for kind in KINDS.values())
-
-
 def test_every_kind_metric_and_option_is_documented(lab: Lab) -> None:
     text = (Path(__file__).parents[3] / "docs" / "plots.md").read_text(encoding="utf-8")
     headings = re.findall(r"^### (.+)$", text, flags=re.MULTILINE)
@@ -218,12 +212,6 @@ def test_every_kind_metric_and_option_is_documented(lab: Lab) -> None:
     assert set(listed) >= {*METRICS, *OTHER_METRICS}
     options = set(re.findall(r"--[a-z-]+", lab("plot", "--help")[1])) - {"--help", "--json"}
     assert options - set(re.findall(r"--[a-z-]+", text)) == {"--output"}  # `-o` there
-
-
-def test_there_are_twelve_kinds_as_the_readme_says() -> None:
-    text = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-    assert "# of twelve kinds: " in text
-    assert len(KINDS) == 12
 
 
 def test_time_is_in_seconds_or_with_units() -> None:

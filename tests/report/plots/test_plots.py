@@ -52,16 +52,18 @@ def texts(figure: Figure) -> str:
 
 
 @pytest.mark.parametrize("name", OF_NUMBERS)
-def test_every_kind_gives_the_same_bytes_twice_in_every_format(name: str) -> None:
+def test_every_kind_gives_the_same_bytes_twice(name: str) -> None:
     runs = tiny()
-    once = draw(KINDS[name], runs, Wanted(), SUFFIXES)
+    formats = SUFFIXES if name == "cdf" else ("svg",)
+    once = draw(KINDS[name], runs, Wanted(), formats)
     with mpl.rc_context({"font.size": 31}):
-        assert draw(KINDS[name], runs, Wanted(), SUFFIXES) == once
-    assert once["png"].startswith(b"\x89PNG")
-    assert once["pdf"].startswith(b"%PDF")
-    assert b"CreationDate" not in once["pdf"]
+        assert draw(KINDS[name], runs, Wanted(), formats) == once
     assert b"<svg" in once["svg"]
     assert b"<dc:date>" not in once["svg"]
+    if name == "cdf":
+        assert once["png"].startswith(b"\x89PNG")
+        assert once["pdf"].startswith(b"%PDF")
+        assert b"CreationDate" not in once["pdf"]
     changed = tiny(
         found=lambda run: ([7.0 + run.seed] * run.flows, usual(run)[1] | {"timeouts": 5})
     )
