@@ -732,7 +732,7 @@ def test_a_drawn_scenario_runs_and_is_compared(uml: UmlTestbed, tmp_path: Path) 
 
 
 @pytest.mark.uml
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_small_scenario_is_run_and_held_against_the_kernels_log(
     uml: UmlTestbed, tmp_path: Path
 ) -> None:
