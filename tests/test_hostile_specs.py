@@ -202,12 +202,10 @@ def test_a_member_of_a_collection_is_a_file_or_refused(tmp_path: Path) -> None:
     """Whatever it is called: a name that no file can have, a pipe, a device, a directory."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "a").mkdir()
-    bare = ("parent alone", "option", "null", "newline", "long", "empty")
-    for text in (
-        *(f"./{text}" for text in HOSTILE.values()),
-        *(HOSTILE[what] for what in bare),
-        *("./pipe", "/dev/zero", "./a", "y" * 5000),
-    ):
+    fixed = ("./pipe", "/dev/zero", "./a", "a/" + "y" * 5000)
+    # Of a bare name every shipped file is read, to tell which was meant.
+    bare = (HOSTILE["null"], HOSTILE["option"])
+    for text in (*(f"a/{text}" for text in HOSTILE.values()), *fixed, *bare):
         path = written(COLLECTION, put_member, text, tmp_path / "x.yaml")
         with pytest.raises(LabError):
             members(load_any(path), path)

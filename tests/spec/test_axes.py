@@ -144,15 +144,11 @@ def test_the_later_of_two_settings_wins_over_an_axis_too(config_a: Experiment) -
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("queue.out_mx=[1 kB]", r"matrix.queue.out_mx: no case .*Did you mean 'queue.out_max'"),
         ("tcp.sak=[true]", r"matrix.tcp.sak\[0\]: unknown key; allowed: .*Did you mean 'sack'"),
         ("tcp.sack=[true, yes]", r"matrix.tcp.sack\[1\]: must be true or false, not 'yes'"),
         ("queue.out_max=5 kB..15 kB:10 kB", r"with queue.out_max=5 kB, cases.TCPF\+FRIO.queue."),
         ("cases.NoMark+RED.marker.tokens=[1 kB]", "marker: is a single value without keys"),
-        ("cases.X.queue.max=[1 kB]", "unknown case 'X'"),
-        ("matrix.name.x=1", "an axis cannot begin with 'name'"),
         ("matrix.queue=3", "matrix.queue: unknown key; allowed: case, flows, seed"),
-        ("queue.kind=[rio, frio]", "make a case of each"),
         ("queue.out_max=[]", "must not be empty"),
         ("name=[a, b]", "name: must be text, not a list"),
         ("queue.min=200 kB..300 kB:100 kB", "matrix.queue.min: at 200 kB: must be less than max"),
