@@ -550,11 +550,6 @@ def test_errors_of_single_flows_do_not_cancel() -> None:
     assert every.unknown_percent == pytest.approx(0.2)
 
 
-def test_shares_of_nothing_are_none() -> None:
-    nothing = matrix.total("all", THREE[2:])
-    assert (nothing.scenarios, nothing.error_percent, nothing.unknown_percent) == (0, None, None)
-
-
 def test_every_scenario_is_in_one_group_of_each_kind() -> None:
     found = matrix.totals(THREE)
     assert found[0].name == "all"
@@ -587,12 +582,6 @@ def test_marks_are_added_by_evidence_and_kind_over_scenarios_whose_truth_is_know
     assert every.recall_percent == pytest.approx(60.0)
     assert sum(each.scenarios for each in groups) == 2 * len(matrix.MARK_GROUPS)
     assert matrix.not_judged([THREE[0], outcome_of(4), THREE[1], THREE[2]]) == [2, 4]
-
-
-def test_marks_of_no_scenario_have_no_shares() -> None:
-    assert matrix.marks(THREE[1:]) == []
-    nothing = needless.add("all", [])
-    assert (nothing.precision_percent, nothing.recall_percent) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -648,32 +637,6 @@ def test_the_document_has_totals_confusion_differences_and_what_was_left_out() -
     assert min(widths) >= 4
 
 
-def test_a_document_without_a_log_has_no_empty_tables() -> None:
-    text = document.markdown(
-        [replace(THREE[0], confusion={}, right={}, differences=())], 30.0, *FILES
-    )
-    assert "## Totals" in text
-    assert "## Causes" not in text
-    assert "## Flows that differ" not in text
-
-
-def test_many_differences_are_counted_instead_of_listed() -> None:
-    many = tuple(Difference(flow, 1, 0, "") for flow in range(document.LISTED + 5))
-    text = document.markdown([replace(THREE[0], differences=many)], 30.0, *FILES)
-    assert "and 5 more, in the JSON" in text
-    assert f"| 1 | {document.LISTED - 1} | 0 | 1 |" in text
-    assert f"| 1 | {document.LISTED} | 0 | 1 |" not in text
-
-
-def test_the_document_is_made_of_the_file_that_is_kept() -> None:
-    root = Path(__file__).parents[1]
-    kept = json.loads((root / "results" / "reference" / "accuracy.json").read_text("utf-8"))
-    outcomes = [run.from_data(each) for each in kept["scenarios"]]
-    files = Path("results/reference/accuracy.json"), Path("docs/accuracy.md")
-    made = document.markdown(outcomes, kept["seconds"], *files)
-    assert made == (root / "docs" / "accuracy.md").read_text("utf-8")
-
-
 def test_outcomes_survive_being_written_down() -> None:
     data = json.loads(run.to_json(THREE, 30.0))
     assert (data["format"], data["seconds"]) == (1, 30.0)
@@ -718,6 +681,7 @@ def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.uml
+@pytest.mark.full
 def test_a_drawn_scenario_runs_and_is_compared(uml: UmlTestbed, tmp_path: Path) -> None:
     """Seed 4 has a lossy path back; what the testbed did is checked, not how right we are."""
     jobs = run.prepare([draw(4, seconds=5.0)], uml, tmp_path, keep_pcaps=False)

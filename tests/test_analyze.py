@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from rich.console import Console
 
 import tcpf_lab
 from tcpf_lab import analyzing, terminal
-from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, CapturesAsked, choice_of, options_of
+from tcpf_lab.analyze_request import FORMATS, PRINTED, CapturesAsked, choice_of, options_of
 from tcpf_lab.analyzing import look
 from tcpf_lab.errors import RequestError, TraceError
 from tcpf_lab.metrics.summary import analyse as analyse_run
@@ -280,27 +279,6 @@ def test_capture_that_cannot_be_read_is_told_also_if_no_flow_fits(
     assert second == "error: --port 80: none of the 3 flows is this"
 
 
-def test_found_is_described_once(capture: Path) -> None:
-    looked = look(CapturesAsked((str(capture),), events=True))
-    assert looked.described is looked.described
-    assert looked.frames is looked.frames
-
-
-def test_one_of_a_thing_is_said_in_the_singular(lab: Lab, tmp_path: Path) -> None:
-    made = conversation(CALM)[0].add(10**18, b"\xff" * 14)
-    path = made.write(tmp_path / "one.pcap")
-    assert "not analysed: 1 is not IP" in lab("analyze", path)[1]
-    error = lab("analyze", path, "--port", "9")[2]
-    assert error.startswith("error: --port 9: the only flow is not this\n")
-    assert error.endswith("; flow 0\n")
-    second = 24 + 16 + int.from_bytes(path.read_bytes()[32:36], "little")
-    path.write_bytes(path.read_bytes()[: second + 1])
-    cut = (
-        f"truncated in packet 2 at byte {second}: 1 byte is left of it; 1 packet before it is whole"
-    )
-    assert cut in lab("analyze", path)[1]
-
-
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -548,13 +526,3 @@ def test_large_files_are_shown_while_they_are_read(
         advance(str(capture), capture.stat().st_size)
         advance("-", 1)
     assert "100 %" in text.getvalue()
-
-
-def test_document_has_every_option_kind_rule_and_column_to_sort_by(lab: Lab) -> None:
-    text = (Path(__file__).parents[1] / "docs" / "analyze.md").read_text(encoding="utf-8")
-    options = set(re.findall(r"--[a-z-]+", lab("analyze", "--help")[1])) - {"--help", "--output"}
-    assert options - set(re.findall(r"--[a-z-]+", text)) == set()
-    for word in (*KINDS[1:], *SORTED, *FORMATS):
-        assert f"`{word}`" in text, word
-    for rule, sentence in RULES.items():
-        assert not rule or f"| {rule} | {sentence} |" in text

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from inspect import get_annotations
 from pathlib import Path
 
 import numpy as np
@@ -69,14 +68,6 @@ def test_importing_the_package_loads_none_of_it():
 def test_unknown_names_of_the_package_are_refused():
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         tcpf_lab.lode  # noqa: B018
-
-
-def test_every_public_name_has_its_place_in_the_document():
-    text = (REFERENCE.parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
-    kinds = (tcpf_lab.Results, tcpf_lab.Run, tcpf_lab.Captures, tcpf_lab.Crossing)
-    names = [name for kind in kinds for name in {**vars(kind), **get_annotations(kind)}]
-    public = [name for name in names if not name.startswith("_")]
-    assert [name for name in public if f"`{name}" not in text] == []
 
 
 def test_runs_have_every_number_of_their_metrics(results):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -110,13 +109,6 @@ def test_packets_outside_of_the_time_are_not_said_to_be_near_an_end(pair: list[s
     whole = " ".join(invoke(*words).split())
     assert "too near an end" in whole
     assert "outside of the time" not in whole
-
-
-def test_document_has_every_option() -> None:
-    text = (Path(__file__).parents[1] / "docs" / "crossing.md").read_text(encoding="utf-8")
-    options = set(re.findall(r"--[a-z-]+", invoke("--help"))) - {"--help", "--output"}
-    assert {"--bin", "--from", "--max-delay", "--top"} <= options
-    assert options - set(re.findall(r"--[a-z-]+", text)) == set()
 
 
 def test_standard_input_is_one_capture() -> None:

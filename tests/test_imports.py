@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,11 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def layer(path: Path) -> str:
     """Return ``plan`` for ``plan/step.py``, ``runner`` for ``runner.py``."""
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
@@ -141,7 +147,7 @@ def test_modules_import_only_what_their_layers_may() -> None:
         importer = layer(path)
         known = importer in OUTER or importer in MAY_IMPORT
         assert known, f"'{importer}' has no place in MAY_IMPORT"
-        names = sorted(set(own(imported(ast.parse(path.read_text())))))
+        names = sorted(set(own(imported(parsed(path)))))
         wrong += [f"{path}: {name}" for name in names if not allowed(importer, name)]
     assert wrong == []
 
@@ -150,14 +156,14 @@ def test_modules_import_only_what_their_layers_may() -> None:
 def test_pure_layers_start_no_process_and_open_no_connection(side: str) -> None:
     impure = {"subprocess", "socket", "multiprocessing", "fabric"}
     for path in (PACKAGE / side).rglob("*.py"):
-        used = {name.partition(".")[0] for name in imported(ast.parse(path.read_text()))}
+        used = {name.partition(".")[0] for name in imported(parsed(path))}
         assert not used & impure, path
 
 
 def test_models_know_only_mathematics_and_units() -> None:
     known = {"__future__", "collections", "dataclasses", "math", "numpy", "scipy", "tcpf_lab"}
     for path in (PACKAGE / "models").rglob("*.py"):
-        used = {name.partition(".")[0] for name in imported(ast.parse(path.read_text()))}
+        used = {name.partition(".")[0] for name in imported(parsed(path))}
         assert used <= known, path
 
 
@@ -166,7 +172,7 @@ def test_only_the_command_line_prints() -> None:
         if str(path.relative_to(PACKAGE)) in MAY_PRINT:
             continue
         calls = [
-            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+            node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)
         ]
         names = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
         assert "print" not in names, path

@@ -148,7 +148,7 @@ def test_missing_reading_is_told_and_costs_no_other_number(bed, files, runs, mis
 
 
 def test_report_has_every_format_and_a_dash_for_what_was_not_measured(spec, files):
-    result = call("report", spec, "--testbed", "fake", "--format", "md,csv,html,figures")
+    result = call("report", spec, "--testbed", "fake", "--format", "md,csv,html")
     assert result.exit_code == 0, result.output
     table = (files.root / "table.md").read_text()
     (row,) = [line for line in table.splitlines() if line.startswith("| NoMark+RED")]

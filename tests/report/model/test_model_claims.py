@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from tcpf_lab.models.rio_fixed_point import solve
 from tcpf_lab.report.claims.judge import Verdict
@@ -22,6 +23,7 @@ def test_a_number_decides_by_its_range() -> None:
     assert ModelCheck("x", 2.485, 2.48, 2.5).verdict is Verdict.HOLDS
 
 
+@pytest.mark.full
 def test_boundary_of_a_limit_is_where_the_loss_is_the_limit() -> None:
     first, second = scans.boundary(0.006)
     assert first[0] == 0

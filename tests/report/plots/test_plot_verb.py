@@ -15,7 +15,6 @@ from run_maker import make_runs
 from tcpf_lab.errors import RequestError
 from tcpf_lab.plot_request import parse_flows, parse_time
 from tcpf_lab.report.plots.kinds import KINDS
-from tcpf_lab.report.style import METRICS, OTHER_METRICS
 from tcpf_lab.results import read_json, write_json
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.override import apply_overrides
@@ -199,19 +198,6 @@ def test_filter_of_an_experiment_is_called_as_it_was_typed(
     status, _, said = lab("plot", "cdf", spec, *FAKE, option, value)
     assert status == 2
     assert f"{option} {value}: unknown" in said
-
-
-def test_every_kind_metric_and_option_is_documented(lab: Lab) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "plots.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^### (.+)$", text, flags=re.MULTILINE)
-    assert headings == sorted(KINDS)
-    for kind in KINDS.values():
-        assert f"### {kind.name}\n\n{kind.answers}" in text
-        assert f"tcpf-lab plot {kind.name} " in text
-    listed = re.findall(r"`(\w+)`", text.split("## Metrics")[1].split("## Scales")[0])
-    assert set(listed) >= {*METRICS, *OTHER_METRICS}
-    options = set(re.findall(r"--[a-z-]+", lab("plot", "--help")[1])) - {"--help", "--json"}
-    assert options - set(re.findall(r"--[a-z-]+", text)) == {"--output"}  # `-o` there
 
 
 def test_time_is_in_seconds_or_with_units() -> None:
