@@ -2,7 +2,7 @@
 
 Chapter 4's are judged on the numbers of its 560 runs. Of the papers' pages the numbers of the runs
 are not kept, only what each check came to: from that its verdict and its claim's follow. That the
-numbers are what the runs give, and the thresholds what the pages say, ``test_runs.py`` tells.
+numbers are what the runs give, and the thresholds what the pages say, ``test_oracle_runs.py`` tells.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tcpf_lab.report.claims.judge import Bounded, Verdict, judgement_on, verdict
 pytestmark = pytest.mark.oracle
 
 RUNS = EXPECTED / "chapter4-runs.csv"
-#: That of the lost testbed is in ``test_calibration.py``.
+#: That of the lost testbed is in ``test_oracle_calibration.py``.
 PAGES = sorted(set(REFERENCE.glob("*/*-claims.csv")) - set(REFERENCE.glob("lost_testbed/*")))
 #: Claims of which one check is enough; of all others every one must hold.
 ONE_IS_ENOUGH = {"ef-5-factor-equal", "ef-5-factor-unequal"}
