@@ -1,0 +1,68 @@
+"""Oracles: frozen answers, held against what the package says now. See README.md beside this."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from door import EXPECTED, Hold
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-oracles", action="store_true", help="write tests/oracles/expected anew"
+    )
+    parser.addoption("--oracle-results", metavar="DIR", help="keep the oracles' runs there")
+
+
+@pytest.fixture
+def hold(request: pytest.FixtureRequest) -> Hold:
+    """Return a function that holds answers to ``expected/NAME`` (or writes them anew).
+
+    ``relative`` is how far a number may be off: none but those of a search over floats.
+    """
+
+    def compare(name: str, found: Mapping[str, Any], relative: float = 0.0) -> None:
+        path = EXPECTED / name
+        found = json.loads(json.dumps(found))
+        if request.config.getoption("--update-oracles", default=False):
+            path.write_text(_lines(found), encoding="utf-8")
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        told = [
+            f"{key}\n    was {_short(kept.get(key))}\n    is  {_short(found.get(key))}"
+            for key in {**kept, **found}
+            if not _same(kept.get(key), found.get(key), relative)
+        ]
+        if told:
+            listed = "\n".join(told[:40])
+            pytest.fail(f"{len(told)} of {len(kept)} answers of {name}\n{listed}", pytrace=False)
+
+    return compare
+
+
+def _lines(found: Mapping[str, Any]) -> str:
+    """Write an object with a line for each of its items, so that a diff shows which."""
+    rows = (f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in found.items())
+    return "{\n" + ",\n".join(rows) + "\n}\n"
+
+
+def _same(kept: Any, found: Any, relative: float) -> bool:
+    if isinstance(kept, dict) and isinstance(found, dict):
+        return kept.keys() == found.keys() and all(
+            _same(kept[key], found[key], relative) for key in kept
+        )
+    if isinstance(kept, list) and isinstance(found, list):
+        return len(kept) == len(found) and all(
+            _same(a, b, relative) for a, b in zip(kept, found, strict=True)
+        )
+    if relative and isinstance(kept, float) and isinstance(found, float):
+        return math.isclose(kept, found, rel_tol=relative)
+    return type(kept) is type(found) and bool(kept == found)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 2000 else f"{text[:2000]} ..."

@@ -1,0 +1,51 @@
+"""The lost testbed: concluded anew from its recorded numbers, and its page from the outcome."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from door import REFERENCE, Hold, readable, tcpf_lab
+from recorded_calibration import concluded
+
+pytestmark = pytest.mark.oracle
+
+KEPT = REFERENCE / "lost_testbed"
+#: What the fit of the emulator leaves to the machine's floating point.
+RELATIVE = 1e-4
+
+
+def test_outcome(hold: Hold, tmp_path: Path) -> None:
+    told = concluded("lost_testbed.yaml", KEPT / "calibration.json", tmp_path)
+    hold("calibration.json", dict(lines(told)), relative=RELATIVE)
+
+
+def lines(told: dict[str, Any]) -> Any:
+    """Give what is concluded; what is merely passed on is in the record already."""
+    for one in told["points"]:
+        del one["measured"], one["values"]
+    for one in told["settings"]:
+        del one["mean"], one["half"], one["values"], one["runs"]
+    for one in told["claims"]:
+        del one["statement"]
+    passed_on = {
+        *("cells", "table", "published", "title", "validity", "runs", "format", "digests", "seen"),
+        *("name", "testbed", "fit", "test", "metrics", "experiments", "tolerance", "seeds"),
+    }
+    yield from readable({key: value for key, value in told.items() if key not in passed_on})
+
+
+def test_page(tmp_path: Path) -> None:
+    """The kept page and its tables are what the kept outcome gives, byte for byte."""
+    home = tmp_path / "lost_testbed" / "calibration"
+    home.mkdir(parents=True)
+    for name in ("calibration.json", "cost.json"):
+        shutil.copy(KEPT / name, home)
+    answer = tcpf_lab("report", "lost_testbed.yaml", "--format", "md,csv", "--results", tmp_path)
+    assert answer.status == 0, answer.err
+    kept = sorted(path for path in KEPT.iterdir() if path.suffix in (".csv", ".md"))
+    assert kept
+    for path in kept:
+        assert (home / path.name).read_bytes() == path.read_bytes(), path.name

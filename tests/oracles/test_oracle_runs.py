@@ -1,0 +1,193 @@
+"""Runs in the guest: Chapter 4 whole, the pages that take a minute, one run of each kind.
+
+They take ten minutes on two cores. ``--oracle-results DIR`` keeps them: complete runs are not made
+again.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from door import EXPECTED, REFERENCE, Hold, run_tcpf_lab
+
+import tcpf_lab
+
+pytestmark = [pytest.mark.oracle, pytest.mark.full]
+
+#: The cells of which the first run keeps its captures: each case, with SACK and without, with good
+#: and mistuned RED parameters.
+WITH_CAPTURES = (
+    ("configA", 100, "TCPF+FRIO,NoMark+FRED"),
+    ("configB", 50, "TCPF+RIO,NoMark+TailDrop"),
+    ("configC", 100, "TCPF(O)+RIO"),
+    ("configD", 50, "TB+RIO,NoMark+RED"),
+)
+#: Pages whose runs take about a minute each: written anew as they are kept.
+PAGES = ("parking_lot", "short_flows", "reno", "rio_overlap")
+#: Pages whose runs take too long, and of which some are made: what they come to, and what the page
+#: asks of all that is missing.
+PARTS = {
+    "ef": ("ef_prediction", "--seeds", 2),
+    "buffers_tenth": (
+        *("buffers_tenth", "--seeds", 1),
+        *("--only", "flows=100,200", "--only", "queue.limit=2 kB,40 kB"),
+    ),
+}
+#: One run of each kind; chapter 4's are beside.
+KINDS = {
+    "users": ("short_flows", "--only", "case=TCPF+RIO"),
+    "users, captured": (
+        *("short_flows", "--only", "case=TCPF+RIO"),
+        *("--set", "traffic.captures=true", "--set", "traffic.duration=20 s"),
+    ),
+    "EF": (
+        *("ef_prediction", "--only", "flows=8", "--only", "background.ef.on=1 ms"),
+        *("--set", "traffic.duration=10 s"),
+    ),
+    "parking lot": (
+        *("parking_lot", "--only", "case=TCPF+RIO"),
+        *("--only", "topology.parking_lot.bottlenecks=3", "--set", "traffic.duration=20 s"),
+    ),
+    "without captures": ("ef_single", "--only", "background.ef.on=10 ms"),
+    "Linux 2.2": (
+        *("configA", "--only", "case=TCPF+FRIO", "--only", "flows=50"),
+        *("--set", "tcp.profile=linux-2.2", "--set", "traffic.duration=20 s"),
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a results directory with the runs of Chapter 4."""
+    asked = request.config.getoption("--oracle-results", default=None)
+    path = Path(asked).resolve() if asked else tmp_path_factory.mktemp("oracles") / "results"
+    for name, flows, cases in WITH_CAPTURES:
+        only = ("--only", f"case={cases}", "--only", f"flows={flows}", "--only", "seed=1")
+        run_tcpf_lab("run", f"{name}.yaml", *only, "--keep-pcaps", "--results", path)
+    run_tcpf_lab("run", "chapter4.yaml", "--results", path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["configA", "configB", "configC", "configD"])
+def test_table(results: Path, name: str) -> None:
+    made = (results / name / "uml" / "table.csv").read_text(encoding="utf-8")
+    assert made == (REFERENCE / name / "table.csv").read_text(encoding="utf-8")
+
+
+def test_captures_of_a_run_of_each_case(results: Path, hold: Hold) -> None:
+    found = {}
+    for run in sorted(results.glob("config?/uml/*/pcap")):
+        place = f"{run.parts[-4]}/{run.parts[-2]}"
+        found |= {f"{place}: {name}": digest for name, digest in digests(run)}
+    hold("runs-captures.json", found)
+
+
+def digests(directory: Path) -> Iterator[tuple[str, str]]:
+    """Yield the capture files of a run with the SHA-256 of what is in them, unpacked."""
+    for path in sorted(directory.iterdir()):
+        with path.open("rb") as packed, zstandard.ZstdDecompressor().stream_reader(packed) as file:
+            yield path.stem, hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def test_numbers_of_each_run(results: Path, request: pytest.FixtureRequest) -> None:
+    """What the fast part judges the claims of Chapter 4 on is what the runs give."""
+    runs = tcpf_lab.load("chapter4.yaml", results=results).runs
+    about = ["experiment", "config", "case", "flows", "seed", "run"]
+    metrics = [
+        *("timeouts", "timeouts_per_flow_minute", "loss_percent", "packet_loss_percent"),
+        *("goodput_bytes_per_s", "goodput_cov", "utilisation"),
+    ]
+    text = runs[about + metrics].to_csv(index=False, lineterminator="\n")
+    kept = EXPECTED / "chapter4-runs.csv"
+    if request.config.getoption("--update-oracles", default=False):
+        kept.write_text(text, encoding="utf-8")
+    assert text.splitlines() == kept.read_text(encoding="utf-8").splitlines()
+
+
+def test_claims_of_chapter_4(results: Path, hold: Hold) -> None:
+    """Every check of every claim: what it asks, and what the published tables and ours give."""
+    told = json.loads(run_tcpf_lab("compare", "chapter4.yaml", "--results", results, "--json"))
+    found = {}
+    for claim in told["claims"]:
+        found[claim["id"]] = [claim["published"], claim["ours"]]
+        for number, one in enumerate(claim["findings"]):
+            asked = [one["low"], one["high"], one["strict"]]
+            found[f"{claim['id']} {number}"] = [asked, one["published"], one["ours"]]
+    hold("chapter4-claims.json", found)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page(results: Path, name: str) -> None:
+    run_tcpf_lab("run", f"{name}.yaml", "--results", results)
+    home = report(results, name)
+    kept = sorted((REFERENCE / name).glob("*.csv"))
+    assert [path.name for path in kept if path.name.endswith("-claims.csv")]
+    for path in kept:
+        made = (home / path.name).read_text(encoding="utf-8")
+        assert made.splitlines() == path.read_text(encoding="utf-8").splitlines()
+
+
+def report(results: Path, name: str) -> Path:
+    """Write the tables of a page; give the directory that they are in."""
+    run_tcpf_lab("report", f"{name}.yaml", "--format", "csv", "--results", results)
+    (home,) = {path.parent for path in (results / name).glob("**/*-claims.csv")}
+    return home
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_page_of_a_part(results: Path, tmp_path: Path, hold: Hold, name: str) -> None:
+    experiment, *options = PARTS[name]
+    run_tcpf_lab("run", f"{experiment}.yaml", *options, "--results", tmp_path)
+    (path,) = report(tmp_path, name).glob("*-claims.csv")
+    found: dict[str, Any] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for number, row in enumerate(csv.DictReader(file)):
+            wording = ("claim", "check", "section", "sentence", "statement", "missing")
+            told = {key: value for key, value in row.items() if key not in wording}
+            found[f"{row['claim']} {number}"] = told
+    hold(f"claims-of-a-part-of-{name}.json", found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_run_of_a_kind(tmp_path: Path, hold: Hold, kind: str) -> None:
+    name, *options = KINDS[kind]
+    words = (f"{name}.yaml", *options, "--seeds", 1, "--keep-pcaps", "--results", tmp_path)
+    run_tcpf_lab("run", *words)
+    (run,) = (path.parent for path in tmp_path.glob("**/metrics.json"))
+    hold(f"run-{kind.replace(', ', '-').replace(' ', '-')}.json", dict(said_of(run)))
+
+
+def test_run_of_each_case(results: Path, hold: Hold) -> None:
+    found = {}
+    for run in sorted(path.parent for path in results.glob("config?/uml/*/pcap")):
+        place = f"{run.parts[-3]}/{run.name}"
+        found |= {f"{place}: {key}": value for key, value in said_of(run)}
+    hold("runs-of-chapter4.json", found)
+
+
+def said_of(run: Path) -> Iterator[tuple[str, Any]]:
+    """Yield what a run's metrics say, without what identifies its analysis, and its captures."""
+    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    yield "metrics", metrics["metrics"]
+    metrics.pop("analysis")
+    yield "metrics.json", digest(metrics)
+    for path in sorted((run / "pcap").glob("*")):
+        told = json.loads(run_tcpf_lab("analyze", "--json", "--events", path))
+        (capture,) = told["captures"]
+        for event in capture["event_list"]:
+            del event["explanation"]
+        del capture["file"]
+        totals = {key: value for key, value in capture.items() if not isinstance(value, list)}
+        yield path.name.split(".")[0], totals
+        yield f"{path.name.split('.')[0]}, flows and events", digest(capture)
+
+
+def digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
