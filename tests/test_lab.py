@@ -14,12 +14,10 @@ import tcpf_lab
 
 LAB = Path(tcpf_lab.__file__).parent.parent / "lab"
 #: What the script itself calls; everything else is a stand-in or missing.
-BASICS = ("cat", "dirname", "env", "readlink", "sha256sum", "sh", "tr")
-RECORD = '#!/bin/sh\nfor word; do echo "$word"; done >> "{calls}"\n'
-OWN_WORDS = (
-    *("setup", "test", "test-vm", "check", "bench", "accuracy", "faults", "fuzz", "notebooks"),
-    "help",
+BASICS = (
+    *("cat", "dirname", "env", "mkdir", "readlink", "rm", "sha256sum", "sh", "tail", "touch", "tr"),
 )
+RECORD = '#!/bin/sh\nfor word; do echo "$word"; done >> "{calls}"\n'
 
 
 class Checkout:
@@ -93,16 +91,6 @@ def test_script_is_accepted_by_every_posix_shell(shell: str) -> None:
 def test_script_is_executable_and_asks_for_plain_sh() -> None:
     assert os.access(LAB, os.X_OK)
     assert LAB.read_text().startswith("#!/bin/sh\n")
-
-
-@pytest.mark.parametrize("words", [["help"], []])
-def test_help_gives_each_own_word_one_line(checkout: Checkout, words: list[str]) -> None:
-    reply = checkout.run(*words)
-    assert reply.returncode == 0
-    lines = reply.stdout.splitlines()
-    for word in OWN_WORDS:
-        assert len([line for line in lines if line.startswith(f"  {word} ")]) == 1
-    assert checkout.calls(".venv/bin/python") == []
 
 
 def test_directory_as_standard_input_is_refused_with_what_to_type(checkout: Checkout) -> None:
@@ -258,12 +246,34 @@ def test_what_only_tests_need_is_installed_for_them_alone(checkout: Checkout) ->
     assert checkout.calls("apt-get")[-2:] == ["a-package", "another"]
 
 
-def test_tests_build_every_variant_of_the_kernel(checkout: Checkout) -> None:
+@pytest.mark.parametrize(
+    ("tier", "builds"), [([], [[]]), (["--full"], [["--variant", "unlogged"], []])]
+)
+def test_a_tier_builds_the_kernels_that_it_needs_and_no_other(
+    checkout: Checkout, tier: list[str], builds: list[list[str]]
+) -> None:
     checkout.have_everything()
-    checkout.run("test")
+    checkout.stub("gcc", "exit 0")
+    assert checkout.run("test", *tier, "-k", "mine").returncode == 0
     calls = checkout.calls(".venv/bin/tcpf-lab")
-    path = ["kernel", "path"]
-    assert calls == [*path, "--variant", "unlogged", *path, *path, "--variant", "kasan"]
+    assert calls == [word for variant in builds for word in ("kernel", "path", *variant)]
+    assert checkout.calls(".venv/bin/python")[-2:] == ["-k", "mine"]
+
+
+def test_a_part_of_the_nightly_tests_that_has_passed_is_not_repeated_at_its_commit(
+    checkout: Checkout,
+) -> None:
+    checkout.have_everything()
+    checkout.stub("git", "echo 0123456789ab")
+    python = checkout.home / ".venv/bin/python"
+    python.write_text('#!/bin/sh\ncase "$*" in *faults*) echo found one; exit 1 ;; esac\n')
+    reply = checkout.run("test", "--nightly", "accuracy", "faults")
+    assert reply.returncode == 1
+    assert "faults: failed: found one" in reply.stderr
+    checkout.record(".venv/bin/python", python)
+    assert checkout.run("test", "--nightly", "accuracy", "faults").returncode == 0
+    assert checkout.calls(".venv/bin/python")[-2:] == ["-m", "faults"]
+    assert "accuracy" not in checkout.calls(".venv/bin/python")
 
 
 def test_failed_kernel_build_ends_the_script(checkout: Checkout) -> None:
@@ -283,22 +293,6 @@ def test_notebooks_open_where_they_are(checkout: Checkout) -> None:
     assert calls[-4:] == ["-m", "jupyterlab", "--allow-root", "--no-browser"]
     assert str(checkout.home / "requirements-notebooks.txt") not in calls  # it is there already
     assert checkout.calls(".venv/bin/tcpf-lab") == ["kernel", "path"]
-
-
-def test_accuracy_is_measured_in_the_checkout_once_the_kernel_is_there(checkout: Checkout) -> None:
-    checkout.have_everything()
-    reply = checkout.run("accuracy", "--seeds", "1..3")
-    assert reply.returncode == 0, reply.stderr
-    calls = checkout.calls(".venv/bin/python")
-    assert calls[-4:] == ["-m", "accuracy", "--seeds", "1..3"]
-    assert checkout.calls(".venv/bin/tcpf-lab") == ["kernel", "path"]
-
-
-def test_faults_are_planted_in_the_checkout_once_the_kernel_is_there(checkout: Checkout) -> None:
-    checkout.have_everything()
-    reply = checkout.run("faults", "--faults", "3")
-    assert reply.returncode == 0, reply.stderr
-    assert checkout.calls(".venv/bin/python")[-4:] == ["-m", "faults", "--faults", "3"]
 
 
 def test_fuzzing_begins_once_its_package_is_there(checkout: Checkout) -> None:
