@@ -171,9 +171,7 @@ def test_only_the_command_line_prints() -> None:
     for path in modules():
         if str(path.relative_to(PACKAGE)) in MAY_PRINT:
             continue
-        calls = [
-            node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)
-        ]
+        calls = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
         names = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
         assert "print" not in names, path
         assert "exit" not in names, path

@@ -17,6 +17,8 @@ from tcpf_lab.report.table import csv_table, markdown_table, printed, terminal_t
 from tcpf_lab.results import ExperimentFiles
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
+
+
 @pytest.fixture
 def results(
     files: ExperimentFiles, cells: list[Cell], write_run: Callable[..., None]
