@@ -597,21 +597,6 @@ def test_marks_are_grouped_by_what_happens_to_data_behind(forward: Any, said: st
     assert matrix.behind({"forward": forward}) == said
 
 
-@pytest.mark.parametrize(
-    ("forward", "reverse", "said"),
-    [
-        (None, None, "keeps the order"),
-        ({"loss": 0.1}, None, "keeps the order"),
-        (None, {"loss": 0.1}, "loses acknowledgements"),
-        ({"jitter": 0.1}, {"loss": 0.1}, "reorders or duplicates"),
-    ],
-)
-def test_a_path_is_described_by_the_worst_that_it_does(
-    forward: Any, reverse: Any, said: str
-) -> None:
-    assert matrix.disorder({"forward": forward, "reverse": reverse}) == said
-
-
 # --- Showing and keeping -----------------------------------------------------
 
 

@@ -75,7 +75,7 @@ def test_lab_knows_its_own_words_in_the_readme():
 
 @pytest.mark.uml
 def test_every_command_of_the_readme_works_in_its_order(uml, lab, tmp_path, recorded):
-    """The first run of smoke.yaml is made as it stands; of all others a plan is made."""
+    """smoke.yaml is run, its captures kept for what follows; of all other runs a plan is made."""
     for name, at in {"some-capture": "S", "in": "R1-in", "out": "R1-out"}.items():
         (tmp_path / f"{name}.pcap").symlink_to(recorded / "pcap" / f"{at}.pcap.zst")
     commands = [command for command in commands_of(README) if command[1] not in OF_THE_SCRIPT]

@@ -43,14 +43,6 @@ def test_what_impairments_hold_back_is_part_of_the_delay(kind: type[Chain]) -> N
     assert path_delays(kind(**PATH, reverse={"loss": 0.1}, **pairs).graph())[-1] == 0.2
 
 
-def test_what_differs_is_told_and_a_unit_stays_with_its_number() -> None:
-    one = load(shipped.directory("experiments") / "configA.yaml")
-    slow = apply_overrides(one, ["tcp.sack=false"])
-    text = conditions([one, slow])
-    assert text.split(", ")[1:3] == ["10\u00a0Mbit/s", "200\u00a0ms"]
-    assert text.endswith("SACK or sysctl-2.2\u00a0no\u00a0SACK")
-
-
 def test_a_path_that_loses_packets_besides_is_told_apart_from_one_that_does_not() -> None:
     plain = load(shipped.directory("experiments") / "smoke.yaml")
     impaired = apply_overrides(plain, ["topology.chain.reverse={loss: 0.02}"])

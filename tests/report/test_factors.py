@@ -7,10 +7,9 @@ import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from tcpf_lab.report.collect import Cell, CellResult, Estimate
-from tcpf_lab.report.factors import factors, rank_correlation, terminal_factors
+from tcpf_lab.report.factors import factors, rank_correlation
 from tcpf_lab.report.section import Section, Source
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.results import ExperimentFiles
@@ -107,11 +106,3 @@ def test_cases_that_nobody_published_have_no_order() -> None:
     assert rank_correlation([result("Mine", 1.0), result("Yours", 2.0)], "timeouts") is None
     own = [result(case, 1.0 + place, "mine") for place, case in enumerate(CASES)]
     assert rank_correlation(own, "timeouts") is None
-
-
-def test_the_terminal_shows_a_level_in_a_line_of_eighty_columns() -> None:
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(terminal_factors(SECTIONS))
-    lines = [line.split() for line in console.export_text().splitlines()]
-    assert ["as", "it", "stands", "100", "1.00", "1.00", "−1.00", "1.00"] in lines
-    assert ["minimum", "RTO", "1", "s", "100", "−1.00", "−1.00", "1.00", "−1.00"] in lines

@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 from tcpf_lab.errors import LabError
 from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
-from tcpf_lab.report.figure import bar_chart, bars, runs_used
+from tcpf_lab.report.figure import bar_chart, bars
 from tcpf_lab.report.style import CASES, METRICS, house_style
 from tcpf_lab.results import ExperimentFiles
 
@@ -93,17 +93,3 @@ def test_an_empty_figure_is_an_error_that_says_why(
     with pytest.raises(LabError, match="nothing to draw for timeouts: none of 4 cells") as caught:
         bar_chart(collect(files, cells), "timeouts", "Configuration A", "60 s")
     assert "tcpf-lab status" in caught.value.hint
-
-
-def test_the_title_says_how_many_runs_are_behind_the_bars(
-    files: ExperimentFiles,
-    cells: list[Cell],
-    write_all: Callable[[], None],
-    write_run: Callable[..., None],
-) -> None:
-    write_run("NoMark+RED", 100, 1)
-    assert runs_used(collect(files, cells)) == "0 to 1 of 3 runs, each of "
-    write_all()
-    assert runs_used(collect(files, cells)) == "3 runs of "
-    single = [Cell("A", "NoMark+RED", 100, cells[0].runs[:1])]
-    assert runs_used(collect(files, single)) == "1 run of "

@@ -8,7 +8,6 @@ import pytest
 
 import tcpf_lab
 from tcpf_lab.errors import RequestError
-from tcpf_lab.report.papers.registry import PAGES
 from tcpf_lab.report.papers_page import DOCUMENT as DOCUMENTATION
 from tcpf_lab.report.papers_page import KEPT, claims_below, fill, main
 
@@ -58,13 +57,6 @@ def test_the_document_is_filled_where_it_is(tmp_path: Path) -> None:
     assert main([str(tmp_path / "results"), str(document)]) == 0
     assert "It holds." in document.read_text()
     assert main(["a", "b", "c"]) == 2
-
-
-def test_every_page_of_a_paper_has_its_place_in_the_documentation() -> None:
-    text = (SOURCES / DOCUMENTATION).read_text()
-    for name in ("ef", "buffers"):
-        assert name in PAGES
-        assert f"<!-- claims {name} -->" in text
 
 
 def test_the_documentation_quotes_the_pages_that_are_kept() -> None:

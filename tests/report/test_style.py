@@ -8,12 +8,9 @@ import pytest
 
 from tcpf_lab.report.style import (
     CASES,
-    DRAWN,
     FALLBACK,
-    METRICS,
     case_styles,
     house_style,
-    is_dark,
     lightness,
 )
 
@@ -53,14 +50,6 @@ def lab(colour: str, deficiency: list[list[float]] | None = None) -> np.ndarray:
     white = TO_XYZ @ np.ones(3)
     x, y, z = np.cbrt(TO_XYZ @ linear / white)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-def test_lightness_of_black_white_and_middle_grey() -> None:
-    assert lightness("#000000") == pytest.approx(0)
-    assert lightness("#ffffff") == pytest.approx(100)
-    assert lightness("#777777") == pytest.approx(50.0, abs=0.1)
-    assert is_dark("#000000")
-    assert not is_dark("#ffffff")
 
 
 def test_the_seven_cases_of_the_papers_stand_in_their_order() -> None:
@@ -104,12 +93,6 @@ def test_unknown_cases_get_a_look_by_their_order_and_keep_known_ones() -> None:
     )
     assert [style.label for style in styles.values()] == names
     assert case_styles(names) == styles
-
-
-def test_every_drawn_metric_has_words_and_file_names_differ() -> None:
-    assert set(DRAWN) <= set(METRICS)
-    assert all(style.title and style.axis and style.heading for style in METRICS.values())
-    assert len({style.slug for style in METRICS.values()}) == len(METRICS)
 
 
 def test_drawing_leaves_the_users_settings_alone() -> None:

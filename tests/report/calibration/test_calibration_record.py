@@ -21,11 +21,10 @@ from tcpf_lab.report.calibration.drawings import drawings
 from tcpf_lab.report.calibration.page import (
     build,
     told_of_claims,
-    told_of_errors,
     told_of_orders,
 )
 from tcpf_lab.report.calibration.record import Record, read_record
-from tcpf_lab.report.papers.page import Drawing, Table, drawn, markdown
+from tcpf_lab.report.papers.page import Table, markdown
 
 
 def record(told: dict[str, Any] | None = None) -> Record:
@@ -135,18 +134,6 @@ def test_every_cell_has_the_published_the_uncalibrated_and_the_best_number() -> 
     assert found.rows[-1][0] == "configuration D, 50 flows, held out"
 
 
-def test_page_begins_with_what_a_fit_is_not_and_has_every_part() -> None:
-    page = build(record())
-    text = markdown(page)
-    assert text.splitlines()[2].startswith("A fit is not a reproduction")
-    names = [block.name for block in page.blocks if isinstance(block, Table | Drawing)]
-    assert names == [
-        *("asked", "unknowns", "profiles-1", "profiles-2", "errors", "orders", "tcp", "cells"),
-        *("claims", "influence", "emulator", "convergence"),
-    ]
-    assert "How long that took is not known" in text
-
-
 def test_held_out_error_is_judged_by_its_interval() -> None:
     told = outcome()
     test = told["held_out"]["test"]
@@ -238,17 +225,6 @@ def test_lack_of_fit_is_told_from_chance(least, scale, effective, said, unsaid) 
     assert unsaid not in text
 
 
-def test_limits_say_how_many_residuals_are_taken_as_independent() -> None:
-    def said(effective: float) -> str:
-        told = outcome()
-        told["threshold"]["effective"] = effective
-        contents = contents_of(record(told), build(record(told)), ("a", "b"))
-        return next(one.text for one in contents.limitations if one.heading == "The intervals.")
-
-    assert "The 112 residuals are taken as independent although" in said(112.0)
-    assert "taken for 45 independent ones" in said(45.0)
-
-
 def test_noise_of_other_settings_is_held_against_the_uncalibrated_ones() -> None:
     told = outcome()
     assert "were looked at, seeds differ" in markdown(build(record(told))), "2 % everywhere"
@@ -269,32 +245,6 @@ def test_noise_of_other_settings_is_held_against_the_uncalibrated_ones() -> None
     for setting in told["settings"]:
         del setting["mean"], setting["half"], setting["runs"]
     assert told_of_noise(record(told)) == ""
-
-
-def test_means_of_fewer_seeds_are_called_so() -> None:
-    told = outcome()
-    assert "means of 5 seeds" in table(record(told), "cells").caption
-    told["settings"][1]["runs"][3] = 4
-    assert "means of 4 to 5 seeds" in table(record(told), "cells").caption
-
-
-def test_uncalibrated_setting_as_the_best_is_said_of_those_looked_at() -> None:
-    told = outcome()
-    told["best"] = {key: told["settings"][0][key] for key in ("id", "values")}
-    said = next(told_of_errors(record(told)))
-    assert said == (
-        "None of the 7 other settings looked at closely fits better than the uncalibrated one."
-    )
-
-
-def test_held_out_numbers_that_were_all_known_leave_nothing_blind() -> None:
-    told = outcome()
-    said = " ".join(told_of_errors(record(told)))
-    assert "Held out means from the search: whoever chose the unknowns" in said
-    assert "unknown then" not in said
-    told["held_out"]["blind"] = {}
-    assert "none of the held-out numbers was unknown then" in " ".join(told_of_errors(record(told)))
-    assert "  " not in markdown(build(record(told))).partition("|")[0]
 
 
 def test_calibration_without_held_out_numbers_says_so() -> None:
@@ -321,12 +271,6 @@ def test_contents_number_their_tables_and_name_every_figure() -> None:
     assert cells.label.startswith("Table ")
     (left_out,) = contents.validity.left_out
     assert left_out.state == "invalid"
-
-
-def test_long_names_of_unknowns_are_broken_not_cut() -> None:
-    first = drawn(drawings(record())[0], ("svg",))["svg"].decode()
-    assert first.count("<!-- limit of tail drop as a -->") == 1
-    assert first.count("<!-- multiple of RED's max -->") == 1
 
 
 def test_what_is_no_outcome_is_refused(tmp_path: Path) -> None:

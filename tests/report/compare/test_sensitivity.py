@@ -261,21 +261,6 @@ def test_one_seed_has_ratios_and_says_that_noise_is_not_seen() -> None:
     assert "one pair of runs: no interval, and noise is not seen" in found.notes
 
 
-def test_a_terminal_of_80_columns_has_the_overview_the_rankings_and_the_cells() -> None:
-    text = shown(
-        sensitivity([*LEVELS, section([cell("TB+RIO", 4.0)], "a factor of many words" * 2, "l")])
-    )
-    assert max(map(len, text.splitlines())) <= 80
-    assert "What moves what" in text
-    assert "Probability of byte loss" in text
-    assert "loss: what moves it most in each cell" in text
-    losses = text.split("Probability of byte loss")[1].splitlines()
-    row = next(line for line in losses if line.strip().startswith("2 packet size"))
-    assert row.split()[3:] == ["576", "B", "0.500*", "0.493", "to", "0.507", "3", "4"]
-    assert "4 levels" not in text
-    assert "5 levels of 4 factors" in text
-
-
 def test_in_full_every_factor_of_a_cell_is_shown() -> None:
     found = sensitivity(LEVELS)
     counts = [shown(found, full=full).count("minimum RTO") for full in (False, True)]

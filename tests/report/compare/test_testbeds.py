@@ -129,14 +129,6 @@ def test_orders_are_held_to_each_other_metric_by_metric() -> None:
     assert [row.tau for row in orders[1:]] == [None, None, None]  # all cases are equal
 
 
-def test_notes_say_how_many_differ_and_by_how_much() -> None:
-    ours = {RED: values(4), TAIL: values(4)}
-    theirs = {RED: values(4, timeouts=100), TAIL: values(4, timeouts=25)}
-    notes = compared(ours, theirs).notes
-    assert notes[0].startswith("2 of 8 comparisons differ; about 0.4 would by chance")
-    assert "timeouts: ratio 1.000 in the geometric mean of 2 cells" in notes
-
-
 def test_cells_that_one_lacks_are_listed_and_runs_left_out_are_counted() -> None:
     problem = Problem("x-seed1", "invalid", ("bottleneck_rate: slow",))
     invalid = without_runs(TAIL)

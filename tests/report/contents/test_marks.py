@@ -27,19 +27,6 @@ def test_a_bar_says_its_case_its_number_how_sure_it_is_and_the_published_value()
     ]
 
 
-def test_units_are_told_and_a_single_run_has_no_interval() -> None:
-    results = table(lambda cell, metric, seed: 11832.0, cells=CELLS[:1], seeds=(1,))
-    (text,) = bar_marks(results, "goodput_bytes_per_s")
-    _, ours, published = text.splitlines()
-    assert ours == "goodput: 11832 bytes/s, n\u00a0=\u00a01"
-    assert re.fullmatch(r"published: [\d.]+ bytes/s", published)
-
-
-def test_a_cell_without_runs_says_so() -> None:
-    (text,) = bar_marks([without_runs(CELLS[0])], "loss_percent")
-    assert text.splitlines()[1] == "loss: no usable run"
-
-
 def test_every_mark_finds_its_place_in_the_picture_and_a_cell_without_runs_too() -> None:
     results = [*table(cells=CELLS[:3]), without_runs(CELLS[3])]
     svg = bar_chart(results, "timeouts", "Configuration A", "60 s", ("svg",))["svg"].decode()

@@ -6,11 +6,9 @@ import math
 
 from matplotlib.figure import Figure
 
-from tcpf_lab.report.contents.papers import page_parts, told_of_claims
-from tcpf_lab.report.papers.bars import BarPanel, groups_of
-from tcpf_lab.report.papers.cell_runs import Numbers
+from tcpf_lab.report.contents.papers import page_parts
 from tcpf_lab.report.papers.claim import Measured, PaperCheck, PaperClaim
-from tcpf_lab.report.papers.page import Claims, Drawing, Page, Point, Table, Text, in_units
+from tcpf_lab.report.papers.page import Claims, Drawing, Page, Point, Table, Text
 from tcpf_lab.report.plots.canvas import sheet
 
 
@@ -80,26 +78,6 @@ def alternative(drawing: Drawing) -> str:
     return part.figures[0].alternative
 
 
-def test_a_line_is_told_with_its_units_and_a_level_without_a_place() -> None:
-    drawing = Drawing("fig", "Loss", "", POINTS, build, axis="Loss of use", place=in_units("ms"))
-    assert alternative(drawing) == (
-        "Chart. Loss. Loss of use. Reno: 0.5 at 1 ms, 0.2 at 4 ms; no EF: 0.0019 throughout."
-    )
-    buffers = Drawing(
-        "fig", "Use", "", (Point("N", 2e3, (0.22,)),), build, place=in_units("kB", 1e-3)
-    )
-    assert alternative(buffers) == "Chart. Use. N: 0.22 at 2 kB."
-
-
-def test_a_bar_is_told_with_the_name_of_its_group() -> None:
-    values = {("RED", "50\nnew"): Numbers({1: 2.0}), ("RED", "100\nnew"): Numbers({1: 3.0})}
-    panel = BarPanel("Timeouts", ("50\nnew", "100\nnew"), values)
-    drawing = Drawing("fig", "T", "", panel.points, build, place=groups_of([panel], " flows, "))
-    assert alternative(drawing) == (
-        "Chart. T. Timeouts, RED: 2 for 50 flows, new, 3 for 100 flows, new."
-    )
-
-
 def test_a_sentence_has_its_note_and_a_row_for_each_of_several_checks() -> None:
     _, second = page_parts([PAGE])
     (table,) = second.tables
@@ -114,9 +92,3 @@ def test_a_sentence_has_its_note_and_a_row_for_each_of_several_checks() -> None:
     assert first[1][1] == "0.41 ± 0.02 (3 seeds) (asked for: at least 0.3)"
     assert other == [["below 2", "loss: 0.45 ± 0.64 (2 seeds) (asked for: at most 2)", "holds"]]
     assert second.paragraphs[-1] == "Runs that are missing are made by: tcpf-lab run ef.yaml"
-
-
-def test_the_first_page_counts_the_sentences() -> None:
-    assert list(told_of_claims([PAGE, Page("x", "X")])) == [
-        "Paper 001. Of 2 claims: 1 hold, 1 not decidable."
-    ]

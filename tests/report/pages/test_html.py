@@ -103,10 +103,6 @@ def test_the_policy_names_the_script_and_the_style_sheet_by_their_hashes(page: P
     assert not [name for _, own in page.elements for name in own if name.startswith("on")]
 
 
-def test_the_script_is_short() -> None:
-    assert len((TEMPLATES / "report.js").read_text().splitlines()) < 100
-
-
 def test_links_lead_to_ids_and_ids_are_unique(page: Page) -> None:
     ids = page.values("id")
     assert len(ids) == len(set(ids))
@@ -143,17 +139,6 @@ def test_what_is_no_number_is_not_sorted_as_one(value: float | None) -> None:
     table = replace(results_table(), columns=(Column("a"), Column("b", "number")),
                     groups=(Group("", (row,)),))  # fmt: skip
     assert entry_attributes(table, table.groups[0], row, 1)["data-value"] is None
-
-
-def test_words_have_a_tooltip_only_with_a_note() -> None:
-    rows = ((Entry("a", note="why"), Entry("x")), (Entry("b"), Entry("y", note="so")))
-    table = replace(results_table(), columns=(Column("case"), Column("words")),
-                    groups=(Group("", rows),))  # fmt: skip
-    tips = [
-        [entry_attributes(table, table.groups[0], row, place)["data-tip"] for place in (0, 1)]
-        for row in rows
-    ]
-    assert tips == [["why", None], [None, "b\nso"]]
 
 
 def test_verdicts_are_those_of_the_claims_in_the_order_of_sorting() -> None:
@@ -201,10 +186,3 @@ def test_a_missing_figure_is_an_error_that_names_it() -> None:
 def test_a_report_without_claims_says_nothing_of_claims() -> None:
     bare = replace(contents(), claims=replace(contents().claims, claims=()))
     assert 'id="claims"' not in render(bare, figures())
-
-
-def test_print_and_dark_and_narrow_have_their_styles() -> None:
-    css = (TEMPLATES / "report.css").read_text()
-    for condition in ("print", "(prefers-color-scheme: dark)", "(max-width: 40rem)"):
-        assert f"@media {condition}" in css
-    assert re.findall(r"url\(|@import", css) == []

@@ -196,17 +196,6 @@ def test_every_page_can_be_had_as_a_picture_of_a4() -> None:
     assert sizes == {(595, 842)}
 
 
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e-07, 1e300])
-def test_every_number_can_be_typeset(value: float) -> None:
-    (page,) = compiled(f"#let x = {literal(value)}\n#(x + 1)", {}, "pdf")
-    assert page.startswith(b"%PDF")
-
-
-def test_runs_with_a_remark_are_counted_not_their_groups() -> None:
-    paragraphs = [plain(found["body"]) for found in query(source(contents()), "par")]
-    assert any("8 left out, 1 used all the same" in text for text in paragraphs)
-
-
 def test_a_missing_picture_is_named() -> None:
     with pytest.raises(LabError, match="no picture for fig-b"):
         typeset(contents(), {n: p for n, p in figures().items() if n != "fig-b"})

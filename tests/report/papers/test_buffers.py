@@ -150,18 +150,6 @@ def test_no_run_at_all_makes_a_page_without_figures(tmp_path: Path) -> None:
     assert page.drawings == ()
 
 
-def test_page_says_its_size_first_and_that_one_run_is_one(tmp_path: Path) -> None:
-    full = build([member(tmp_path, TEXT.format(**FULL), as_published)], "")
-    tenth = build([member(tmp_path, TEXT.format(**TENTH), as_published)], "")
-    assert full is not None
-    assert tenth is not None
-    assert "the study at its own size" in markdown(full)
-    assert "the study scaled by 1/10" in markdown(tenth).split("\n\n")[2]
-    assert "Each point is one run" in markdown(full)
-    assert "| holds, one run " in markdown(full)
-    assert "buffers-2-knee: not decidable: at a scaled size" in markdown(tenth)
-
-
 def test_seeds_that_scatter_are_within_noise(tmp_path: Path) -> None:
     def noisy(run: Run) -> dict[str, Any]:
         use = 0.9 + 0.1 * (-1) ** run.seed + 1e-5 * run.flows

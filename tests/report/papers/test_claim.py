@@ -65,21 +65,6 @@ def test_a_number_is_worked_out_seed_by_seed_where_both_sides_were_run() -> None
     assert paired(abs, {1: -1.0}, missing=("SACK",)) == Measured((), ("SACK",))
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "strict", "words"),
-    [
-        (0.3, math.inf, False, "at least 0.3 %"),
-        (0, math.inf, True, "above 0 %"),
-        (-math.inf, 2, False, "at most 2 %"),
-        (-math.inf, 2, True, "below 2 %"),
-        (1, 2, False, "1 to 2 %"),
-        (-0.5, 0.5, False, "−0.5 to 0.5 %"),
-    ],
-)
-def test_a_range_in_words(low: float, high: float, strict: bool, words: str) -> None:
-    assert PaperCheck("loss", Measured(), low, high, strict, "%").range == words
-
-
 def test_a_claim_needs_all_of_its_checks_or_any() -> None:
     good, bad, none = check(1.0, low=0), check(-1.0, low=0), check(low=0)
     assert claim(good, bad).judgement.verdict == Verdict.REFUTED
@@ -102,17 +87,3 @@ def test_check_that_decides_nothing_shows_its_number() -> None:
     assert check.verdict is Verdict.OPEN
     assert check.told == "not decidable"
     assert check.number == "2.00 (1 seed)"
-
-
-def test_verdict_on_one_run_says_so() -> None:
-    one, two = (
-        PaperCheck("x", Measured((2.0,)), low=1),
-        PaperCheck("x", Measured((2.0, 2.1)), low=1),
-    )
-    assert one.told == "holds, one run"
-    assert two.told == "holds"
-    assert PaperClaim("c", "003", "1", "", "", (one,)).told == "holds, one run"
-    assert PaperClaim("c", "003", "1", "", "", (one, two)).told == "holds"
-    assert (
-        PaperClaim("c", "003", "1", "", "", (PaperCheck("x", Measured()),)).told == "not decidable"
-    )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ef_study import ON_TIMES, as_published, everything, published, study
+from ef_study import ON_TIMES, as_published, published, study
 
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.papers.claim import PaperClaim
@@ -16,9 +16,9 @@ from tcpf_lab.report.papers.ef import study as s
 from tcpf_lab.report.papers.ef.conditions import Conditions
 from tcpf_lab.report.papers.ef.figures import fairness_figures, throughput_figures
 from tcpf_lab.report.papers.ef.histograms import histogram_figures
-from tcpf_lab.report.papers.ef.page import claims_of, page_of
+from tcpf_lab.report.papers.ef.page import claims_of
 from tcpf_lab.report.papers.ef.prediction import errors_of, prediction_figure
-from tcpf_lab.report.papers.page import Drawing, Table, drawn, markdown
+from tcpf_lab.report.papers.page import Drawing, drawn
 
 Change = Callable[[Conditions, dict[str, Any]], None]
 
@@ -253,35 +253,8 @@ def test_the_error_of_a_prediction_is_relative_to_what_was_seen() -> None:
     assert (at[0.04], at[0.06], at[0.5]) == ((0.0,) * 3, (0.1,) * 3, (1.0,) * 3)
 
 
-def test_a_page_of_nothing_says_that_no_figure_was_made() -> None:
-    page = page_of(study(lambda known, seed: None), "tcpf-lab run ef.yaml")
-    assert page.drawings == ()
-    text = markdown(page)
-    assert "Of 30 claims: 30 not decidable." in text
-    assert "Runs that are missing are made by `tcpf-lab run ef.yaml`." in text
-    assert "0 of " in text
-
-
-def test_the_page_lists_every_figure_of_the_paper() -> None:
-    page = page_of(published(), "tcpf-lab run ef.yaml")
-    (listed,) = (b for b in page.blocks if isinstance(b, Table) and b.name == "figures")
-    names = [row[0].removeprefix("fig-ef-") for row in listed.rows]
-    panels = ["2a", "2b", "3", "4a", "4b", "5a", "5b", "6a", "6b", "7a", "7b"]
-    panels += ["8a", "8b", "9a", "9b", "10"]
-    assert [name for name in names if "-" not in name] == panels
-    assert {row[1] for row in listed.rows} == {"yes"}
-    assert "fig-ef-7b-sack" in {row[0] for row in listed.rows}
-    (other,) = (b for b in page.blocks if isinstance(b, Table) and b.name == "by-tcp")
-    assert ("ef-conclusion-3", "holds", "holds", "holds") in other.rows
-
-
 @pytest.mark.parametrize("name", ["fig-ef-2a", "fig-ef-5b", "fig-ef-6a", "fig-ef-10"])
 def test_every_kind_of_figure_can_be_drawn(name: str) -> None:
     content = drawn(figures(published())[name], ("svg",))["svg"].decode()
     assert "of paper 001" in content
     assert "n=3" in content
-
-
-def test_settings_are_named_apart() -> None:
-    names = [s.told(known) for known in dict.fromkeys(everything())]
-    assert len(set(names)) == len(names)

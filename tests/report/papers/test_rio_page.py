@@ -210,13 +210,6 @@ def test_nearest_reading_is_named(tmp_path: Path) -> None:
     assert "Readings of RIO" not in markdown(page(near))
 
 
-def test_readings_of_one_run_each_say_so(tmp_path: Path) -> None:
-    text = COUPLED.replace("seed: 1..3", "seed: 1")
-    assert "may change places" in markdown(page(tree(tmp_path, text, simulated)))
-    both = page(tree(tmp_path / "more", OVERLAP, simulated), tree(tmp_path, text, simulated))
-    assert "may change places" not in markdown(both)
-
-
 def test_other_thresholds_than_the_papers_are_not_held_against_its_tables(tmp_path: Path) -> None:
     text = OVERLAP.replace("out_probability: 0.06", "out_probability: 0.5")
     found = simulated(expand(tree(tmp_path, OVERLAP, simulated).experiment)[0])

@@ -120,8 +120,3 @@ def test_distribution_is_of_what_ended_in_the_window(tmp_path: Path) -> None:
     assert names == ["fig-short-flows-bars", "fig-short-flows-cdf-1", "fig-short-flows-cdf-2"]
     for figure in page(made).drawings:
         assert drawn(figure, ["png"])["png"].startswith(b"\x89PNG")
-
-
-def test_without_transfers_the_page_says_so(tmp_path: Path) -> None:
-    text = markdown(page(tree(tmp_path, lambda run: MEANS[run.case_name])))
-    assert "Not made: no transfers of TCPF+FRIO, TCPF+RIO, TB+RIO, NoMark+RED." in text

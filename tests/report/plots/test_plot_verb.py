@@ -25,9 +25,9 @@ FAKE = ("--testbed", "fake")
 
 
 @pytest.fixture
-def ran(fake: FakeTestbed, recorded_experiment: Experiment, tmp_path: Path) -> Path:
+def ran(made: Path, tmp_path: Path) -> Path:
     """The directory of three complete runs with their captures."""
-    make_runs(tmp_path / "results", fake, recorded_experiment)
+    shutil.copytree(made, tmp_path / "results")
     return tmp_path / "results" / "tiny" / "fake"
 
 

@@ -139,14 +139,6 @@ def test_fewer_than_five_runs_are_dots_without_a_box() -> None:
     assert "quartiles" not in texts(made)
 
 
-def test_value_and_unit_stay_on_one_line_of_a_label() -> None:
-    settings = [f"{size} kB" for size in (40, 45, 50, 55)]
-    runs = tiny(f"queue.limit=[{', '.join(settings)}]", flows="2", seed="1")
-    made = figure("box", runs)
-    labels = [label.get_text() for label in made.axes[0].get_xticklabels()]
-    assert labels[-1] == "Second,\nqueue.limit=55\u00a0kB"
-
-
 def test_histogram_is_of_shares_of_the_runs_own_mean() -> None:
     """With twice the goodput in another run, the shares are the same."""
 

@@ -26,7 +26,6 @@ from tcpf_lab.results import RunFiles
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.trace.events import KINDS
 
 PAYLOAD = 960
 
@@ -225,12 +224,6 @@ def test_flow_that_never_came_up_sent_nothing(run: DrawnRun) -> None:
     run.files.manifest.write_text(json.dumps(manifest))
     with pytest.raises(LabError, match="flow 0 sent nothing from 0 to 3 s"):
         figure("time-sequence", [run], flow=(0,))
-
-
-def test_every_kind_of_event_has_a_look_of_its_own() -> None:
-    assert list(EVENTS) == list(KINDS[1:])
-    assert len({look["marker"] for _, look in EVENTS.values()}) == len(EVENTS)
-    assert len({words for words, _ in EVENTS.values()}) == len(EVENTS)
 
 
 @pytest.mark.parametrize("name", ["timeseries", "time-sequence"])
