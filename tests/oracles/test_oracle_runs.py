@@ -71,10 +71,15 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return path
 
 
-@pytest.mark.parametrize("name", ["configA", "configB", "configC", "configD"])
-def test_table(results: Path, name: str) -> None:
-    made = (results / name / "uml" / "table.csv").read_text(encoding="utf-8")
-    assert made == (REFERENCE / name / "table.csv").read_text(encoding="utf-8")
+def test_table(results: Path) -> None:
+    """The table of Chapter 4 is those of the kept configurations, one after the other."""
+    made = (results / "chapter4" / "uml" / "table.csv").read_text(encoding="utf-8")
+    header, *rows = made.splitlines(keepends=True)
+    for path in sorted(REFERENCE.glob("config?/table.csv")):
+        count = len(path.read_text(encoding="utf-8").splitlines()) - 1
+        assert header + "".join(rows[:count]) == path.read_text(encoding="utf-8"), path.parent.name
+        rows = rows[count:]
+    assert rows == []
 
 
 def test_captures_of_a_run_of_each_case(results: Path, hold: Hold) -> None:
