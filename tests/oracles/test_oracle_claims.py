@@ -2,7 +2,8 @@
 
 Chapter 4's are judged on the numbers of its 560 runs. Of the papers' pages the numbers of the runs
 are not kept, only what each check came to: from that its verdict and its claim's follow. That the
-numbers are what the runs give, and the thresholds what the pages say, ``test_oracle_runs.py`` tells.
+numbers are what the runs give, and the thresholds those of the pages, ``test_oracle_runs.py``
+tells.
 """
 
 from __future__ import annotations
