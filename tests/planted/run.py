@@ -1,0 +1,141 @@
+"""Which planted faults the tests find: every patch beside this file, in a copy of the last commit.
+
+``run.py --only marker --jobs 2`` first runs the tests nearest to each fault, then the others, up to
+the first that fails.  pytest's own arguments come behind ``--``.  What is in ``--out`` already, of
+the same commit and the same arguments, is not run again.
+
+Machine code stays on: without it records have no fields.  Its cache is shared by the copies.
+The kernel's sources identify its build, so no guest runs a fault in a header before that is built,
+which takes minutes: such a fault is left to the tests in user space.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TIERS = {"fast": "not full and not nightly", "full": "not nightly"}
+PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider")
+
+
+def nearest(changed: str, tree: Path) -> list[str]:
+    """Name the tests that are called as a source file is, then those of its directory."""
+    source = Path(changed)
+    own = tree / "tests" / ("kernel" if source.suffix == ".h" else "/".join(source.parts[1:-1]))
+    if source.suffix == ".h":
+        others = [own / "test_headers.py"]
+    else:
+        others = [own, own.parent] if len(source.parts) > 3 else [own] * (len(source.parts) > 2)
+    found = dict.fromkeys((*sorted(own.glob(f"test_*{source.stem}*.py")), *others))
+    return [str(path.relative_to(tree)) for path in found if path.exists()]
+
+
+def test(tree: Path, words: list[str], seconds: float) -> tuple[bool | None, str]:
+    """Run pytest in a copy; whether a test failed (None: no end in time), and which."""
+    environment = os.environ | {
+        "PYTHONPATH": str(tree),
+        "NUMBA_CACHE_DIR": f"{tree}-numba",
+    }
+    process = subprocess.Popen(
+        [*PYTEST, *words],
+        cwd=tree,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=max(seconds, 1))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None, "no end in time"
+    if process.returncode in (0, 5):  # 5: nothing was selected
+        return False, ""
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, re.MULTILINE)
+    return True, failed[1] if failed else said[-300:]
+
+
+def judge(patch: Path | None, tree: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """Copy the last commit, put a fault in, and see whether a test fails."""
+    began = time.monotonic()
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["tar", "-x"], cwd=tree, input=archive.stdout, check=True)
+    words, near, which = list(asked.pytest), [], TIERS.get(asked.suite, "")
+    if patch is not None:
+        subprocess.run(["patch", "-p1", "-s", "-i", patch], cwd=tree, check=True)
+        changed = re.findall(r"^\+\+\+ b/(.+)$", patch.read_text(), re.MULTILINE)[0]
+        near = nearest(changed, tree)
+        if changed.endswith(".h"):
+            which = f"{which} and not uml".removeprefix(" and ")
+    words += ["-m", which] if which else []
+    found, by = test(tree, [*words, *near], asked.timeout) if near else (False, "")
+    if found is False and not asked.nearest:
+        rest = [*words, *(f"--ignore={path}" for path in near)]
+        found, by = test(tree, rest, asked.timeout - (time.monotonic() - began))
+    return {"found": found, "by": by, "seconds": round(time.monotonic() - began, 1)}
+
+
+def main() -> int:
+    """Run what is asked for, keep the results, and list them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="*", metavar="PATTERN", help="of the patches' names")
+    parser.add_argument("--suite", choices=(*TIERS, "all"), default="fast")
+    parser.add_argument("--nearest", action="store_true", help="no other tests than the nearest")
+    parser.add_argument("--timeout", type=float, default=1200, help="seconds for each fault")
+    parser.add_argument("--out", type=Path, default=Path("planted.json"))
+    parser.add_argument("pytest", nargs="*")
+    asked = parser.parse_args()
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(head, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    suite = " ".join([commit.strip(), asked.suite, *asked.pytest, *["nearest"] * asked.nearest])
+    every = json.loads(asked.out.read_text()) if asked.out.exists() else {}
+    results: dict[str, Any] = every.setdefault(suite, {})
+    patches = {path.stem: path for path in sorted(HERE.glob("*.patch"))}
+    wanted = [name for name in patches if fnmatch.fnmatch(name, f"*{asked.only}*")]
+    trees: SimpleQueue[Path] = SimpleQueue()
+    for number in range(asked.jobs):
+        trees.put(Path(tempfile.gettempdir()) / f"planted-{os.getuid()}" / str(number))
+
+    def one(name: str) -> None:
+        tree = trees.get()
+        results[name] = judge(patches.get(name), tree, asked)
+        trees.put(tree)
+        asked.out.write_text(json.dumps(every, indent=1) + "\n")
+        print(name, results[name], flush=True)
+
+    if not asked.nearest and "no fault" not in results:
+        one("no fault")
+    if results.get("no fault", {}).get("found"):
+        print(f"the tests fail without a fault: {results.pop('no fault')['by']}")
+        return 2
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        list(pool.map(one, [name for name in wanted if name not in results]))
+    for name in wanted:
+        verdict = {True: "found", False: "NOT FOUND", None: "?"}[results[name]["found"]]
+        print(f"{name:42} {verdict:10} {results[name]['seconds']:6.0f} s  {results[name]['by']}")
+    print(f"{sum(results[name]['found'] is True for name in wanted)} of {len(wanted)} are found")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
