@@ -31,6 +31,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TIERS = {"fast": "not full and not nightly", "full": "not nightly"}
 PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider")
+#: What runs now: each in a process group of its own, which an interrupt does not reach.
+running: set[int] = set()
 
 
 def nearest(changed: str, tree: Path) -> list[str]:
@@ -60,12 +62,15 @@ def test(tree: Path, words: list[str], seconds: float) -> tuple[bool | None, str
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+    running.add(process.pid)
     try:
         said, _ = process.communicate(timeout=max(seconds, 1))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return None, "no end in time"
+    finally:
+        running.discard(process.pid)
     if process.returncode in (0, 5):  # 5: nothing was selected
         return False, ""
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, re.MULTILINE)
@@ -128,8 +133,14 @@ def main() -> int:
     if results.get("no fault", {}).get("found"):
         print(f"the tests fail without a fault: {results.pop('no fault')['by']}")
         return 2
-    with ThreadPoolExecutor(asked.jobs) as pool:
+    pool = ThreadPoolExecutor(asked.jobs)
+    try:
         list(pool.map(one, [name for name in wanted if name not in results]))
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for group in tuple(running):
+            os.killpg(group, signal.SIGKILL)
+        os._exit(130)
     for name in wanted:
         verdict = {True: "found", False: "NOT FOUND", None: "?"}[results[name]["found"]]
         print(f"{name:42} {verdict:10} {results[name]['seconds']:6.0f} s  {results[name]['by']}")
