@@ -41,7 +41,7 @@ def manifest_of(run: Run, plan: Plan, testbed: Testbed, commit: str) -> dict[str
 
 
 def made_from(run: Run, plan: Plan) -> dict[str, str]:
-    """Hash the resolved spec (without the title) and the plan: a run of other ones is stale."""
+    """Hash the resolved spec (without the title) and the plan: a run is stale if one differs."""
     untitled = run.experiment.model_copy(update={"title": ""})
     return {"spec": _hash(as_json(to_data(untitled))), "plan": _hash(str(plan))}
 

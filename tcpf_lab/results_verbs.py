@@ -16,7 +16,7 @@ from tcpf_lab.errors import LabError
 from tcpf_lab.formats import FORMAT
 from tcpf_lab.options import AsJson, Only, Overrides, Results, Seeds, TestbedName
 from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.run_state import Found, State
+from tcpf_lab.run_state import RunState, State
 from tcpf_lab.selection import Choice, choose
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.variant import Settings
@@ -79,7 +79,7 @@ def show_states(choice: Choice, as_json: bool) -> None:
                 "run": run.id,
                 **({"settings": dict(run.settings)} if run.settings else {}),
                 "state": now.state.value,
-                **({"changed": list(now.changed)} if now.changed else {}),
+                **({"causes": list(now.causes)} if now.causes else {}),
                 "bytes": _size(run, part.files),
             }
             for part, states in found
@@ -91,10 +91,10 @@ def show_states(choice: Choice, as_json: bool) -> None:
         table = _state_table(states, part.files)
         table.title = Text(part.experiment.name) if choice.collection else None
         terminal.show(table)
-    changed = Counter(name for _, states in found for _, now in states for name in now.changed)
-    if changed:
-        parts = ", ".join(f"{name} ({count})" for name, count in changed.items())
-        typer.echo(f"stale because these changed, in so many runs: {parts}")
+    causes = Counter(cause for _, states in found for _, now in states for cause in now.causes)
+    if causes:
+        listed = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
+        typer.echo(f"stale or outdated, by cause (runs): {listed}")
 
 
 def _size(run: Run, files: ExperimentFiles) -> int:
@@ -102,7 +102,7 @@ def _size(run: Run, files: ExperimentFiles) -> int:
     return sum(occupied(place.root) for place in (files.run(run.id), files.partial(run.id)))
 
 
-def _state_table(states: Sequence[tuple[Run, Found]], files: ExperimentFiles) -> Table:
+def _state_table(states: Sequence[tuple[Run, RunState]], files: ExperimentFiles) -> Table:
     """Return the states of the runs, a row for each cell."""
     grouped: dict[tuple[str, Settings, int], Counter[State]] = {}
     sizes: Counter[tuple[str, Settings, int]] = Counter()

@@ -31,11 +31,11 @@ class State(Enum):
 
 
 @dataclass(frozen=True)
-class Found:
+class RunState:
     """The state of a run, and what makes it stale: ``plan``, ``kernel``, ``sch_rio``, a file."""
 
     state: State
-    changed: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
 
     @property
     def is_stale(self) -> bool:
@@ -52,7 +52,7 @@ def state(
 
 def examine(
     run: Run, files: ExperimentFiles, identity: Identity | None, *, need_pcaps: bool = False
-) -> Found:
+) -> RunState:
     """Tell whether ``run`` has to be made (again), and why.
 
     Parameters
@@ -70,14 +70,12 @@ def examine(
     done = files.run(run.id)
     if not done.root.exists():
         begun = files.partial(run.id).root.exists()
-        return Found(State.FAILED if begun else State.MISSING)
+        return RunState(State.FAILED if begun else State.MISSING)
     manifest, metrics = _record(done.manifest), _record(done.metrics)
-    missing = [
-        path.name for path, read in ((done.manifest, manifest), (done.metrics, metrics)) if not read
-    ]
-    damaged = missing or checksums.damaged(done, captures=need_pcaps)
-    if damaged or manifest is None or metrics is None:
-        return Found(State.STALE, tuple(damaged))
+    if manifest is None or metrics is None:
+        return RunState(State.STALE, ("manifest.json or metrics.json is damaged",))
+    if damaged := checksums.damaged(done, captures=need_pcaps):
+        return RunState(State.STALE, tuple(f"{name} is damaged" for name in damaged))
     changed = _changed(manifest, run, identity)
     captured = run.experiment.traffic.captured
     if captured and need_pcaps and not any(done.pcap.glob("*.pcap*")):
@@ -86,17 +84,17 @@ def examine(
     if captured and not analysed:
         changed.append("analysis")
     if changed:
-        return Found(State.STALE, tuple(changed))
-    return Found(State.COMPLETE) if analysed else Found(State.OUTDATED, ("analysis",))
+        return RunState(State.STALE, tuple(changed))
+    return RunState(State.COMPLETE) if analysed else RunState(State.OUTDATED, ("analysis",))
 
 
 def _changed(manifest: dict[str, Any], run: Run, identity: Identity | None) -> list[str]:
-    """Name what a run was made from that is another now."""
+    """Name what has changed since a run was made."""
     plan = compose(run)
     now = made_from(run, plan)
     then = manifest.get("made_from")
     if not isinstance(then, dict):
-        return ["record of an earlier version"]
+        return ["made by an earlier version"]
     if identity is None:
         return [name for name, content in now.items() if then.get(name) != content]
     now |= identity(plan)

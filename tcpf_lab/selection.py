@@ -29,7 +29,7 @@ from tcpf_lab.testbed import registry
 
 if TYPE_CHECKING:
     from tcpf_lab.report.collect import Cell
-    from tcpf_lab.run_state import Found
+    from tcpf_lab.run_state import RunState
 
 #: Key of ``--only`` that chooses among the experiments of a collection.
 _CONFIG = "config"
@@ -109,7 +109,7 @@ class Choice:
             words += ["--set", setting]
         return tuple(words)
 
-    def states(self) -> Iterator[tuple[Part, list[tuple[Run, Found]]]]:
+    def states(self) -> Iterator[tuple[Part, list[tuple[Run, RunState]]]]:
         """Tell for each run whether it is complete, stale (and why), failed or missing."""
         from tcpf_lab.run_state import examine
 

@@ -550,6 +550,14 @@ def test_errors_of_single_flows_do_not_cancel() -> None:
     assert every.unknown_percent == pytest.approx(0.2)
 
 
+def test_shares_of_nothing_are_none() -> None:
+    nothing = matrix.total("all", THREE[2:])
+    assert (nothing.scenarios, nothing.error_percent, nothing.unknown_percent) == (0, None, None)
+    assert matrix.marks(THREE[1:]) == []
+    marks = needless.add("all", [])
+    assert (marks.precision_percent, marks.recall_percent) == (None, None)
+
+
 def test_every_scenario_is_in_one_group_of_each_kind() -> None:
     found = matrix.totals(THREE)
     assert found[0].name == "all"
@@ -620,6 +628,15 @@ def test_the_document_has_totals_confusion_differences_and_what_was_left_out() -
     assert "| 3 | unusable | captures_complete: 3 dropped |" in text
     widths = [line.count("|") for line in text.splitlines() if line.startswith("|")]
     assert min(widths) >= 4
+
+
+def test_the_document_is_made_of_the_file_that_is_kept() -> None:
+    root = Path(__file__).parents[1]
+    kept = json.loads((root / "results" / "reference" / "accuracy.json").read_text("utf-8"))
+    outcomes = [run.from_data(each) for each in kept["scenarios"]]
+    files = Path("results/reference/accuracy.json"), Path("docs/accuracy.md")
+    made = document.markdown(outcomes, kept["seconds"], *files)
+    assert made == (root / "docs" / "accuracy.md").read_text("utf-8")
 
 
 def test_outcomes_survive_being_written_down() -> None:

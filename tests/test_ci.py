@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,3 +27,11 @@ def test_the_file_fits_its_schema(path: str, schema: str) -> None:
         check=False,
     )
     assert checked.returncode == 0, checked.stdout
+
+
+def test_actions_are_pinned_and_may_only_read() -> None:
+    text = (ROOT / ".github/workflows/ci.yml").read_text()
+    actions = re.findall(r"uses: (\S+)", text)
+    assert actions
+    assert [a for a in actions if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", a)] == []
+    assert "\npermissions:\n  contents: read\n" in text

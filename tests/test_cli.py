@@ -90,7 +90,7 @@ def test_status_tells_complete_stale_failed_and_missing_runs_apart(
     told = {seed: run["state"] for seed, run in listed.items()}
     wanted = {"seed1": "complete", "seed2": "stale", "seed3": "failed", "seed4": "missing"}
     assert told == wanted
-    assert listed["seed2"]["changed"] == ["kernel"]
+    assert listed["seed2"]["causes"] == ["kernel"]
     shown = quick(*words)[1].splitlines()
     assert shown[-1].endswith("kernel (1)")
     head, row = (line.split() for line in shown[:2])

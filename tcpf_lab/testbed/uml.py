@@ -6,6 +6,7 @@ is the host's, read-only; it can write to the run's own directory.  Nothing here
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shutil
@@ -60,10 +61,10 @@ class UmlTestbed:
 
     def identity(self, plan: Plan) -> dict[str, str]:
         """Hash the kernel, its command line, the guest programs, and the modules ``plan`` loads."""
-        _, *parameters = self._command(plan, 0)
+        _, *parameters = self._command(plan, seed=0)
         return {
             "kernel": self.kernel.kernel_key,
-            "kernel command line": " ".join(parameters),
+            "kernel command line": hashlib.sha256(" ".join(parameters).encode()).hexdigest()[:16],
             **self.kernel.programs,
             **self._loaded(plan),
         }

@@ -76,10 +76,6 @@ def write_run(directory: Path, about: Mapping[str, Any], metrics: Mapping[str, f
         (directory / name).write_text(json.dumps({"format": FORMAT, **about, **content}))
 
 
-def first_line(text: str) -> str:
-    return next(iter(text.splitlines()), "")
-
-
 def readable(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Take nested JSON apart into lines: a list of objects gives one line for each of them."""
     if isinstance(value, dict):

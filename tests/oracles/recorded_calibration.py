@@ -20,6 +20,7 @@ from tcpf_lab.calibrating.ledger import CalibrationFiles, Point, read_ledger
 from tcpf_lab.calibrating.outcome import find, outcome
 from tcpf_lab.calibrating.responses import Responses
 from tcpf_lab.calibrating.search import open_search
+from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.collect import Cell, CellResult, Estimate
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.spec.calibrated import label, read_subject
@@ -87,11 +88,7 @@ def _four(mean: float, half: float) -> tuple[float, ...]:
 
 
 def _estimate(values: tuple[float, ...], known: float | None) -> Estimate:
-    mean = sum(values) / len(values)
-    half = None
-    if len(values) > 1:
-        spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
-        half = T_OF_4 * spread / math.sqrt(len(values))
+    mean, half = mean_ci(values)
     return Estimate(values, mean, half, None if known is None else float(known))
 
 

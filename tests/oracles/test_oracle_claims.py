@@ -22,6 +22,7 @@ pytestmark = pytest.mark.oracle
 RUNS = EXPECTED / "chapter4-runs.csv"
 #: That of the lost testbed is in ``test_oracle_calibration.py``.
 PAGES = sorted(set(REFERENCE.glob("*/*-claims.csv")) - set(REFERENCE.glob("lost_testbed/*")))
+assert PAGES, f"no page with claims in {REFERENCE}"
 #: Claims of which one check is enough; of all others every one must hold.
 ONE_IS_ENOUGH = {"ef-5-factor-equal", "ef-5-factor-unequal"}
 #: Claims that a network at a tenth of the scale does not decide, whatever its numbers.

@@ -4,9 +4,10 @@
 the first that fails.  pytest's own arguments come behind ``--``.  What is in ``--out`` already, of
 the same commit and the same arguments, is not run again.
 
-Machine code stays on: without it records have no fields.  Its cache is shared by the copies.
-The kernel's sources identify its build, so no guest runs a fault in a header before that is built,
-which takes minutes: such a fault is left to the tests in user space.
+Machine code stays on: without it records have no fields.  Each job keeps its cache of it, which
+notices a change in any module that the code is made from.  The kernel's sources identify its build,
+so no guest runs a fault in a header before that is built, which takes minutes: such a fault is left
+to the tests in user space.
 """
 
 from __future__ import annotations
@@ -22,17 +23,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-TIERS = {"fast": "not full and not nightly", "full": "not nightly"}
+#: What `./lab test` selects, without and with ``--full``; ``oracles`` is `./lab oracles`.
+TIERS = {
+    "fast": "not full and not nightly and not oracle",
+    "full": "not nightly and not (oracle and full)",
+    "oracles": "oracle and not full",
+    "all": "",
+}
 PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider")
-#: What runs now: each in a process group of its own, which an interrupt does not reach.
-running: set[int] = set()
 
 
 def nearest(changed: str, tree: Path) -> list[str]:
@@ -49,10 +54,7 @@ def nearest(changed: str, tree: Path) -> list[str]:
 
 def test(tree: Path, words: list[str], seconds: float) -> tuple[bool | None, str]:
     """Run pytest in a copy; whether a test failed (None: no end in time), and which."""
-    environment = os.environ | {
-        "PYTHONPATH": str(tree),
-        "NUMBA_CACHE_DIR": f"{tree}-numba",
-    }
+    environment = {**os.environ, "PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": f"{tree}-numba"}
     process = subprocess.Popen(
         [*PYTEST, *words],
         cwd=tree,
@@ -62,19 +64,20 @@ def test(tree: Path, words: list[str], seconds: float) -> tuple[bool | None, str
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    running.add(process.pid)
     try:
-        said, _ = process.communicate(timeout=max(seconds, 1))
-    except subprocess.TimeoutExpired:
+        printed, _ = process.communicate(timeout=max(seconds, 1))
+    except BaseException as error:  # the guests and programs of tests end with them
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return None, "no end in time"
-    finally:
-        running.discard(process.pid)
+        if isinstance(error, subprocess.TimeoutExpired):
+            return None, "no end in time"
+        raise
     if process.returncode in (0, 5):  # 5: nothing was selected
         return False, ""
-    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, re.MULTILINE)
-    return True, failed[1] if failed else said[-300:]
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", printed, re.MULTILINE)
+    if process.returncode > 2 or failed is None:
+        raise RuntimeError(f"pytest ended with status {process.returncode}:\n{printed[-2000:]}")
+    return True, failed[1]
 
 
 def judge(patch: Path | None, tree: Path, asked: argparse.Namespace) -> dict[str, Any]:
@@ -84,14 +87,14 @@ def judge(patch: Path | None, tree: Path, asked: argparse.Namespace) -> dict[str
     tree.mkdir(parents=True)
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True)
     subprocess.run(["tar", "-x"], cwd=tree, input=archive.stdout, check=True)
-    words, near, which = list(asked.pytest), [], TIERS.get(asked.suite, "")
+    near, which = [], TIERS[asked.suite]
     if patch is not None:
         subprocess.run(["patch", "-p1", "-s", "-i", patch], cwd=tree, check=True)
         changed = re.findall(r"^\+\+\+ b/(.+)$", patch.read_text(), re.MULTILINE)[0]
         near = nearest(changed, tree)
         if changed.endswith(".h"):
-            which = f"{which} and not uml".removeprefix(" and ")
-    words += ["-m", which] if which else []
+            which = f"({which or 'not uml'}) and not uml"
+    words = [*asked.pytest, *(["-m", which] if which else [])]
     found, by = test(tree, [*words, *near], asked.timeout) if near else (False, "")
     if found is False and not asked.nearest:
         rest = [*words, *(f"--ignore={path}" for path in near)]
@@ -104,10 +107,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of the patches' names")
-    parser.add_argument("--suite", choices=(*TIERS, "all"), default="fast")
+    parser.add_argument("--suite", choices=TIERS, default="fast")
     parser.add_argument("--nearest", action="store_true", help="no other tests than the nearest")
     parser.add_argument("--timeout", type=float, default=1200, help="seconds for each fault")
-    parser.add_argument("--out", type=Path, default=Path("planted.json"))
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "planted.json")
     parser.add_argument("pytest", nargs="*")
     asked = parser.parse_args()
     head = ["git", "rev-parse", "--short", "HEAD"]
@@ -121,31 +124,30 @@ def main() -> int:
     for number in range(asked.jobs):
         trees.put(Path(tempfile.gettempdir()) / f"planted-{os.getuid()}" / str(number))
 
-    def one(name: str) -> None:
+    def one(name: str) -> tuple[str, dict[str, Any]]:
         tree = trees.get()
-        results[name] = judge(patches.get(name), tree, asked)
-        trees.put(tree)
-        asked.out.write_text(json.dumps(every, indent=1) + "\n")
-        print(name, results[name], flush=True)
+        try:
+            return name, judge(patches.get(name), tree, asked)
+        finally:
+            trees.put(tree)
 
-    if not asked.nearest and "no fault" not in results:
-        one("no fault")
-    if results.get("no fault", {}).get("found"):
-        print(f"the tests fail without a fault: {results.pop('no fault')['by']}")
-        return 2
-    pool = ThreadPoolExecutor(asked.jobs)
-    try:
-        list(pool.map(one, [name for name in wanted if name not in results]))
-    except KeyboardInterrupt:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for group in tuple(running):
-            os.killpg(group, signal.SIGKILL)
-        os._exit(130)
+    if not asked.nearest and results.get("no fault", {}).get("found") is not False:
+        results["no fault"] = one("no fault")[1]
+        if results["no fault"]["found"] is not False:
+            print(f"the tests fail without a fault: {results['no fault']['by']}")
+            return 2
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        begun = [pool.submit(one, name) for name in wanted if name not in results]
+        for done in as_completed(begun):
+            name, results[name] = done.result()
+            asked.out.write_text(json.dumps(every, indent=1) + "\n")
+            print(name, results[name], flush=True)
     for name in wanted:
         verdict = {True: "found", False: "NOT FOUND", None: "?"}[results[name]["found"]]
         print(f"{name:42} {verdict:10} {results[name]['seconds']:6.0f} s  {results[name]['by']}")
-    print(f"{sum(results[name]['found'] is True for name in wanted)} of {len(wanted)} are found")
-    return 0
+    missed = [name for name in wanted if results[name]["found"] is not True]
+    print(f"{len(wanted) - len(missed)} of {len(wanted)} are found")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -35,7 +35,11 @@ def test_generated_files_are_up_to_date(name: str, tmp_path: Path) -> None:
 
 
 def test_the_schema_is_a_valid_schema() -> None:
-    Draft202012Validator.check_schema(json_schema())
+    schema = json_schema()
+    Draft202012Validator.check_schema(schema)
+    for name, definition in schema["$defs"].items():
+        for key, value in definition.get("properties", {}).items():
+            assert value.get("description"), f"editors show nothing for {name}.{key}"
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)

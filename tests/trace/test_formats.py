@@ -113,11 +113,6 @@ def rows(path: Path) -> bytes:
     return comparable(read_capture(path).packets).tobytes()
 
 
-def whole_columns(packets: Packets) -> list[tuple[object, ...]]:
-    """Give the rows as tuples, without the padding between columns."""
-    return [tuple(np.ravel(row[name]).tolist() for name in PACKET.names or ()) for row in packets]
-
-
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("plain") / "x.pcap"

@@ -124,7 +124,7 @@ def check_clocks(hosts: Hosts) -> None:
         there = float(hosts(role, "date +%s.%N"))
         bounds.append((there - time.time(), there - before))
     (least, most), (least_ahead, most_ahead) = bounds
-    # A clock starts at what it was given when its guest was started, which a busy machine holds up.
+    # Ahead or not: a busy machine may start a guest late after its clock was set.
     assert least_ahead - most > 37 / 2
     assert most_ahead - least < 37 * 2
     kernel_unit = 2**16
