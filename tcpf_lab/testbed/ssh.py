@@ -51,7 +51,7 @@ class SshTestbed:
         return self.inventory.name
 
     def identity(self, plan: Plan) -> dict[str, str]:
-        """Identify the inventory, the kernel, and the sources of the modules and programs of ``plan``.
+        """Identify the inventory, the kernel, and the sources of what ``plan`` loads and starts.
 
         Asks no host: the state of results can be told without them.  Kernels that are not known
         beforehand are recorded in the facts of each run.

@@ -22,7 +22,7 @@ from pcapng_builder import Pcapng
 
 from tcpf_lab.errors import TraceError
 from tcpf_lab.trace.analysis import analyse
-from tcpf_lab.trace.packet import PACKET, Packets
+from tcpf_lab.trace.packet import Packets
 from tcpf_lab.trace.pcap import read_capture
 from tcpf_lab.trace.pcapng import DamagedError, interface
 
