@@ -31,6 +31,7 @@ SOON = (
 
 
 @pytest.mark.uml
+@pytest.mark.nightly
 def test_a_dozen_faults_leave_whole_runs_no_process_and_the_same_numbers(uml, tmp_path):
     """In a process of its own: a fork of this one has no threads of libraries it has used."""
     only = [word for kind in SOON for word in ("--only", kind)]
