@@ -162,7 +162,7 @@ def _same_run(job: Job, done: RunFiles) -> bool:
     except RequestError:
         return False
     plan = compose(job.task.run)
-    now = made_from(job.task.run, plan) | job.task.testbed.identity(plan)
+    now = made_from(job.task.run, plan, job.task.testbed.identity(plan))
     return manifest.get("made_from") == now and any(done.pcap.glob("*.pcap*"))
 
 
@@ -172,7 +172,7 @@ def _identity(job: Job) -> str:
     here = Path(__file__)
     sources = (here.with_name(name).read_text("utf-8") for name in ("compare.py", "needless.py"))
     parts = (
-        as_json(made_from(job.task.run, plan) | job.task.testbed.identity(plan)),
+        as_json(made_from(job.task.run, plan, job.task.testbed.identity(plan))),
         summary.ANALYSIS,
         *sources,
     )

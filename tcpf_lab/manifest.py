@@ -33,22 +33,28 @@ def manifest_of(run: Run, plan: Plan, testbed: Testbed, commit: str) -> dict[str
         **({"settings": dict(run.settings)} if run.settings else {}),
         "clock": testbed.clock,
         "window_s": list(plan.window),
-        "made_from": made_from(run, plan) | parts,
-        "testbed_identity": testbed_identity(parts),
+        "made_from": made_from(run, plan, parts),
+        "testbed_identity": _hash(as_json(parts)),
         "expect": plan.expect,
         "facts": testbed.facts(plan),
     }
 
 
-def made_from(run: Run, plan: Plan) -> dict[str, str]:
-    """Hash the resolved spec (without the title) and the plan: a run is stale if one differs."""
+def made_from(run: Run, plan: Plan, testbed: Mapping[str, str]) -> dict[str, str]:
+    """Hash, by name, what a run is made from: it is stale if one differs.
+
+    Parameters
+    ----------
+    run : Run
+        Its resolved spec counts, without the title.
+    plan : Plan
+        What is carried out.
+    testbed : mapping of str to str
+        `Testbed.identity` for the plan; empty if it is unknown.
+    """
     untitled = run.experiment.model_copy(update={"title": ""})
-    return {"spec": _hash(as_json(to_data(untitled))), "plan": _hash(str(plan))}
-
-
-def testbed_identity(parts: Mapping[str, str]) -> str:
-    """Hash the parts of `Testbed.identity` into one word, for tables and reports."""
-    return _hash(as_json(parts))
+    parts = {"spec": as_json(to_data(untitled)), "plan": str(plan), **testbed}
+    return {name: _hash(content) for name, content in parts.items()}
 
 
 def _hash(text: str) -> str:

@@ -62,7 +62,7 @@ def examine(
     files : ExperimentFiles
         Where it would be.
     identity : callable or None
-        `Testbed.identity` of the testbed as it is now; None if it cannot be told (then it is not
+        `Testbed.identity` of the testbed as it is now; None if it is unknown (then it is not
         compared).
     need_pcaps : bool
         A run whose captures were not kept does not do, unless it is to have none.
@@ -90,15 +90,13 @@ def examine(
 
 def _changed(manifest: dict[str, Any], run: Run, identity: Identity | None) -> list[str]:
     """Name what has changed since a run was made."""
-    plan = compose(run)
-    now = made_from(run, plan)
     then = manifest.get("made_from")
     if not isinstance(then, dict):
         return ["made by an earlier version"]
-    if identity is None:
-        return [name for name, content in now.items() if then.get(name) != content]
-    now |= identity(plan)
-    return [name for name in now | then if now.get(name) != then.get(name)]
+    plan = compose(run)
+    now = made_from(run, plan, identity(plan) if identity else {})
+    compared = now | then if identity else now
+    return [name for name in compared if now.get(name) != then.get(name)]
 
 
 def _record(path: Path) -> dict[str, Any] | None:

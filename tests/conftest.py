@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from run_maker import make_runs
+from run_maker import locked, make_run, make_runs
 from withheld import Watch, is_of_real_time
 
 from tcpf_lab.results import ExperimentFiles, RunFiles
-from tcpf_lab.runner import Task, carry_out
 from tcpf_lab.spec.load import dump, load
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.override import apply_overrides
@@ -95,6 +94,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def ran(made: Path, tmp_path: Path) -> Path:
+    """Return the directory of three complete runs with their captures and without a report."""
+    shutil.copytree(made, tmp_path / "results")
+    return tmp_path / "results" / "tiny" / "fake"
+
+
+@pytest.fixture
 def fake(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTestbed:
     """Return the fake testbed, registered as ``fake``."""
     testbed = FakeTestbed(recorded)
@@ -128,13 +134,9 @@ def guest_run(uml: UmlTestbed, shared: Path) -> Callable[..., RunFiles]:
         parts = f"{dump(run.experiment)}{run.id}{bed.kernel.key}{bed.memory_mb}"
         results = shared / "guest-runs" / hashlib.sha256(parts.encode()).hexdigest()[:16]
         results.mkdir(parents=True, exist_ok=True)
-        files = ExperimentFiles(results, experiment.name, bed.name)
-        with (results / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not files.run(run.id).root.exists():
-                event = carry_out(Task(run, bed, files, keep_pcaps=True, commit="test"))
-                assert (event.kind, event.detail) == ("finished", "")
-        return files.run(run.id)
+        done = ExperimentFiles(results, experiment.name, bed.name).run(run.id)
+        with locked(results):
+            return done if done.root.exists() else make_run(results, bed, run)
 
     return made
 

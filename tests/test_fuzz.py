@@ -25,8 +25,6 @@ from tcpf_lab.trace.reader import Reader
 from tcpf_lab.trace.scan import RECORDS
 
 CORPUS = Path(__file__).parent / "trace" / "corpus"
-#: Seconds that an input may take, compiled.
-LIMIT_S = 10
 
 
 def replay(folders: list[Path], environment: Mapping[str, str]) -> dict[str, str]:

@@ -13,9 +13,6 @@ from tcpf_lab.campaign import rebuild
 from tcpf_lab.errors import LabError, TraceError
 from tcpf_lab.results import RunFiles
 
-#: What libFuzzer says of its executions at the end.
-COUNTED = "stat::number_of_executed_units: {}"
-
 
 @pytest.fixture(scope="module")
 def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:

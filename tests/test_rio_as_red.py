@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import t as student
 
 from tcpf_lab import shipped
-from tcpf_lab.results import ExperimentFiles, read_json
-from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.results import read_json
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import expand
 
@@ -22,15 +21,13 @@ CONFIDENCE = 1 - 0.05 / len(METRICS)
 
 
 @pytest.fixture(scope="module")
-def differences(uml, tmp_path_factory) -> dict[str, list[float]]:
+def differences(guest_run) -> dict[str, list[float]]:
     """RIO less RED with 100 flows, for each metric and each seed."""
     experiment = load(shipped.directory("experiments") / "rio_as_red.yaml")
-    files = ExperimentFiles(tmp_path_factory.mktemp("rio"), experiment.name, "uml")
     found: dict[tuple[str, int], dict[str, float]] = {}
     for run in expand(experiment, {"flows": "100"}, SEEDS):
-        event = carry_out(Task(run, uml, files, keep_pcaps=False, commit="test"))
-        assert (event.kind, event.detail) == ("finished", "")
-        metrics = read_json(files.run(run.id).metrics)
+        done = guest_run(experiment, case=run.case_name, flows="100", seed=str(run.seed))
+        metrics = read_json(done.metrics)
         assert metrics["validity"]["valid"] is True
         found[run.case_name, run.seed] = metrics["metrics"]
     seeds = sorted({seed for _, seed in found})

@@ -65,7 +65,7 @@ def test_spec_of_a_run_is_what_the_run_was_made_from(tmp_path):
     (tmp_path / "run.yaml").write_text(dump(run.experiment))
     (repeated,) = choose(str(tmp_path / "run.yaml"), "vm", tmp_path).runs
     assert again == run.experiment == repeated.experiment
-    assert made_from(repeated, compose(repeated)) == made_from(run, compose(run))
+    assert made_from(repeated, compose(repeated), {}) == made_from(run, compose(run), {})
 
 
 def test_a_testbed_by_itself_is_compared_with_what_was_published():

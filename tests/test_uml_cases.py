@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from run_maker import make_run
 
 from tcpf_lab import shipped
 from tcpf_lab.plan.step import LoadModule, Phase
-from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
-from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.results import RunFiles, read_json
 from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
@@ -80,17 +80,11 @@ def test_the_same_run_gives_the_same_bytes_with_every_module_loaded(uml, tmp_pat
         (node,) = graph.having("marker")
         return Phase("kernel modules", tuple(LoadModule(node.name, name) for name in MODULES))
 
-    def made(place: str) -> RunFiles:
-        files = ExperimentFiles(tmp_path / place, run.experiment.name, "uml")
-        event = carry_out(Task(run, uml, files, keep_pcaps=True, commit="test"))
-        assert (event.kind, event.detail) == ("finished", "")
-        return files.run(run.id)
-
     monkeypatch.setattr("tcpf_lab.plan.compose.modules", all_of_them)
     experiment = load(shipped.directory("experiments") / "configA.yaml")
     for case in ("TCPF+FRIO", "TB+RIO"):
         run = expand(apply_overrides(experiment, SHORT), {"case": case})[0]
-        one, two = map(made, ("one", "two"))
+        one, two = (make_run(tmp_path / place, uml, run) for place in ("one", "two"))
         assert set(MODULES) <= set(read_json(one.manifest)["facts"]["modules"])
         assert digests(one) == digests(two)
 

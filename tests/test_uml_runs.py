@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from run_maker import make_run
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
@@ -31,10 +32,7 @@ pytestmark = pytest.mark.uml
 def make(uml, experiment, where: Path, *, seed="1", settings=()):
     """Carry one run out; return its files."""
     run = expand(apply_overrides(experiment, settings), {"seed": seed})[0]
-    files = ExperimentFiles(where, experiment.name, "uml")
-    event = carry_out(Task(run, uml, files, keep_pcaps=True, commit="test"))
-    assert (event.kind, event.detail) == ("finished", "")
-    return files.run(run.id)
+    return make_run(where, uml, run)
 
 
 def contents(files: RunFiles) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from run_maker import make_run
 
 from tcpf_lab import shipped
 from tcpf_lab.metrics.captured import read_captured
@@ -15,8 +16,7 @@ from tcpf_lab.metrics.from_packets import from_packets
 from tcpf_lab.metrics.record import read_record
 from tcpf_lab.metrics.window_counters import queue_window
 from tcpf_lab.plan import window_counters
-from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
-from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.results import RunFiles, read_json
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
@@ -43,10 +43,7 @@ def make(
         experiment = load(shipped.directory("experiments") / "configA.yaml")
         experiment = apply_overrides(experiment, [*CHAPTER, *settings])
         run = expand(experiment, {"case": "NoMark+RED"})[0]
-        files = ExperimentFiles(tmp_path / place, experiment.name, "uml")
-        event = carry_out(Task(run, uml, files, keep_pcaps=True, commit="test"))
-        assert (event.kind, event.detail) == ("finished", "")
-        return files.run(run.id)
+        return make_run(tmp_path / place, uml, run)
 
     return carried
 

@@ -34,7 +34,7 @@ class Testbed(Protocol):
         """Whether several runs can be made at a time."""
 
     def identity(self, plan: Plan) -> dict[str, str]:
-        """Identify each part that may change ``plan``'s results: runs of others are stale."""
+        """Give each part that may change ``plan``'s results: runs of others are stale."""
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Return everything that stands in the way of ``plan``, before anything is touched."""

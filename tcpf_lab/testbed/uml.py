@@ -6,7 +6,6 @@ is the host's, read-only; it can write to the run's own directory.  Nothing here
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shutil
@@ -60,11 +59,11 @@ class UmlTestbed:
     parallel = True
 
     def identity(self, plan: Plan) -> dict[str, str]:
-        """Hash the kernel, its command line, the guest programs, and the modules ``plan`` loads."""
+        """Name the kernel, its command line, the guest programs, and the modules ``plan`` loads."""
         _, *parameters = self._command(plan, seed=0)
         return {
             "kernel": self.kernel.kernel_key,
-            "kernel command line": hashlib.sha256(" ".join(parameters).encode()).hexdigest()[:16],
+            "kernel command line": " ".join(parameters),
             **self.kernel.programs,
             **self._loaded(plan),
         }

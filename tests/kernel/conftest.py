@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import locked, make
+from harness import make
+from run_maker import locked
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,8 @@
-"""``kernel/tests``: make, and one build at a time in what the workers of a session share."""
+"""``kernel/tests``, by make."""
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import tcpf_lab
@@ -23,11 +20,3 @@ def make(
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-@contextmanager
-def locked(products: Path) -> Iterator[None]:
-    """Keep the other workers of this test session out of ``products``."""
-    with (products / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

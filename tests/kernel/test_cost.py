@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import locked
+from run_maker import locked
 
 from benchmarks import bench_cost
 from tcpf_lab.testbed.uml import UmlTestbed

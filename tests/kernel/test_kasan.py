@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tc_cases
-from harness import locked
+from run_maker import locked
 from tc_cases import Case, judge
 
 from tcpf_lab import shipped

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import tcp_scenario
-from harness import locked
+from run_maker import locked
 
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Command, Phase

@@ -14,8 +14,8 @@ from typing import Any
 import frames
 import pytest
 from frames import Frame
-from harness import locked
 from models.token_marker import MODES, TokenMarker
+from run_maker import locked
 
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Command, LoadModule, Phase

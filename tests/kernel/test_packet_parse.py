@@ -10,9 +10,10 @@ from pathlib import Path
 
 import dpkt
 import pytest
-from harness import locked, make
+from harness import make
 from hypothesis import given
 from hypothesis import strategies as st
+from run_maker import locked
 
 UNPARSEABLE, IP, TCP = range(3)
 HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION = 0, 43, 44, 51, 60

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import tc_cases
-from harness import KERNEL_TESTS, locked
+from harness import KERNEL_TESTS
+from run_maker import locked
 from tc_cases import Case, Outcome, judge, missing
 
 from tcpf_lab.errors import TestbedError

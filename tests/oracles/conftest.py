@@ -31,14 +31,14 @@ def hold(request: pytest.FixtureRequest) -> Hold:
         if request.config.getoption("--update-oracles", default=False):
             path.write_text(_lines(found), encoding="utf-8")
         kept = json.loads(path.read_text(encoding="utf-8"))
-        told = [
+        changed = [
             f"{key}\n    was {_short(kept.get(key))}\n    is  {_short(found.get(key))}"
             for key in {**kept, **found}
             if not _same(kept.get(key), found.get(key), relative)
         ]
-        if told:
-            listed = "\n".join(told[:40])
-            pytest.fail(f"{len(told)} of {len(kept)} answers of {name}\n{listed}", pytrace=False)
+        if changed:
+            listed = "\n".join(changed[:40])
+            pytest.fail(f"{len(changed)} of {len(kept)} answers of {name}\n{listed}", pytrace=False)
 
     return compare
 

@@ -40,7 +40,7 @@ class Recorded(Responses):
     look it has mean and half width over four seeds: four values that have both stand for them.
     """
 
-    told: dict[str, Any] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
 
     def _read(self, point: Point, experiment: Experiment, seeds: int) -> tuple[CellResult, ...]:
         wanted = [one for one in self.cells.names if one.experiment == experiment.name]
@@ -64,16 +64,16 @@ class Recorded(Responses):
     ) -> dict[str, tuple[float, ...]]:
         key = {"experiment": experiment, "case": case, "flows": flows}
         if seeds == 1:
-            row = _row(self.told["cells"], key)
-            (numbers,) = (p["measured"][row] for p in self.told["points"] if p["id"] == point.id)
-            pairs_of_one = zip(self.told["metrics"], numbers, strict=True)
+            row = _row(self.record["cells"], key)
+            (numbers,) = (p["measured"][row] for p in self.record["points"] if p["id"] == point.id)
+            pairs_of_one = zip(self.record["metrics"], numbers, strict=True)
             return {metric: (value,) for metric, value in pairs_of_one if value is not None}
-        row = _row(self.told["table"]["cells"], key)
-        (one,) = (s for s in self.told["settings"] if s["id"] == point.id)
+        row = _row(self.record["table"]["cells"], key)
+        (one,) = (s for s in self.record["settings"] if s["id"] == point.id)
         pairs = zip(one["mean"][row], one["half"][row], strict=True)
         return {
             metric: _four(mean, half)
-            for metric, (mean, half) in zip(self.told["metrics"], pairs, strict=True)
+            for metric, (mean, half) in zip(self.record["metrics"], pairs, strict=True)
         }
 
 
@@ -92,24 +92,24 @@ def _estimate(values: tuple[float, ...], known: float | None) -> Estimate:
     return Estimate(values, mean, half, None if known is None else float(known))
 
 
-def concluded(spec: str, record: Path, directory: Path) -> dict[str, Any]:
+def conclude(spec: str, record: Path, directory: Path) -> dict[str, Any]:
     """Give what the calibration ``spec`` concludes from the numbers of a ``calibration.json``.
 
-    The settings looked at closely are those of the record, as it has no numbers of others; which
-    would be chosen now is told as ``chosen``.
+    The settings looked at closely are those of the record, as it has no numbers of others.  Those
+    that would be chosen now are in ``chosen``.
     """
-    told = json.loads(record.read_text(encoding="utf-8"))
+    kept = json.loads(record.read_text(encoding="utf-8"))
     source = find_spec(spec)
     subject = read_subject(load_any(source), source)  # type: ignore[arg-type]
     files = CalibrationFiles(directory, subject.calibration.name, "uml")
     names = list(subject.calibration.unknowns)
-    _write_ledger(files.ledger, told["points"], names)
+    _write_ledger(files.ledger, kept["points"], names)
     search = open_search(subject, files, "uml")
     cells = search.responses.cells
-    search.responses = Recorded(subject, files, "uml", cells, told=told)
+    search.responses = Recorded(subject, files, "uml", cells, record=kept)
     findings = find(search)
     settings = directory / "settings.csv"
-    _write_ledger(settings, told["settings"], names)
+    _write_ledger(settings, kept["settings"], names)
     looked_at = read_ledger(settings, subject, search.space).points
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evidence, "validity", lambda *_: {})  # of run directories, which are not here

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from door import REFERENCE, Hold, readable, tcpf_lab
-from recorded_calibration import concluded
+from recorded_calibration import conclude
 
 pytestmark = pytest.mark.oracle
 
@@ -18,23 +18,23 @@ RELATIVE = 1e-4
 
 
 def test_outcome(hold: Hold, tmp_path: Path) -> None:
-    told = concluded("lost_testbed.yaml", KEPT / "calibration.json", tmp_path)
-    hold("calibration.json", dict(lines(told)), relative=RELATIVE)
+    found = conclude("lost_testbed.yaml", KEPT / "calibration.json", tmp_path)
+    hold("calibration.json", dict(lines(found)), relative=RELATIVE)
 
 
-def lines(told: dict[str, Any]) -> Any:
+def lines(found: dict[str, Any]) -> Any:
     """Give what is concluded; what is merely passed on is in the record already."""
-    for one in told["points"]:
+    for one in found["points"]:
         del one["measured"], one["values"]
-    for one in told["settings"]:
+    for one in found["settings"]:
         del one["mean"], one["half"], one["values"], one["runs"]
-    for one in told["claims"]:
+    for one in found["claims"]:
         del one["statement"]
     passed_on = {
         *("cells", "table", "published", "title", "validity", "runs", "format", "digests", "seen"),
         *("name", "testbed", "fit", "test", "metrics", "experiments", "tolerance", "seeds"),
     }
-    yield from readable({key: value for key, value in told.items() if key not in passed_on})
+    yield from readable({key: value for key, value in found.items() if key not in passed_on})
 
 
 def test_page(tmp_path: Path) -> None:

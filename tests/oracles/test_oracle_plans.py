@@ -1,4 +1,4 @@
-"""The plan of each shipped experiment: what nodes and links are told, and the guest itself."""
+"""The plan of each shipped experiment: its steps, and the guest's instructions."""
 
 from __future__ import annotations
 

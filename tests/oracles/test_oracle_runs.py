@@ -114,9 +114,9 @@ def test_numbers_of_each_run(results: Path, request: pytest.FixtureRequest) -> N
 
 def test_claims_of_chapter_4(results: Path, hold: Hold) -> None:
     """Every check of every claim: what it asks, and what the published tables and ours give."""
-    told = json.loads(run_tcpf_lab("compare", "chapter4.yaml", "--results", results, "--json"))
+    compared = json.loads(run_tcpf_lab("compare", "chapter4.yaml", "--results", results, "--json"))
     found = {}
-    for claim in told["claims"]:
+    for claim in compared["claims"]:
         found[claim["id"]] = [claim["published"], claim["ours"]]
         for number, one in enumerate(claim["findings"]):
             asked = [one["low"], one["high"], one["strict"]]
@@ -168,8 +168,8 @@ def test_page_of_a_part(tmp_path: Path, hold: Hold, name: str) -> None:
     with path.open(encoding="utf-8", newline="") as file:
         for number, row in enumerate(csv.DictReader(file)):
             wording = ("claim", "check", "section", "sentence", "statement", "missing")
-            told = {key: value for key, value in row.items() if key not in wording}
-            found[f"{row['claim']} {number}"] = told
+            numbers = {key: value for key, value in row.items() if key not in wording}
+            found[f"{row['claim']} {number}"] = numbers
     hold(f"claims-of-a-part-of-{name}.json", found)
 
 
@@ -179,26 +179,25 @@ def test_run_of_a_kind(tmp_path: Path, hold: Hold, kind: str) -> None:
     words = (f"{name}.yaml", *options, "--seeds", 1, "--keep-pcaps", "--results", tmp_path)
     run_tcpf_lab("run", *words)
     (run,) = (path.parent for path in tmp_path.glob("**/metrics.json"))
-    hold(f"run-{kind.replace(' ', '-')}.json", dict(said_of(run)))
+    hold(f"run-{kind.replace(' ', '-')}.json", dict(answers_of(run)))
 
 
 def test_run_of_each_case(results: Path, hold: Hold) -> None:
     found = {}
     for run in sorted(path.parent for path in results.glob("config?/uml/*/pcap")):
         place = f"{run.parts[-3]}/{run.name}"
-        found |= {f"{place}: {key}": value for key, value in said_of(run)}
+        found |= {f"{place}: {key}": value for key, value in answers_of(run)}
     hold("runs-of-chapter4.json", found)
 
 
-def said_of(run: Path) -> Iterator[tuple[str, Any]]:
+def answers_of(run: Path) -> Iterator[tuple[str, Any]]:
     """Yield what a run's metrics say, without what identifies its analysis, and its captures."""
     metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
     yield "metrics", metrics["metrics"]
     metrics.pop("analysis")
     yield "metrics.json", digest(metrics)
     for path in sorted((run / "pcap").glob("*")):
-        told = json.loads(run_tcpf_lab("analyze", "--json", "--events", path))
-        (capture,) = told["captures"]
+        (capture,) = json.loads(run_tcpf_lab("analyze", "--json", "--events", path))["captures"]
         for event in capture["event_list"]:
             del event["explanation"]
         del capture["file"]

@@ -31,7 +31,7 @@ LIMITS = re.compile(
 )
 
 
-def told(message: str) -> dict[str, Any]:
+def parts_of(message: str) -> dict[str, Any]:
     """Take a message apart into what the table records."""
     found = MESSAGE.fullmatch(message)
     assert found, message
@@ -67,7 +67,7 @@ def test_a_broken_file_is_refused_with_place_key_and_what_is_allowed(
         read(tmp_path / "broken.yaml", FILES[name])
     assert caught.value.exit_status == TABLE["exit_status"]
     problems = each(caught.value) if isinstance(caught.value, SpecError) else (caught.value,)
-    assert [told(str(problem)) for problem in problems] == TABLE["broken"][name]["errors"]
+    assert [parts_of(str(problem)) for problem in problems] == TABLE["broken"][name]["errors"]
 
 
 @pytest.mark.parametrize("name", TABLE["bases"])
@@ -85,4 +85,6 @@ def test_the_command_line_ends_with_the_messages_on_the_error_stream(
     assert (status, out) == (TABLE["exit_status"], "")
     lines = complaints.splitlines()
     assert all(line.startswith(f"error: {path}:") for line in lines)
-    assert [told(line.removeprefix("error: ")) for line in lines] == TABLE["broken"][name]["errors"]
+    assert [parts_of(line.removeprefix("error: ")) for line in lines] == TABLE["broken"][name][
+        "errors"
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -313,13 +312,6 @@ def test_a_run_ends_with_figures_and_the_path_of_its_pdf(
     assert output.split()[-1] == str(root / "report.pdf")
     assert (tmp_path / root / "report.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / root / "figures" / "fig-tiny-timeouts.pdf").stat().st_size > 1000
-
-
-@pytest.fixture
-def ran(made: Path, tmp_path: Path) -> Path:
-    """Return the directory of runs that have no report yet."""
-    shutil.copytree(made, tmp_path / "results")
-    return tmp_path / "results/tiny/fake"
 
 
 def test_only_the_formats_asked_for_are_written(lab: Lab, spec: Path, ran: Path) -> None:

@@ -24,13 +24,6 @@ Lab = Callable[..., tuple[int, str, str]]
 FAKE = ("--testbed", "fake")
 
 
-@pytest.fixture
-def ran(made: Path, tmp_path: Path) -> Path:
-    """The directory of three complete runs with their captures."""
-    shutil.copytree(made, tmp_path / "results")
-    return tmp_path / "results" / "tiny" / "fake"
-
-
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "parameter"])
 def test_every_kind_draws_runs_in_a_directory(
     lab: Lab, ran: Path, tmp_path: Path, kind: str
