@@ -85,6 +85,5 @@ def test_the_command_line_ends_with_the_messages_on_the_error_stream(
     assert (status, out) == (TABLE["exit_status"], "")
     lines = complaints.splitlines()
     assert all(line.startswith(f"error: {path}:") for line in lines)
-    assert [parts_of(line.removeprefix("error: ")) for line in lines] == TABLE["broken"][name][
-        "errors"
-    ]
+    found = [parts_of(line.removeprefix("error: ")) for line in lines]
+    assert found == TABLE["broken"][name]["errors"]

@@ -172,6 +172,15 @@ class HostServer(Server):
             for name, command in looks.items()
         }
 
+    def settled_snapshot(self, seconds: float = 5.0) -> dict[str, str]:
+        """Describe the host once it stays as it is: a process that ends is seen for a moment."""
+        until = time.monotonic() + seconds
+        last, seen = None, self.snapshot()
+        while seen != last and time.monotonic() < until:
+            time.sleep(0.1)
+            last, seen = seen, self.snapshot()
+        return seen
+
 
 def _enter(holder: int) -> tuple[str, ...]:
     return ("nsenter", "-t", str(holder), "-n", "-m", "-p")

@@ -58,7 +58,7 @@ def untouched(bed, request):
     if bed.name != "one-host":
         return lambda: None  # what they make is the run directory alone
     server = request.getfixturevalue("one_host")
-    before = server.snapshot()
+    before = server.settled_snapshot()
 
     def check() -> None:
         deadline = time.monotonic() + 10  # a process that is ending may take a moment

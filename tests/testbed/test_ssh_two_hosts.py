@@ -92,7 +92,7 @@ def untouched(hosts):
     for server in hosts.values():
         server.inside("mkdir", "-p", "/run/tcpf-lab")
     _await_carriers(hosts.values())
-    before = {name: server.snapshot() for name, server in hosts.items()}
+    before = {name: server.settled_snapshot() for name, server in hosts.items()}
 
     def check(patience: float = 10.0) -> None:
         deadline = time.monotonic() + patience
