@@ -117,7 +117,8 @@ def test_taken_away_log_and_unpacked_capture_are_no_damage(files, run):
     packed.unlink()
     assert checksums.damaged(done, captures=True) == []
     packed.with_suffix("").unlink()
-    assert checksums.damaged(done, captures=True) == ["pcap/S.pcap.zst"]
+    (done.stats / "qdisc-R1.json").unlink()
+    assert checksums.damaged(done, captures=True) == ["pcap/S.pcap.zst", "stats/qdisc-R1.json"]
 
 
 def test_run_without_a_record_is_taken_as_it_is(fake, files, run):

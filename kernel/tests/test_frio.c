@@ -336,6 +336,9 @@ static void verdicts_are_counted_by_class(void)
 	CHECK_EQ(stats.count[FRIO_IN][FRED_STRIKE].bytes, 700);
 	CHECK_EQ(stats.count[FRIO_OUT][FRED_ENQUEUE].bytes, 500);
 	CHECK_EQ(stats.count[FRIO_OUT][FRED_STRIKE].packets, 0);
+	for (int i = 0; i < 2; i++)
+		frio_count(&stats, FRIO_IN, FRED_ENQUEUE, U32_MAX);
+	CHECK_EQ(stats.count[FRIO_IN][FRED_ENQUEUE].bytes, 2ULL * U32_MAX);
 }
 
 static void a_new_weight_keeps_the_averages(void)

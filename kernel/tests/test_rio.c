@@ -287,6 +287,9 @@ static void packets_are_counted_by_class_and_verdict(void)
 	CHECK_EQ(stats.count[RIO_IN][RIO_PDROP].packets, 1);
 	CHECK_EQ(stats.count[RIO_IN][RIO_PDROP].bytes, 40);
 	CHECK_EQ(stats.count[RIO_IN][RIO_EARLY].packets, 0);
+	for (int i = 0; i < 2; i++)
+		rio_count(&stats, RIO_IN, RIO_ENQUEUE, U32_MAX);
+	CHECK_EQ(stats.count[RIO_IN][RIO_ENQUEUE].bytes, 2ULL * U32_MAX);
 }
 
 int main(void)

@@ -102,10 +102,12 @@ def test_packets_that_may_leave_after_the_window_are_not_judged(
 
 
 def test_timeouts_count_from_the_windows_start_to_before_its_end(run: RunFiles) -> None:
-    for window, timeouts in (([1.0, 2.3], 0), ([2.3, 3.0], 1), ([1.0, 2.300001], 1)):
+    windows = (([1.0, 2.3], 0), ([2.3, 3.0], 1), ([1.0, 2.300001], 1), ([2.300001, 3.0], 0))
+    for window, timeouts in windows:
         change_manifest(run, window_s=window)
         result = analyse(run)
         assert result["metrics"]["timeouts"] == timeouts
+        assert result["metrics"]["timeout_episodes"] == timeouts
         assert result["truth"]["timeouts_pcap"] == 1
 
 

@@ -163,9 +163,11 @@ def test_dsack_counts_where_no_round_trip_is_known(tmp_path: Path) -> None:
     assert [evidence for _, _, evidence in told(analysed(talk, tmp_path))] == ["dsack"]
 
 
-def test_retransmission_is_needless_by_time_stamp(tmp_path: Path) -> None:
-    talk = Talk().opened().segments(0.2, 2, tsval=1200).data(0.85, 1, 1001, tsval=1850)
-    assert told(analysed(talk.ack(1.05, 2001, tsecr=1200), tmp_path)) == [("rto", 1, "timestamp")]
+@pytest.mark.parametrize("again", [1850, 350], ids=["later", "past 2^32"])
+def test_retransmission_is_needless_by_time_stamp(tmp_path: Path, again: int) -> None:
+    sent = (again - 650) % 2**32
+    talk = Talk().opened().segments(0.2, 2, tsval=sent).data(0.85, 1, 1001, tsval=again)
+    assert told(analysed(talk.ack(1.05, 2001, tsecr=sent), tmp_path)) == [("rto", 1, "timestamp")]
 
 
 def test_needed_retransmission_echoes_its_own_time_stamp(tmp_path: Path) -> None:
@@ -502,6 +504,16 @@ def test_truncated_capture_gives_what_is_there(tmp_path: Path) -> None:
 def test_missing_capture_is_one_readable_error(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no such capture"):
         analyse(tmp_path / "none.pcap")
+
+
+def test_later_fragments_belong_to_no_flow(tmp_path: Path) -> None:
+    capture = Pcap()
+    for k in range(3):
+        head = tcp(20000, 5001, seq=1 + 1000 * k, ack=1)
+        first = ip4(head, payload=480, ip_id=k, fragment=0x2000)
+        rest = ip4(b"\0" * 40, payload=480, ip_id=k, fragment=500 // 8)
+        capture.add(k * SECOND, ethernet(first)).add(k * SECOND + 1, ethernet(rest))
+    assert analysed(capture, tmp_path).flows["sport"].tolist() == [20000]
 
 
 def test_capture_without_packets_has_no_flows(tmp_path: Path) -> None:

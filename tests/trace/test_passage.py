@@ -65,6 +65,18 @@ def test_offset_of_the_clocks_may_exceed_every_delay(offset: int) -> None:
     assert found.foreign == 0
 
 
+def test_least_delay_counts_zero_also_of_packets_that_have_equals() -> None:
+    """The clocks are estimated from packets that are unlike any other, where these suffice."""
+    first, stay = stream(300), np.full(300, 2 * MS)
+    first["ip_id"] = 0
+    first["seq"][150] = first["seq"][120]
+    stay[[120, 150]] = MS
+    found = passed(first, later(first, stay + 5 * S))
+    assert found.clock.offset_ns == 5 * S + MS
+    delay = found.crossing.departure_ns - found.crossing.arrival_ns
+    assert delay.tolist() == (stay - MS).tolist()
+
+
 def test_offset_that_is_given_leaves_delays_whole() -> None:
     first, stay = stream(100), sawtooth(100)
     found = passed(first, later(first, stay + 5 * S), offset_ns=5 * S)
@@ -202,7 +214,7 @@ def test_hosts_of_which_nothing_crossed_are_left_out() -> None:
 
 def test_packets_near_an_end_of_the_second_capture_are_not_judged() -> None:
     first = stream(1000)
-    left = later(first, np.where(np.arange(1000) == 500, 40 * MS, 5 * MS))
+    left = later(first, np.where(np.arange(1000) == 500, 40 * MS, 25 * MS))
     found = passed(first, left[100:900], offset_ns=0)
     start, end = found.judged_ns
     judged = (first["time_ns"] >= start) & (first["time_ns"] <= end)

@@ -47,3 +47,21 @@ def test_without_sack_nothing_probes(tmp_path: Path) -> None:
 
 def test_timer_runs_once_a_probe_has_been_sent(tmp_path: Path) -> None:
     assert found(tmp_path, 0.35, ALONE + "\n2.31 > 1:961\n4.43 > 1:961") == ["tlp", "rto", "rto"]
+
+
+def test_nothing_probes_while_a_recovery_lasts(tmp_path: Path) -> None:
+    """A sender without RACK waits for its timer: no SACK block lies above what is lost last."""
+    table = """
+    0.1     > 1:961
+    0.1     > 961:1921
+    0.1     > 1921:2881
+    0.1     > 2881:3841
+    0.1     > 3841:4801
+    0.2     < ack 1 sack 961:1921
+    0.2     < ack 1 sack 961:2881
+    0.2     < ack 1 sack 961:3841
+    0.2     > 1:961
+    0.3     < ack 3841
+    0.6     > 3841:4801
+    """
+    assert found(tmp_path, 0.1, table) == ["fast", "rto"]

@@ -423,6 +423,14 @@ def test_paced_retransmission_that_is_due_with_the_timer_is_no_timeout(tmp_path:
     assert run(conversation(text)[0], tmp_path)[0][-1] == "fast"
 
 
+def test_half_of_what_a_paced_packet_came_late_is_made_good(tmp_path: Path) -> None:
+    """The last one was due at 1.2 and left with an ACK at 1.26: the next is due at 1.31."""
+    first, second = "1.26 < ack 2881 sack 7681:8641", "1.265 < ack 2881 sack 7681:9601"
+    text = paced(first, second, last="1.31 > 2881:3841")
+    late = text.replace("1.2 > 9601:10561\n", "").replace(first, f"{first}\n1.26 > 9601:10561")
+    assert run(conversation(late)[0], tmp_path)[0][-1] == "fast"
+
+
 def test_paced_sender_times_out_between_two_turns(tmp_path: Path) -> None:
     text = paced("1.25 < ack 2881 sack 7681:8641", last="1.33 > 2881:3841")
     assert run(conversation(text)[0], tmp_path)[0][-1] == "rto"
