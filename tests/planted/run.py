@@ -41,13 +41,19 @@ PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE", "-p", "
 
 
 def nearest(changed: str, tree: Path) -> list[str]:
-    """Name the tests that are called as a source file is, then those of its directory."""
+    """Name the tests that are called as a source file is, then those of its directory.
+
+    Of a module in the root of the package: those in the root of the tests that name it.
+    """
     source = Path(changed)
     own = tree / "tests" / ("kernel" if source.suffix == ".h" else "/".join(source.parts[1:-1]))
     if source.suffix == ".h":
         others = [own / "test_headers.py"]
+    elif len(source.parts) == 2:
+        beside = sorted(own.glob("test_*.py"))
+        others = [path for path in beside if source.stem in path.read_text(encoding="utf-8")]
     else:
-        others = [own, own.parent] if len(source.parts) > 3 else [own] * (len(source.parts) > 2)
+        others = [own, own.parent] if len(source.parts) > 3 else [own]
     found = dict.fromkeys((*sorted(own.glob(f"test_*{source.stem}*.py")), *others))
     return [str(path.relative_to(tree)) for path in found if path.exists()]
 
