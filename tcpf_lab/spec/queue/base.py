@@ -58,6 +58,11 @@ class Queue(SpecModel):
         """What the kernel calls it."""
         return self.kind
 
+    @property
+    def marks(self) -> bool:
+        """Whether it is configured to mark ECN-capable packets instead of dropping them."""
+        return False
+
     def children(self, rate: int, seed: int) -> tuple[Child, ...]:  # noqa: ARG002
         """Give the queues inside, in the order of adding; the queue under test is ``2:``."""
         return ()
