@@ -31,6 +31,8 @@ class Queue(SpecModel):
     modules: ClassVar[tuple[str, ...]] = ()
     #: Whether packets leave in the order in which they came, so that `limit` bounds their stay.
     in_order: ClassVar[bool] = True
+    #: Keys that change nothing of the queue, each with the key that does.
+    overruled: ClassVar[dict[str, str]] = {}
 
     kind: str
     limit: Size = Field(

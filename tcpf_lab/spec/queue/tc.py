@@ -29,6 +29,7 @@ class Tc(Queue):
     """
 
     in_order: ClassVar[bool] = False
+    overruled: ClassVar[dict[str, str]] = {"limit": "words"}
 
     kind: Literal["tc"] = Field(
         description="Any qdisc of the kernel's. The words alone say what it does: `limit` is what "
