@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcpf_lab.errors import RequestError
+from tcpf_lab.plan.effect import refuse_idle_axes, refuse_idle_settings
 from tcpf_lab.results import ExperimentFiles
 from tcpf_lab.spec.axis import may_be_axis, path_of
 from tcpf_lab.spec.calibration import Calibration
@@ -156,10 +157,12 @@ def choose(
     collection = isinstance(read, Collection)
     wanted = _wanted(asked.only)
     levels = members(read, source) if isinstance(read, Collection) else (Level(read),)
-    chosen = [
-        _settled(level, asked.overrides, registry.generator(testbed))
-        for level in _chosen(levels, wanted.pop(_CONFIG, None))
-    ]
+    generator = registry.generator(testbed)
+    unset = list(_chosen(levels, wanted.pop(_CONFIG, None)))
+    chosen = [_settled(level, asked.overrides, generator) for level in unset]
+    before, after = ([level.experiment for level in those] for those in (unset, chosen))
+    refuse_idle_settings(before, after, asked.overrides)
+    refuse_idle_axes(after, asked.overrides, source)
     if isinstance(read, Collection):
         _refuse_equal_names(read.name, levels, chosen, source)
     parts = tuple(

@@ -86,6 +86,7 @@ def tcps(draw: st.DrawFn) -> Data:
         "initcwnd": st.integers(1, 1000),
         "timestamps": st.booleans(),
         "window_scaling": st.booleans(),
+        "ecn": st.sampled_from(["off", "passive", "classic"]),
         "quickack": st.booleans(),
         "mss": sizes(88, 8960),
         "rto_min": st.integers(10, 120_000).map(lambda number: format_duration(number / 1000)),
@@ -141,6 +142,7 @@ def matrices(draw: st.DrawFn, names: list[str], tcp: Data) -> Data:
         **({} if grows_as_reno(tcp) else {"tcp.congestion": st.just(["reno", "cubic"])}),
         "traffic.duration": st.just("10 s..30 s:10 s"),
         "tcp.quickack": st.just([True, False]),
+        "tcp.ecn": st.just(["off", "classic"]),
         "traffic.socket_buffer": limit,
     }
     chosen = draw(st.lists(st.sampled_from(sorted(axes)), max_size=2, unique=True))

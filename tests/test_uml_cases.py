@@ -104,3 +104,13 @@ def test_least_timeout_and_initial_window_asked_for_are_in_force(make):
     samples = (run.stats / "senders-S.jsonl").read_text().splitlines()
     timers = [int(line.split('"rto_us":')[1].split(",")[0]) for line in samples if "rto_us" in line]
     assert min(timers) >= 1_000_000
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("captures", ["true", "false"])
+def test_a_queue_marks_if_the_ends_negotiate_ecn(make, captures):
+    words = "red limit 500000 min 10000 max 90000 avpkt 1000 burst 55 probability 0.1 ecn"
+    queue = f"cases.NoMark+RED.queue={{kind: tc, limit: 500 kB, words: {words}}}"
+    run = make("NoMark+RED", queue, "tcp.ecn=classic", f"traffic.captures={captures}")
+    assert checks(run)["ecn_in_use"] is True
+    assert any(queue.get("marked", 0) > 0 for queue in read_json(run.stats / "qdisc-R1.json"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,22 @@ def qdiscs(files: RunFiles, device: str) -> list[dict[str, Any]]:
     """Queues of a device, as its node reported them; ``R1-R2`` is an interface of ``R1``."""
     node = device.partition("-")[0]
     return [q for q in stats_json(files, f"qdisc-{node}.json") if q.get("dev") == device]
+
+
+def kernel_counters(files: RunFiles, node: str, section: str) -> dict[str, int]:
+    """Read a section of a node's ``/proc/net/netstat``: a line of names, then a line of values.
+
+    Raises
+    ------
+    UnreadableError
+        If the file is missing or has no such section, such as ``TcpExt``.
+    """
+    name = f"netstat-{node}.txt"
+    rows = [line.split() for line in text_of(files, files.stats, name).splitlines()]
+    for names, values in pairwise(rows):
+        if names[:1] == values[:1] == [f"{section}:"] and len(names) == len(values):
+            return dict(zip(names[1:], map(int, values[1:]), strict=True))
+    raise UnreadableError(f"stats/{name} has no {section}")
 
 
 def action(files: RunFiles, node: str, kind: str, index: int) -> dict[str, Any] | None:

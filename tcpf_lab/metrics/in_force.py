@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcpf_lab.metrics.evidence import action, qdiscs, stats_json, text_of
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.metrics.evidence import action, kernel_counters, qdiscs, stats_json, text_of
 from tcpf_lab.metrics.record import Record
 from tcpf_lab.results import RunFiles
 
 #: tc prints probabilities from 32-bit fractions.
 _OPTION_TOLERANCE = 1e-4
+#: What a kernel received that was ECN-capable, of ``IpExt``.
+_ECN_CAPABLE = ("InECT0Pkts", "InECT1Pkts", "InCEPkts")
 Finding = tuple[bool | None, str]
 
 
@@ -78,6 +83,34 @@ def _together(findings: list[Finding]) -> Finding:
     """Give the verdict on several places that the same was asked of."""
     bad = [detail for ok, detail in findings if not ok]
     return not bad, "; ".join(bad or [detail for _, detail in findings])
+
+
+def ecn_in_use(files: RunFiles, run: Record, tos: NDArray[np.uint8] | None) -> Finding:
+    """Where the queue is configured to mark, packets must be ECN-capable.
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run's directory.
+    run : Record
+        What was read from it.
+    tos : uint8, shape (n,), optional
+        Type of service of each packet that entered the bottleneck; without captures the counters
+        of the ends tell what came through it.
+    """
+    device = run.expect["qdisc"]["device"]
+    if tos is None:
+        counted = [kernel_counters(files, node, "IpExt") for node in run.expect["sysctl"]]
+        capable = sum(found[name] for found in counted for name in _ECN_CAPABLE)
+        where = "the ends received"
+    else:
+        capable, where = int(np.count_nonzero(tos & 3)), f"entered {device}"
+    if capable:
+        return True, f"{capable} ECN-capable packets {where}"
+    return False, (
+        f"{device} is configured to mark, but no ECN-capable packet {where}: no connection "
+        "negotiated ECN, and the queue dropped instead; set tcp.ecn: classic"
+    )
 
 
 def marker_in_force(files: RunFiles, run: Record) -> Finding:

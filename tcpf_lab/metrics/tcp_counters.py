@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.metrics import retransmission_log as log
-from tcpf_lab.metrics.evidence import UnreadableError, text_of
+from tcpf_lab.metrics.evidence import kernel_counters
 from tcpf_lab.results import RunFiles
 
 #: Counters of ``TcpExt`` that have to do with loss recovery.
@@ -53,13 +52,8 @@ def recovery_counters(files: RunFiles, node: str) -> dict[str, int]:
     UnreadableError
         If ``stats/netstat-<node>.txt`` is missing or has no line of ``TcpExt``.
     """
-    name = f"netstat-{node}.txt"
-    rows = [line.split() for line in text_of(files, files.stats, name).splitlines()]
-    for names, values in pairwise(rows):
-        if names[:1] == values[:1] == ["TcpExt:"] and len(names) == len(values):
-            found = dict(zip(names[1:], map(int, values[1:]), strict=True))
-            return {name: found[name] for name in RECOVERY_COUNTERS if name in found}
-    raise UnreadableError(f"stats/{name} has no TcpExt")
+    found = kernel_counters(files, node, "TcpExt")
+    return {name: found[name] for name in RECOVERY_COUNTERS if name in found}
 
 
 def expected_counters(entries: NDArray[Any]) -> dict[str, int]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from tcpf_lab.metrics.captured import CapturedRecord
-from tcpf_lab.metrics.evidence import UnreadableError, text_of
+from tcpf_lab.metrics.evidence import UnreadableError, kernel_counters
 from tcpf_lab.metrics.in_force import Finding
 from tcpf_lab.metrics.record import Record
 from tcpf_lab.results import RunFiles
@@ -126,13 +125,10 @@ def kernel_total(files: RunFiles, run: Record) -> int:
 
 
 def _counter(files: RunFiles, node: str) -> int:
-    """``TCPTimeouts`` of ``/proc/net/netstat``: a line of names, then a line of values."""
-    name = f"netstat-{node}.txt"
-    rows = [line.split() for line in text_of(files, files.stats, name).splitlines()]
-    for names, values in pairwise(rows):
-        if names[:1] == values[:1] == ["TcpExt:"] and "TCPTimeouts" in names:
-            return int(values[names.index("TCPTimeouts")])
-    raise UnreadableError(f"stats/{name} has no {TOTAL}")
+    found = kernel_counters(files, node, "TcpExt")
+    if "TCPTimeouts" not in found:
+        raise UnreadableError(f"stats/netstat-{node}.txt has no {TOTAL}")
+    return found["TCPTimeouts"]
 
 
 def timeouts_match(files: RunFiles, run: CapturedRecord, found: dict[str, Any]) -> Finding:

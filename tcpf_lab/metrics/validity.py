@@ -224,6 +224,7 @@ def check_captured(
     """
     tests: dict[str, Test] = {
         **_IN_FORCE,
+        **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, run.crossing.tos)),
         "captures_complete": lambda f, _: _captures_complete(f, run),
         "no_unplanned_loss": _no_unplanned_loss,
         "impairments_in_force": impairment.impairments_in_force,
@@ -244,6 +245,7 @@ def check_counted(files: RunFiles, run: Record) -> list[Check]:
     """Apply every check to a run without captures: those that need packets are not there."""
     tests: dict[str, Test] = {
         **_IN_FORCE,
+        **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, None)),
         "no_unplanned_loss": _no_unplanned_loss,
         "impairments_in_force": impairment.impairments_in_force,
         "window_counters": window_counters,
@@ -265,6 +267,11 @@ _ON_TIME: dict[str, Test] = {
     "clocks_agree": real_time.clocks_agree,
     "started_on_time": real_time.started_on_time,
 }
+
+
+def _ecn(run: Record, test: Test) -> dict[str, Test]:
+    """Give the check of a queue that the experiment configures to mark; nothing of another."""
+    return {"ecn_in_use": test} if run.expect["qdisc"].get("marks") else {}
 
 
 def apply(tests: Mapping[str, Test], files: RunFiles, run: Record) -> list[Check]:

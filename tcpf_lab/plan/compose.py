@@ -148,9 +148,12 @@ def _expect_queue(run: Run, device: str, rate: int, seed: int) -> dict[str, Any]
         child.handle: {"kind": child.words[0], "options": child.shown}
         for child in queue.children(rate, seed)
     }
-    asked = {"device": device, "kind": queue.qdisc, "options": queue.shown(rate, seed)}
+    shown = queue.shown(rate, seed)
+    asked: dict[str, Any] = {"device": device, "kind": queue.qdisc, "options": shown}
     if inside:
         asked["children"] = inside
+    if queue.marks:
+        asked["marks"] = True
     return asked if queue.in_order else asked | {"in_order": False}
 
 

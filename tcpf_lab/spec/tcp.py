@@ -49,6 +49,8 @@ LINUX22_BEHAVIOURS: dict[str, str] = {
     "growth": "The window grows with acknowledgements, not with what they acknowledge.",
 }
 LINUX22_SYSCTL = "net.ipv4.tcp_linux22_"
+#: Values of ``tcp_ecn``: never, only if the other end requests it, for every connection.
+ECN = {"off": "0", "passive": "2", "classic": "1"}
 #: What the kernel takes for a segment at the least (TCP_MIN_MSS), and what the largest packet of a
 #: topology leaves for one, bytes.
 LEAST_MSS, LARGEST_MSS = 88, 8960
@@ -172,6 +174,13 @@ class Tcp(SpecModel):
         description="Whether windows above 64 kB can be announced (`tcp_window_scaling`); left "
         "out: the profile's.",
     )
+    ecn: Literal["off", "passive", "classic"] | None = Field(
+        default=None,
+        description="Explicit Congestion Notification (`tcp_ecn`; RFC 3168): `off` is 0; `passive` "
+        "2, which accepts ECN and never requests it, so that no connection has it; `classic` 1, "
+        "which requests it for every connection; left out: the profile's, or the kernel's 2. A "
+        "queue that marks needs `classic`.",
+    )
     quickack: bool | None = Field(
         default=None,
         description="Whether receivers acknowledge every packet at once, set on the routes; left "
@@ -253,6 +262,7 @@ class Tcp(SpecModel):
             "tcp_congestion_control": self.congestion,
             "tcp_timestamps": _switch(self.timestamps),
             "tcp_window_scaling": _switch(self.window_scaling),
+            "tcp_ecn": self.ecn and ECN[self.ecn],
         }
         if self.recovery == "reno":
             # The threshold stays at three duplicates, whatever looks like reordering.

@@ -50,6 +50,19 @@ def check(run: RunFiles, name: str) -> tuple[bool | None, str]:
     return found["ok"], found["detail"]
 
 
+def test_without_captures_the_counters_of_the_ends_tell_whether_ecn_is_in_use(
+    run: RunFiles,
+) -> None:
+    manifest = read_json(run.manifest)
+    manifest["expect"]["qdisc"]["marks"] = True
+    write_json(run.manifest, manifest)
+    assert check(run, "ecn_in_use") == (False, "stats/netstat-S.txt is missing")
+    for capable in (0, 7):
+        counters = f"IpExt: InECT1Pkts InECT0Pkts InCEPkts\nIpExt: 0 {capable} 0\n"
+        (run.stats / "netstat-S.txt").write_text(counters)
+        assert check(run, "ecn_in_use")[0] is bool(capable)
+
+
 def keep_list(run: RunFiles, *entries: tuple[int, int, int]) -> None:
     """Write the sender's list: time after the epoch, source port, cause."""
     rows = np.zeros(len(entries), log.ENTRY)

@@ -5,9 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from run_builder import build_run
 
+from tcpf_lab.metrics.in_force import ecn_in_use
+from tcpf_lab.metrics.record import read_record
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.results import RunFiles
 
@@ -187,6 +190,12 @@ CASES: dict[str, tuple[str, str, Change]] = {
         "loss_matches_qdisc",
         "in captures 0, qdisc 1, out captures 1, qdisc 0",
         edit("stats/qdisc-R1.json", lambda rows: rows[2].update(IN_DROPPED)),
+    ),
+    "a queue that marks, and nobody negotiates": (
+        "ecn_in_use",
+        "R1-R2 is configured to mark, but no ECN-capable packet entered R1-R2: no connection "
+        "negotiated ECN, and the queue dropped instead; set tcp.ecn: classic",
+        set_expected("qdisc", {"marks": True}),
     ),
     "another sysctl": (
         "sysctls_in_force",
@@ -394,6 +403,19 @@ def test_drops_of_either_class_are_counted_whatever_their_cause(tmp_path: Path) 
         "detail": "captures 1, qdisc 1, in captures 0, qdisc 0, out captures 1, qdisc 1, "
         "left without entering 0",
     }
+
+
+@pytest.mark.parametrize(("bits", "ok"), [(0, False), (1, True), (2, True), (3, True)])
+def test_queue_that_marks_needs_an_ecn_capable_packet(tmp_path: Path, bits: int, ok: bool) -> None:
+    """By the packets that entered, and without captures by what the ends' kernels received."""
+    run = build_run(tmp_path / "run")
+    set_expected("qdisc", {"marks": True})(run)
+    names = ("InNoECTPkts", "InECT1Pkts", "InECT0Pkts", "InCEPkts")
+    counts = " ".join("01"[at == bits] for at in range(4))
+    (run.stats / "netstat-S.txt").write_text(f"IpExt: {' '.join(names)}\nIpExt: {counts}\n")
+    tos = np.array([10 << 2, bits], np.uint8)
+    for seen in (tos, None):
+        assert ecn_in_use(run, read_record(run), seen)[0] is ok
 
 
 def test_run_without_a_marker_has_nothing_to_check_of_one(tmp_path: Path) -> None:

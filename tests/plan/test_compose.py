@@ -219,6 +219,13 @@ def test_every_run_of_a_shipped_experiment_can_be_planned(path):
         assert set(loaded) == set(wanted) if several else loaded == wanted
 
 
+def test_a_queue_that_is_configured_to_mark_is_expected_to():
+    for words, marks in (("red limit 500000 min 5000 avpkt 1000 ecn", True), ("fq_codel", None)):
+        queue = f"cases.NoMark+RED.queue={{kind: tc, words: {words}, limit: 500 kB}}"
+        expect = compose(run_of("smoke", queue, case="NoMark+RED")).expect
+        assert expect["qdisc"].get("marks") is marks
+
+
 def test_plan_depends_on_nothing_but_the_run():
     assert str(compose(run_of("configA"))) == str(compose(run_of("configA")))
 

@@ -7,6 +7,7 @@ import pytest
 from tcpf_lab.spec.load import dump, parse
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.sweep import expand
 
 
 @pytest.mark.parametrize("title", ["1..10", "null", "0.5", "yes: no", "# x", "'", "it's", " ", "é"])
@@ -20,6 +21,22 @@ def test_a_case_name_that_looks_like_a_number_stays_a_name(name: str, config_a: 
     queue = config_a.cases["NoMark+RED"]
     changed = config_a.model_copy(update={"cases": {name: queue}})
     assert parse(dump(changed), "dumped").cases == {name: queue}
+
+
+@pytest.mark.parametrize("word", ["off", "passive", "classic"])
+def test_a_word_that_yaml_once_took_for_a_switch_stays_a_word(
+    word: str, config_a: Experiment
+) -> None:
+    """YAML 1.1 read `off` as false; files are YAML 1.2."""
+    changed = apply_overrides(config_a, [f"tcp.ecn={word}"])
+    assert changed.tcp.ecn == word
+    assert parse(dump(changed), "dumped") == changed
+    varied = apply_overrides(config_a, [f"tcp.ecn=[{word}]", "matrix.seed=1"])
+    runs = expand(parse(dump(varied), "dumped"))
+    assert {(run.experiment.tcp.ecn, run.settings) for run in runs} == {
+        (word, (("tcp.ecn", word),))
+    }
+    assert expand(parse(dump(runs[0].experiment), "dumped"))[0].id == runs[0].id
 
 
 def test_every_default_is_written_out() -> None:

@@ -21,6 +21,20 @@ def red(**changes: Any) -> Red:
     return Red.model_validate({**GOOD, **changes})
 
 
+@pytest.mark.parametrize(
+    ("words", "marks"),
+    [
+        ("red limit 500000 ecn", True),
+        ("red limit 500000 ecn nodrop", True),
+        ("codel ce_threshold 1ms", True),
+        ("codel noecn", False),
+        ("fq_codel limit 500", False),
+    ],
+)
+def test_a_queue_marks_if_its_words_say_so(words: str, marks: bool) -> None:
+    assert Tc(kind="tc", limit="500 kB", words=words).marks is marks
+
+
 def test_red_is_handed_to_tc_in_bytes_with_burst_and_bandwidth() -> None:
     assert " ".join(red().tc(10_000_000, 1)) == (
         "red limit 500000 min 10000 max 200000 avpkt 1000 "

@@ -106,6 +106,14 @@ def test_what_is_asked_for_replaces_the_profiles_and_nothing_else_does() -> None
     assert "net.ipv4.tcp_timestamps" not in tcp(profile="modern").sysctls()
 
 
+@pytest.mark.parametrize("profile", ["linux-2.2", "sysctl-2.2", "modern"])
+@pytest.mark.parametrize(("ecn", "value"), [("off", "0"), ("passive", "2"), ("classic", "1")])
+def test_ecn_is_as_the_file_says_whatever_the_profile(profile: str, ecn: str, value: str) -> None:
+    asked, plain = tcp(profile=profile, ecn=ecn).sysctls(), tcp(profile=profile).sysctls()
+    assert asked == plain | {"net.ipv4.tcp_ecn": value}
+    assert plain.get("net.ipv4.tcp_ecn") == (None if profile == "modern" else "0")
+
+
 def test_delayed_acknowledgements_are_switched_off_by_the_routes() -> None:
     assert tcp(profile="modern", quickack=True).route_options() == ("quickack", "1")
     assert tcp(profile="modern", quickack=True).route_metrics() == {"quickack": 1}

@@ -39,6 +39,7 @@ CHECKS = {
     "marker_in_force": "The marker has the options that were asked for.",
     "sysctls_in_force": "TCP's parameters are those of the profile.",
     "routes_in_force": "Initial window and least timer are on the routes.",
+    "ecn_in_use": "ECN-capable packets came to the queue that marks.",
     "captures_complete": "No capture lacks a packet.",
     "no_unplanned_loss": "Nothing but the bottleneck lost packets.",
     "impairments_in_force": "What the path loses on purpose was lost, and nothing else.",

@@ -31,6 +31,8 @@ class Queue(SpecModel):
     modules: ClassVar[tuple[str, ...]] = ()
     #: Whether packets leave in the order in which they came, so that `limit` bounds their stay.
     in_order: ClassVar[bool] = True
+    #: Keys that change nothing of the queue, each with the key that does.
+    overruled: ClassVar[dict[str, str]] = {}
 
     kind: str
     limit: Size = Field(
@@ -57,6 +59,11 @@ class Queue(SpecModel):
     def qdisc(self) -> str:
         """What the kernel calls it."""
         return self.kind
+
+    @property
+    def marks(self) -> bool:
+        """Whether it is configured to mark ECN-capable packets instead of dropping them."""
+        return False
 
     def children(self, rate: int, seed: int) -> tuple[Child, ...]:  # noqa: ARG002
         """Give the queues inside, in the order of adding; the queue under test is ``2:``."""

@@ -18,6 +18,8 @@ LONGEST = 300
 _OURS = ("rio", "frio")
 #: What can only be the root of a device, or holds no packets.
 _ROOTS = ("clsact", "ingress", "mq", "mqprio", "noqueue")
+#: Words with which a qdisc marks.
+_MARKING = frozenset(("ecn", "ce_threshold"))
 
 
 class Tc(Queue):
@@ -27,6 +29,7 @@ class Tc(Queue):
     """
 
     in_order: ClassVar[bool] = False
+    overruled: ClassVar[dict[str, str]] = {"limit": "words"}
 
     kind: Literal["tc"] = Field(
         description="Any qdisc of the kernel's. The words alone say what it does: `limit` is what "
@@ -55,6 +58,11 @@ class Tc(Queue):
     def qdisc(self) -> str:
         """What the kernel calls it."""
         return self.words.partition(" ")[0]
+
+    @property
+    def marks(self) -> bool:
+        """Whether a word requests marks; what a kernel marks by default, nobody configured."""
+        return not _MARKING.isdisjoint(self.words.split(" "))
 
     def tc(self, rate: int, seed: int) -> tuple[str, ...]:  # noqa: ARG002 - in the kernel's randomness
         """Give the words that follow ``tc qdisc add dev X parent Y handle Z``."""

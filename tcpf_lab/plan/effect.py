@@ -1,0 +1,151 @@
+"""Whether an axis or a setting changes what runs do: one that does not is refused.
+
+Plans tell. A few are composed, up to the first two that differ, however many runs there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, repeat
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.errors import RequestError, SpecError
+from tcpf_lab.plan.compose import compose
+from tcpf_lab.plan.step import Drained
+from tcpf_lab.spec.axis import ANY, Axis, has, key_of, may_be_axis, meet, path_of
+from tcpf_lab.spec.base import KeyPath
+from tcpf_lab.spec.load import places
+from tcpf_lab.spec.model import Experiment, to_data
+from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.sweep import Run
+from tcpf_lab.spec.variant import Point, at, points, touching
+
+#: An axis of which so many pairs of plans are equal is taken to act elsewhere.
+_MOST_PAIRS = 2000
+
+
+def refuse_idle_axes(
+    experiments: Sequence[Experiment], overrides: Sequence[str], source: Path
+) -> None:
+    """Refuse an axis whose values give equal plans, all else equal, wherever it is.
+
+    One that acts in some cases, or at some values of other axes, is none.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+        Those of a choice, as they are run.
+    overrides : sequence of str
+        ``PATH=VALUE`` each, of the command line.
+    source : Path
+        The file that was named.
+
+    Raises
+    ------
+    RequestError
+        If there is such an axis.
+    """
+    varied = [(one, axis) for one in experiments for axis in one.matrix.axes]
+    for key in dict.fromkeys(axis.written for _, axis in varied if len(axis.values) > 1):
+        own = [(one, axis) for one, axis in varied if axis.written == key]
+        if any(_acts(*pair) for pair in own):
+            continue
+        options = [one for one in overrides if _path(one.removeprefix("matrix.")) == path_of(key)]
+        place = places(source)(("matrix", key)) if source.is_file() else str(source)
+        raise RequestError(
+            "its values give equal plans: nothing is varied",
+            where=f"--set {options[-1]}" if options else f"{place}: {key}",
+            hint=_acting(own[0][0], own[0][1].key),
+        )
+
+
+def refuse_idle_settings(
+    before: Sequence[Experiment], after: Sequence[Experiment], overrides: Sequence[str]
+) -> None:
+    """Refuse a setting that replaces a value and changes the plan of no run.
+
+    Settings of one section are judged together: some of a queue's keys describe the others.
+
+    Parameters
+    ----------
+    before, after : sequence of Experiment
+        Those of a choice without and with the settings.
+    overrides : sequence of str
+        ``PATH=VALUE`` each.
+
+    Raises
+    ------
+    RequestError
+        If there is such a setting.
+    """
+    for setting in overrides:
+        path = _path(setting)
+        others = [one for one in overrides if not meet(_section(_path(one)), path)]
+        pairs = zip(before, after, strict=True)
+        if may_be_axis(path) and not any(_may_act(*pair, path, others) for pair in pairs):
+            raise RequestError(
+                "changes the plan of no run",
+                where=f"--set {setting}",
+                hint=_acting(after[0], key_of(path)),
+            )
+
+
+def _path(setting: str) -> KeyPath:
+    return path_of(setting.partition("=")[0])
+
+
+def _section(path: KeyPath) -> KeyPath:
+    return path[:-1] if may_be_axis(path) else path
+
+
+def _acting(experiment: Experiment, key: str) -> str:
+    """Say what acts instead, as far as that is known."""
+    section, _, own = key.partition(".")
+    queues = [experiment.cases[name].queue for name in experiment.selected_cases]
+    instead = [one.overruled[own] for one in queues if section == "queue" and own in one.overruled]
+    if instead:
+        return f"the kind of the queue makes nothing of {key}: change queue.{instead[0]}"
+    return "leave it out; `tcpf-lab plan` prints what a run does"
+
+
+def _acts(experiment: Experiment, axis: Axis) -> bool:
+    """Tell whether any two values of an axis give different plans."""
+    pairs = islice(_pairs(experiment, axis), _MOST_PAIRS + 1)
+    return any(one != other or n == _MOST_PAIRS for n, (one, other) in enumerate(pairs))
+
+
+def _pairs(experiment: Experiment, axis: Axis) -> Iterator[tuple[Any, Any]]:
+    """Yield what is done at the first value and at each other, in every case that has the axis."""
+    for case, own in touching(experiment).items():
+        others = [one for one in own if one != axis]
+        for point in points(others) if axis in own else ():
+            done = (_done(experiment, case, (*point, (axis, value))) for value in axis.values)
+            yield from zip(repeat(next(done)), done, strict=False)
+
+
+def _may_act(before: Experiment, after: Experiment, path: KeyPath, others: Sequence[str]) -> bool:
+    """Tell whether a setting may act, ``others`` being those of other sections."""
+    try:
+        without = apply_overrides(before, others).on(after.traffic.generator or "native")
+    except SpecError:  # only together are they an experiment
+        return True
+    data = to_data(without)
+    own = [("cases", name, *path[2:]) for name in without.cases] if ANY in path else [path]
+    if without == after or not any(has(data, one) for one in own):
+        return True
+    if without.matrix != after.matrix or without.cases.keys() != after.cases.keys():
+        return True
+    return any(
+        _done(without, case, point) != _done(after, case, point)
+        for case, axes in touching(after).items()
+        for point in islice(points(axes), 1)
+    )
+
+
+def _done(experiment: Experiment, case: str, point: Point) -> Any:
+    """Give what the first seed's run of most flows does; how long a queue may drain is no part."""
+    changed, _ = at(experiment, case, point)
+    matrix = experiment.matrix
+    plan = compose(Run(changed, case, changed.cases[case], max(matrix.flows), matrix.seed[0]))
+    return [step for step in plan.steps if not isinstance(step, Drained)], plan.window
