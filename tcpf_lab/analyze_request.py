@@ -27,6 +27,8 @@ SORTED: tuple[str, ...] = (
     *("acked_bytes", "retransmissions", "timeouts", "syn_timeouts", "timeout_episodes"),
     *("rtt_min_s", "rtt_mean_s", "mss", "dscp"),
 )
+#: What ``--top`` chooses by without ``--sort``.
+TOP_BY = "retransmissions"
 #: These smallest first.
 ASCENDING = ("flow", "start_s")
 
@@ -46,9 +48,9 @@ class CapturesAsked:
     choice : FlowChoice
         Which flows.
     sort : str
-        One of ``SORTED``; by number, unless something is asked for.
+        One of ``SORTED``; empty: `order` decides.
     top : int, optional
-        So many flows of each capture, the first by that order; 0 or None: all.
+        So many flows of each capture, the first by `order`; 0 or None: all.  Totals count all.
     events : bool
         Whether the events are wanted, and not only their counts.
     """
@@ -59,6 +61,11 @@ class CapturesAsked:
     sort: str = ""
     top: int | None = None
     events: bool = False
+
+    @property
+    def order(self) -> str:
+        """What flows are sorted by: a choice of some without a column takes the most troubled."""
+        return self.sort or (TOP_BY if self.top else "")
 
     @property
     def given(self) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcpf_lab import analyze_request, analyzing, terminal
-from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, CapturesAsked
+from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, TOP_BY, CapturesAsked
 from tcpf_lab.analyzing import Looked
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.options import AsJson, At, MinRto, Probes, Profile
@@ -45,7 +45,10 @@ _Sort = Annotated[
 _Top = Annotated[
     int | None,
     typer.Option(
-        "--top", metavar="N", min=0, help=f"So many flows; 0: all. Tables: {SHOWN} without it."
+        "--top",
+        metavar="N",
+        min=0,
+        help=f"List N flows, by {TOP_BY} without --sort; 0: all. Tables: {SHOWN} without it.",
     ),
 ]
 _Events = Annotated[
@@ -184,9 +187,9 @@ def _tables(looked: Looked) -> None:
         if asked.events:
             every = looked.frames.events
             events = every[every["capture"] == capture["file"]]
-            parts = event_tables(capture, events, width, top=asked.top)
+            parts = event_tables(capture, events, width, top=asked.top, by=asked.order)
         else:
-            parts = capture_tables(capture, width, top=asked.top, by=asked.sort)
+            parts = capture_tables(capture, width, top=asked.top, by=asked.order)
         for part in parts:
             terminal.show(part)
 

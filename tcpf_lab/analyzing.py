@@ -30,7 +30,7 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class Looked:
-    """What was found, and which captures could not be read."""
+    """What was found, and which captures could not be read; ``rows``: the wanted flows, sorted."""
 
     asked: CapturesAsked
     analyses: tuple[Analysis, ...]
@@ -45,14 +45,15 @@ class Looked:
     def described(self) -> list[dict[str, Any]]:
         """The captures in words and base units: `tcpf_lab.metrics.capture.describe`."""
         pairs = zip(self.analyses, self.rows, strict=True)
-        return [describe(found, rows) for found, rows in pairs]
+        return [describe(found, rows, top=self.asked.top) for found, rows in pairs]
 
     @functools.cached_property
     def frames(self) -> Captures:
         """The same as frames."""
         from tcpf_lab.report.frames.captures import Captures  # here: pandas takes a while to load
 
-        return Captures(self.analyses, self.rows)
+        top = self.asked.top or None
+        return Captures(self.analyses, tuple(rows[:top] for rows in self.rows))
 
 
 def look(asked: CapturesAsked, progress: Progress | None = None) -> Looked:
@@ -95,10 +96,10 @@ def _one(path: str, asked: CapturesAsked, progress: Progress | None) -> Analysis
 def _rows(found: Analysis, asked: CapturesAsked) -> NDArray[np.int64]:
     """Numbers of the wanted flows, in the wanted order."""
     rows = asked.choice.rows(found)
-    if asked.sort:
-        values = np.array([_number(flow_row(found, int(row))[asked.sort]) for row in rows])
-        rows = rows[np.argsort(values if asked.sort in ASCENDING else -values, kind="stable")]
-    return rows[: asked.top] if asked.top else rows
+    if by := asked.order:
+        values = np.array([_number(flow_row(found, int(row))[by]) for row in rows])
+        rows = rows[np.argsort(values if by in ASCENDING else -values, kind="stable")]
+    return rows
 
 
 def _number(value: float | None) -> float:

@@ -108,27 +108,40 @@ def test_timeouts_are_those_of_the_run_and_of_the_kernel(
 
 
 @pytest.mark.parametrize(
-    ("words", "ports"),
+    ("words", "ports", "chosen"),
     [
-        (["--port", "20001"], [20001]),
-        (["--port", "20001", "--port", "20002"], [20001, 20002]),
-        (["--host", "10.0.0.0/24", "--flow", "0,2"], [20000, 20002]),
-        (["--host", "::ffff:10.0.0.1", "--top", "1"], [20000]),
-        (["--dscp", "CS0", "--flow", "1"], [20001]),
-        (["--sort", "timeouts", "--top", "2"], [20000, 20002]),
-        (["--sort", "acked_bytes", "--top", "1"], [20000]),
-        (["--sort", "flow", "--top", "0"], [20000, 20001, 20002]),
-        (["--top", "2"], [20000, 20001]),
+        (["--port", "20001"], [20001], 1),
+        (["--port", "20001", "--port", "20002"], [20001, 20002], 2),
+        (["--host", "10.0.0.0/24", "--flow", "0,2"], [20000, 20002], 2),
+        (["--host", "::ffff:10.0.0.1", "--top", "1"], [20000], 3),
+        (["--dscp", "CS0", "--flow", "1"], [20001], 1),
+        (["--sort", "timeouts", "--top", "2"], [20000, 20002], 3),
+        (["--sort", "acked_bytes", "--top", "1"], [20000], 3),
+        (["--sort", "flow", "--top", "0"], [20000, 20001, 20002], 3),
+        (["--sort", "flow", "--top", "2"], [20000, 20001], 3),
+        (["--top", "2"], [20000, 20002], 3),
+        (["--top", "1", "--flow", "1,2"], [20002], 2),
     ],
 )
-def test_flows_are_chosen_and_sorted(
-    lab: Lab, capture: Path, words: list[str], ports: list[int]
+def test_flows_are_chosen_sorted_and_counted(
+    lab: Lab, capture: Path, words: list[str], ports: list[int], chosen: int
 ) -> None:
     (told,) = json.loads(lab("analyze", capture, "--json", *words)[1])["captures"]
     assert [flow["sport"] for flow in told["flows"]] == ports
-    assert told["totals"]["flows"] == len(ports)
+    assert told["totals"]["flows"] == chosen
     rows = list(csv.DictReader(io.StringIO(lab("analyze", capture, "--format", "csv", *words)[1])))
     assert [int(row["sport"]) for row in rows] == ports
+
+
+def test_top_lists_some_flows_and_counts_the_events_of_all(lab: Lab, capture: Path) -> None:
+    said = lab("analyze", capture, "--top", 1)[1]
+    assert said.count("10.0.3.2:5001") == 1
+    assert "1 of 3 flows, sorted by retransmissions" in said
+    (kind,) = (line.split() for line in said.splitlines() if line.startswith("rto "))
+    assert kind[2] == "2"
+    events = lab("analyze", capture, "--top", 1, "--events")[1]
+    assert "2 events" in events
+    assert "of 1 of 3 flows, sorted by retransmissions" in events
 
 
 def test_address_is_read_as_tables_print_it(lab: Lab, tmp_path: Path) -> None:
