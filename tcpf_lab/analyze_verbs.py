@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tcpf_lab.results import RunFiles
 
 _Paths = Annotated[
-    list[str], typer.Argument(metavar="PATH...", help="Captures, `-`, runs or results.")
+    list[str],
+    typer.Argument(metavar="PATH...", help="Captures, directories of them, `-`, runs or results."),
 ]
 _Host = Annotated[
     list[str] | None,
@@ -88,8 +89,9 @@ def analyze(
     """Say how TCP recovered from loss in captures, or rebuild the metrics of runs."""
     files = {path: analyze_request.format_of(path) for path in output or ()}
     printed = analyze_request.printed_of(form, as_json=as_json, written=bool(files))
+    paths = analyze_request.spread(paths)
     asked = CapturesAsked(
-        paths=tuple(dict.fromkeys(path for path in paths if not Path(path).is_dir())),
+        paths=tuple(path for path in paths if not Path(path).is_dir()),
         options=analyze_request.options_of(min_rto, profile, at, probes=probes),
         choice=analyze_request.choice_of(host or (), port or (), dscp or (), parse_flows(flow)),
         sort=analyze_request.sort_of(sort),

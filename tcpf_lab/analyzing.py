@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab import pool
-from tcpf_lab.analyze_request import ASCENDING, CapturesAsked, choice_of, options_of
+from tcpf_lab.analyze_request import ASCENDING, CapturesAsked, choice_of, options_of, spread
 from tcpf_lab.errors import LabError, RequestError, TraceError
 from tcpf_lab.metrics.capture import describe, flow_row
 from tcpf_lab.trace.analysis import analyse
@@ -164,7 +164,7 @@ def analyze(
     Parameters
     ----------
     *paths : str or Path
-        Captures, plain or packed; ``-`` is standard input.
+        Captures, plain or packed, or directories of them; ``-`` is standard input.
     min_rto : str or float, optional
         Least timer of the senders, ``"200 ms"`` or seconds; the profile's own without it.
     profile : {"linux", "linux-2.2", "rfc6298"}
@@ -196,7 +196,7 @@ def analyze(
     if not paths:
         raise RequestError("no capture to analyse", hint='name one: tcpf_lab.analyze("S.pcap")')
     options = options_of(min_rto, profile, at, probes=probes)
-    names = tuple(dict.fromkeys(map(str, paths)))
+    names = tuple(spread(list(map(str, paths))))
     choice = choice_of(host, port, dscp, flow)
     looked = look(CapturesAsked(names, options, choice, events=True))
     if looked.problems:

@@ -222,6 +222,34 @@ def test_several_captures_and_standard_input(
     assert told["captures"][1]["totals"] == told["captures"][2]["totals"]
 
 
+def test_directory_stands_for_its_captures(lab: Lab, capture: Path, recorded: Path) -> None:
+    here = capture.parent / "caps"
+    names = ["a.pcap3", "b.PCAPNG.gz", "c.cap"]
+    for name in [*names, "notes.txt", "pcap", "x.pcap.part"]:
+        here.mkdir(exist_ok=True)
+        shutil.copy(capture, here / name)
+    (here / "more.pcap").mkdir()
+    told = json.loads(lab("analyze", here, here / "c.cap", "--sort", "flow", "--json")[1])
+    assert [Path(one["file"]).name for one in told["captures"]] == names
+    assert len(tcpf_lab.analyze(here).captures) == len(names)
+    status, _, complaint = lab("analyze", here / "more.pcap")
+    assert (status, "no run, no capture" in complaint) == (2, True)
+    told = json.loads(lab("analyze", recorded / "pcap", "--json")[1])
+    assert (len(told["captures"]), told["runs"]) == (3, [])
+
+
+def test_directory_without_permission_is_named_as_such(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refused)  # root may read any
+    status, said, complaint = lab("analyze", tmp_path)
+    assert (status, said) == (2, "")
+    assert complaint == f"error: {tmp_path}: cannot read the directory: Permission denied\n"
+
+
 def test_unreadable_file_is_one_line_and_status_2_and_the_others_are_told(
     lab: Lab, capture: Path, tmp_path: Path
 ) -> None:
