@@ -21,6 +21,9 @@ from tcpf_lab.report.captures_shown import capture_tables, event_tables
 if TYPE_CHECKING:
     from tcpf_lab.results import RunFiles
 
+#: Exit status if a part of a capture was skipped because it is damaged.
+DAMAGED = 3
+
 _Paths = Annotated[
     list[str],
     typer.Argument(metavar="PATH...", help="Captures, directories of them, `-`, runs or results."),
@@ -197,7 +200,7 @@ def _tables(looked: Looked) -> None:
 
 
 def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None:
-    """Say on standard error what is wrong; end if a capture or a run could not be read at all."""
+    """Say on standard error what is wrong; the exit status says so if it is not only a cut end."""
     for found in looked.analyses:
         if found.capture.truncated and not told:
             typer.echo(f"warning: {found.capture.name}: {found.capture.truncated}", err=True)
@@ -206,3 +209,5 @@ def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None
         typer.echo(f"error: {problem}", err=True)
     if problems:
         raise typer.Exit(problems[0].exit_status)
+    if any(found.capture.skipped for found in looked.analyses):
+        raise typer.Exit(DAMAGED)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from pcap_builder import Pcap, conversation, ethernet, ip6, tcp
+from pcap_builder import Pcap, conversation, ethernet, ip6, segment, tcp
 from rich.console import Console
 
 import tcpf_lab
@@ -284,6 +284,22 @@ def test_truncated_capture_gives_what_is_there_and_a_warning(
     status, said, complaint = lab("analyze", short, "--events")
     assert (status, complaint) == (0, "")
     assert said.count("21 packets in") == said.count("truncated in packet 22") == 1
+
+
+def test_damaged_capture_has_a_status_and_says_how_much_was_read(lab: Lab, capture: Path) -> None:
+    whole = capture.read_bytes()
+    size = 16 + len(segment(1))
+    middle = len(whole) // 2
+    capture.write_bytes(whole[:middle] + b"\xff" * 2 * size + whole[middle + 2 * size :])
+    status, said, complaint = lab("analyze", capture, "--json")
+    (told,) = json.loads(said)["captures"]
+    assert status == 3
+    assert complaint.startswith(f"warning: {capture}: damaged: packet ")
+    assert 0 < told["skipped_bytes"] < 5 * size
+    assert told["read_share"] == 1 - told["skipped_bytes"] / len(whole)
+    assert told["totals"]["flows"] == 3
+    status, said, _ = lab("analyze", capture)
+    assert (status, "of the capture was read" in said) == (3, True)
 
 
 def test_events_of_every_capture_are_told_also_if_there_is_none(lab: Lab, capture: Path) -> None:

@@ -67,6 +67,8 @@ def capture_row(analysis: Analysis) -> dict[str, Any]:
         "fragments": capture.fragments,
         "short": capture.short,
         "truncated": capture.truncated,
+        "skipped_bytes": capture.skipped,
+        "read_share": capture.read_share,
         "at": analysis.at,
         "flow_count": int(analysis.flows.size),
         "one_way_count": int(np.sum(one_way(analysis.flows))),
