@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TypeVar
 
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.metrics.flow_choice import FlowChoice, Network
+from tcpf_lab.results import RunFiles
 from tcpf_lab.spec.dscp import parse_dscp
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.trace.analysis import Options, Profile
@@ -27,6 +29,10 @@ SORTED: tuple[str, ...] = (
     *("acked_bytes", "retransmissions", "timeouts", "syn_timeouts", "timeout_episodes"),
     *("rtt_min_s", "rtt_mean_s", "mss", "dscp"),
 )
+#: What ``--top`` chooses by without ``--sort``.
+TOP_BY = "retransmissions"
+#: Names of captures in a directory: packed or not, and numbered as ``tcpdump -C`` does.
+_CAPTURE = re.compile(r".*\.(pcap|pcapng|cap)\d*(\.(zst|gz|xz|bz2|lz4))?", re.IGNORECASE)
 #: These smallest first.
 ASCENDING = ("flow", "start_s")
 
@@ -46,9 +52,9 @@ class CapturesAsked:
     choice : FlowChoice
         Which flows.
     sort : str
-        One of ``SORTED``; by number, unless something is asked for.
+        One of ``SORTED``; empty: `order` decides.
     top : int, optional
-        So many flows of each capture, the first by that order; 0 or None: all.
+        So many flows of each capture, the first by `order`; 0 or None: all.  Totals count all.
     events : bool
         Whether the events are wanted, and not only their counts.
     """
@@ -59,6 +65,11 @@ class CapturesAsked:
     sort: str = ""
     top: int | None = None
     events: bool = False
+
+    @property
+    def order(self) -> str:
+        """What flows are sorted by: a choice of some without a column takes the most troubled."""
+        return self.sort or (TOP_BY if self.top else "")
 
     @property
     def given(self) -> list[str]:
@@ -74,6 +85,31 @@ class CapturesAsked:
         }
         choice = [str(self.choice)] if self.choice else []
         return [*choice, *(name for name, there in known.items() if there)]
+
+
+def spread(paths: Sequence[str]) -> list[str]:
+    """Put the captures in a directory, by name, in its place, unless it is a run; once each.
+
+    A directory without any stays: it may have runs.
+
+    Raises
+    ------
+    RequestError
+        If a directory cannot be listed.
+    """
+    return list(dict.fromkeys(found for path in paths for found in _inside(path) or [path]))
+
+
+def _inside(path: str) -> list[str]:
+    directory = Path(path)
+    if not directory.is_dir() or RunFiles(directory).manifest.exists():
+        return []
+    try:
+        files = sorted(directory.iterdir())
+    except OSError as error:
+        message = f"cannot read the directory: {error.strerror}"
+        raise RequestError(message, where=path) from None
+    return [str(file) for file in files if _CAPTURE.fullmatch(file.name) and file.is_file()]
 
 
 def choice_of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcpf_lab import analyze_request, analyzing, terminal
-from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, CapturesAsked
+from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, TOP_BY, CapturesAsked
 from tcpf_lab.analyzing import Looked
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.options import AsJson, At, MinRto, Probes, Profile
@@ -21,8 +21,12 @@ from tcpf_lab.report.captures_shown import capture_tables, event_tables
 if TYPE_CHECKING:
     from tcpf_lab.results import RunFiles
 
+#: Exit status if a part of a capture was skipped because it is damaged.
+DAMAGED = 3
+
 _Paths = Annotated[
-    list[str], typer.Argument(metavar="PATH...", help="Captures, `-`, runs or results.")
+    list[str],
+    typer.Argument(metavar="PATH...", help="Captures, directories of them, `-`, runs or results."),
 ]
 _Host = Annotated[
     list[str] | None,
@@ -45,7 +49,10 @@ _Sort = Annotated[
 _Top = Annotated[
     int | None,
     typer.Option(
-        "--top", metavar="N", min=0, help=f"So many flows; 0: all. Tables: {SHOWN} without it."
+        "--top",
+        metavar="N",
+        min=0,
+        help=f"List N flows, by {TOP_BY} without --sort; 0: all. Tables: {SHOWN} without it.",
     ),
 ]
 _Events = Annotated[
@@ -85,8 +92,9 @@ def analyze(
     """Say how TCP recovered from loss in captures, or rebuild the metrics of runs."""
     files = {path: analyze_request.format_of(path) for path in output or ()}
     printed = analyze_request.printed_of(form, as_json=as_json, written=bool(files))
+    paths = analyze_request.spread(paths)
     asked = CapturesAsked(
-        paths=tuple(dict.fromkeys(path for path in paths if not Path(path).is_dir())),
+        paths=tuple(path for path in paths if not Path(path).is_dir()),
         options=analyze_request.options_of(min_rto, profile, at, probes=probes),
         choice=analyze_request.choice_of(host or (), port or (), dscp or (), parse_flows(flow)),
         sort=analyze_request.sort_of(sort),
@@ -184,15 +192,15 @@ def _tables(looked: Looked) -> None:
         if asked.events:
             every = looked.frames.events
             events = every[every["capture"] == capture["file"]]
-            parts = event_tables(capture, events, width, top=asked.top)
+            parts = event_tables(capture, events, width, top=asked.top, by=asked.order)
         else:
-            parts = capture_tables(capture, width, top=asked.top, by=asked.sort)
+            parts = capture_tables(capture, width, top=asked.top, by=asked.order)
         for part in parts:
             terminal.show(part)
 
 
 def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None:
-    """Say on standard error what is wrong; end if a capture or a run could not be read at all."""
+    """Say on standard error what is wrong; the exit status says so if it is not only a cut end."""
     for found in looked.analyses:
         if found.capture.truncated and not told:
             typer.echo(f"warning: {found.capture.name}: {found.capture.truncated}", err=True)
@@ -201,3 +209,5 @@ def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None
         typer.echo(f"error: {problem}", err=True)
     if problems:
         raise typer.Exit(problems[0].exit_status)
+    if any(found.capture.skipped for found in looked.analyses):
+        raise typer.Exit(DAMAGED)

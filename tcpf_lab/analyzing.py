@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab import pool
-from tcpf_lab.analyze_request import ASCENDING, CapturesAsked, choice_of, options_of
+from tcpf_lab.analyze_request import ASCENDING, CapturesAsked, choice_of, options_of, spread
 from tcpf_lab.errors import LabError, RequestError, TraceError
 from tcpf_lab.metrics.capture import describe, flow_row
 from tcpf_lab.trace.analysis import analyse
@@ -30,7 +30,7 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class Looked:
-    """What was found, and which captures could not be read."""
+    """What was found, and which captures could not be read; ``rows``: the wanted flows, sorted."""
 
     asked: CapturesAsked
     analyses: tuple[Analysis, ...]
@@ -45,14 +45,15 @@ class Looked:
     def described(self) -> list[dict[str, Any]]:
         """The captures in words and base units: `tcpf_lab.metrics.capture.describe`."""
         pairs = zip(self.analyses, self.rows, strict=True)
-        return [describe(found, rows) for found, rows in pairs]
+        return [describe(found, rows, top=self.asked.top) for found, rows in pairs]
 
     @functools.cached_property
     def frames(self) -> Captures:
         """The same as frames."""
         from tcpf_lab.report.frames.captures import Captures  # here: pandas takes a while to load
 
-        return Captures(self.analyses, self.rows)
+        top = self.asked.top or None
+        return Captures(self.analyses, tuple(rows[:top] for rows in self.rows))
 
 
 def look(asked: CapturesAsked, progress: Progress | None = None) -> Looked:
@@ -95,10 +96,10 @@ def _one(path: str, asked: CapturesAsked, progress: Progress | None) -> Analysis
 def _rows(found: Analysis, asked: CapturesAsked) -> NDArray[np.int64]:
     """Numbers of the wanted flows, in the wanted order."""
     rows = asked.choice.rows(found)
-    if asked.sort:
-        values = np.array([_number(flow_row(found, int(row))[asked.sort]) for row in rows])
-        rows = rows[np.argsort(values if asked.sort in ASCENDING else -values, kind="stable")]
-    return rows[: asked.top] if asked.top else rows
+    if by := asked.order:
+        values = np.array([_number(flow_row(found, int(row))[by]) for row in rows])
+        rows = rows[np.argsort(values if by in ASCENDING else -values, kind="stable")]
+    return rows
 
 
 def _number(value: float | None) -> float:
@@ -163,7 +164,7 @@ def analyze(
     Parameters
     ----------
     *paths : str or Path
-        Captures, plain or packed; ``-`` is standard input.
+        Captures, plain or packed, or directories of them; ``-`` is standard input.
     min_rto : str or float, optional
         Least timer of the senders, ``"200 ms"`` or seconds; the profile's own without it.
     profile : {"linux", "linux-2.2", "rfc6298"}
@@ -195,7 +196,7 @@ def analyze(
     if not paths:
         raise RequestError("no capture to analyse", hint='name one: tcpf_lab.analyze("S.pcap")')
     options = options_of(min_rto, profile, at, probes=probes)
-    names = tuple(dict.fromkeys(map(str, paths)))
+    names = tuple(spread(list(map(str, paths))))
     choice = choice_of(host, port, dscp, flow)
     looked = look(CapturesAsked(names, options, choice, events=True))
     if looked.problems:

@@ -226,12 +226,12 @@ def kept_runs(path: Path) -> list[RunFiles]:
         if kept:
             return kept
         complete += len(found)
-    what = f"{complete} runs, none with captures" if complete else "no run"
+    what = f"{complete} runs, none with captures" if complete else "no run, no capture"
     raise RequestError(
         f"nothing to analyse: {what}",
         where=str(path),
-        hint="name a run, or an experiment's results as results/smoke; "
-        "`tcpf-lab run --keep-pcaps` keeps captures",
+        hint="name a capture, a directory of *.pcap files, a run, or an experiment's results as "
+        "results/smoke; `tcpf-lab run --keep-pcaps` keeps captures",
     )
 
 

@@ -27,8 +27,13 @@ def plan(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the commands of the first run (all that differ only in the seed are alike)."""
-    chosen = choose(spec, testbed, Path("results"), only, seeds, overrides)
+    """Print the commands of the first run (all that differ only in the seed are alike).
+
+    `-` reads the experiment from standard input.
+    """
+    chosen = choose(
+        "/dev/stdin" if spec == "-" else spec, testbed, Path("results"), only, seeds, overrides
+    )
     if check:
         summary = size(chosen)
         if as_json:

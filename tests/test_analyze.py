@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from pcap_builder import Pcap, conversation, ethernet, ip6, tcp
+from pcap_builder import Pcap, conversation, ethernet, ip6, segment, tcp
 from rich.console import Console
 
 import tcpf_lab
@@ -108,27 +108,40 @@ def test_timeouts_are_those_of_the_run_and_of_the_kernel(
 
 
 @pytest.mark.parametrize(
-    ("words", "ports"),
+    ("words", "ports", "chosen"),
     [
-        (["--port", "20001"], [20001]),
-        (["--port", "20001", "--port", "20002"], [20001, 20002]),
-        (["--host", "10.0.0.0/24", "--flow", "0,2"], [20000, 20002]),
-        (["--host", "::ffff:10.0.0.1", "--top", "1"], [20000]),
-        (["--dscp", "CS0", "--flow", "1"], [20001]),
-        (["--sort", "timeouts", "--top", "2"], [20000, 20002]),
-        (["--sort", "acked_bytes", "--top", "1"], [20000]),
-        (["--sort", "flow", "--top", "0"], [20000, 20001, 20002]),
-        (["--top", "2"], [20000, 20001]),
+        (["--port", "20001"], [20001], 1),
+        (["--port", "20001", "--port", "20002"], [20001, 20002], 2),
+        (["--host", "10.0.0.0/24", "--flow", "0,2"], [20000, 20002], 2),
+        (["--host", "::ffff:10.0.0.1", "--top", "1"], [20000], 3),
+        (["--dscp", "CS0", "--flow", "1"], [20001], 1),
+        (["--sort", "timeouts", "--top", "2"], [20000, 20002], 3),
+        (["--sort", "acked_bytes", "--top", "1"], [20000], 3),
+        (["--sort", "flow", "--top", "0"], [20000, 20001, 20002], 3),
+        (["--sort", "flow", "--top", "2"], [20000, 20001], 3),
+        (["--top", "2"], [20000, 20002], 3),
+        (["--top", "1", "--flow", "1,2"], [20002], 2),
     ],
 )
-def test_flows_are_chosen_and_sorted(
-    lab: Lab, capture: Path, words: list[str], ports: list[int]
+def test_flows_are_chosen_sorted_and_counted(
+    lab: Lab, capture: Path, words: list[str], ports: list[int], chosen: int
 ) -> None:
     (told,) = json.loads(lab("analyze", capture, "--json", *words)[1])["captures"]
     assert [flow["sport"] for flow in told["flows"]] == ports
-    assert told["totals"]["flows"] == len(ports)
+    assert told["totals"]["flows"] == chosen
     rows = list(csv.DictReader(io.StringIO(lab("analyze", capture, "--format", "csv", *words)[1])))
     assert [int(row["sport"]) for row in rows] == ports
+
+
+def test_top_lists_some_flows_and_counts_the_events_of_all(lab: Lab, capture: Path) -> None:
+    said = lab("analyze", capture, "--top", 1)[1]
+    assert said.count("10.0.3.2:5001") == 1
+    assert "1 of 3 flows, sorted by retransmissions" in said
+    (kind,) = (line.split() for line in said.splitlines() if line.startswith("rto "))
+    assert kind[2] == "2"
+    events = lab("analyze", capture, "--top", 1, "--events")[1]
+    assert "2 events" in events
+    assert "of 1 of 3 flows, sorted by retransmissions" in events
 
 
 def test_address_is_read_as_tables_print_it(lab: Lab, tmp_path: Path) -> None:
@@ -209,6 +222,34 @@ def test_several_captures_and_standard_input(
     assert told["captures"][1]["totals"] == told["captures"][2]["totals"]
 
 
+def test_directory_stands_for_its_captures(lab: Lab, capture: Path, recorded: Path) -> None:
+    here = capture.parent / "caps"
+    names = ["a.pcap3", "b.PCAPNG.gz", "c.cap"]
+    for name in [*names, "notes.txt", "pcap", "x.pcap.part"]:
+        here.mkdir(exist_ok=True)
+        shutil.copy(capture, here / name)
+    (here / "more.pcap").mkdir()
+    told = json.loads(lab("analyze", here, here / "c.cap", "--sort", "flow", "--json")[1])
+    assert [Path(one["file"]).name for one in told["captures"]] == names
+    assert len(tcpf_lab.analyze(here).captures) == len(names)
+    status, _, complaint = lab("analyze", here / "more.pcap")
+    assert (status, "no run, no capture" in complaint) == (2, True)
+    told = json.loads(lab("analyze", recorded / "pcap", "--json")[1])
+    assert (len(told["captures"]), told["runs"]) == (3, [])
+
+
+def test_directory_without_permission_is_named_as_such(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refused)  # root may read any
+    status, said, complaint = lab("analyze", tmp_path)
+    assert (status, said) == (2, "")
+    assert complaint == f"error: {tmp_path}: cannot read the directory: Permission denied\n"
+
+
 def test_unreadable_file_is_one_line_and_status_2_and_the_others_are_told(
     lab: Lab, capture: Path, tmp_path: Path
 ) -> None:
@@ -243,6 +284,22 @@ def test_truncated_capture_gives_what_is_there_and_a_warning(
     status, said, complaint = lab("analyze", short, "--events")
     assert (status, complaint) == (0, "")
     assert said.count("21 packets in") == said.count("truncated in packet 22") == 1
+
+
+def test_damaged_capture_has_a_status_and_says_how_much_was_read(lab: Lab, capture: Path) -> None:
+    whole = capture.read_bytes()
+    size = 16 + len(segment(1))
+    middle = len(whole) // 2
+    capture.write_bytes(whole[:middle] + b"\xff" * 2 * size + whole[middle + 2 * size :])
+    status, said, complaint = lab("analyze", capture, "--json")
+    (told,) = json.loads(said)["captures"]
+    assert status == 3
+    assert complaint.startswith(f"warning: {capture}: damaged: packet ")
+    assert 0 < told["skipped_bytes"] < 5 * size
+    assert told["read_share"] == 1 - told["skipped_bytes"] / len(whole)
+    assert told["totals"]["flows"] == 3
+    status, said, _ = lab("analyze", capture)
+    assert (status, "of the capture was read" in said) == (3, True)
 
 
 def test_events_of_every_capture_are_told_also_if_there_is_none(lab: Lab, capture: Path) -> None:

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +155,13 @@ def test_plan_prints_commands_and_check_counts_runs(lab, spec):
     assert "tc qdisc add dev R1-R2 parent 1: handle 2: red" in lab("plan", spec)[1]
     assert json.loads(lab("plan", spec, "--check", "--json")[1])["runs"] == 3
     assert lab("plan", spec, "--instructions")[1].startswith("step\t")
+
+
+def test_plan_reads_standard_input(lab, spec):
+    words = [sys.executable, "-m", "tcpf_lab", "plan", "-"]
+    done = subprocess.run(words, input=spec.read_text(), capture_output=True, text=True)
+    assert done.stdout == lab("plan", spec)[1]
+    assert done.returncode == 0, done.stderr
 
 
 def test_json_of_a_plan_is_json(lab, spec):

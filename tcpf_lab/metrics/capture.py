@@ -30,7 +30,9 @@ _DATA = [kind for kind in RETRANSMISSIONS if kind != SYN_RTO]
 _AS_THEY_ARE = ("packets", "wire_bytes", "data_packets", "payload_bytes", "acks")
 
 
-def describe(analysis: Analysis, rows: Sequence[int] | NDArray[np.int64]) -> dict[str, Any]:
+def describe(
+    analysis: Analysis, rows: Sequence[int] | NDArray[np.int64], *, top: int | None = None
+) -> dict[str, Any]:
     """Describe a capture and some of its flows.
 
     Parameters
@@ -39,16 +41,18 @@ def describe(analysis: Analysis, rows: Sequence[int] | NDArray[np.int64]) -> dic
         What `tcpf_lab.trace.analysis.analyse` found.
     rows : sequence of int
         The flows to describe, in this order.
+    top : int, optional
+        Give so many of them one by one; 0 or None: all.
 
     Returns
     -------
     dict
         ``file``, ``packets`` (all records), what of them is not TCP, ``at`` (where the capture was
-        taken), its first time stamp and length, ``flows`` (`flow_row`) and ``totals`` over them;
-        ``flow_count``, ``one_way_count`` and ``handshake_count`` are of all flows of the capture.
+        taken), its first time stamp and length, ``flows`` (`flow_row`), ``totals`` over all of
+        `rows`; ``flow_count``, ``one_way_count`` and ``handshake_count`` are of all its flows.
     """
     flows = [flow_row(analysis, int(row)) for row in rows]
-    return {**capture_row(analysis), "flows": flows, "totals": totals(flows)}
+    return {**capture_row(analysis), "flows": flows[: top or None], "totals": totals(flows)}
 
 
 def capture_row(analysis: Analysis) -> dict[str, Any]:
@@ -63,6 +67,8 @@ def capture_row(analysis: Analysis) -> dict[str, Any]:
         "fragments": capture.fragments,
         "short": capture.short,
         "truncated": capture.truncated,
+        "skipped_bytes": capture.skipped,
+        "read_share": capture.read_share,
         "at": analysis.at,
         "flow_count": int(analysis.flows.size),
         "one_way_count": int(np.sum(one_way(analysis.flows))),

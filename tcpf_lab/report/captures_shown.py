@@ -62,8 +62,13 @@ def capture_tables(
         rows = capture["flows"][:most]
         yield from _fitting(_flow_columns(rows), width)
         if len(rows) < totals["flows"]:
-            order = f"sorted by {by}" if by else "the first"
-            yield dim(f"{len(rows)} of {totals['flows']} flows, {order}; --top 0 shows all")
+            yield dim(f"{_share(rows, totals, by)}; --top 0 shows all")
+
+
+def _share(rows: Sequence[Any], totals: dict[str, Any], by: str) -> str:
+    """Say how many of the flows these rows are, and which."""
+    order = f"sorted by {by}" if by else "the first"
+    return f"{len(rows)} of {totals['flows']} flows, {order}"
 
 
 def _kind_table(totals: dict[str, Any]) -> Table:
@@ -135,7 +140,12 @@ def _agreed(row: dict[str, Any]) -> str:
 
 
 def event_tables(
-    capture: dict[str, Any], events: pd.DataFrame, width: int, *, top: int | None = None
+    capture: dict[str, Any],
+    events: pd.DataFrame,
+    width: int,
+    *,
+    top: int | None = None,
+    by: str = "",
 ) -> Iterator[RenderableType]:
     """Give what a terminal shows of the events of a capture, and the rules that named them.
 
@@ -149,9 +159,13 @@ def event_tables(
         Columns of the terminal.
     top : int, optional
         So many flows were asked for: all their events are shown, and else ``SHOWN``.
+    by : str
+        What the flows were sorted by.
     """
     yield headline(capture)
     yield from remarks(capture)
+    if len(capture["flows"]) < capture["totals"]["flows"]:
+        yield dim(f"of {_share(capture['flows'], capture['totals'], by)}; --top 0 takes all")
     if not len(events):
         yield Text("no event: nothing was sent again, or out of its turn")
         return

@@ -125,4 +125,6 @@ def _info(reader: Reader) -> CaptureInfo:
         short=int(reader.counters[SHORT]),
         truncated=reader.truncated,
         link_types=reader.link_types,
+        skipped=reader.skipped,
+        read_share=reader.read_share,
     )

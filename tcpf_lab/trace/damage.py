@@ -50,6 +50,8 @@ def _of_record(record: bytes, order: str, layout: NDArray[Any], unit_ns: int) ->
     fraction, captured = struct.unpack_from(order + "II", record, 4)
     if captured > layout[LIMIT]:
         return f"it is said to have {captured} bytes, {layout[LIMIT]} are the most"
+    if not any(record[:16]):
+        return "its header is zeros"
     return f"its time has {fraction} parts of a second, of {_SECOND // unit_ns} in one"
 
 

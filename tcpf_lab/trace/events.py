@@ -149,9 +149,13 @@ class CaptureInfo:
         Records of other protocols than IP; IP packets without TCP; fragments but the first;
         packets whose headers were cut off.
     truncated : str
-        What is wrong with the end of the file; empty if it is whole.
+        What is wrong with the file; empty if it is whole.
     link_types : tuple of int
         Link types of its interfaces.
+    skipped : int
+        Bytes that were not read because they, or what is before them, are damaged.
+    read_share : float
+        Share of its bytes, 0 to 1, that were not skipped.
     """
 
     name: str
@@ -163,6 +167,8 @@ class CaptureInfo:
     short: int
     truncated: str
     link_types: tuple[int, ...]
+    skipped: int = 0
+    read_share: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,8 @@ def estimate(
     Raises
     ------
     TraceError
-        If the captures have no packet in common, or none that goes from the first to the second.
+        If the captures have no packet in common, or none that goes from the first to the second
+        by the offset that is given.
 
     Notes
     -----
@@ -134,10 +135,20 @@ def estimate(
     span = max(int(np.ptp(marks["time_ns"])) for marks in (first, second))
     width = max_delay_ns + round(LARGEST_DRIFT * span)
     near, ambiguous = (given_ns, False) if given_ns is not None else most_agreed(pairs, width)
-    pairs = pairs.only(np.abs(pairs.difference - near) <= width)
+    every, pairs = pairs, pairs.only(np.abs(pairs.difference - near) <= width)
+    if given_ns is not None and not np.any(pairs.difference >= given_ns):
+        raise _contradicted(given_ns, most_agreed(every, width)[0])
     there, back = _ways(pairs, first, ends, given_ns)
     clock = _clock(pairs, second["time_ns"], there[first["flow"][pairs.first]], given_ns)
     return Sides(replace(clock, ambiguous=ambiguous), there, back)
+
+
+def _contradicted(given_ns: int, seen_ns: int) -> TraceError:
+    """Say that by the offset that is given no packet leaves within the longest stay."""
+    message = "nothing goes from the first capture to the second by this offset"
+    agreed = f"most packets agree on {seen_ns / 1e9:.6f} s, their delay included"
+    hint = f"{agreed}; or leave it out, or {_SWAP}"
+    return TraceError(message, where=f"--offset {given_ns / 1e9:g} s", hint=hint)
 
 
 def _ways(

@@ -39,7 +39,7 @@ class Capture:
     short : int
         Records whose IP or TCP header was cut off by the snapshot length or contradicts itself.
     truncated : str
-        What is wrong with the end of the file; empty if it is whole.
+        What is wrong with the file; empty if it is whole.
     format : str
         ``pcap`` or ``pcapng``.
     link_types : tuple of int
@@ -67,8 +67,8 @@ def read_capture(path: Path | str, *, accept_truncated: bool = False) -> Capture
         A pcap or pcapng file, plain or packed with zstd, gzip, xz, bzip2 or lz4; ``-`` is standard
         input.
     accept_truncated : bool
-        Take a capture that ends within a record (its writer was killed), or is damaged behind the
-        first one, up to there, with a warning.
+        Take a capture that ends within a record (its writer was killed) up to there, and what is
+        credible of one that is damaged behind the first record, with a warning.
 
     Raises
     ------

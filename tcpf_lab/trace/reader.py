@@ -14,9 +14,11 @@ from tcpf_lab.trace import damage, pcapng
 from tcpf_lab.trace.layout import PCAP_HEADER, PCAPNG_MAGIC, link_refused, new_layout, pcap_layout
 from tcpf_lab.trace.link import NAMES
 from tcpf_lab.trace.packet import Packets
+from tcpf_lab.trace.resume import resume
 from tcpf_lab.trace.scan import (
     BIG,
     BROKEN,
+    CUT,
     DESCRIPTION,
     FULL,
     INTERFACE,
@@ -53,8 +55,10 @@ class Reader:
     counters : int64, shape (COUNTERS,)
         Records so far, and what was in them: see `tcpf_lab.trace.scan`.
     truncated : str
-        What is wrong with the end of the capture; empty if it is whole.  One that is damaged, or
-        that cannot be read on, ends there.
+        What is wrong with the capture; empty if it is whole.  One that cannot be read on ends
+        there; behind damage it goes on where records are credible again, if they ever are.
+    skipped : int
+        Bytes of the (unpacked) capture that were damaged, and those behind them up to there.
     hint : str
         What may be done about that; may be empty.
 
@@ -69,6 +73,7 @@ class Reader:
         self.name = self._source.name
         self.counters = new_counters()
         self.truncated = self.hint = ""
+        self.skipped = self._gaps = 0
         self._data = np.empty(max(chunk, PCAP_HEADER), np.uint8)
         self._table = np.zeros((4, INTERFACE), np.int64)
         self._interfaces, self._count = self._table[:0], 0
@@ -114,15 +119,16 @@ class Reader:
             except TraceError as error:
                 if self._done or not self.counters[RECORDS]:
                     raise
-                self._done, self.truncated, self.hint = True, error.message, error.hint
+                self._end_with(error.message)
+                self.hint = error.hint
         return row
 
     def _go_on(self, status: int) -> None:
         """Do what the scanner stopped for."""
         if status == BROKEN:
             record = bytes(self._data.data[self._at : self._end])
-            raise self._damaged(damage.reason(record, self._layout, self._interfaces))
-        if status == DESCRIPTION:
+            self._skip(damage.reason(record, self._layout, self._interfaces))
+        elif status == DESCRIPTION:
             self._describe()
         elif not self._more():
             self._finish()
@@ -156,6 +162,12 @@ class Reader:
     def _offset(self) -> int:
         """Offset of the next record in the (unpacked) capture."""
         return self._base + self._at
+
+    @property
+    def read_share(self) -> float:
+        """Share of the bytes so far, 0 to 1, that were not `skipped`."""
+        every = self._base + self._end
+        return 1 - self.skipped / every if every else 1.0
 
     def _begin(self) -> None:
         """Read the first bytes and learn the format."""
@@ -206,7 +218,8 @@ class Reader:
             else:
                 self._add(*pcapng.interface(whole, big))
         except pcapng.DamagedError as error:
-            raise self._damaged(str(error)) from None
+            self._skip(str(error))
+            return
         self._at += length
 
     def _add(self, interface: NDArray[Any], link: int) -> None:
@@ -236,14 +249,60 @@ class Reader:
             f"damaged: {place}: {why}; {before}", where=self.name, hint=hint if unpacked else ""
         )
 
+    def _skip(self, why: str) -> None:
+        """Go on behind damage where records are credible again, or to the end of the capture."""
+        error, start = self._damaged(why), self._offset
+        if not self.counters[RECORDS]:
+            raise error
+        if not self._gaps:
+            self.truncated, self.hint = error.message, error.hint
+        self._gaps += 1
+        self._at += 1
+        try:
+            found = self._seek()
+        finally:
+            self.skipped += self._offset - start
+        if not found:
+            self._finish()
+
+    def _seek(self) -> bool:
+        """Go to where records are credible again, else to the end; whether they are."""
+        final = False
+        while True:
+            self._at, found = resume(
+                *(self._data, self._at, self._end, self._layout, self._interfaces, final)
+            )
+            if found != CUT:
+                return found == FULL
+            final = not self._more()
+
+    def _goes_on(self) -> bool:
+        """Whether there are credible records in what is left at the end of the capture."""
+        rest = (self._data, self._at + 1, self._end, self._layout, self._interfaces, True)
+        return bool(self.counters[RECORDS]) and resume(*rest)[1] == FULL
+
+    def _end_with(self, problem: str) -> None:
+        """Note that the capture ends, what is wrong with its end, and what was skipped before."""
+        self._done = True
+        said = [self.truncated, problem]
+        if self._gaps:
+            places = f" in {self._gaps} places" if self._gaps > 1 else ""
+            share = f"{100 * self.read_share:.1f} % of the capture was read"
+            said.insert(1, f"{damage.counted(self.skipped, 'byte')} skipped{places}: {share}")
+        self.truncated = "; ".join(filter(None, said))
+
     def _finish(self) -> None:
         """Note the end of the capture, and what is wrong with it."""
-        self._done = True
         (place, before), left = self._place(), self._end - self._at
+        if left and self._goes_on():
+            self._skip("it is said to be longer than what is left")
+            return
+        problem = ""
         if left or self._source.problem:
             rest = f"{damage.counted(left, 'byte')} {'is' if left == 1 else 'are'} left of it"
-            self.truncated = f"truncated in {place}: {rest}; {before}"
+            problem = f"truncated in {place}: {rest}; {before}"
         if self._source.problem:
-            self.truncated += f" ({self._source.problem})"
+            problem += f" ({self._source.problem})"
+        self._end_with(problem)
         if self._links and not any(link in NAMES for link in self._links):
             raise link_refused(next(iter(self._links)), self.name)

@@ -69,13 +69,17 @@ def _nanoseconds(units: Any, interfaces: Any, number: Any) -> Any:
 
 
 @inlined
-def _length(data: Any, at: Any, layout: Any, interfaces: Any) -> Any:
+def record_length(data: Any, at: Any, layout: Any, interfaces: Any) -> Any:
     """Bytes of the record at ``at``, from its header alone."""
     big, header = layout[BIG], layout[HEADER]
     if header:
         captured = host32(data, at + 8, big)
         fraction = host32(data, at + 4, big) * interfaces[0, MULTIPLY]
-        return _DAMAGED if captured > layout[LIMIT] or fraction >= _SECOND else header + captured
+        if captured > layout[LIMIT] or fraction >= _SECOND:
+            return _DAMAGED
+        if captured == 0 and fraction == 0 and host32(data, at, big) == 0:
+            return _DAMAGED if host32(data, at + 12, big) == 0 else header  # zeros: a hole
+        return header + captured
     kind = host32(data, at, big)
     if kind in (_SECTION, _INTERFACE):
         return _DESCRIBED
@@ -84,7 +88,7 @@ def _length(data: Any, at: Any, layout: Any, interfaces: Any) -> Any:
 
 
 @inlined
-def _classic(data: Any, at: Any, layout: Any, interfaces: Any) -> Any:
+def classic_record(data: Any, at: Any, layout: Any, interfaces: Any) -> Any:
     """Give offset of the frame, its captured bytes, those on the wire, time, interface."""
     big, header = layout[BIG], layout[HEADER]
     time_ns = host32(data, at, big) * _SECOND
@@ -122,8 +126,8 @@ def _timed(data: Any, at: Any, length: Any, kind: Any, layout: Any, interfaces: 
 
 
 @inlined
-def _block(data: Any, at: Any, length: Any, layout: Any, interfaces: Any) -> Any:
-    """As `_classic`, of a pcapng block; an offset of 0: no packet, -1: damaged."""
+def packet_block(data: Any, at: Any, length: Any, layout: Any, interfaces: Any) -> Any:
+    """As `classic_record`, of a pcapng block; an offset of 0: no packet, -1: damaged."""
     kind = host32(data, at, layout[BIG])
     if host32(data, at + length - 4, layout[BIG]) != length:
         return -1, 0, 0, layout[LAST], 0
@@ -153,10 +157,10 @@ def _fill(data: Any, begin: Any, end: Any, kind: Any, p: Any, counters: Any) -> 
 
 @inlined
 def _found(data: Any, at: Any, length: Any, layout: Any, interfaces: Any) -> Any:
-    """As `_classic` or `_block`."""
+    """As `classic_record` or `_block`."""
     if layout[HEADER]:
-        return _classic(data, at, layout, interfaces)
-    return _block(data, at, length, layout, interfaces)
+        return classic_record(data, at, layout, interfaces)
+    return packet_block(data, at, length, layout, interfaces)
 
 
 @inlined
@@ -217,7 +221,7 @@ def _scan(
             return at, row, CUT
         if row == out.shape[0]:
             return at, row, FULL
-        length = _length(data, at, layout, interfaces)
+        length = record_length(data, at, layout, interfaces)
         if length <= 0:
             return at, row, BROKEN if length else DESCRIPTION
         if at + length > end:

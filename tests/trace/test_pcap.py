@@ -144,7 +144,7 @@ def test_what_is_not_ip_or_is_cut_off_is_counted(tmp_path: Path) -> None:
     arp = ethernet(bytes(28), kind=0x0806)
     short = ethernet(INNER)[:40]
     empty = b""
-    capture = Pcap().add(0, arp).add(1, short).add(2, empty).add(3, ethernet(INNER))
+    capture = Pcap().add(0, arp).add(1, short).add(2 * 10**9, empty).add(3, ethernet(INNER))
     found = read_capture(capture.write(tmp_path / "x.pcap"))
     assert (found.records, found.not_ip, found.short, found.packets.size) == (4, 2, 1, 1)
 

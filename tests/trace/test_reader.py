@@ -143,14 +143,84 @@ def test_packets_before_damage_are_given_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chunk", [24, 100, 1 << 19])
-def test_packets_before_a_damaged_description_are_given(tmp_path: Path, chunk: int) -> None:
+def test_packets_around_a_damaged_description_are_given(tmp_path: Path, chunk: int) -> None:
     whole, ends = MADE["pcapng"]
     damaged = struct.pack("<IIHHII", 1, 20, 1, 0, 0, 24)  # its lengths differ
     path = tmp_path / "x"
     path.write_bytes(whole[: ends[4]] + damaged + whole[ends[4] :])
     with Reader(path, chunk=chunk) as reader:
-        assert rows(list(blocks(reader, 64))) == WHOLE[:1]
+        assert rows(list(blocks(reader, 64))) == WHOLE
         assert f"damaged: packet 3 at byte {ends[4]}" in reader.truncated
+        assert reader.skipped == len(damaged)
+
+
+def long_capture(form: str) -> tuple[bytes, list[int]]:
+    """Give a capture of forty packets, a second apart, and where each ends."""
+    second = 10**9
+    if form == "pcap":
+        capture, ends = Pcap(), [PCAP_HEADER]
+        for i in range(40):
+            frame = segment(1 + 960 * i) + bytes(i)
+            ends.append(ends[-1] + len(capture.add((10**9 + i) * second, frame).records[-1]))
+        return capture.data(), ends
+    blocks = Pcapng().interface(resolution=9)
+    for i in range(40):
+        blocks.enhanced((10**9 + i) * second, segment(1 + 960 * i) + bytes(i))
+    return blocks.data(), np.cumsum([0, *map(len, blocks.blocks)]).tolist()[2:]
+
+
+@pytest.mark.parametrize("chunk", [100, 1 << 19])
+@pytest.mark.parametrize("fill", [b"\xff", b"\0", b"noise", None])
+@pytest.mark.parametrize("form", ["pcap", "pcapng"])
+def test_reading_goes_on_behind_damage(
+    tmp_path: Path, form: str, fill: bytes | None, chunk: int
+) -> None:
+    whole, ends = long_capture(form)
+    first, last = ends[9], ends[15] + 5  # records 9 to 15 are damaged, the last one in its header
+    hole = last - first
+    middle = b"" if fill is None else (fill * hole)[:hole]  # None: they are missing
+    path = tmp_path / "x"
+    path.write_bytes(whole[:first] + middle + whole[last:])
+    with Reader(path, chunk=chunk) as reader:
+        found = np.concatenate(list(blocks(reader, 7)))
+    assert (found["seq"] // 960).tolist() == [*range(9), *range(16, 40)]
+    assert found["record"].tolist() == list(range(33))
+    assert reader.skipped == len(middle) + ends[16] - last
+    size = path.stat().st_size
+    assert reader.read_share == pytest.approx(1 - reader.skipped / size)
+    assert f"damaged: packet 10 at byte {first}:" in reader.truncated
+    assert f"{reader.skipped} bytes skipped: " in reader.truncated
+
+
+@pytest.mark.parametrize("form", ["pcap", "pcapng"])
+def test_length_beyond_the_end_is_damage_if_records_follow_and_a_cut_end_if_not(
+    tmp_path: Path, form: str
+) -> None:
+    whole, ends = long_capture(form)
+    at = ends[30] + (8 if form == "pcap" else 4)
+    path = tmp_path / "x"
+    path.write_bytes(whole[:at] + struct.pack("<I", 100_000) + whole[at + 4 :])
+    with Reader(path) as reader:
+        found = np.concatenate(list(blocks(reader, 64)))
+    assert (found["seq"] // 960).tolist() == [*range(30), *range(31, 40)]
+    assert reader.skipped == ends[31] - ends[30]
+    path.write_bytes(whole[: ends[38] + 20])
+    with Reader(path) as reader:
+        assert sum(block.size for block in blocks(reader, 64)) == 38
+    assert (reader.skipped, reader.read_share) == (0, 1.0)
+    assert reader.truncated.startswith("truncated in packet 39")
+
+
+@pytest.mark.parametrize("far", [0, 2 * 86_400])
+def test_records_of_another_day_are_not_where_reading_goes_on(tmp_path: Path, far: int) -> None:
+    whole, ends = long_capture("pcap")
+    later = Pcap()
+    for i in range(5):
+        later.add((10**9 + 50 + i + far) * 10**9, segment(1))
+    path = tmp_path / "x"
+    path.write_bytes(whole[: ends[5]] + b"\xff" * 50 + b"".join(later.records))
+    with Reader(path) as reader:
+        assert sum(block.size for block in blocks(reader, 64)) == (5 if far else 10)
 
 
 def test_damage_before_the_first_packet_is_an_error(tmp_path: Path) -> None:
