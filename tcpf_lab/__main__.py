@@ -9,13 +9,22 @@ from __future__ import annotations
 import signal
 import sys
 
+from tcpf_lab.errors import LabError, require_memory
+
+#: What the command line itself needs, MB; `cli.Verb.memory_mb` is what a verb does.
+_MEMORY_MB = 64
+
 
 def main() -> None:
     """Run the command line."""
     try:
+        require_memory(_MEMORY_MB, "tcpf-lab")
         from tcpf_lab import cli
 
         cli.main()
+    except LabError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_status)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
