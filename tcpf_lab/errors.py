@@ -128,7 +128,7 @@ def require_memory(needed_mb: int, what: str) -> None:
         if 0 <= mb < needed_mb:  # RLIM_INFINITY is below 0
             raise LabError(
                 f"memory is short: {what} needs {needed_mb} MB, "
-                f"and the limit of {noun} is {mb} MB ({word})",
+                f"and {word}, the limit of {noun}, is {mb} MB",
                 hint=f"{word} unlimited",
             )
 
@@ -136,9 +136,9 @@ def require_memory(needed_mb: int, what: str) -> None:
 def out_of_memory() -> LabError:
     """Give the error of a process that got no more memory, which names the limits in force."""
     found = [
-        f"the limit of {noun} is {size // 2**20} MB ({word})"
+        f"{word}, the limit of {noun}, is {size // 2**20} MB"
         for limit, noun, word in _MEMORY_LIMITS
         if (size := resource.getrlimit(limit)[0]) >= 0
     ]
-    limits = " and ".join(found) or "no limit is in force (ulimit -v), so the machine has no more"
+    limits = " and ".join(found) or "no limit (ulimit -v) is in force, so the machine has no more"
     return LabError(f"memory is short: {limits}", hint="fewer --jobs, or more memory")

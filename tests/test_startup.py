@@ -69,7 +69,7 @@ def test_a_limit_of_memory_ends_in_one_message_that_names_it(
     assert done.returncode == status, done.stderr
     if status:
         message, _hint = done.stderr.splitlines()
-        assert f"the limit of address space is {limit_mb} MB (ulimit -v)" in message
+        assert f"ulimit -v, the limit of address space, is {limit_mb} MB" in message
 
 
 def test_memory_that_ends_later_on_names_the_limit_too(
@@ -88,5 +88,5 @@ def test_a_guest_larger_than_the_limit_is_refused_before_it_boots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (1000 * 2**20,) * 2)
-    assert "limit of address space is 1000 MB" in str(uml_preflight.memory_problem(1000))
+    assert "limit of address space, is 1000 MB" in str(uml_preflight.memory_problem(1000))
     assert not uml_preflight.memory_problem(100)
