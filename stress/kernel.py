@@ -100,7 +100,7 @@ def build(progress: Progress, cache: Path | None = None) -> SmpKernel:
     top, version = uml_recipe.source_version(source)
     uml_recipe.check_version(version, recipe, source)
     root = cache or cache_directory()
-    root.mkdir(parents=True, exist_ok=True)
+    uml_kernel.make_cache(root)
     entry = root / _key(uml_recipe.source_sha256(source, root))
     with _lock(root, progress) as lock:
         if not (entry / FACTS).exists():

@@ -6,21 +6,42 @@ a traceback either.
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import signal
 import sys
+import tempfile
+
+from tcpf_lab.errors import LabError, require_memory
+
+#: What the command line itself needs, MB; `cli.Verb.memory_mb` is what a verb does.
+_MEMORY_MB = 64
 
 
 def main() -> None:
     """Run the command line."""
     try:
+        require_memory(_MEMORY_MB, "tcpf-lab")
+        _make_no_home()
         from tcpf_lab import cli
 
         cli.main()
+    except LabError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_status)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt but the end
+
+
+def _make_no_home() -> None:
+    """Give matplotlib a place of its own where it would make the home that does not exist."""
+    if not os.path.isdir(os.path.expanduser("~")) and "MPLCONFIGDIR" not in os.environ:  # noqa: PTH111, PTH112 - a user may have none
+        place = os.environ["MPLCONFIGDIR"] = tempfile.mkdtemp(prefix="tcpf-lab-")
+        atexit.register(shutil.rmtree, place, ignore_errors=True)
 
 
 if __name__ == "__main__":

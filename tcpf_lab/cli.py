@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 import tcpf_lab
 from tcpf_lab import command_line
-from tcpf_lab.errors import InterruptedRunError
+from tcpf_lab.errors import InterruptedRunError, require_memory
 
 
 class Verb(NamedTuple):
@@ -22,6 +22,7 @@ class Verb(NamedTuple):
     module: str
     member: str  #: a function, or a command line of its own
     about: str
+    memory_mb: int = 1000  #: of address space, to load what it needs and compile the analysis
 
 
 VERBS = {
@@ -34,6 +35,7 @@ VERBS = {
         "plan_verbs",
         "plan",
         "Print the commands of the first run (all that differ only in the seed are alike).",
+        memory_mb=64,
     ),
     "compare": Verb(
         "experiment_verbs",
@@ -74,11 +76,13 @@ VERBS = {
         "host_verbs",
         "doctor",
         "Check everything that a testbed needs, and name the command that mends what is wrong.",
+        memory_mb=250,
     ),
     "clean": Verb(
         "host_verbs",
         "clean",
         "Remove what failed and interrupted runs have left: here, or on the hosts of a testbed.",
+        memory_mb=250,
     ),
     "migrate": Verb(
         "results_verbs",
@@ -86,12 +90,18 @@ VERBS = {
         "Bring runs that an earlier version has made to the present format of run directories.",
     ),
     "schema": Verb(
-        "plan_verbs", "schema", "Print the JSON Schema of experiment files, or of inventories."
+        "plan_verbs",
+        "schema",
+        "Print the JSON Schema of experiment files, or of inventories.",
+        memory_mb=64,
     ),
-    "kernel": Verb("kernel_verbs", "app", "The virtual-time kernel: build, path."),
+    "kernel": Verb("kernel_verbs", "app", "The virtual-time kernel: build, path.", memory_mb=64),
     "model": Verb("model_verbs", "app", "Analytic models: rio."),
     "vm": Verb(
-        "vm_verbs", "app", "Two virtual machines as hosts for a testbed: up, ssh, down, status."
+        "vm_verbs",
+        "app",
+        "Two virtual machines as hosts for a testbed: up, ssh, down, status.",
+        memory_mb=250,
     ),
 }
 
@@ -99,6 +109,7 @@ VERBS = {
 def load(name: str) -> Any:
     """Import a verb and make a command of it, of a type that typer has not made public."""
     verb = VERBS[name]
+    require_memory(verb.memory_mb, f"tcpf-lab {name}")
     app = member = getattr(import_module(f"tcpf_lab.{verb.module}"), verb.member)
     if not isinstance(member, typer.Typer):
         app = command_line.new_app()

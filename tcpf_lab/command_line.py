@@ -8,7 +8,7 @@ import traceback
 import typer
 from typer.core import TyperGroup
 
-from tcpf_lab.errors import LabError
+from tcpf_lab.errors import LabError, out_of_memory
 
 
 def new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
@@ -29,7 +29,7 @@ def run(app: typer.Typer) -> None:
     if debug:
         sys.argv.remove("--debug")
     try:
-        app()
+        _call(app)
     except LabError as error:
         if debug:
             traceback.print_exc()
@@ -40,3 +40,11 @@ def run(app: typer.Typer) -> None:
         where = error.filename or "standard output"
         typer.echo(f"error: {where}: {error.strerror or error}", err=True)
         sys.exit(1)
+
+
+def _call(app: typer.Typer) -> None:
+    """Call it; where memory ends is no one's mistake that a traceback would help to find."""
+    try:
+        app()
+    except MemoryError as error:
+        raise out_of_memory() from error

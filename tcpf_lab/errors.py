@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 
 def legible(text: str, keep: str = "\n\t\u00a0") -> str:
     r"""Write what a terminal would not show, or would obey, as escapes.
@@ -102,3 +104,41 @@ class TraceError(LabError):
         """Give ``where: message (hint)``."""
         text = f"{self.where}: {self.message}" if self.where else self.message
         return legible(f"{text} ({self.hint})" if self.hint else text)
+
+
+#: Limits of this process under which libraries fail in the middle of being loaded, and bash's word.
+_MEMORY_LIMITS = (
+    (resource.RLIMIT_AS, "address space", "ulimit -v"),
+    (resource.RLIMIT_DATA, "data", "ulimit -d"),
+)
+
+
+def require_memory(needed_mb: int, what: str) -> None:
+    """Refuse what a limit of this process leaves too little memory for.
+
+    OpenBLAS and LLVM end the process at once where they get none, so nothing can be caught then.
+
+    Raises
+    ------
+    LabError
+        Naming the limit in force.
+    """
+    for limit, noun, word in _MEMORY_LIMITS:
+        mb = resource.getrlimit(limit)[0] // 2**20
+        if 0 <= mb < needed_mb:  # RLIM_INFINITY is below 0
+            raise LabError(
+                f"memory is short: {what} needs {needed_mb} MB, "
+                f"and {word}, the limit of {noun}, is {mb} MB",
+                hint=f"{word} unlimited",
+            )
+
+
+def out_of_memory() -> LabError:
+    """Give the error of a process that got no more memory, which names the limits in force."""
+    found = [
+        f"{word}, the limit of {noun}, is {size // 2**20} MB"
+        for limit, noun, word in _MEMORY_LIMITS
+        if (size := resource.getrlimit(limit)[0]) >= 0
+    ]
+    limits = " and ".join(found) or "no limit (ulimit -v) is in force, so the machine has no more"
+    return LabError(f"memory is short: {limits}", hint="fewer --jobs, or more memory")

@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 SHOWN_IN_FULL = 3
 #: Bytes of captures from which on it is worth showing how far they have been read.
 LARGE = 20_000_000
+#: From so many seconds on a step is worth a line where there is no terminal.
+LONG_S = 10.0
+COMPILING = "analysis: loading its machine code, or compiling it: once, a minute"
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _SAME_INTERRUPT_S = 0.5
 
@@ -59,9 +63,19 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def busy(text: str) -> Iterator[None]:
-    """Say on standard error, if that is a terminal, what takes a while."""
-    with _err.status(text):
+    """Print on standard error what takes a while; without a terminal, once it has done so."""
+    if _err.is_terminal:
+        with _err.status(text):
+            yield
+        return
+    late = threading.Timer(LONG_S, tell, (text,))
+    late.daemon = True
+    late.start()
+    try:
         yield
+    finally:
+        late.cancel()
+        late.join()  # a process that is forked next must not find it at work
 
 
 def show_report(report: Report) -> None:
@@ -158,7 +172,7 @@ def _executor(
         with cluster_request.executor(cluster, testbed, choice, _say) as workers:
             yield workers
         return
-    with _held_back():
+    with _held_back(), busy(COMPILING):
         warm_up()
     with pool.local_pool(_at_a_time(choice, testbed, jobs)) as processes:
         yield processes
@@ -179,6 +193,21 @@ def tell(text: str) -> None:
 def _say(text: str) -> None:
     """Tell on standard error what happens meanwhile."""
     _err.print(text, style="yellow", markup=False, highlight=False)
+
+
+class Announcer:
+    """A `Progress` that prints every new phase with the time since the start, on standard error."""
+
+    def __init__(self, noun: str = "") -> None:
+        self.noun = noun
+        self.began = time.monotonic()
+        self.last = ""
+
+    def __call__(self, phase: str, _share: float) -> None:
+        """Print a phase if it is not the last one."""
+        if phase != self.last:
+            self.last = phase
+            tell(f"{time.monotonic() - self.began:6.1f} s  {self.noun}{phase}")
 
 
 @contextmanager
@@ -237,20 +266,26 @@ def build_kernel(source: Path | None, variant: str = "standard") -> Kernel:
     """Build the kernel with a progress display."""
     from tcpf_lab.testbed import uml_kernel, uml_recipe
 
+    recipe = uml_recipe.load(variant=variant)
+    if not _err.is_terminal:
+        return uml_kernel.build(source, progress=Announcer("kernel: "), recipe=recipe)
     with share_progress(_err) as progress:
         task = progress.add_task("kernel", total=1.0)
 
         def show(phase: str, share: float) -> None:
             progress.update(task, description=f"kernel: {phase}", completed=share)
 
-        recipe = uml_recipe.load(variant=variant)
         return uml_kernel.build(source, progress=show, recipe=recipe)
 
 
 def ensure_kernel(choice: Choice) -> None:
-    """Build the kernel if the chosen testbed needs it and it is not there."""
-    from tcpf_lab.testbed import uml_kernel
+    """Build the kernel if the chosen testbed needs it and it is not there; boot what it is on."""
+    from tcpf_lab.testbed import registry, uml_kernel
 
+    if choice.testbed_name == registry.VM:
+        from tcpf_lab.testbed import vm
+
+        vm.ensure_up(Announcer())
     if choice.testbed_name == "uml" and uml_kernel.find() is None:
         for problem in uml_kernel.damaged():
             complain(f"kernel {problem}; it is built again")
@@ -277,7 +312,8 @@ def reading(paths: Sequence[str]) -> Iterator[Callable[[str, int], None] | None]
     read = {path: 0 for path in paths if Path(path).is_file()}
     total = sum(Path(path).stat().st_size for path in read)
     if total < LARGE or not _err.is_terminal:
-        yield None
+        with busy(f"reading {len(read)} files, with machine code that is compiled once"):
+            yield None
         return
     with share_progress(_err) as progress:
         task = progress.add_task("reading", total=float(total))

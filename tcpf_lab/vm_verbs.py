@@ -44,7 +44,7 @@ def up(
     """Start the guests and wait until their five hosts answer; does nothing if they do."""
     request = vm.Request(kernel, accelerator, vm_machine.Size(processors, memory))
     with terminal.interruptible():
-        found = vm.up(request, _Announcer())
+        found = vm.up(request, terminal.Announcer())
     if as_json:
         terminal.print_json(found)
         return
@@ -72,7 +72,7 @@ def ssh(
 @app.command()
 def down(as_json: AsJson = False) -> None:
     """End the guests and remove what they have left."""
-    ended = vm.down(_Announcer())
+    ended = vm.down(terminal.Announcer())
     if as_json:
         terminal.print_json({"ended": ended})
     else:
@@ -104,16 +104,3 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, ...]]:
         for name, guest in found["guests"].items()
         for role in guest["roles"]
     ]
-
-
-class _Announcer:
-    """Prints every new phase with the time since the start."""
-
-    def __init__(self) -> None:
-        self.began = time.monotonic()
-        self.last = ""
-
-    def __call__(self, phase: str, _share: float) -> None:
-        if phase != self.last:
-            self.last = phase
-            typer.echo(f"{time.monotonic() - self.began:6.1f} s  {phase}", err=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
+from collections.abc import Callable
 
-from tcpf_lab import cli
+import pytest
+
+from tcpf_lab import cli, plan_verbs
+from tcpf_lab.testbed import uml_preflight
 
 #: What takes long to load.
 HEAVY = ("numpy", "pandas", "scipy", "matplotlib", "numba", "paramiko", "tcpf_lab.metrics")
@@ -39,3 +44,49 @@ def test_plan_needs_nothing_of_what_makes_or_reads_runs() -> None:
 
 def test_captures_are_analysed_without_what_draws() -> None:
     assert not loaded_by("analyze", "--help").intersection({"matplotlib", "tcpf_lab.campaign"})
+
+
+@pytest.mark.parametrize(
+    ("words", "limit_mb", "status"),
+    [
+        (("--help",), 40, 1),
+        (("plan", "smoke", "--check"), 100, 0),
+        (("doctor", "-h"), 100, 1),
+        *(((verb, "-h"), 290, 1) for verb in ("run", "report", "analyze", "plot", "model")),
+        (("run", "-h"), 1000, 0),
+    ],
+)
+def test_a_limit_of_memory_ends_in_one_message_that_names_it(
+    words: tuple[str, ...], limit_mb: int, status: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tcpf_lab", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit_mb * 2**20,) * 2),
+    )
+    assert done.returncode == status, done.stderr
+    if status:
+        message, _hint = done.stderr.splitlines()
+        assert f"ulimit -v, the limit of address space, is {limit_mb} MB" in message
+
+
+def test_memory_that_ends_later_on_names_the_limit_too(
+    lab: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(plan_verbs, "choose", no_more)
+    status, _, complaint = lab("plan", "smoke")
+    assert status == 1
+    assert complaint.startswith("error: memory is short: ")
+
+
+def test_a_guest_larger_than_the_limit_is_refused_before_it_boots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (1000 * 2**20,) * 2)
+    assert "limit of address space, is 1000 MB" in str(uml_preflight.memory_problem(1000))
+    assert not uml_preflight.memory_problem(100)

@@ -97,3 +97,14 @@ def _app(body):
     app = typer.Typer()
     app.command()(lambda spec: body(spec))
     return app
+
+
+def test_what_takes_long_without_a_terminal_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with terminal.busy("quick"):
+        pass
+    monkeypatch.setattr(terminal, "LONG_S", 0.01)
+    with terminal.busy("slow"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "slow\n"

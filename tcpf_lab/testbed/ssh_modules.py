@@ -176,7 +176,7 @@ def _not_built(host: Host, status: int, said: str, testbed: str) -> TestbedError
 
 def keep(products: Mapping[str, bytes], directory: Path) -> None:
     """Write a directory that is there whole or not at all."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    uml_kernel.make_cache(directory.parent)
     with tempfile.TemporaryDirectory(dir=directory.parent) as temporary:
         whole = Path(temporary) / "whole"
         for name, content in products.items():

@@ -34,6 +34,7 @@ from tcpf_lab.testbed.uml_entry import (
 from tcpf_lab.testbed.uml_recipe import BUILT_WITH, DEFAULT_SOURCE, Recipe
 from tcpf_lab.testbed.workshop import Progress
 
+_ELSEWHERE = "set XDG_CACHE_HOME to a directory that can be written"
 #: Link to the last kernel built or asked for; a variant's name is appended.
 _CURRENT = "current"
 
@@ -77,8 +78,30 @@ class Kernel:
 def cache_directory() -> Path:
     """Return where kernels are kept: ``$XDG_CACHE_HOME/tcpf-lab/kernel``."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    try:
+        root = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    except RuntimeError:
+        message = "HOME is not set, and this user has no home"
+        raise KernelBuildError(message, hint=_ELSEWHERE) from None
     return root / "tcpf-lab" / "kernel"
+
+
+def make_cache(directory: Path) -> None:
+    """Make a directory of the cache, but no home for it: one that is missing is a mistake.
+
+    Raises
+    ------
+    KernelBuildError
+        If it would be in a home that does not exist, or cannot be made.
+    """
+    home = os.environ.get("HOME", "")
+    if home and directory.is_relative_to(home) and not Path(home).is_dir():
+        raise KernelBuildError("this home directory does not exist", where=home, hint=_ELSEWHERE)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"cannot be made: {error.strerror}"
+        raise KernelBuildError(message, where=str(directory), hint=_ELSEWHERE) from error
 
 
 def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | None:
@@ -164,7 +187,7 @@ def build(
     top, version = uml_recipe.source_version(tarball)
     uml_recipe.check_version(version, what, tarball)
     with _disk_errors(root):
-        root.mkdir(parents=True, exist_ok=True)
+        make_cache(root)
         with _lock(root, tell) as lock:  # before the hash: two that wrote it down would collide
             sha256 = uml_recipe.source_sha256(tarball, root)
             compiler = uml_recipe.compiler_version()
@@ -258,5 +281,5 @@ def _disk_errors(root: Path) -> Iterator[None]:
         if error.errno == errno.ENOSPC:
             message, hint = "the disk is full", "make room, then build again"
         else:
-            message, hint = f"cannot be used: {error.strerror}", "set XDG_CACHE_HOME elsewhere"
+            message, hint = f"cannot be used: {error.strerror}", _ELSEWHERE
         raise KernelBuildError(message, where=str(error.filename or root), hint=hint) from error

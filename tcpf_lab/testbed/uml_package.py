@@ -59,7 +59,7 @@ def receive(package: Package, cache: Path | None = None) -> Path:
         If it cannot be written.
     """
     root = cache or received_directory()
-    root.mkdir(parents=True, exist_ok=True)
+    uml_kernel.make_cache(root)
     with tempfile.TemporaryDirectory(prefix=_RECEIVING, dir=root, ignore_cleanup_errors=True) as at:
         fresh = Path(at) / "package"
         fresh.mkdir()

@@ -11,11 +11,15 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tcpf_lab.errors import LabError, require_memory
+
 #: Programs of the host that every plan needs in the guest, and those that start it.
 GUEST_TOOLS = ("ip", "tc", "tcpdump", "stdbuf")
 HOST_TOOLS = ("setpriv",)
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PTRACE_TRACEME = 0
+#: Address space of a guest beside its memory: the kernel's program and its own stacks, MB.
+KERNEL_MB = 64
 #: In the place of a module's hash.
 NOT_BUILT = "not built"
 
@@ -82,7 +86,11 @@ def memory_directory(memory_mb: int) -> Path | None:
 
 
 def memory_problem(memory_mb: int) -> str | None:
-    """Say why no directory can hold the memory of one guest per core."""
+    """Say why no directory, or no process, can hold the memory of one guest per core."""
+    try:
+        require_memory(memory_mb + KERNEL_MB, "a guest")
+    except LabError as error:
+        return f"{error.message} (try: {error.hint})"
     if memory_directory(memory_mb):
         return None
     reasons = "; ".join(str(_unfit(path, memory_mb)) for path in _candidates())

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tcpf_lab.results import write_json
-from tcpf_lab.testbed import vm_kernel
+from tcpf_lab.testbed import uml_kernel, vm_kernel
 from tcpf_lab.testbed.vm_keeper import ENDED, PROCESSES
 from tcpf_lab.testbed.vm_layout import GUESTS
 from tcpf_lab.testbed.workshop import Progress
@@ -133,7 +133,7 @@ def here(cache: Path | None = None) -> State:
 @contextmanager
 def working(state: State, progress: Progress) -> Iterator[None]:
     """Let nobody else start or end guests during the block."""
-    state.cache.mkdir(parents=True, exist_ok=True)
+    uml_kernel.make_cache(state.cache)
     with (state.cache / "lock").open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

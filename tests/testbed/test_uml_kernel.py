@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tcpf_lab import terminal
 from tcpf_lab.errors import KernelBuildError, RequestError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.testbed import uml_kernel, uml_make, uml_modules, uml_recipe
 from tcpf_lab.testbed.uml import UmlTestbed
 from tcpf_lab.testbed.uml_recipe import Recipe
+from tcpf_lab.testbed.workshop import Progress
 
 EMPTY = Plan(phases=(), expect={}, window=(0.0, 1.0), programs=())
 MAKEFILE = "# comment\nVERSION = {0}\nPATCHLEVEL = {1}\nSUBLEVEL = 117\nEXTRAVERSION =\n"
@@ -599,6 +601,39 @@ def test_cache_is_below_the_xdg_directory(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert uml_kernel.cache_directory() == tmp_path / "home/.cache/tcpf-lab/kernel"
+
+
+@pytest.mark.parametrize(
+    ("home", "cache", "said"),
+    [
+        ("/nonexistent/home", "", "/nonexistent/home: this home directory does not exist"),
+        ("/nonexistent/home", "/proc/none", "/proc/none/tcpf-lab/kernel: cannot be made"),
+        ("/proc", "", "/proc/.cache/tcpf-lab/kernel: cannot be made"),
+    ],
+)
+def test_no_home_is_made_for_the_cache(
+    site: Site, monkeypatch: pytest.MonkeyPatch, home: str, cache: str, said: str
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    with pytest.raises(KernelBuildError, match=said) as refused:
+        uml_kernel.build(site.source, recipe=site.recipe)
+    assert "XDG_CACHE_HOME" in refused.value.hint
+    assert not Path("/nonexistent").exists()
+
+
+def test_a_build_without_a_terminal_prints_every_phase(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build(*_: object, progress: Progress, **__: object) -> None:
+        for share in (0.0, 0.5):
+            progress("compile", share)
+        progress("modules", 1.0)
+
+    monkeypatch.setattr(uml_kernel, "build", build)
+    terminal.build_kernel(None)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" s  ")[1] for line in lines] == ["kernel: compile", "kernel: modules"]
 
 
 def test_status_tells_what_is_missing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
