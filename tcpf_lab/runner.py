@@ -29,7 +29,14 @@ from tcpf_lab.errors import LabError
 from tcpf_lab.manifest import git_commit, manifest_of
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import ExperimentFiles, RunFiles, complete, read_json, write_json
+from tcpf_lab.results import (
+    ExperimentFiles,
+    RunFiles,
+    complete,
+    read_json,
+    write_json,
+    write_text,
+)
 from tcpf_lab.run_state import State, state
 from tcpf_lab.spec.load import dump
 from tcpf_lab.spec.sweep import Run
@@ -282,8 +289,8 @@ def _make(task: Task, partial: RunFiles) -> tuple[dict[str, Any], int]:
     plan = compose(run)
     task.files.discard(run.id)
     partial.create()
-    partial.spec.write_text(dump(run.experiment), encoding="utf-8")
-    partial.plan.write_text(str(plan), encoding="utf-8")
+    write_text(partial.spec, dump(run.experiment))
+    write_text(partial.plan, str(plan))
     with kept_to(task.allowance, partial):
         testbed.execute(plan, partial, run.seed)
     captures.compress_lists(partial)

@@ -166,7 +166,7 @@ def test_second_program_in_the_same_directory_is_refused(fake, files, runs):
 
 def test_results_directory_that_cannot_be_made_is_a_wrong_request(fake, files, runs):
     files.results.write_text("a file")
-    with pytest.raises(RequestError, match="cannot be used: Not a directory"):
+    with pytest.raises(RequestError, match="is a file, not a directory"):
         list(run_all(runs, fake, files.results, Here()))
 
 
