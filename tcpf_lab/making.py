@@ -6,7 +6,7 @@ be a link to one that exists: results on another disk.
 """
 
 # os.path says no where Path raises, of what nobody may look at; Path.open has no opener.
-# ruff: noqa: PTH105, PTH110, PTH114, PTH115
+# ruff: noqa: PTH105, PTH110, PTH112, PTH113, PTH114, PTH115
 
 from __future__ import annotations
 
@@ -60,6 +60,33 @@ def write(path: Path, content: bytes) -> None:
             temporary.unlink()
         error.filename = str(path)
         raise refused(path, error) from None
+
+
+def require_place(path: Path, *, directory: bool = False) -> None:
+    """Refuse a file, or a directory, that a user wants written and that cannot be: before any work.
+
+    The directory that it is to be in has to be there: one that is misspelt is not made.
+
+    Raises
+    ------
+    RequestError
+        Naming what is in the way, and the command that helps.
+    """
+    above, there = path.parent, os.path.lexists(path)
+    if os.path.islink(path) and not (directory and os.path.isdir(path)):
+        raise _link(path)
+    if not os.path.lexists(above):
+        hint = f"`mkdir -p {shlex.quote(str(above))}`"
+        raise RequestError("no such directory", where=str(above), hint=hint)
+    if not os.path.isdir(above):
+        raise refused(path, FileExistsError(errno.EEXIST, "", str(above)))
+    if there and not (os.path.isdir(path) if directory else os.path.isfile(path)):
+        kind = "a directory" if directory else "a regular file"
+        raise RequestError(f"is not {kind}", where=str(path), hint="choose another name")
+    place = path if there and directory else above
+    if not os.access(place, os.W_OK | os.X_OK):
+        reason = PermissionError(errno.EACCES, f"{place} is read-only", str(path))
+        raise refused(path, reason)
 
 
 def opened(path: Path, mode: str) -> IO[Any]:

@@ -99,3 +99,48 @@ def test_record_has_the_files_of_the_run_alone(fake, recorded_experiment, tmp_pa
     record = files.run(run.id).checksums.read_text()
     assert "foreign" not in record
     assert "  manifest.json" in record
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("missing/deep", "missing: no such directory\n  try: `mkdir -p missing`"),
+        ("file/x", "file: is a file, not a directory"),
+        ("link", "link: is a symbolic link to nowhere, which does not exist"),
+        ("pipe", "pipe: is not a "),
+    ],
+)
+@pytest.mark.parametrize(
+    ("verb", "option", "suffix"),
+    [
+        ("analyze c", "-o", ".csv"),
+        ("crossing c c", "-o", ".csv"),
+        ("plot rtt c", "-o", ".png"),
+        ("model rio", "--page", ".md"),
+        ("model rio", "--figures", ""),
+        ("report tiny.yaml", "--reference", ""),
+    ],
+)
+def test_place_that_cannot_be_written_is_refused_before_any_work(
+    lab, tmp_path: Path, verb: str, option: str, suffix: str, place: str, says: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("", suffix):
+        (tmp_path / f"link{name}").unlink(missing_ok=True)
+        link(tmp_path / f"link{name}", Path("nowhere"))
+        if not (tmp_path / f"pipe{name}").exists():
+            os.mkfifo(tmp_path / f"pipe{name}")
+    status, said, complaints = lab(*verb.split(), option, f"{place}{suffix}")
+    name, rest = says.split(":", 1)
+    assert complaints.startswith(f"error: {name}{suffix if name == place else ''}:{rest}")
+    assert (status > 0, said) == (True, "")
+    assert not (tmp_path / "missing").exists()
+
+
+def test_place_that_is_read_only_is_named_with_the_file(lab, monkeypatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    status, _, complaints = lab("analyze", "c", "-o", "x.csv")
+    assert (status, complaints.splitlines()[0]) == (
+        1,
+        "error: x.csv: cannot be written: . is read-only",
+    )
