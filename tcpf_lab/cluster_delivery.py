@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 
-from tcpf_lab import archive, checksums
+from tcpf_lab import archive, checksums, making
 from tcpf_lab.archive import ArchiveError
 from tcpf_lab.cluster_worker import Delivery
 from tcpf_lab.errors import LabError
-from tcpf_lab.making import make_directory
 from tcpf_lab.results import RunFiles, complete
 from tcpf_lab.runner import Event, Task
 
@@ -37,7 +36,8 @@ def keep(task: Task, delivery: Delivery | Exception, worker: str) -> Event:
         complete(partial, task.files.run(task.run.id))
     except (LabError, OSError) as error:
         shutil.rmtree(partial.root, ignore_errors=True)  # a part of a run explains nothing
-        return _failed(task, worker, f"run {task.run.id}: {_said(error)}")
+        event = _failed(task, worker, f"run {task.run.id}: {_said(error)}")
+        return replace(event, disk_full=making.is_disk_full(error))
     return replace(delivery.event, run=task.run)
 
 
@@ -45,7 +45,7 @@ def _unpack(delivery: Delivery, partial: RunFiles) -> None:
     if archive.sha256(delivery.packed) != delivery.sha256:
         raise ArchiveError("it arrived damaged")
     shutil.rmtree(partial.root, ignore_errors=True)
-    make_directory(partial.root, new=True)
+    making.make_directory(partial.root, new=True)
     archive.unpack(delivery.packed, partial.root)
 
 

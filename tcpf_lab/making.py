@@ -20,8 +20,8 @@ from typing import IO, Any
 
 from tcpf_lab.errors import DiskFullError, LabError, RequestError
 
-#: The disk, or the user's quota on it.
-FULL = (errno.ENOSPC, errno.EDQUOT)
+#: The disk is full, or the user's quota on it.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -117,7 +117,7 @@ def remove(path: Path) -> None:
 
 def refused(path: Path, error: OSError) -> LabError:
     """Say why nothing can be made at ``path``, and what to try."""
-    if error.errno in FULL:
+    if is_disk_full(error):
         return DiskFullError("the disk is full", where=str(path))
     at = Path(os.fsdecode(error.filename or path))
     for place in (at, *at.parents):
@@ -132,6 +132,12 @@ def refused(path: Path, error: OSError) -> LabError:
         return RequestError("is there already, and is not replaced", where=str(at), hint=hint)
     hint = "name a place that you may write in" if error.errno in _REFUSED else ""
     return LabError(f"cannot be written: {error.strerror or error}", where=str(at), hint=hint)
+
+
+def is_disk_full(error: Exception | None) -> bool:
+    """Tell whether something could not be written because there was no room left."""
+    full = isinstance(error, OSError) and error.errno in _FULL
+    return full or isinstance(error, DiskFullError)
 
 
 def _link(path: Path) -> RequestError:
