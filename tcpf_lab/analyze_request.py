@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.making import require_place
 from tcpf_lab.metrics.flow_choice import FlowChoice, Network
 from tcpf_lab.results import RunFiles
 from tcpf_lab.spec.dscp import parse_dscp
@@ -263,7 +264,7 @@ def printed_of(form: str, *, as_json: bool, written: bool) -> str:
 
 
 def format_of(path: Path, formats: Sequence[str] = FORMATS) -> str:
-    """Give the format of a file by its suffix.
+    """Give the format of a file by its suffix; refuse one that could not be written in the end.
 
     Parameters
     ----------
@@ -275,10 +276,11 @@ def format_of(path: Path, formats: Sequence[str] = FORMATS) -> str:
     Raises
     ------
     RequestError
-        If there is no such format.
+        If there is no such format, or no place for it: `making.require_place`.
     """
     suffix = path.suffix.removeprefix(".").lower()
     if suffix not in formats:
         message = f"the suffix of the file says its format: {', '.join(formats)}"
         raise RequestError(message, where=f"-o {path}")
+    require_place(path)
     return suffix

@@ -190,7 +190,8 @@ def clean(results: Path, *, dry_run: bool = False) -> list[Path]:
     """
     if not results.is_dir():
         raise RequestError("no such results directory", where=str(results))
-    leftovers = sorted(path for path in results.glob(f"*/*/*{PARTIAL}") if path.is_dir())
+    found = results.glob(f"*/*/*{PARTIAL}")
+    leftovers = sorted(path for path in found if path.is_dir() and not path.is_symlink())
     if not dry_run:
         for path in leftovers:
             # One that is being made at this moment looks the same; only the lock tells.

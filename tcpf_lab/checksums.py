@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from tcpf_lab.errors import TraceError
 from tcpf_lab.results import RunFiles, write_text
 
 #: A run without its log is still that run.
@@ -17,16 +16,15 @@ _LOG = "log/"
 _CAPTURES = "pcap/"
 
 
-def write(run: RunFiles, but: Path | None = None) -> None:
-    """Record the content of every file of a run that is whole, but for one.
+def write(run: RunFiles) -> None:
+    """Record the content of every file of a run that is whole.
 
     Raises
     ------
-    TraceError
+    LabError
         If the record cannot be written.
     """
-    files = (path for path in run.root.rglob("*") if path.is_file() and path != but)
-    _write(run, _hashes(run, files))
+    _write(run, _hashes(run, run.own()))
 
 
 def forget_derived(run: RunFiles) -> None:
@@ -34,7 +32,7 @@ def forget_derived(run: RunFiles) -> None:
 
     Raises
     ------
-    TraceError
+    LabError
         If the record cannot be written.
     """
     known = _read(run)
@@ -48,7 +46,7 @@ def renew(run: RunFiles) -> None:
 
     Raises
     ------
-    TraceError
+    LabError
         If the record cannot be written.
     """
     known = _read(run)
@@ -116,7 +114,7 @@ def _not_derived(run: RunFiles, known: dict[str, str]) -> dict[str, str]:
 
 
 def _hashes(run: RunFiles, paths: Iterable[Path]) -> dict[str, str]:
-    return {_name(run, path): _sha256(path) for path in paths if path != run.checksums}
+    return {_name(run, path): _sha256(path) for path in paths}
 
 
 def _name(run: RunFiles, path: Path) -> str:
@@ -140,8 +138,4 @@ def _read(run: RunFiles) -> dict[str, str]:
 
 def _write(run: RunFiles, hashes: dict[str, str]) -> None:
     lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(hashes.items()))
-    try:
-        write_text(run.checksums, lines)
-    except OSError as error:
-        reason = f"cannot be written: {error.strerror or error}"
-        raise TraceError(reason, where=str(run.checksums)) from None
+    write_text(run.checksums, lines)

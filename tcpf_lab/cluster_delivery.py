@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 
-from tcpf_lab import archive, checksums
+from tcpf_lab import archive, checksums, making
 from tcpf_lab.archive import ArchiveError
 from tcpf_lab.cluster_worker import Delivery
 from tcpf_lab.errors import LabError
@@ -34,9 +34,10 @@ def keep(task: Task, delivery: Delivery | Exception, worker: str) -> Event:
             return _failed(task, worker, delivery.event.detail, delivery.event.seconds)
         _require_undamaged(partial)
         complete(partial, task.files.run(task.run.id))
-    except (ArchiveError, OSError) as error:
+    except (LabError, OSError) as error:
         shutil.rmtree(partial.root, ignore_errors=True)  # a part of a run explains nothing
-        return _failed(task, worker, f"run {task.run.id}: {_said(error)}")
+        event = _failed(task, worker, f"run {task.run.id}: {_said(error)}")
+        return replace(event, disk_full=making.is_disk_full(error))
     return replace(delivery.event, run=task.run)
 
 
@@ -44,7 +45,7 @@ def _unpack(delivery: Delivery, partial: RunFiles) -> None:
     if archive.sha256(delivery.packed) != delivery.sha256:
         raise ArchiveError("it arrived damaged")
     shutil.rmtree(partial.root, ignore_errors=True)
-    partial.root.mkdir(parents=True)
+    making.make_directory(partial.root, new=True)
     archive.unpack(delivery.packed, partial.root)
 
 

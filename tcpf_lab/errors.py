@@ -89,6 +89,14 @@ class TestbedError(LabError):
     status: int | None = None
 
 
+class DiskFullError(LabError):
+    """There is no room left where something is to be written."""
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        hint = hint or "free some space, or choose a place on another disk"
+        super().__init__(message, where=where, hint=hint)
+
+
 class InterruptedRunError(LabError):
     """The user ended the work; what was complete is kept."""
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from tcpf_lab import checksums, formats
+from tcpf_lab import checksums, formats, making
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.formats import FORMAT, version_of
 from tcpf_lab.results import ExperimentFiles, RunFiles, read_json, write_json, write_text
@@ -77,7 +77,7 @@ def _migrate(run: RunFiles) -> None:
             where=str(run.root),
             hint="not what SHA256SUMS says; `tcpf-lab run` makes the run again",
         )
-    unfinished.touch()
+    making.write(unfinished, b"")
     for beginning in formats.renames(version):
         for old in sorted(run.stats.glob(f"{beginning}*.json")):
             if made := _renewed(version, old):
@@ -88,7 +88,7 @@ def _migrate(run: RunFiles) -> None:
         if path.exists():
             write_json(path, read_json(path))
     run.checksums.unlink(missing_ok=True)
-    checksums.write(run, but=unfinished)
+    checksums.write(run)
     unfinished.unlink()
 
 

@@ -10,6 +10,7 @@ import typer
 
 from tcpf_lab import terminal
 from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.making import require_place
 from tcpf_lab.options import AsJson
 
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ def _write(figures: Path | None, page: Path | None, as_json: bool) -> None:
     from tcpf_lab.report.document import write_document
     from tcpf_lab.report.model.written import figure_documents, page_documents
 
+    require_place(figures or page or Path(), directory=bool(figures))
     documents = figure_documents(figures) if figures else page_documents(page or Path())
     written = []
     for path, content in documents:

@@ -141,12 +141,16 @@ def _refuse_useless(asked: FigureAsked, directories: Sequence[str]) -> None:
 def _of_experiment(
     word: str, asked: FigureAsked, left_out: Counter[str]
 ) -> Iterator[tuple[RunFiles, Experiment]]:
+    if Path(word).is_fifo():
+        raise RequestError(
+            "is a pipe or a device, and figures read a capture twice",
+            where=word,
+            hint="name the capture's file; a packed one is read as it is",
+        )
     only = [*asked.only, *(f"{key}={value}" for key, value in asked.filters.items())]
     try:
         choice = choose(word, asked.testbed, asked.results, only, asked.seeds, asked.overrides)
     except RequestError as error:
-        if Path(word).is_fifo():
-            raise _of_pipe(word, error) from None
         raise _as_typed(error, asked) from None
     for part, states in choice.states():
         for run, now in states:
@@ -154,15 +158,6 @@ def _of_experiment(
                 yield part.files.run(run.id), run.experiment
             else:
                 left_out[now.state.value] += 1
-
-
-def _of_pipe(word: str, error: RequestError) -> RequestError:
-    """Say that what came through a pipe is no experiment, and that it cannot be a capture."""
-    return RequestError(
-        f"no experiment ({error.message}), and a capture is read twice, which a pipe is not",
-        where=word,
-        hint="name the capture's file; a packed one is read as it is",
-    )
 
 
 def _as_typed(error: RequestError, asked: FigureAsked) -> RequestError:

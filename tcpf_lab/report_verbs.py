@@ -10,6 +10,7 @@ import typer
 
 from tcpf_lab import campaign, reporting, terminal
 from tcpf_lab.errors import RequestError
+from tcpf_lab.making import require_place
 from tcpf_lab.options import (
     AsJson,
     IncludeInvalid,
@@ -53,6 +54,8 @@ def report(
     Of a calibration it is written from what `tcpf-lab calibrate` has concluded.
     """
     wanted = reporting.formats_of(formats)
+    if reference is not None:
+        require_place(reference, directory=True)
     source = find(spec)
     read = load_any(source)
     if isinstance(read, Calibration):

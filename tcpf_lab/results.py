@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab import formats
+from tcpf_lab import formats, making
 from tcpf_lab.errors import RequestError
 
 #: Version of the run directory's layout, written to ``manifest.json``.
@@ -91,9 +91,23 @@ class RunFiles:
         return packed if packed.exists() else plain
 
     def create(self) -> None:
-        """Make the directory and its sub-directories."""
+        """Make the directory, which has to be new, and its sub-directories.
+
+        Raises
+        ------
+        LabError
+            If it cannot be made, or something is there.
+        """
         for directory in (self.root, self.log, self.pcap, self.stats):
-            directory.mkdir(parents=True, exist_ok=True)
+            making.make_directory(directory, new=True)
+
+    def own(self) -> Iterator[Path]:
+        """Yield the files that make a run but for ``SHA256SUMS``: none that it did not write."""
+        records = (self.spec, self.plan, self.manifest, self.metrics, self.series, self.transfers)
+        inside = (path for part in (self.log, self.pcap, self.stats) for path in part.rglob("*"))
+        for path in (*records, *inside):
+            if path.is_file() and not path.is_symlink():
+                yield path
 
 
 @dataclass(frozen=True)
@@ -119,8 +133,8 @@ class ExperimentFiles:
 
     def discard(self, run_id: str) -> None:
         """Remove what an end by force has left of a run that was being made, or replaced."""
-        for left in (self.partial(run_id).root, self.run(run_id + REPLACED).root):
-            shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(self.partial(run_id).root, ignore_errors=True)
+        making.remove(self.run(run_id + REPLACED).root)
 
     def runs(self) -> Iterator[RunFiles]:
         """Yield every complete run, in name order."""
@@ -164,11 +178,11 @@ def locked(directory: Path) -> Iterator[None]:
 
     Raises
     ------
-    RequestError
+    LabError
         If another program holds it, or the directory cannot be made.
     """
+    making.make_directory(directory)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise RequestError(f"cannot be used: {error.strerror}", where=str(directory)) from None
@@ -194,11 +208,11 @@ def _lock(handle: int, directory: Path) -> None:
 def complete(partial: RunFiles, final: RunFiles) -> None:
     """Rename a finished run into place, replacing an older one of the same name."""
     trash = final.root.with_name(final.root.name + REPLACED)
-    shutil.rmtree(trash, ignore_errors=True)
-    if final.root.exists():
+    making.remove(trash)
+    if os.path.lexists(final.root):
         final.root.rename(trash)
     partial.root.rename(final.root)
-    shutil.rmtree(trash, ignore_errors=True)
+    making.remove(trash)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -212,15 +226,8 @@ def as_json(value: Any) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file so that a reader never sees half of it."""
-    write_bytes(path, text.encode("utf-8"))
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that a reader never sees half of it."""
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)  # noqa: PTH105 - Path.replace does the same, this reads as atomic
+    """Write a text file as `making.write` does."""
+    making.write(path, text.encode("utf-8"))
 
 
 def read_json(path: Path) -> Any:

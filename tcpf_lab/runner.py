@@ -18,18 +18,26 @@ from concurrent.futures import (
     as_completed,
     wait,
 )
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tcpf_lab import captures, checked_analysis, checksums, storage
 from tcpf_lab.disk_budget import DiskBudget, DiskBudgetError, kept_to
-from tcpf_lab.errors import LabError
+from tcpf_lab.errors import DiskFullError, LabError
+from tcpf_lab.making import is_disk_full
 from tcpf_lab.manifest import git_commit, manifest_of
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import ExperimentFiles, RunFiles, complete, read_json, write_json
+from tcpf_lab.results import (
+    ExperimentFiles,
+    RunFiles,
+    complete,
+    read_json,
+    write_json,
+    write_text,
+)
 from tcpf_lab.run_state import State, state
 from tcpf_lab.spec.load import dump
 from tcpf_lab.spec.sweep import Run
@@ -63,6 +71,7 @@ class Event:
     detail: str = ""
     peak: int = 0  #: bytes on disk while it was made; 0: not known
     captures_dropped: bool = False  #: they were to be kept, and the disk budget has no room
+    disk_full: bool = False  #: of the machine that keeps the results: no other run would fit
 
 
 def run_all(
@@ -80,22 +89,48 @@ def run_all(
     Those that take long begin first, so that no worker is left with one at the end.  A run that is
     complete and was made from the same spec, plan and kernel is skipped.  One that was analysed by
     other code and made without captures is analysed again, from the counters that it has.  A run
-    that fails does not stop the others; its event says why.  With a ``budget`` a run begins when
-    there is room for it, and fails where there will be none.
+    that fails does not stop the others, unless the disk is full; its event says why.  With a
+    ``budget`` a run begins when there is room for it, and fails where there will be none.
 
     Raises
     ------
     RequestError
         If another program is at work on the same runs, or the directory cannot be used.
+    DiskFullError
+        Behind the event of the first run that did not fit on the disk.
     """
+    done, happening = 0, _events(runs, testbed, results, executor, keep_pcaps, force, budget)
+    with closing(happening):
+        for event in happening:
+            yield event
+            done += event.kind != "failed"
+            if event.disk_full:
+                raise DiskFullError(
+                    f"stopped: the disk is full; {done} of {len(runs)} runs are complete",
+                    where=str(results),
+                    hint="`tcpf-lab status` says what takes the room; free some, and the same "
+                    "command goes on from there; or give --results DIR on another disk",
+                )
+
+
+def _events(
+    runs: Sequence[Run],
+    testbed: Testbed,
+    results: Path,
+    executor: Executor,
+    keep_pcaps: bool,
+    force: bool,
+    budget: DiskBudget | None,
+) -> Generator[Event]:
     commit = git_commit()
     futures: dict[Future[Any], Task] = {}
     unread: list[Task] = []  # to be made once all others are: their counters cannot be read
     names = dict.fromkeys(run.experiment.name for run in runs)
     directories = {name: ExperimentFiles(results, name, testbed.name) for name in names}
-    with ExitStack() as locks:
+    with ExitStack() as stack:
         for files in directories.values():
-            locks.enter_context(files.locked())
+            stack.enter_context(files.locked())
+        stack.callback(lambda: [future.cancel() for future in futures])  # if nobody waits for them
         tasks = (
             Task(run, testbed, directories[run.experiment.name], keep_pcaps, commit)
             for run in sorted(runs, key=_expense, reverse=True)
@@ -215,14 +250,14 @@ def carry_out(task: Task) -> Event:
     try:
         metrics, peak = _make(task, partial)
     except LabError as error:
-        return _failed(task, started, str(error), too_large=isinstance(error, DiskBudgetError))
+        return _failed(task, started, str(error), error)
     except KeyboardInterrupt:
         shutil.rmtree(partial.root, ignore_errors=True)
         raise
     except OSError as error:
         where = error.filename or partial.root
         detail = f"run {task.run.id}: {where}: {error.strerror}"
-        return _failed(task, started, detail)
+        return _failed(task, started, detail, error)
     except MemoryError:
         detail = f"run {task.run.id}: the host has no memory left for it\n  try: fewer --jobs"
         return _failed(task, started, detail)
@@ -240,13 +275,17 @@ def carry_out(task: Task) -> Event:
     return replace(event, peak=peak, captures_dropped=task.captures_dropped)
 
 
-def _failed(task: Task, started: float, detail: str, *, too_large: bool = False) -> Event:
-    """Say why a run failed; where it was for want of room, its captures make room for others."""
+def _failed(task: Task, started: float, detail: str, error: Exception | None = None) -> Event:
+    """Say why a run failed; where it was for want of room, what it wrote makes room for others."""
     partial = task.files.partial(task.run.id)
     peak = storage.occupied(partial.root)
-    if too_large or storage.is_full(task.files.results):
+    full = is_disk_full(error) or storage.is_full(task.files.results)
+    if full:
+        shutil.rmtree(partial.root, ignore_errors=True)
+    elif isinstance(error, DiskBudgetError):
         shutil.rmtree(partial.pcap, ignore_errors=True)
-    return Event(task.run, "failed", time.monotonic() - started, False, detail, peak)
+    seconds = time.monotonic() - started
+    return Event(task.run, "failed", seconds, False, detail, peak, disk_full=full)
 
 
 def analyse_again(task: Task) -> Event:
@@ -282,8 +321,8 @@ def _make(task: Task, partial: RunFiles) -> tuple[dict[str, Any], int]:
     plan = compose(run)
     task.files.discard(run.id)
     partial.create()
-    partial.spec.write_text(dump(run.experiment), encoding="utf-8")
-    partial.plan.write_text(str(plan), encoding="utf-8")
+    write_text(partial.spec, dump(run.experiment))
+    write_text(partial.plan, str(plan))
     with kept_to(task.allowance, partial):
         testbed.execute(plan, partial, run.seed)
     captures.compress_lists(partial)

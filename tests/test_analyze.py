@@ -186,7 +186,7 @@ def test_events_say_when_what_and_why(lab: Lab, capture: Path) -> None:
 
 
 def test_every_form_has_the_same_events(lab: Lab, sender: Path, tmp_path: Path) -> None:
-    files = [tmp_path / "out" / f"events.{suffix}" for suffix in FORMATS]
+    files = [tmp_path / f"events.{suffix}" for suffix in FORMATS]
     words = [word for file in files for word in ("-o", file)]
     status, said, _ = lab("analyze", sender, "--events", *words)
     assert (status, said.split()) == (0, [str(file) for file in files])

@@ -15,6 +15,7 @@ from test_runner import Here, kinds
 
 from tcpf_lab import checksums
 from tcpf_lab.disk_budget import REPORT, DiskBudget, kept_to, parse_budget, planned
+from tcpf_lab.errors import DiskFullError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.results import ExperimentFiles, RunFiles, read_json, write_json
 from tcpf_lab.run_state import State, state
@@ -314,18 +315,20 @@ on_a_small_disk(Path(sys.argv[1]), Path(sys.argv[2]) / "data" / "recorded-run")
 
 
 def on_a_small_disk(disk: Path, recorded: Path) -> None:
-    """Make one run that fits and one that does not; say how they ended."""
+    """Make one run that fits and one that does not, behind which no other is made."""
     runs = expand(load(recorded / "experiment.yaml").on("native"))
     files = ExperimentFiles(disk, "tiny", "fake")
     (first,) = run_all(runs[:1], FakeTestbed(recorded), disk, Here())
     large = Filling(recorded, filler=50 * MB, results=disk)
-    events = list(run_all(runs, large, disk, Here()))
-    assert (first.kind, kinds(events)) == ("finished", {1: "skipped", 2: "failed", 3: "failed"})
-    assert all("No space left on device" in event.detail for event in events[1:])
-    identity = large.identity
-    states = [state(run, files, identity) for run in runs]
-    assert states == [State.COMPLETE, State.FAILED, State.FAILED]
-    assert not files.partial(runs[1].id).pcap.exists()
+    happening = run_all(runs, large, disk, Here())
+    events = [next(happening), next(happening)]
+    with pytest.raises(DiskFullError, match="stopped: the disk is full; 1 of 3 runs") as caught:
+        next(happening)
+    assert caught.value.where == str(disk)
+    assert (first.kind, kinds(events)) == ("finished", {1: "skipped", 2: "failed"})
+    assert "No space left on device" in events[1].detail
+    states = [state(run, files, large.identity) for run in runs]
+    assert states == [State.COMPLETE, State.MISSING, State.MISSING]
     assert shutil.disk_usage(disk).free > MB
     print("as expected")
 

@@ -176,7 +176,7 @@ def test_migrated_run_has_a_record_even_if_it_was_ended_before_that(
     results: Path, old: RunFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(checksums, "write", lambda _run, but: 1 / 0)
+        patched.setattr(checksums, "write", lambda _run: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             list(migration.migrate(results))
     assert list(migration.migrate(results)) == [old.root]

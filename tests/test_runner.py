@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
-from concurrent.futures import BrokenExecutor, Future
+import threading
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from tcpf_lab import checksums, runner
-from tcpf_lab.errors import RequestError
+from tcpf_lab.errors import DiskFullError, RequestError
 from tcpf_lab.results import ExperimentFiles, read_json, write_json
 from tcpf_lab.run_state import State, state
 from tcpf_lab.runner import run_all
@@ -112,6 +114,26 @@ def test_failed_run_keeps_its_log_and_stops_no_other(fake, files, runs):
     }
 
 
+def test_full_disk_stops_the_campaign_and_leaves_nothing_half_made(fake, files, runs, monkeypatch):
+    begun, stopped = [], threading.Event()
+
+    def execute(_bed, _plan, run, seed):
+        begun.append(seed)
+        if seed > 1:  # which may have begun meanwhile
+            assert stopped.wait(30)
+        raise OSError(errno.ENOSPC, "No space left on device", str(run.stats / "x"))
+
+    monkeypatch.setattr(type(fake), "execute", execute)
+    with ThreadPoolExecutor(1) as executor:
+        happening = run_all(runs, fake, files.results, executor)
+        assert next(happening).disk_full
+        with pytest.raises(DiskFullError, match="the disk is full; 0 of 3 runs are complete"):
+            next(happening)
+        stopped.set()
+    assert 3 not in begun
+    assert list(files.root.iterdir()) == []
+
+
 def test_interrupted_run_leaves_nothing(fake, files, runs, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -166,7 +188,7 @@ def test_second_program_in_the_same_directory_is_refused(fake, files, runs):
 
 def test_results_directory_that_cannot_be_made_is_a_wrong_request(fake, files, runs):
     files.results.write_text("a file")
-    with pytest.raises(RequestError, match="cannot be used: Not a directory"):
+    with pytest.raises(RequestError, match="is a file, not a directory"):
         list(run_all(runs, fake, files.results, Here()))
 
 

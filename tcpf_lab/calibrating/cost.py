@@ -12,6 +12,7 @@ from tcpf_lab.calibrating.ledger import CalibrationFiles, Point, point_at
 from tcpf_lab.calibrating.search import Search
 from tcpf_lab.calibrating.settings import wanted_of
 from tcpf_lab.errors import RequestError
+from tcpf_lab.making import make_directory
 from tcpf_lab.results import read_json, write_json
 from tcpf_lab.run_state import State
 from tcpf_lab.runner import Event
@@ -44,7 +45,7 @@ def remember(files: CalibrationFiles, session: Session) -> None:
     """Append a session in which something was run, or was being run when it was interrupted."""
     if not (session.made + session.failed or (session.interrupted and session.running_s)):
         return
-    files.root.mkdir(parents=True, exist_ok=True)
+    make_directory(files.root)
     rounded = {
         key: round(value, 1) if isinstance(value, float) else value
         for key, value in asdict(session).items()

@@ -12,6 +12,7 @@ import numpy as np
 
 from tcpf_lab.calibration.space import Dimension, Floats, Space
 from tcpf_lab.errors import RequestError
+from tcpf_lab.making import make_directory
 from tcpf_lab.results import ExperimentFiles, write_text
 from tcpf_lab.spec.calibrated import Subject
 from tcpf_lab.spec.calibration import ID, ROUND, UNIT
@@ -150,7 +151,7 @@ def write_ledger(path: Path, ledger: Ledger, names: Sequence[str]) -> None:
     writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")
     writer.writeheader()
     writer.writerows([*rows, *ledger.outside])
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     write_text(path, text.getvalue())
 
 

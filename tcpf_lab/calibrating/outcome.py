@@ -22,6 +22,7 @@ from tcpf_lab.calibration.objective import Misfit, Target, Threshold, complete, 
 from tcpf_lab.calibration.profile import Profile
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.calibration.surface import Surface
+from tcpf_lab.making import make_directory
 from tcpf_lab.results import write_json
 from tcpf_lab.spec.calibrated import label
 from tcpf_lab.spec.unknown import Unknown
@@ -183,7 +184,7 @@ def _settings(
 
 def write(search: Search, told: dict[str, Any]) -> None:
     """Write ``calibration.json``: the same bytes for the same points and runs."""
-    search.files.root.mkdir(parents=True, exist_ok=True)
+    make_directory(search.files.root)
     write_json(search.files.outcome, told)
 
 

@@ -16,6 +16,7 @@ from tcpf_lab.calibration.space import Floats
 from tcpf_lab.errors import RequestError
 from tcpf_lab.reference.published import published
 from tcpf_lab.spec.calibrated import Subject, label
+from tcpf_lab.spec.load import require_file
 from tcpf_lab.spec.model import Experiment, case_slug
 from tcpf_lab.spec.suggest import unknown
 
@@ -75,6 +76,7 @@ def read_numbers(
         If the file cannot be read, lacks a column or a number, or has a row of no cell or a second
         one of a cell; an empty field was not published.
     """
+    require_file(path, "a CSV")
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)

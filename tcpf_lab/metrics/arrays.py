@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.results import write_bytes
+from tcpf_lab.making import write
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # the date of every entry, or no two files would be equal
 _FASTEST = 1  # of the levels of compression: a quarter larger than usual, in a quarter of the time
@@ -27,4 +27,4 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
             array = io.BytesIO()
             np.lib.format.write_array(array, values, version=(1, 0))
             archive.writestr(entry, array.getvalue(), compresslevel=_FASTEST)
-    write_bytes(path, content.getvalue())
+    write(path, content.getvalue())

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tcpf_lab.errors import LabError
+from tcpf_lab.making import make_directory, write
 from tcpf_lab.report.chapter import chapter, own_figures
 from tcpf_lab.report.collect import CellResult, Problem
 from tcpf_lab.report.factors import factors
 from tcpf_lab.report.section import SUFFIXES, Document, Section, Source, gather
 from tcpf_lab.report.table import csv_table, markdown_table
-from tcpf_lab.results import ExperimentFiles, write_bytes, write_text
+from tcpf_lab.results import ExperimentFiles
 
 #: What of a report is written here.
 FORMATS: tuple[str, ...] = ("md", "table", "figures")
@@ -150,15 +151,5 @@ def write_document(path: Path, content: str | bytes) -> None:
     LabError
         If it cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, str):
-            write_text(path, content)
-        else:
-            write_bytes(path, content)
-    except OSError as error:
-        raise LabError(
-            f"cannot be written: {error.strerror}",
-            where=str(path),
-            hint="free some space or make the results directory writable",
-        ) from error
+    make_directory(path.parent)
+    write(path, content.encode() if isinstance(content, str) else content)

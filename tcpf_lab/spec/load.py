@@ -60,8 +60,7 @@ def find(name: str | Path, beside: Path | None = None) -> Path:
         A path as it is; a bare name is looked up in ``./``, in ``./experiments`` and among the
         experiments that come with tcpf-lab, with or without ``.yaml``.
     beside : Path, optional
-        A directory to look in first, for an experiment that a collection names: that has to be a
-        file, where a user may name a pipe.
+        A directory to look in first, for an experiment that a collection names.
 
     Raises
     ------
@@ -267,7 +266,24 @@ def _with_path(path: KeyPath, sentence: str) -> str:
     return legible(f"{show_path(path)}: {sentence}" if path else sentence, keep="")
 
 
+def require_file(path: Path, noun: str) -> None:
+    """Refuse a pipe, a terminal or a device: one waits, another never ends, none is read twice.
+
+    Raises
+    ------
+    RequestError
+        Saying what to do instead.
+    """
+    if _exists(path) and not (path.is_dir() or _is_file(path)):
+        raise RequestError(
+            f"is a pipe or a device, not {noun} file",
+            where=str(path),
+            hint="save what it gives in a file, and name that: `COMMAND > FILE.yaml`",
+        )
+
+
 def _read(path: Path, noun: str = SpecModel.noun) -> str:
+    require_file(path, noun)
     try:
         with path.open("rb") as file:
             raw = file.read(_LARGEST + 1)

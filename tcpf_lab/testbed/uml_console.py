@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from tcpf_lab.errors import TestbedError
+from tcpf_lab.errors import DiskFullError, TestbedError
 from tcpf_lab.results import RunFiles
 from tcpf_lab.testbed import guest_plan
 
@@ -44,6 +44,8 @@ def judge(
     ------
     TestbedError
         Naming the run, the cause, the log and what to try.
+    DiskFullError
+        If that is the cause.
     """
     failed = run.root / guest_plan.FAILED
     finished = (run.root / guest_plan.FINISHED).exists() and not failed.exists()
@@ -52,6 +54,8 @@ def judge(
     # A guest that had to end a program of its own for want of memory has worked with too little.
     if finished and not (_disk_is_full(run.root) or _out_of_memory(text) or faults(text)):
         return
+    if _disk_is_full(run.root):
+        raise DiskFullError("the disk is full", where=f"run {_name(run.root)}")
     cause, hint = _cause(text, failed, status, elapsed, deadline, memory_mb)
     said = _tail(text) + "".join(_logs_of_programs(run, cause))
     raise TestbedError(
@@ -89,8 +93,6 @@ def _cause(
     text: str, failed: Path, status: int | None, elapsed: float, deadline: float, memory_mb: int
 ) -> tuple[str, str]:
     """Order matters: the first explanation that fits is the most specific one."""
-    if _disk_is_full(failed.parent):
-        return "the disk is full", "free some space, or give --results DIR on another disk"
     if _out_of_memory(text):
         return (
             f"the guest ran out of its {memory_mb} MB of memory",

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.errors import KernelBuildError
+from tcpf_lab.making import opened
 from tcpf_lab.testbed import uml_make, uml_recipe
 from tcpf_lab.testbed.uml_entry import (
     FACTS,
@@ -260,7 +261,7 @@ def _lock(root: Path, progress: Progress) -> Iterator[int]:
     The lock is the system's and belongs to the open file: it ends with the last process that has it
     open, so one left behind by a killed build does not exist.
     """
-    with (root / "lock").open("a") as handle:
+    with opened(root / "lock", "a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

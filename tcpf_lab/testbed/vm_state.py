@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tcpf_lab.making import opened
 from tcpf_lab.results import write_json
 from tcpf_lab.testbed import uml_kernel, vm_kernel
 from tcpf_lab.testbed.vm_keeper import ENDED, PROCESSES
@@ -134,7 +135,7 @@ def here(cache: Path | None = None) -> State:
 def working(state: State, progress: Progress) -> Iterator[None]:
     """Let nobody else start or end guests during the block."""
     uml_kernel.make_cache(state.cache)
-    with (state.cache / "lock").open("a") as handle:
+    with opened(state.cache / "lock", "a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -146,7 +147,7 @@ def working(state: State, progress: Progress) -> Iterator[None]:
 @contextmanager
 def keeper_lock(state: State) -> Iterator[IO[str]]:
     """Yield the keeper's lock, to be inherited by it, and to be told its process number."""
-    with state.keeper_lock.open("a") as handle:
+    with opened(state.keeper_lock, "a") as handle:
         # Whoever looks whether there is a keeper has it for a moment.
         fcntl.flock(handle, fcntl.LOCK_EX)
         handle.truncate(0)

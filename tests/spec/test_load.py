@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tcpf_lab.calibrating.target import read_numbers
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.spec.load import SpecErrors, find, load, parse
 from tcpf_lab.spec.model import Experiment
@@ -96,6 +98,25 @@ def test_a_bare_name_is_found_among_those_that_come_with_the_package(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert find(name).samefile(CHECKOUT / "experiments" / "configA.yaml")
+
+
+@pytest.mark.parametrize("verb", ["plan", "status", "report", "plot cdf", "calibrate"])
+def test_a_pipe_a_device_and_a_terminal_are_no_specs(tmp_path: Path, lab, verb: str) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    out, into = os.pipe()
+    for name in ("pipe.yaml", "./pipe.yaml", f"/dev/fd/{out}", "/dev/zero"):
+        status, _, complaints = lab(*verb.split(), name)
+        assert (status, "is a pipe or a device" in complaints) == (2, True)
+    os.close(out)
+    os.close(into)
+
+
+def test_inventories_and_published_numbers_are_files_too(tmp_path: Path, lab) -> None:
+    os.mkfifo(tmp_path / "hosts.yaml")
+    status, _, complaints = lab("doctor", "--testbed", "./hosts.yaml")
+    assert (status, "is a pipe or a device, not " in complaints) == (2, True)
+    with pytest.raises(RequestError, match="is a pipe or a device, not a CSV file"):
+        read_numbers(tmp_path / "hosts.yaml", (), {})
 
 
 def test_a_bare_name_is_looked_up_here_before_the_experiments_directory(

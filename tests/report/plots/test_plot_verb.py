@@ -29,9 +29,9 @@ def test_every_kind_draws_runs_in_a_directory(
     lab: Lab, ran: Path, tmp_path: Path, kind: str
 ) -> None:
     run = ran / "nomark+red-flows3-seed1"
-    status, said, _ = lab("plot", kind, run, "-o", tmp_path / "a" / "figure.svg")
-    assert (status, said.strip()) == (0, str(tmp_path / "a" / "figure.svg"))
-    assert b"<svg" in (tmp_path / "a" / "figure.svg").read_bytes()
+    status, said, _ = lab("plot", kind, run, "-o", tmp_path / "figure.svg")
+    assert (status, said.strip()) == (0, str(tmp_path / "figure.svg"))
+    assert b"<svg" in (tmp_path / "figure.svg").read_bytes()
 
 
 def test_experiment_is_drawn_from_its_complete_runs(

@@ -286,7 +286,7 @@ def test_pipe_is_no_capture_to_draw(lab: Lab, capture: DrawnCapture) -> None:
     finally:
         os.close(out)
     assert status == 2
-    assert said.startswith(f"error: /dev/fd/{out}: no experiment (not UTF-8 text), and a capture")
+    assert said.startswith(f"error: /dev/fd/{out}: is a pipe or a device")
     assert "try: name the capture's file" in said
 
 
