@@ -28,6 +28,8 @@ _MOST = 10_000
 _TOO_DEEP, _TOO_MUCH = "nested too deeply", f"holds more than {_MOST} keys and values"
 #: An escape beyond the last character of Unicode.
 _NO_CHARACTER = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
+#: YAML 1.1 has an octal number there, YAML 1.2 a decimal one.
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]")
 #: Half of a character, which an escape can stand for and no file can hold.
 _HALF, _HALVED = re.compile(r"[\ud800-\udfff]"), "half of a character: write it as it is"
 #: A tag is not shown longer, and no number is written longer.
@@ -189,12 +191,20 @@ class _Reader:
                 result[key] = self.value(value_node, place)
         return result
 
-    def _plain(self, node: Node, path: KeyPath) -> Any:
+    def _plain(self, node: Any, path: KeyPath) -> Any:
         if node.tag in (f"{_PREFIX}str", f"{_PREFIX}timestamp"):
             if _HALF.search(node.value):
                 self._problem(node, path, _HALVED)
                 return None
             return str(node.value)
+        kind = str(node.tag).removeprefix(_PREFIX)
+        if node.style:
+            self._problem(node, path, f"the tag !!{kind} is not supported; write it unquoted")
+            return None
+        if _LEADING_ZERO.match(node.value) and kind in ("int", "float"):
+            sentence = f"{node.value} begins with a zero; write it without, or 0o10 for octal"
+            self._problem(node, path, sentence)
+            return None
         if len(node.value) <= _LONGEST_NUMBER:
             # A text that does not fit its tag raises any of these.
             with suppress(ValueError, LookupError, TypeError):
