@@ -11,6 +11,7 @@ import typer
 from tcpf_lab import analyze_request, analyzing, terminal
 from tcpf_lab.analyze_request import FORMATS, PRINTED, SORTED, TOP_BY, CapturesAsked
 from tcpf_lab.analyzing import Looked
+from tcpf_lab.command_line import echo
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.options import AsJson, At, MinRto, Probes, Profile
 from tcpf_lab.plot_request import parse_flows
@@ -145,7 +146,7 @@ def _rebuild(
     for path, those in runs.items():
         if [run.root for run in those] != [Path(path)]:
             count = many(len(those), "run")
-            typer.echo(f"rebuilding metrics.json and series.npz of {count} below {path}", err=True)
+            echo(f"rebuilding metrics.json and series.npz of {count} below {path}", err=True)
     done: list[Path] = []
     failed: list[LabError] = []
     for result in campaign.rebuild(dict.fromkeys(run for those in runs.values() for run in those)):
@@ -154,7 +155,7 @@ def _rebuild(
             continue
         done.append(result)
         if printed != "json":
-            typer.echo(f"rebuilt {result}", err=printed != "table")
+            echo(f"rebuilt {result}", err=printed != "table")
     return done, failed
 
 
@@ -174,13 +175,13 @@ def _tell(looked: Looked, written: Sequence[Path], printed: str) -> None:
     if printed == "json":
         return  # an object that has the runs, too
     for path in written:
-        typer.echo(str(path))
+        echo(path)
     if written or not looked.analyses:
         return
     if printed == "table":
         _tables(looked)
         return
-    typer.echo(analyzing.content(looked, printed), nl=False)
+    echo(analyzing.content(looked, printed), nl=False)
 
 
 def _tables(looked: Looked) -> None:
@@ -188,7 +189,7 @@ def _tables(looked: Looked) -> None:
     width, asked = terminal.width(), looked.asked
     for number, capture in enumerate(looked.described):
         if number:
-            typer.echo()
+            echo()
         if asked.events:
             every = looked.frames.events
             events = every[every["capture"] == capture["file"]]
@@ -203,10 +204,10 @@ def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None
     """Say on standard error what is wrong; the exit status says so if it is not only a cut end."""
     for found in looked.analyses:
         if found.capture.truncated and not told:
-            typer.echo(f"warning: {found.capture.name}: {found.capture.truncated}", err=True)
+            echo(f"warning: {found.capture.name}: {found.capture.truncated}", err=True)
     problems = [*looked.problems, *failed]
     for problem in problems:
-        typer.echo(f"error: {problem}", err=True)
+        echo(f"error: {problem}", err=True)
     if problems:
         raise typer.Exit(problems[0].exit_status)
     if any(found.capture.skipped for found in looked.analyses):

@@ -17,6 +17,7 @@ from tcpf_lab.calibrating.search import Search, carry_out, open_search
 from tcpf_lab.calibrating.settings import look_closely
 from tcpf_lab.calibrating.target import check_numbers
 from tcpf_lab.calibration.libraries import check_installed
+from tcpf_lab.command_line import echo
 from tcpf_lab.errors import InterruptedRunError, RequestError
 from tcpf_lab.options import AsJson, Cluster, Jobs, Results, TestbedName
 from tcpf_lab.results import locked
@@ -70,7 +71,7 @@ def calibrate(
     for part in shown.outcome(told):
         terminal.show(part)
     for path in (*figures, files.outcome):
-        typer.echo(path)
+        echo(path)
 
 
 def _at_a_time(jobs: int, cluster: str | None) -> int | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import traceback
+from pathlib import Path
 
 import typer
 from typer.core import TyperGroup
 
-from tcpf_lab.errors import LabError, out_of_memory
+from tcpf_lab.errors import LabError, legible, out_of_memory
 
 
 def new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
@@ -23,6 +24,12 @@ def new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
     )
 
 
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print text, or a path on one line; a terminal obeys nothing that stands in it."""
+    shown = legible(str(text), keep="") if isinstance(text, Path) else legible(str(text))
+    typer.echo(shown, err=err, nl=nl)
+
+
 def run(app: typer.Typer) -> None:
     """Run a command line; a user's mistake ends in a message, never in a traceback."""
     debug = "--debug" in sys.argv
@@ -34,11 +41,11 @@ def run(app: typer.Typer) -> None:
         if debug:
             traceback.print_exc()
         for problem in getattr(error, "problems", None) or (error,):
-            typer.echo(f"error: {problem}", err=True)
+            echo(f"error: {problem}", err=True)
         sys.exit(error.exit_status)
     except OSError as error:
         where = error.filename or "standard output"
-        typer.echo(f"error: {where}: {error.strerror or error}", err=True)
+        echo(f"error: {where}: {error.strerror or error}", err=True)
         sys.exit(1)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from tcpf_lab import terminal
 from tcpf_lab.analyze_request import format_of
+from tcpf_lab.command_line import echo
 from tcpf_lab.crossing_request import BIN, MAX_DELAY, box_known
 from tcpf_lab.errors import RequestError
 from tcpf_lab.metrics.crossing import cross_captures, describe_crossing
@@ -90,4 +91,4 @@ def crossing(
     for shown in crossing_tables(found, top=top):
         terminal.show(shown)
     for path in files:
-        typer.echo(str(path))
+        echo(path)

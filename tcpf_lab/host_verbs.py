@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcpf_lab import campaign, terminal
+from tcpf_lab.command_line import echo
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import AsJson, TestbedName
 from tcpf_lab.spec.load import find, load_any
@@ -114,7 +115,7 @@ def _clean_hosts(inventory: Inventory, dry_run: bool, force: bool, as_json: bool
     if as_json:
         terminal.print_json([asdict(each) for each in found])
     elif not found:
-        typer.echo(f"nothing to undo on {_several(inventory)}")
+        echo(f"nothing to undo on {_several(inventory)}")
     else:
         rows = [row for each in found for row in _rows(each)]
         terminal.show(terminal.plain_table(("host", "run", "changes", "", ""), rows))
@@ -135,6 +136,6 @@ def _clean_results(results: Path, dry_run: bool, as_json: bool) -> None:
         terminal.print_json([str(path) for path in removed])
         return
     for path in removed:
-        typer.echo(f"{'would remove' if dry_run else 'removed'} {path}")
+        echo(f"{'would remove' if dry_run else 'removed'} {path}")
     if not removed:
-        typer.echo(f"nothing to clean in {results}")
+        echo(f"nothing to clean in {results}")

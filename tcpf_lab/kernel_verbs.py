@@ -7,6 +7,7 @@ from dataclasses import asdict
 import typer
 
 from tcpf_lab import terminal
+from tcpf_lab.command_line import echo
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import AsJson, Source, Variant
 from tcpf_lab.testbed import uml_kernel
@@ -29,10 +30,10 @@ def build(
     if as_json:
         terminal.print_json(asdict(kernel))
     else:
-        typer.echo(f"Linux {kernel.version} for User-Mode Linux: {kernel.path}")
+        echo(f"Linux {kernel.version} for User-Mode Linux: {kernel.path}")
 
 
 @app.command()
 def path(variant: Variant = "standard") -> None:
     """Print where the built kernel is."""
-    typer.echo(str(uml_kernel.require(variant).path))
+    echo(str(uml_kernel.require(variant).path))

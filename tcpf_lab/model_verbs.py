@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tcpf_lab import terminal
+from tcpf_lab.command_line import echo
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.making import require_place
 from tcpf_lab.options import AsJson
@@ -127,7 +128,7 @@ def _solve(
             edge = int(answer.edge) if vary.endswith(("min", "max")) else answer.edge
             scenario = replace(scenario, **{vary: edge})  # type: ignore[arg-type]
         if not as_json:
-            typer.echo(_told(answer, quantity, limit, vary))
+            echo(_told(answer, quantity, limit, vary))
     solution = solve(scenario, printed=printed)
     if as_json:
         terminal.print_json({**found, "scenario": asdict(scenario), **_numbers(solution)})
@@ -197,7 +198,7 @@ def _show_tables(as_json: bool) -> None:
         )
         return
     for table in found:
-        typer.echo(table.caption)
+        echo(table.caption)
         columns = [(name, place > 0) for place, name in enumerate(table.columns)]
         terminal.show(aligned_table(columns, table.rows))
 
@@ -213,6 +214,6 @@ def _write(figures: Path | None, page: Path | None, as_json: bool) -> None:
         write_document(path, content)
         written.append(str(path))
         if not as_json:
-            typer.echo(str(path))
+            echo(path)
     if as_json:
         terminal.print_json({"written": written})

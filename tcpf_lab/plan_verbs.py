@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tcpf_lab import terminal
+from tcpf_lab.command_line import echo
 from tcpf_lab.options import AsJson, Only, Overrides, Seeds, Spec, TestbedName
 from tcpf_lab.planning import plan_text, size
 from tcpf_lab.selection import choose
@@ -39,14 +40,14 @@ def plan(
         if as_json:
             terminal.print_json(summary)
         else:
-            typer.echo(f"{chosen.source}: ok: {summary['runs']} runs")
+            echo(f"{chosen.source}: ok: {summary['runs']} runs")
         return
     text = plan_text(chosen, instructions=instructions)
     if as_json:
         form = "instructions" if instructions else "plan"
         terminal.print_json({"run": chosen.runs[0].id, form: text.splitlines()})
     else:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
 
 
 def schema(

@@ -10,6 +10,7 @@ import typer
 
 from tcpf_lab import command_line, terminal
 from tcpf_lab.analyze_request import format_of, options_of
+from tcpf_lab.command_line import echo
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import (
     AsJson,
@@ -150,7 +151,7 @@ def _write(kind: Kind, asked: FigureAsked, wanted: Wanted, files: dict[Path, str
         write_document(path, drawn[suffix])
     for capture in found.captures:
         if capture.truncated:
-            typer.echo(f"warning: {capture.path}: {capture.truncated}", err=True)
+            echo(f"warning: {capture.path}: {capture.truncated}", err=True)
     return found
 
 
@@ -179,9 +180,9 @@ def _tell(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> 
         )
         return
     if found.remark:
-        typer.echo(found.remark, err=True)
+        echo(found.remark, err=True)
     for path in files:
-        typer.echo(str(path))
+        echo(path)
 
 
 app = command_line.new_app()

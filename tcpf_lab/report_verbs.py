@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tcpf_lab import campaign, reporting, terminal
+from tcpf_lab.command_line import echo
 from tcpf_lab.errors import RequestError
 from tcpf_lab.making import require_place
 from tcpf_lab.options import (
@@ -97,4 +98,4 @@ def _of_calibration(
         terminal.print_json({"calibration": read.name, "written": [str(p) for p in written]})
         return
     for path in written:
-        typer.echo(path)
+        echo(path)

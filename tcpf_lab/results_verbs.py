@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab import migration, terminal
+from tcpf_lab.command_line import echo
 from tcpf_lab.errors import LabError
 from tcpf_lab.formats import FORMAT
 from tcpf_lab.options import AsJson, Only, Overrides, Results, Seeds, TestbedName
@@ -40,10 +41,10 @@ def status(
     if as_json:
         terminal.print_json(_inventory_json(found, results))
     elif not found.stored:
-        typer.echo(f"no results in {results}")
+        echo(f"no results in {results}")
     else:
         terminal.show(_experiments_table(found))
-        typer.echo(_total(found, results))
+        echo(_total(found, results))
 
 
 def migrate(
@@ -56,15 +57,15 @@ def migrate(
     for result in migration.migrate(results, dry_run=dry_run):
         if isinstance(result, LabError):
             failed += 1
-            typer.echo(f"error: {result}", err=True)
+            echo(f"error: {result}", err=True)
             continue
         done.append(str(result))
         if not as_json:
-            typer.echo(f"{'would migrate' if dry_run else 'migrated'} {result}")
+            echo(f"{'would migrate' if dry_run else 'migrated'} {result}")
     if as_json:
         terminal.print_json(done)
     elif not done and not failed:
-        typer.echo(f"every run in {results} is of format {FORMAT}")
+        echo(f"every run in {results} is of format {FORMAT}")
     if failed:
         raise typer.Exit(1)
 
@@ -94,7 +95,7 @@ def show_states(choice: Choice, as_json: bool) -> None:
     causes = Counter(cause for _, states in found for _, now in states for cause in now.causes)
     if causes:
         listed = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
-        typer.echo(f"stale or outdated, by cause (runs): {listed}")
+        echo(f"stale or outdated, by cause (runs): {listed}")
 
 
 def _size(run: Run, files: ExperimentFiles) -> int:

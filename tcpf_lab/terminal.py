@@ -9,18 +9,19 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from tcpf_lab.errors import InterruptedRunError
+from tcpf_lab.command_line import echo
+from tcpf_lab.errors import InterruptedRunError, legible
 from tcpf_lab.progress import run_progress, share_progress
 
 if TYPE_CHECKING:
@@ -41,9 +42,20 @@ COMPILING = "analysis: loading its machine code, or compiling it: once, a minute
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _SAME_INTERRUPT_S = 0.5
 
-_out = Console()
+
+class _Harmless(Console):
+    """Shows what a terminal would obey as escapes, wherever it stands: tables, progress, lines."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else legible(text), style, control)
+
+
+_out = _Harmless()
 #: FORCE_COLOR, which notebooks set, asks for colours in a pipe, not for pictures that move.
-_err = Console(stderr=True, force_interactive=None if sys.stderr.isatty() else False)
+_err = _Harmless(stderr=True, force_interactive=None if sys.stderr.isatty() else False)
 
 
 def show(what: RenderableType) -> None:
@@ -58,7 +70,7 @@ def complain(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print JSON for a script."""
-    typer.echo(json.dumps(value, indent=1, default=str))
+    echo(json.dumps(value, indent=1, default=str))
 
 
 @contextmanager
@@ -91,7 +103,7 @@ def show_report(report: Report) -> None:
     for problem in report.left_out:
         _err.print(f"left out: {problem}", style="yellow", markup=False, highlight=False)
     for path in report.written:
-        typer.echo(path)
+        echo(path)
 
 
 def event_line(event: Event, *, in_full: bool = True) -> Text | None:

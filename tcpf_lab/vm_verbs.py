@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tcpf_lab import terminal
+from tcpf_lab.command_line import echo
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import AsJson
 from tcpf_lab.testbed import vm, vm_kernel, vm_layout, vm_machine
@@ -48,7 +49,7 @@ def up(
     if as_json:
         terminal.print_json(found)
         return
-    typer.echo(
+    echo(
         f"up after {found['took_s']} s: Linux {found['release']} under {found['accelerator']}\n"
         f"inventory: {found['inventory']}\n"
         "next: tcpf-lab doctor --testbed vm | tcpf-lab run SPEC --testbed vm | "
@@ -76,7 +77,7 @@ def down(as_json: AsJson = False) -> None:
     if as_json:
         terminal.print_json({"ended": ended})
     else:
-        typer.echo("the guests are down" if ended else "no guests were up")
+        echo("the guests are down" if ended else "no guests were up")
 
 
 @app.command()
@@ -87,15 +88,15 @@ def status(as_json: AsJson = False) -> None:
         terminal.print_json(found)
     elif found["up"]:
         terminal.show(terminal.plain_table(("role", "host", "port", "guest", "pid"), _rows(found)))
-        typer.echo(
+        echo(
             f"Linux {found['release']} under {found['accelerator']}, "
             f"up for {(time.time() - found['since']) / 60:.0f} min\n"
             f"inventory: {found['inventory']}"
         )
     elif found["crashed"]:
-        typer.echo(f"the guests have ended by themselves; their consoles are in {found['files']}")
+        echo(f"the guests have ended by themselves; their consoles are in {found['files']}")
     else:
-        typer.echo("the guests are starting" if found["files"] else "no guests are up")
+        echo("the guests are starting" if found["files"] else "no guests are up")
 
 
 def _rows(found: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -176,3 +176,13 @@ def test_only_the_command_line_prints() -> None:
         names = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
         assert "print" not in names, path
         assert "exit" not in names, path
+
+
+def test_what_is_printed_goes_through_one_place() -> None:
+    """It escapes what a terminal would obey: ``command_line.echo``, and `terminal`'s consoles."""
+    for path in modules():
+        if path.name in ("command_line.py", "cli.py", "terminal.py"):
+            continue
+        calls = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
+        used = {ast.unparse(call.func) for call in calls}
+        assert not used & {"typer.echo", "click.echo"}, path

@@ -6,12 +6,13 @@ import io
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 import typer
 from rich.console import Console
 
-from tcpf_lab import cli, terminal
+from tcpf_lab import cli, command_line, terminal
 from tcpf_lab.errors import InterruptedRunError
 from tcpf_lab.progress import run_progress
 from tcpf_lab.report.captures_shown import capture_tables
@@ -44,6 +45,34 @@ def test_text_of_others_is_not_taken_for_markup(screen):
     with run_progress(terminal._err) as progress:
         progress.add_task(MARKED, total=1)
     assert screen.getvalue().count(MARKED) == 4
+
+
+EVIL = "a\x1b]0;gone\x07\nb"
+
+
+def test_no_name_reaches_the_terminal_as_a_command(monkeypatch, capsys):
+    text = io.StringIO()
+    for name in ("_out", "_err"):
+        monkeypatch.setattr(terminal, name, terminal._Harmless(file=text, width=80))
+    terminal.complain(EVIL)
+    terminal.tell(EVIL)
+    terminal.show(terminal.plain_table((EVIL,), [(EVIL,)]))
+    terminal.show(next(capture_tables(CAPTURE | {"file": f"{EVIL}.pcap"}, 80)))
+    with run_progress(terminal._err) as progress:
+        progress.add_task(EVIL, total=1)
+    command_line.echo(EVIL)
+    command_line.echo(Path(EVIL))
+    said = capsys.readouterr().out + text.getvalue()
+    assert not {"\x1b", "\x07"} & set(said)
+    assert r"a\x1b]0;gone\x07\nb" in said  # a path is one line
+
+
+@pytest.mark.parametrize("verb", ["analyze", "plan", "plot cdf", "status --results"])
+def test_file_of_an_evil_name_is_named_with_escapes(lab, verb):
+    Path(EVIL).write_text("[")
+    _, said, complaints = lab(*verb.split(), f"./{EVIL}")
+    assert r"a\x1b]0;gone\x07" in said + complaints
+    assert not {"\x1b", "\x07"} & set(said + complaints)
 
 
 def interrupted_twice(handled):
