@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import KernelBuildError
 from tcpf_lab.testbed import uml_make, uml_recipe
 from tcpf_lab.testbed.uml_entry import (
@@ -125,7 +126,7 @@ def require(variant: str) -> Kernel:
     if kernel is None:
         raise KernelBuildError(
             f"the {variant} kernel has not been built",
-            hint=f"`tcpf-lab kernel build --variant {variant}`",
+            hint=f"`{command('kernel', 'build', '--variant', variant)}`",
         )
     return kernel
 
