@@ -7,7 +7,6 @@ column.
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -18,6 +17,7 @@ import pandas as pd
 from tcpf_lab import campaign
 from tcpf_lab.analyzing import analyze
 from tcpf_lab.calibrating.loading import load_calibration
+from tcpf_lab.command import command
 from tcpf_lab.crossing_request import crossing
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.collect import Problem
@@ -251,7 +251,7 @@ def load(
     chosen = choose(str(what), testbed, Path(results), words, seeds, settings)
     sections = gather(campaign.sources(chosen), include_invalid)
     if not any(section.usable for section in sections):
-        again = shlex.join(("tcpf-lab", "run", *chosen.words(), "--results", str(results)))
+        again = command("run", *chosen.words())
         raise _nothing(sections, str(chosen.files.root), f"`{again}`")
     return Results(chosen.name, sections)
 

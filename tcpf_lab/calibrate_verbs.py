@@ -17,6 +17,7 @@ from tcpf_lab.calibrating.search import Search, carry_out, open_search
 from tcpf_lab.calibrating.settings import look_closely
 from tcpf_lab.calibrating.target import check_numbers
 from tcpf_lab.calibration.libraries import check_installed
+from tcpf_lab.command import command
 from tcpf_lab.command_line import echo
 from tcpf_lab.errors import InterruptedRunError, RequestError
 from tcpf_lab.options import AsJson, Cluster, Jobs, Results, TestbedName
@@ -97,11 +98,13 @@ def _read(spec: str, testbed: str, results: Path) -> tuple[Subject, CalibrationF
     read = load_any(source)
     if not isinstance(read, Calibration):
         raise RequestError(
-            f"is {read.noun}, not a calibration", where=str(source), hint=f"`tcpf-lab run {spec}`"
+            f"is {read.noun}, not a calibration",
+            where=str(source),
+            hint=f"`{command('run', Path(spec))}`",
         )
     subject = read_subject(read, source)
     check_numbers(subject)  # before a directory is made
-    return subject, CalibrationFiles(results, read.name, directory)
+    return subject, CalibrationFiles(results, read.name, directory, testbed)
 
 
 def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, Any]:
@@ -147,7 +150,7 @@ def _reported(search: Search) -> dict[str, Any]:
         raise RequestError(
             "no point of it was run yet",
             where=str(search.files.ledger),
-            hint=f"`tcpf-lab calibrate {search.subject.source.name}`",
+            hint=f"`{command('calibrate', *search.files.words(search.subject.source))}`",
         )
     points = search.ledger.points
     search.responses.look_again(search.responses.choice("", search.wanted(points)))

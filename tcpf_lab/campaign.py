@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab import checked_analysis, checksums
+from tcpf_lab.command import again, command
 from tcpf_lab.errors import LabError, RequestError, TestbedError, TraceError
 from tcpf_lab.metrics.record import can_be_analysed
 from tcpf_lab.plan.compose import compose
@@ -50,7 +51,7 @@ def ready_testbed(choice: Choice, *, elsewhere: bool = False) -> Testbed:
         raise TestbedError(
             f"not ready:{listed}",
             where=f"testbed {choice.testbed_name}",
-            hint=f"`tcpf-lab doctor --testbed {choice.testbed_name}` looks again",
+            hint=f"`{command('doctor', '--testbed', choice.testbed_name)}` looks again",
         )
     return testbed
 
@@ -102,7 +103,9 @@ def sensitivity_of(choices: Sequence[Choice], *, include_invalid: bool = False) 
     if len(choices) > 1:
         words = " ".join(f"--testbed {choice.testbed_name}" for choice in choices)
         raise RequestError("--sensitivity is of one testbed", where=words)
-    return sensitivity(gather(sources(choices[0]), include_invalid))
+    (choice,) = choices
+    status = command("status", *choice.words())
+    return sensitivity(gather(sources(choice), include_invalid), status)
 
 
 def two_testbeds(first: Choice, second: Choice, *, include_invalid: bool = False) -> TwoTestbeds:
@@ -118,7 +121,7 @@ def two_testbeds(first: Choice, second: Choice, *, include_invalid: bool = False
             "a testbed agrees with itself; name two different ones",
             where=f"--testbed {first.testbed_name}",
         )
-    sides = (
+    one, other = (
         Side(
             choice.directory,
             " or ".join(dict.fromkeys(_made(part) for part in choice.parts)),
@@ -126,7 +129,8 @@ def two_testbeds(first: Choice, second: Choice, *, include_invalid: bool = False
         )
         for choice in (first, second)
     )
-    return compare_testbeds(*sides)
+    commands = [command("run", *choice.words()) for choice in (first, second)]
+    return compare_testbeds(one, other, commands)
 
 
 def _made(part: Part) -> str:
@@ -232,7 +236,7 @@ def kept_runs(path: Path) -> list[RunFiles]:
         f"nothing to analyse: {what}",
         where=str(path),
         hint="name a capture, a directory of *.pcap files, a run, or an experiment's results as "
-        "results/smoke; `tcpf-lab run --keep-pcaps` keeps captures",
+        "results/smoke; `run` with --keep-pcaps keeps captures",
     )
 
 
@@ -265,5 +269,5 @@ def _refuse_damaged(run: RunFiles) -> None:
         raise TraceError(
             f"damaged: {', '.join(damaged)}",
             where=str(run.root),
-            hint="not what SHA256SUMS says; `tcpf-lab run --keep-pcaps` makes the run again",
+            hint=f"not what SHA256SUMS says; `{again(run, '--keep-pcaps')}` makes the run again",
         )

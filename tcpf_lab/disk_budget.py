@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
+from tcpf_lab.command import command, options
 from tcpf_lab.errors import LabError
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
@@ -232,13 +233,14 @@ class DiskBudget:
 
     def refusal(self, run: Run) -> DiskBudgetError:
         """Say why a run was not begun."""
+        where = tuple(options(results=self.results))
         return DiskBudgetError(
             f"not begun: it may take {readable(self.need(run).wanted)}, and "
             f"{readable(max(self.free(), 0))} of --disk-budget {readable(self.limit)} are left "
             f"({readable(REPORT)} are held back for the report)",
             where=f"run {run.id}",
-            hint="a larger --disk-budget; `tcpf-lab status` says what takes the room, "
-            "`tcpf-lab clean` removes what failed runs left",
+            hint=f"a larger --disk-budget; `{command('status', *where)}` says what takes the room, "
+            f"`{command('clean', *where)}` removes what failed runs left",
         )
 
     def _finally(self, need: Need) -> int:

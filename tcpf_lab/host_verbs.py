@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcpf_lab import campaign, terminal
+from tcpf_lab.command import command
 from tcpf_lab.command_line import echo
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import AsJson, TestbedName
@@ -79,7 +80,7 @@ def clean(
     if inventory is None:
         raise RequestError(
             f"testbed {testbed} has no hosts, and leaves nothing outside of its results",
-            hint="`tcpf-lab clean` removes unfinished runs from the results",
+            hint=f"`{command('clean')}` removes unfinished runs from the results",
         )
     _clean_hosts(inventory, dry_run, force, as_json)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tcpf_lab import checksums, formats, making
+from tcpf_lab.command import again
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.formats import FORMAT, version_of
 from tcpf_lab.results import ExperimentFiles, RunFiles, read_json, write_json, write_text
@@ -75,12 +76,12 @@ def _migrate(run: RunFiles) -> None:
         raise RequestError(
             f"damaged: {', '.join(damaged)}",
             where=str(run.root),
-            hint="not what SHA256SUMS says; `tcpf-lab run` makes the run again",
+            hint=f"not what SHA256SUMS says; `{again(run)}` makes the run again",
         )
     making.write(unfinished, b"")
     for beginning in formats.renames(version):
         for old in sorted(run.stats.glob(f"{beginning}*.json")):
-            if made := _renewed(version, old):
+            if made := _renewed(version, run, old):
                 name, text = made
                 write_text(old.with_name(name), text)
                 old.unlink()
@@ -92,12 +93,12 @@ def _migrate(run: RunFiles) -> None:
     unfinished.unlink()
 
 
-def _renewed(version: int, old: Path) -> tuple[str, str] | None:
+def _renewed(version: int, run: RunFiles, old: Path) -> tuple[str, str] | None:
     try:
         return formats.renewed(version, old.name, read_json(old))
     except (AttributeError, KeyError, TypeError) as error:
         raise RequestError(
             f"not counters of that version: {type(error).__name__} {error}",
             where=str(old),
-            hint="the run is damaged: `tcpf-lab run` makes it again",
+            hint=f"the run is damaged: `{again(run)}` makes it again",
         ) from None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.plot_request import FigureAsked
 from tcpf_lab.report.export.axes import base_value
@@ -17,7 +17,7 @@ from tcpf_lab.report.plots.runs import DrawnRun, read_run
 from tcpf_lab.report.style import CASES
 from tcpf_lab.results import PARTIAL, RunFiles
 from tcpf_lab.run_state import State
-from tcpf_lab.selection import DEFAULT, choose
+from tcpf_lab.selection import RunsAsked, choose
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment, case_slug
 from tcpf_lab.spec.suggest import unknown
@@ -224,23 +224,17 @@ def _nothing(asked: FigureAsked, directories: Sequence[str], left_out: Counter[s
     if left_out["invalid"]:
         hint = "`--include-invalid` draws them all the same"
     elif specs:
-        hint = f"`{shlex.join(('tcpf-lab', 'run', specs[0], *_choosing(asked)))}`"
+        hint = f"`{command('run', *_choosing(specs[0], asked))}`"
     elif left_out["without metrics.json"]:
-        hint = f"`{shlex.join(('tcpf-lab', 'analyze', *asked.what))}`, if captures were kept"
+        again = "; ".join(command("analyze", Path(word)) for word in asked.what)
+        hint = f"`{again}`, if captures were kept"
     else:
         hint = "name a run's directory, or one that holds runs, such as results/configA/uml"
     return LabError(message, where=" ".join(asked.what), hint=hint)
 
 
-def _choosing(asked: FigureAsked) -> Iterator[str]:
-    """Yield the options that make `tcpf-lab run` choose what was asked for."""
-    if asked.testbed != DEFAULT:
-        yield from ("--testbed", asked.testbed)
-    if asked.results != Path("results"):
-        yield from ("--results", str(asked.results))
-    for wanted in (*asked.only, *(f"{key}={value}" for key, value in asked.filters.items())):
-        yield from ("--only", wanted)
-    if asked.seeds is not None:
-        yield from ("--seeds", str(asked.seeds))
-    for setting in asked.overrides:
-        yield from ("--set", setting)
+def _choosing(spec: str, asked: FigureAsked) -> tuple[str | Path, ...]:
+    """Give the words that make `tcpf-lab run` choose what was asked for."""
+    only = (*asked.only, *(f"{key}={value}" for key, value in asked.filters.items()))
+    words = RunsAsked(spec, only, asked.seeds, tuple(asked.overrides))
+    return words.words(asked.testbed, asked.results)

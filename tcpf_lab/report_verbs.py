@@ -92,7 +92,7 @@ def _of_calibration(
             "chooses among the runs of an experiment; a calibration is reported as a whole",
             where=useless,
         )
-    files = CalibrationFiles(results, read.name, registry.require(testbed))
+    files = CalibrationFiles(results, read.name, registry.require(testbed), testbed)
     written = write_report(read, source, files, formats, reference)
     if as_json:
         terminal.print_json({"calibration": read.name, "written": [str(p) for p in written]})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from tcpf_lab.campaign import sources
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.chapter import numbered
 from tcpf_lab.report.compare.published import Comparison, compare
@@ -86,6 +86,7 @@ def report(
         choice.files,
         sources(choice),
         choice.title or choice.name,
+        again=command("run", *choice.words()),
         collection=choice.collection,
         include_invalid=include_invalid,
         formats={*formats, *implied},
@@ -128,8 +129,8 @@ def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Itera
 
 def _papers(choice: Choice, sections: Sequence[Section]) -> tuple[Page, ...]:
     """Give the pages on papers and workloads that the experiments are of."""
-    command = shlex.join(("tcpf-lab", "run", *choice.words()))
-    return tuple(pages_of(_members(choice, sections), command))
+    again = command("run", *choice.words())
+    return tuple(pages_of(_members(choice, sections), again))
 
 
 def _suffixes(
@@ -170,16 +171,11 @@ def _pages(
     for suffix, content in _texts(subject, written.drawings, formats):
         yield choice.files.report(suffix), content
     if reference is not None:
-        run, again = subject.commands
-        kept = (run, f"{again} --reference {shlex.quote(_portable(reference))}")
+        run, _ = subject.commands
+        kept = (run, _report(choice, include_invalid, reference))
         yield from reproduction(written.sections, reference, kept)
         for suffix, content in _texts(replace(subject, commands=kept), written.drawings):
             yield reference / f"{choice.name}.{suffix}", content
-
-
-def _portable(directory: Path) -> str:
-    """Name a directory as a report may: none says where on a machine it was made."""
-    return directory.name if directory.is_absolute() else str(directory)
 
 
 def _texts(
@@ -234,8 +230,10 @@ def _sensitivity(sections: Sequence[Section]) -> Sensitivity | None:
 
 
 def _commands(choice: Choice, include_invalid: bool) -> tuple[str, str]:
+    return command("run", *choice.words()), _report(choice, include_invalid)
+
+
+def _report(choice: Choice, include_invalid: bool, reference: Path | None = None) -> str:
     last = ("--include-invalid",) * include_invalid
-    return (
-        shlex.join(("tcpf-lab", "run", *choice.words())),
-        shlex.join(("tcpf-lab", "report", *choice.words(), *last)),
-    )
+    kept = ("--reference", reference) if reference is not None else ()
+    return command("report", *choice.words(), *last, *kept)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab import migration, terminal
+from tcpf_lab.command import command, options
 from tcpf_lab.command_line import echo
 from tcpf_lab.errors import LabError
 from tcpf_lab.formats import FORMAT
@@ -151,7 +152,8 @@ def _total(found: Inventory, results: Path) -> str:
     text = f"{results}: {readable(found.total)} on disk"
     if found.elsewhere:
         text += f", {readable(found.elsewhere)} of it in no experiment"
-    return f"{text}; `tcpf-lab clean` would free {readable(found.freed_by_clean)}"
+    again = command("clean", *options(results=results))
+    return f"{text}; `{again}` would free {readable(found.freed_by_clean)}"
 
 
 def _inventory_json(found: Inventory, results: Path) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tcpf_lab.command import TESTBED, command, options
 from tcpf_lab.errors import RequestError
 from tcpf_lab.plan.effect import refuse_idle_axes, refuse_idle_settings
 from tcpf_lab.results import ExperimentFiles
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 
 #: Key of ``--only`` that chooses among the experiments of a collection.
 _CONFIG = "config"
-#: The testbed that need not be named.
-DEFAULT = "uml"
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,16 @@ class RunsAsked:
     seeds: int | None = None
     overrides: tuple[str, ...] = ()
 
+    def words(self, testbed: str, results: Path) -> tuple[str | Path, ...]:
+        """Give the words of a command line that choose this, of a testbed and in a directory."""
+        return (
+            Path(self.spec),
+            *options(testbed, results),
+            *chain.from_iterable(("--only", wanted) for wanted in self.only),
+            *(("--seeds", str(self.seeds)) if self.seeds is not None else ()),
+            *chain.from_iterable(("--set", setting) for setting in self.overrides),
+        )
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -98,17 +108,9 @@ class Choice:
         """All runs, in the order of the parts."""
         return tuple(run for part in self.parts for run in part.runs)
 
-    def words(self) -> tuple[str, ...]:
-        """Give the words of a command line that choose the same, files by their names alone."""
-        asked = self.asked
-        words = [self.source.name]
-        words += ["--testbed", Path(self.testbed_name).name] if self.testbed_name != DEFAULT else []
-        for wanted in asked.only:
-            words += ["--only", wanted]
-        words += ["--seeds", str(asked.seeds)] if asked.seeds is not None else []
-        for setting in asked.overrides:
-            words += ["--set", setting]
-        return tuple(words)
+    def words(self) -> tuple[str | Path, ...]:
+        """Give the words of a command line that choose the same."""
+        return self.asked.words(self.testbed_name, self.results)
 
     def states(self) -> Iterator[tuple[Part, list[tuple[Run, RunState]]]]:
         """Tell for each run whether it is complete, stale (and why), failed or missing."""
@@ -152,7 +154,7 @@ def choose(
     read = load_any(source)
     if isinstance(read, Calibration):
         raise RequestError(
-            "is a calibration", where=str(source), hint=f"`tcpf-lab calibrate {source.name}`"
+            "is a calibration", where=str(source), hint=f"`{command('calibrate', Path(spec))}`"
         )
     collection = isinstance(read, Collection)
     wanted = _wanted(asked.only)
@@ -183,7 +185,7 @@ def one_or_two(testbeds: Sequence[str] | None) -> tuple[str, ...]:
     RequestError
         If there are more.
     """
-    names = tuple(testbeds or (DEFAULT,))
+    names = tuple(testbeds or (TESTBED,))
     if len(names) > 2:
         words = " ".join(f"--testbed {name}" for name in names)
         raise RequestError(f"two testbeds are compared, not {len(names)}", where=words)

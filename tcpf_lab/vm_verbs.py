@@ -9,10 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from tcpf_lab import terminal
+from tcpf_lab.command import command
 from tcpf_lab.command_line import echo
 from tcpf_lab.errors import RequestError
 from tcpf_lab.options import AsJson
 from tcpf_lab.testbed import vm, vm_kernel, vm_layout, vm_machine
+
+#: What is done with the guests once they are up.
+_NEXT = ("doctor --testbed vm", "run smoke.yaml --testbed vm", "vm ssh S", "vm down")
 
 app = typer.Typer(
     add_completion=False,
@@ -52,8 +56,7 @@ def up(
     echo(
         f"up after {found['took_s']} s: Linux {found['release']} under {found['accelerator']}\n"
         f"inventory: {found['inventory']}\n"
-        "next: tcpf-lab doctor --testbed vm | tcpf-lab run SPEC --testbed vm | "
-        "tcpf-lab vm ssh S | tcpf-lab vm down"
+        "next:\n" + "\n".join(f"  {command(*words.split())}" for words in _NEXT)
     )
 
 

@@ -303,7 +303,7 @@ def test_without_any_run_it_says_what_to_type(fake, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LabError, match=r"no usable run among 3 \(3 missing\)") as refused:
         tcpf_lab.load(RECORDED / "experiment.yaml", testbed="fake")
-    assert refused.value.hint.startswith("`tcpf-lab run experiment.yaml --testbed fake")
+    assert refused.value.hint.startswith(f"`tcpf-lab run {RECORDED}/experiment.yaml --testbed fake")
     (tmp_path / "empty").mkdir()
     with pytest.raises(RequestError, match="no run in this directory"):
         tcpf_lab.load("empty")

@@ -579,7 +579,8 @@ def test_an_outcome_is_behind_what_its_files_say(folder, file, old, new, said):
     (folder / file).write_text(text.replace(old, new))
     (sentence,) = stale(folder, told)
     assert sentence.startswith(said)
-    assert sentence.endswith(": `tcpf-lab calibrate small.yaml --only-report`.")
+    words = f"{folder}/small.yaml --results {folder}/results --only-report"
+    assert sentence.endswith(f": `tcpf-lab calibrate {words}`.")
 
 
 @pytest.mark.parametrize(

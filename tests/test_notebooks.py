@@ -91,6 +91,21 @@ def test_notebook_uses_the_public_interface_only(path: Path) -> None:
 
 
 @each_notebook
+def test_notebook_finds_the_program_without_a_path_to_it(path: Path, tmp_path: Path) -> None:
+    if not cells(path, "code")[0].startswith("%%sh"):
+        pytest.skip("makes no data")
+    program, here = tmp_path / ".venv/bin/tcpf-lab", tmp_path / "notebooks"
+    program.parent.mkdir(parents=True)
+    here.mkdir()
+    program.write_text('#!/bin/sh\necho "$1"\n')
+    program.chmod(0o755)
+    words = ["sh", "-c", shell_cell(path)]
+    bare = {"PATH": "/usr/bin:/bin"}
+    told = subprocess.run(words, cwd=here, env=bare, capture_output=True, text=True, check=True)
+    assert told.stdout == "run\n"
+
+
+@each_notebook
 def test_notebook_links_lead_somewhere(path: Path) -> None:
     for text in cells(path, "markdown"):
         for target in re.findall(r"\]\(([^)#:]+)\)", text):

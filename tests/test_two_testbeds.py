@@ -132,6 +132,6 @@ def test_commands_of_a_reproduction_choose_the_same_again(lab, spec, tmp_path):
     manifest = json.loads((tmp_path / "kept here/tiny/manifest.json").read_text())
     words = "--testbed fake --only case=NoMark+RED --seeds 2 --set 'title=two words'"
     assert manifest["commands"] == [
-        f"tcpf-lab run experiment.yaml {words}",
-        f"tcpf-lab report experiment.yaml {words} --include-invalid --reference 'kept here'",
+        f"tcpf-lab run {spec} {words}",
+        f"tcpf-lab report {spec} {words} --include-invalid --reference 'kept here'",
     ]

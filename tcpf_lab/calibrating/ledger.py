@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from tcpf_lab.calibration.space import Dimension, Floats, Space
+from tcpf_lab.command import options
 from tcpf_lab.errors import RequestError
 from tcpf_lab.making import make_directory
 from tcpf_lab.results import ExperimentFiles, write_text
 from tcpf_lab.spec.calibrated import Subject
 from tcpf_lab.spec.calibration import ID, ROUND, UNIT
+from tcpf_lab.spec.load import named
 from tcpf_lab.spec.unknown import Unknown
 
 #: The testbed whose directory needs no name of its own.
@@ -29,6 +31,11 @@ class CalibrationFiles:
     results: Path
     name: str
     testbed: str
+    asked: str = ""  #: the testbed as ``--testbed`` takes it, if that is a path
+
+    def words(self, source: Path) -> tuple[str | Path, ...]:
+        """Give the words of a command line that mean this calibration, whose file is given."""
+        return named(source), *options(self.asked or self.testbed, self.results)
 
     @property
     def root(self) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tcpf_lab.calibrating.ledger import CalibrationFiles, read_ledger, space_of
 from tcpf_lab.calibrating.target import cells_of
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError
 from tcpf_lab.results import as_json
 from tcpf_lab.spec.calibrated import Subject, read_subject
@@ -62,7 +63,7 @@ def behind(
     told : mapping
         The outcome.
     """
-    again = f"`tcpf-lab calibrate {source.name} --only-report`"
+    again = f"`{command('calibrate', *files.words(source), '--only-report')}`"
     try:
         subject = read_subject(calibration, source)
         ids = {point.id for point in read_ledger(files.ledger, subject, space_of(subject)).points}

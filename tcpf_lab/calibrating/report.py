@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tcpf_lab.calibrating.ledger import CalibrationFiles
 from tcpf_lab.calibrating.outcome_state import behind
+from tcpf_lab.command import command
 from tcpf_lab.errors import RequestError
 from tcpf_lab.report.calibration.contents import contents_of
 from tcpf_lab.report.calibration.drawings import drawings
@@ -78,14 +78,17 @@ def write_report(
     """
     _check(formats, files, source)
     record = read_record(files.root)
-    page = build(record, tuple(behind(calibration, source, files, record.told)))
-    words = [source.name, *(("--testbed", files.testbed) if files.testbed != "uml" else ())]
-    commands = [shlex.join(("tcpf-lab", verb, *words)) for verb in ("calibrate", "report")]
+    words = files.words(source)
+    again = command("calibrate", *words, "--only-report")
+    page = build(record, tuple(behind(calibration, source, files, record.told)), again)
+    made = command("calibrate", *words)
+    commands = [made, command("report", *words)]
+    kept = [made, command("report", *words, "--reference", reference or "")]
     drawn_once = pictures((page,), _suffixes(formats, reference))
     written = []
     for path, content in (
         *_own(record, page, files.root, formats, drawn_once, commands),
-        *_kept(record, page, reference, drawn_once, commands),
+        *_kept(record, page, reference, drawn_once, kept),
     ):
         write_document(path, content)
         written.append(path)
@@ -111,7 +114,7 @@ def _check(formats: Collection[str], files: CalibrationFiles, source: Path) -> N
         raise RequestError(
             "is a calibration that has concluded nothing yet",
             where=str(source),
-            hint=f"`tcpf-lab calibrate {source.name}`; of an interrupted one, "
+            hint=f"`{command('calibrate', *files.words(source))}`; of an interrupted one, "
             "`--only-report` concludes from the runs there are",
         )
 
@@ -144,9 +147,7 @@ def _kept(
         path = record.source.with_name(name)
         if path.exists():
             yield reference / name, path.read_bytes()
-    where = reference.name if reference.is_absolute() else str(reference)
-    again = [commands[0], f"{commands[1]} --reference {shlex.quote(where)}"]
-    for suffix, content in _texts(record, page, figures, again, ("html", "pdf")):
+    for suffix, content in _texts(record, page, figures, commands, ("html", "pdf")):
         yield reference / f"{record.name}.{suffix}", content
 
 

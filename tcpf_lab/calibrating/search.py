@@ -24,6 +24,7 @@ from tcpf_lab.calibration.design import first_points
 from tcpf_lab.calibration.emulator import Emulator
 from tcpf_lab.calibration.objective import Target, complete, least_of, misfit
 from tcpf_lab.calibration.space import Floats, Space
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.selection import Choice
 from tcpf_lab.spec.calibrated import Subject
@@ -66,7 +67,7 @@ class Search:
             raise LabError(
                 "the uncalibrated experiments have no usable run to tell how noisy one is",
                 where=self.subject.calibration.name,
-                hint=f"`tcpf-lab status --results {self.files.runs}` lists what there is",
+                hint=f"`{command('status', '--results', self.files.runs)}` lists what there is",
             )
         return target_of(self.subject, self.cells, variance_of(values))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tcpf_lab.command import again, command
 from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics.arrays import write_arrays
 from tcpf_lab.metrics.captured import CapturedRecord
@@ -196,7 +197,7 @@ def _absence(files: RunFiles) -> str:
 
 
 def _unusable(files: RunFiles, message: str) -> TraceError:
-    hint = f"`tcpf-lab analyze {files.root}` if captures were kept, else make the run again"
+    hint = f"`{command('analyze', files.root)}` if captures were kept, else `{again(files)}`"
     if made_without_captures(files):
         hint = "make the run with --set traffic.captures=true"
     return TraceError(message, where=str(files.series), hint=hint)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError
 from tcpf_lab.making import make_directory, write
 from tcpf_lab.report.chapter import chapter, own_figures
@@ -44,6 +45,7 @@ def write_report(
     sources: Sequence[Source],
     title: str,
     *,
+    again: str = "",
     collection: bool = False,
     include_invalid: bool = False,
     formats: Collection[str] = FORMATS,
@@ -58,6 +60,8 @@ def write_report(
         The runs: of one experiment, or of each in a collection.
     title : str
         Of the whole.
+    again : str
+        The command line that makes the runs.
     collection : bool
         Whether the sources are a collection's, even if only one was asked for.
     include_invalid : bool
@@ -78,7 +82,7 @@ def write_report(
     sections = gather(sources, include_invalid)
     problems = [problem for section in sections for problem in _problems(section, collection)]
     if not any(section.usable for section in sections):
-        raise _nothing_usable(files, problems)
+        raise _nothing_usable(files, problems, again)
     written, drawings = [], {}
     suffixes = SUFFIXES if "figures" in formats else ("svg",) * ("svg" in formats)
     for path, content in _documents(files, sections, title, collection, suffixes):
@@ -122,9 +126,8 @@ def _experiment(
     yield from own_figures(files, section, suffixes)
 
 
-def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem]) -> LabError:
+def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem], again: str) -> LabError:
     """Say what is missing, and what to type about it."""
-    again = f"tcpf-lab run {files.experiment}.yaml --testbed {files.testbed}"
     if not problems:
         return LabError("no run was asked for", where=str(files.root), hint=f"`{again}`")
     counts = Counter(problem.state for problem in problems)
@@ -135,7 +138,7 @@ def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem]) -> LabE
     elif counts["invalid"]:
         hint = f"`{again} --force`; or `--include-invalid` to look at them all the same"
     else:
-        hint = f"`tcpf-lab analyze {files.root}` if captures were kept, else `{again} --force`"
+        hint = f"`{command('analyze', files.root)}` if captures were kept, else `{again} --force`"
     return LabError(
         f"no usable run among {len(problems)} ({told}); the first: {first}",
         where=str(files.root),

@@ -79,7 +79,7 @@ def bar_chart(
         raise LabError(
             f"nothing to draw for {metric}: none of {len(results)} cells has a usable run",
             where=title,
-            hint="see the runs left out in table.md, or `tcpf-lab status`",
+            hint="see the runs left out in table.md, or `status` with the same words",
         )
     with house_style():
         figure = bars(results, METRICS[metric], f"{title}: {runs_used(results)}{conditions}")

@@ -10,6 +10,7 @@ import re
 import sys
 from pathlib import Path
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.papers.page import BEGIN, END
 from tcpf_lab.results import write_text
@@ -57,7 +58,7 @@ def claims_below(kept: Path) -> dict[str, str]:
         raise RequestError(
             "no page with claims",
             where=str(kept),
-            hint=f"`tcpf-lab report ef.yaml --reference {kept}/ef` writes one",
+            hint=f"`{command('report', 'ef.yaml', '--reference', kept / 'ef')}` writes one",
         )
     return {name: _together(found) for name, found in blocks.items()}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, PrivateAttr
 
 from tcpf_lab import shipped
 from tcpf_lab.errors import RequestError, SpecError
@@ -37,6 +37,7 @@ class Inventory(WithoutSecrets):
     """A whole inventory file."""
 
     noun: ClassVar[str] = "an inventory"
+    _path: Path | None = PrivateAttr(None)
 
     name: Name = Field(
         description="As the file without `.yaml`, which `--testbed` takes; also the directory of "
@@ -150,6 +151,11 @@ class Inventory(WithoutSecrets):
         """Give the rate of a cable; None for a virtual pair, and if it is not known."""
         return self.rate(a, b) if self.interface(a, b) else None
 
+    @property
+    def asked(self) -> str:
+        """What ``--testbed`` takes: its name, or its path if the name alone does not find it."""
+        return self.name if self._path is None else str(self._path)
+
     def _doubled_hosts(self) -> Iterator[tuple[KeyPath, str]]:
         seen: dict[tuple[str, int | None], str] = {}
         for name, host in self.hosts.items():
@@ -260,7 +266,10 @@ def load_inventory(name: str | Path) -> Inventory:
         for key, place in inventory.ssh.values().items()
         if place is not None
     }
-    return inventory.model_copy(update={"ssh": inventory.ssh.model_copy(update=anchored)})
+    found = inventory.model_copy(update={"ssh": inventory.ssh.model_copy(update=anchored)})
+    by_name = path.parent in _folders() or (path.stem, inventory.name) == GENERATED
+    found._path = None if by_name else path
+    return found
 
 
 def _refuse_name(path: Path, name: str) -> None:

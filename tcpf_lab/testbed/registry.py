@@ -9,6 +9,7 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import RequestError, TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.spec.suggest import unknown
@@ -28,7 +29,7 @@ def _uml() -> Testbed:
         raise TestbedError(
             damaged or "the virtual-time kernel has not been built",
             where="testbed uml",
-            hint="`tcpf-lab kernel build` (./lab does it by itself)",
+            hint=f"`{command('kernel', 'build')}`",
         )
     return UmlTestbed(kernel)
 

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError, TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import AddLink, AddNode, LoadModule
@@ -85,12 +86,14 @@ class SshTestbed:
             self._seen["hosts"] = work.carry_out()
         except LabError as error:
             work.bring_logs()
-            raise _with_remainder(error, session.end(), self.name, run) from None
+            raise _with_remainder(error, session.end(), self.inventory.asked, run) from None
         except BaseException:
             _tell(session.end())
             raise
         if left := session.end():
-            raise _with_remainder(TestbedError("not everything was undone"), left, self.name, run)
+            raise _with_remainder(
+                TestbedError("not everything was undone"), left, self.inventory.asked, run
+            )
 
     def facts(self, plan: Plan) -> dict[str, Any]:
         """Describe the inventory and, after a run of this process, the hosts as they were then."""
@@ -136,7 +139,7 @@ def _with_remainder(error: LabError, left: tuple[str, ...], name: str, run: RunF
     more = "".join(f"\n  {sentence}" for sentence in left)
     hints = [error.hint] if error.hint else []
     if any(BY_HAND not in sentence for sentence in left):
-        hints.append(f"`tcpf-lab clean --testbed {name}` undoes what is left")
+        hints.append(f"`{command('clean', '--testbed', name)}` undoes what is left")
     if any(BY_HAND in sentence for sentence in left):
         hints.append("what is lost is to be mended by hand: no record of it is kept")
     message = f"{error.message}{more}\n  log: {run.log}"

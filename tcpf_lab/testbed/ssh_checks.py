@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import platform
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from tcpf_lab.command import command
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.inventory_parts import Host
 from tcpf_lab.testbed.ssh_facts import Facts
@@ -269,13 +269,12 @@ def clock(seen: Seen) -> Finding:
 def leftovers(seen: Seen) -> Finding:
     """Check that no earlier run is still to be undone, and none is under way."""
     runs = seen.facts.raw.get("unfinished") or ()
-    name = shlex.quote(seen.inventory.name)
     if alive := [run for run in runs if run.get("alive")]:
         detail = f"run {alive[0].get('run')} is under way (process {alive[0].get('pid')})"
         return Finding(False, detail, "wait for its end")
     if runs:
         detail = f"not undone: {', '.join(str(run.get('run')) for run in runs)}"
-        return Finding(False, detail, f"tcpf-lab clean --testbed {name}")
+        return Finding(False, detail, command("clean", "--testbed", seen.inventory.asked))
     return fine("nothing")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError
 from tcpf_lab.testbed.doctor import Check
 from tcpf_lab.testbed.inventory import Inventory
@@ -64,7 +65,7 @@ def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check,
     checks = list(merged(rows, tuple(inventory.hosts)))
     links = cables(inventory, needs, survey.tried)
     misfits = inventory.misfits([node.name for node in needs.graph.nodes], needs.graph.rates)
-    clean = f"tcpf-lab clean --testbed {inventory.name}"
+    clean = command("clean", "--testbed", inventory.asked)
     return (
         *checks,
         *(Check(name, finding.ok, finding.detail, finding.cure) for name, finding in links),

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed import uml_kernel
 
@@ -33,17 +34,15 @@ _CAUSES = (
     ),
     (
         r"Module \S+ not found|No such file or directory.*/modules",
-        "its kernel has no such module: `tcpf-lab doctor` names the package that has it",
+        "its kernel has no such module: {doctor} names the package that has it",
     ),
     (
         r"run \S+ is (under way|not undone)",
-        "another run is at work on the host, or one could not undo everything: wait, or "
-        "`tcpf-lab clean --testbed {testbed}`",
+        "another run is at work on the host, or one could not undo everything: wait, or {clean}",
     ),
     (
         r"File exists",
-        "something of that name is there already, left by a run that could not undo it: "
-        "`tcpf-lab clean --testbed {testbed}`",
+        "something of that name is there already, left by a run that could not undo it: {clean}",
     ),
     (
         r"Cannot find device|No such device|does not exist",
@@ -64,11 +63,11 @@ _CAUSES = (
     ),
     (
         r"No space left",
-        "the host's disk is full: `df -h` there; `tcpf-lab clean --testbed {testbed}`",
+        "the host's disk is full: `df -h` there; {clean}",
     ),
     (
         r"[Cc]ommand not found|No such file or directory|not found in PATH|no such program",
-        "a program is missing on the host: `tcpf-lab doctor --testbed {testbed}` names its package",
+        "a program is missing on the host: {doctor} names its package",
     ),
 )
 _MISSING_PROGRAM = 127
@@ -76,14 +75,15 @@ _MISSING_PROGRAM = 127
 BUILT = "hosts"
 
 
-def likely(output: str, status: int | None, testbed: str, command: str = "") -> str:
+def likely(output: str, status: int | None, testbed: str, failed_command: str = "") -> str:
     """Say what is the likely cause of a failed command, and what to try."""
-    for pattern, advice in _CAUSES:
-        if re.search(pattern, output):
-            return advice.replace("{testbed}", testbed).replace("{built}", _built(command))
-    if status == _MISSING_PROGRAM:
-        return f"a program is missing on the host: `tcpf-lab doctor --testbed {testbed}`"
-    return f"read what it said; `tcpf-lab doctor --testbed {testbed}` looks at every host"
+    found = next((advice for cause, advice in _CAUSES if re.search(cause, output)), None)
+    if found is None and status == _MISSING_PROGRAM:
+        found = "a program is missing on the host: {doctor}"
+    found = found or "read what it said; {doctor} looks at every host"
+    for verb in ("clean", "doctor"):
+        found = found.replace(f"{{{verb}}}", f"`{command(verb, '--testbed', testbed)}`")
+    return found.replace("{built}", _built(failed_command))
 
 
 def _built(command: str) -> str:

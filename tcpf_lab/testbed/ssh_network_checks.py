@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tcpf_lab.command import command
 from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh_checks import Finding, Seen, fine
@@ -63,7 +64,7 @@ def interfaces(seen: Seen) -> Iterator[tuple[str, Finding]]:
 
 def _absent(seen: Seen, link: str, name: str) -> Finding:
     if seen.facts.raw.get("unfinished"):
-        cure = f"tcpf-lab clean --testbed {seen.inventory.name}"
+        cure = command("clean", "--testbed", seen.inventory.asked)
         return Finding(False, f"no interface '{name}' for {link}: a run may have it", cure)
     return Finding(
         False, unknown(f"no interface '{name}' for {link}", name, seen.facts.nics), _EDIT

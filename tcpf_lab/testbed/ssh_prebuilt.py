@@ -9,6 +9,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import KernelBuildError
 from tcpf_lab.testbed import ssh_files, ssh_modules, uml_make, uml_modules, uml_recipe
 from tcpf_lab.testbed.workshop import Progress, Workshop
@@ -57,6 +58,8 @@ def _shared(root: Path, tree: Path) -> Path:
     found = _INCLUDE.search(own.read_text()) if own.is_file() else None
     if found is None:
         raise KernelBuildError(
-            "no headers of that kernel", where=str(tree), hint="`tcpf-lab vm up` fetches them"
+            "no headers of that kernel",
+            where=str(tree),
+            hint=f"`{command('vm', 'up')}` fetches them",
         )
     return root / found[1].removeprefix("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Sysctl
@@ -72,12 +73,12 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
         elif word == "interface":
             yield (
                 f"{host.name}: no interface {rest[0]} (compare `ip -br link` there; an interrupted "
-                f"run may hold it: tcpf-lab clean --testbed {inventory.name})"
+                f"run may hold it: {command('clean', '--testbed', inventory.asked)})"
             )
         elif word == "program":
             yield (
-                f"{host.name}: no {rest[0]} (tcpf-lab doctor --testbed {inventory.name} names its "
-                "package)"
+                f"{host.name}: no {rest[0]} "
+                f"({command('doctor', '--testbed', inventory.asked)} names its package)"
             )
         elif word == "parameter":
             yield f"{host.name}: its kernel has no {rest[0]} ({_PATCHED[rest[0]]})"
@@ -96,7 +97,7 @@ def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:
         raise TestbedError(
             "; ".join(found),
             where=f"host {host.name}",
-            hint=f"`tcpf-lab doctor --testbed {inventory.name}` looks at all hosts",
+            hint=f"`{command('doctor', '--testbed', inventory.asked)}` looks at all hosts",
         )
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import KernelBuildError
 from tcpf_lab.making import opened
 from tcpf_lab.testbed import uml_make, uml_recipe
@@ -149,7 +150,7 @@ def require(variant: str) -> Kernel:
     if kernel is None:
         raise KernelBuildError(
             f"the {variant} kernel has not been built",
-            hint=f"`tcpf-lab kernel build --variant {variant}`",
+            hint=f"`{command('kernel', 'build', '--variant', variant)}`",
         )
     return kernel
 

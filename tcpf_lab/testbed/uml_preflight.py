@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError, require_memory
 
 #: Programs of the host that every plan needs in the guest, and those that start it.
@@ -48,7 +49,7 @@ def modules_problem(loaded: Mapping[str, str]) -> str | None:
     missing = [name for name, digest in loaded.items() if digest == NOT_BUILT]
     if not missing:
         return None
-    return f"not built: {', '.join(missing)} (tcpf-lab doctor shows what is)"
+    return f"not built: {', '.join(missing)} ({command('doctor')} shows what is)"
 
 
 @functools.cache
@@ -56,12 +57,10 @@ def versions() -> dict[str, str]:
     """Return what the guest's programs call themselves; they are the host's."""
     asked = {"iproute2": ("ip", "-V"), "tcpdump": ("tcpdump", "--version")}
     found = {}
-    for name, command in asked.items():
-        path = shutil.which(command[0], path=TOOL_PATH)
+    for name, words in asked.items():
+        path = shutil.which(words[0], path=TOOL_PATH)
         if path:
-            reply = subprocess.run(
-                [path, *command[1:]], capture_output=True, text=True, check=False
-            )
+            reply = subprocess.run([path, *words[1:]], capture_output=True, text=True, check=False)
             found[name] = (reply.stdout or reply.stderr).partition("\n")[0]
     return found
 

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import RequestError, TestbedError
 from tcpf_lab.results import write_json
 from tcpf_lab.testbed import (
@@ -149,7 +150,8 @@ def require_up(cache: Path | None = None) -> State:
     raise TestbedError(
         "the guests have ended by themselves" if ended else "the guests are not up",
         where="testbed vm",
-        hint="`tcpf-lab vm up`" + (f"; their consoles are in {state.directory}" if ended else ""),
+        hint=f"`{command('vm', 'up')}`"
+        + (f"; their consoles are in {state.directory}" if ended else ""),
     )
 
 
@@ -163,7 +165,7 @@ def _check_same(request: Request, state: State) -> None:
         raise RequestError(
             f"guests are up already, with {', '.join(other)}",
             where="testbed vm",
-            hint="`tcpf-lab vm down`, then again",
+            hint=f"`{command('vm', 'down')}`, then again",
         )
 
 

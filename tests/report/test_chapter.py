@@ -231,5 +231,5 @@ def test_nothing_usable_in_a_collection_names_its_own_command(
 ) -> None:
     source = build("A", ("NoMark+RED",), seeds=0)
     with pytest.raises(LabError, match="no run was asked for") as caught:
-        write_report(chapter, [source], "Both", collection=True)
-    assert caught.value.hint == "`tcpf-lab run chapter4.yaml --testbed uml`"
+        write_report(chapter, [source], "Both", again="tcpf-lab run chapter4.yaml", collection=True)
+    assert caught.value.hint == "`tcpf-lab run chapter4.yaml`"

@@ -67,8 +67,8 @@ def test_nothing_usable_is_an_error_that_says_what_to_type(
     files: ExperimentFiles, source: Source, cells: list[Cell]
 ) -> None:
     with pytest.raises(LabError, match=r"no usable run among 12 \(12 missing\)") as caught:
-        write_report(files, [source], "A")
-    assert caught.value.hint == "`tcpf-lab run configA.yaml --testbed uml`"
+        write_report(files, [source], "A", again="tcpf-lab run configA.yaml")
+    assert caught.value.hint == "`tcpf-lab run configA.yaml`"
     assert not files.root.exists()
 
 

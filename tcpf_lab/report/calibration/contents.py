@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import tcpf_lab
+from tcpf_lab.command import lines
 from tcpf_lab.report.calibration import page as said
 from tcpf_lab.report.calibration import tables
 from tcpf_lab.report.calibration.record import Record
@@ -72,7 +73,7 @@ def contents_of(record: Record, page: Page, commands: tuple[str, ...]) -> Conten
         results=tuple(_parts(record, page)),
         claims=Verdicts((), ()),
         validity=_validity(record),
-        reproduce=Reproduce(commands, tuple(_facts(record)), _AGAIN),
+        reproduce=Reproduce(tuple(map(lines, commands)), tuple(_facts(record)), _AGAIN),
         limitations=tuple(_limitations(record)),
         program=f"tcpf-lab {tcpf_lab.__version__}",
         keywords=record.unknowns,

@@ -24,16 +24,19 @@ HELD_OUT = (
 _GOAL = 0.9  # a rank correlation from here on is nearly the published order
 
 
-def build(record: Record, changed: Sequence[str] = ()) -> Page:
-    """Give the page on a calibration; ``changed`` says in sentences what it does not know of."""
-    return Page(NAME, record.title, tuple(_blocks(record, changed)))
+def build(record: Record, changed: Sequence[str] = (), again: str = "") -> Page:
+    """Give the page on a calibration, which does not know what ``changed`` says.
+
+    ``again`` is the command that concludes anew.
+    """
+    return Page(NAME, record.title, tuple(_blocks(record, changed, again)))
 
 
-def _blocks(record: Record, changed: Sequence[str]) -> Iterator[Block]:
+def _blocks(record: Record, changed: Sequence[str], again: str) -> Iterator[Block]:
     yield Text(_joined(introduction(record)))
     yield from map(Text, changed)
     if record.missing:
-        yield Text(_told_of_missing(record))
+        yield Text(_told_of_missing(record, again))
     yield Text(told_of_unknowns(record), "What was unknown, and what the tables say of it")
     yield tables.asked(record)
     yield tables.unknowns(record)
@@ -83,10 +86,10 @@ def introduction(record: Record) -> Iterator[str]:
     yield f"{varied} varied to fit {fit}; held out: {test}."
 
 
-def _told_of_missing(record: Record) -> str:
+def _told_of_missing(record: Record, again: str) -> str:
     return (
         f"{record.source.name} was written by an earlier version and lacks "
-        f"{listed(record.missing)}: `tcpf-lab calibrate SPEC --only-report` adds it."
+        f"{listed(record.missing)}: `{again}` adds it."
     )
 
 

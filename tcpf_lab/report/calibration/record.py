@@ -157,7 +157,7 @@ def read_record(directory: Path) -> Record:
         raise RequestError(
             f"is damaged: it lacks {', '.join(lacking) or 'settings'}",
             where=str(path),
-            hint="`tcpf-lab calibrate SPEC --only-report` writes it again",
+            hint="`calibrate` with --only-report writes it again",
         )
     return Record(told, _sessions(path.with_name(COST)), path)
 

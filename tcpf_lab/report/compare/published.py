@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError
 from tcpf_lab.report.claims import CLAIMS
 from tcpf_lab.report.claims.judge import Check, ClaimResult, judge, read
@@ -232,7 +233,7 @@ def _nothing_to_compare(results: Sequence[CellResult]) -> LabError:
     told += [f"{len(used)} unpublished, such as {used[0]}"] if used else []
     return LabError(
         f"no published cell has a usable run (there are {', '.join(told) or 'no runs at all'})",
-        hint="`tcpf-lab run chapter4.yaml`, then compare again",
+        hint=f"`{command('run', 'chapter4.yaml')}`, then compare again",
     )
 
 

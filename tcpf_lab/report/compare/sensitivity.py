@@ -95,13 +95,15 @@ class Sensitivity:
     notes: tuple[str, ...]
 
 
-def sensitivity(sections: Sequence[Section]) -> Sensitivity:
+def sensitivity(sections: Sequence[Section], status: str = "") -> Sensitivity:
     """Rank the factors of a collection, or the axes of matrices, by what they do to each metric.
 
     Parameters
     ----------
     sections : sequence of Section
         The experiments as they stand and at every level; or experiments with axes.
+    status : str
+        The command line that says what runs there are.
 
     Returns
     -------
@@ -117,7 +119,7 @@ def sensitivity(sections: Sequence[Section]) -> Sensitivity:
     found = studies(sections)
     effects = tuple(effect for study in found for effect in _effects(study))
     if not effects:
-        raise _nothing(sections)
+        raise _nothing(sections, status)
     results = [result for section in sections for result in section.results]
     return Sensitivity(
         design=tuple(design(found, sections)),
@@ -130,11 +132,11 @@ def sensitivity(sections: Sequence[Section]) -> Sensitivity:
     )
 
 
-def _nothing(sections: Sequence[Section]) -> LabError:
+def _nothing(sections: Sequence[Section], status: str) -> LabError:
     if any(section.source.factor or section.swept for section in sections):
         return LabError(
             "no level has a usable run of a seed that what it is compared with has too",
-            hint="`tcpf-lab status` with the same words tells what is there",
+            hint=f"`{status}` tells what is there" if status else "",
         )
     return LabError(
         "nothing varies: there is no axis in a matrix and no factor in a collection",

@@ -101,13 +101,15 @@ class TwoTestbeds:
 _Key = tuple[str, str, int, str]
 
 
-def compare_testbeds(first: Side, second: Side) -> TwoTestbeds:
+def compare_testbeds(first: Side, second: Side, run: Sequence[str] = ()) -> TwoTestbeds:
     """Hold the cells of one testbed to the same cells of another.
 
     Parameters
     ----------
     first, second : Side
         Runs of the same experiments; cells that either lacks are listed.
+    run : sequence of str
+        The command lines that make the runs of either.
 
     Returns
     -------
@@ -124,8 +126,7 @@ def compare_testbeds(first: Side, second: Side) -> TwoTestbeds:
     if not both:
         raise LabError(
             f"no cell has a usable run on both {first.testbed} and {second.testbed}",
-            hint="`tcpf-lab run SPEC --testbed NAME` for each, then compare again; "
-            "`tcpf-lab status SPEC --testbed NAME` tells what is there",
+            hint=f"{' and '.join(f'`{line}`' for line in run)}, then compare again" if run else "",
         )
     cells = tuple(_cell(key, ours[key], theirs[key]) for key in both)
     return TwoTestbeds(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 import tcpf_lab
+from tcpf_lab.command import lines
 from tcpf_lab.report.contents.answers import answer, question
 from tcpf_lab.report.contents.left_out import runs_left_out
 from tcpf_lab.report.contents.limits import limitations
@@ -83,7 +84,7 @@ def contents_of(subject: Subject) -> Contents:
         results=(*page_parts(subject.pages), *result_parts(subject)),
         claims=verdicts(subject.comparison),
         validity=_validity(subject, made),
-        reproduce=Reproduce(subject.commands, tuple(_facts(made))),
+        reproduce=Reproduce(tuple(map(lines, subject.commands)), tuple(_facts(made))),
         limitations=limitations(subject, made),
         program=f"tcpf-lab {tcpf_lab.__version__}",
         keywords=tuple(dict.fromkeys(r.cell.case for s in subject.sections for r in s.results)),

@@ -93,9 +93,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the report under a heading: sentences, then tables, then figures.
+    """A part of the report under a heading: sentences, commands, tables, figures.
 
-    Each of ``paragraphs`` is a paragraph.
+    Each of ``paragraphs`` is a paragraph, each of ``commands`` the lines of a command.
     """
 
     name: str
@@ -103,6 +103,7 @@ class Part:
     paragraphs: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -189,9 +190,9 @@ class Fact:
 
 @dataclass(frozen=True)
 class Reproduce:
-    """How to get the same numbers: the command lines, and what they were made with."""
+    """How to get the same numbers: commands, each as its lines, and what they were made with."""
 
-    commands: tuple[str, ...]
+    commands: tuple[tuple[str, ...], ...]
     facts: tuple[Fact, ...]
     heading: str = "How to reproduce"
 

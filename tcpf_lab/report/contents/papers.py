@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from tcpf_lab.command import lines
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table
 from tcpf_lab.report.contents.words import sentence
@@ -60,7 +61,8 @@ def _with(part: Part, page: papers.Page, block: papers.Block) -> Part:
         case papers.Claims():
             return replace(
                 part,
-                paragraphs=(*part.paragraphs, *_command(block)),
+                paragraphs=(*part.paragraphs, *_counted(block)),
+                commands=(*part.commands, *map(lines, block.making)),
                 tables=(*part.tables, _judged(page, block.claims)),
             )
 
@@ -126,10 +128,10 @@ def _ends(drawing: papers.Drawing, points: Sequence[papers.Point]) -> str:
     return ", ".join(f"{significant(heights[point])} {drawing.place(point)}" for point in chosen)
 
 
-def _command(block: papers.Claims) -> Iterator[str]:
+def _counted(block: papers.Claims) -> Iterator[str]:
     yield counted(block.claims)
-    if block.command and any(claim.missing for claim in block.claims):
-        yield f"Runs that are missing are made by: {block.command}"
+    if block.making:
+        yield "Runs that are missing are made by:"
 
 
 def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tcpf_lab.command import again
 from tcpf_lab.errors import RequestError
 from tcpf_lab.metrics.captured import CapturedRecord, read_captured
 from tcpf_lab.metrics.record import made_without_captures
@@ -23,7 +24,7 @@ from tcpf_lab.report.export.frame_columns import (
 )
 from tcpf_lab.report.export.tidy import with_units
 from tcpf_lab.report.run_records import read_series
-from tcpf_lab.results import RunFiles, read_json
+from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.bottleneck import backlog
 from tcpf_lab.trace.packet import ACK, SYN, Packets
 from tcpf_lab.trace.recovery import KIND_NAMES
@@ -71,12 +72,10 @@ def kept_record(files: RunFiles) -> CapturedRecord:
     if made_without_captures(files):
         return read_captured(files)  # says so
     if not any(files.pcap.glob("*.pcap*")):
-        run = read_json(files.manifest)
-        only = f"--only 'case={run['case']}' --only flows={run['flows']} --only seed={run['seed']}"
         raise RequestError(
             "its captures were not kept, and this is read from them",
             where=str(files.root),
-            hint=f"`tcpf-lab run {run['experiment']}.yaml --keep-pcaps {only}`",
+            hint=f"`{again(files, '--keep-pcaps')}`",
         )
     return read_captured(files)
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 #: What may stand in a Typst string as it is; letters of other scripts may as well.
 _HARMLESS = re.compile(r"[^A-Za-z0-9 ]")
+#: A key with its default, which poppler takes for an error; what stands there keeps its place.
+_DEFAULT = b"/Suspects false"
+_MARKED = b"/MarkInfo<</Marked true" + _DEFAULT
 #: A name as Typst can have it for a key of a dictionary.
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -57,7 +60,7 @@ def typeset(contents: Contents, figures: Figures) -> bytes:
     if missing:
         raise LabError(f"no picture for {', '.join(missing)}", where=contents.title)
     (content,) = compiled(source(contents), figures, "pdf")
-    return content
+    return content.replace(_MARKED, _MARKED.replace(_DEFAULT, b" " * len(_DEFAULT)))
 
 
 def page_images(contents: Contents, figures: Figures, pixels_per_inch: float = 100) -> list[bytes]:

@@ -103,6 +103,12 @@ class Claims:
     claims: tuple[PaperClaim, ...]
     command: str = ""
 
+    @property
+    def making(self) -> tuple[str, ...]:
+        """Give the command, if any run is missing."""
+        missing = self.command and any(claim.missing for claim in self.claims)
+        return (self.command,) if missing else ()
+
 
 Block = Text | Table | Drawing | Claims
 
@@ -211,8 +217,7 @@ def _sentences(block: Claims) -> Iterator[str]:
     yield "\n".join(_compact([columns, ["---"] * len(columns), *rows]))
     notes = [f"- {c.id}: {as_markdown(c.note)}" for c in block.claims if c.note]
     yield from ("\n".join(notes),) * bool(notes)
-    if block.command and any(claim.missing for claim in block.claims):
-        yield f"Runs that are missing are made by `{block.command}`."
+    yield from (f"Runs that are missing are made by `{line}`." for line in block.making)
 
 
 def _compact(rows: Iterable[Sequence[str]]) -> Iterator[str]:

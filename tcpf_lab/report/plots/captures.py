@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcpf_lab.command import command
 from tcpf_lab.errors import LabError, RequestError, TraceError
 from tcpf_lab.trace.analysis import Options, analyse
 from tcpf_lab.trace.events import RTO, Analysis, ip_text
@@ -81,7 +82,7 @@ class DrawnCapture:
 
     @property
     def _list(self) -> str:
-        return f"tcpf-lab analyze {self.path} --top 0"
+        return command("analyze", self.path, "--top", "0")
 
     def ends(self, flow: int) -> str:
         """Name the ends of a flow: ``10.0.0.1:20000 > 10.0.3.2:5001``."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from tcpf_lab.command import again, command
 from tcpf_lab.errors import LabError, RequestError, TraceError
 from tcpf_lab.metrics.captured import CapturedRecord, read_captured
 from tcpf_lab.metrics.record import made_without_captures
@@ -148,7 +150,7 @@ def _refuse_one_way(flow: OneFlow, kind: str, answered: bool) -> None:
         raise LabError(f"{flow.name} {message}", where=flow.where, hint=hint)
     if answered:
         message = f"nothing comes back to the sender of {flow.name}, and {kind} is of what does"
-        further = "; `tcpf-lab plot time-sequence` shows what was sent"
+        further = f"; `{command('plot', 'time-sequence', Path(flow.where))}` shows what was sent"
         raise LabError(message, where=flow.where, hint=hint + further)
 
 
@@ -228,7 +230,7 @@ def run_record(run: DrawnRun) -> CapturedRecord:
         raise TraceError(
             "the run's captures were not kept, and this figure is made of them",
             where=str(run.files.root),
-            hint="`tcpf-lab run ... --keep-pcaps` makes the run again with them",
+            hint=f"`{again(run.files, '--keep-pcaps')}` makes the run again with them",
         )
     return read_captured(run.files)  # which says so if there never were any
 

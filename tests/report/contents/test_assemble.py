@@ -13,6 +13,7 @@ import pytest
 from subject_builder import member, subject
 from table_builder import known
 
+from tcpf_lab.command import lines
 from tcpf_lab.report.collect import Problem
 from tcpf_lab.report.compare.bootstrap import CellKey
 from tcpf_lab.report.contents.assemble import CHECKS, contents_of, figures_of
@@ -218,7 +219,7 @@ def test_how_to_reproduce_names_commit_kernel_modules_and_seeds(
 ) -> None:
     made = whole.reproduce
     facts = {fact.name: fact for fact in made.facts}
-    assert made.commands == about.commands
+    assert made.commands == tuple(map(lines, about.commands))
     assert facts["seeds"].values == ("1 to 3",)
     assert facts["commit"].values == ("abcdef123456",)
     assert facts["kernel"].values == ("6.12",)

@@ -91,4 +91,4 @@ def test_a_sentence_has_its_note_and_a_row_for_each_of_several_checks() -> None:
     assert first[0][1] == "1 of 2 checks hold (asked for: all)"
     assert first[1][1] == "0.41 ± 0.02 (3 seeds) (asked for: at least 0.3)"
     assert other == [["below 2", "loss: 0.45 ± 0.64 (2 seeds) (asked for: at most 2)", "holds"]]
-    assert second.paragraphs[-1] == "Runs that are missing are made by: tcpf-lab run ef.yaml"
+    assert second.commands == (("tcpf-lab run ef.yaml",),)

@@ -111,7 +111,7 @@ def contents() -> Contents:
             LeftOut("a, seeds 3 to 9", 7, "invalid", "the queue", False),
             LeftOut("b, seed 1", 1, "missing", "", False),
             LeftOut("a, seed 2", 1, "invalid", "", True))),
-        reproduce=Reproduce(("tcpf-lab run configA.yaml", "tcpf-lab report configA.yaml"),
+        reproduce=Reproduce((("tcpf-lab run configA.yaml",), ("tcpf-lab report configA.yaml",)),
                             (Fact("modules", ("sch_frio 6fe7", "sch_rio 8a2b"), True),)),
         limitations=(Limitation("Virtual clock", "Nothing here says what a packet costs."),),
         program="tcpf-lab 0.1.0",

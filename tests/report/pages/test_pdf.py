@@ -6,6 +6,7 @@ import json
 import math
 import re
 import struct
+import subprocess
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
@@ -187,6 +188,17 @@ def warnings(report: Contents) -> list[str]:
 
 def test_the_report_compiles_without_a_warning() -> None:
     assert warnings(contents()) == []
+
+
+@pytest.mark.full
+def test_other_programs_read_the_pdf_without_a_remark(tmp_path: Path) -> None:
+    """The tier installs them; poppler takes a key that Typst writes for an error."""
+    pdf = tmp_path / "report.pdf"
+    pdf.write_bytes(typeset(contents(), figures()))
+    for words in (("qpdf", "--check", pdf), ("pdfinfo", pdf), ("pdftotext", pdf, "-")):
+        told = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert told.stderr == "", words
+        assert "warning" not in told.stdout.lower()
 
 
 def test_every_page_can_be_had_as_a_picture_of_a4() -> None:
