@@ -16,16 +16,6 @@ PACKAGE = Path(tcpf_lab.__file__).parent
 SHARED = {
     *("command", "errors", "formats", "making", "reference", "results", "shipped", "spec", "units"),
 }
-    "command",
-    "errors",
-    "units",
-    "formats",
-    "making",
-    "results",
-    "shipped",
-    "spec",
-    "reference",
-}
 #: Layer -> the other layers it may import; a layer that is not here makes the test fail.
 MAY_IMPORT = {
     "errors": set(),
