@@ -12,6 +12,7 @@ from tcpf_lab.command_line import echo
 from tcpf_lab.options import AsJson, Only, Overrides, Seeds, Spec, TestbedName
 from tcpf_lab.planning import plan_text, size
 from tcpf_lab.selection import choose
+from tcpf_lab.spec.load import STANDARD_INPUT
 from tcpf_lab.spec.schema import json_schema, schema_of
 from tcpf_lab.testbed.inventory import Inventory
 
@@ -32,9 +33,8 @@ def plan(
 
     `-` reads the experiment from standard input.
     """
-    chosen = choose(
-        "/dev/stdin" if spec == "-" else spec, testbed, Path("results"), only, seeds, overrides
-    )
+    name = str(STANDARD_INPUT) if spec == "-" else spec
+    chosen = choose(name, testbed, Path("results"), only, seeds, overrides)
     if check:
         summary = size(chosen)
         if as_json:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -324,7 +324,7 @@ def reading(paths: Sequence[str]) -> Iterator[Callable[[str, int], None] | None]
     read = {path: 0 for path in paths if Path(path).is_file()}
     total = sum(Path(path).stat().st_size for path in read)
     if total < LARGE or not _err.is_terminal:
-        with busy(f"reading {len(read)} files, with machine code that is compiled once"):
+        with nullcontext() if _err.is_terminal else busy(COMPILING):
             yield None
         return
     with share_progress(_err) as progress:

@@ -7,6 +7,8 @@ Reading depends on nothing but the file.
 from __future__ import annotations
 
 import errno
+import functools
+import sys
 from collections.abc import Callable, Iterable
 from io import StringIO
 from pathlib import Path
@@ -29,6 +31,8 @@ from tcpf_lab.spec.yaml_text import Document, read_yaml
 
 #: No experiment comes near this many bytes; a capture named by mistake does.
 _LARGEST = 200_000
+#: The one pipe that is read as a file: what came through it is kept, as a file is read twice.
+STANDARD_INPUT = Path("/dev/stdin")
 #: So many things that are wrong with one file are told one by one.
 _MOST_TOLD = 100
 #: The keys that make a file something else than an experiment.
@@ -280,7 +284,8 @@ def require_file(path: Path, noun: str) -> None:
     RequestError
         Saying what to do instead.
     """
-    if _exists(path) and not (path.is_dir() or _is_file(path)):
+    known = path == STANDARD_INPUT or path.is_dir() or _is_file(path)
+    if _exists(path) and not known:
         raise RequestError(
             f"is a pipe or a device, not {noun} file",
             where=str(path),
@@ -288,11 +293,22 @@ def require_file(path: Path, noun: str) -> None:
         )
 
 
+@functools.cache
+def _standard_input() -> bytes:
+    return sys.stdin.buffer.read(_LARGEST + 1)
+
+
+def _content(path: Path) -> bytes:
+    if path == STANDARD_INPUT:
+        return _standard_input()
+    with path.open("rb") as file:
+        return file.read(_LARGEST + 1)
+
+
 def _read(path: Path, noun: str = SpecModel.noun) -> str:
     require_file(path, noun)
     try:
-        with path.open("rb") as file:
-            raw = file.read(_LARGEST + 1)
+        raw = _content(path)
     except OSError as error:
         reasons = {
             errno.ENOENT: "no such file",

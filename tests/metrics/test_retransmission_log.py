@@ -20,7 +20,7 @@ TWO = (entry(log.FAST, 5000, time_ns=7, cwnd=12), entry(log.RTO, 9000, backoff=2
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFiles:
-    files = RunFiles(tmp_path)
+    files = RunFiles(tmp_path / "run")
     files.create()
     return files
 

@@ -18,7 +18,7 @@ LOSS, RECOVERY, OPEN = 4, 3, 0
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFiles:
-    files = RunFiles(tmp_path)
+    files = RunFiles(tmp_path / "run")
     files.create()
     return files
 

@@ -92,4 +92,4 @@ def test_an_empty_figure_is_an_error_that_says_why(
 ) -> None:
     with pytest.raises(LabError, match="nothing to draw for timeouts: none of 4 cells") as caught:
         bar_chart(collect(files, cells), "timeouts", "Configuration A", "60 s")
-    assert "tcpf-lab status" in caught.value.hint
+    assert "`status`" in caught.value.hint

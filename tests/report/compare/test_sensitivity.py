@@ -238,9 +238,9 @@ def test_nothing_that_varies_is_an_error_that_says_what_to_do() -> None:
         sensitivity([PLAIN])
 
 
-def test_levels_without_runs_are_an_error_that_says_where_to_look() -> None:
+def test_levels_without_runs_are_an_error() -> None:
     level = section([without_runs(A)], "f", "l")
-    with pytest.raises(LabError, match=r"no level has a usable run(?s:.*)tcpf-lab status"):
+    with pytest.raises(LabError, match="no level has a usable run"):
         sensitivity([PLAIN, level])
 
 
