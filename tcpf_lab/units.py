@@ -7,6 +7,7 @@ bytes and ``kbps`` as bytes per second, which is why neither is accepted here.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -188,8 +189,19 @@ def format_size(value: int) -> str:
 
 
 def format_duration(value: float) -> str:
-    """Write a duration in seconds as text; `parse_duration` gives back the same number."""
-    return _format(Fraction(repr(float(value))), DURATION, ("s", "ms", "us"))
+    """Write a duration in seconds as text; `parse_duration` gives back the same number.
+
+    A sum of two may differ from a whole number of nanoseconds by what a float cannot hold.
+
+    Examples
+    --------
+    >>> format_duration(0.1 + 0.02)
+    '120 ms'
+    """
+    exact = Fraction(repr(float(value)))
+    whole = round(exact / DURATION.resolution) * DURATION.resolution
+    near = math.isclose(whole, exact, rel_tol=1e-14)
+    return _format(whole if near else exact, DURATION, ("s", "ms", "us"))
 
 
 def format_probability(value: float) -> str:

@@ -114,7 +114,7 @@ def traffics(draw: st.DrawFn, *, users: bool) -> Data:
     found = {
         "warmup": format_duration(warmup / 1e6),
         "start_spread": draw(durations(0, warmup)),
-        "duration": draw(durations(1, 10**8)),
+        "duration": draw(durations(1000, 10**8)),
         **some(draw, {"socket_buffer": sizes(10_000, 10**8)}),
     }
     if users and draw(st.booleans()):
@@ -135,7 +135,7 @@ def matrices(draw: st.DrawFn, names: list[str], tcp: Data) -> Data:
         "flows": draw(st.one_of(st.integers(1, 40), st.sampled_from(["3..5", "10..20:10"]))),
         "seed": draw(st.one_of(st.just("3..5"), st.integers(0, 5), seeds)),
     }
-    limit = st.integers(ABOVE_THRESHOLDS, 2**31).map(format_size)
+    limit = st.integers(ABOVE_THRESHOLDS, 10**9).map(format_size)
     axes = {
         "queue.limit": st.lists(sizes(10**9, 2**32 - 1), min_size=1, max_size=3, unique=True),
         "tcp.initcwnd": st.one_of(st.just("2..4"), st.just([10, 3])),

@@ -103,6 +103,11 @@ def test_a_duration_that_text_cannot_hold_is_refused() -> None:
         units.format_duration(1 / 3)
 
 
+def test_a_sum_of_durations_is_written_as_what_it_adds_up_to() -> None:
+    assert units.format_duration(0.1 + 0.02) == "120 ms"
+    assert units.format_duration(0.1 + 0.2) == "300 ms"
+
+
 def test_a_unit_error_is_both_a_lab_error_and_a_value_error_and_can_be_pickled() -> None:
     with pytest.raises(units.UnitError) as caught:
         units.parse_size(1)

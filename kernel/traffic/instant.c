@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -131,6 +132,16 @@ void reset_on_close(int fd)
 	struct linger now_please = { .l_onoff = 1, .l_linger = 0 };
 
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now_please, sizeof(now_please));
+}
+
+void raise_file_limit(int connections)
+{
+	struct rlimit limit = { (rlim_t)connections + 64, (rlim_t)connections + 64 };
+
+	if (!setrlimit(RLIMIT_NOFILE, &limit) || getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* ------------------------------------------------------------- threads */

@@ -48,6 +48,8 @@ void set_option(int fd, int level, int name, int value, const char *what);
 void set_buffer(int fd, bool sending, int bytes);
 /* Closed, or left by the program, the connection is reset: nothing is sent again after that. */
 void reset_on_close(int fd);
+/* As root, room for so many connections and what else is open; else what one may have. */
+void raise_file_limit(int connections);
 
 /* Starts @body(@arg) with a stack of its own; @number is for an error. */
 void start_thread(pthread_t *thread, void *stack, size_t size, void *(*body)(void *),

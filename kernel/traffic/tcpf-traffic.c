@@ -383,6 +383,7 @@ int main(int argc, char **argv)
 	/* By clocks of their own the receivers may end first: an error, no signal. */
 	signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER);
+	raise_file_limit(cfg.flows);
 	make_stacks();
 	if (cfg.sending)
 		start_senders();

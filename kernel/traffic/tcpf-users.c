@@ -277,17 +277,6 @@ static void show_plan(void)
 
 /* ------------------------------------------------------------- threads */
 
-/* As root, as many files as there are users; else what one may have. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit = { (rlim_t)cfg.users + 64, (rlim_t)cfg.users + 64 };
-
-	if (!setrlimit(RLIMIT_NOFILE, &limit) || getrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* Of each, a page or two is ever touched: they are mapped when they are. */
 static void make_stacks(void)
 {
@@ -516,7 +505,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	raise_file_limit();
+	raise_file_limit(cfg.users);
 	make_stacks();
 	if (cfg.mode == 's')
 		start_senders();

@@ -209,7 +209,7 @@ class Finish:
     deadline: float  #: seconds after the epoch
 
     def __str__(self) -> str:
-        return _line(None, f"await the end of {_some(self.names)} (by {self.deadline:g} s)")
+        return _line(None, f"await the end of {_some(self.names)} (by {self.deadline:.10g} s)")
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Drained:
     timeout: float
 
     def __str__(self) -> str:
-        return _line(self.node, f"await an empty queue on {self.device} ({self.timeout:g} s)")
+        return _line(self.node, f"await an empty queue on {self.device} ({self.timeout:.10g} s)")
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class LetPass:
     reason: str
 
     def __str__(self) -> str:
-        return _line(None, f"let {self.seconds:g} s pass: {self.reason}")
+        return _line(None, f"let {self.seconds:.10g} s pass: {self.reason}")
 
 
 Step = (

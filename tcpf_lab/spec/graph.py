@@ -149,6 +149,17 @@ class Graph:
         return min(link.mtu for link in self.links if link.a not in sources) - HEADERS
 
 
+#: The slowest link, bit/s: below, a packet takes longer than the 32 bits of tc's bucket hold.
+SLOWEST = 1000
+#: A SYN is given up after two minutes, and netem's times are 32-bit numbers of 64 ns.
+LONGEST_DELAY = 100.0
+
+
+def delay_problem(seconds: float) -> str | None:
+    """Say what keeps a flow from connecting over a link of that delay."""
+    return f"must be at most {LONGEST_DELAY:g} s" if seconds > LONGEST_DELAY else None
+
+
 def link_problems(
     access: int, bottleneck: int, mtu: int, host_queue: int
 ) -> Iterator[tuple[KeyPath, str]]:
@@ -156,6 +167,8 @@ def link_problems(
 
     Rates in bit/s, the others in bytes.
     """
+    if bottleneck < SLOWEST:
+        yield ("bottleneck",), "must be at least 1 kbit"
     if bottleneck > access:
         yield ("bottleneck",), "must not be faster than access, or it is no bottleneck"
     if not 576 <= mtu <= 9000:

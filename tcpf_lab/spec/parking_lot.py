@@ -8,7 +8,7 @@ from dataclasses import replace
 from pydantic import Field
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
-from tcpf_lab.spec.graph import CrossTraffic, Graph, Link, Node, link_problems
+from tcpf_lab.spec.graph import CrossTraffic, Graph, Link, Node, delay_problem, link_problems
 from tcpf_lab.units import Duration, Rate, Size
 
 
@@ -39,6 +39,9 @@ class ParkingLot(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what could not work as a bottleneck or as an IPv4 link."""
         yield from link_problems(self.access, self.bottleneck, self.mtu, self.host_queue)
+        for key in ("delay", "cross_delay"):
+            if sentence := delay_problem(getattr(self, key)):
+                yield (key,), sentence
 
     def graph(self) -> Graph:
         """Build the graph."""

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.delays import AnyDelays, Delays
-from tcpf_lab.spec.graph import Graph, Link, Node, link_problems
+from tcpf_lab.spec.graph import SLOWEST, Graph, Link, Node, delay_problem, link_problems
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.parking_lot import ParkingLot
 from tcpf_lab.units import Duration, Rate, Size
@@ -50,6 +50,9 @@ class Chain(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what could not work as a bottleneck or as an IPv4 link."""
         yield from link_problems(self.access, self.bottleneck, self.mtu, self.host_queue)
+        longest = max(self.delay.values) if isinstance(self.delay, Delays) else self.delay
+        if sentence := delay_problem(longest):
+            yield ("delay",), sentence
 
     def graph(self) -> Graph:
         """Build the graph."""
@@ -113,7 +116,9 @@ class Dumbbell(Chain):
         yield from super().problems()
         for sentence in self._delays.problems(self.pairs):
             yield ("delay",), sentence
-        if self.edge is not None and self.edge * self.pairs < self.bottleneck:
+        if self.edge is not None and self.edge < SLOWEST:
+            yield ("edge",), "must be at least 1 kbit"
+        elif self.edge is not None and self.edge * self.pairs < self.bottleneck:
             yield ("edge",), "times pairs must not be slower than bottleneck, or it is none"
 
     @property

@@ -14,7 +14,10 @@ from tcpf_lab.units import Duration, Size
 Generator = Literal["native", "iperf3"]
 
 
-#: What a shape may be: at 1 and below there is no mean.
+#: What a socket may hold: a full one is packets, and the kernel's words about each of them.
+LARGEST_BUFFER = 1_000_000_000
+#: What a shape may be: at 1 and below there is no mean, and just above it no file has a byte.
+LEAST_SHAPE = 1.001
 _LARGEST_SHAPE = 100
 
 
@@ -37,8 +40,8 @@ class Users(SpecModel):
     )
     shape: float = Field(
         default=1.5,
-        description=f"Of the Pareto distribution, above 1, at most {_LARGEST_SHAPE}: the smaller, "
-        "the heavier its tail.",
+        description=f"Of the Pareto distribution, from {LEAST_SHAPE} to {_LARGEST_SHAPE}: the "
+        "smaller, the heavier its tail.",
     )
     largest: Size = Field(
         default=1_000_000_000, description="No file is larger: those drawn so are cut to this."
@@ -50,8 +53,8 @@ class Users(SpecModel):
             yield ("think",), "must be at least 1 ms"
         if self.size < 1:
             yield ("size",), "must be at least 1 B"
-        if not 1 < self.shape <= _LARGEST_SHAPE:
-            yield ("shape",), f"must be above 1 and at most {_LARGEST_SHAPE}"
+        if not LEAST_SHAPE <= self.shape <= _LARGEST_SHAPE:
+            yield ("shape",), f"must be at least {LEAST_SHAPE} and at most {_LARGEST_SHAPE}"
         if self.largest < self.size:
             yield ("largest",), "must not be less than size"
 
@@ -110,10 +113,10 @@ class Traffic(SpecModel):
         """Yield an error if a flow could start in the measured time, or nothing is measured."""
         if self.start_spread > self.warmup:
             yield ("start_spread",), "must not be more than warmup"
-        if self.duration == 0:
-            yield ("duration",), "must be more than 0"
-        if self.socket_buffer < 10_000:
-            yield ("socket_buffer",), "must be at least 10 kB"
+        if self.duration < 0.001:
+            yield ("duration",), "must be at least 1 ms"
+        if not 10_000 <= self.socket_buffer <= LARGEST_BUFFER:
+            yield ("socket_buffer",), "must be from 10 kB to 1 GB"
         if not self.captured and self.generator == "iperf3":
             sentence = "must not be false with generator iperf3: it does not read TCP_INFO"
             yield ("captures",), sentence

@@ -34,6 +34,7 @@ from tcpf_lab.plan.step import (
     Stop,
     Sysctl,
 )
+from tcpf_lab.plan.traffic.flows import seconds
 
 #: Where the project's programs are inside the guest.
 BIN = "/run/bin"
@@ -117,7 +118,7 @@ def _starts(steps: list[Step], phase: str) -> Iterator[str]:
         if start.ready:
             yield _line("step", f"{phase}: {start.node}: {start.name} is ready")
             ready = start.ready
-            yield _line("await", start.name, ready.path, f"{ready.timeout:g}", ready.text)
+            yield _line("await", start.name, ready.path, seconds(ready.timeout), ready.text)
 
 
 def _instruction(step: Step) -> str:
@@ -143,11 +144,11 @@ def _of_the_whole_run(step: Step) -> str:
         case AgreeEpoch(lead, output):
             return _line("epoch", str(lead), output)
         case Finish(names, deadline):
-            return _line("finish", f"{deadline:g}", *names)
+            return _line("finish", seconds(deadline), *names)
         case Drained(node, device, timeout):
-            return _line("drained", node, device, f"{timeout:g}")
-        case LetPass(seconds):
-            return _line("pass", f"{seconds:g}")
+            return _line("drained", node, device, seconds(timeout))
+        case LetPass(length):
+            return _line("pass", seconds(length))
         case Stop(names):
             return _line("stop", *names)
     raise AssertionError(f"no instruction for {type(step).__name__}")

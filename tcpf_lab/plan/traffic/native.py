@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Phase, Ready, Start
@@ -11,6 +12,7 @@ from tcpf_lab.plan.traffic.flows import (
     SOURCE_PORT,
     Pair,
     Traffic,
+    count,
     end_of,
     pairs,
     seconds,
@@ -18,6 +20,13 @@ from tcpf_lab.plan.traffic.flows import (
     window,
 )
 from tcpf_lab.spec.sweep import Run
+
+#: A flow is a thread and a socket at either end.
+KB_PER_FLOW = 160
+#: Of a socket's buffer, what the kernel needs for it: at an mtu of 576 B, where it is most.
+BUFFER_SHARE = 1.25
+#: What a guest has for flows before it needs more.
+USUAL_MB = 360
 
 
 def traffic(run: Run) -> Traffic:
@@ -33,7 +42,17 @@ def traffic(run: Run) -> Traffic:
         end=end_of("end of the traffic", run, (*senders, *receivers)),
         programs=(),
         slowness=2.0,
+        memory_mb=_memory_mb(run),
     )
+
+
+def _memory_mb(run: Run) -> int:
+    """Give what so many flows need beyond a guest's usual memory: most need nothing.
+
+    A full send buffer takes its size once more for the kernel's words about its packets.
+    """
+    flow_kb = KB_PER_FLOW + BUFFER_SHARE * run.experiment.traffic.socket_buffer / 1024
+    return max(0, math.ceil(count(run) * flow_kb / 1024) - USUAL_MB)
 
 
 def _receive(run: Run, pair: Pair) -> Start:

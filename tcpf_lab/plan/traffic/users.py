@@ -12,6 +12,7 @@ from tcpf_lab.plan.traffic.flows import (
     SOURCE_PORT,
     Pair,
     Traffic,
+    count,
     end_of,
     pairs,
     seconds,
@@ -20,6 +21,7 @@ from tcpf_lab.plan.traffic.flows import (
 from tcpf_lab.spec.graph import Role
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.traffic import Users
+from tcpf_lab.spec.values import shown
 
 #: Real seconds that a virtual one may take, for each user: thousands of connections a second.
 SLOWNESS_PER_USER = 0.01
@@ -27,6 +29,8 @@ SLOWNESS_PER_USER = 0.01
 MEMORY_KB_PER_USER = 128
 #: A small guest would allow fewer threads than there are users.
 MOST_THREADS = 131072
+#: So many long-lived flows are no more threads than any guest allows.
+USUAL_FLOWS = 500
 
 
 def traffic(run: Run, asked: Users) -> Traffic:
@@ -44,8 +48,8 @@ def traffic(run: Run, asked: Users) -> Traffic:
 
 
 def of_the_kernel(run: Run) -> tuple[Step, ...]:
-    """Set what users need of a whole kernel: nothing where there are none."""
-    if run.experiment.traffic.users is None:
+    """Set what users, or very many flows, need of a whole kernel: else nothing."""
+    if run.experiment.traffic.users is None and count(run) <= USUAL_FLOWS:
         return ()
     return (Sysctl(None, "kernel.threads-max", str(MOST_THREADS)),)
 
@@ -98,7 +102,7 @@ def _send(run: Run, pair: Pair, asked: Users) -> Start:
     words = (
         *("send", "--connect", pair.address, "--first", str(pair.first)),
         *("--seed", str(run.seed), "--think", seconds(asked.think), "--size", str(asked.size)),
-        *("--shape", f"{asked.shape:g}", "--largest", str(asked.largest)),
+        *("--shape", shown(asked.shape), "--largest", str(asked.largest)),
         *("--spread", seconds(run.experiment.traffic.start_spread)),
     )
     return _program(run, pair, pair.sender, "users", words, f"stats/users-{pair.sender}.bin")
