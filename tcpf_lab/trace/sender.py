@@ -26,6 +26,8 @@ STALLED = 2
 #: Why a flow counts as one with SACK: its SYNs agree on it, or a block has come.
 AGREED, SEEN = 1, 2
 MS = 1_000_000
+#: Where clocks jump by years, eight times an RTT would not fit into 64 bits: more counts as this.
+_LONGEST_RTT = 1 << 59
 _RTO_INITIAL, _RTO_FALLBACK = 1000 * MS, 3000 * MS
 
 SENDER = np.dtype(
@@ -83,7 +85,7 @@ def measure(s: Any, sample: Any) -> None:
     """Take an RTT sample into the timer."""
     s.sample = sample
     s.rtt_min = sample if s.rtt_min < 0 else min(s.rtt_min, sample)
-    estimate(s, sample, s.mode == LOSS)
+    estimate(s, min(sample, _LONGEST_RTT), s.mode == LOSS)
 
 
 @inlined
