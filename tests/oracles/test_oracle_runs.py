@@ -203,6 +203,7 @@ def answers_of(run: Path) -> Iterator[tuple[str, Any]]:
         del capture["file"]
         totals = {key: value for key, value in capture.items() if not isinstance(value, list)}
         yield path.name.split(".")[0], totals
+        del capture["skipped_bytes"], capture["read_share"]  # the totals hold them
         yield f"{path.name.split('.')[0]}, flows and events", digest(capture)
 
 
