@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab import captures, checked_analysis, checksums, storage
+from tcpf_lab.command import command, options
 from tcpf_lab.disk_budget import DiskBudget, DiskBudgetError, kept_to
 from tcpf_lab.errors import DiskFullError, LabError
 from tcpf_lab.making import is_disk_full
@@ -108,8 +109,9 @@ def run_all(
                 raise DiskFullError(
                     f"stopped: the disk is full; {done} of {len(runs)} runs are complete",
                     where=str(results),
-                    hint="`tcpf-lab status` says what takes the room; free some, and the same "
-                    "command goes on from there; or give --results DIR on another disk",
+                    hint=f"`{command('status', *options(results=results))}` says what takes the "
+                    "room; free some, and the same command goes on from there; or give "
+                    "--results DIR on another disk",
                 )
 
 

@@ -229,13 +229,13 @@ def test_directory_stands_for_its_captures(lab: Lab, capture: Path, recorded: Pa
         here.mkdir(exist_ok=True)
         shutil.copy(capture, here / name)
     (here / "more.pcap").mkdir()
-    told = json.loads(lab("analyze", here, here / "c.cap", "--sort", "flow", "--json")[1])
-    assert [Path(one["file"]).name for one in told["captures"]] == names
+    shown = json.loads(lab("analyze", here, here / "c.cap", "--sort", "flow", "--json")[1])
+    assert [Path(one["file"]).name for one in shown["captures"]] == names
     assert len(tcpf_lab.analyze(here).captures) == len(names)
     status, _, complaint = lab("analyze", here / "more.pcap")
     assert (status, "no run, no capture" in complaint) == (2, True)
-    told = json.loads(lab("analyze", recorded / "pcap", "--json")[1])
-    assert (len(told["captures"]), told["runs"]) == (3, [])
+    shown = json.loads(lab("analyze", recorded / "pcap", "--json")[1])
+    assert (len(shown["captures"]), shown["runs"]) == (3, [])
 
 
 def test_directory_without_permission_is_named_as_such(
@@ -292,12 +292,12 @@ def test_damaged_capture_has_a_status_and_says_how_much_was_read(lab: Lab, captu
     middle = len(whole) // 2
     capture.write_bytes(whole[:middle] + b"\xff" * 2 * size + whole[middle + 2 * size :])
     status, said, complaint = lab("analyze", capture, "--json")
-    (told,) = json.loads(said)["captures"]
+    (shown,) = json.loads(said)["captures"]
     assert status == 3
     assert complaint.startswith(f"warning: {capture}: damaged: packet ")
-    assert 0 < told["skipped_bytes"] < 5 * size
-    assert told["read_share"] == 1 - told["skipped_bytes"] / len(whole)
-    assert told["totals"]["flows"] == 3
+    assert 0 < shown["skipped_bytes"] < 5 * size
+    assert shown["read_share"] == 1 - shown["skipped_bytes"] / len(whole)
+    assert shown["totals"]["flows"] == 3
     status, said, _ = lab("analyze", capture)
     assert (status, "of the capture was read" in said) == (3, True)
 

@@ -101,8 +101,8 @@ def test_notebook_finds_the_program_without_a_path_to_it(path: Path, tmp_path: P
     program.chmod(0o755)
     words = ["sh", "-c", shell_cell(path)]
     bare = {"PATH": "/usr/bin:/bin"}
-    told = subprocess.run(words, cwd=here, env=bare, capture_output=True, text=True, check=True)
-    assert told.stdout == "run\n"
+    done = subprocess.run(words, cwd=here, env=bare, capture_output=True, text=True, check=True)
+    assert done.stdout == "run\n"
 
 
 @each_notebook

@@ -31,11 +31,11 @@ class CalibrationFiles:
     results: Path
     name: str
     testbed: str
-    asked: str = ""  #: the testbed as ``--testbed`` takes it, if that is a path
+    testbed_path: str = ""  #: the testbed as ``--testbed`` takes it, if that is a path
 
     def words(self, source: Path) -> tuple[str | Path, ...]:
         """Give the words of a command line that mean this calibration, whose file is given."""
-        return named(source), *options(self.asked or self.testbed, self.results)
+        return named(source), *options(self.testbed_path or self.testbed, self.results)
 
     @property
     def root(self) -> Path:

@@ -106,7 +106,7 @@ def _acting(experiment: Experiment, key: str) -> str:
     instead = [one.overruled[own] for one in queues if section == "queue" and own in one.overruled]
     if instead:
         return f"the kind of the queue makes nothing of {key}: change queue.{instead[0]}"
-    return "leave it out; `tcpf-lab plan` prints what a run does"
+    return "leave it out; `plan` prints what a run does"
 
 
 def _acts(experiment: Experiment, axis: Axis) -> bool:

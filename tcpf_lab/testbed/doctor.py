@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tcpf_lab.command import command
 from tcpf_lab.testbed import uml, uml_kernel, uml_preflight
 
 #: A run with its captures, before they are deleted.
@@ -60,7 +61,7 @@ def _kernel() -> Check:
     if status["built"]:
         return Check("kernel", True, f"Linux {status['version']}, {status['path']}")
     missing = status["missing_packages"]
-    cure = "tcpf-lab kernel build"
+    cure = command("kernel", "build")
     if missing:
         cure = f"apt-get install {' '.join(missing)}, then {cure}"
     return Check("kernel", False, "not built", cure)
@@ -70,7 +71,7 @@ def _modules() -> Check:
     status = uml_kernel.status()
     built = [*(status["modules"] or ()), *(status["plugins"] or ())]
     detail = ", ".join(built) or "not built"
-    return Check("modules and tc plugins", bool(built), detail, "tcpf-lab kernel build")
+    return Check("modules and tc plugins", bool(built), detail, command("kernel", "build"))
 
 
 def _disk(results: Path) -> Check:

@@ -152,7 +152,7 @@ class Inventory(WithoutSecrets):
         return self.rate(a, b) if self.interface(a, b) else None
 
     @property
-    def asked(self) -> str:
+    def testbed(self) -> str:
         """What ``--testbed`` takes: its name, or its path if the name alone does not find it."""
         return self.name if self._path is None else str(self._path)
 

@@ -86,13 +86,13 @@ class SshTestbed:
             self._seen["hosts"] = work.carry_out()
         except LabError as error:
             work.bring_logs()
-            raise _with_remainder(error, session.end(), self.inventory.asked, run) from None
+            raise _with_remainder(error, session.end(), self.inventory.testbed, run) from None
         except BaseException:
             _tell(session.end())
             raise
         if left := session.end():
             raise _with_remainder(
-                TestbedError("not everything was undone"), left, self.inventory.asked, run
+                TestbedError("not everything was undone"), left, self.inventory.testbed, run
             )
 
     def facts(self, plan: Plan) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Agent:
     ) -> None:
         self.host = host
         self._process = process
-        self._testbed = inventory.asked
+        self._testbed = inventory.testbed
         self._silence = LOST_AFTER * inventory.silence
         self._note = note
         self._exchanges: list[Exchange] = []

@@ -274,7 +274,7 @@ def leftovers(seen: Seen) -> Finding:
         return Finding(False, detail, "wait for its end")
     if runs:
         detail = f"not undone: {', '.join(str(run.get('run')) for run in runs)}"
-        return Finding(False, detail, command("clean", "--testbed", seen.inventory.asked))
+        return Finding(False, detail, command("clean", "--testbed", seen.inventory.testbed))
     return fine("nothing")
 
 

@@ -128,6 +128,6 @@ def _ask(host: Host, inventory: Inventory, argv: tuple[str, ...]) -> list[dict[s
     reply = run(host, argv)
     if reply.status != 0:
         where = f"host {host.name}"
-        raise ssh_faults.failed(where, inventory.asked, argv, reply.status, reply.errors)
+        raise ssh_faults.failed(where, inventory.testbed, argv, reply.status, reply.errors)
     found: list[dict[str, Any]] = json.loads(reply.text)
     return found

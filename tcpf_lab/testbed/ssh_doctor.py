@@ -14,7 +14,7 @@ from tcpf_lab.testbed.ssh_needs import Needs
 from tcpf_lab.testbed.ssh_network_checks import NETWORK_CHECKS, End, Tried, cables
 from tcpf_lab.testbed.ssh_session import BY_HAND
 
-_OTHER = "correct the inventory, or look at another experiment: tcpf-lab doctor SPEC --testbed ..."
+_OTHER = "correct the inventory, or look at another experiment: `doctor` takes its name, too"
 #: Where a finding was made, what was looked at, what was found.
 Row = tuple[str, str, Finding]
 
@@ -65,7 +65,7 @@ def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check,
     checks = list(merged(rows, tuple(inventory.hosts)))
     links = cables(inventory, needs, survey.tried)
     misfits = inventory.misfits([node.name for node in needs.graph.nodes], needs.graph.rates)
-    clean = command("clean", "--testbed", inventory.asked)
+    clean = command("clean", "--testbed", inventory.testbed)
     return (
         *checks,
         *(Check(name, finding.ok, finding.detail, finding.cure) for name, finding in links),

@@ -64,7 +64,7 @@ def interfaces(seen: Seen) -> Iterator[tuple[str, Finding]]:
 
 def _absent(seen: Seen, link: str, name: str) -> Finding:
     if seen.facts.raw.get("unfinished"):
-        cure = command("clean", "--testbed", seen.inventory.asked)
+        cure = command("clean", "--testbed", seen.inventory.testbed)
         return Finding(False, f"no interface '{name}' for {link}: a run may have it", cure)
     return Finding(
         False, unknown(f"no interface '{name}' for {link}", name, seen.facts.nics), _EDIT

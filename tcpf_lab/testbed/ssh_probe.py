@@ -73,12 +73,12 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
         elif word == "interface":
             yield (
                 f"{host.name}: no interface {rest[0]} (compare `ip -br link` there; an interrupted "
-                f"run may hold it: {command('clean', '--testbed', inventory.asked)})"
+                f"run may hold it: {command('clean', '--testbed', inventory.testbed)})"
             )
         elif word == "program":
             yield (
                 f"{host.name}: no {rest[0]} "
-                f"({command('doctor', '--testbed', inventory.asked)} names its package)"
+                f"({command('doctor', '--testbed', inventory.testbed)} names its package)"
             )
         elif word == "parameter":
             yield f"{host.name}: its kernel has no {rest[0]} ({_PATCHED[rest[0]]})"
@@ -97,7 +97,7 @@ def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:
         raise TestbedError(
             "; ".join(found),
             where=f"host {host.name}",
-            hint=f"`{command('doctor', '--testbed', inventory.asked)}` looks at all hosts",
+            hint=f"`{command('doctor', '--testbed', inventory.testbed)}` looks at all hosts",
         )
 
 

@@ -160,7 +160,7 @@ class HostRun:
 
     def _provide(self, name: str, modules: tuple[str, ...]) -> ssh_modules.Products:
         uname = self._facts[name]["uname"]
-        state, testbed = self._inventory.state_directory, self._inventory.asked
+        state, testbed = self._inventory.state_directory, self._inventory.testbed
         kernel = (uname["release"], uname["version"], uname["machine"])
         host = self._session.hosts[name]
 
@@ -173,7 +173,7 @@ class HostRun:
 
     def _provide_programs(self, name: str) -> str:
         machine = self._facts[name]["uname"]["machine"]
-        state, testbed = self._inventory.state_directory, self._inventory.asked
+        state, testbed = self._inventory.state_directory, self._inventory.testbed
         host, build = self._session.hosts[name], self._inventory.programs == "build"
 
         def provide(_name: str) -> str:

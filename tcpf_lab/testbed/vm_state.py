@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tcpf_lab.command import command
 from tcpf_lab.making import opened
 from tcpf_lab.results import write_json
 from tcpf_lab.testbed import uml_kernel, vm_kernel
@@ -139,7 +140,7 @@ def working(state: State, progress: Progress) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress("wait for another `tcpf-lab vm`", 0.0)
+            progress(f"wait for another `{command('vm')}`", 0.0)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

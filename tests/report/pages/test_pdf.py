@@ -196,9 +196,9 @@ def test_other_programs_read_the_pdf_without_a_remark(tmp_path: Path) -> None:
     pdf = tmp_path / "report.pdf"
     pdf.write_bytes(typeset(contents(), figures()))
     for words in (("qpdf", "--check", pdf), ("pdfinfo", pdf), ("pdftotext", pdf, "-")):
-        told = subprocess.run(words, capture_output=True, text=True, check=True)
-        assert told.stderr == "", words
-        assert "warning" not in told.stdout.lower()
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stderr == "", words
+        assert "warning" not in done.stdout.lower()
 
 
 def test_every_page_can_be_had_as_a_picture_of_a4() -> None:
