@@ -6,12 +6,9 @@ a traceback either.
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import signal
 import sys
-import tempfile
 
 from tcpf_lab.errors import LabError, require_memory
 
@@ -40,6 +37,10 @@ def main() -> None:
 def _make_no_home() -> None:
     """Give matplotlib a place of its own where it would make the home that does not exist."""
     if not os.path.isdir(os.path.expanduser("~")) and "MPLCONFIGDIR" not in os.environ:  # noqa: PTH111, PTH112 - a user may have none
+        import atexit
+        import shutil
+        import tempfile
+
         place = os.environ["MPLCONFIGDIR"] = tempfile.mkdtemp(prefix="tcpf-lab-")
         atexit.register(shutil.rmtree, place, ignore_errors=True)
 

@@ -36,8 +36,9 @@ def run(app: typer.Typer) -> None:
     if debug:
         sys.argv.remove("--debug")
     try:
-        _call(app)
-    except LabError as error:
+        app()
+    except (LabError, MemoryError) as caught:
+        error = out_of_memory() if isinstance(caught, MemoryError) else caught
         if debug:
             traceback.print_exc()
         for problem in getattr(error, "problems", None) or (error,):
@@ -47,11 +48,3 @@ def run(app: typer.Typer) -> None:
         where = error.filename or "standard output"
         echo(f"error: {where}: {error.strerror or error}", err=True)
         sys.exit(1)
-
-
-def _call(app: typer.Typer) -> None:
-    """Call it; where memory ends is no one's mistake that a traceback would help to find."""
-    try:
-        app()
-    except MemoryError as error:
-        raise out_of_memory() from error

@@ -324,7 +324,8 @@ def reading(paths: Sequence[str]) -> Iterator[Callable[[str, int], None] | None]
     read = {path: 0 for path in paths if Path(path).is_file()}
     total = sum(Path(path).stat().st_size for path in read)
     if total < LARGE or not _err.is_terminal:
-        with nullcontext() if _err.is_terminal else busy(COMPILING):
+        text = "reading captures; their analysis is compiled once"
+        with nullcontext() if _err.is_terminal else busy(text):
             yield None
         return
     with share_progress(_err) as progress:

@@ -151,13 +151,6 @@ class Graph:
 
 #: The slowest link, bit/s: below, a packet takes longer than the 32 bits of tc's bucket hold.
 SLOWEST = 1000
-#: A SYN is given up after two minutes, and netem's times are 32-bit numbers of 64 ns.
-LONGEST_DELAY = 100.0
-
-
-def delay_problem(seconds: float) -> str | None:
-    """Say what keeps a flow from connecting over a link of that delay."""
-    return f"must be at most {LONGEST_DELAY:g} s" if seconds > LONGEST_DELAY else None
 
 
 def link_problems(

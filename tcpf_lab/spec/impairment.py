@@ -11,6 +11,13 @@ from tcpf_lab.units import Duration, Probability
 
 #: Packets lost in a row on average, at most: more is no loss but an outage.
 _LONGEST_BURST = 1000.0
+#: A SYN is given up after two minutes, and netem's times are 32-bit numbers of 64 ns.
+_LONGEST_DELAY = 100.0
+
+
+def delay_problem(seconds: float) -> str | None:
+    """Say what keeps a flow from connecting over a link of that delay."""
+    return f"must be at most {_LONGEST_DELAY:g} s" if seconds > _LONGEST_DELAY else None
 
 
 class Impairment(SpecModel):
@@ -57,8 +64,8 @@ class Impairment(SpecModel):
             yield ("loss_burst",), "needs loss, of which it is the pattern"
         elif self.loss_burst > 1 and self.loss < 1 and self._to_bad > 1:
             yield ("loss_burst",), f"is too short for a loss of {self.loss:g}"
-        if self.delay > 100:
-            yield ("delay",), "must be at most 100 s"
+        if sentence := delay_problem(self.delay):
+            yield ("delay",), sentence
         if self.reorder and not self.delay:
             yield ("reorder",), "needs delay: only packets that are held back can be overtaken"
         if self.jitter > self.delay:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pydantic import Field
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
-from tcpf_lab.spec.graph import CrossTraffic, Graph, Link, Node, delay_problem, link_problems
+from tcpf_lab.spec.graph import CrossTraffic, Graph, Link, Node, link_problems
+from tcpf_lab.spec.impairment import delay_problem
 from tcpf_lab.units import Duration, Rate, Size
 
 

@@ -12,8 +12,8 @@ from pydantic import ConfigDict, Field
 
 from tcpf_lab.spec.base import KeyPath, SpecModel
 from tcpf_lab.spec.delays import AnyDelays, Delays
-from tcpf_lab.spec.graph import SLOWEST, Graph, Link, Node, delay_problem, link_problems
-from tcpf_lab.spec.impairment import Impairment
+from tcpf_lab.spec.graph import SLOWEST, Graph, Link, Node, link_problems
+from tcpf_lab.spec.impairment import Impairment, delay_problem
 from tcpf_lab.spec.parking_lot import ParkingLot
 from tcpf_lab.units import Duration, Rate, Size
 

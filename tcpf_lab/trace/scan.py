@@ -157,7 +157,7 @@ def _fill(data: Any, begin: Any, end: Any, kind: Any, p: Any, counters: Any) -> 
 
 @inlined
 def _found(data: Any, at: Any, length: Any, layout: Any, interfaces: Any) -> Any:
-    """As `classic_record` or `_block`."""
+    """As `classic_record` or `packet_block`."""
     if layout[HEADER]:
         return classic_record(data, at, layout, interfaces)
     return packet_block(data, at, length, layout, interfaces)
