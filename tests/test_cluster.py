@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +129,9 @@ def one_killed(
     cluster: LocalCluster, uml: UmlTestbed, tmp_path_factory: pytest.TempPathFactory
 ) -> Campaign:
     """Two workers, of which the first to have a guest is killed while it has it."""
-    start(cluster, "a")
-    start(cluster, "b")
+    with closing(Link(cluster.address, Outfit(uml, uml_package.pack(uml.kernel), []))) as link:
+        for name in ("a", "b"):  # both before there is work: one alone would do all of it
+            joined(link, partial(start, cluster, name))
     campaign = Campaign(cluster, uml, tmp_path_factory.mktemp("one-killed"))
     until(lambda: processes_in(cluster.files("a")))
     cluster.kill_worker("a")
