@@ -11,7 +11,7 @@ from tcpf_lab.report.contents.words import count, listed
 
 #: What the settings say of a claim together.
 EVERY, UNREFUTED, SOME, NONE = "every", "not refuted", "some", "none"
-NOISE, OPEN = "noise", "not decidable"
+NOISE, OPEN, FEW = "noise", "not decidable", "too few seeds"
 _HOLDS, _REFUTED, _WITHIN_NOISE = "holds", "refuted", "within noise"
 
 #: What is said of claims of each kind.
@@ -56,7 +56,7 @@ class ClaimUnder:
     @property
     def judged(self) -> int:
         """How many settings have the runs that it takes to judge it."""
-        return sum(self.counts.values()) - self.counts[OPEN]
+        return self.counts.total() - self.counts[OPEN] - self.counts[FEW]
 
     @property
     def kind(self) -> str:
@@ -71,7 +71,13 @@ class ClaimUnder:
 
     def in_short(self) -> str:
         """Give how many settings say what."""
-        words = {_HOLDS: "holds", _REFUTED: "refuted", _WITHIN_NOISE: "noise", OPEN: "no runs"}
+        words = {
+            _HOLDS: "holds",
+            _REFUTED: "refuted",
+            _WITHIN_NOISE: "noise",
+            FEW: FEW,
+            OPEN: "no runs",
+        }
         return ", ".join(
             f"{words[said]} {self.counts[said]}" for said in words if self.counts[said]
         )

@@ -12,6 +12,8 @@ import numpy as np
 
 from tcpf_lab.report.compare.bootstrap import Array, CellKey, Interval, Sample, interval
 
+#: Fewer seeds decide nothing: the interval of two covers half of what it should, one has none.
+FEWEST_SEEDS = 3
 #: Gives the mean of a cell's metric and its resamples.
 Look = Callable[[CellKey, str], Array]
 
@@ -22,6 +24,7 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     REFUTED = "refuted"
     NOISE = "within noise"
+    FEW = "too few seeds"
     OPEN = "not decidable"
 
 
@@ -130,11 +133,22 @@ class Finding:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict on a claim, and how many of its checks hold."""
+    """The verdict on a claim, and how many of its checks were measured and how many hold."""
 
     verdict: Verdict
     holding: int
+    measured: int
     checks: int
+
+    def __str__(self) -> str:
+        """Count the checks that hold: ``8 of 12``, or ``8 of 12, 36 not measured``."""
+        return self.told("")
+
+    def told(self, noun: str) -> str:
+        """Count the checks that hold, with a noun behind the count: ``8 of 12 checks hold``."""
+        rest = self.checks - self.measured
+        counted = f"{self.holding} of {self.measured} {noun}".rstrip()
+        return f"{counted}, {rest} not measured" if rest else counted
 
 
 @dataclass(frozen=True)
@@ -205,7 +219,8 @@ def read(check: Check, sample: Sample) -> Reading:
     if missing or math.isnan(value):
         return Reading(None, None, seeds, Verdict.OPEN, missing, _note(value, missing))
     spread = interval(values[1:], seeds)
-    verdict = verdict_on(check, value, spread)
+    few = 0 < seeds < FEWEST_SEEDS
+    verdict = Verdict.FEW if few else verdict_on(check, value, spread)
     return Reading(value, spread, seeds, verdict, note=_note(value, missing))
 
 
@@ -220,7 +235,7 @@ def _note(value: float, missing: tuple[str, ...]) -> str:
 
 
 def verdict_on(check: Bounded, value: float, spread: Interval | None) -> Verdict:
-    """Judge a number with its interval; without one, as of a single seed, it decides alone.
+    """Judge a number with its interval; without one, as a published number, it decides alone.
 
     Noise decides nothing: the interval must lie on one side of each threshold.
     """
@@ -238,9 +253,10 @@ def judgement_on(verdicts: Sequence[Verdict], every: bool) -> Judgement:
     decisive, weakest = Verdict.REFUTED, Verdict.HOLDS
     if not every:
         decisive, weakest = weakest, decisive
-    ranked = (decisive, Verdict.OPEN, Verdict.NOISE, weakest)
+    ranked = (decisive, Verdict.OPEN, Verdict.FEW, Verdict.NOISE, weakest)
     verdict = next(verdict for verdict in ranked if verdict in verdicts)
-    return Judgement(verdict, verdicts.count(Verdict.HOLDS), len(verdicts))
+    measured = len(verdicts) - verdicts.count(Verdict.OPEN)
+    return Judgement(verdict, verdicts.count(Verdict.HOLDS), measured, len(verdicts))
 
 
 def _finite(bound: float) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any
 from tcpf_lab.command import command
 from tcpf_lab.errors import LabError
 from tcpf_lab.report.claims import CLAIMS
-from tcpf_lab.report.claims.judge import Check, ClaimResult, judge, read
+from tcpf_lab.report.claims.judge import FEWEST_SEEDS, Check, ClaimResult, judge, read
 from tcpf_lab.report.claims.terms import BASELINES, FRIO, TIMEOUTS
 from tcpf_lab.report.collect import STATES, CellResult, Estimate, State
 from tcpf_lab.report.compare.bootstrap import (
@@ -190,9 +190,9 @@ def _notes(results: Sequence[CellResult], resamples: int) -> Iterator[str]:
     used = [result.used for result in results if result.used]
     if len(set(used)) > 1:
         yield f"cells have {min(used)} to {max(used)} seeds; the fewest decide of an interval"
-    if min(used) == 1:
-        yield "one seed: no interval, a verdict rests on a single number and noise is not seen"
-    elif min(used) < FEW_SEEDS:
+    if min(used) < FEWEST_SEEDS:
+        yield f"no claim is judged on cells of fewer than {FEWEST_SEEDS} seeds"
+    if 1 < min(used) < FEW_SEEDS:
         yield (
             f"{min(used)} seeds: the bootstrap's intervals cover less than 95 % "
             "(about 50 % with 2, 75 % with 3, 88 % with 4)"

@@ -29,6 +29,7 @@ _COLOURS = {
     Verdict.HOLDS: "green",
     Verdict.REFUTED: "red",
     Verdict.NOISE: "yellow",
+    Verdict.FEW: "yellow",
     Verdict.OPEN: "dim",
 }
 
@@ -179,7 +180,9 @@ def gain_table(gains: Sequence[TimeoutGain]) -> Table:
 
 def claim_table(claims: Sequence[ClaimResult], full: bool = False) -> Table:
     """Give each claim with both verdicts and the most telling number, or with all of them."""
-    table = plain_table("Claims", "verdict, checks that hold of all; 95 % interval of ours")
+    table = plain_table(
+        "Claims", "verdict, checks that hold of those measured; 95 % interval of ours"
+    )
     table.add_column("claim", overflow="fold", ratio=1)
     table.add_column("published")
     table.add_column("ours")
@@ -214,9 +217,7 @@ def _told(claim: ClaimResult, full: bool) -> Text:
 
 def _verdict(judgement: Judgement) -> Text:
     colour = _COLOURS[judgement.verdict]
-    return Text.assemble(
-        (str(judgement.verdict), colour), f"\n{judgement.holding}/{judgement.checks}"
-    )
+    return Text.assemble((str(judgement.verdict), colour), f"\n{judgement}")
 
 
 def _reading(reading: Reading, unit: str) -> Text:

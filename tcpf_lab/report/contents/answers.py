@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from statistics import median
 
-from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.claims.judge import Finding, Verdict
 from tcpf_lab.report.claims.terms import BASELINES, FRIO, GOODPUT
 from tcpf_lab.report.collect import CellResult
 from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS
@@ -73,31 +74,42 @@ def answer(subject: Subject) -> tuple[str, ...]:
 
 
 def _claims_told(comparison: Comparison) -> Iterator[str]:
-    verdicts = [claim.ours.verdict for claim in comparison.claims]
-    decided = len(verdicts) - verdicts.count(Verdict.OPEN)
-    if not decided:
-        yield "None of the papers' claims can be decided with the cells that were measured."
+    found = Counter(claim.ours.verdict for claim in comparison.claims)
+    known = Counter(claim.published.verdict for claim in comparison.claims)
+    undecided = found[Verdict.OPEN], found[Verdict.FEW]
+    if sum(undecided) == found.total():
+        why = "so few seeds of " if undecided[1] else ""
+        yield f"None of the papers' claims can be decided with {why}the cells that were measured."
         return
-    supported = [claim.published.verdict for claim in comparison.claims]
+    few = f"{found[Verdict.FEW]} rest on too few seeds, " if found[Verdict.FEW] else ""
     yield (
-        f"Of the papers' {len(verdicts)} claims, {verdicts.count(Verdict.HOLDS)} hold on these "
-        f"numbers, {verdicts.count(Verdict.REFUTED)} are refuted, {verdicts.count(Verdict.NOISE)} "
-        f"are within noise and {verdicts.count(Verdict.OPEN)} cannot be decided; on the published "
-        f"tables {supported.count(Verdict.HOLDS)} hold and {supported.count(Verdict.REFUTED)} are "
-        "refuted."
+        f"Of the papers' {found.total()} claims, {found[Verdict.HOLDS]} hold on these numbers, "
+        f"{found[Verdict.REFUTED]} are refuted, {found[Verdict.NOISE]} are within noise, {few}and "
+        f"{found[Verdict.OPEN]} cannot be decided; on the published tables {known[Verdict.HOLDS]} "
+        f"hold and {known[Verdict.REFUTED]} are refuted."
     )
-    yield _checks_told(comparison)
+    yield _checks_told([finding for claim in comparison.claims for finding in claim.findings])
 
 
-def _checks_told(comparison: Comparison) -> str:
-    """Count the checks that claims are made of: one that fails refutes its claim."""
-    told = [claim for claim in comparison.claims if claim.ours.verdict is not Verdict.OPEN]
-    ours = sum(claim.ours.holding for claim in told)
-    known = sum(claim.published.holding for claim in told)
+def _checks_told(findings: Sequence[Finding]) -> str:
+    """Count the numbers that claims are made of: one that is not as claimed refutes its claim."""
+    ours = Counter(finding.ours.verdict for finding in findings)
+    judged = [one for one in findings if one.ours.verdict not in (Verdict.OPEN, Verdict.FEW)]
+    known = Counter(finding.published.verdict for finding in judged)
+    rest = [
+        f"{number} {why}"
+        for number, why in (
+            (ours[Verdict.FEW], "rest on too few seeds"),
+            (ours[Verdict.OPEN], "need cells that were not measured"),
+        )
+        if number
+    ]
     return (
         "A claim about several configurations and cases is refuted by one that contradicts it. "
-        f"Of the {sum(claim.ours.checks for claim in told)} numbers that the decided claims are "
-        f"checked by, {ours} are as claimed here and {known} in the published tables."
+        f"Of {len(judged)} numbers that were measured, {ours[Verdict.HOLDS]} are as claimed here "
+        f"and {known[Verdict.HOLDS]} in the published tables"
+        + "".join(f"; {part}" for part in rest)
+        + "."
     )
 
 

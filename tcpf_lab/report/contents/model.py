@@ -128,8 +128,8 @@ class Finding:
 class Claim:
     """A claim of the papers: held against their own tables, and against our numbers.
 
-    A verdict is ``holds``, ``refuted``, ``within noise`` or ``not decidable``; ``*_count`` says how
-    many of its checks hold, ``5 of 16``. ``telling`` is the check that decides.
+    A verdict is one of :class:`~tcpf_lab.report.claims.judge.Verdict`; ``*_count`` says how many of
+    its measured checks hold, ``5 of 16``. ``telling`` is the check that decides.
     """
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tcpf_lab.report.claims.judge import ClaimResult, Finding, Judgement, Source, Verdict
+from tcpf_lab.report.claims.judge import ClaimResult, Finding, Source, Verdict
 from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.scoreboard import number_text, range_text, spread_text, telling
 from tcpf_lab.report.contents import model
@@ -40,7 +40,7 @@ def _summary(comparison: Comparison) -> Iterator[str]:
 
 
 def _counted(where: str, found: Sequence[Verdict]) -> str:
-    parts = [f"{verdict} {found.count(verdict)}" for verdict in Verdict]
+    parts = [f"{verdict} {found.count(verdict)}" for verdict in Verdict if verdict in found]
     return f"{where}, of {len(found)} claims: {', '.join(parts)}."
 
 
@@ -51,9 +51,9 @@ def _shown(claim: ClaimResult) -> model.Claim:
         sentences=tuple(dict.fromkeys(source.sentence for source in claim.sources)),
         statement=claim.statement,
         published_verdict=str(claim.published.verdict),
-        published_count=_count(claim.published),
+        published_count=str(claim.published),
         ours_verdict=str(claim.ours.verdict),
-        ours_count=_count(claim.ours),
+        ours_count=str(claim.ours),
         telling=_finding(telling(claim)),
         findings=tuple(map(_finding, claim.findings)),
     )
@@ -61,10 +61,6 @@ def _shown(claim: ClaimResult) -> model.Claim:
 
 def _place(source: Source) -> str:
     return f"{_DOCUMENTS[source.document]} {source.section}"
-
-
-def _count(judgement: Judgement) -> str:
-    return f"{judgement.holding} of {judgement.checks}"
 
 
 def _finding(finding: Finding) -> model.Finding:

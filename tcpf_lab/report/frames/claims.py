@@ -24,6 +24,7 @@ def claims_table(claims: Iterable[ClaimResult]) -> pd.DataFrame:
             "published_verdict": str(claim.published.verdict),
             "verdict": str(claim.ours.verdict),
             "holding": claim.ours.holding,
+            "measured": claim.ours.measured,
             "checks": claim.ours.checks,
         }
         for claim in claims

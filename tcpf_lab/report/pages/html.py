@@ -24,7 +24,13 @@ from tcpf_lab.report.pages.inline_svg import Pictures
 from tcpf_lab.report.pages.plain_text import printable
 
 #: Verdicts in the order that the claims are sorted by.
-VERDICTS: tuple[str, ...] = ("holds", "within noise", "refuted", "not decidable")
+VERDICTS: tuple[str, ...] = (
+    "holds",
+    "within noise",
+    "too few seeds",
+    "refuted",
+    "not decidable",
+)
 #: Characters of an entry that stays on one line, and of one that needs a wide column.
 _SHORT, _LONG = 18, 40
 #: What an attribute can hold besides text.

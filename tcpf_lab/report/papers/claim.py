@@ -223,6 +223,6 @@ def judged_rows(claim: PaperClaim) -> Iterator[JudgedRow]:
         yield JudgedRow("", f"{first.label}: {first.number}", first.range, claim.told)
         return
     found, some = claim.judgement, "all" if claim.every else "any"
-    yield JudgedRow("", f"{found.holding} of {found.checks} checks hold", some, claim.told)
+    yield JudgedRow("", found.told("checks hold"), some, claim.told)
     for check in claim.checks:
         yield JudgedRow(check.label, check.number, check.range, f"({check.told})")

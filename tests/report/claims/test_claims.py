@@ -19,6 +19,7 @@ from tcpf_lab.report.claims.judge import (
     Claim,
     ClaimResult,
     Finding,
+    Judgement,
     Reading,
     Source,
     Verdict,
@@ -74,8 +75,7 @@ def document_row(claim: Claim) -> str:
     said = "; ".join(f"{x.sentence} ({x.document} {x.section})" for x in claim.sources)
     result = judge(claim, PUBLISHED, NOTHING).published
     verdict = f"**{result.verdict}**" if result.verdict is Verdict.REFUTED else result.verdict
-    count = f"{result.holding} of {result.checks}"
-    return f"| `{claim.id}` | {said} | {claim.statement} | {verdict}, {count} |"
+    return f"| `{claim.id}` | {said} | {claim.statement} | {verdict}, {result} |"
 
 
 def test_the_document_has_every_claim_with_its_verdict_on_the_published_table() -> None:
@@ -167,10 +167,23 @@ def test_noise_decides_nothing(red: list[float], verdict: Verdict) -> None:
     assert low <= sum(red) / 40 <= high
 
 
-def test_one_seed_is_judged_by_its_value_alone() -> None:
-    reading = read(factor(10), timeouts([10], [101]))
-    assert reading == Reading(pytest.approx(10.1), None, 1, Verdict.HOLDS)
-    assert read(factor(10), timeouts([10], [99])).verdict is Verdict.REFUTED
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_few_seeds_decide_nothing_whatever_they_say(seeds: int) -> None:
+    for red in (101, 99):
+        sample = timeouts([10] * seeds, [red] * seeds)
+        assert read(factor(10), sample).verdict is Verdict.FEW
+        assert judge(claim_of(factor(10)), PUBLISHED, sample).ours.verdict is Verdict.FEW
+    assert read(factor(10), timeouts([10] * 3, [101] * 3)).verdict is Verdict.HOLDS
+
+
+def test_what_was_not_measured_is_counted_apart() -> None:
+    elsewhere = t.gain(t.TIMEOUTS, t.moved((FRIO, RED), "B"))
+    result = judge(
+        claim_of(factor(10), factor(20), elsewhere), PUBLISHED, timeouts([1] * 3, [15] * 3)
+    )
+    assert result.ours == Judgement(Verdict.REFUTED, holding=1, measured=2, checks=3)
+    assert str(result.ours) == "1 of 2, 1 not measured"
+    assert str(result.published) == "3 of 3"
 
 
 def test_missing_cells_are_named_and_leave_a_claim_open() -> None:
@@ -256,7 +269,7 @@ def test_a_finding_tells_its_range() -> None:
 def two_blocks(one: tuple[float, float], other: tuple[float, float]) -> Sample:
     """TCPF+FRIO's and RED's value in A 100, then in B 100; every metric has them."""
     values = dict(zip((FRIO, RED, *t.moved((FRIO, RED), "B")), (*one, *other), strict=True))
-    cells = table(lambda cell, name, seed: values[cell], seeds=[1], cells=list(values))
+    cells = table(lambda cell, name, seed: values[cell], seeds=[1, 2, 3], cells=list(values))
     return measured_sample(cells, 1, 0)
 
 

@@ -53,7 +53,7 @@ def test_verdicts_are_counted_from_the_comparison(perfect: Subject) -> None:
 
 
 def test_as_many_checks_hold_as_in_the_tables_that_were_measured_again(perfect: Subject) -> None:
-    found = re.search(r"checked by, (\d+) are as claimed here and (\d+) in", said(perfect))
+    found = re.search(r"measured, (\d+) are as claimed here and (\d+) in", said(perfect))
     assert found is not None
     ours, known = map(int, found.groups())
     assert ours == known > 1000

@@ -88,7 +88,7 @@ def test_a_sentence_has_its_note_and_a_row_for_each_of_several_checks() -> None:
     first, other = ([[e.text for e in row] for row in group.rows] for group in table.groups)
     assert [row[0] for row in first] == ["at least 0.3 A note.", "loss", "SACK"]
     assert [row[2] for row in first] == ["not decidable", "(holds)", "(not decidable)"]
-    assert first[0][1] == "1 of 2 checks hold (asked for: all)"
+    assert first[0][1] == "1 of 1 checks hold, 1 not measured (asked for: all)"
     assert first[1][1] == "0.41 ± 0.02 (3 seeds) (asked for: at least 0.3)"
     assert other == [["below 2", "loss: 0.45 ± 0.64 (2 seeds) (asked for: at most 2)", "holds"]]
     assert second.commands == (("tcpf-lab run ef.yaml",),)
