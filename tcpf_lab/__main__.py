@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
+from typing import Any
 
 from tcpf_lab.errors import LabError, require_memory
 
@@ -21,6 +23,7 @@ def main() -> None:
     try:
         require_memory(_MEMORY_MB, "tcpf-lab")
         _make_no_home()
+        warnings.showwarning = _note
         from tcpf_lab import cli
 
         cli.main()
@@ -32,6 +35,14 @@ def main() -> None:
         sys.exit(130)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt but the end
+
+
+def _note(message: Warning | str, category: type[Warning], *place: Any, **_: Any) -> None:
+    """Tell what a user can change by itself, anything else with its place in the program."""
+    text = f"note: {message}\n"
+    if category is not UserWarning:
+        text = warnings.formatwarning(message, category, *place[:2])
+    sys.stderr.write(text)
 
 
 def _make_no_home() -> None:

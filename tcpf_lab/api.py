@@ -151,7 +151,8 @@ class Results:
     @property
     def looks(self) -> dict[str, CaseStyle]:
         """How our figures draw each case: ``colour``, ``hatch`` and ``marker``, by its name."""
-        return case_styles(list(self.cells["case"].unique()))
+        every = [case for section in self._sections for case in section.source.cases]
+        return case_styles(list(self.cells["case"].unique()), every)
 
     @property
     def colours(self) -> dict[str, str]:

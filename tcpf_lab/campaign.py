@@ -146,6 +146,7 @@ def sources(choice: Choice) -> tuple[Source, ...]:
             cells=part.cells(),
             title=part.experiment.title or part.experiment.name,
             conditions=conditions(run.experiment for run in part.runs),
+            cases=tuple(part.experiment.cases),
             stale=frozenset(run.id for run, now in states if now.is_stale),
             factor=part.level.factor,
             level=part.level.level,

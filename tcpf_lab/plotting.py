@@ -24,6 +24,9 @@ from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.values import shown
 from tcpf_lab.trace.analysis import Options
 
+#: A run, what it was made from, and all cases of its experiment.
+_Found = tuple[RunFiles, Experiment, tuple[str, ...]]
+
 
 @dataclass(frozen=True)
 class Gathered:
@@ -78,8 +81,8 @@ def gather(asked: FigureAsked, kind: Kind) -> Gathered:
     _refuse_useless(asked, directories)
     for word in asked.what:
         source = _in_directory if word in directories else _of_experiment
-        for files, experiment in source(word, asked, left_out):
-            run = read_run(files, experiment)
+        for files, experiment, cases in source(word, asked, left_out):
+            run = read_run(files, experiment, cases)
             if run.valid or asked.include_invalid:
                 found[files.root.resolve()] = run
             else:
@@ -138,9 +141,7 @@ def _refuse_useless(asked: FigureAsked, directories: Sequence[str]) -> None:
             )
 
 
-def _of_experiment(
-    word: str, asked: FigureAsked, left_out: Counter[str]
-) -> Iterator[tuple[RunFiles, Experiment]]:
+def _of_experiment(word: str, asked: FigureAsked, left_out: Counter[str]) -> Iterator[_Found]:
     if Path(word).is_fifo():
         raise RequestError(
             "is a pipe or a device, and figures read a capture twice",
@@ -155,7 +156,7 @@ def _of_experiment(
     for part, states in choice.states():
         for run, now in states:
             if now.state is State.COMPLETE:
-                yield part.files.run(run.id), run.experiment
+                yield part.files.run(run.id), run.experiment, tuple(part.experiment.cases)
             else:
                 left_out[now.state.value] += 1
 
@@ -168,9 +169,7 @@ def _as_typed(error: RequestError, asked: FigureAsked) -> RequestError:
     return error
 
 
-def _in_directory(
-    word: str, asked: FigureAsked, left_out: Counter[str]
-) -> Iterator[tuple[RunFiles, Experiment]]:
+def _in_directory(word: str, asked: FigureAsked, left_out: Counter[str]) -> Iterator[_Found]:
     """Yield the runs at or below a directory, cases as the papers have them, axes upwards."""
     specs = sorted(Path(word).rglob("run.yaml"))
     there = [RunFiles(path.parent) for path in specs if not path.parent.name.endswith(PARTIAL)]
@@ -179,7 +178,9 @@ def _in_directory(
     left_out["without metrics.json"] += len(there) - len(analysed)
     left_out += Counter()  # forgets what is 0
     runs = [(files, load(files.spec)) for files in analysed]
-    yield from _filtered(sorted(runs, key=lambda run: _place(run[1])), asked)
+    cases = tuple(dict.fromkeys(experiment.selected_cases[0] for _, experiment in runs))
+    for files, experiment in _filtered(sorted(runs, key=lambda run: _place(run[1])), asked):
+        yield files, experiment, cases
 
 
 def _place(experiment: Experiment) -> tuple[object, ...]:

@@ -50,6 +50,7 @@ def bar_chart(
     title: str,
     conditions: str,
     suffixes: Sequence[str] = SUFFIXES,
+    looks: Mapping[str, CaseStyle] | None = None,
 ) -> dict[str, bytes]:
     """Draw one metric of every cell as the thesis does (its Figures 4.c.1 to 4.c.4).
 
@@ -63,6 +64,8 @@ def bar_chart(
         ``Configuration A`` and the conditions of every run, ``60 s, 10 Mbit/s, 200 ms``.
     suffixes : sequence of str
         Formats, of ``SUFFIXES``.
+    looks : mapping of str to CaseStyle, optional
+        Those of the cases, where there are more than are drawn.
 
     Returns
     -------
@@ -82,7 +85,8 @@ def bar_chart(
             hint="see the runs left out in table.md, or `status` with the same words",
         )
     with house_style():
-        figure = bars(results, METRICS[metric], f"{title}: {runs_used(results)}{conditions}")
+        subtitle = f"{title}: {runs_used(results)}{conditions}"
+        figure = bars(results, METRICS[metric], subtitle, looks)
         return render(figure, suffixes)
 
 
@@ -131,7 +135,7 @@ def bars(
         bar.name_place()
     axes.set_xticks(range(len(flows)), [f"{count} flows" for count in flows])
     axes.set_xlim(-0.5, len(flows) - 0.5)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, None if axes.dataLim.ymax > 0 else 1)
     axes.set_ylabel(metric.axis)
     head(axes, metric.title, subtitle)
     _legend(figure, list(styles.values()), [result.metrics[metric.name] for result in results])
@@ -151,17 +155,17 @@ class _Bar:
     name: str
 
     def draw(self, estimate: Estimate, style: CaseStyle) -> None:
-        if estimate.mean is None:
-            self._say_no_run()
+        if not estimate.mean:
+            self._say("no run" if estimate.mean is None else "0")
         else:
             for look in _fill_and_outline(style):
                 self._rectangle(0.92, estimate.mean, zorder=2, **look)
         if estimate.mean is not None and estimate.ci95 is not None:
-            self._draw_interval(estimate.mean, estimate.ci95)
+            # Beside a published value, which would be hidden where both agree.
+            aside = 0.0 if estimate.published is None else 0.3 * self.width
+            self._draw_interval(self.x - aside, estimate.mean, estimate.ci95)
         if estimate.published is not None:
-            # Beside the error bar, which would hide it where both agree.
-            x = self.x + 0.24 * self.width
-            self.axes.plot([x], [estimate.published], zorder=5, **_PUBLISHED)
+            self.axes.plot([self.x], [estimate.published], zorder=5, **_PUBLISHED)
 
     def name_place(self) -> None:
         """Give the whole height its id, invisibly: low bars, and none, are hard to point at."""
@@ -174,21 +178,21 @@ class _Bar:
         wide = share * self.width
         self.axes.add_patch(Rectangle((self.x - wide / 2, 0), wide, height, **look))
 
-    def _draw_interval(self, mean: float, half: float) -> None:
-        x = self.x - 0.1 * self.width
+    def _draw_interval(self, x: float, mean: float, half: float) -> None:
         drawn = self.axes.errorbar(
             x, mean, yerr=[[min(half, mean)], [half]], fmt="none", zorder=4, **_INTERVAL
         )
         for artist in (*drawn.lines[1], *drawn.lines[2]):
             artist.set_path_effects([_HALO])  # keeps it visible on a dark bar
 
-    def _say_no_run(self) -> None:
+    def _say(self, words: str) -> None:
+        """Write what has no height where the bar would stand."""
         self.axes.annotate(
-            "no run",
+            words,
             (self.x, 0),
             (0, 4),
             textcoords="offset points",
-            rotation=90,
+            rotation=90 if len(words) > 1 else 0,
             ha="center",
             va="bottom",
             fontsize=7.5,

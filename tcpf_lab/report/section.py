@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tcpf_lab.reference.published import CONFIGS
 from tcpf_lab.report.collect import Cell, CellResult, collect
-from tcpf_lab.report.style import METRICS
+from tcpf_lab.report.style import METRICS, case_styles
 from tcpf_lab.results import ExperimentFiles
 
 #: File formats of every figure of a report.
@@ -29,6 +29,8 @@ class Source:
         The matrix, in its own order.
     title, conditions : str
         ``Configuration A`` and the conditions of every run, ``60 s, 10 Mbit/s, 200 ms``.
+    cases : tuple of str
+        All cases of the experiment, also those without a cell: figures tell them apart.
     stale : collection of str
         Ids of runs made from another spec, kernel or analysis: left out.
     factor, level : str
@@ -42,6 +44,7 @@ class Source:
     cells: Sequence[Cell]
     title: str
     conditions: str
+    cases: tuple[str, ...] = ()
     stale: Collection[str] = frozenset()
     factor: str = ""
     level: str = ""
@@ -137,6 +140,8 @@ def figures(
     from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
 
     title = heading or section.source.heading
-    drawn = bar_chart(section.results, metric, title, section.source.conditions, suffixes)
+    source = section.source
+    looks = case_styles([result.cell.case for result in section.results], source.cases)
+    drawn = bar_chart(section.results, metric, title, source.conditions, suffixes, looks)
     for suffix, content in drawn.items():
         yield files.figure(name, suffix), content

@@ -7,7 +7,7 @@ pair of hues that the common colour deficiencies keep apart. Hatches tell neighb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import cycle
@@ -56,23 +56,30 @@ FALLBACK: tuple[CaseStyle, ...] = (
 )
 
 
-def case_styles(cases: Sequence[str]) -> dict[str, CaseStyle]:
-    """Give every case its look; a case the papers do not have gets one by its place among such.
+def case_styles(cases: Sequence[str], among: Collection[str] = ()) -> dict[str, CaseStyle]:
+    """Give every case its look; a case the papers do not have gets one by its name's place in such.
 
-    When those of ``FALLBACK`` are used up, the looks of known cases that are not among `cases` go
-    on, so that the first ``DISTINCT`` differ.
+    Parameters
+    ----------
+    cases : sequence of str
+        Those of a figure.
+    among : collection of str
+        All of the experiment: a case looks the same in a figure that lacks others of them. They
+        count unless there are more than ``DISTINCT``. When ``FALLBACK`` is used up, the looks of
+        known cases that are not among them go on.
 
     Examples
     --------
     >>> case_styles(["CoDel", "TB+RIO"])["CoDel"] == replace(FALLBACK[0], label="CoDel")
     True
     """
-    names = list(dict.fromkeys(cases))
-    absent = [style for name, style in CASES.items() if name not in names]
-    spare = cycle((*FALLBACK, *absent))
-    return {
-        name: CASES[name] if name in CASES else replace(next(spare), label=name) for name in names
-    }
+    every = {*cases, *among}
+    if len(every) > DISTINCT:
+        every = set(cases)
+    spare = cycle((*FALLBACK, *(style for name, style in CASES.items() if name not in every)))
+    others = {name: replace(next(spare), label=name) for name in sorted(every - CASES.keys())}
+    looks = CASES | others
+    return {name: looks[name] for name in dict.fromkeys(cases)}
 
 
 def ranked_styles(labels: Sequence[str]) -> dict[str, CaseStyle]:

@@ -68,7 +68,7 @@ def draw_sweep(
     from tcpf_lab.report.plots.runs import read_run
 
     runs = [
-        (result.cell.flows, read_run(run, load(run.spec)))
+        (result.cell.flows, read_run(run, load(run.spec), section.source.cases))
         for result in section.results
         if result.cell.settings
         for run in map(section.source.files.run, result.used_runs)

@@ -72,7 +72,7 @@ def _source(folder: Path, runs: Sequence[RunFiles]) -> Source:
         replace(cell, runs=tuple(name for _, name in sorted(found)))
         for cell, found in sorted(seeds.items(), key=lambda item: _order(item[0]))
     ]
-    return Source(files, cells, files.experiment, "")
+    return Source(files, cells, files.experiment, "", tuple(dict.fromkeys(c.case for c in cells)))
 
 
 def _place(run: RunFiles, experiment: str) -> tuple[Cell, int]:

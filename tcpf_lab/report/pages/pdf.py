@@ -4,7 +4,7 @@ What a report says can come from anywhere, so it enters the source as data alone
 the template inserts becomes a Typst literal whose text holds nothing but letters, digits and
 escapes. Such text is data wherever it stands, in code and in running text. The compiler works in
 an empty directory, has no other files than the pictures handed to it, and no fonts but its own and
-DejaVu.
+DejaVu, unless a letter is in neither.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: What may stand in a Typst string as it is; letters of other scripts may as well.
 _HARMLESS = re.compile(r"[^A-Za-z0-9 ]")
+#: How all other characters are written.
+_ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}")
 #: A key with its default, which poppler takes for an error; what stands there keeps its place.
 _DEFAULT = b"/Suspects false"
 _MARKED = b"/MarkInfo<</Marked true" + _DEFAULT
@@ -145,6 +147,10 @@ def _environment() -> Environment:
     return environment
 
 
+def _letter(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16))
+
+
 def compiled(
     text: str, figures: Figures, kind: Literal["pdf", "png"], pixels_per_inch: float = 100
 ) -> list[bytes]:
@@ -157,12 +163,16 @@ def compiled(
     """
     import typst  # here: loading the compiler takes a moment that other formats do not need
 
+    from tcpf_lab.report.glyphs import glyphs
+
+    found = glyphs("".join(map(_letter, _ESCAPE.finditer(text))))
+    text = _ESCAPE.sub(lambda code: _HARMLESS.sub(_escaped, found.shown(_letter(code))), text)
     with tempfile.TemporaryDirectory(prefix="tcpf-lab-report-") as nothing:
         try:
             compiler = typst.Compiler(
                 root=nothing,
-                font_paths=_fonts(),
-                ignore_system_fonts=True,
+                font_paths=_fonts(bool(found.fonts)),
+                ignore_system_fonts=not found.fonts,
                 sys_inputs=dict(figures),
                 package_path=nothing,
                 package_cache_path=nothing,
@@ -176,10 +186,12 @@ def compiled(
 
 
 @cache
-def _fonts() -> Fonts:
-    """Give Typst's own fonts and DejaVu, which has letters that they lack."""
+def _fonts(of_system: bool) -> Fonts:
+    """Give Typst's own fonts and DejaVu, which has letters that they lack; those here if asked."""
     import matplotlib as mpl  # here: it takes a moment
     import typst
 
     folder = Path(mpl.get_data_path()) / "fonts" / "ttf"
-    return typst.Fonts(include_system_fonts=False, include_embedded_fonts=True, font_paths=[folder])
+    return typst.Fonts(
+        include_system_fonts=of_system, include_embedded_fonts=True, font_paths=[folder]
+    )

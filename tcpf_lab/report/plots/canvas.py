@@ -13,13 +13,19 @@ from math import ceil
 from textwrap import wrap
 from typing import Any
 
+import matplotlib as mpl
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.text import Text
+from matplotlib.textpath import TextToPath
+
+from tcpf_lab.report.glyphs import FONT, glyphs
 
 #: Size of a figure, inches: as wide as a page's text.
 WIDTH, HEIGHT = 6.4, 4.4
@@ -32,7 +38,9 @@ _METADATA: Mapping[str, dict[str, Any]] = {
 _TITLE_CHARACTERS, _SUBTITLE_CHARACTERS = 62, 80  # of a line of a figure of the usual width
 _TITLE_LINE, _SUBTITLE_LINE, _GAP = 14, 12, 9  # points
 _COMPRESSION = 3  # of a PNG: larger by some per cent than with the usual 6, twice as fast
-_LEGEND_CHARACTERS, _LEGEND_MARK = 96, 8  # of a row, and what an entry takes besides its label
+_MARK, _SPACE = 2.2, 2.8  # widths in a legend's letters: of a mark, and around it and its label
+_LINE = 1.6  # heights of letters that a row of a legend takes
+_ROWS = 2  # of a legend that the usual height has room for
 
 
 @dataclass(frozen=True)
@@ -73,25 +81,44 @@ def legend(figure: Figure, entries: Sequence[Entry]) -> None:
     """Put a legend under the axes, where it can cover nothing, in as many columns as fit."""
     if not entries:
         return
-    room = _LEGEND_CHARACTERS * figure.get_figwidth() / WIDTH
-    rows = next(rows for rows in range(1, len(entries) + 1) if _fits(entries, rows, room))
+    font = FontProperties(size=mpl.rcParams["legend.fontsize"])
+    letter = font.get_size_in_points()
+    room = 72 * figure.get_figwidth() / letter - 1
+    longest = room - _MARK - _SPACE
+    labels = [_broken(entry.label, longest, font) for entry in entries]
+    widths = [max(_width(line, font) for line in label) + _MARK + _SPACE for label in labels]
+    columns = next(n for n in range(len(entries), 0, -1) if n == 1 or _wide(widths, n) <= room)
     handles: list[Any] = [entry.handle for entry in entries]
     figure.legend(
         handles,
-        [entry.label for entry in entries],
+        ["\n".join(label) for label in labels],
         loc="outside lower center",
-        ncols=ceil(len(entries) / rows),
+        ncols=columns,
         handler_map={tuple: HandlerTuple(ndivide=1)},
-        handlelength=2.2,
+        handlelength=_MARK,
         handleheight=1.1,
     )
+    lines = sum(sorted(map(len, labels))[-ceil(len(entries) / columns) :])
+    figure.set_figheight(figure.get_figheight() + max(lines - _ROWS, 0) * _LINE * letter / 72)
 
 
-def _fits(entries: Sequence[Entry], rows: int, room: float) -> bool:
-    """Whether so many rows are few enough columns; they are filled from top to bottom."""
-    labels = [len(entry.label) for entry in entries]
-    columns = [labels[start : start + rows] for start in range(0, len(labels), rows)]
-    return len(columns) == 1 or sum(max(column) + _LEGEND_MARK for column in columns) <= room
+def _wide(widths: Sequence[float], columns: int) -> float:
+    """Width of so many columns, which are filled from top to bottom, the first ones more."""
+    return float(sum(column.max() for column in np.array_split(widths, columns)))
+
+
+def _broken(label: str, longest: float, font: FontProperties) -> list[str]:
+    """Break a label that is longer than so many letters are high."""
+    share = min(1.0, longest / _width(label, font))
+    return wrap(label, max(1, int(share * len(label))), break_on_hyphens=False) or [""]
+
+
+def _width(text: str, font: FontProperties) -> float:
+    """Width of a text in heights of its letters."""
+    if not text:
+        return 0.0
+    width, _, _ = TextToPath().get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / font.get_size_in_points()
 
 
 def render(figure: Figure, suffixes: Sequence[str]) -> dict[str, bytes]:
@@ -99,7 +126,12 @@ def render(figure: Figure, suffixes: Sequence[str]) -> dict[str, bytes]:
 
     Its parts are put in their places once, not once for each format.
     """
-    for text in figure.findobj(Text):
+    texts = [text for text in figure.findobj(Text) if isinstance(text, Text)]
+    found = glyphs("".join(text.get_text() for text in texts))
+    for text in texts:
+        text.set_text(found.shown(text.get_text()))
+        if found.fonts:
+            text.set_fontfamily([FONT, *found.fonts])
         if hasattr(text, "set_fontfeatures"):  # later versions write "fl" as one glyph
             text.set_fontfeatures(("-liga",))
     engine = figure.get_layout_engine()

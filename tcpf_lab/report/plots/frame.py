@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 from typing import Any
@@ -14,7 +14,7 @@ from matplotlib.patheffects import withStroke
 
 from tcpf_lab.errors import RequestError
 from tcpf_lab.report.plots.canvas import Entry, sheet
-from tcpf_lab.report.plots.runs import Group
+from tcpf_lab.report.plots.runs import DrawnRun, Group
 from tcpf_lab.report.style import (
     DISTINCT,
     CaseStyle,
@@ -78,16 +78,18 @@ def looks(groups: Sequence[Group]) -> dict[str, CaseStyle]:
             hint="choose some of the cases with --case, or of the settings with --only",
         )
     cases = {group.first.case for group in groups}
-    return case_styles(labels) if len(cases) == len(labels) else ranked_styles(labels)
-
-
-def run_looks(runs: Sequence[tuple[str, str]]) -> dict[str, CaseStyle]:
-    """Give the look of runs from their labels and cases: the case's, if no two are of one case."""
-    labels, cases = [label for label, _ in runs], [case for _, case in runs]
-    if len(set(cases)) < len(cases):
+    if len(cases) < len(labels):
         return ranked_styles(labels)
-    styles = case_styles(cases)
-    return {label: replace(styles[case], label=label) for label, case in runs}
+    return case_styles(labels, {case for group in groups for case in group.first.cases})
+
+
+def run_looks(runs: Mapping[str, DrawnRun]) -> dict[str, CaseStyle]:
+    """Give the look of runs by their labels: the case's, if no two are of one case."""
+    cases = {run.case for run in runs.values()}
+    if len(cases) < len(runs):
+        return ranked_styles(list(runs))
+    styles = case_styles(list(cases), {case for run in runs.values() for case in run.cases})
+    return {label: replace(styles[run.case], label=label) for label, run in runs.items()}
 
 
 def line_look(style: CaseStyle) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a parameter moves: a metric against it, a line with a confidence band per case."""
+"""What a parameter moves: a metric against it, a mark with a confidence interval per case."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from tcpf_lab.errors import RequestError
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.plots.canvas import Entry, head, legend
-from tcpf_lab.report.plots.frame import line_entries, line_look, looks, marker_look, panels
+from tcpf_lab.report.plots.frame import INK, line_entries, line_look, looks, marker_look, panels
 from tcpf_lab.report.plots.kinds import Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, Group, grouped, runs_behind, under, varying
 from tcpf_lab.report.plots.scale import Scale, scale_of
@@ -25,6 +28,8 @@ from tcpf_lab.spec.suggest import unknown
 FLOWS = "flows"
 _PALE = 75  # bands of lighter colours are less transparent
 _WORDS = {FLOWS: "number of flows"}
+_ASIDE = 0.6  # of the distance between two words: where the points of several cases are
+_BAR: dict[str, Any] = {"ecolor": INK, "elinewidth": 1.1, "capsize": 2.6, "capthick": 1.1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +68,10 @@ def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     groups = [group for line in lines for group in line.groups]
     styles = looks([line.whole for line in lines])
     figure, (axes,) = panels(1, 2.9)
-    for line in lines:
-        _draw(axes, line, styles[line.whole.label], metric.name, scale, key)
+    for place, line in enumerate(lines):
+        values = _values_of(line, metric.name, scale, key)
+        aside = 0.0 if scale.ordered else _ASIDE * (place - (len(lines) - 1) / 2) / len(lines)
+        _draw(axes, values, aside, styles[line.whole.label], scale.ordered)
     scale.show(axes, _WORDS.get(key, key))
     axes.set_ylabel(metric.axis)
     if not wanted.free:
@@ -76,7 +83,7 @@ def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
         f"{metric.title} against {_WORDS.get(key, key)}",
         under(runs, *told, runs_behind(groups, "point")),
     )
-    legend(figure, [*line_entries(styles, 5), *_band(groups)])
+    legend(figure, [*_entries(styles, scale.ordered), *_interval(groups, scale.ordered)])
     return figure
 
 
@@ -157,22 +164,40 @@ def _variant(run: DrawnRun, others: Sequence[DrawnRun], key: str) -> str:
     return ", ".join([*flows, *(f"{name}={run.settings.get(name, 'unset')}" for name in names)])
 
 
-def _draw(axes: Axes, line: _Line, style: CaseStyle, metric: str, scale: Scale, key: str) -> None:
+def _values_of(line: _Line, metric: str, scale: Scale, key: str) -> NDArray[np.float64]:
+    """Places, means and half intervals, shape (3, points); a single run has no interval."""
     found: list[tuple[float, float, float]] = []
     for group in line.groups:
         mean, half = mean_ci([run.metric(metric) for run in group.runs])
         found.append(
             (scale.places[_value(group.first, key)], mean, np.nan if half is None else half)
         )
-    x, mean, half = np.array(sorted(found)).T  # a single run has no interval: the band has a gap
-    alpha = 0.5 if lightness(style.colour) > _PALE else 0.22
+    return np.array(sorted(found)).T
+
+
+def _draw(
+    axes: Axes, values: NDArray[np.float64], aside: float, style: CaseStyle, ordered: bool
+) -> None:
+    """Draw a line with its band; points with error bars where nothing lies between two of them."""
+    x, mean, half = values
     low = np.where(mean >= 0, np.maximum(mean - half, 0), mean - half)
-    axes.fill_between(x, low, mean + half, color=style.colour, alpha=alpha, linewidth=0, zorder=1)
-    axes.plot(x, mean, zorder=3, **line_look(style))
-    axes.plot(x, mean, zorder=4, **marker_look(style, 5.5))
+    if ordered:
+        alpha = 0.5 if lightness(style.colour) > _PALE else 0.22
+        axes.fill_between(x, low, mean + half, color=style.colour, alpha=alpha, linewidth=0)
+        axes.plot(x, mean, zorder=3, **line_look(style))
+    else:
+        axes.errorbar(x + aside, mean, [mean - low, half], fmt="none", zorder=3, **_BAR)
+    axes.plot(x + aside, mean, zorder=4, **marker_look(style, 5.5))
 
 
-def _band(groups: Sequence[Group]) -> list[Entry]:
+def _entries(styles: dict[str, CaseStyle], ordered: bool) -> list[Entry]:
+    if ordered:
+        return line_entries(styles, 5)
+    return [Entry(label, Line2D([], [], **marker_look(look, 5))) for label, look in styles.items()]
+
+
+def _interval(groups: Sequence[Group], ordered: bool) -> list[Entry]:
     if all(len(group.runs) < 2 for group in groups):
         return []
-    return [Entry("95 % confidence interval", Patch(facecolor="#c9c9c9", linewidth=0))]
+    look: Artist = Patch(facecolor="#c9c9c9", linewidth=0) if ordered else Line2D([], [], color=INK)
+    return [Entry("95 % confidence interval", look)]

@@ -35,12 +35,15 @@ class DrawnRun:
         Its ``metrics.json``.
     testbed : str
         Where it was made.
+    cases : tuple of str
+        All cases of the experiment, its own if no others are known.
     """
 
     files: RunFiles
     experiment: Experiment
     found: dict[str, Any]
     testbed: str = ""
+    cases: tuple[str, ...] = ()
 
     @property
     def case(self) -> str:
@@ -134,8 +137,8 @@ def _flat(section: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]
             yield f"{above}{key}", shown(value)
 
 
-def read_run(files: RunFiles, experiment: Experiment) -> DrawnRun:
-    """Read the numbers of a run.
+def read_run(files: RunFiles, experiment: Experiment, cases: tuple[str, ...] = ()) -> DrawnRun:
+    """Read the numbers of a run of an experiment that has these cases.
 
     Raises
     ------
@@ -144,7 +147,7 @@ def read_run(files: RunFiles, experiment: Experiment) -> DrawnRun:
     """
     found = read_metrics(files, "metrics", "per_flow", "validity")
     manifest = read_manifest(files, "testbed")
-    return DrawnRun(files, experiment, found, manifest["testbed"])
+    return DrawnRun(files, experiment, found, manifest["testbed"], cases)
 
 
 @dataclass(frozen=True, eq=False)

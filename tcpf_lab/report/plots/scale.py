@@ -18,12 +18,14 @@ _RATIO = 20  # between largest and smallest, from which on a logarithmic axis re
 class Scale:
     """Places of a parameter's values on the x axis.
 
-    ``places`` has the number of each value, ``words`` what is written there, from left to right.
+    ``places`` has the number of each value, ``words`` what is written there, from left to right;
+    ``ordered`` is whether these are numbers, so that something lies between two of them.
     """
 
     places: dict[str, float]
     words: tuple[str, ...]
     logarithmic: bool
+    ordered: bool = True
 
     def show(self, axes: Axes, name: str) -> None:
         """Write the values under the axis, and what they are."""
@@ -32,6 +34,8 @@ class Scale:
             axes.minorticks_off()
         told = self.told()
         axes.set_xticks([self.places[word] for word in told], told)
+        if not self.ordered:
+            axes.set_xlim(-0.5, len(self.words) - 0.5)
         axes.tick_params(axis="x", bottom=True)
         axes.set_xlabel(name)
 
@@ -51,7 +55,8 @@ def scale_of(values: Sequence[str]) -> Scale:
     words = list(dict.fromkeys(values))
     numbers = _numbers(words)
     if numbers is None:  # words: in their own order, one apart
-        return Scale({word: float(at) for at, word in enumerate(words)}, tuple(words), False)
+        places = {word: float(at) for at, word in enumerate(words)}
+        return Scale(places, tuple(words), logarithmic=False, ordered=False)
     words.sort(key=lambda word: numbers[word])
     low, high = min(numbers.values()), max(numbers.values())
     return Scale(numbers, tuple(words), low > 0 and high / low >= _RATIO)

@@ -19,6 +19,8 @@ from tcpf_lab.report.plots.runs import DrawnRun, Group, Panel, panelled, runs_be
 from tcpf_lab.report.style import CaseStyle
 
 _MOST = 4
+#: An axis spans at least this share of where it lies: what differs by a per cent stays close.
+_LEAST = 0.1
 #: Two runs have no ellipse.
 _FEWEST = 3
 _WORDS = {"mean": "Mean", "p95": "95th percentile of"}
@@ -55,6 +57,7 @@ def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
             name_panel(axes, part.label)
     for axes in every[:1] if alike else every:
         axes.margins(0.08)
+        _at_least(axes, _LEAST)
         axes.invert_xaxis()
     words = f"{_WORDS[delay]} queueing delay, one way (ms), reversed: less delay is to the right"
     every[-1].set_xlabel(words)
@@ -77,6 +80,15 @@ def _panel(axes: Axes, part: Panel, delay: str, styles: dict[str, CaseStyle]) ->
         axes.plot(x, y, zorder=4, **marker_look(style, 8))
     axes.tick_params(axis="x", bottom=True)
     axes.grid(True, axis="both")
+
+
+def _at_least(axes: Axes, share: float) -> None:
+    """Widen axes that span less than a share of their largest number."""
+    for limits, set_limits in ((axes.get_xlim(), axes.set_xlim), (axes.get_ylim(), axes.set_ylim)):
+        low, high = limits
+        more = share * high - (high - low)
+        if more > 0:
+            set_limits(max(0.0, low - more / 2), high + more / 2)
 
 
 def _points(group: Group, delay: str) -> NDArray[np.float64]:

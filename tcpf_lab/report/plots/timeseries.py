@@ -174,7 +174,7 @@ def _lines(
 
 def _several(every: Sequence[Axes], parts: Sequence[_Part], wanted: Wanted) -> list[Entry]:
     """Draw several runs over each other; what the legend says of them."""
-    styles = run_looks([(part.label, part.run.case) for part in parts])
+    styles = run_looks({part.label: part.run for part in parts})
     for part in parts:
         series, look = part.series, line_look(styles[part.label])
         time = series.flow_time_s + series.flow_bin_s / 2

@@ -18,8 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import TemplateError
 from markupsafe import Markup
+from matplotlib.font_manager import fontManager
 
 from tcpf_lab.errors import LabError
+from tcpf_lab.report import glyphs
 from tcpf_lab.report.contents.model import Contents
 from tcpf_lab.report.pages import pdf as module
 from tcpf_lab.report.pages.pdf import _fonts, compiled, literal, page_images, source, typeset
@@ -181,7 +183,7 @@ def query_of(report: Contents) -> list[dict[str, object]]:
 def warnings(report: Contents) -> list[str]:
     """Give what the compiler has to say of a report that it does not refuse."""
     every = {figure.name: figures()["fig-a"] for figure in report.figures}
-    compiler = typst.Compiler(ignore_system_fonts=True, font_paths=_fonts(), sys_inputs=every)
+    compiler = typst.Compiler(ignore_system_fonts=True, font_paths=_fonts(False), sys_inputs=every)
     _, found = compiler.compile_with_warnings(source(report).encode(), format="pdf")
     return [warning.message for warning in found]
 
@@ -239,3 +241,11 @@ def test_what_is_printable_has_no_controls(text: str) -> None:
     made = printable(text)
     assert len(made) == len(text)
     assert not {unicodedata.category(c) for c in made} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def test_letters_that_no_font_has_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fontManager, "ttflist", [])
+    monkeypatch.setattr(glyphs, "_told", set())
+    with pytest.warns(UserWarning, match="no font here has 輻"):
+        shown = compiled(f"#text({literal('輻 a')})", {}, "png")
+    assert shown == compiled(f"#text({literal(f'{REPLACEMENT} a')})", {}, "png")
