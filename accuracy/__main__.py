@@ -16,6 +16,7 @@ from accuracy.compare import Outcome
 from accuracy.scenario import draw
 from tcpf_lab import pool
 from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.making import require_place
 from tcpf_lab.results import write_text
 from tcpf_lab.testbed.registry import testbed
 from tcpf_lab.trace.warm import warm_up
@@ -65,12 +66,13 @@ def main(
     """
     try:
         wanted = seeds_of(seeds)
+        for path in filter(None, (output, markdown)):
+            require_place(path)
         outcomes = measure(wanted, seconds, jobs, minutes, results, keep_pcaps)
         written = {output: run.to_json(outcomes, seconds)}
         if markdown is not None:
             written[markdown] = document.markdown(outcomes, seconds, output, markdown)
         for path, text in written.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, text)
     except LabError as error:
         err.print(f"error: {error}")

@@ -15,6 +15,7 @@ from accuracy.needless import Needless
 from accuracy.scenario import Scenario
 from tcpf_lab import checksums, runner
 from tcpf_lab.errors import LabError, RequestError, TestbedError
+from tcpf_lab.making import make_directory
 from tcpf_lab.manifest import git_commit, made_from
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import compose
@@ -117,7 +118,7 @@ def _result(future: Future[Outcome], job: Job) -> Outcome:
 
 def carry_out(job: Job) -> Outcome:
     """Run one scenario and compare it, unless that was done before (in a worker process)."""
-    job.task.files.root.mkdir(parents=True, exist_ok=True)
+    make_directory(job.task.files.root)
     with job.task.files.locked():
         identity = _identity(job)
         kept = _kept(job.outcome, identity)

@@ -20,6 +20,7 @@ from faults.schedule import draw
 from faults.stage import Reference
 from faults.verdict import Outcome
 from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.making import make_directory, require_place
 from tcpf_lab.results import write_json, write_text
 from tcpf_lab.testbed import registry
 
@@ -64,10 +65,10 @@ def main(
     """
     started = time.monotonic()
     try:
+        require_place(output)
         outcomes = plant(seed, faults, minutes, only or [], lanes, work)
         seconds = time.monotonic() - started
         found = document.as_json(outcomes, seed, seconds)
-        output.parent.mkdir(parents=True, exist_ok=True)
         write_json(output, found)
         if markdown is not None:
             _renew(markdown, document.markdown(outcomes, _command(), seconds))
@@ -97,8 +98,10 @@ def plant(
     drawn = draw(seed, number, only)
     registry.testbed("uml")  # which says what to do if there is no kernel
     place = work.absolute()
+    if Path.cwd().is_relative_to(place):
+        raise RequestError("is emptied first, and holds the current directory", where=str(work))
     shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
+    make_directory(place)
     lane.load()
     reference = Reference.make(place / "reference", {"COLUMNS": "200"})
     if any(KINDS[fault.kind].cache for fault in drawn):

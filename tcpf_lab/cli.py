@@ -6,6 +6,7 @@ Together they import for seconds; the list of them, or a plan, does not wait for
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -13,7 +14,7 @@ from typer.core import TyperGroup
 
 import tcpf_lab
 from tcpf_lab import command_line
-from tcpf_lab.errors import InterruptedRunError, require_memory
+from tcpf_lab.errors import InterruptedRunError, RequestError, require_memory
 
 
 class Verb(NamedTuple):
@@ -117,12 +118,22 @@ def load(name: str) -> Any:
     return typer.main.get_command(app)
 
 
+def _refuse_empty(words: list[str]) -> None:
+    """Refuse a path, or any value, that is empty: as a path it would be the current directory."""
+    for before, word in pairwise(words):
+        option, equals, value = word.partition("=")
+        if not word or (option.startswith("--") and equals and not value):
+            raise RequestError("an empty word is no path and no value", where=option or before)
+
+
 class Verbs(TyperGroup):
     """All verbs: to list them, what is said here is enough."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the verb that is called, and import it now."""
         name, found, rest = super().resolve_command(ctx, args)
+        if name != "vm":  # which hands words on to a host
+            _refuse_empty([f"tcpf-lab {name}", *rest])
         return name, load(name) if name else found, rest
 
     def invoke(self, ctx: Any) -> Any:

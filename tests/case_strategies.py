@@ -115,7 +115,7 @@ def backgrounds(draw: st.DrawFn) -> Data:
         source: Data = {"share": draw(st.floats(0.01, 0.2)), "packet": draw(sizes(68, 576))}
         source |= some(draw, {"dscp": CODE_POINTS})
         if draw(st.booleans()):
-            source |= {"kind": "onoff", "on": draw(durations(10, 10**8))}
+            source |= {"kind": "onoff", "on": draw(durations(10, 80_000))}
             source |= some(draw, {"rate": rates(10**9, 10**10)})
         else:
             source["kind"] = "cbr"

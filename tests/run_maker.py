@@ -27,7 +27,7 @@ def make_run(results: Path, testbed: Testbed, run: Run, *, keep_pcaps: bool = Tr
     """Make one run of an experiment in this process; give its files."""
     files = ExperimentFiles(results, run.experiment.name, testbed.name)
     event = carry_out(Task(run, testbed, files, keep_pcaps=keep_pcaps, commit="test"))
-    assert (event.kind, event.detail) == ("finished", "")
+    assert (event.kind, event.detail) == ("finished", ""), event.detail
     return files.run(run.id)
 
 

@@ -26,7 +26,10 @@ TITLES = st.text(
 def impairments(draw: st.DrawFn) -> Data:
     delay = draw(st.integers(1, 50_000_000))
     burst = draw(st.floats(2, 20))
-    found = some(draw, {"duplicate": SHARES, "reorder": SHARES, "jitter": durations(0, delay)})
+    found = some(
+        draw,
+        {"duplicate": SHARES, "reorder": SHARES, "jitter": durations(0, min(delay, 2_000_000))},
+    )
     found["delay"] = format_duration(delay / 1e6)
     if draw(st.booleans()):
         found |= {"loss": draw(SHARES), "loss_burst": burst}

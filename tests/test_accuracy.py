@@ -663,7 +663,7 @@ def test_what_is_no_range_of_seeds_is_refused(text: str) -> None:
 
 def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "measure", lambda *_: list(THREE[:2]))
-    written, text = tmp_path / "a" / "accuracy.json", tmp_path / "accuracy.md"
+    written, text = tmp_path / "accuracy.json", tmp_path / "accuracy.md"
     app = command.typer.Typer()
     app.command()(command.main)
     words = ["--seeds", "1..2", "--output", str(written), "--markdown", str(text)]
@@ -680,6 +680,9 @@ def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.Mo
     assert "seed 3 unusable: captures_complete" in reply.output
     assert "6 scenarios were not begun" in reply.output
     assert CliRunner().invoke(app, ["--seeds", "x"]).exit_code == 2
+    for option in ("--output", "--markdown"):
+        assert CliRunner().invoke(app, [*words, option, f"{tmp_path}/missing/x"]).exit_code == 2
+    assert not (tmp_path / "missing").exists()
 
 
 @pytest.mark.uml

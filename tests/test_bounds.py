@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
+from tcpf_lab.errors import SpecError
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.results import RunFiles
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.schema import json_schema
 from tcpf_lab.spec.sweep import expand
+from tcpf_lab.spec.values import measured, written
 from tcpf_lab.testbed import guest_plan
+from tcpf_lab.units import DURATION, RATE, SIZE
 
+Row = TypeVar("Row")
 LEAST = parse(
     """
 name: bounds
@@ -24,48 +33,213 @@ matrix: {flows: 1, seed: 1}
 """,
     "bounds.yaml",
 )
-CHAIN, USERS = "topology.chain", "traffic.users"
-SLOW = f"{CHAIN}.bottleneck=1 kbit"
-EACH = (f"{USERS}.think=1 ms", f"{USERS}.size=1 B")
-#: A bound, and what else has to be so that it demands no more than it must.
-BOUNDS = (
-    (SLOW, "traffic.duration=100 s"),
-    (f"{CHAIN}.access=1000 Gbit", f"{CHAIN}.bottleneck=1000 Gbit"),
-    (f"{CHAIN}.delay=0 s", "traffic.duration=1 ms"),
-    (f"{CHAIN}.delay=100 s", "traffic.duration=300 s"),
-    (f"{CHAIN}.forward.delay=100 s", f"{CHAIN}.delay=0 s", "traffic.duration=300 s"),
-    (f"{CHAIN}.mtu=576 B",),
-    (f"{CHAIN}.mtu=9000 B",),
-    (f"{CHAIN}.host_queue=4294967295 B",),
-    ("cases.q.queue.limit=4294967295 B",),
-    ("traffic.duration=1000000 s", SLOW),
-    ("traffic.warmup=1000000 s", "traffic.start_spread=1000000 s", SLOW),
-    ("traffic.socket_buffer=10 kB",),
-    ("traffic.socket_buffer=1 GB",),
-    (*EACH, f"{USERS}.shape=1.001"),
-    (*EACH, f"{USERS}.shape=100"),
-    (f"{USERS}.size=1 kB", f"{USERS}.think=1000000 s"),
-    (f"{USERS}.think=1 s", f"{USERS}.size=4294967295 B", f"{USERS}.largest=4294967295 B"),
-    (*EACH, "matrix.flows=4096", SLOW, "traffic.start_spread=1 s", "traffic.warmup=1 s"),
-    ("matrix.flows=4096", "traffic.socket_buffer=10 kB"),
-    ("matrix.flows=1010",),
+_LINKS = "access: 10 Mbit, bottleneck: 1 Mbit, delay: 10 ms"
+_RED = "limit: 20 kB, min: 5 kB, max: 10 kB, probability: 0.1"
+_TWO = "limit: 20 kB, " + ", ".join(
+    f"{side}_min: 5 kB, {side}_max: 10 kB, {side}_probability: 0.1" for side in ("in", "out")
 )
+#: Where a model of the schema is, and a value that puts it there, if LEAST has none.
+PLACES = {
+    "Chain": ("topology.chain", ""),
+    "Dumbbell": ("topology.dumbbell", f"topology={{dumbbell: {{{_LINKS}, pairs: 1}}}}"),
+    "ParkingLot": (
+        "topology.parking_lot",
+        f"topology={{parking_lot: {{{_LINKS}, bottlenecks: 1, cross_flows: 1, "
+        "cross_delay: 10 ms}}",
+    ),
+    "Impairment": ("topology.chain.forward", "topology.chain.forward={delay: 1 ms}"),
+    "Tcp": ("tcp", ""),
+    "Traffic": ("traffic", ""),
+    "Users": ("traffic.users", "traffic.users={think: 1 ms, size: 1 kB}"),
+    "Bfifo": ("cases.q.queue", ""),
+    "Prio": ("cases.q.queue", "cases.q.queue={kind: prio, limit: 20 kB}"),
+    "Tc": ("cases.q.queue", "cases.q.queue={kind: tc, limit: 20 kB, words: fq_codel}"),
+    "Red": ("cases.q.queue", f"cases.q.queue={{kind: red, {_RED}}}"),
+    "Rio": ("cases.q.queue", f"cases.q.queue={{kind: rio, {_TWO}}}"),
+    "Frio": ("cases.q.queue", f"cases.q.queue={{kind: frio, {_TWO}}}"),
+    "Token": ("cases.q.marker", "cases.q.marker={kind: token, interval: 1 s, tokens: 1 MB}"),
+    "Tcpf": ("cases.q.marker", "cases.q.marker={kind: tcpf, interval: 1 s, tokens: 1 MB}"),
+    "Cbr": (
+        "cases.q.background.ef",
+        "cases.q.background.ef={kind: cbr, share: 0.1, packet: 500 B}",
+    ),
+    "OnOff": (
+        "cases.q.background.ef",
+        "cases.q.background.ef={kind: onoff, share: 0.1, on: 10 ms, packet: 500 B}",
+    ),
+    "Matrix": ("matrix", ""),
+}
+#: Ends that a rule of the program sets, where the schema has only what a quantity may be.
+NARROWER: dict[str, tuple[Any, Any]] = {
+    "bottleneck": ("1 kbit", None),
+    "access": ("1 kbit", None),
+    "edge": ("1 kbit", None),
+    "delay": (None, "100 s"),
+    "cross_delay": (None, "100 s"),
+    "mtu": ("576 B", "9000 B"),
+    "host_queue": ("5760 B", None),
+    "mss": ("88 B", "8960 B"),
+    "rto_min": ("10 ms", "120 s"),
+    "duration": ("1 ms", None),
+    "socket_buffer": ("10 kB", "1 GB"),
+    "think": ("1 ms", None),
+    "limit": ("590 B", None),
+    "Frio.avpkt": (None, "65535 B"),
+    "Red.min": ("2 B", "1073741822 B"),
+    "Red.max": ("3 B", "1073741823 B"),
+    "Red.avpkt": (None, "715827881 B"),
+    "Red.probability": (0.000001, None),
+    "Red.burst": (2, None),
+    "interval": ("1 ms", "4 s"),
+    "share": (0.000001, 0.999999),
+    "packet": ("68 B", "9000 B"),
+    "on": ("10 us", "100 s"),
+    "loss": (None, 0.999999),
+    "duplicate": (None, 0.999999),
+    "reorder": (None, 0.999999),
+    "jitter": (None, "2 s"),
+    "tokens": (None, "2147483647 B"),
+    "OnOff.rate": ("1 kbit", None),
+}
+LARGE = "4294967295 B"
+_SMALL = (".avpkt=1 B", ".min=2 B", ".max=3 B")
+_LARGE = (f".limit={LARGE}", ".max=1073741823 B", ".burst=2", ".probability=1")
+_NONE = (".in_min=1 B", ".in_max=1 B", ".out_min=1 B", ".out_max=1 B")
+SHORT, LONG = "topology.chain.mtu=576 B", "topology.chain.mtu=9000 B"
+#: So that thousands of flows connect before anything is measured.
+LATE = ("traffic.socket_buffer=10 kB", "traffic.start_spread=60 s", "traffic.warmup=70 s")
+SLOW = "topology.chain.bottleneck=1 kbit"
+#: What else has to be so at either end that it demands no more than it must; a dot: of its model.
+OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "bottleneck": (("traffic.duration=100 s",), (".access=1000 Gbit",)),
+    "access": ((".bottleneck=1 kbit", "traffic.duration=100 s"), ()),
+    "edge": ((".bottleneck=1 kbit", "traffic.duration=100 s"), ()),
+    "ParkingLot.access": ((".bottleneck=1 kbit", "traffic.duration=10000 s"), ()),
+    "ParkingLot.bottleneck": (("traffic.duration=10000 s",), (".access=1000 Gbit",)),
+    "ParkingLot.delay": (("traffic.duration=20 s",), ("traffic.duration=300 s",)),
+    "ParkingLot.cross_delay": (("traffic.duration=20 s",), ("traffic.duration=300 s",)),
+    "ParkingLot.mtu": ((), ("traffic.duration=100 s",)),
+    "cross_flows": (
+        (),
+        (".access=100 Mbit", ".bottleneck=10 Mbit", *LATE, "traffic.duration=20 s"),
+    ),
+    "delay": ((), ("traffic.duration=300 s",)),
+    "host_queue": ((".mtu=576 B",), ()),
+    "start_spread": ((), ("traffic.warmup=1000000 s", SLOW)),
+    "warmup": ((), (SLOW,)),
+    "duration": (("topology.chain.delay=0 s",), (SLOW,)),
+    "Users.size": ((), (".largest=4294967295 B",)),
+    "largest": ((".size=1 B",), ()),
+    "limit": ((SHORT,), ()),
+    "Red.limit": ((*_SMALL, SHORT), ()),
+    "Red.min": ((*_SMALL[:1], ".max=3 B"), (*_LARGE, ".avpkt=536870911 B")),
+    "Red.max": (_SMALL[:2], (*_LARGE, ".avpkt=536870911 B", ".min=1073741822 B")),
+    "Red.avpkt": ((".burst=5000",), (*_LARGE, ".min=1073741822 B")),
+    "Red.probability": ((".min=9999 B",), ()),
+    "Red.burst": ((".avpkt=2500 B",), (".avpkt=1 B", ".limit=2 MB", ".max=2 MB", ".min=1 MB")),
+    "Rio.limit": ((*_NONE, SHORT), ()),
+    "Frio.limit": ((*_NONE, SHORT), ()),
+    "in_min": ((), (f".in_max={LARGE}", f".limit={LARGE}")),
+    "in_max": ((".in_min=1 B",), (f".limit={LARGE}",)),
+    "out_min": ((), (f".out_max={LARGE}", f".limit={LARGE}")),
+    "out_max": ((".out_min=1 B",), (f".limit={LARGE}",)),
+    "packet": ((), (LONG,)),
+    "OnOff.rate": ((".share=0.000001",), (".on=10 us",)),
+    "loss_burst": ((), (".loss=0.5",)),
+    "Impairment.delay": ((".loss=0.1",), ("traffic.duration=300 s",)),
+    "jitter": ((), (".delay=2 s", "traffic.duration=20 s")),
+    "Matrix.flows": (
+        (),
+        ("topology.chain.access=100 Mbit", "topology.chain.bottleneck=10 Mbit", *LATE),
+    ),
+}
+#: What a run at a bound cannot be valid for, by the check that fails.
+EXPECTED = {"Impairment.loss=0.999999": "all_connected"}
+#: The next value of a key, by its kind.
+GRAINS = {RATE: "1 bit", SIZE: "1 B", DURATION: "1 us", "integer": 1, "number": 1e-6}
 
 
-@pytest.mark.parametrize("settings", BOUNDS, ids=" ".join)
-def test_a_bound_is_planned_in_plain_numbers(settings: tuple[str, ...]) -> None:
-    (run,) = expand(apply_overrides(LEAST, settings))
+class Bound(NamedTuple):
+    """One end of what a key may be; ``beyond`` is the next value, where a rule refuses it."""
+
+    model: str
+    key: str
+    end: int
+    value: Any
+    beyond: Any
+
+    def __str__(self) -> str:
+        """Name the test."""
+        return f"{self.model}.{self.key}={self.value}"
+
+    def settings(self, value: Any) -> tuple[str, ...]:
+        """Give what ``--set`` takes for a value of the key."""
+        place, there = PLACES[self.model]
+        others = of(OTHERS, self.model, self.key) or ((), ())
+        settings = (*filter(None, [there]), *others[self.end], f".{self.key}={value}")
+        return tuple(place + word if word.startswith(".") else word for word in settings)
+
+
+def of(table: dict[str, Row], model: str, key: str) -> Row | None:
+    return table.get(f"{model}.{key}") or table.get(key)
+
+
+def ends(form: dict[str, Any]) -> tuple[Any, Any, Any] | None:
+    """Give the least, the greatest and the grain of what a part of the schema allows."""
+    for quantity in (RATE, SIZE, DURATION):
+        if form.get("pattern") == quantity.pattern:
+            return quantity.smallest, quantity.largest, GRAINS[quantity]
+    kind = form.get("type")
+    return (form["minimum"], form["maximum"], GRAINS[kind]) if kind in GRAINS else None
+
+
+def bounds() -> Iterator[Bound]:
+    """Yield both ends of every number in the schema of an experiment."""
+    models = json_schema()["$defs"]
+    reached = ["Experiment"]
+    for name in reached:
+        found = re.findall(r"#/\$defs/(\w+)", str(models[name]))
+        reached += [other for other in dict.fromkeys(found) if other not in reached]
+    for model in reached:
+        for key, part in models[model].get("properties", {}).items():
+            for *widest, grain in filter(None, map(ends, part.get("anyOf", [part]))):
+                for end, narrower in enumerate(of(NARROWER, model, key) or (None, None)):
+                    if narrower is None:
+                        yield Bound(model, key, end, widest[end], None)
+                    else:
+                        beyond = moved(narrower, grain, 2 * end - 1)
+                        yield Bound(model, key, end, narrower, beyond)
+
+
+def moved(value: Any, grain: Any, way: int) -> Any:
+    (number, quantity), (step, _) = measured(value), measured(grain)
+    return written(number + way * step, quantity)
+
+
+BOUNDS = tuple(bounds())
+
+
+@pytest.mark.parametrize("bound", BOUNDS, ids=str)
+def test_a_bound_is_planned_in_plain_numbers(bound: Bound) -> None:
+    (run,) = expand(apply_overrides(LEAST, bound.settings(bound.value)))
     plan = compose(run)
     assert "e+" not in guest_plan.render(plan)
     assert plan.memory_mb < 4096 - 512
+    if bound.beyond is not None:
+        with pytest.raises(SpecError):
+            apply_overrides(LEAST, bound.settings(bound.beyond))
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("settings", BOUNDS, ids=" ".join)
-def test_a_bound_runs_in_a_guest(
-    settings: tuple[str, ...], guest_run: Callable[..., RunFiles]
-) -> None:
-    assert guest_run(LEAST, *settings).metrics.is_file()
+@pytest.mark.parametrize("bound", BOUNDS, ids=str)
+def test_a_bound_runs_in_a_guest(bound: Bound, guest_run: Callable[..., RunFiles]) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    failing = EXPECTED.get(str(bound))
+    wanted = pytest.raises(AssertionError, match=failing) if failing else nullcontext()
+    with wanted:
+        guest_run(LEAST, *bound.settings(bound.value))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 60
 
 
 @pytest.mark.parametrize(("flows", "more"), [(1, False), (128, False), (1010, True)])

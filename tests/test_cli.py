@@ -220,6 +220,34 @@ def test_wrong_request_is_answered_with_what_is_allowed(lab, words, expected):
     assert expected in complaints
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["analyze", ""],
+        ["analyze", "x.pcap", "-o", ""],
+        ["run", ""],
+        ["run", "smoke.yaml", "--results", ""],
+        ["plan", ""],
+        ["calibrate", ""],
+        ["compare", "smoke.yaml", "--results="],
+        ["report", "smoke.yaml", "--reference", ""],
+        ["plot", "loss", ""],
+        ["crossing", "", "x.pcap"],
+        ["status", "--results", ""],
+        ["migrate", "--results", ""],
+        ["clean", "--results", ""],
+        ["model", "rio", "--page", ""],
+        ["kernel", "build", "--source", ""],
+        ["doctor", "--testbed", ""],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_not_the_current_directory(lab, words):
+    status, said, complaints = lab(*words)
+    assert (status, said, complaints.count("\n")) == (2, "", 1)
+    assert complaints.startswith("error: ")
+
+
 def test_several_mistakes_in_a_spec_are_told_at_once(lab, tmp_path):
     (tmp_path / "bad.yaml").write_text("name: bad\ntopolgy: {}\ntcp: {profile: linux-2.3}\n")
     status, _, complaints = lab("run", "bad.yaml")

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from faults import document, lane
+from faults import __main__, document, lane
 from faults.command import Command
 from faults.damage import spoil
 from faults.injected import answer
@@ -18,7 +19,7 @@ from faults.kinds import KINDS
 from faults.schedule import draw
 from faults.stage import fingerprint, run_ids
 from faults.verdict import Outcome
-from tcpf_lab.testbed import uml_entry
+from tcpf_lab.testbed import registry, uml_entry
 
 pytestmark = pytest.mark.full
 
@@ -55,6 +56,19 @@ def test_the_cache_that_faults_begin_with_has_two_sound_entries(uml, tmp_path):
     lane.prepare_cache(tmp_path)
     entries = {facts.parent.resolve() for facts in tmp_path.glob("tcpf-lab/kernel/*/kernel.json")}
     assert [uml_entry.damage(entry) for entry in entries] == [(), ()]
+
+
+@pytest.mark.parametrize("words", [["--output", "missing/x.json"], ["--work", ""]])
+def test_a_place_that_cannot_be_is_refused_before_any_fault(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "testbed", lambda _: None)
+    monkeypatch.setattr(lane, "load", lambda: pytest.fail("the work has begun"))
+    (tmp_path / "mine").touch()
+    app = __main__.typer.Typer()
+    app.command()(__main__.main)
+    reply = CliRunner().invoke(app, ["--output", "x.json", *words])
+    assert reply.exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_the_same_seed_draws_the_same_faults_and_every_kind_comes_early():

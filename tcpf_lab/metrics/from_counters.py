@@ -15,7 +15,7 @@ from tcpf_lab.metrics.goodput import goodput, mean_goodput
 from tcpf_lab.metrics.numbers import Numbers, or_none
 from tcpf_lab.metrics.per_flow import kernel_words, planned_port
 from tcpf_lab.metrics.record import Record
-from tcpf_lab.metrics.truth import kernel_alone
+from tcpf_lab.metrics.truth import WRAPS, kernel_alone
 from tcpf_lab.metrics.utilisation import utilisation
 from tcpf_lab.metrics.validity import acked_by_kernel, check_counted
 from tcpf_lab.metrics.window_counters import QueueWindow, queue_window
@@ -119,7 +119,7 @@ def _flow_row(run: Record, flow: int, expiries: dict[int, list[int]] | None) -> 
         "flow": flow,
         "source_port": port,
         "goodput_bytes_per_s": _goodput(ends, begin, end),
-        "timeouts": _difference(ends, "total_rto", within),
+        "timeouts": _difference(ends, "total_rto", within, WRAPS),
         "timeouts_whole_run": None if whole is None else whole - (syn or 0),
         "syn_timeouts": syn,
         "retransmissions": _difference(ends, "total_retrans", within),
@@ -135,12 +135,14 @@ def _goodput(ends: Sequence[dict[str, Any] | None], begin: int, end: int) -> flo
     return float(goodput(acked_by_kernel(first), acked_by_kernel(last), begin, end))
 
 
-def _difference(ends: Sequence[dict[str, Any] | None], name: str, less: int) -> int | None:
+def _difference(
+    ends: Sequence[dict[str, Any] | None], name: str, less: int, wraps: int = 2**32
+) -> int | None:
     """What a counter of TCP_INFO gained within the window, less what is not to be counted."""
     first, last = ends
     if not first or not last or name not in last:
         return None
-    return int(last[name]) - int(first.get(name, 0)) - less
+    return (int(last[name]) - int(first.get(name, 0))) % wraps - less
 
 
 def _of_flows(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int | None]:

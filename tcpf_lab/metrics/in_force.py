@@ -11,8 +11,8 @@ from tcpf_lab.metrics.evidence import action, kernel_counters, qdiscs, stats_jso
 from tcpf_lab.metrics.record import Record
 from tcpf_lab.results import RunFiles
 
-#: tc prints probabilities from 32-bit fractions.
-_OPTION_TOLERANCE = 1e-4
+#: tc prints probabilities from 32-bit fractions, of which small ones have few digits.
+_OPTION_TOLERANCE, _SHARE_GRAIN = 1e-4, 2.0**-32
 #: What a kernel received that was ECN-capable, of ``IpExt``.
 _ECN_CAPABLE = ("InECT0Pkts", "InECT1Pkts", "InCEPkts")
 Finding = tuple[bool | None, str]
@@ -45,7 +45,7 @@ def _differs(value: Any, wanted: Any) -> bool:
         return bool(value != wanted)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return True
-    return abs(value - wanted) > _OPTION_TOLERANCE * abs(wanted)
+    return abs(value - wanted) > max(_OPTION_TOLERANCE * abs(wanted), _SHARE_GRAIN)
 
 
 def qdisc_in_force(files: RunFiles, run: Record) -> Finding:

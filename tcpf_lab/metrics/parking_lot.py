@@ -12,6 +12,7 @@ from tcpf_lab.metrics.goodput import goodput, mean_goodput
 from tcpf_lab.metrics.in_force import Finding, verdict
 from tcpf_lab.metrics.numbers import Extra
 from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.truth import WRAPS
 from tcpf_lab.metrics.utilisation import utilisation
 from tcpf_lab.metrics.validity import acked_by_kernel, apply
 from tcpf_lab.metrics.window_counters import queue_window, window_counters
@@ -88,7 +89,7 @@ def _cross(run: Record, wanted: dict[str, Any]) -> dict[str, Any]:
         for read in (acked_by_kernel, lambda sample: int(sample["time_ns"]))
     )
     expiries = [
-        int(end["total_rto"]) - int(start.get("total_rto", 0))
+        (int(end["total_rto"]) - int(start.get("total_rto", 0))) % WRAPS
         for start, end in ends
         if "total_rto" in end
     ]

@@ -16,6 +16,8 @@ from tcpf_lab.trace.recovery import RTO, SYN_RTO
 
 #: What the kernel counts with.
 PER_FLOW, TOTAL = "tcpi_total_rto", "TcpExtTCPTimeouts"
+#: The first has 16 bits.
+WRAPS = 2**16
 #: The classifier may be this far from the kernel: a share, and a few where there are not many.
 TOLERANCE, FEW = 0.10, 3
 
@@ -83,10 +85,17 @@ def kernel_alone(
 
 
 def per_flow(flows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Compare flow by flow with ``tcpi_total_rto``; what the kernel did not tell is None."""
+    """Compare flow by flow with ``tcpi_total_rto``; what the kernel did not tell is None.
+
+    A count that has wrapped is taken for the one nearest to the capture's.
+    """
     seen = [flow["timeouts_whole_run"] + flow["syn_timeouts"] for flow in flows]
     told = [(flow["kernel"] or {}).get("total_rto") for flow in flows]
-    known = [(a, b) for a, b in zip(seen, told, strict=True) if b is not None]
+    known = [
+        (a, b + WRAPS * max(round((a - b) / WRAPS), 0))
+        for a, b in zip(seen, told, strict=True)
+        if b is not None
+    ]
     by_capture, by_kernel = sum(a for a, _ in known), sum(b for _, b in known)
     complete = len(known) == len(flows) and bool(flows)
     return {

@@ -136,7 +136,10 @@ def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem], again: 
     if counts["missing"] or counts["stale"]:
         hint = f"`{again}`"
     elif counts["invalid"]:
-        hint = f"`{again} --force`; or `--include-invalid` to look at them all the same"
+        virtual = files.testbed == "uml"
+        change = "change the spec or its seeds, as virtual time gives the same bytes again"
+        act = change if virtual else f"`{again} --force`"
+        hint = f"{act}; or `--include-invalid` to look at them all the same"
     else:
         hint = f"`{command('analyze', files.root)}` if captures were kept, else `{again} --force`"
     return LabError(

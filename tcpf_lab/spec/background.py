@@ -17,7 +17,7 @@ from pydantic import Field
 
 from tcpf_lab.spec.base import KeyPath, OneOf, SpecModel
 from tcpf_lab.spec.dscp import Dscp
-from tcpf_lab.spec.graph import ETHERNET_HEADER, Graph, Link, Node
+from tcpf_lab.spec.graph import ETHERNET_HEADER, SLOWEST, Graph, Link, Node
 from tcpf_lab.spec.topology import Topology
 from tcpf_lab.units import Duration, Probability, Rate, Size, format_rate
 
@@ -26,6 +26,8 @@ _SHORTEST = 68
 #: What a source's link holds, bytes: more than the kernel lets wait of one socket of `tcpf-source`.
 QUEUE = 8 * 2**20
 _NS = 10**9
+#: What `tcpf-source` waits from one packet or burst to the next, at most, s.
+_LONGEST = 86400
 
 
 class Source(SpecModel):
@@ -90,6 +92,8 @@ class OnOff(Source):
         yield from super().problems()
         if not 1e-5 <= self.on <= 100:
             yield ("on",), "must be from 10 us to 100 s"
+        if self.rate is not None and self.rate < SLOWEST:
+            yield ("rate",), "must be at least 1 kbit"
 
     @property
     def longest_burst(self) -> float:
@@ -105,14 +109,18 @@ class OnOff(Source):
         if self.link_rate(bottleneck) <= self.share * bottleneck:
             needed = format_rate(round(self.share * bottleneck))
             yield ("rate",), f"must be more than {needed}, the share of the bottleneck"
+        elif self._gap(bottleneck) > _LONGEST * _NS:
+            yield ("on",), "with this share has silences of more than a day"
+
+    def _gap(self, bottleneck: int) -> int:
+        """Give the mean silence, ns."""
+        busy = self.share * bottleneck / self.link_rate(bottleneck)
+        return round(self.on * _NS * (1 - busy) / busy)
 
     def words(self, bottleneck: int) -> tuple[str, ...]:
         """Give the words that tell ``tcpf-source`` when to send."""
-        rate = self.link_rate(bottleneck)
-        busy = self.share * bottleneck / rate
-        burst = round(self.on * _NS)
-        gap = round(self.on * _NS * (1 - busy) / busy)
-        return ("--burst", str(burst), "--gap", str(gap), "--rate", str(rate))
+        burst, gap = round(self.on * _NS), self._gap(bottleneck)
+        return ("--burst", str(burst), "--gap", str(gap), "--rate", str(self.link_rate(bottleneck)))
 
 
 class Cbr(Source):
@@ -120,9 +128,18 @@ class Cbr(Source):
 
     kind: Literal["cbr"] = Field(description="One packet every period.")
 
+    def misfits(self, bottleneck: int) -> Iterator[tuple[KeyPath, str]]:
+        """Yield that packets are too rare."""
+        if self._every(bottleneck) > _LONGEST * _NS:
+            yield ("share",), "is less than a packet in a day"
+
+    def _every(self, bottleneck: int) -> int:
+        """Give the period, ns."""
+        return round(self.frame * 8 * _NS / (self.share * bottleneck))
+
     def words(self, bottleneck: int) -> tuple[str, ...]:
         """Give the words that tell ``tcpf-source`` when to send."""
-        return ("--every", str(round(self.frame * 8 * _NS / (self.share * bottleneck))))
+        return ("--every", str(self._every(bottleneck)))
 
 
 #: Kinds of sources.

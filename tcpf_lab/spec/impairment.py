@@ -13,6 +13,8 @@ from tcpf_lab.units import Duration, Probability
 _LONGEST_BURST = 1000.0
 #: A SYN is given up after two minutes, and netem's times are 32-bit numbers of 64 ns.
 _LONGEST_DELAY = 100.0
+#: netem cuts what is more than 2^31 - 1 ns to that.
+_LARGEST_JITTER = 2.0
 
 
 def delay_problem(seconds: float) -> str | None:
@@ -70,6 +72,8 @@ class Impairment(SpecModel):
             yield ("reorder",), "needs delay: only packets that are held back can be overtaken"
         if self.jitter > self.delay:
             yield ("jitter",), "must not be more than delay"
+        if self.jitter > _LARGEST_JITTER:
+            yield ("jitter",), f"must be at most {_LARGEST_JITTER:g} s"
 
     @property
     def longest(self) -> float:

@@ -40,6 +40,7 @@ class Users(SpecModel):
     )
     shape: float = Field(
         default=1.5,
+        json_schema_extra={"minimum": LEAST_SHAPE, "maximum": _LARGEST_SHAPE},
         description=f"Of the Pareto distribution, from {LEAST_SHAPE} to {_LARGEST_SHAPE}: the "
         "smaller, the heavier its tail.",
     )

@@ -49,6 +49,28 @@ def _refused(s: Any) -> bool:
 
 
 @inlined
+def _refused_probe(s: Any, g: Any, now: Any) -> bool:
+    """Whether the timer takes the place of a second probe, when the head has waited for it.
+
+    What is sent starts the probe's timer anew, for no longer than is left of the head's.
+    """
+    waits = s.mode == OPEN and s.dups == 0 and s.sack_bytes == 0 and s.snd_max > s.probe_end
+    return bool(s.probe_end and waits and s.sent_at >= s.armed and 10 * (now - g.sent) >= 9 * s.rto)
+
+
+@inlined
+def _reordered(s: Any, g: Any, now: Any) -> bool:
+    """Whether the reordering timer of RACK runs in place of the other one (tcp_rack_mark_lost).
+
+    It begins with the SACK of something sent later, and waits for a quarter of an RTT.
+    """
+    first = s.mode == OPEN and s.sack_bytes > 0 and g.again != s.episode
+    return bool(
+        s.probes and first and _outrun(s, g) and now - s.ack_at <= s.srtt // 32 + 2 * _JIFFY
+    )
+
+
+@inlined
 def _untimed(s: Any) -> bool:
     """Whether only the probe's timer runs: with nothing missing the other one waits for it."""
     return bool(
@@ -137,11 +159,14 @@ def _is_timeout(s: Any, g: Any, now: Any, probe: bool) -> int:
     if probe and s.sack_flow:  # its timer ends with the other one at the latest
         return ruled(s, TLP, 5)
     if s.armed >= 0 and 10 * (now - s.armed) >= 9 * s.limit:
-        return 0 if _liberated(s, g, now) else ruled(s, RTO, 1)
+        explained = _reordered(s, g, now) or _liberated(s, g, now)
+        return 0 if explained else ruled(s, RTO, 1)
     if s.sack_bytes > 0 and s.mode != LOSS and g.again != s.episode:
         return 0  # the reordering timer of RACK waits for a fraction of an RTT, then resends
     if probe:
         return ruled(s, TLP, 5)
+    if _refused_probe(s, g, now):
+        return ruled(s, RTO, 25)
     if now - s.ack_at <= max(s.srtt // 16, SILENCE) or (paced(s, now) and _liberated(s, g, now)):
         return 0
     return ruled(s, RTO, 3)

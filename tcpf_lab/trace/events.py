@@ -67,6 +67,7 @@ RULES = {
     22: "nothing came back in the capture: why it was sent again cannot be told",
     23: "in the recovery of 1990 ACKs send the head once: the timer sent it again",
     24: "the timer of Linux 2.2 was due, and no ACK of that moment explains the head of the window",
+    25: "a second probe was due while one was outstanding: the timer sent the head in its place",
 }
 
 #: A row per event, in the order of the capture.

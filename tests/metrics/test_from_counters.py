@@ -99,6 +99,13 @@ def test_numbers_are_differences_of_the_readings(run: RunFiles) -> None:
     assert {name for name, value in numbers.items() if value is None} == set(found["unmeasured"])
 
 
+def test_a_count_of_expiries_has_16_bits(run: RunFiles) -> None:
+    change_samples(run, "start", 1, total_rto=65535)
+    change_samples(run, "end", 1, total_rto=2)
+    (flow,) = [row for row in analyse(run)["per_flow"] if row["flow"] == 1]
+    assert flow["timeouts"] == 3
+
+
 def test_arrivals_are_what_left_was_dropped_or_waits(run: RunFiles) -> None:
     window = queue_window(run, "R1-R2")
     assert (window.bytes, window.packets, window.drops) == (1_250_000, 1200, 40)

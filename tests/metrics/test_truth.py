@@ -11,6 +11,7 @@ import pytest
 from run_builder import PAYLOAD, build_run, make_iperf3
 
 from tcpf_lab.metrics.summary import analyse
+from tcpf_lab.metrics.truth import per_flow
 from tcpf_lab.results import RunFiles
 
 COUNTERS = "TcpExt: SyncookiesSent TCPTimeouts\nTcpExt: 0 {}\n"
@@ -66,6 +67,14 @@ def test_older_kernel_has_a_total_only(run: RunFiles, told: int, error: float, o
     detail = f"captures 1, kernel {told} (TcpExtTCPTimeouts of all connections, none of each flow)"
     assert check(run, "timeouts_match_kernel") == (ok, detail)
     assert all("total_rto" not in row["kernel"] for row in found["per_flow"])
+
+
+@pytest.mark.parametrize(("told", "wrapped"), [(7706, 73242), (40000, 105536), (73242, 73242)])
+def test_a_flows_count_of_16_bits_is_taken_for_the_nearest(told: int, wrapped: int) -> None:
+    row = {"timeouts_whole_run": 73242, "syn_timeouts": 0, "kernel": {"total_rto": told}}
+    assert per_flow([row])["timeouts_kernel"] == wrapped
+    none = {"timeouts_whole_run": 0, "syn_timeouts": 0, "kernel": {"total_rto": 40000}}
+    assert per_flow([none])["timeouts_kernel"] == 40000
 
 
 def test_total_counts_what_expired_after_the_window_too(run: RunFiles) -> None:

@@ -445,10 +445,11 @@ def test_acknowledgement_at_the_instant_of_the_sample_may_count_or_not(
     assert checks["goodput_matches_tcp_info"]["ok"] is ok
 
 
-def test_probability_may_be_rounded_as_tc_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("asked", "shown"), [(0.25, 0.25000001), (1e-6, 9.99775e-07)])
+def test_probability_may_be_rounded_as_tc_does(tmp_path: Path, asked: float, shown: float) -> None:
     run = build_run(tmp_path / "run")
-    set_expected("qdisc", {"options": {"probability": 0.25}})(run)
-    edit("stats/qdisc-R1.json", lambda rows: rows[2]["options"].update(probability=0.25000001))(run)
+    set_expected("qdisc", {"options": {"probability": asked}})(run)
+    edit("stats/qdisc-R1.json", lambda rows: rows[2]["options"].update(probability=shown))(run)
     assert analyse(run)["validity"]["valid"] is True
 
 

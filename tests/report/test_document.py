@@ -72,14 +72,21 @@ def test_nothing_usable_is_an_error_that_says_what_to_type(
     assert not files.root.exists()
 
 
+@pytest.mark.parametrize("testbed", ["uml", "lab"])
 def test_only_invalid_runs_are_an_error_that_offers_to_include_them(
-    files: ExperimentFiles, source: Source, cells: list[Cell], write_run: Callable[..., None]
+    files: ExperimentFiles,
+    source: Source,
+    cells: list[Cell],
+    write_run: Callable[..., None],
+    testbed: str,
 ) -> None:
     for seed in (1, 2, 3):
         write_run("NoMark+RED", 100, seed, reasons=("drops differ",))
+    there = replace(files, testbed=testbed)
     with pytest.raises(LabError, match=r"3 invalid\); the first: .*drops differ") as caught:
-        write_report(files, [replace(source, cells=cells[:1])], "A")
+        write_report(there, [replace(source, cells=cells[:1])], "A")
     assert "--include-invalid" in caught.value.hint
+    assert ("--force" in caught.value.hint) is (testbed != "uml"), "virtual time repeats itself"
 
 
 def test_runs_without_metrics_are_an_error_that_names_analyze(

@@ -59,6 +59,21 @@ def test_period_gives_the_share_in_frames():
     assert 1514 * 8 / (every * 1e-9) == pytest.approx(0.3 * 40e6, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"kind": "onoff", "on": "1 s", "share": 1e-6}, "on"),
+        ({"kind": "onoff", "on": "10 us", "share": 0.3, "rate": "1000 Gbit"}, None),
+        ({"kind": "cbr", "share": 1e-6}, None),
+        ({"kind": "cbr", "share": 1e-9}, "share"),
+    ],
+)
+def test_a_source_waits_a_day_at_most(given, key):
+    kind = OnOff if given["kind"] == "onoff" else Cbr
+    problems = kind.model_validate(given).misfits(1_000_000)
+    assert [path for path, _ in problems] == ([(key,)] if key else [])
+
+
 def test_machines_of_sources_come_last_and_change_no_other(experiment):
     graph = experiment.topology.graph()
     background = experiment.cases["EF"].background

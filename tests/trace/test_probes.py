@@ -49,6 +49,50 @@ def test_timer_runs_once_a_probe_has_been_sent(tmp_path: Path) -> None:
     assert found(tmp_path, 0.35, ALONE + "\n2.31 > 1:961\n4.43 > 1:961") == ["tlp", "rto", "rto"]
 
 
+def steady(rounds: int) -> str:
+    """Write a segment and its ACK each second, so that the timer comes near to the RTT of 1 s."""
+    sent = (f"{k}.0 > {960 * k - 959}:{960 * k + 1}" for k in range(1, rounds + 1))
+    return "\n".join(f"{line}\n{k}.9999 < ack {960 * k + 1}" for k, line in enumerate(sent, 1))
+
+
+#: The last of four is probed; its ACK and those of the others come late.
+PROBED = f"""
+{steady(9)}
+10.0    > 8641:9601
+10.0    > 9601:10561
+10.0    > 10561:11521
+10.0    > 11521:12481
+11.52   > 11521:12481
+11.53   < ack 9601
+11.54   < ack 10561
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"), [("11.54 > 12481:13441\n", "rto"), ("", "unknown")], ids=["data", "none"]
+)
+def test_the_timer_takes_the_place_of_a_second_probe_that_new_data_makes_due(
+    tmp_path: Path, data: str, kind: str
+) -> None:
+    table = f"{PROBED}{data}11.9 > 10561:11521"
+    assert found(tmp_path, 1.0, table) == ["tlp", kind]
+
+
+@pytest.mark.parametrize(("told", "kind"), [("10561:11521", "fast"), ("", "rto")])
+def test_the_reordering_timer_runs_in_place_of_the_other(
+    tmp_path: Path, told: str, kind: str
+) -> None:
+    """The head and what left 0.1 s later are one SACK apart; the timer is due a little later."""
+    table = f"""{steady(9)}
+    10.0    > 8641:9601
+    10.1    > 9601:10561
+    10.1    > 10561:11521
+    11.3    < ack 8641 {told and f"sack {told}"}
+    11.45   > 8641:9601
+    """
+    assert found(tmp_path, 1.0, table) == [kind]
+
+
 def test_nothing_probes_while_a_recovery_lasts(tmp_path: Path) -> None:
     """A sender without RACK waits for its timer: no SACK block lies above what is lost last."""
     table = """

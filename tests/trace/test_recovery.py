@@ -161,6 +161,30 @@ SCENARIOS = {
         0.7951  < ack 1
         0.801   > 1:961         # rto
         """,
+    "two duplicate ACKs liberate nothing": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.4     < ack 1
+        0.4     < ack 1
+        0.4     > 1:961         # unknown
+        """,
+    "two duplicate ACKs at the moment of a timer that is early": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.76    < ack 1
+        0.76    < ack 1
+        0.76    > 1:961         # rto
+        """,
+    "two duplicate ACKs at the moment of the timer": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.805   < ack 1
+        0.805   < ack 1
+        0.805   > 1:961         # rto
+        """,
     "a longer RTT sample does not prolong the timer that runs": """
         0.2     > 1:961
         0.2     > 961:1921
@@ -375,6 +399,12 @@ def test_what_the_sender_had_queued_belongs_to_the_recovery(
     capture, _ = conversation(START + QUEUED.strip("\n"))
     kinds, _ = run(capture, tmp_path, linux22=linux22)
     assert [kind for kind in kinds if kind != "new"] == ["fast", "partial_ack"]
+
+
+def test_two_duplicates_ask_a_sender_as_linux22_for_nothing(tmp_path: Path) -> None:
+    again = "3.3 < ack 1\n3.3 < ack 1\n3.3 > 1:961"  # 3 s: no RTT sample yet
+    capture, _ = conversation(START + segments(0.2, 1, 3) + "\n" + again)
+    assert run(capture, tmp_path, linux22=("rto", "fast_retransmit"))[0][-1] == "rto"
 
 
 def segments(at: float, first: int, last: int) -> str:

@@ -16,6 +16,8 @@ from tcpf_lab.units import Duration, Size
 MOST_MARKED_FLOWS = 2**18
 #: In seconds; the kernel counts in nanoseconds of 32 bits, TC_MARKER_INTERVAL_MAX.
 INTERVALS = (1e-3, 4.0)
+#: In bytes, TC_MARKER_TOKENS_MAX.
+MOST_TOKENS = 2**31 - 1
 
 
 class Meter(Marker):
@@ -40,6 +42,8 @@ class Meter(Marker):
         """Yield an interval that the kernel cannot keep, and code points that are alike."""
         if not INTERVALS[0] <= self.interval <= INTERVALS[1]:
             yield ("interval",), "must be from 1 ms to 4 s"
+        if self.tokens > MOST_TOKENS:
+            yield ("tokens",), f"must be at most {MOST_TOKENS} B"
         if self.in_ == self.out:
             yield ("out",), "must differ from in"
 
