@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from run_builder import build_run
 
+from tcpf_lab.metrics import validity
 from tcpf_lab.metrics.in_force import ecn_in_use
 from tcpf_lab.metrics.record import read_record
 from tcpf_lab.metrics.summary import analyse
@@ -403,6 +404,19 @@ def test_drops_of_either_class_are_counted_whatever_their_cause(tmp_path: Path) 
         "detail": "captures 1, qdisc 1, in captures 0, qdisc 0, out captures 1, qdisc 1, "
         "left without entering 0",
     }
+
+
+@pytest.mark.parametrize(("out", "ok"), [(1, True), (3, True), (0, False)])
+def test_drops_of_background_are_of_either_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: int, ok: bool
+) -> None:
+    """The queue counts them among its IN and OUT; the captures hold no background."""
+    run = build_run(tmp_path / "run")
+    edit("stats/qdisc-R1.json", lambda rows: rows[1].update(drops=3))(run)
+    edit("stats/qdisc-R1.json", lambda rows: rows[2].update(out={"early": out}))(run)
+    monkeypatch.setattr(validity, "background_drops", lambda *_: 2)
+    checks = {check["name"]: check for check in analyse(run)["validity"]["checks"]}
+    assert checks["loss_matches_qdisc"]["ok"] is ok
 
 
 @pytest.mark.parametrize(("bits", "ok"), [(0, False), (1, True), (2, True), (3, True)])
