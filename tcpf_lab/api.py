@@ -145,8 +145,8 @@ class Results:
             If no published configuration has a run.
         """
         self._require_runs()
-        measured = [section.results for section in self._sections if section.published]
-        return claims_table(compare([result for each in measured for result in each]).claims)
+        sections = [one for one in self._sections if one.published] or self._sections
+        return claims_table(compare([one for each in sections for one in each.results]).claims)
 
     @property
     def looks(self) -> dict[str, CaseStyle]:

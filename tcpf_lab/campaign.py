@@ -19,6 +19,7 @@ from tcpf_lab.report.conditions import conditions
 from tcpf_lab.report.document import Report
 from tcpf_lab.report.section import Source, gather
 from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles, locked
+from tcpf_lab.run_state import stale_runs
 from tcpf_lab.runner import Event
 from tcpf_lab.selection import Choice, Part
 from tcpf_lab.spec.sweep import Run
@@ -147,7 +148,7 @@ def sources(choice: Choice) -> tuple[Source, ...]:
             title=part.experiment.title or part.experiment.name,
             conditions=conditions(run.experiment for run in part.runs),
             cases=tuple(part.experiment.cases),
-            stale=frozenset(run.id for run, now in states if now.is_stale),
+            stale=stale_runs(states),
             factor=part.level.factor,
             level=part.level.level,
             settings=(*part.level.settings, *choice.asked.overrides),

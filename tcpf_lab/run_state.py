@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -41,6 +41,11 @@ class RunState:
     def is_stale(self) -> bool:
         """Whether the numbers are not those of the present spec, kernel and analysis."""
         return self.state in (State.STALE, State.OUTDATED)
+
+
+def stale_runs(states: Iterable[tuple[Run, RunState]]) -> dict[str, str]:
+    """Give the ids of stale runs, with what makes them so."""
+    return {run.id: ", ".join(now.causes) for run, now in states if now.is_stale}
 
 
 def state(

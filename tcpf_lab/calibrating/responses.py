@@ -14,6 +14,7 @@ from tcpf_lab.calibration.space import Floats
 from tcpf_lab.errors import SpecError
 from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
 from tcpf_lab.report.style import METRICS
+from tcpf_lab.run_state import stale_runs
 from tcpf_lab.selection import Choice, Part, RunsAsked
 from tcpf_lab.spec.calibrated import Subject, label
 from tcpf_lab.spec.members import Level
@@ -46,7 +47,7 @@ class Responses:
     refused: dict[str, str] = field(default_factory=dict)
     _parts: dict[tuple[str, str, int], Part] = field(default_factory=dict)
     _results: dict[tuple[str, str, int], tuple[CellResult, ...]] = field(default_factory=dict)
-    _stale: dict[str, frozenset[str]] = field(default_factory=dict)
+    _stale: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def choice(self, name: str, wanted: Iterable[Wanted]) -> Choice:
         """Give the runs of points as the runner takes them, those of all together."""
@@ -89,8 +90,7 @@ class Responses:
     def look_again(self, choice: Choice) -> None:
         """Take note of what is not as it would be made now; nothing of it is used."""
         for part, states in choice.states():
-            bad = (run.id for run, now in states if now.is_stale)
-            self._stale[part.experiment.name] = frozenset(bad)
+            self._stale[part.experiment.name] = stale_runs(states)
 
     def forget(self, names: Collection[str]) -> None:
         """Read the runs of these experiments again when they are next asked for."""
@@ -139,7 +139,7 @@ class Responses:
         key = point.id, experiment.name, seeds
         if key not in self._results:
             part = self._part(point, experiment, seeds)
-            stale = self._stale.get(part.experiment.name, frozenset()) if part else frozenset()
+            stale = self._stale.get(part.experiment.name, {}) if part else {}
             read = collect(part.files, part.cells(), stale=stale) if part else []
             self._results[key] = tuple(read)
         return self._results[key]

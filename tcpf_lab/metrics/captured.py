@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics.background_counters import longest_pause_ns
 from tcpf_lab.metrics.clock import Clocks
-from tcpf_lab.metrics.record import Record, read_record
+from tcpf_lab.metrics.record import Record, read_record, with_captures_instead
 from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.analysis import Options, Profile
 from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
@@ -83,7 +83,7 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
         raise TraceError(
             "the run was made without captures",
             where=str(files.root),
-            hint="make it with --set traffic.captures=true --keep-pcaps",
+            hint=with_captures_instead(files),
         )
     captures = {
         role: _capture(files, record.expect["captures"][role], record.clocks)
@@ -126,9 +126,10 @@ def _entered(captures: dict[str, Capture]) -> Packets:
 def max_delay_ns(expect: dict[str, Any]) -> int:
     """Longest stay in the bottleneck's queue: its limit in bytes at its rate, and a margin.
 
-    Half a second at least, and where the queue shows no limit.
+    Half a second at least.
     """
-    limit = expect["qdisc"].get("options", {}).get("limit")
+    wanted = expect["qdisc"]
+    limit = wanted.get("limit", wanted.get("options", {}).get("limit"))
     if limit is None:
         return MAX_DELAY_NS
     drain = 8e9 * float(limit) / float(expect["bottleneck"]["rate_bits_per_s"])

@@ -119,6 +119,13 @@ def read_record(files: RunFiles) -> Record:
     )
 
 
+def with_captures_instead(files: RunFiles) -> str:
+    """Say how a run that was made without captures is made with them."""
+    if "users" in read_json(files.manifest).get("expect", {}):
+        return "traffic.users takes no captures; make a run of traffic without users"
+    return "make the run with --set traffic.captures=true --keep-pcaps"
+
+
 def made_without_captures(files: RunFiles) -> bool:
     """Tell whether the run's plan had no captures: what its numbers come from is in ``stats/``.
 

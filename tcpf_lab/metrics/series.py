@@ -13,7 +13,7 @@ from tcpf_lab.command import again, command
 from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics.arrays import write_arrays
 from tcpf_lab.metrics.captured import CapturedRecord
-from tcpf_lab.metrics.record import made_without_captures
+from tcpf_lab.metrics.record import made_without_captures, with_captures_instead
 from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.bottleneck import Backlog
 from tcpf_lab.trace.recovery import RTO, SYN_RTO
@@ -199,5 +199,5 @@ def _absence(files: RunFiles) -> str:
 def _unusable(files: RunFiles, message: str) -> TraceError:
     hint = f"`{command('analyze', files.root)}` if captures were kept, else `{again(files)}`"
     if made_without_captures(files):
-        hint = "make the run with --set traffic.captures=true"
+        hint = with_captures_instead(files)
     return TraceError(message, where=str(files.series), hint=hint)

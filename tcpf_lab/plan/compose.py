@@ -150,6 +150,8 @@ def _expect_queue(run: Run, device: str, rate: int, seed: int) -> dict[str, Any]
     }
     shown = queue.shown(rate, seed)
     asked: dict[str, Any] = {"device": device, "kind": queue.qdisc, "options": shown}
+    if "limit" not in shown:
+        asked["limit"] = queue.limit
     if inside:
         asked["children"] = inside
     if queue.marks:

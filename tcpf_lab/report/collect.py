@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from tcpf_lab.errors import LabError
@@ -14,7 +15,7 @@ from tcpf_lab.report.style import METRICS
 from tcpf_lab.results import FORMAT, ExperimentFiles, RunFiles, read_json
 
 #: Why a run is not simply part of its cell's means.
-State = Literal["missing", "stale", "invalid", "unreadable"]
+State = Literal["missing", "failed", "stale", "invalid", "unreadable"]
 STATES: tuple[State, ...] = get_args(State)
 
 
@@ -113,7 +114,7 @@ def collect(
     files: ExperimentFiles,
     cells: Iterable[Cell],
     include_invalid: bool = False,
-    stale: Collection[str] = frozenset(),
+    stale: Mapping[str, str] = MappingProxyType({}),
 ) -> list[CellResult]:
     """Read the metrics of every run of every cell and average them.
 
@@ -125,25 +126,25 @@ def collect(
         What to read, in the order of the result.
     include_invalid : bool
         Let runs that failed a check into the means; they keep their entry in ``problems``.
-    stale : collection of str
-        Ids of runs made from another spec, kernel or analysis: left out.
+    stale : mapping of str to str
+        What makes runs stale, by their ids: they are left out.
 
     Returns
     -------
     list of CellResult
-        One per cell. Runs that are missing, stale, invalid or unreadable are in ``problems``.
+        One per cell. Runs that are not as they should be (``STATES``) are in ``problems``.
     """
     return [_collect_cell(files, cell, include_invalid, stale) for cell in cells]
 
 
 def _collect_cell(
-    files: ExperimentFiles, cell: Cell, include_invalid: bool, stale: Collection[str]
+    files: ExperimentFiles, cell: Cell, include_invalid: bool, stale: Mapping[str, str]
 ) -> CellResult:
     problems: list[Problem] = []
     used: list[Mapping[str, float]] = []
     complete = valid_runs = 0
     for run in cell.runs:
-        problem = _absence(files.run(run), run, stale)
+        problem = _absence(files, run, stale)
         if problem is None:
             complete += 1
             problem, values = _read(files.run(run), run, cell, include_invalid)
@@ -160,11 +161,12 @@ def _collect_cell(
     )
 
 
-def _absence(files: RunFiles, run: str, stale: Collection[str]) -> Problem | None:
-    if not files.spec.exists():
-        return Problem(run, "missing")
+def _absence(files: ExperimentFiles, run: str, stale: Mapping[str, str]) -> Problem | None:
+    if not files.run(run).spec.exists():
+        begun = files.partial(run).root.exists()
+        return Problem(run, "failed" if begun else "missing")
     if run in stale:
-        return Problem(run, "stale", ("made from another spec, kernel or analysis",))
+        return Problem(run, "stale", (stale[run],))
     return None
 
 
@@ -185,7 +187,7 @@ def _read(
         }
     except LabError as error:
         said = f"{files.metrics.name}: {error.message}"
-        return Problem(run, "unreadable", (said, *reasons)), {}
+        return Problem(run, "invalid" if reasons else "unreadable", (*reasons, said)), {}
     return (None if valid else Problem(run, "invalid", reasons, used=True)), values
 
 

@@ -133,7 +133,7 @@ def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem], again: 
     counts = Counter(problem.state for problem in problems)
     told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     first = next((problem for problem in problems if problem.reasons), problems[0])
-    if counts["missing"] or counts["stale"]:
+    if counts["missing"] or counts["failed"] or counts["stale"]:
         hint = f"`{again}`"
     elif counts["invalid"]:
         virtual = files.testbed == "uml"

@@ -20,6 +20,7 @@ from tcpf_lab.report.pages.plain_text import REPLACEMENT
 FONT = "DejaVu Sans"
 #: A font of boxes that name the block of a letter.
 _OF_BOXES = "Last Resort"
+_WIDE_SPACE = "\u3000"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ _told: set[str] = set()
 
 def glyphs(text: str) -> Glyphs:
     """Find what shows a text; a letter that no font has is warned of once."""
-    left = frozenset(letter for letter in text if letter.isprintable()) - _own()
+    seen = (letter for letter in text if letter.isprintable() or letter == _WIDE_SPACE)
+    left = frozenset(seen) - _own()
     fonts = []
     for font in sorted(fontManager.ttflist, key=lambda font: font.name) if left else ():
         if not font.name.startswith(_OF_BOXES) and (found := left & _letters(font.fname)):

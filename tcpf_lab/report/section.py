@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcpf_lab.reference.published import CONFIGS
 from tcpf_lab.report.collect import Cell, CellResult, collect
-from tcpf_lab.report.style import METRICS, case_styles
+from tcpf_lab.report.style import DISTINCT, METRICS, case_styles
 from tcpf_lab.results import ExperimentFiles
 
 #: File formats of every figure of a report.
@@ -31,8 +31,8 @@ class Source:
         ``Configuration A`` and the conditions of every run, ``60 s, 10 Mbit/s, 200 ms``.
     cases : tuple of str
         All cases of the experiment, also those without a cell: figures tell them apart.
-    stale : collection of str
-        Ids of runs made from another spec, kernel or analysis: left out.
+    stale : mapping of str to str
+        What makes runs stale, by their ids: they are left out.
     factor, level : str
         What was varied in a collection, and its value; empty for an experiment as it stands.
     settings : tuple of str
@@ -45,7 +45,7 @@ class Source:
     title: str
     conditions: str
     cases: tuple[str, ...] = ()
-    stale: Collection[str] = frozenset()
+    stale: Mapping[str, str] = field(default_factory=dict)
     factor: str = ""
     level: str = ""
     settings: tuple[str, ...] = ()
@@ -72,6 +72,11 @@ class Section:
     def swept(self) -> bool:
         """Whether the matrix has axes of its own."""
         return any(cell.settings for cell in self.source.cells)
+
+    @property
+    def charted(self) -> bool:
+        """Whether bars can show it: a bar per case, each with a look of its own."""
+        return not self.swept and len({cell.case for cell in self.source.cells}) <= DISTINCT
 
     @property
     def published(self) -> bool:
@@ -133,9 +138,9 @@ def figures(
 ) -> Iterator[Document]:
     """Yield the bar chart of a metric in some formats; none if there is nothing to draw.
 
-    None of a sweep either: one bar per case has no room for the values of an axis.
+    None of a sweep either, nor of more cases than can be told apart.
     """
-    if not section.usable or section.swept or not suffixes or not section.measured(metric):
+    if not section.usable or not section.charted or not suffixes or not section.measured(metric):
         return  # the table lists its runs with the reasons; there is nothing to draw
     from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tcpf_lab.errors import SpecError
@@ -65,7 +66,26 @@ def apply_overrides(
         at = position(path)
         return options[at][1] if at < len(options) else " ".join(text for _, text in options)
 
-    return check(data, place, position, Experiment)
+    try:
+        return check(data, place, position, Experiment)
+    except SpecError as error:
+        raise_all(list(_of_other_kinds(each(error), options)))
+        raise
+
+
+def _of_other_kinds(
+    problems: Sequence[SpecError], options: Sequence[tuple[KeyPath, str]]
+) -> Iterator[SpecError]:
+    """Say once that keys are of another kind than a setting's, not of each of them."""
+    kinds = {where: path for path, where in options if path[-1] == "kind"}
+    several = Counter(problem.where for problem in problems)
+    for where, count in several.items():
+        if where in kinds and count > 1:
+            said = f"{show_path(kinds[where])}: the keys beside it are those of another kind"
+            hint = "set the section with all keys of this kind, as {kind: ..., ...}"
+            yield SpecError(said, where=where, hint=hint)
+        else:
+            yield from (problem for problem in problems if problem.where == where)
 
 
 def _applied(data: dict[str, Any], setting: str, where: str) -> list[KeyPath]:

@@ -6,6 +6,7 @@ import pytest
 from shipped_experiments import SHIPPED, experiments_of
 
 from tcpf_lab import shipped
+from tcpf_lab.metrics.captured import max_delay_ns
 from tcpf_lab.plan import capture, queues
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.plan.step import (
@@ -224,6 +225,15 @@ def test_a_queue_that_is_configured_to_mark_is_expected_to():
         queue = f"cases.NoMark+RED.queue={{kind: tc, words: {words}, limit: 500 kB}}"
         expect = compose(run_of("smoke", queue, case="NoMark+RED")).expect
         assert expect["qdisc"].get("marks") is marks
+
+
+def test_a_queue_by_its_words_may_hold_a_packet_as_long_as_its_limit_says():
+    queue = "cases.NoMark+RED.queue={{kind: {0}, limit: 2 MB}}"
+    ours, theirs = (
+        compose(run_of("smoke", queue.format(kind), case="NoMark+RED")).expect
+        for kind in ("bfifo", "tc, words: bfifo limit 2000000")
+    )
+    assert max_delay_ns(ours) == max_delay_ns(theirs) > 1_600_000_000
 
 
 def test_plan_depends_on_nothing_but_the_run():

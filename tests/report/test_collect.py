@@ -6,7 +6,7 @@ import pytest
 
 from tcpf_lab.report.collect import Cell, Problem, collect
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.results import ExperimentFiles, read_json, write_json
 
 
 def test_a_cell_has_the_mean_interval_and_published_value_of_every_metric(
@@ -75,14 +75,27 @@ def test_a_stale_run_is_never_used(
 ) -> None:
     for seed in (1, 2, 3):
         write_run("NoMark+RED", 100, seed)
-    result = collect(files, [red], include_invalid=True, stale={red.runs[2]})[0]
+    result = collect(files, [red], include_invalid=True, stale={red.runs[2]: "kernel"})[0]
     assert (result.complete, result.used) == (2, 2)
-    assert result.problems[0].state == "stale"
+    assert result.problems[0] == Problem(red.runs[2], "stale", ("kernel",))
 
 
-def test_a_half_written_run_is_missing(files: ExperimentFiles, red: Cell) -> None:
+def test_a_run_that_was_begun_has_failed(files: ExperimentFiles, red: Cell) -> None:
     files.partial(red.runs[0]).create()
-    assert collect(files, [red])[0].problems[0].state == "missing"
+    states = [problem.state for problem in collect(files, [red])[0].problems]
+    assert states == ["failed", "missing", "missing"]
+
+
+def test_a_number_that_an_invalid_run_lacks_hides_no_reason(
+    files: ExperimentFiles, write_run: Callable[..., None], red: Cell
+) -> None:
+    write_run("NoMark+RED", 100, 1, reasons=("no flow connected",))
+    path = files.run(red.runs[0]).metrics
+    found = read_json(path)
+    write_json(path, found | {"metrics": found["metrics"] | {"goodput_cov": None}})
+    (problem, *_) = collect(files, [red], include_invalid=True)[0].problems
+    assert (problem.state, problem.used) == ("invalid", False)
+    assert problem.reasons[0] == "no flow connected"
 
 
 @pytest.mark.parametrize(

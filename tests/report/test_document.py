@@ -52,7 +52,7 @@ def test_a_report_with_gaps_lists_the_runs_left_out(
 ) -> None:
     write_run("NoMark+RED", 100, 1)
     write_run("NoMark+RED", 100, 2, reasons=("drops differ",))
-    gaps = replace(source, cells=cells[:1], stale={cells[0].runs[2]})
+    gaps = replace(source, cells=cells[:1], stale={cells[0].runs[2]: "kernel"})
     report = write_report(files, [gaps], "A")
     assert [(problem.run[-5:], problem.state) for problem in report.left_out] == [
         ("seed2", "invalid"),

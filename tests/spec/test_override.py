@@ -103,3 +103,11 @@ def test_of_several_settings_the_nearest_is_blamed(config_a: Experiment) -> None
         apply_overrides(config_a, settings)
     blamed = {problem.where for problem in caught.value.problems}
     assert blamed == {"--set matrix.flows=0", "--set cases.NoMark+RED.queue.kind=bfifo"}
+
+
+def test_keys_of_another_kind_are_told_of_once(config_a: Experiment) -> None:
+    with pytest.raises(SpecError) as caught:
+        apply_overrides(config_a, ["queue.kind=red"])
+    assert not isinstance(caught.value, SpecErrors)
+    assert caught.value.where == "--set queue.kind=red"
+    assert "set the section with all keys of this kind" in caught.value.hint

@@ -154,7 +154,7 @@ class Verdicts:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Runs of a cell with the same remark: ``state`` is missing, stale, invalid or unreadable.
+    """Runs of a cell with the same remark: ``state`` is one of ``STATES``.
 
     ``named`` tells which, ``nomark+red-flows100, seeds 2 to 9``, and ``runs`` how many; ``used``
     says that they are part of the means all the same.

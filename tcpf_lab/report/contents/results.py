@@ -129,7 +129,7 @@ def _figures(subject: Subject, member: Member) -> Iterator[Figure]:
     """Give the figures as they are drawn: in a collection those of the thesis by its numbers."""
     by_number = subject.collection and numbered(member.section, subject.sections)
     section = thesis_part(member.section) if by_number else member.section
-    for metric in filter(section.measured, () if section.swept else DRAWN):
+    for metric in filter(section.measured, DRAWN if section.charted else ()):
         number = figure_numbers(section)[metric] if by_number else ""
         style = METRICS[metric]
         yield Figure(

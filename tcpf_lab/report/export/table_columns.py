@@ -216,7 +216,11 @@ LEFT_OUT = Layout(
         *_CELL,
         Column("run", "text", "", "name of the run's directory", "the experiment"),
         Column(
-            "state", "text", "", "`missing`, `stale`, `invalid` or `unreadable`", "the run's files"
+            "state",
+            "text",
+            "",
+            "`missing`, `failed`, `stale`, `invalid` or `unreadable`",
+            "the run's files",
         ),
         Column("reasons", "text", "", "why", "the run's files"),
         Column("used", "truth", "", "whether the means have it all the same", "the request"),

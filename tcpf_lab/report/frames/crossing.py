@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tcpf_lab.errors import RequestError
 from tcpf_lab.metrics.crossing import Crossed, describe_crossing, ends_of
 from tcpf_lab.report.export.crossing_columns import (
     CROSSING_DSCP,
@@ -89,9 +90,17 @@ class Crossing:
         return frame(CROSSING_TIME, self.described["over_time"])
 
     def write(self, suffix: str) -> bytes:
-        """Give the packets as a file: ``csv`` or ``parquet``."""
+        """Give the packets as a file: ``csv`` or ``parquet``.
+
+        Raises
+        ------
+        RequestError
+            For any other.
+        """
         from tcpf_lab.report.export.to_parquet import parquet  # here: pyarrow takes a while to load
 
         if suffix == "parquet":
             return parquet(self.packets, CROSSING_PACKETS)
+        if suffix != "csv":
+            raise RequestError(f"packets are written as csv or parquet, not {suffix!r}")
         return self.packets.to_csv(index=False, lineterminator="\n").encode()

@@ -363,7 +363,7 @@ def test_conditions_and_stale_runs_come_from_the_experiments(
     for seed in (1, 2, 3):
         write_run("NoMark+RED", 100, seed)
     varied = replace(source, factor="minimum RTO", level="1 s", conditions="30 s")
-    made = replace(source, cells=[red], stale={red.runs[2]})
+    made = replace(source, cells=[red], stale={red.runs[2]: "kernel"})
     monkeypatch.setattr(campaign, "sources", lambda choice: (made, varied))
     comparison = campaign.comparison(cast(Choice, None))
     assert comparison.conditions == (Conditions(("A",), source.conditions),)

@@ -50,7 +50,8 @@ def build(members: Sequence[Member], command: str) -> Page | None:
 def _blocks(found: Sequence[Block], title: str, name: str, command: str) -> Iterator[PageBlock]:
     yield Text(_INTRODUCTION, title)
     yield _times(found, name)
-    yield _ratios(found, name)
+    if (ratios := _ratios(found, name)).rows:
+        yield ratios
     yield _bars(found, name)
     for number, block in enumerate(found, 1):
         yield _distribution(block, f"{name}-cdf-{number}" if len(found) > 1 else f"{name}-cdf")
