@@ -23,6 +23,8 @@ def main() -> None:
     try:
         require_memory(_MEMORY_MB, "tcpf-lab")
         _make_no_home()
+        if sys.stdout is None:
+            sys.exit("error: standard output is closed\n  try: give it a place, as > FILE")
         warnings.showwarning = _note
         from tcpf_lab import cli
 

@@ -9,6 +9,7 @@ import typer
 
 from tcpf_lab import terminal
 from tcpf_lab.command_line import echo
+from tcpf_lab.errors import legible
 from tcpf_lab.options import AsJson, Only, Overrides, Seeds, Spec, TestbedName
 from tcpf_lab.planning import plan_text, size
 from tcpf_lab.selection import choose
@@ -40,7 +41,7 @@ def plan(
         if as_json:
             terminal.print_json(summary)
         else:
-            echo(f"{chosen.source}: ok: {summary['runs']} runs")
+            echo(f"{legible(str(chosen.source), keep='')}: ok: {summary['runs']} runs")
         return
     text = plan_text(chosen, instructions=instructions)
     if as_json:

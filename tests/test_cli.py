@@ -254,3 +254,10 @@ def test_several_mistakes_in_a_spec_are_told_at_once(lab, tmp_path):
     assert status == 2
     lines = [line for line in complaints.splitlines() if line.startswith("error: bad.yaml:")]
     assert len(lines) >= 2
+
+
+def test_a_closed_standard_output_is_told() -> None:
+    command = f"exec {sys.executable} -m tcpf_lab --version >&-"
+    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert said.returncode == 1
+    assert said.stderr.startswith("error: standard output is closed")

@@ -121,13 +121,22 @@ def _of_run(run: DrawnRun) -> _Queue:
     )
 
 
+_SIDES = "name the capture before the queue first; both must be by one clock"
+
+
 def _of_captures(before: DrawnCapture, after: DrawnCapture) -> _Queue:
     crossing = cross(before.read.packets, after.read.packets)
     if not np.any(~crossing.lost):
         raise LabError(
             f"no packet of {before.path} is in {after.path}: they are not the two sides of a queue",
             where=str(after.path),
-            hint="name the capture before the queue first; both must be by one clock",
+            hint=_SIDES,
+        )
+    if crossing.unmatched > np.sum(~crossing.lost):
+        raise LabError(
+            f"{crossing.unmatched} packets leave before they enter",
+            where=f"{before.path} {after.path}",
+            hint=_SIDES,
         )
     came = crossing.arrival_ns
     return _Queue(

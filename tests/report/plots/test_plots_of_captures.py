@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pcap_builder import ACK, SYN, D, Pcap, S, conversation, ethernet, ip4, segm
 from test_plots import figure, texts
 
 from tcpf_lab.errors import LabError, RequestError, TraceError
+from tcpf_lab.report.plots import queue
 from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.goodput import interval
 from tcpf_lab.report.plots.kinds import KINDS, Wanted, draw
@@ -218,6 +220,15 @@ def test_captures_that_are_not_two_sides_of_a_queue_are_refused(
         figure("queue", [sides[0], DrawnCapture(other.write(tmp_path / "other.pcap"))])
     with pytest.raises(LabError, match="no packet came to the queue from 5 to 6 s"):
         figure("queue", sides, time_s=(5.0, 6.0))
+
+
+def test_a_queue_that_most_packets_leave_before_they_enter_is_refused(
+    sides: list[DrawnCapture], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = replace(queue.cross(sides[0].read.packets, sides[1].read.packets), unmatched=10**6)
+    monkeypatch.setattr(queue, "cross", lambda *_: found)
+    with pytest.raises(LabError, match="1000000 packets leave before they enter"):
+        figure("queue", sides)
 
 
 def test_capture_without_a_flow_is_refused(tmp_path: Path) -> None:
