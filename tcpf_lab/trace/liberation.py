@@ -79,7 +79,7 @@ def _resend(s: Any, arena: Any, start: Any, end: Any, p: Any) -> int:
         s.recover = s.recover if s.fresh == STALLED else s.snd_max
         s.mode, s.fresh = RECOVERY, 0
     if kind == TLP:
-        s.probe_end = s.snd_max
+        s.probe_end, s.probed = s.snd_max, 1
     # Holes that Linux 2.2 fills further on in a recovery restart no timer.
     filled = s.profile & RTO_AGE22 and s.mode == RECOVERY and kind != FAST and s.sack_bytes > 0
     if kind == TLP or (kind != RTO and first == s.head and not filled):
@@ -171,7 +171,7 @@ def _on_data(s: Any, store: Any, p: Any) -> int:
                 learn(s, now)
             depart(s, now, end - start)
         if probe:
-            s.probe_end = end
+            s.probe_end, s.probed = end, 1
             arm(s, now)  # a tail loss probe of new data
         _enter(s, arena, start, end, p)
         s.last_id = np.int64(p.ip_id)

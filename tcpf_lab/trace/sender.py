@@ -43,6 +43,7 @@ SENDER = np.dtype(
             *("fin", "memory", "memory_room", "remembered", "rule", "backoff", "acked_before"),
             *("own_mss", "peer_mss", "own_permit", "peer_permit", "stamped", "last_waiting"),
             *("whole", "stretched", "given_up", "doubled", "high", "fresh", "passive"),
+            *("probed",),
             *("pace", "steady", "slot", "slot_from", "slot_late", "slot_bytes"),
         )
     ]
@@ -62,7 +63,7 @@ def begin(s: Any, base: Any, una: int) -> None:
     s.board, s.episode, s.rtt_min, s.sample, s.remembered = 1, 1, -1, -1, 0
     s.probe_end, s.delivered_at, s.last_id, s.heard, s.stamp = 0, -RTO_MAX, -1, 0, 0
     s.pace, s.steady, s.slot, s.slot_from, s.slot_late, s.slot_bytes = 0, 0, 0, 0, 0, 0
-    s.high, s.fresh = 0, 0
+    s.high, s.fresh, s.probed = 0, 0, 0
     s.doubled, s.rto = 0, _RTO_FALLBACK if s.profile & RTO22 else s.rto
 
 

@@ -78,19 +78,43 @@ def test_the_timer_takes_the_place_of_a_second_probe_that_new_data_makes_due(
     assert found(tmp_path, 1.0, table) == ["tlp", kind]
 
 
-@pytest.mark.parametrize(("told", "kind"), [("10561:11521", "fast"), ("", "rto")])
-def test_the_reordering_timer_runs_in_place_of_the_other(
-    tmp_path: Path, told: str, kind: str
-) -> None:
-    """The head and what left 0.1 s later are one SACK apart; the timer is due a little later."""
-    table = f"""{steady(9)}
+#: Segments the last of which is probed, and some that are not.
+TAIL, CALM = (
+    f"""
     10.0    > 8641:9601
-    10.1    > 9601:10561
-    10.1    > 10561:11521
-    11.3    < ack 8641 {told and f"sack {told}"}
-    11.45   > 8641:9601
+    10.0    > 9601:10561
+    {probe}
+    {at}    < ack 10561
+    """.replace("\n    \n", "\n")
+    for probe, at in (("11.52   > 9601:10561", "11.53"), ("", "10.9999"))
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "told", "kinds"),
+    [
+        (TAIL, "sack 12481:13441", ["tlp", "fast"]),
+        (TAIL, "", ["tlp", "rto"]),
+        (CALM, "sack 12481:13441", ["rto"]),
+    ],
+    ids=["probed", "no SACK", "no RACK"],
+)
+def test_the_reordering_timer_runs_in_place_of_the_other(
+    tmp_path: Path, before: str, told: str, kinds: list[str]
+) -> None:
+    """The head and what left 0.1 s later are one SACK apart; the timer is due a little later.
+
+    Who has never probed a tail is not taken for a sender with RACK.
     """
-    assert found(tmp_path, 1.0, table) == [kind]
+    table = f"""{steady(9)}
+    {before.strip()}
+    20.0    > 10561:11521
+    20.1    > 11521:12481
+    20.1    > 12481:13441
+    21.3    < ack 10561 {told}
+    21.45   > 10561:11521
+    """
+    assert found(tmp_path, 1.0, table) == kinds
 
 
 def test_nothing_probes_while_a_recovery_lasts(tmp_path: Path) -> None:
