@@ -103,14 +103,16 @@ def spread(paths: Sequence[str]) -> list[str]:
 
 def _inside(path: str) -> list[str]:
     directory = Path(path)
-    if not directory.is_dir() or RunFiles(directory).manifest.exists():
+    if not directory.is_dir():
         return []
     try:
-        files = sorted(directory.iterdir())
+        if RunFiles(directory).manifest.exists():
+            return []
+        files = [file for file in directory.iterdir() if _CAPTURE.fullmatch(file.name)]
+        return sorted(str(file) for file in files if file.is_file())
     except OSError as error:
         message = f"cannot read the directory: {error.strerror}"
         raise RequestError(message, where=path) from None
-    return [str(file) for file in files if _CAPTURE.fullmatch(file.name) and file.is_file()]
 
 
 def choice_of(

@@ -74,17 +74,11 @@ def lines(text: str, width: int = WIDTH) -> tuple[str, ...]:
 
 def _units(text: str) -> Iterator[str]:
     """Yield the words of a command line as they are typed, an option with its value."""
-    option = ""
-    for word in map(shlex.quote, shlex.split(text)):
-        if option and not word.startswith("--"):
-            word, option = f"{option} {word}", ""
-        if option:
-            yield option
-        option = word if word.startswith("--") and " " not in word else ""
-        if not option:
-            yield word
-    if option:
-        yield option
+    words = [*map(shlex.quote, shlex.split(text))][::-1]
+    while words:
+        word = words.pop()
+        valued = word.startswith("--") and words and not words[-1].startswith("--")
+        yield f"{word} {words.pop()}" if valued else word
 
 
 def _torn(line: str, width: int) -> tuple[str, str]:
@@ -95,8 +89,7 @@ def _torn(line: str, width: int) -> tuple[str, str]:
         single ^= character == "'" and not double
         double ^= character == '"' and not single
     if double:  # the quotes around a single one: three characters that stay together
-        place = first.rindex('"')
-        return _torn(line, place)
+        return _torn(line, first.rindex('"'))
     return (f"{first}'\\", f"'{rest}") if single else (f"{first}\\", rest)
 
 
@@ -105,5 +98,4 @@ def _word(word: str | Path) -> str:
         return word
     here = Path.cwd()
     path = word.relative_to(here) if word.is_relative_to(here) else word
-    text = str(path)
-    return f"./{text}" if text.startswith("-") else text
+    return f"./{path}" if str(path).startswith("-") else str(path)

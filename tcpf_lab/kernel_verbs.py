@@ -36,4 +36,4 @@ def build(
 @app.command()
 def path(variant: Variant = "standard") -> None:
     """Print where the built kernel is."""
-    echo(str(uml_kernel.require(variant).path))
+    echo(uml_kernel.require(variant).path)

@@ -85,8 +85,7 @@ def require_place(path: Path, *, directory: bool = False) -> None:
         raise RequestError(f"is not {kind}", where=str(path), hint="choose another name")
     place = path if there and directory else above
     if not os.access(place, os.W_OK | os.X_OK):
-        reason = PermissionError(errno.EACCES, f"{place} is read-only", str(path))
-        raise refused(path, reason)
+        raise refused(path, PermissionError(errno.EACCES, f"{place} is read-only", str(path)))
 
 
 def opened(path: Path, mode: str) -> IO[Any]:
@@ -124,7 +123,7 @@ def refused(path: Path, error: OSError) -> LabError:
         if os.path.islink(place) and (place == at or not os.path.exists(place)):
             return _link(place)
         if os.path.lexists(place) and (place != at or error.errno == errno.EEXIST):
-            if not place.is_dir():
+            if not os.path.isdir(place):
                 return RequestError("is a file, not a directory", where=str(place))
             break
     if error.errno == errno.EEXIST:

@@ -225,17 +225,12 @@ def _nothing(asked: FigureAsked, directories: Sequence[str], left_out: Counter[s
     if left_out["invalid"]:
         hint = "`--include-invalid` draws them all the same"
     elif specs:
-        hint = f"`{command('run', *_choosing(specs[0], asked))}`"
+        only = (*asked.only, *(f"{key}={value}" for key, value in asked.filters.items()))
+        runs = RunsAsked(specs[0], only, asked.seeds, tuple(asked.overrides))
+        hint = f"`{command('run', *runs.words(asked.testbed, asked.results))}`"
     elif left_out["without metrics.json"]:
         again = "; ".join(command("analyze", Path(word)) for word in asked.what)
         hint = f"`{again}`, if captures were kept"
     else:
         hint = "name a run's directory, or one that holds runs, such as results/configA/uml"
     return LabError(message, where=" ".join(asked.what), hint=hint)
-
-
-def _choosing(spec: str, asked: FigureAsked) -> tuple[str | Path, ...]:
-    """Give the words that make `tcpf-lab run` choose what was asked for."""
-    only = (*asked.only, *(f"{key}={value}" for key, value in asked.filters.items()))
-    words = RunsAsked(spec, only, asked.seeds, tuple(asked.overrides))
-    return words.words(asked.testbed, asked.results)

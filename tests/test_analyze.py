@@ -238,13 +238,14 @@ def test_directory_stands_for_its_captures(lab: Lab, capture: Path, recorded: Pa
     assert (len(shown["captures"]), shown["runs"]) == (3, [])
 
 
+@pytest.mark.parametrize("looked", ["iterdir", "exists"])
 def test_directory_without_permission_is_named_as_such(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looked: str
 ) -> None:
     def refused(_: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "iterdir", refused)  # root may read any
+    monkeypatch.setattr(Path, looked, refused)  # root may read any
     status, said, complaint = lab("analyze", tmp_path)
     assert (status, said) == (2, "")
     assert complaint == f"error: {tmp_path}: cannot read the directory: Permission denied\n"

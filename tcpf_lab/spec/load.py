@@ -284,12 +284,11 @@ def require_file(path: Path, noun: str) -> None:
     RequestError
         Saying what to do instead.
     """
-    known = path == STANDARD_INPUT or path.is_dir() or _is_file(path)
-    if _exists(path) and not known:
+    if _exists(path) and not (path == STANDARD_INPUT or path.is_dir() or _is_file(path)):
         raise RequestError(
             f"is a pipe or a device, not {noun} file",
             where=str(path),
-            hint="save what it gives in a file, and name that: `COMMAND > FILE.yaml`",
+            hint="save what it gives in a file, and name that: `COMMAND > FILE`",
         )
 
 

@@ -81,9 +81,9 @@ def likely(output: str, status: int | None, testbed: str, failed_command: str = 
     if found is None and status == _MISSING_PROGRAM:
         found = "a program is missing on the host: {doctor}"
     found = found or "read what it said; {doctor} looks at every host"
-    for verb in ("clean", "doctor"):
-        found = found.replace(f"{{{verb}}}", f"`{command(verb, '--testbed', testbed)}`")
-    return found.replace("{built}", _built(failed_command))
+    built = _built(failed_command) if "{built}" in found else ""
+    verbs = {verb: f"`{command(verb, '--testbed', testbed)}`" for verb in ("clean", "doctor")}
+    return found.format(built=built, **verbs)
 
 
 def _built(command: str) -> str:

@@ -51,11 +51,11 @@ def judge(
     finished = (run.root / guest_plan.FINISHED).exists() and not failed.exists()
     console = run.log / "console.txt"
     text = console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
-    # A guest that had to end a program of its own for want of memory has worked with too little.
-    if finished and not (_disk_is_full(run.root) or _out_of_memory(text) or faults(text)):
-        return
     if _disk_is_full(run.root):
         raise DiskFullError("the disk is full", where=f"run {_name(run.root)}")
+    # A guest that had to end a program of its own for want of memory has worked with too little.
+    if finished and not (_out_of_memory(text) or faults(text)):
+        return
     cause, hint = _cause(text, failed, status, elapsed, deadline, memory_mb)
     said = _tail(text) + "".join(_logs_of_programs(run, cause))
     raise TestbedError(

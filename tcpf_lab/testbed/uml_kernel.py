@@ -8,7 +8,6 @@ never half a kernel.
 from __future__ import annotations
 
 import dataclasses
-import errno
 import fcntl
 import os
 import shutil
@@ -20,7 +19,7 @@ from typing import Any
 
 from tcpf_lab.command import command
 from tcpf_lab.errors import KernelBuildError
-from tcpf_lab.making import opened
+from tcpf_lab.making import is_disk_full, opened
 from tcpf_lab.testbed import uml_make, uml_recipe
 from tcpf_lab.testbed.uml_entry import (
     FACTS,
@@ -102,8 +101,7 @@ def make_cache(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"cannot be made: {error.strerror}"
-        raise KernelBuildError(message, where=str(directory), hint=_ELSEWHERE) from error
+        raise _refused(str(directory), "made", error) from error
 
 
 def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | None:
@@ -280,8 +278,11 @@ def _disk_errors(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno == errno.ENOSPC:
-            message, hint = "the disk is full", "make room, then build again"
-        else:
-            message, hint = f"cannot be used: {error.strerror}", _ELSEWHERE
-        raise KernelBuildError(message, where=str(error.filename or root), hint=hint) from error
+        raise _refused(str(error.filename or root), "used", error) from error
+
+
+def _refused(where: str, what: str, error: OSError) -> KernelBuildError:
+    if is_disk_full(error):
+        hint = "make room, then build again"
+        return KernelBuildError("the disk is full", where=where, hint=hint)
+    return KernelBuildError(f"cannot be {what}: {error.strerror}", where=where, hint=_ELSEWHERE)

@@ -117,6 +117,8 @@ def test_inventories_and_published_numbers_are_files_too(tmp_path: Path, lab) ->
     assert (status, "is a pipe or a device, not " in complaints) == (2, True)
     with pytest.raises(RequestError, match="is a pipe or a device, not a CSV file"):
         read_numbers(tmp_path / "hosts.yaml", (), {})
+    with pytest.raises(RequestError, match="File name too long"):
+        read_numbers(tmp_path / ("x" * 300), (), {})
 
 
 def test_a_bare_name_is_looked_up_here_before_the_experiments_directory(

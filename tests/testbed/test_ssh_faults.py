@@ -44,6 +44,13 @@ def test_module_that_does_not_fit_has_its_directories_named(monkeypatch):
     assert "below `modules` of the state directory there" in error.hint
 
 
+def test_advice_about_a_host_needs_no_home_here(monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000_000)
+    assert "df -h" in ssh_faults.likely("write: No space left on device", 1, "five")
+
+
 def test_missing_program_is_seen_by_its_status():
     assert "program is missing" in ssh_faults.likely("", 127, "five")
 

@@ -485,6 +485,17 @@ def test_disk_that_fills_up_during_the_build_is_recognised(site: Site) -> None:
     assert site.entries() == []
 
 
+def test_disk_without_room_for_the_cache_is_recognised(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded", str(path))
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(KernelBuildError, match="the disk is full"):
+        site.build()
+
+
 def test_disk_full_while_copying_the_result_is_recognised(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
