@@ -89,6 +89,8 @@ Probes = Annotated[
 Profile = Annotated[
     str,
     typer.Option(
-        "--profile", metavar="linux|linux-2.2|rfc6298", help="Whose timer a capture's senders have."
+        "--profile",
+        metavar="NAME",
+        help="Whose timer a capture's senders have: linux, linux-2.2 or rfc6298.",
     ),
 ]

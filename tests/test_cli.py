@@ -261,3 +261,12 @@ def test_a_closed_standard_output_is_told() -> None:
     said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert said.returncode == 1
     assert said.stderr.startswith("error: standard output is closed")
+
+
+def test_too_few_open_files_are_told_of_before_a_guest_boots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(uml_preflight.resource, "getrlimit", lambda _: (20, 20))
+    found = uml_preflight.machine_problem()
+    assert found is not None
+    assert found.startswith("ulimit -n, the limit of open files, is 20; a guest needs 256")

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import os
 import platform
+import resource
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PTRACE_TRACEME = 0
 #: Address space of a guest beside its memory: the kernel's program and its own stacks, MB.
 KERNEL_MB = 64
+#: Open files of a guest's process: its memory, its disks, and files of the host that it reads.
+OPEN_FILES = 256
 #: In the place of a module's hash.
 NOT_BUILT = "not built"
 
@@ -31,6 +34,12 @@ def machine_problem() -> str | None:
         return (
             f"the virtual-time kernel runs on Linux x86_64, this is {platform.system()} "
             f"{platform.machine()}"
+        )
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files < OPEN_FILES:
+        return (
+            f"ulimit -n, the limit of open files, is {files}; a guest needs {OPEN_FILES} "
+            f"(`ulimit -n {OPEN_FILES}`, in a shell whose limit is not lower)"
         )
     return None
 
