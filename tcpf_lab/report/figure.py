@@ -16,13 +16,12 @@ from matplotlib.patheffects import withStroke
 from tcpf_lab.errors import LabError
 from tcpf_lab.report.collect import CellResult, Estimate
 from tcpf_lab.report.contents.marks import mark_id
-from tcpf_lab.report.plots.canvas import Entry, head, legend, render, sheet
+from tcpf_lab.report.plots.canvas import INTERVAL, Entry, head, legend, render, sheet
 from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.report.style import METRICS, CaseStyle, MetricStyle, case_styles, house_style, is_dark
 
 _INK = "#111111"
 _HALO = withStroke(linewidth=2.6, foreground="white")
-_INTERVAL: dict[str, Any] = {"ecolor": _INK, "elinewidth": 1.1, "capsize": 2.6, "capthick": 1.1}
 #: An error bar as a legend shows it: a stroke with two caps.
 _INTERVAL_MARK: dict[str, Any] = {
     "linestyle": "none",
@@ -180,7 +179,7 @@ class _Bar:
 
     def _draw_interval(self, x: float, mean: float, half: float) -> None:
         drawn = self.axes.errorbar(
-            x, mean, yerr=[[min(half, mean)], [half]], fmt="none", zorder=4, **_INTERVAL
+            x, mean, yerr=[[min(half, mean)], [half]], fmt="none", zorder=4, **INTERVAL
         )
         for artist in (*drawn.lines[1], *drawn.lines[2]):
             artist.set_path_effects([_HALO])  # keeps it visible on a dark bar

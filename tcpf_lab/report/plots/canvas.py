@@ -29,6 +29,13 @@ from tcpf_lab.report.glyphs import FONT, glyphs
 
 #: Size of a figure, inches: as wide as a page's text.
 WIDTH, HEIGHT = 6.4, 4.4
+#: How an error bar is drawn.
+INTERVAL: Mapping[str, Any] = {
+    "ecolor": "#111111",
+    "elinewidth": 1.1,
+    "capsize": 2.6,
+    "capthick": 1.1,
+}
 
 _METADATA: Mapping[str, dict[str, Any]] = {
     "png": {"Software": None},

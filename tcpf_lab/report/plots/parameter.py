@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.errors import RequestError
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.plots.canvas import Entry, head, legend
+from tcpf_lab.report.plots.canvas import INTERVAL, Entry, head, legend
 from tcpf_lab.report.plots.frame import INK, line_entries, line_look, looks, marker_look, panels
 from tcpf_lab.report.plots.kinds import Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, Group, grouped, runs_behind, under, varying
@@ -29,7 +29,6 @@ FLOWS = "flows"
 _PALE = 75  # bands of lighter colours are less transparent
 _WORDS = {FLOWS: "number of flows"}
 _ASIDE = 0.6  # of the distance between two words: where the points of several cases are
-_BAR: dict[str, Any] = {"ecolor": INK, "elinewidth": 1.1, "capsize": 2.6, "capthick": 1.1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +185,7 @@ def _draw(
         axes.fill_between(x, low, mean + half, color=style.colour, alpha=alpha, linewidth=0)
         axes.plot(x, mean, zorder=3, **line_look(style))
     else:
-        axes.errorbar(x + aside, mean, [mean - low, half], fmt="none", zorder=3, **_BAR)
+        axes.errorbar(x + aside, mean, [mean - low, half], fmt="none", zorder=3, **INTERVAL)
     axes.plot(x + aside, mean, zorder=4, **marker_look(style, 5.5))
 
 
