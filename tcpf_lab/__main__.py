@@ -6,6 +6,7 @@ a traceback either.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -25,6 +26,10 @@ def main() -> None:
         _make_no_home()
         if sys.stdout is None:
             sys.exit("error: standard output is closed\n  try: give it a place, as > FILE")
+        for stream in (sys.stdout, sys.stderr):
+            # A terminal may lack letters of a name, not the name's output.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         warnings.showwarning = _note
         from tcpf_lab import cli
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -120,13 +121,24 @@ def event_line(event: Event, *, in_full: bool = True) -> Text | None:
 
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table of text without decoration."""
+    """Return a table of text without decoration; keys in its headings break behind their dots."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for heading in columns:
+        table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
+    if _width(table) > _out.width:
+        for column, heading in zip(table.columns, columns, strict=True):
+            column.header = heading.replace(".", ".\n")
+        if _width(table) <= _out.width:
+            for column in table.columns:
+                column.no_wrap = True
     return table
+
+
+def _width(table: Table) -> int:
+    """Columns that a table needs lest anything in it be folded."""
+    return Measurement.get(_out, _out.options.update(width=1000), table).maximum
 
 
 def drive(

@@ -333,7 +333,7 @@ def test_a_reproduction_gives_its_means():
 
 
 def test_claims_need_a_published_configuration(results):
-    with pytest.raises(LabError, match="there are 1 unpublished"):
+    with pytest.raises(LabError, match="found: 1 unpublished"):
         _ = results.claims
 
 

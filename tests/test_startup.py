@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tcpf_lab import cli, plan_verbs
 from tcpf_lab.testbed import uml_preflight
 
+SENDERS = Path(__file__).parent / "data" / "senders"
 #: What takes long to load.
 HEAVY = ("numpy", "pandas", "scipy", "matplotlib", "numba", "paramiko", "tcpf_lab.metrics")
 
@@ -44,6 +48,19 @@ def test_plan_needs_nothing_of_what_makes_or_reads_runs() -> None:
 
 def test_captures_are_analysed_without_what_draws() -> None:
     assert not loaded_by("analyze", "--help").intersection({"matplotlib", "tcpf_lab.campaign"})
+
+
+def test_output_that_lacks_the_letters_of_a_name_has_their_escapes(tmp_path: Path) -> None:
+    capture = shutil.copy(SENDERS / "modern.pcap.zst", tmp_path / "日本.pcap.zst")
+    done = subprocess.run(
+        [sys.executable, "-m", "tcpf_lab", "analyze", capture],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"\u65e5\u672c.pcap.zst" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from rich.console import Console
 
 from tcpf_lab import cli, command_line, terminal
 from tcpf_lab.errors import InterruptedRunError
+from tcpf_lab.metrics.capture import describe
 from tcpf_lab.progress import run_progress
 from tcpf_lab.report.captures_shown import capture_tables
+from tcpf_lab.trace.analysis import analyse
 
 MARKED = "[bold]out[/bold] [/oops]"
 CAPTURE = {
@@ -137,3 +139,25 @@ def test_what_takes_long_without_a_terminal_is_said_once(
     with terminal.busy("slow"):
         time.sleep(0.2)
     assert capsys.readouterr().err == "slow\n"
+
+
+def test_key_in_a_heading_breaks_behind_its_dots_where_room_is_short() -> None:
+    columns = ["case", "topology.chain.delay", "queue.out_max", "complete", "failed", "missing"]
+    console = Console(width=60, file=io.StringIO())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terminal, "_out", console)
+        table = terminal.plain_table(columns, [["TCPF+RIO", "40 ms", "1 MB", "1", "-", "1"]])
+    console.print(table)
+    words = console.file.getvalue().split()  # type: ignore[attr-defined]
+    assert {"topology.", "chain.", "delay", "out_max", "TCPF+RIO", "complete"} <= set(words)
+
+
+def test_narrow_terminal_keeps_what_tells_most(screen) -> None:
+    analysis = analyse(Path(__file__).parent / "data" / "senders" / "modern.pcap.zst")
+    capture = describe(analysis, range(analysis.flows.size))
+    for part in capture_tables(capture, 40):
+        Console(file=screen, width=40).print(part)
+    shown = screen.getvalue()
+    assert "…" not in shown
+    assert "sack_recovery       73  59.3         3" in shown
+    assert "sender          resent  timeouts" in shown

@@ -7,6 +7,8 @@ from typing import Any
 
 from rich.text import Text
 
+from tcpf_lab.errors import legible
+
 _AT = {
     "sender": "taken at the data's sender",
     "receiver": "taken at the data's receiver: a weaker view of what the sender did",
@@ -17,6 +19,7 @@ _NOT_ANALYSED = {
     "not_ip": ("is not IP", "are not IP"),
     "not_tcp": ("is not TCP", "are not TCP"),
     "fragments": ("is a later fragment", "are later fragments"),
+    "copies": ("is a copy of the one before", "are copies of those before"),
     "short": ("is cut within its headers", "are cut within their headers"),
 }
 
@@ -35,9 +38,8 @@ def headline(capture: dict[str, Any]) -> Text:
         many(every, "flow") if chosen == every else f"{grouped(chosen)} of {many(every, 'flow')}"
     )
     place = f"; {_place(capture)}" if every else ""
-    return Text.assemble(
-        (capture["file"], "bold"), f": {capture['format']}, {size}, {count}{place}"
-    )
+    name = legible(capture["file"], keep="")
+    return Text.assemble((name, "bold"), f": {capture['format']}, {size}, {count}{place}")
 
 
 def _place(capture: dict[str, Any]) -> str:
@@ -106,6 +108,18 @@ def grouped(number: int) -> str:
 def many(number: int, thing: str) -> str:
     """Write how many of a thing there are."""
     return f"{grouped(number)} {thing}{'' if number == 1 else 's'}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Write a time in milliseconds: tenths, or two digits of less than one.
+
+    Examples
+    --------
+    >>> milliseconds(0.2), milliseconds(0.0000213)
+    ('200.0', '0.021')
+    """
+    value = 1e3 * seconds
+    return f"{value:.1f}" if value >= 1 or value <= 0 else f"{value:.2g}"
 
 
 def seconds(number: float) -> str:

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab.report.aligned_table import GAP, NOTHING, SHOWN, aligned_table, host
-from tcpf_lab.report.capture_headline import dim, grouped, headline, many, remarks, seconds
+from tcpf_lab.report.capture_headline import (
+    dim,
+    grouped,
+    headline,
+    many,
+    milliseconds,
+    remarks,
+    seconds,
+)
 from tcpf_lab.report.style import EVENTS
 
 if TYPE_CHECKING:
@@ -55,7 +63,7 @@ def capture_tables(
     totals = capture["totals"]
     if any(totals["events"].values()):
         yield Text()
-        yield _kind_table(totals)
+        yield from _fitting(_kind_columns(totals), width)
     if totals["flows"]:
         yield Text()
         most = SHOWN if top is None else top or totals["flows"]
@@ -71,21 +79,19 @@ def _share(rows: Sequence[Any], totals: dict[str, Any], by: str) -> str:
     return f"{len(rows)} of {totals['flows']} flows, {order}"
 
 
-def _kind_table(totals: dict[str, Any]) -> Table:
+def _kind_columns(totals: dict[str, Any]) -> list[_Shown]:
     """Give a row for each kind of event that occurred."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("kind")
-    table.add_column("what made the sender send it")
-    for heading in ("packets", "%", "needless"):
-        table.add_column(heading, justify="right")
-    every = sum(totals["events"].values())
-    for kind, count in totals["events"].items():
-        if count:
-            needless = totals["spurious"].get(kind, 0)
-            share = f"{100 * count / every:.1f}"
-            words = EVENTS[kind][0]
-            table.add_row(kind, words, grouped(count), share, grouped(needless) if needless else "")
-    return table
+    counts = {kind: count for kind, count in totals["events"].items() if count}
+    every = sum(counts.values())
+    needless = [totals["spurious"].get(kind, 0) for kind in counts]
+    words = tuple(EVENTS[kind][0] for kind in counts)
+    return [
+        _Shown("kind", tuple(counts), 0, right=False),
+        _Shown("what made the sender send it", words, 4, right=False),
+        _Shown("packets", tuple(map(grouped, counts.values())), 1),
+        _Shown("%", tuple(f"{100 * count / every:.1f}" for count in counts.values()), 2),
+        _Shown("needless", tuple(grouped(count) if count else "" for count in needless), 3),
+    ]
 
 
 def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[_Shown]:
@@ -106,13 +112,13 @@ def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[_Shown]:
     return [
         *counts("flow", 0, "flow"),
         *column("sender", 1, [f"{host(row['src'])}:{row['sport']}" for row in rows], right=False),
-        *column("receiver", 2, [f"{host(row['dst'])}:{row['dport']}" for row in rows], right=False),
+        *column("receiver", 6, [f"{host(row['dst'])}:{row['dport']}" for row in rows], right=False),
         *column("start s", 16, [seconds(row["start_s"]) for row in rows]),
         *column("time s", 13, [seconds(row["duration_s"]) for row in rows]),
-        *counts("data", 6, "data_packets"),
-        *counts("acked bytes", 5, "acked_bytes"),
-        *counts("resent", 4, "retransmissions"),
-        *counts("timeouts", 3, "timeouts"),
+        *counts("data", 5, "data_packets"),
+        *counts("acked bytes", 4, "acked_bytes"),
+        *counts("resent", 3, "retransmissions"),
+        *counts("timeouts", 2, "timeouts"),
         *counts("SYN", 10, "syn_timeouts"),
         *kind("fast", 11, "fast"),
         *kind("SACK", 14, "sack_recovery"),
@@ -217,12 +223,10 @@ def _spurious(rows: pd.DataFrame) -> Iterator[tuple[str, bool]]:
 
 def _fitting(columns: Sequence[_Shown], width: int) -> Iterator[RenderableType]:
     """Give a table of the columns that have room, and say which have not."""
-    kept: list[_Shown] = []
-    room = width
-    for column in sorted(columns, key=lambda column: column.rank):
-        if column.width + GAP * bool(kept) <= room or not kept:
-            room -= column.width + GAP * bool(kept)
-            kept.append(column)
+    ranked = sorted(columns, key=lambda column: column.rank)
+    taken = accumulate((column.width + GAP for column in ranked), initial=-GAP)
+    kept = [column for column, end in zip(ranked, list(taken)[1:], strict=True) if end <= width]
+    kept = kept or ranked[:1]
     shown = [column for column in columns if column in kept]
     rows = zip(*(column.entries for column in shown), strict=True)
     yield aligned_table([(column.heading, column.right) for column in shown], rows)
@@ -232,4 +236,4 @@ def _fitting(columns: Sequence[_Shown], width: int) -> Iterator[RenderableType]:
 
 
 def _milliseconds(seconds: float | None) -> str:
-    return NOTHING if seconds is None else f"{1e3 * seconds:.1f}"
+    return NOTHING if seconds is None else milliseconds(seconds)

@@ -111,7 +111,8 @@ def analyse(
     engine.finish()
     first, last = engine.times
     flows, listed = complete(engine)
-    return Analysis(capture, flows, listed, chosen.at or seen_from(engine), first, last)
+    where = chosen.at or seen_from(engine)
+    return Analysis(capture, flows, listed, where, first, last, engine.copies)
 
 
 def _info(reader: Reader) -> CaptureInfo:

@@ -22,6 +22,7 @@ from tcpf_lab.trace.sender import SENDER
 from tcpf_lab.trace.step import (
     ARENA,
     CONNECTIONS,
+    COPIES,
     COUNTERS,
     DONE,
     EVENTS,
@@ -156,6 +157,11 @@ class Engine:
         """First and last time stamp so far; both 0 before the first packet."""
         first, last = int(self._counters[FIRST]), int(self._counters[LAST])
         return (first, last) if first <= last else (0, 0)
+
+    @property
+    def copies(self) -> int:
+        """Packets so far that had been captured before, and were left out."""
+        return int(self._counters[COPIES])
 
     @property
     def flows(self) -> NDArray[Any]:

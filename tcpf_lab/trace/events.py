@@ -188,6 +188,8 @@ class Analysis:
         Where the capture was taken: ``sender``, ``receiver`` or ``between``.
     first_ns, last_ns : int
         First and last time stamp; 0 for a capture without packets.
+    copies : int
+        TCP packets that were captured more than once, and left out.
     """
 
     capture: CaptureInfo
@@ -196,6 +198,7 @@ class Analysis:
     at: Place
     first_ns: int
     last_ns: int
+    copies: int = 0
 
 
 def ip_text(address: NDArray[np.uint8]) -> str:

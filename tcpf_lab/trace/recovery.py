@@ -24,6 +24,7 @@ from tcpf_lab.trace.linux22 import bits
 from tcpf_lab.trace.packet import Packets
 from tcpf_lab.trace.scoreboard import HEADROOM, new_arena, relative, reserve
 from tcpf_lab.trace.sender import MS, SENDER, acknowledged
+from tcpf_lab.trace.table import CONNECTION, copied, keep
 
 __all__ = ["KIND_NAMES", "RTO", "RTO_MIN_NS", "SYN_RTO", "UNKNOWN", "Recovery", "classify"]
 
@@ -96,21 +97,24 @@ def _compile(sources: str) -> Callable[..., int]:
         rows: NDArray[np.int64],
         towards: NDArray[np.bool_],
         first: int,
-        state: tuple[NDArray[Any], NDArray[Any]],
+        state: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
         store: tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]],
         out: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64], NDArray[Any]],
     ) -> int:
         """Run one flow from its packet ``first`` on; number of the packet the arena is full at."""
         _ = sources  # so that it is part of the key in the cache
         kind, backoff, acked, detail = out
-        s, row = state[0][0], state[1][0]
+        s, row, c = state[0][0], state[1][0], state[2][0]
         for k in range(first, rows.size):
             i = rows[k]
             p = packets[i]
             if store[0].shape[0] - store[1][0] < HEADROOM:
                 return k
             s.sample = -1
-            if towards[k]:
+            d = int(towards[k])
+            if copied(c, p, d):
+                pass
+            elif towards[k]:
                 if not reserve(s, store[0], store[1], needed(s, p)):
                     return k
                 found = forward(s, store, p)
@@ -119,6 +123,7 @@ def _compile(sources: str) -> Callable[..., int]:
             else:
                 backward(s, row, store, p)
                 acked[i] = s.acked_before + (acknowledged(s) if s.known else 0)
+            keep(c, p, d)
             if detail.shape[0] > 0:
                 _describe(detail[k], s, p, towards[k])
         return int(rows.size)
@@ -152,12 +157,12 @@ def run_flow(
         Kind, back-off and acknowledged bytes, shape (packets,); details (`DETAIL`), shape (n,) or
         none.
     """
-    state, row = np.zeros(1, SENDER), np.zeros(1, FLOW)
+    state, row, ends = np.zeros(1, SENDER), np.zeros(1, FLOW), np.zeros(1, CONNECTION)
     state["rto_min"], state["probes"], state["profile"] = settings
     (arena, heap), done = new_arena(0), 0
     while done < rows.size:
         store = (arena, heap, _NO_EVENTS)
-        done = _run(packets, rows, towards, done, (state, row), store, out)
+        done = _run(packets, rows, towards, done, (state, row, ends), store, out)
         if done < rows.size:
             arena = np.concatenate([arena, np.zeros_like(arena)])
 

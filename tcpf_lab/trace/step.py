@@ -11,12 +11,12 @@ from tcpf_lab.trace.events import RTO, SYN_RTO
 from tcpf_lab.trace.jit import inlined, part
 from tcpf_lab.trace.liberation import backward, forward, needed
 from tcpf_lab.trace.scoreboard import HEADROOM, reserve
-from tcpf_lab.trace.table import enter, find, reopens, shake
+from tcpf_lab.trace.table import copied, enter, find, keep, reopens, shake
 
 #: What there may be no room for.
 DONE, ROWS, ARENA, EVENTS, WAITING = range(5)
 #: Entries of the counters.
-FLOWS, CONNECTIONS, SEEN, FIRST, LAST, COUNTERS = range(6)
+FLOWS, CONNECTIONS, SEEN, FIRST, LAST, COPIES, COUNTERS = range(7)
 #: Rules of events seen from elsewhere.
 _FAR_ACK, _FAR_TIMER = 19, 20
 
@@ -185,9 +185,13 @@ def advance(
     """Take one TCP packet; False if the arena must grow first."""
     number, d = _slot_for(table, rows[0], counters, p)
     c = rows[0][number]
+    if copied(c, p, d):
+        counters[COPIES] += 1
+        return True
     flow = _flow_of(rows, c, p, d, counters, settings)
     if flow >= 0 and not _ahead(rows, flow, store, pool, p, counters):
         return False
+    keep(c, p, d)
     if p.flags & 2 or (c.opener >= 0 and c.away[c.opener] == -1):
         _handshake(c, p, d, rows[2], settings[3])
     back = c.flow[1 - d]

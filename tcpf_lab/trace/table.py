@@ -18,7 +18,7 @@ from tcpf_lab.trace.jit import inlined, part
 #: none was seen; ``asked answered``: times of the last SYN and the last SYN-ACK; ``opener``:
 #: direction of the SYN; ``away``: for each direction, time from the capture to its sender and back,
 #: -1 if unknown yet, `UNTOLD` if it stays so; ``scale permit stamps``: options of each direction's
-#: SYN.
+#: SYN; ``last_...``: each direction's last packet, which another may be a copy of.
 CONNECTION = np.dtype(
     [
         ("src", np.uint64),
@@ -31,6 +31,12 @@ CONNECTION = np.dtype(
         ("flow", np.int64, (2,)),
         ("isn", np.int64, (2,)),
         ("away", np.int64, (2,)),
+        ("last_ns", np.int64, (2,)),
+        ("last_seq", np.uint32, (2,)),
+        ("last_ack", np.uint32, (2,)),
+        ("last_payload", np.int32, (2,)),
+        ("last_id", np.uint16, (2,)),
+        ("last_flags", np.uint8, (2,)),
         ("asked", np.int64),
         ("answered", np.int64),
         ("opener", np.int8),
@@ -42,6 +48,8 @@ CONNECTION = np.dtype(
 )
 
 
+#: A packet that is captured once more, on its way through a host or switch, is at most so late.
+_COPY_NS = 10_000_000
 #: No path is as long (ns): an answer as late is none to the packet before it.
 _FARTHEST = 5_000_000_000
 #: Time to a sender and back that the handshake does not tell.
@@ -119,6 +127,28 @@ def enter(connections: Any, number: Any, p: Any) -> None:
     for d in range(2):
         c.flow[d], c.isn[d], c.away[d], c.mss[d] = -1, -1, -1, 0
         c.scale[d], c.permit[d], c.stamps[d] = -1, 0, 0
+        c.last_id[d] = 0
+
+
+@inlined
+def copied(c: Any, p: Any, d: Any) -> bool:
+    """Whether a packet is its direction's last one, captured again.
+
+    A retransmission has an IP identification of its own (ip_select_ident). Where that is 0, as in
+    IPv6, nothing tells a copy.
+    """
+    if p.ip_id == 0 or p.ip_id != c.last_id[d]:
+        return False
+    place = p.seq == c.last_seq[d] and p.ack == c.last_ack[d]
+    whole = p.payload == c.last_payload[d] and p.flags == c.last_flags[d]
+    return bool(place and whole and 0 <= p.time_ns - c.last_ns[d] <= _COPY_NS)
+
+
+@inlined
+def keep(c: Any, p: Any, d: Any) -> None:
+    """Note a packet as its direction's last one."""
+    c.last_id[d], c.last_seq[d], c.last_ack[d] = p.ip_id, p.seq, p.ack
+    c.last_payload[d], c.last_flags[d], c.last_ns[d] = p.payload, p.flags, p.time_ns
 
 
 @part

@@ -5,15 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from pcap_builder import conversation
 
 from tcpf_lab.trace.analysis import Options
+from tcpf_lab.trace.completion import complete
+from tcpf_lab.trace.engine import Engine
 from tcpf_lab.trace.events import RTO
 from tcpf_lab.trace.flow import find_flows
 from tcpf_lab.trace.follow import follow
 from tcpf_lab.trace.pcap import read_capture
 
 MS = 1_000_000
+SENDERS = Path(__file__).parents[1] / "data" / "senders"
 TABLE = """
 0.0     > SYN
 0.2     < SYN-ACK
@@ -42,3 +46,24 @@ def test_every_packet_of_a_flow_has_the_state_behind_it(tmp_path: Path) -> None:
     assert seen.expires_ns[-1] == -1
     assert np.flatnonzero(seen.kind).tolist() == [5]
     assert seen.kind[5] == RTO
+
+
+@pytest.mark.parametrize("sender", ["modern", "newreno"])
+def test_packets_that_were_captured_twice_are_one_packet_to_the_sender(sender: str) -> None:
+    once = read_capture(SENDERS / f"{sender}.pcap.zst").packets
+    twice = np.repeat(once, 2)  # as by a mirror port with both sides of a bridge
+    twice["time_ns"][1::2] += 20_000
+    engines = []
+    for packets in (once, twice):
+        engines.append(Engine(Options().settings))
+        engines[-1].feed(packets)
+        engines[-1].finish()
+    told = [complete(engine)[1] for engine in engines]
+    for field in ("time_ns", "flow", "start", "kind", "rule", "spurious"):
+        assert np.array_equal(told[0][field], told[1][field]), field
+    assert [engine.copies for engine in engines] == [0, np.sum(once["ip_id"] > 0)]
+    for flow in range(find_flows(once).count):
+        seen, again = (follow(packets, find_flows(packets), flow) for packets in (once, twice))
+        assert np.array_equal(again.kind[::2], seen.kind)
+        assert not again.kind[1::2].any()
+        assert np.array_equal(again.una[1::2], seen.una)

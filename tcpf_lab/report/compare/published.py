@@ -232,7 +232,7 @@ def _nothing_to_compare(results: Sequence[CellResult]) -> LabError:
     used = [str(key_of(result)) for result in results if result.used]
     told += [f"{len(used)} unpublished, such as {used[0]}"] if used else []
     return LabError(
-        f"no published cell has a usable run (there are {', '.join(told) or 'no runs at all'})",
+        f"no published cell has a usable run (found: {', '.join(told) or 'no runs at all'})",
         hint=f"`{command('run', 'chapter4.yaml')}`, then compare again",
     )
 

@@ -26,6 +26,7 @@ CAPTURES = Layout(
             ("not_tcp", "count", "", "IP packets without TCP"),
             ("fragments", "count", "", "fragments but the first, whose ports nothing tells"),
             ("short", "count", "", "packets whose headers were cut off"),
+            ("copies", "count", "", "packets that were captured before, at another point"),
             ("truncated", "text", "", "what is wrong with the file; empty if whole"),
             ("skipped_bytes", "count", "bytes", "bytes not read: damaged, or behind damage"),
             ("read_share", "number", "", "share of its bytes that were not skipped, 0 to 1"),

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
+from tcpf_lab.report.capture_headline import milliseconds
 from tcpf_lab.report.plots.canvas import Entry, head, legend, sheet
 from tcpf_lab.report.plots.frame import INK
 from tcpf_lab.report.plots.kinds import Subject, Wanted
@@ -60,11 +61,11 @@ def draw(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     entries = _draw(axes, flow)
     entries += frame(axes, flow)
     axes.set_ylabel("Time (ms)")
-    least, mean = (1e-6 * float(f(flow.seen.rtt_ns[measured])) for f in (np.min, np.mean))
+    least, mean = (1e-9 * float(f(flow.seen.rtt_ns[measured])) for f in (np.min, np.mean))
     told = flow.subtitle(
         f"n = {counted(int(np.sum(measured)), 'sample')}",
-        f"least {least:.1f} ms",
-        f"mean {mean:.1f} ms",
+        f"least {milliseconds(least)} ms",
+        f"mean {milliseconds(mean)} ms",
     )
     head(axes, f"Round-trip time and timer of {flow.name}", told)
     legend(figure, entries)

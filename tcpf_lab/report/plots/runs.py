@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.metrics.record import with_captures_instead
 from tcpf_lab.report.conditions import NO_BREAK_SPACE, conditions
 from tcpf_lab.report.run_records import read_manifest, read_metrics
 from tcpf_lab.results import RunFiles
@@ -101,7 +102,7 @@ class DrawnRun:
             raise LabError(
                 f"{name} was not measured: the run was made without captures",
                 where=str(self.files.metrics),
-                hint="draw another metric, or make the run with --set traffic.captures=true",
+                hint=f"draw another metric, or {with_captures_instead(self.files)}",
             )
         if value is None:
             raise LabError(

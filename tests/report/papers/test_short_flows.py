@@ -104,6 +104,13 @@ def test_a_case_without_runs_leaves_its_claims_open(tmp_path: Path) -> None:
     assert "missing: NoMark+RED, 50 users" in markdown(page(made))
 
 
+def test_cases_that_the_paper_does_not_compare_have_no_claims(tmp_path: Path) -> None:
+    text = TEXT.replace("TCPF+FRIO", "new").replace("TCPF+RIO", "old")
+    made = member(tmp_path, text, times(lambda _: 1.0))
+    assert not page(made).claims
+    assert "not with these cases" in markdown(page(made))
+
+
 def test_tables_have_the_runs_numbers(tmp_path: Path) -> None:
     text = markdown(page(tree(tmp_path, lambda run: MEANS[run.case_name])))
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]

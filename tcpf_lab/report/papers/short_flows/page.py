@@ -55,12 +55,18 @@ def _blocks(found: Sequence[Block], title: str, name: str, command: str) -> Iter
     yield _bars(found, name)
     for number, block in enumerate(found, 1):
         yield _distribution(block, f"{name}-cdf-{number}" if len(found) > 1 else f"{name}-cdf")
-    yield Text("", "What the paper says")
-    yield Claims(claims(found), command)
+    judged = claims(found)
+    compares = (
+        f"It compares {' and '.join(NEW)} with {' and '.join(_BASELINES)}, not with these cases."
+    )
+    yield Text("" if judged else compares, "What the paper says")
+    if judged:
+        yield Claims(judged, command)
 
 
 def claims(found: Sequence[Block]) -> tuple[PaperClaim, ...]:
-    """Give section 6.1's sentence, against RED and against the token bucket."""
+    """Give section 6.1's sentence, against RED and the token bucket if they are cases."""
+    own = {case for block in found for case in block.cases}
     return tuple(
         PaperClaim(
             f"short-{_slug(other)}-{statistic}",
@@ -78,9 +84,11 @@ def claims(found: Sequence[Block]) -> tuple[PaperClaim, ...]:
                 )
                 for block in found
                 for case in NEW
+                if case in own
             ),
         )
         for other in _BASELINES
+        if other in own and own & set(NEW)
         for statistic in _JUDGED
     )
 
