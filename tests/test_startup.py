@@ -51,10 +51,11 @@ def test_captures_are_analysed_without_what_draws() -> None:
 
 
 def test_output_that_lacks_the_letters_of_a_name_has_their_escapes(tmp_path: Path) -> None:
-    capture = shutil.copy(SENDERS / "modern.pcap.zst", tmp_path / "日本.pcap.zst")
+    shutil.copy(SENDERS / "modern.pcap.zst", tmp_path / "日本.pcap.zst")
     done = subprocess.run(
-        [sys.executable, "-m", "tcpf_lab", "analyze", capture],
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        [sys.executable, "-m", "tcpf_lab", "analyze", "日本.pcap.zst"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SENDERS.parents[2]), "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         text=True,
         check=False,
