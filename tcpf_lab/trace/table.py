@@ -34,6 +34,7 @@ CONNECTION = np.dtype(
         ("last_ns", np.int64, (2,)),
         ("last_seq", np.uint32, (2,)),
         ("last_ack", np.uint32, (2,)),
+        ("last_sack", np.uint32, (2,)),
         ("last_payload", np.int32, (2,)),
         ("last_id", np.uint16, (2,)),
         ("last_flags", np.uint8, (2,)),
@@ -131,6 +132,12 @@ def enter(connections: Any, number: Any, p: Any) -> None:
 
 
 @inlined
+def _news(p: Any) -> Any:
+    """End of the first SACK block, which tells duplicate ACKs apart; 0 without one."""
+    return p.sack[1] if p.sacks else np.uint32(0)
+
+
+@inlined
 def copied(c: Any, p: Any, d: Any) -> bool:
     """Whether a packet is its direction's last one, captured again.
 
@@ -139,7 +146,7 @@ def copied(c: Any, p: Any, d: Any) -> bool:
     """
     if p.ip_id == 0 or p.ip_id != c.last_id[d]:
         return False
-    place = p.seq == c.last_seq[d] and p.ack == c.last_ack[d]
+    place = p.seq == c.last_seq[d] and p.ack == c.last_ack[d] and _news(p) == c.last_sack[d]
     whole = p.payload == c.last_payload[d] and p.flags == c.last_flags[d]
     return bool(place and whole and 0 <= p.time_ns - c.last_ns[d] <= _COPY_NS)
 
@@ -148,6 +155,7 @@ def copied(c: Any, p: Any, d: Any) -> bool:
 def keep(c: Any, p: Any, d: Any) -> None:
     """Note a packet as its direction's last one."""
     c.last_id[d], c.last_seq[d], c.last_ack[d] = p.ip_id, p.seq, p.ack
+    c.last_sack[d] = _news(p)
     c.last_payload[d], c.last_flags[d], c.last_ns[d] = p.payload, p.flags, p.time_ns
 
 
