@@ -203,7 +203,8 @@ def answers_of(run: Path) -> Iterator[tuple[str, Any]]:
         del capture["file"]
         totals = {key: value for key, value in capture.items() if not isinstance(value, list)}
         yield path.name.split(".")[0], totals
-        del capture["skipped_bytes"], capture["read_share"]  # the totals hold them
+        for key in ("skipped_bytes", "read_share", "copies"):  # the totals hold them
+            del capture[key]
         yield f"{path.name.split('.')[0]}, flows and events", digest(capture)
 
 
