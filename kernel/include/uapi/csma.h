@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/* What is asked of a link of type csma, and read of it, over netlink. */
+#ifndef UAPI_CSMA_H
+#define UAPI_CSMA_H
+
+/*
+ * IFLA_INFO_DATA of a link. The wire's are given with its first station alone; those that join by
+ * IFLA_LINK have the wire's.
+ */
+enum {
+	CSMA_UNSPEC,
+	CSMA_RATE,		/* u32, Mbit/s: 10 or 100; of the wire */
+	CSMA_PROPAGATION,	/* u32, ns between two stations; of the wire */
+	CSMA_RING,		/* u32, frames between the queue and the wire */
+	CSMA_SEED,		/* u64, of the wire's random numbers */
+	CSMA_PAD,
+	CSMA_ATTRIBUTES
+};
+
+#define CSMA_MAX	(CSMA_ATTRIBUTES - 1)
+
+#endif /* UAPI_CSMA_H */
