@@ -20,6 +20,8 @@
 #include <net/csma_cd.h>
 #include <uapi/csma.h>
 
+#include "compat.h"
+
 #define CSMA_STATIONS		64
 #define CSMA_RING_DEFAULT	16
 #define CSMA_RING_MOST		4096
@@ -32,9 +34,11 @@ struct csma_wire {
 	struct csma_cd_wire mac;
 	struct csma_cd_station station[CSMA_STATIONS];
 	struct net_device *device[CSMA_STATIONS];
-	u32 stations;
+	u32 stations;		/* places that are or were taken */
+	u32 users;		/* stations, and a request that makes one; under RTNL */
 	u32 rate;		/* Mbit/s */
 	u64 made;		/* ns */
+	u64 seed;
 	struct rnd_state random;
 };
 
@@ -88,16 +92,14 @@ static void csma_receive(struct net_device *dev, struct sk_buff *skb)
 {
 	unsigned int length = skb->len;
 
-	if (!(dev->flags & IFF_UP)) {
+	if (!netif_running(dev)) {
 		kfree_skb(skb);
 		return;
 	}
 	skb_scrub_packet(skb, true);
 	skb->protocol = eth_type_trans(skb, dev);
 	if (netif_rx(skb) == NET_RX_SUCCESS)
-		dev_sw_netstats_rx_add(dev, length);
-	else
-		DEV_STATS_INC(dev, rx_dropped);
+		dev_sw_netstats_rx_add(dev, length);	/* else netif_rx() has counted it */
 }
 
 /* A frame has arrived at every other station. */
@@ -209,13 +211,14 @@ static netdev_tx_t csma_xmit(struct sk_buff *skb, struct net_device *dev)
 	struct csma_wire *wire = own->wire;
 	u64 now;
 
-	if (skb_queue_len(&own->frames) >= own->ring) {
-		netif_stop_queue(dev);
-		return NETDEV_TX_BUSY;
-	}
 	spin_lock(&wire->lock);
 	now = csma_now();
 	csma_run(wire, now);
+	if (skb_queue_len(&own->frames) >= own->ring) {	/* nobody should have called */
+		netif_stop_queue(dev);
+		spin_unlock(&wire->lock);
+		return NETDEV_TX_BUSY;
+	}
 	__skb_queue_tail(&own->frames, skb);
 	if (skb_queue_len(&own->frames) >= own->ring)
 		netif_stop_queue(dev);
@@ -265,11 +268,69 @@ static void csma_get_stats64(struct net_device *dev, struct rtnl_link_stats64 *s
 	stats->tx_errors = stats->tx_aborted_errors;
 }
 
+/* Segments are the stack's to make: a frame is one. */
+static netdev_features_t csma_fix_features(struct net_device *dev, netdev_features_t features)
+{
+	return features & ~NETIF_F_ALL_TSO;
+}
+
+/* The wire goes with its last station. */
+static void csma_put(struct csma_wire *wire)
+{
+	if (--wire->users)
+		return;
+	hrtimer_cancel(&wire->timer);
+	kfree(wire);
+}
+
+/* Onto the wire that newlink chose. */
+static int csma_join(struct net_device *dev)
+{
+	struct csma_station *own = netdev_priv(dev);
+	struct csma_wire *wire = own->wire;
+	u32 place = 0;
+
+	while (place < wire->stations && wire->device[place])
+		place++;
+	if (place == CSMA_STATIONS)
+		return -ENOSPC;
+	dev->tstats = netdev_alloc_pcpu_stats(struct pcpu_sw_netstats);
+	if (!dev->tstats)
+		return -ENOMEM;
+	spin_lock_bh(&wire->lock);
+	own->place = place;
+	wire->device[place] = dev;
+	wire->station[place] = (struct csma_cd_station){ .heard = wire->mac.end };
+	wire->stations = max(wire->stations, place + 1);
+	spin_unlock_bh(&wire->lock);
+	wire->users++;
+	return 0;
+}
+
+static void csma_part(struct net_device *dev)
+{
+	struct csma_station *own = netdev_priv(dev);
+	struct csma_wire *wire = own->wire;
+
+	spin_lock_bh(&wire->lock);
+	wire->device[own->place] = NULL;
+	spin_unlock_bh(&wire->lock);
+	csma_put(wire);
+}
+
+static void csma_free(struct net_device *dev)
+{
+	free_percpu(dev->tstats);
+}
+
 static const struct net_device_ops csma_netdev_ops = {
+	.ndo_init = csma_join,
+	.ndo_uninit = csma_part,
 	.ndo_open = csma_open,
 	.ndo_stop = csma_stop,
 	.ndo_start_xmit = csma_xmit,
 	.ndo_get_stats64 = csma_get_stats64,
+	.ndo_fix_features = csma_fix_features,
 	.ndo_set_mac_address = eth_mac_addr,
 	.ndo_validate_addr = eth_validate_addr,
 };
@@ -337,27 +398,6 @@ static const struct ethtool_ops csma_ethtool_ops = {
 	.get_ethtool_stats = csma_get_ethtool_stats,
 };
 
-/* Off the wire, which goes with its last station. */
-static void csma_free(struct net_device *dev)
-{
-	struct csma_station *own = netdev_priv(dev);
-	struct csma_wire *wire = own->wire;
-	bool last = true;
-
-	free_percpu(dev->tstats);
-	if (!wire)
-		return;
-	spin_lock_bh(&wire->lock);
-	wire->device[own->place] = NULL;
-	for (u32 i = 0; i < wire->stations; i++)
-		last &= !wire->device[i];
-	spin_unlock_bh(&wire->lock);
-	if (last) {
-		hrtimer_cancel(&wire->timer);
-		kfree(wire);
-	}
-}
-
 static void csma_setup(struct net_device *dev)
 {
 	ether_setup(dev);
@@ -366,7 +406,7 @@ static void csma_setup(struct net_device *dev)
 	dev->needs_free_netdev = true;
 	dev->priv_destructor = csma_free;
 	dev->max_mtu = ETH_DATA_LEN;
-	/* A checksum that nobody took down cannot be wrong; segments are the stack's to make. */
+	/* A checksum that nobody took down cannot be wrong. */
 	dev->features = NETIF_F_HW_CSUM | NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA;
 	dev->hw_features = dev->features | NETIF_F_ALL_TSO;
 	skb_queue_head_init(&((struct csma_station *)netdev_priv(dev))->frames);
@@ -385,6 +425,10 @@ static int csma_validate(struct nlattr *tb[], struct nlattr *data[],
 	u32 rate = data && data[CSMA_RATE] ? nla_get_u32(data[CSMA_RATE]) : 10;
 	u32 propagation = data && data[CSMA_PROPAGATION] ? nla_get_u32(data[CSMA_PROPAGATION]) : 0;
 
+	if (tb[IFLA_ADDRESS] && nla_len(tb[IFLA_ADDRESS]) != ETH_ALEN)
+		return -EINVAL;
+	if (tb[IFLA_ADDRESS] && !is_valid_ether_addr(nla_data(tb[IFLA_ADDRESS])))
+		return -EADDRNOTAVAIL;
 	if (rate != 10 && rate != 100) {
 		NL_SET_ERR_MSG(extack, "the rate of a half-duplex wire is 10mbit or 100mbit");
 		return -EINVAL;
@@ -408,15 +452,14 @@ static struct csma_wire *csma_make(struct nlattr *data[])
 	if (!wire)
 		return NULL;
 	spin_lock_init(&wire->lock);
-	hrtimer_init(&wire->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
-	wire->timer.function = csma_timer;
+	hrtimer_setup(&wire->timer, csma_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	wire->rate = data && data[CSMA_RATE] ? nla_get_u32(data[CSMA_RATE]) : 10;
 	wire->params.bit = 1000 / wire->rate;
 	wire->params.propagation =
 		data && data[CSMA_PROPAGATION] ? nla_get_u32(data[CSMA_PROPAGATION]) : 0;
 	wire->made = csma_now();
-	prandom_seed_state(&wire->random, data && data[CSMA_SEED] ? nla_get_u64(data[CSMA_SEED]) :
-								    get_random_u64());
+	wire->seed = data && data[CSMA_SEED] ? nla_get_u64(data[CSMA_SEED]) : get_random_u64();
+	prandom_seed_state(&wire->random, wire->seed);
 	return wire;
 }
 
@@ -440,45 +483,28 @@ static int csma_newlink(struct net *net, struct net_device *dev, struct nlattr *
 {
 	struct csma_station *own = netdev_priv(dev);
 	struct csma_wire *wire;
-	u32 place = 0;
 	int err;
 
 	wire = tb[IFLA_LINK] ? csma_found(net, tb[IFLA_LINK], extack) : csma_make(data);
 	if (IS_ERR_OR_NULL(wire))
 		return wire ? PTR_ERR(wire) : -ENOMEM;
-	while (place < wire->stations && wire->device[place])
-		place++;
-	if (place == CSMA_STATIONS) {
-		NL_SET_ERR_MSG(extack, "there is no room for another station on the wire");
-		return -ENOSPC;
-	}
-	dev->tstats = netdev_alloc_pcpu_stats(struct pcpu_sw_netstats);
-	if (!dev->tstats) {
-		err = -ENOMEM;
-		goto failed;
-	}
+	own->wire = wire;
 	own->ring = data && data[CSMA_RING] ? nla_get_u32(data[CSMA_RING]) : CSMA_RING_DEFAULT;
 	if (!tb[IFLA_ADDRESS])
 		eth_hw_addr_random(dev);
-	spin_lock_bh(&wire->lock);
-	own->wire = wire;
-	own->place = place;
-	wire->device[place] = dev;
-	wire->station[place] = (struct csma_cd_station){ .heard = wire->mac.end };
-	wire->stations = max(wire->stations, place + 1);
-	spin_unlock_bh(&wire->lock);
+	wire->users++;
 	err = register_netdevice(dev);
-	return err;
-
-failed:
-	if (!tb[IFLA_LINK])
-		kfree(wire);
+	if (err == -ENOSPC)
+		NL_SET_ERR_MSG(extack, "there is no room for another station on the wire");
+	csma_put(wire);
 	return err;
 }
 
+COMPAT_NEWLINK(csma_newlink)
+
 static size_t csma_get_size(const struct net_device *dev)
 {
-	return 3 * nla_total_size(sizeof(u32));
+	return 3 * nla_total_size(sizeof(u32)) + nla_total_size_64bit(sizeof(u64));
 }
 
 static int csma_fill_info(struct sk_buff *skb, const struct net_device *dev)
@@ -487,7 +513,8 @@ static int csma_fill_info(struct sk_buff *skb, const struct net_device *dev)
 
 	if (nla_put_u32(skb, CSMA_RATE, own->wire->rate) ||
 	    nla_put_u32(skb, CSMA_PROPAGATION, own->wire->params.propagation) ||
-	    nla_put_u32(skb, CSMA_RING, own->ring))
+	    nla_put_u32(skb, CSMA_RING, own->ring) ||
+	    nla_put_u64_64bit(skb, CSMA_SEED, own->wire->seed, CSMA_PAD))
 		return -EMSGSIZE;
 	return 0;
 }
@@ -497,7 +524,7 @@ static struct rtnl_link_ops csma_link_ops = {
 	.priv_size = sizeof(struct csma_station),
 	.setup = csma_setup,
 	.validate = csma_validate,
-	.newlink = csma_newlink,
+	.newlink = compat_csma_newlink,
 	.policy = csma_policy,
 	.maxtype = CSMA_MAX,
 	.get_size = csma_get_size,
