@@ -208,6 +208,7 @@ int main(void)
 	signal(SIGPIPE, SIG_IGN);
 	setenv("PATH", "/bin", 1);
 	setenv("TC_LIB_DIR", "/tc", 1);
+	setenv("IP_LIB_DIR", "/tc", 1);
 	read_scenario(SCENARIO, scenario);
 	if (carry_out_all(scenario, SETUP)) {
 		bear_load();

@@ -3,10 +3,11 @@
  * What a plugin of tc needs to know of tc, which installs no headers: the
  * structures that tc looks up in a plugin and the functions that it exports to
  * it. As in iproute2 5.9 to 6.15; a plugin finds these in the program that
- * loads it, so nothing is linked.
+ * loads it, so nothing is linked. The same for ip, of iproute2 6.1 or later.
  *
  * tc looks for q_KIND.so with the symbol KIND_qdisc_util and for m_KIND.so with
- * KIND_action_util in the directory that TC_LIB_DIR names.
+ * KIND_action_util in the directory that TC_LIB_DIR names, ip for link_KIND.so
+ * with KIND_link_util in that of IP_LIB_DIR.
  */
 #ifndef TC_IPROUTE2_H
 #define TC_IPROUTE2_H
@@ -46,6 +47,19 @@ struct action_util {
 			  struct nlmsghdr *n);
 	int (*print_aopt)(struct action_util *a, FILE *f, struct rtattr *opt);
 	int (*print_xstats)(struct action_util *a, FILE *f, struct rtattr *xstats);
+};
+
+struct link_util {
+	struct link_util *next;
+	const char *id;
+	int maxattr;
+	/* Later versions have a fifth argument: behind those, so that it may be left out. */
+	int (*parse_opt)(struct link_util *lu, int argc, char **argv, struct nlmsghdr *n);
+	void (*print_opt)(struct link_util *lu, FILE *f, struct rtattr *tb[]);
+	void (*print_xstats)(struct link_util *lu, FILE *f, struct rtattr *xstats);
+	void (*print_help)(struct link_util *lu, int argc, char **argv, FILE *f);
+	int (*parse_ifla_xstats)(struct link_util *lu, int argc, char **argv);
+	int (*print_ifla_xstats)(struct nlmsghdr *n, void *arg);
 };
 
 /* --------------------------------------------------------- reading words */

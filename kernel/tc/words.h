@@ -18,6 +18,8 @@ enum word_value {
 	WORD_PROBABILITY,	/* u32, Q0.32: 2^32 - 1 stands for 1 */
 	WORD_RATE,		/* u64, bytes/s */
 	WORD_TIME,		/* u32, us */
+	WORD_TIME_NS,		/* u32, ns */
+	WORD_MBIT,		/* u32, Mbit/s */
 	WORD_U8,
 	WORD_U32,
 	WORD_U64,
@@ -75,6 +77,27 @@ static inline int get_us(__u32 *us, const char *text)
 	return ns % 1000 || ns / 1000 > UINT32_MAX;
 }
 
+/* Nothing takes 0, whatever the unit. */
+static inline int get_ns(__u32 *ns, const char *text)
+{
+	const char *units = text + strspn(text, "0123456789.");
+	__s64 value;
+
+	if (!isdigit((unsigned char)*text) || get_time64(&value, text))
+		return -1;
+	*ns = value;
+	return value > UINT32_MAX || (value && !*units);
+}
+
+static inline int get_mbit(__u32 *mbit, const char *text)
+{
+	char *unit;
+	unsigned long value = strtoul(text, &unit, 10);
+
+	*mbit = value;
+	return !isdigit((unsigned char)*text) || value > UINT32_MAX || strcasecmp(unit, "mbit");
+}
+
 static inline int get_choice(__u8 *choice, const char *text, const char *const *choices)
 {
 	for (*choice = 0; choices[*choice]; (*choice)++)
@@ -90,6 +113,8 @@ static inline const char *word_allowed(const struct word *word)
 		[WORD_PROBABILITY] = "a number from 0 to 1",
 		[WORD_RATE] = "a rate, as 10mbit",
 		[WORD_TIME] = "a time with its unit, as 400ms or 500us",
+		[WORD_TIME_NS] = "0 or a time with its unit, as 5us or 500ns",
+		[WORD_MBIT] = "a rate in mbit, as 10mbit",
 		[WORD_U8] = "a number from 0 to 255",
 		[WORD_U32] = "a number from 0 to 4294967295",
 		[WORD_U64] = "a number from 0 to 18446744073709551615",
@@ -137,6 +162,10 @@ static inline void add_u32(struct nlmsghdr *n, const struct word *word, const ch
 		wrong = get_probability(&value, text);
 	else if (word->value == WORD_TIME)
 		wrong = get_us(&value, text);
+	else if (word->value == WORD_TIME_NS)
+		wrong = get_ns(&value, text);
+	else if (word->value == WORD_MBIT)
+		wrong = get_mbit(&value, text);
 	else
 		wrong = !isdigit((unsigned char)*text) || get_u32(&value, text, 0);
 	if (wrong)
@@ -170,6 +199,8 @@ static inline void add_value(struct nlmsghdr *n, const struct word *word, const 
 	case WORD_SIZE:
 	case WORD_PROBABILITY:
 	case WORD_TIME:
+	case WORD_TIME_NS:
+	case WORD_MBIT:
 	case WORD_U32:
 		add_u32(n, word, text);
 		break;
@@ -240,6 +271,22 @@ static inline void print_us(const char *key, __u32 us)
 	print_uint(PRINT_JSON, key, NULL, us);
 }
 
+static inline void print_ns(const char *key, __u32 ns)
+{
+	if (ns % 1000)
+		print_uint(PRINT_FP, NULL, "%uns ", ns);
+	else
+		print_uint(PRINT_FP, NULL, "%uus ", ns / 1000);
+	print_uint(PRINT_JSON, key, NULL, ns);
+}
+
+/* In JSON bytes/s, as tc_print_rate() has it. */
+static inline void print_mbit(const char *key, __u32 mbit)
+{
+	print_uint(PRINT_FP, NULL, "%umbit ", mbit);
+	print_u64(PRINT_JSON, key, NULL, mbit * 125000ULL);
+}
+
 static inline void print_value(const struct word *word, const struct rtattr *attr)
 {
 	switch (word->value) {
@@ -254,6 +301,12 @@ static inline void print_value(const struct word *word, const struct rtattr *att
 		break;
 	case WORD_TIME:
 		print_us(word->name, rta_getattr_u32(attr));
+		break;
+	case WORD_TIME_NS:
+		print_ns(word->name, rta_getattr_u32(attr));
+		break;
+	case WORD_MBIT:
+		print_mbit(word->name, rta_getattr_u32(attr));
 		break;
 	case WORD_U8:
 		print_uint(PRINT_ANY, word->name, "%u ", rta_getattr_u8(attr));

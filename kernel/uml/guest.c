@@ -80,8 +80,10 @@ static void set_environment(void)
 	setenv("LC_ALL", "C", 1);
 	setenv("HOME", "/run", 1);
 	setenv("TMPDIR", "/run", 1);
-	if (plugins)
+	if (plugins) {
 		setenv("TC_LIB_DIR", plugins, 1);
+		setenv("IP_LIB_DIR", plugins, 1);
+	}
 }
 
 /* Decimal seconds to nanoseconds without the rounding of a double. */

@@ -67,6 +67,7 @@ class Session:
         os.environ[processes.VARIABLE] = processes.mark(token, pid, processes.start_time(pid))
         if plugins:
             os.environ["TC_LIB_DIR"] = plugins
+            os.environ["IP_LIB_DIR"] = plugins
         self.programs = Programs(self.files, cancel)
         self._nodes: set[str] = set()
         self._modules: set[str] = set()
