@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stress.kernel import KERNEL_SOURCES, MAKE, SmpKernel
 from tcpf_lab.testbed import uml_make
-from tcpf_lab.testbed.uml_recipe import MODULE_PARTS
+from tcpf_lab.testbed.uml_recipe import KBUILD_PARTS, MODULE_PARTS
 from tcpf_lab.testbed.workshop import Progress, Workshop
 
 #: Takes the locks out of the dumps of a module: what is left must be found out.
@@ -46,10 +46,11 @@ def build(kernel: SmpKernel, work: Path, progress: Progress, *, unlocked: bool =
     shop = Workshop(sources, work / "build.log", progress, uml_make.build_environment())
     progress("modules", 0.0)
     flags = f"KCFLAGS=-include {sources / UNLOCKED}" if unlocked else "KCFLAGS="
-    shop.run([*MAKE, "-C", str(kernel.tree), f"M={sources / 'sched'}", flags, "modules"])
     (work / "modules").mkdir()
-    for module in (sources / "sched").glob("*.ko"):
-        shutil.copy2(module, work / "modules")
+    for part in KBUILD_PARTS:
+        shop.run([*MAKE, "-C", str(kernel.tree), f"M={sources / part}", flags, "modules"])
+        for module in (sources / part).glob("*.ko"):
+            shutil.copy2(module, work / "modules")
     progress("modules", 0.6)
     shop.run(["make", "-C", str(sources / "tc"), f"O={work / 'tc'}"])
     stress = sorted(str(path) for path in (sources / "smp").glob("stress*.c"))

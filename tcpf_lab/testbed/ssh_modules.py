@@ -19,9 +19,10 @@ from tcpf_lab import shipped
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.testbed import ssh_faults, ssh_files, uml_kernel
 from tcpf_lab.testbed.ssh_process import Host, run
-from tcpf_lab.testbed.uml_recipe import MODULE_PARTS
+from tcpf_lab.testbed.uml_recipe import KBUILD_PARTS, MODULE_PARTS
 
 PLUGINS = "tc"
+_KBUILD = tuple(f"{part}/" for part in KBUILD_PARTS)
 _BUILT = (".o", ".ko", ".so", ".mod", ".cmd", ".d", ".symvers", ".order", ".mod.c")
 #: A compiler may be silent for so long on an emulated machine, s.
 BUILD_SILENCE_S = 600.0
@@ -35,19 +36,22 @@ cd "$1"
 mkdir out
 if [ "$2" = modules ]; then
     [ -e "$tree/Makefile" ] || exit {_NO_HEADERS}
-    make -C "$tree" -j"$(nproc)" M="$1/sched" KCFLAGS="-ffile-prefix-map=$1/=kernel/" modules
-    cp sched/*.ko out/
+    for part in {" ".join(KBUILD_PARTS)}; do
+        make -C "$tree" -j"$(nproc)" M="$1/$part" KCFLAGS="-ffile-prefix-map=$1/=kernel/" modules
+        cp "$part"/*.ko out/
+    done
 fi
 make -C tc O="$1/out/{PLUGINS}"
 """
     + 'rm -f "out/tc/"*.d\n'
 )
 #: Prints the hash of what DKMS has installed for the running kernel; nothing if it has not.
-_DKMS = """
+_DKMS = f"""
 PATH="$PATH:/usr/sbin:/sbin"
 source="/usr/src/tcpf-lab-$1"; shift
 for name; do modinfo -n "$name" 2>/dev/null | grep -q /updates/ || exit 0; done
-cd "$source" 2>/dev/null && find sched include -type f -name '*.[ch]' -exec sha256sum {} +
+cd "$source" 2>/dev/null || exit 0
+find {" ".join(KBUILD_PARTS)} include -type f -name '*.[ch]' -exec sha256sum {{}} +
 """
 
 
@@ -87,7 +91,8 @@ def cache() -> Path:
 
 def missing(names: Iterable[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
     """Return the modules among ``names`` that there is no source of."""
-    return tuple(name for name in names if f"sched/{name}.c" not in files)
+    there = {Path(name).stem for name in files if name.startswith(_KBUILD) and name.endswith(".c")}
+    return tuple(name for name in names if name not in there)
 
 
 def provide(
@@ -138,7 +143,7 @@ def _dkms(host: Host, names: tuple[str, ...], files: Mapping[str, bytes]) -> boo
     ours = [
         f"{hashlib.sha256(content).hexdigest()}  {name}"
         for name, content in sorted(files.items())
-        if name.split("/")[0] in ("sched", "include") and name.endswith((".c", ".h"))
+        if name.startswith((*_KBUILD, "include/")) and name.endswith((".c", ".h"))
     ]
     return sorted(reply.text.splitlines()) == sorted(ours)
 

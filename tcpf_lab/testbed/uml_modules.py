@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tcpf_lab.errors import KernelBuildError
-from tcpf_lab.testbed.uml_recipe import MAKE, MODULE_PARTS, Recipe, sha256_of
+from tcpf_lab.testbed.uml_recipe import KBUILD_PARTS, MAKE, MODULE_PARTS, Recipe, sha256_of
 from tcpf_lab.testbed.workshop import Workshop
 
 #: Directories of a cache entry.
@@ -45,10 +45,12 @@ def compile_modules(
     shop.progress("modules", 0.0)
     # Paths in messages of a module must not depend on where it was built.
     nowhere = f"KCFLAGS=-ffile-prefix-map={copy}/=kernel/"
-    sched = f"M={copy / 'sched'}"
     jobs = f"-j{len(os.sched_getaffinity(0))}"
-    _make([*make, jobs, "-C", str(tree), sched, nowhere, "modules"], recipe, copy, shop)
-    _collect((copy / "sched").glob("*.ko"), result / MODULES)
+    for part in KBUILD_PARTS:
+        there = f"M={copy / part}"
+        _make([*make, jobs, "-C", str(tree), there, nowhere, "modules"], recipe, copy, shop)
+    built = (module for part in KBUILD_PARTS for module in (copy / part).glob("*.ko"))
+    _collect(built, result / MODULES)
     shop.progress("modules", 0.5)
     plugins = copy / "plugins"
     _make(["make", "-C", str(copy / "tc"), f"O={plugins}"], recipe, copy, shop)
@@ -62,9 +64,9 @@ def hashes(directory: Path) -> dict[str, str]:
 
 
 def plugin_of(module: str) -> str:
-    """Name the ``tc`` plugin that belongs to a module: ``q_rio`` to ``sch_rio``."""
+    """Name the plugin that belongs to a module: ``q_rio`` to ``sch_rio``, ``link_csma`` to csma."""
     kind, _, name = module.partition("_")
-    return {"sch": "q", "act": "m"}[kind] + f"_{name}"
+    return {"sch": "q", "act": "m"}[kind] + f"_{name}" if name else f"link_{module}"
 
 
 def _make(command: list[str], recipe: Recipe, copy: Path, shop: Workshop) -> None:
@@ -84,7 +86,7 @@ def _faults(log: Path, copy: str, original: str) -> list[str]:
     """Find what the last command complained of, with paths of the sources, not of the copy."""
     said = log.read_text(encoding="utf-8", errors="replace").rpartition("\n$ ")[2]
     found = (line for line in said.splitlines() if _FAULT.match(line))
-    plain = (line.replace(copy, original).replace("/sched/../", "/") for line in found)
+    plain = (re.sub(r"/\w+/\.\./", "/", line.replace(copy, original)) for line in found)
     return list(dict.fromkeys(plain))
 
 

@@ -47,9 +47,10 @@ PROGRAMS = {
         "uml/guest.h",
     ),
 }
-#: Directories of the kernel modules and of the plugins by which ``tc`` knows their words, and the
-#: headers of both.
-MODULE_PARTS = ("sched", "tc", "include")
+#: Directories that kbuild makes modules in.
+KBUILD_PARTS = ("sched", "drivers")
+#: Those, that of the plugins by which ``tc`` and ``ip`` know their words, and the headers of both.
+MODULE_PARTS = (*KBUILD_PARTS, "tc", "include")
 #: Variant -> fragments on top of ``allnoconfig``, the later ones overriding the earlier, and
 #: directories of patches.
 VARIANTS = {
@@ -176,7 +177,8 @@ def load(root: Path | None = None, variant: str = "standard") -> Recipe:
     if variant not in VARIANTS:
         raise RequestError(f"unknown variant '{variant}'; allowed: {', '.join(VARIANTS)}")
     recipe = Recipe(root or shipped.directory("kernel"), variant)
-    others = (recipe.root / name for name in ("uml/version", "sched/Kbuild", "tc/Makefile"))
+    makefiles = (*(f"{part}/Kbuild" for part in KBUILD_PARTS), "tc/Makefile")
+    others = (recipe.root / name for name in ("uml/version", *makefiles))
     for needed in (*others, *recipe.configs, *recipe.program_files):
         if not needed.is_file():
             raise KernelBuildError(

@@ -49,7 +49,7 @@ def read_conf(tree: Path, source: Path) -> list[str]:
 
 def sources() -> set[str]:
     """Name the modules that Kbuild makes."""
-    lines = (KERNEL / "sched/Kbuild").read_text().splitlines()
+    lines = [line for file in KERNEL.glob("*/Kbuild") for line in file.read_text().splitlines()]
     made = " ".join(line.partition("=")[2] for line in lines if line.startswith("obj-m"))
     return {name.removesuffix(".o") for name in made.split()}
 
@@ -59,7 +59,8 @@ def test_dkms_has_this_version_and_every_module(tmp_path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert package == f"{project['name']} {project['version']}"
     assert {module.split()[0] for module in modules} == sources()
-    assert {module.split()[2] for module in modules} == {"/updates/net/sched"}
+    places = {module.split()[1].split("/")[0]: module.split()[2] for module in modules}
+    assert places == {"sched": "/updates/net/sched", "drivers": "/updates/drivers/net"}
 
 
 @pytest.mark.nightly

@@ -20,8 +20,8 @@ KERNEL = ("6.12.0-test", "#1 SMP Debian 6.12.0-1", MACHINE)
 #: Stands for the build directory of a kernel: `make M=DIR modules` there "compiles".
 KERNEL_MAKEFILE = """
 modules:
-\tfor name in sch_rio sch_frio act_tcpf act_token; do echo $$name > $(M)/$$name.ko; done
-\techo built >> $(M)/../../../../count
+\tfor file in $(M)/*.c; do name=$$(basename $$file .c); echo $$name > $(M)/$$name.ko; done
+\tcase $(M) in */sched) echo built >> $(M)/../../../../count;; esac
 """
 
 
@@ -63,8 +63,8 @@ def test_modules_are_built_on_the_host_once_and_kept_here(host, kernel, state, c
     assert products.modules == f"{state}/modules/{key}"
     assert products.plugins == f"{state}/modules/{key}/tc"
     assert set(products.hashes) == {
-        *("sch_rio", "sch_frio", "act_tcpf", "act_token"),
-        *("q_rio", "q_frio", "m_tcpf", "m_token"),
+        *("sch_rio", "sch_frio", "act_tcpf", "act_token", "csma"),
+        *("q_rio", "q_frio", "m_tcpf", "m_token", "link_csma"),
     }
     assert [each.name for each in Path(state, "modules").iterdir()] == [key], "no workshop is left"
     assert (cache / key / "sch_rio.ko").read_text() == "sch_rio\n"
@@ -125,7 +125,7 @@ def test_key_is_of_sources_and_kernel():
 
 def test_module_without_sources_is_missing():
     files = ssh_modules.sources()
-    assert ssh_modules.missing(("sch_rio", "sch_nonsense"), files) == ("sch_nonsense",)
+    assert ssh_modules.missing(("sch_rio", "csma", "sch_nonsense"), files) == ("sch_nonsense",)
 
 
 def dkms(monkeypatch, reply):
@@ -142,11 +142,11 @@ def dkms(monkeypatch, reply):
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 def test_modules_of_dkms_are_used_if_they_are_of_the_same_sources(host, state, monkeypatch):
     root = shipped.directory("kernel")
-    sums = os.popen(f"cd {root} && find sched include -name '*.[ch]' -exec sha256sum {{}} +").read()
+    sums = os.popen(f"cd {root} && find sched drivers include -name '*.[ch]' -exec sha256sum {{}} +").read()
     dkms(monkeypatch, sums)
     products = provide(host, state)
     assert products.modules is None
-    assert set(products.hashes) == {"q_rio", "q_frio", "m_tcpf", "m_token"}
+    assert set(products.hashes) == {"q_rio", "q_frio", "m_tcpf", "m_token", "link_csma"}
 
 
 def test_modules_of_dkms_of_other_sources_are_not_used(host, kernel, state, monkeypatch):

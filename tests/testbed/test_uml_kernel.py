@@ -45,7 +45,7 @@ done
 case "$*" in
 *M=*)
     {modules_extra}
-    cp "$modules/sch_a.c" "$modules/sch_a.ko"
+    [ ! -e "$modules/sch_a.c" ] || cp "$modules/sch_a.c" "$modules/sch_a.ko"
     ;;
 *O=*)
     mkdir "$plugins"
@@ -93,10 +93,11 @@ class Site:
             self.write(files[0], PROGRAM)
             for file in files[1:]:
                 self.write(file, "/* nothing */\n")
-        for part in ("sched", "tc", "include/net"):
+        for part in ("sched", "drivers", "tc", "include/net"):
             (self.recipe_root / part).mkdir(parents=True)
         self.write("sched/Kbuild", "obj-m := sch_a.o\n")
         self.write("sched/sch_a.c", "/* a module */\n")
+        self.write("drivers/Kbuild", "obj-m :=\n")
         self.write("tc/Makefile", "all:\n")
         self.write("tc/q_a.c", "/* a plugin */\n")
         self.write("include/net/a.h", "/* a header */\n")
@@ -212,6 +213,7 @@ def test_build_leaves_modules_and_plugins_with_their_hashes(site: Site) -> None:
     assert [path.name for path in plugin.parent.iterdir()] == ["q_a.so"]
     assert uml_modules.plugin_of("sch_a") == "q_a"
     assert uml_modules.plugin_of("act_b") == "m_b"
+    assert uml_modules.plugin_of("c") == "link_c"
 
 
 def test_changed_module_reuses_kernel_and_leaves_the_machine_as_it_is(site: Site) -> None:
@@ -663,7 +665,7 @@ def test_projects_own_patches_each_give_a_reason(directory: str) -> None:
         assert "\nReason: " in header, patch.name
 
 
-@pytest.mark.parametrize("file", ["uml/guest.c", "sched/Kbuild", "tc/Makefile"])
+@pytest.mark.parametrize("file", ["uml/guest.c", "sched/Kbuild", "drivers/Kbuild", "tc/Makefile"])
 def test_incomplete_kernel_directory_is_named(site: Site, file: str) -> None:
     (site.recipe_root / file).unlink()
     with pytest.raises(KernelBuildError, match="incomplete") as caught:
