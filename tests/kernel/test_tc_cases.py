@@ -86,13 +86,15 @@ def test_every_attribute_is_refused_something_by_the_kernel(
     assert [name for name, number in attributes.items() if number not in tried] == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "csma"])
 def test_every_word_that_can_be_given_is_shown(kind: str) -> None:
     """The words of ``help`` and the keys that a case looks for are the same."""
     (everything,) = (case for case in CASES if case.id == f"{kind}-create-all")
     given = set(everything.content["cmdUnderTest"].split())
     if kind in ("rio", "frio"):
         shown = everything.content["matchJSON"][0]["options"]
+    elif kind == "csma":
+        shown = everything.content["matchJSON"][0]["linkinfo"]["info_data"]
     else:
         shown = everything.content["matchJSON"][1]["actions"][0]
     (usage,) = (case for case in CASES if case.id == f"{kind}-help")

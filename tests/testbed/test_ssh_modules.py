@@ -142,7 +142,9 @@ def dkms(monkeypatch, reply):
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 def test_modules_of_dkms_are_used_if_they_are_of_the_same_sources(host, state, monkeypatch):
     root = shipped.directory("kernel")
-    sums = os.popen(f"cd {root} && find sched drivers include -name '*.[ch]' -exec sha256sum {{}} +").read()
+    sums = os.popen(
+        f"cd {root} && find sched drivers include -name '*.[ch]' -exec sha256sum {{}} +"
+    ).read()
     dkms(monkeypatch, sums)
     products = provide(host, state)
     assert products.modules is None
