@@ -80,15 +80,15 @@ def test_fault_in_a_module_ends_in_an_error_that_tells_of_it(
 ) -> None:
     case = case_of(fault, f"module load {faulty / f'{fault}.ko'}")
     with pytest.raises(TestbedError, match=r"kernel reports \d+ fault"):
-        tc_cases.carry_out(kasan, [case], tmp_path)
-    assert said in (tmp_path / "log/console.txt").read_text()
+        tc_cases.carry_out(kasan, [case], tmp_path / "run")
+    assert said in (tmp_path / "run/log/console.txt").read_text()
 
 
 def test_memory_that_is_never_freed_is_found(
     kasan: UmlTestbed, faulty: Path, tmp_path: Path
 ) -> None:
     case = case_of("leak", "leaks", f"module load {faulty / 'leak.ko'}")
-    outcomes = tc_cases.carry_out(kasan, [case], tmp_path)
+    outcomes = tc_cases.carry_out(kasan, [case], tmp_path / "run")
     with pytest.raises(AssertionError, match="unreferenced object"):
         judge(case, outcomes["leak"])
 
@@ -111,7 +111,7 @@ def test_no_case_makes_the_kernel_report_anything(kasan: UmlTestbed, tmp_path: P
     cases = [without_verification(case) for case in tc_cases.load() if reaches_the_kernel(case)]
     unload = [f"module unload {name}" for name in kasan.kernel.modules]
     cases.append(case_of("leaks", "leaks", *unload))
-    outcomes = tc_cases.carry_out(kasan, cases, tmp_path)
+    outcomes = tc_cases.carry_out(kasan, cases, tmp_path / "run")
     for case in cases:
         judge(case, outcomes[case.id])
 
@@ -122,6 +122,6 @@ def test_no_experiment_makes_the_kernel_report_anything(
 ) -> None:
     experiment = apply_overrides(load(EXPERIMENT), SETTINGS)
     (run,) = expand(experiment, {"case": case})
-    files = RunFiles(tmp_path)
+    files = RunFiles(tmp_path / "run")
     files.create()
     kasan.execute(compose(run), files, seed=1)
