@@ -121,6 +121,26 @@ def received(kind, end):
     print(json.dumps({"packets": packets, "dscp": codepoints}))
 
 
+def meet(count, *command):
+    """``meet COUNT [COMMAND]``: 10.8.0.1 here and 10.8.0.2 there send to each other at once.
+
+    COMMAND is carried out when they have begun; then all that is still under way arrives.
+    """
+    ends = [(link.socket(there, socket.AF_INET, socket.SOCK_DGRAM), there) for there in (0, 1)]
+    for packets, pause in ((1, SILENCE), (int(count), 0.05)):  # the first one brings addresses
+        for sender, there in ends:
+            sender.setsockopt(socket.SOL_SOCKET, 32, 32 << 20)  # SO_SNDBUFFORCE
+            for _ in range(packets):
+                with contextlib.suppress(OSError):
+                    sender.sendto(bytes(1400), (f"10.8.0.{2 - there}", PORT))
+        time.sleep(pause)
+    if command:
+        subprocess.run(command, check=True)
+    time.sleep(SILENCE)
+    for sender, _ in ends:
+        sender.close()
+
+
 def transfer(kind, end, size):
     """``tcp|tcp6 out|in BYTES``: send so many bytes over a connection; print how many arrived."""
     family = family_of(kind)
@@ -195,6 +215,7 @@ WORDS = {
     "tcp": lambda *words: transfer("tcp", *words),
     "tcp6": lambda *words: transfer("tcp6", *words),
     "received": received,
+    "meet": meet,
     "module": module,
     "again": again,
     "leaks": leaks,
