@@ -53,15 +53,6 @@ struct csma_station {
 	u64 excessive;		/* frames given up */
 };
 
-static const char csma_statistics[][ETH_GSTRING_LEN] = {
-	"collisions",
-	"deferred",
-	"excessive_collisions",
-	"wire_busy_ns",
-	"wire_contention_ns",
-	"wire_idle_ns",
-};
-
 static u64 csma_now(void)
 {
 	return ktime_get_ns();
@@ -335,39 +326,6 @@ static const struct net_device_ops csma_netdev_ops = {
 	.ndo_validate_addr = eth_validate_addr,
 };
 
-static int csma_get_sset_count(struct net_device *dev, int set)
-{
-	return set == ETH_SS_STATS ? ARRAY_SIZE(csma_statistics) : -EOPNOTSUPP;
-}
-
-static void csma_get_strings(struct net_device *dev, u32 set, u8 *data)
-{
-	if (set == ETH_SS_STATS)
-		memcpy(data, csma_statistics, sizeof(csma_statistics));
-}
-
-static void csma_get_ethtool_stats(struct net_device *dev, struct ethtool_stats *stats, u64 *data)
-{
-	const struct csma_station *own = netdev_priv(dev);
-	struct csma_wire *wire = own->wire;
-	u64 now;
-
-	spin_lock_bh(&wire->lock);
-	now = csma_now();
-	csma_run(wire, now);
-	csma_wait(wire);
-	data[0] = own->collisions;
-	data[1] = own->deferred;
-	data[2] = own->excessive;
-	data[3] = wire->mac.busy;
-	data[4] = wire->mac.contention;
-	/* What is on the wire now counts when it is over. */
-	if (wire->mac.state != CSMA_CD_IDLE)
-		now = wire->mac.begin;
-	data[5] = now - wire->made - data[3] - data[4];
-	spin_unlock_bh(&wire->lock);
-}
-
 static int csma_get_link_ksettings(struct net_device *dev, struct ethtool_link_ksettings *settings)
 {
 	const struct csma_station *own = netdev_priv(dev);
@@ -393,9 +351,6 @@ static const struct ethtool_ops csma_ethtool_ops = {
 	.get_link = ethtool_op_get_link,
 	.get_link_ksettings = csma_get_link_ksettings,
 	.get_ringparam = csma_get_ringparam,
-	.get_sset_count = csma_get_sset_count,
-	.get_strings = csma_get_strings,
-	.get_ethtool_stats = csma_get_ethtool_stats,
 };
 
 static void csma_setup(struct net_device *dev)
@@ -519,6 +474,36 @@ static int csma_fill_info(struct sk_buff *skb, const struct net_device *dev)
 	return 0;
 }
 
+static size_t csma_get_xstats_size(const struct net_device *dev)
+{
+	return sizeof(struct csma_xstats);
+}
+
+static int csma_fill_xstats(struct sk_buff *skb, const struct net_device *dev)
+{
+	const struct csma_station *own = netdev_priv(dev);
+	struct csma_wire *wire = own->wire;
+	struct csma_xstats stats;
+	u64 now;
+
+	spin_lock_bh(&wire->lock);
+	now = csma_now();
+	csma_run(wire, now);
+	csma_wait(wire);
+	if (wire->mac.state != CSMA_CD_IDLE)
+		now = wire->mac.begin;
+	stats = (struct csma_xstats){
+		.collisions = own->collisions,
+		.deferred = own->deferred,
+		.excessive = own->excessive,
+		.busy = wire->mac.busy,
+		.contention = wire->mac.contention,
+		.idle = now - wire->made - wire->mac.busy - wire->mac.contention,
+	};
+	spin_unlock_bh(&wire->lock);
+	return nla_put(skb, IFLA_INFO_XSTATS, sizeof(stats), &stats);
+}
+
 static struct rtnl_link_ops csma_link_ops = {
 	.kind = "csma",
 	.priv_size = sizeof(struct csma_station),
@@ -529,6 +514,8 @@ static struct rtnl_link_ops csma_link_ops = {
 	.maxtype = CSMA_MAX,
 	.get_size = csma_get_size,
 	.fill_info = csma_fill_info,
+	.get_xstats_size = csma_get_xstats_size,
+	.fill_xstats = csma_fill_xstats,
 };
 
 static int __init csma_init(void)

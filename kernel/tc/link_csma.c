@@ -41,6 +41,24 @@ static void csma_print(struct link_util *lu, FILE *f, struct rtattr *tb[])
 		print_words(words, tb);
 }
 
+static void csma_print_xstats(struct link_util *lu, FILE *f, struct rtattr *xstats)
+{
+	struct csma_xstats stats;
+
+	(void)lu;
+	(void)f;
+	if (!xstats || RTA_PAYLOAD(xstats) < sizeof(stats))
+		return;
+	memcpy(&stats, RTA_DATA(xstats), sizeof(stats));
+	print_nl();
+	print_u64(PRINT_ANY, "collisions", "    collisions %llu", stats.collisions);
+	print_u64(PRINT_ANY, "deferred", " deferred %llu", stats.deferred);
+	print_u64(PRINT_ANY, "excessive", " excessive %llu", stats.excessive);
+	print_u64(PRINT_ANY, "busy", " busy %lluns", stats.busy);
+	print_u64(PRINT_ANY, "contention", " contention %lluns", stats.contention);
+	print_u64(PRINT_ANY, "idle", " idle %lluns", stats.idle);
+}
+
 static void csma_help(struct link_util *lu, int argc, char **argv, FILE *f)
 {
 	(void)lu;
@@ -55,5 +73,6 @@ struct link_util csma_link_util = {
 	.maxattr = CSMA_MAX,
 	.parse_opt = csma_parse,
 	.print_opt = csma_print,
+	.print_xstats = csma_print_xstats,
 	.print_help = csma_help,
 };

@@ -3,7 +3,7 @@
 ``python csma_guest.py REQUEST RESULT``: REQUEST is a JSON list of ``{"payload", "count"}``, with
 which one station sends so many datagrams, or ``{"payload", "seconds"}``, with which both send as
 fast as they can. RESULT gets for each when the first and the last datagram arrived (one station
-alone), what ``ethtool -S`` and ``ip -s`` show of either station, and the shortest and the longest
+alone), what ``ip -s -d`` shows of either station, and the shortest and the longest
 time since the wire was made (all ns).
 """
 
@@ -57,10 +57,8 @@ def make_socket(namespace, own):
 
 def statistics(device, namespace):
     inside = f"ip netns exec {namespace} " if namespace else ""
-    shown = run(f"{inside}ethtool -S {device}").splitlines()[1:]
-    counters = {name.strip(): int(value) for name, value in (row.split(":") for row in shown)}
-    (link,) = json.loads(run(f"{inside}ip -s -j link show dev {device}"))
-    return counters | {"tx": link["stats64"]["tx"], "rx": link["stats64"]["rx"]}
+    (link,) = json.loads(run(f"{inside}ip -s -d -j link show dev {device}"))
+    return link["linkinfo"]["info_xstats"] | link["stats64"]
 
 
 def arrivals(receiver):

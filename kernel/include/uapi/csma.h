@@ -3,6 +3,8 @@
 #ifndef UAPI_CSMA_H
 #define UAPI_CSMA_H
 
+#include <linux/types.h>
+
 /*
  * IFLA_INFO_DATA of a link. The wire's are given with its first station alone; those that join by
  * IFLA_LINK have the wire's.
@@ -15,6 +17,19 @@ enum {
 	CSMA_SEED,		/* u64, of the wire's random numbers */
 	CSMA_PAD,
 	CSMA_ATTRIBUTES
+};
+
+/*
+ * IFLA_INFO_XSTATS: of the station, then of its wire. What is on the wire at the moment counts when
+ * it is over; until then the times add up to when it began.
+ */
+struct csma_xstats {
+	__u64 collisions;
+	__u64 deferred;		/* frames that found the wire busy */
+	__u64 excessive;	/* frames given up after 16 collisions */
+	__u64 busy;		/* ns, as are the next two: frames that arrived */
+	__u64 contention;	/* collisions and jams */
+	__u64 idle;
 };
 
 #define CSMA_MAX	(CSMA_ATTRIBUTES - 1)
