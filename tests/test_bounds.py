@@ -78,6 +78,7 @@ NARROWER: dict[str, tuple[Any, Any]] = {
     "cross_delay": (None, "100 s"),
     "mtu": ("576 B", "9000 B"),
     "host_queue": ("5760 B", None),
+    "ack_queue": ("100 B", None),
     "mss": ("88 B", "8960 B"),
     "rto_min": ("10 ms", "120 s"),
     "duration": ("1 ms", None),
@@ -107,11 +108,14 @@ _LARGE = (f".limit={LARGE}", ".max=1073741823 B", ".burst=2", ".probability=1")
 _NONE = (".in_min=1 B", ".in_max=1 B", ".out_min=1 B", ".out_max=1 B")
 SHORT, LONG = "topology.chain.mtu=576 B", "topology.chain.mtu=9000 B"
 #: So that thousands of flows connect before anything is measured.
+HALF = (".bottleneck=10 Mbit", ".duplex=half")
 LATE = ("traffic.socket_buffer=10 kB", "traffic.start_spread=60 s", "traffic.warmup=70 s")
 SLOW = "topology.chain.bottleneck=1 kbit"
 #: What else has to be so at either end that it demands no more than it must; a dot: of its model.
 OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bottleneck": (("traffic.duration=100 s",), (".access=1000 Gbit",)),
+    "ring": (HALF, HALF),
+    "ack_queue": (HALF, HALF),
     "access": ((".bottleneck=1 kbit", "traffic.duration=100 s"), ()),
     "edge": ((".bottleneck=1 kbit", "traffic.duration=100 s"), ()),
     "ParkingLot.access": ((".bottleneck=1 kbit", "traffic.duration=10000 s"), ()),

@@ -98,6 +98,33 @@ def test_several_senders_and_receivers_share_the_bottleneck(guest_run, recorded_
     assert 0.8 < read_json(done.metrics)["metrics"]["utilisation"] <= 1.01
 
 
+CHAIN = "access: 100 Mbit, bottleneck: 10 Mbit, delay: 100 ms"
+SHARED = "duplex: half, access_duplex: half"
+CROSS = "cross_flows: 2, cross_delay: 50 ms"
+LATE = "reverse: {delay: 10 ms, jitter: 2 ms, loss: 0.01}"
+
+
+@pytest.mark.parametrize(
+    ("topology", "captures"),
+    [
+        (f"chain: {{{CHAIN}, {SHARED}, ring: 2, ack_queue: 2 kB}}", True),
+        (f"dumbbell: {{{CHAIN}, duplex: half, pairs: 2, {LATE}}}", True),
+        (
+            f"parking_lot: {{{CHAIN}, {SHARED}, bottlenecks: 2, {CROSS}}}",
+            False,
+        ),
+    ],
+    ids=["chain", "dumbbell", "parking_lot"],
+)
+def test_half_duplex_links_carry_a_valid_run(guest_run, recorded_experiment, topology, captures):
+    settings = (f"topology={{{topology}}}", f"traffic.captures={str(captures).lower()}")
+    done = guest_run(recorded_experiment, *settings, seed="1")
+    found = read_json(done.metrics)
+    assert found["validity"]["reasons"] == []
+    assert all(0 < wire["busy"] + wire["contention"] < 1 for wire in found["wires"])
+    assert any(sum(wire["collisions"]) for wire in found["wires"])
+
+
 @pytest.fixture
 def files(tmp_path):
     run = RunFiles(tmp_path / "a-run.partial")

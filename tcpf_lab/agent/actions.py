@@ -37,7 +37,7 @@ def _node(session: Session, request: Request) -> None:
 
 
 def _veth(session: Session, request: Request) -> None:
-    session.add_veth(request["ends"], request["mtu"])
+    session.add_veth(request["ends"], request["mtu"], request.get("wire"))
 
 
 def _nic(session: Session, request: Request) -> None:

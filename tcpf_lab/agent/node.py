@@ -23,32 +23,38 @@ def make(node: str) -> None:
     commands.checked(["ip", "netns", "add", namespaces.name(node)])
 
 
-def join(ends: Sequence[Mapping[str, str]], mtu: int) -> None:
-    """Put one end of a veth pair into each of two nodes.
+def join(ends: Sequence[Mapping[str, str]], mtu: int, wire: Mapping[str, int] | None) -> None:
+    """Put one end of a veth pair into each of two nodes, or a station of a half-duplex wire.
+
+    Parameters
+    ----------
+    ends : sequence of two mappings
+        The ``node``, ``device`` and ``mac`` of each.
+    mtu : int
+        Bytes.
+    wire : mapping, optional
+        Its ``rate`` in Mbit/s, its ``seed``, and the ``ring`` of either station.
 
     Raises
     ------
     AgentError
         If it cannot be made.
     """
-    near, far = (
-        [
-            "name",
-            e["device"],
-            "address",
-            e["mac"],
-            "mtu",
-            str(mtu),
-            "netns",
-            namespaces.name(e["node"]),
-        ]
-        for e in ends
-    )
-    commands.checked(["ip", "link", "add", *near, "type", "veth", "peer", *far])
+    near, far = (["name", e["device"], "address", e["mac"], "mtu", str(mtu)] for e in ends)
+    here, there = (namespaces.name(e["node"]) for e in ends)
+    add = ["link", "add"]
+    if wire is None:
+        peer = ["type", "veth", "peer", *far, "netns", there]
+        commands.checked(["ip", *add, *near, "netns", here, *peer])
+        return
+    own = ["rate", f"{wire['rate']}mbit", "seed", str(wire["seed"])]
+    kind, first = ["type", "csma", "ring", str(wire["ring"])], ["link", ends[0]["device"]]
+    commands.checked(["ip", "-n", here, *add, *near, *kind, *own])
+    commands.checked(["ip", "-n", here, *add, *first, *far, "netns", there, *kind])
 
 
 def part(ends: Sequence[Mapping[str, str]]) -> None:
-    """Delete a veth pair, by the end that is found.
+    """Delete both ends of a link; of a veth pair, the second goes with the first.
 
     Raises
     ------

@@ -125,13 +125,15 @@ class Session:
             self._journal.add("netns_directory")
             netns_directory.claim()
 
-    def add_veth(self, ends: Sequence[Mapping[str, str]], mtu: int) -> None:
-        """Join two nodes of this host."""
+    def add_veth(
+        self, ends: Sequence[Mapping[str, str]], mtu: int, wire: Mapping[str, int] | None
+    ) -> None:
+        """Join two nodes of this host, by a half-duplex wire if one is asked for."""
         for end in ends:
             self._refuse_taken(end["node"], end["device"])
         kept = [{"node": end["node"], "device": end["device"]} for end in ends]
         self._journal.add("veth", ends=kept)
-        node.join(ends, mtu)
+        node.join(ends, mtu, wire)
 
     def take_nic(self, interface: str, name: str, device: str, mac: str, mtu: int) -> None:
         """Move an interface of the host into a node."""

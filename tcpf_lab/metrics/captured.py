@@ -13,6 +13,7 @@ from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics.background_counters import longest_pause_ns
 from tcpf_lab.metrics.clock import Clocks
 from tcpf_lab.metrics.record import Record, read_record, with_captures_instead
+from tcpf_lab.metrics.wire_counters import ring_of
 from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.analysis import Options, Profile
 from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
@@ -126,13 +127,15 @@ def _entered(captures: dict[str, Capture]) -> Packets:
 def max_delay_ns(expect: dict[str, Any]) -> int:
     """Longest stay in the bottleneck's queue: its limit in bytes at its rate, and a margin.
 
-    Half a second at least.
+    Half a second at least; twice as long where acknowledgements share the wire.
     """
     wanted = expect["qdisc"]
     limit = wanted.get("limit", wanted.get("options", {}).get("limit"))
     if limit is None:
         return MAX_DELAY_NS
-    drain = 8e9 * float(limit) / float(expect["bottleneck"]["rate_bits_per_s"])
+    place = expect["bottleneck"]
+    drain = 8e9 * float(limit) / float(place["rate_bits_per_s"])
+    drain *= 2 if ring_of(expect, place["device"]) else 1
     return max(MAX_DELAY_NS, round(drain) + _MARGIN_NS)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tcpf_lab.metrics.evidence import link_drops, qdiscs
 from tcpf_lab.metrics.in_force import Finding, differences, verdict
 from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.wire_counters import given_up
 from tcpf_lab.results import RunFiles
 
 #: tc counts time in 64 ns and cuts what it shows to whole microseconds.
@@ -29,7 +30,8 @@ def impairments_in_force(files: RunFiles, run: Record) -> Finding:
         if not roots:
             problems.append(f"{device} has no netem")
             continue
-        below = sum(int(q["drops"]) for q in found if not q.get("root")) + link_drops(files, device)
+        below = sum(int(q["drops"]) for q in found if not q.get("root"))
+        below += link_drops(files, device) - given_up(files, run, device)
         lost += int(roots[0]["drops"])
         problems += _options(device, roots[0].get("options", {}), asked["options"])
         problems += [f"{device}: {below} lost behind netem"] if below else []

@@ -18,6 +18,7 @@ from tcpf_lab.metrics.pftk_error import pftk_error
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.metrics.users import users
 from tcpf_lab.metrics.validity import Check
+from tcpf_lab.metrics.wire import wires
 from tcpf_lab.results import FORMAT, RunFiles, write_json
 
 #: Version of the analysis: of the rules in ``trace``, ``metrics`` and ``models``.  Raise it with
@@ -129,6 +130,7 @@ EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (
     users,
     parking_lot,
     pftk_error,
+    wires,
 )
 
 

@@ -30,6 +30,7 @@ from tcpf_lab.metrics.record import Record
 from tcpf_lab.metrics.transfers import users_connected
 from tcpf_lab.metrics.truth import timeouts_match
 from tcpf_lab.metrics.window_counters import window_counters
+from tcpf_lab.metrics.wire_counters import given_up, ring_of
 from tcpf_lab.results import RunFiles
 from tcpf_lab.trace.bottleneck import backlogged_rate
 from tcpf_lab.trace.recovery import UNKNOWN
@@ -80,7 +81,8 @@ def _no_unplanned_loss(files: RunFiles, run: Record) -> Finding:
     """Only the bottleneck may lose packets, and what is impaired on purpose."""
     problems = []
     for device in run.expect["lossless_devices"]:
-        queue, link = root_drops(files, device), link_drops(files, device)
+        queue = root_drops(files, device)
+        link = link_drops(files, device) - given_up(files, run, device)
         if queue or link:
             problems.append(f"{device}: {queue} dropped by its queue, {link} by its interface")
     return verdict(problems, f"{len(run.expect['lossless_devices'])} devices, no drops")
@@ -89,11 +91,13 @@ def _no_unplanned_loss(files: RunFiles, run: Record) -> Finding:
 def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> Finding:
     """Over the whole run the captures must miss exactly what the queue says it dropped.
 
-    Background is in none of the captures, and nothing tells which of its drops were IN or OUT.
+    So do they miss what a shared wire gave up, of which nothing tells whether it was IN or OUT.
+    Background is in none of the captures, and nothing tells that of its drops either.
     """
+    device = run.expect["bottleneck"]["device"]
+    gone = given_up(files, run, device)
     background = background_drops(files, run)
-    drops = root_drops(files, run.expect["bottleneck"]["device"]) - background
-    dropped = {"": drops} | _by_class(files, run)
+    dropped = {"": root_drops(files, device) - background + gone} | _by_class(files, run)
     inside = run.crossing.tos >> 2 == run.expect["qdisc"].get("options", {}).get("in", -1)
     which = {"": np.ones_like(inside), "in ": inside, "out ": ~inside}
     parts, good = [], run.crossing.unmatched == 0
@@ -101,7 +105,10 @@ def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> Finding:
         seen = int(np.sum(run.crossing.lost & which[side]))
         rest = " with background" if side and background else ""
         parts.append(f"{side}captures {seen}, qdisc {told}{rest}")
-        good = good and (seen <= told if rest else seen == told)
+        least, most = (0 if rest else told), told + (gone if side else 0)
+        good = good and least <= seen <= most
+    if gone:
+        parts.append(f"{gone} given up on the wire")
     return good, ", ".join([*parts, f"left without entering {run.crossing.unmatched}"])
 
 
@@ -147,7 +154,10 @@ def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> Finding:
             None,
             "the captures do not show the background that leaves between the flows' packets",
         )
-    wanted = float(run.expect["bottleneck"]["rate_bits_per_s"])
+    place = run.expect["bottleneck"]
+    if ring_of(run.expect, place["device"]):
+        return None, "the bottleneck is half duplex: see wires_add_up"
+    wanted = float(place["rate_bits_per_s"])
     measured = backlogged_rate(run.crossing)
     if measured is None:
         return None, "the bottleneck was never backlogged"

@@ -8,6 +8,7 @@ from typing import Any
 from tcpf_lab.metrics.evidence import UnreadableError, qdiscs, stats_json
 from tcpf_lab.metrics.in_force import Finding, verdict
 from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.wire_counters import ring_of
 from tcpf_lab.results import RunFiles
 
 #: A shaper may send so many bytes more than its rate says: a burst, and the packet after it.
@@ -159,6 +160,7 @@ def _too_fast(files: RunFiles, run: Record) -> list[str]:
     start, end = run.window_ns
     most = float(place["rate_bits_per_s"]) / 8 * (end - start) / 1e9
     largest = window.bytes / max(window.packets, 1)
-    if window.bytes <= most + _BURST_PACKETS * max(largest, 1514.0):
+    burst = _BURST_PACKETS + ring_of(run.expect, place["device"])
+    if window.bytes <= most + burst * max(largest, 1514.0):
         return []
     return [f"{place['device']}: {window.bytes} bytes in a window of at most {most:.0f}"]

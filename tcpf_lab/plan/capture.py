@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tcpf_lab.plan.queues import bottleneck
 from tcpf_lab.plan.step import LetPass, Phase, Ready, Start, Stop
-from tcpf_lab.plan.topology import senders_at, toward
+from tcpf_lab.plan.topology import other_end, senders_at, toward
 from tcpf_lab.spec.graph import Graph
 
 #: Ethernet, IPv4 and the longest TCP header: all that SACK blocks may fill, no payload.
@@ -37,11 +37,14 @@ def points(graph: Graph) -> dict[str, Point]:
     source = sources[0] if len(sources) == 1 else router
     at_source = toward(graph, source, queue.peer)
     before = toward(graph, queue.node, source)
+    # A shared wire is reached when its ring's turn comes: there the other end knows when.
+    shared = graph.links[queue.subnet].ring > 0
+    behind, way = (other_end(graph, queue), "in") if shared else (queue, "out")
     return {
         "sender": Point(source, source, at_source.device, "inout"),
         "ingress": Point(f"{queue.node}-in", before.node, before.device, "in"),
         **_cross(graph, queue.node),
-        "egress": Point(f"{queue.node}-out", queue.node, queue.device, "out"),
+        "egress": Point(f"{queue.node}-out", behind.node, behind.device, way),
     }
 
 

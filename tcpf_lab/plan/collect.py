@@ -6,14 +6,18 @@ from collections.abc import Iterator
 
 from tcpf_lab.plan import marker
 from tcpf_lab.plan.queues import bottlenecks, delay, rate
-from tcpf_lab.plan.step import Command, Drained, Phase, ReadFile, Step
-from tcpf_lab.plan.topology import interfaces
+from tcpf_lab.plan.step import Command, Drained, LetPass, Phase, ReadFile, Step
+from tcpf_lab.plan.topology import interfaces, on_wires
+from tcpf_lab.plan.window_counters import of_wire
 from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run
 
 #: What TCP sent again, and why, by a kernel that keeps a list of it (the project's does).
 RETRANSMISSIONS = "/proc/net/tcp_retransmissions"
+#: A frame of a ring is on a wire of 10 Mbit/s for 1.2 ms, and for three times as long where the
+#: acknowledgements contend.
+RING_FRAME_S = 0.02
 #: The least time that queues are given to drain; those of slow or long links get more.
 DRAIN_TIMEOUT_S = 30.0
 
@@ -30,6 +34,8 @@ def _drain(graph: Graph, queue: Queue) -> Iterator[Step]:
     for interface in interfaces(graph):
         if seconds := delay(graph, interface):
             yield Drained(interface.node, interface.device, _timeout(seconds))
+    if rings := [link.ring for link in graph.links if link.ring]:
+        yield LetPass(max(rings) * RING_FRAME_S, "rings send what they hold when queues are empty")
 
 
 def _timeout(seconds: float) -> float:
@@ -53,6 +59,10 @@ def counters(run: Run, graph: Graph) -> Phase:
         if node.role == "sender" or (node.role == "receiver" and _routed(run)):
             routes = ("ip", "-j", "route", "show")
             steps.append(Command(node.name, routes, f"stats/route-{node.name}.json"))
+    steps += [
+        Command(end.node, of_wire(end.device), f"stats/wire-{end.device}.json")
+        for end in on_wires(graph)
+    ]
     return Phase("counters", (*steps, *marker.counters(run)))
 
 

@@ -58,20 +58,20 @@ def compose(run: Run) -> Plan:
     phases = (
         modules(run, graph),
         settings.kernel(run),
-        *topology.build(graph, dict.fromkeys(sysctls, experiment.tcp.route_options())),
+        *topology.build(graph, dict.fromkeys(sysctls, experiment.tcp.route_options()), run.seed),
         background.routes(run, graph),
         settings.nodes(graph, sysctls),
         queues.build(graph, run.case.queue, run.seed),
         *marker.build(run),
         *((capture.start(graph),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
-        window_counters.start(run, counted),
+        window_counters.start(run, graph, counted),
         background.start(run, graph),
         made.receivers,
         made.senders,
         made.end,
         background.end(run, graph),
-        window_counters.end(run, counted),
+        window_counters.end(run, graph, counted),
         collect.drain(graph, run.case.queue),
         *((capture.stop(graph),) if captures else ()),
         collect.counters(run, graph),
@@ -91,7 +91,9 @@ def modules(run: Run, graph: Graph) -> Phase:
     """Return the phase that loads the project's own kernel modules where the case needs them."""
     marking = [node.name for node in graph.having("marker")]
     narrow = [link.a for link in graph.bottlenecks]
+    shared = [link.a for link in graph.links if link.ring]
     steps = (
+        *(LoadModule(node, "csma") for node in shared),
         *(LoadModule(node, name) for node in marking for name in run.case.marker.modules),
         *(LoadModule(node, name) for node in narrow for name in run.case.queue.modules),
     )
@@ -111,6 +113,8 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
     devices = [interface.device for interface in topology.interfaces(graph)]
     impaired = queues.impaired(graph)
     lossy = {queue.device for queue in queues.bottlenecks(graph)} | impaired.keys()
+    if run.experiment.topology.builder.ack_queue is not None:
+        lossy |= {topology.other_end(graph, queue).device for queue in queues.bottlenecks(graph)}
     return {
         **_expect_of_packets(run, graph),
         "bottleneck": narrow[0]["bottleneck"],
@@ -122,6 +126,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         **_expect_cross(run, graph, narrow, markers),
         "lossless_devices": [device for device in devices if device not in lossy],
         **_expect_impaired(impaired),
+        **_expect_wires(graph),
         **background.expect(run, graph),
         **({"pftk": True} if run.experiment.paper == _PREDICTED else {}),
         "sysctl": sysctls,
@@ -199,6 +204,20 @@ def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:
             for device, how in impaired.items()
         }
     }
+
+
+def _expect_wires(graph: Graph) -> dict[str, Any]:
+    """The half-duplex wires: not said where there is none."""
+    ends = topology.on_wires(graph)
+    wires = [
+        {
+            "devices": [near.device, far.device],
+            "rate_bits_per_s": graph.links[near.subnet].rate,
+            "ring": graph.links[near.subnet].ring,
+        }
+        for near, far in zip(ends[::2], ends[1::2], strict=True)
+    ]
+    return {"wires": wires} if wires else {}
 
 
 def _expect_receivers(run: Run, graph: Graph) -> dict[str, Any]:

@@ -118,15 +118,17 @@ def _shaper(graph: Graph, interface: Interface, frames: int) -> tuple[str, ...]:
 
 def _access(graph: Graph, interface: Interface) -> Iterator[Step]:
     link = graph.links[interface.subnet]
+    handle: tuple[str, ...] = ("root", "handle", "1:")
+    if words := _netem(graph, interface):
+        limit = str(netem_limit(graph, interface))
+        yield _tc(interface, *handle, "netem", "limit", limit, *words)
+        handle = ("parent", "1:", "handle", "2:")
+    if link.ring:  # the wire is the shaper
+        yield _tc(interface, *handle, "bfifo", "limit", str(link.queue))
+        return
     slow = link.rate < graph.bottleneck.rate or link.a in {n.name for n in graph.having("source")}
     shaper = _shaper(graph, interface, SLOW_BURST_FRAMES if slow else ACCESS_BURST_FRAMES)
-    words = _netem(graph, interface)
-    if not words:
-        yield _tc(interface, "root", "handle", "1:", *shaper)
-        return
-    limit = str(netem_limit(graph, interface))
-    yield _tc(interface, "root", "handle", "1:", "netem", "limit", limit, *words)
-    yield _tc(interface, "parent", "1:", "handle", "2:", *shaper)
+    yield _tc(interface, *handle, *shaper)
 
 
 def _netem(graph: Graph, interface: Interface) -> tuple[str, ...]:
@@ -139,8 +141,11 @@ def _netem(graph: Graph, interface: Interface) -> tuple[str, ...]:
 
 def _bottleneck(graph: Graph, interface: Interface, queue: Queue, seed: int) -> Iterator[Step]:
     drained_at = rate(graph, interface)
-    shaper = _shaper(graph, interface, BOTTLENECK_BURST_FRAMES)
-    yield _tc(interface, "root", "handle", "1:", *shaper)
-    yield _tc(interface, "parent", "1:", "handle", UNDER_TEST, *queue.tc(drained_at, seed))
+    place: tuple[str, ...] = ("root",)
+    if not graph.links[interface.subnet].ring:
+        shaper = _shaper(graph, interface, BOTTLENECK_BURST_FRAMES)
+        yield _tc(interface, "root", "handle", "1:", *shaper)
+        place = ("parent", "1:")
+    yield _tc(interface, *place, "handle", UNDER_TEST, *queue.tc(drained_at, seed))
     for child in queue.children(drained_at, seed):
         yield _tc(interface, "parent", child.parent, "handle", child.handle, *child.words)

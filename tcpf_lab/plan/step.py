@@ -57,7 +57,8 @@ class End:
 class AddLink:
     """Put an interface into each of two nodes such that what leaves one arrives at the other.
 
-    Between nodes of one kernel this is a pair of veth devices; ``words`` make it.  Where an
+    Between nodes of one kernel this is a pair of veth devices, or with a ``ring`` of frames two
+    stations on a half-duplex wire (``kernel/drivers/csma.c``); ``commands`` make it.  Where an
     inventory names interfaces of hosts, these are moved into the nodes instead.
     """
 
@@ -66,18 +67,33 @@ class AddLink:
     rate: (
         int  #: that the link is to have, bit/s; set by other steps, and a cable's must not be less
     )
+    ring: int = 0
+    seed: int = 0  #: of the wire's random numbers
 
     def __str__(self) -> str:
-        return _line(None, shlex.join(("ip", *self.words)))
+        return "\n".join(_line(self.place, shlex.join(("ip", *words))) for words in self.commands)
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """Give the arguments of ``ip`` that do it within one kernel."""
+    def place(self) -> str | None:
+        """Give the node that ``commands`` are run in, if in any: a station joins another there."""
+        return self.ends[0].node if self.ring else None
+
+    @property
+    def commands(self) -> tuple[tuple[str, ...], ...]:
+        """Give the arguments of each ``ip`` that does it within one kernel."""
         near, far = (
-            ("name", end.device, "address", end.mac, "mtu", str(self.mtu), "netns", end.node)
-            for end in self.ends
+            ("name", end.device, "address", end.mac, "mtu", str(self.mtu)) for end in self.ends
         )
-        return ("link", "add", *near, "type", "veth", "peer", *far)
+        there, ring = ("netns", self.ends[1].node), ("ring", str(self.ring))
+        if not self.ring:
+            here = ("netns", self.ends[0].node)
+            return (("link", "add", *near, *here, "type", "veth", "peer", *far, *there),)
+        wire = ("rate", f"{self.rate // 10**6}mbit", "seed", str(self.seed))
+        first = ("link", self.ends[0].device)
+        return (
+            ("link", "add", *near, "type", "csma", *wire, *ring),
+            ("link", "add", *first, *far, *there, "type", "csma", *ring),
+        )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ def other_end(graph: Graph, interface: Interface) -> Interface:
     return Interface(*names, interface.subnet, host)
 
 
-def build(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> tuple[Phase, ...]:
+def build(graph: Graph, route_options: dict[str, tuple[str, ...]], seed: int) -> tuple[Phase, ...]:
     """Return the phases that make the network.
 
     Parameters
@@ -98,9 +99,11 @@ def build(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> tuple[Phas
         Nodes and links.
     route_options : dict
         Words appended to every route of a node, for example ``{"S": ("initcwnd", "2")}``.
+    seed : int
+        The run's, from which shared wires draw theirs.
     """
     return (
-        Phase("nodes and links", (*_nodes(graph), *_links(graph))),
+        Phase("nodes and links", (*_nodes(graph), *_links(graph, seed))),
         Phase("addresses and routes", (*_no_ipv6(graph), *_addresses(graph, route_options))),
     )
 
@@ -114,10 +117,16 @@ def _nodes(graph: Graph) -> Iterator[Step]:
         yield AddNode(node.name)
 
 
-def _links(graph: Graph) -> Iterator[Step]:
+def _links(graph: Graph, seed: int) -> Iterator[Step]:
     ends = [End(end.node, end.device, end.mac) for end in interfaces(graph)]
     for link, near, far in zip(graph.links, ends[::2], ends[1::2], strict=True):
-        yield AddLink((near, far), link.mtu, link.rate)
+        drawn = random.Random(f"wire of {near.device}, seed {seed}").getrandbits(31)
+        yield AddLink((near, far), link.mtu, link.rate, link.ring, drawn if link.ring else 0)
+
+
+def on_wires(graph: Graph) -> tuple[Interface, ...]:
+    """Give the interfaces on half-duplex wires: the two ends of each, in the links' order."""
+    return tuple(one for one in interfaces(graph) if graph.links[one.subnet].ring)
 
 
 def _no_ipv6(graph: Graph) -> Iterator[Step]:

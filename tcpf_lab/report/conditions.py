@@ -73,7 +73,7 @@ def _conditions(experiment: Experiment) -> tuple[str, ...]:
     return (
         f"{format_duration(experiment.traffic.duration)} after "
         f"{format_duration(experiment.traffic.warmup)} of warm-up",
-        format_rate(graph.bottleneck.rate) + "/s",
+        f"{format_rate(graph.bottleneck.rate)}/s{' half duplex' * bool(graph.bottleneck.ring)}",
         _said_of_delays(path_delays(graph)),
         f"{_said_of_tcp(experiment.tcp)} {sack}" + (" over an impaired path" if impaired else ""),
     )

@@ -52,6 +52,9 @@ class Link:
         Whether the queue at ``a`` towards ``b`` is the one under test, in place of ``queue``.
     impairment_ab, impairment_ba : Impairment, optional
         What else happens at the egress of ``a`` towards ``b`` and of ``b`` towards ``a``.
+    ring : int
+        Frames that either end holds between its queue and a wire that both share (half duplex);
+        0: full duplex.
     """
 
     a: str
@@ -64,6 +67,7 @@ class Link:
     bottleneck: bool = False
     impairment_ab: Impairment | None = None
     impairment_ba: Impairment | None = None
+    ring: int = 0
 
 
 @dataclass(frozen=True)

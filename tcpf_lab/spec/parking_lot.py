@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import KeyPath, SpecModel
+from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.graph import CrossTraffic, Graph, Link, Node, link_problems
 from tcpf_lab.spec.impairment import delay_problem
+from tcpf_lab.spec.wire import Wires
 from tcpf_lab.units import Duration, Rate, Size
 
 
-class ParkingLot(SpecModel):
+class ParkingLot(Wires):
     """S - R0 - R1 = R2 = R3 = R4 - D with one to three bottlenecks, Rk to Rk+1.
 
     The flows of the matrix go from S to D and pass all of them; they have the first numbers. Over
@@ -40,6 +41,7 @@ class ParkingLot(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what could not work as a bottleneck or as an IPv4 link."""
         yield from link_problems(self.access, self.bottleneck, self.mtu, self.host_queue)
+        yield from self.wire_problems(self.bottleneck, {"access": self.access}, self.mtu)
         for key in ("delay", "cross_delay"):
             if sentence := delay_problem(getattr(self, key)):
                 yield (key,), sentence
@@ -71,8 +73,15 @@ class ParkingLot(SpecModel):
         """Give a bottleneck and the links of the traffic that passes it alone."""
         yield self._link(f"X{k}", f"M{k}")
         yield self._link(f"M{k}", f"R{k}")
-        yield replace(self._link(f"R{k}", f"R{k + 1}"), rate=self.bottleneck, bottleneck=True)
+        yield replace(
+            self._link(f"R{k}", f"R{k + 1}"),
+            rate=self.bottleneck,
+            bottleneck=True,
+            queue=self.ack_queue or self.host_queue,
+            ring=self.bottleneck_ring,
+        )
         yield self._link(f"R{k + 1}", f"Y{k}", self.cross_delay)
 
     def _link(self, a: str, b: str, delay_ba: float = 0.0) -> Link:
-        return Link(a, b, self.access, 0.0, delay_ba, self.mtu, self.host_queue)
+        link = Link(a, b, self.access, 0.0, delay_ba, self.mtu, self.host_queue)
+        return replace(link, ring=self.access_ring)

@@ -15,10 +15,11 @@ from tcpf_lab.spec.delays import AnyDelays, Delays
 from tcpf_lab.spec.graph import SLOWEST, Graph, Link, Node, link_problems
 from tcpf_lab.spec.impairment import Impairment, delay_problem
 from tcpf_lab.spec.parking_lot import ParkingLot
+from tcpf_lab.spec.wire import Wires
 from tcpf_lab.units import Duration, Rate, Size
 
 
-class Chain(SpecModel):
+class Chain(Wires):
     """S - R0 - R1 - R2 - D: one sender, one receiver, the bottleneck from R1 to R2.
 
     The delay is added once per round trip, on what D sends.
@@ -50,9 +51,16 @@ class Chain(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what could not work as a bottleneck or as an IPv4 link."""
         yield from link_problems(self.access, self.bottleneck, self.mtu, self.host_queue)
+        yield from self.wire_problems(self.bottleneck, self._others(), self.mtu)
+        if self.ack_queue is not None and self.reverse is not None:
+            yield ("ack_queue",), "has no place behind reverse, whose losses are told by all others"
         longest = max(self.delay.values) if isinstance(self.delay, Delays) else self.delay
         if sentence := delay_problem(longest):
             yield ("delay",), sentence
+
+    def _others(self) -> dict[str, int]:
+        """Rates of the links but the bottleneck, by their keys."""
+        return {"access": self.access}
 
     def graph(self) -> Graph:
         """Build the graph."""
@@ -75,6 +83,8 @@ class Chain(SpecModel):
                     self._access("R1", "R2"),
                     rate=self.bottleneck,
                     bottleneck=True,
+                    queue=self.ack_queue or self.host_queue,
+                    ring=self.bottleneck_ring,
                     impairment_ba=self.reverse,
                 ),
                 *(
@@ -90,7 +100,8 @@ class Chain(SpecModel):
         )
 
     def _access(self, a: str, b: str) -> Link:
-        return Link(a, b, self.access, 0.0, 0.0, self.mtu, self.host_queue)
+        link = Link(a, b, self.access, 0.0, 0.0, self.mtu, self.host_queue)
+        return replace(link, ring=self.access_ring)
 
 
 class Dumbbell(Chain):
@@ -120,6 +131,9 @@ class Dumbbell(Chain):
             yield ("edge",), "must be at least 1 kbit"
         elif self.edge is not None and self.edge * self.pairs < self.bottleneck:
             yield ("edge",), "times pairs must not be slower than bottleneck, or it is none"
+
+    def _others(self) -> dict[str, int]:
+        return super()._others() | ({} if self.edge is None else {"edge": self.edge})
 
     @property
     def _delays(self) -> Delays:

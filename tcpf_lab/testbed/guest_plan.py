@@ -74,8 +74,10 @@ def _phase(phase: Phase) -> Iterator[str]:
 def _group_key(step: Step) -> tuple[str, str | None]:
     """Steps with equal keys that follow each other are carried out together."""
     match step:
-        case AddNode() | AddLink():
+        case AddNode():
             return "ip", None
+        case AddLink():
+            return "ip", step.place
         case Command(node, (program, *_), None) if program in BATCH_PROGRAMS:
             return program, node
         case _:
@@ -85,9 +87,9 @@ def _group_key(step: Step) -> tuple[str, str | None]:
 def _batch(steps: list[Step], phase: str, program: str, node: str | None) -> Iterator[str]:
     """Give consecutive ``ip`` (or ``tc``) commands of one node to a single process."""
     yield _line("step", f"{phase}: {node or 'testbed'}: a command of {program} -batch")
-    yield _line("batch", node or NONE, str(len(steps)), program, "-batch", "-")
-    for step in steps:
-        yield _line(" ".join(map(_batch_word, _arguments(step))))
+    lines = [" ".join(map(_batch_word, words)) for step in steps for words in _arguments(step)]
+    yield _line("batch", node or NONE, str(len(lines)), program, "-batch", "-")
+    yield from map(_line, lines)
 
 
 def _batch_word(word: str) -> str:
@@ -97,12 +99,14 @@ def _batch_word(word: str) -> str:
     return word
 
 
-def _arguments(step: Step) -> tuple[str, ...]:
+def _arguments(step: Step) -> tuple[tuple[str, ...], ...]:
     match step:
-        case AddNode() | AddLink():
-            return step.words
+        case AddNode():
+            return (step.words,)
+        case AddLink():
+            return step.commands
         case Command(_, (_, *words)):
-            return tuple(words)
+            return (tuple(words),)
     raise AssertionError(f"no line of a batch: {step}")
 
 

@@ -189,20 +189,23 @@ class Translator:
         near, far = step.ends
         if inventory.interface(near.node, far.node) is None:
             ends = [{"node": e.node, "device": e.device, "mac": e.mac} for e in step.ends]
-            words = {"ends": ends, "mtu": step.mtu}
+            words: dict[str, Any] = {"ends": ends, "mtu": step.mtu}
+            if step.ring:
+                rate = step.rate // 10**6
+                words["wire"] = {"rate": rate, "seed": step.seed, "ring": step.ring}
             yield Request("veth", words, near.node, _text(step))
             return
         for end, peer in ((near, far), (far, near)):
             if self._host_of(end.node) == host:
-                words = {
+                moved = {
                     "node": end.node,
                     "interface": inventory.interface(end.node, peer.node),
                     "device": end.device,
                     "mac": end.mac,
                     "mtu": step.mtu,
                 }
-                text = f"move {words['interface']} into {end.node} as {end.device}"
-                yield Request("nic", words, end.node, text)
+                text = f"move {moved['interface']} into {end.node} as {end.device}"
+                yield Request("nic", moved, end.node, text)
 
     def _module(self, host: str, step: LoadModule, name: str) -> Iterator[Request]:
         """Load a module once into each kernel, whichever nodes ask for it."""

@@ -53,6 +53,13 @@ def test_plan_of_an_impaired_path_is_the_reviewed_one(golden):
     golden("plan/impaired.txt", str(compose(run_of("smoke", *IMPAIRED, case="NoMark+RED"))))
 
 
+def test_plan_over_shared_wires_is_the_reviewed_one(golden):
+    wires = ["duplex", "access_duplex"]
+    halves = [f"topology.chain.{key}=half" for key in wires]
+    run = run_of("smoke", *halves, "matrix.flows=3", case="NoMark+RED")
+    golden("plan/half-duplex.txt", str(compose(run)))
+
+
 def test_plan_without_captures_is_the_reviewed_one(golden):
     run = run_of("smoke", "traffic.captures=false", "matrix.flows=3", case="TCPF+FRIO")
     golden("plan/without-captures.txt", str(compose(run)))

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from tcpf_lab.spec.graph import CrossTraffic, Link
 from tcpf_lab.spec.impairment import Impairment
@@ -116,3 +117,31 @@ def test_a_parking_lot_has_cross_traffic_with_its_own_marker_over_each_bottlenec
 
 def test_the_mss_follows_the_mtu() -> None:
     assert graph(chain={**CHAIN, "mtu": "1500 B"}).mss == 1460
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"bottleneck": "5 Mbit"}, "10 Mbit or 100 Mbit on a half-duplex link"),
+        ({"access_duplex": "half", "access": "1 Gbit"}, "not 1 Gbit"),
+        ({"mtu": "9000 B"}, "at most 1500 B"),
+        ({"duplex": "full", "ring": 4}, "set duplex or access_duplex to half"),
+        ({"duplex": "full", "ack_queue": "9 kB"}, "set duplex to half"),
+        ({"ack_queue": "9 kB", "reverse": {"loss": 0.1}}, "has no place behind reverse"),
+        ({"ring": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_no_shared_wire_is_is_refused(words: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Topology.model_validate({"chain": {**CHAIN, "duplex": "half", **words}})
+    assert said in str(caught.value)
+
+
+def test_each_segment_is_half_duplex_by_itself() -> None:
+    wire = graph(chain={**CHAIN, "duplex": "half", "ack_queue": "20 kB"})
+    assert [link.ring for link in wire.links] == [0, 0, 16, 0]
+    assert wire.bottleneck.queue == 20_000
+    hubs = graph(chain={**CHAIN, "access_duplex": "half", "ring": 4})
+    assert [link.ring for link in hubs.links] == [4, 4, 0, 4]
+    lot = graph(parking_lot={**LOT, "duplex": "half"})
+    assert [link.ring > 0 for link in lot.links] == [link.bottleneck for link in lot.links]

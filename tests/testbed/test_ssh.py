@@ -484,6 +484,14 @@ def test_a_link_faster_than_its_cable_is_refused(tmp_path, network):
     assert found == "the link S-R0 is to have 1 Gbit/s, its cable 100 Mbit/s"
 
 
+def test_half_duplex_link_between_hosts_is_refused(network):
+    bed = SshTestbed(Inventory.model_validate({"name": "two", "hosts": HOSTS}), connect=network)
+    ends = (End("S", "S-R0", "02:00:00:00:00:01"), End("R0", "R0-S", "02:00:00:00:00:02"))
+    assert not bed.check(plan((AddLink(ends, 1500, 10**7),)))
+    (found,) = bed.check(plan((AddLink(ends, 1500, 10**7, ring=4),)))
+    assert found.startswith("the link S-R0 is to be half duplex, but is a cable between hosts")
+
+
 @pytest.mark.parametrize(
     ("mode", "above", "told"),
     [

@@ -120,6 +120,14 @@ def test_link_between_hosts_takes_the_interfaces_of_the_inventory():
     assert found["routers"][0][1]["device"] == "R0-S"
 
 
+def test_half_duplex_link_within_a_host_is_a_wire():
+    ends = (End("R0", "R0-R1", "02::1"), End("R1", "R1-R0", "02::2"))
+    (found,) = asked(plan(AddLink(ends, 900, 10**7, ring=4, seed=7)))
+    ((action, arguments),) = found["routers"]
+    assert action == "veth"
+    assert arguments["wire"] == {"rate": 10, "seed": 7, "ring": 4}
+
+
 def test_link_within_a_host_is_a_pair():
     ends = (End("R0", "R0-R1", "02::1"), End("R1", "R1-R0", "02::2"))
     (found,) = asked(plan(AddLink(ends, 900, 10**7)))
