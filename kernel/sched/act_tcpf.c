@@ -25,7 +25,7 @@ struct tcpf_action {
 static const struct marker_word tcpf_words[] = {
 	MARKER_WORDS,
 	[TCA_TCPF_PROFILE] = { 1, 0, __TC_TCPF_PROFILE_MAX - 1, TC_TCPF_PROFILE_RECOMMENDED,
-			       "profile must be recommended or paper" },
+			       "profile must be recommended, paper or letter" },
 	[TCA_TCPF_RETRANSMITS] = { 1, 0, __TC_TCPF_RETRANSMITS_MAX - 1,
 				   TC_TCPF_RETRANSMITS_PROTECT,
 				   "retransmits must be protect or plain" },
@@ -86,8 +86,10 @@ static void tcpf_apply(struct marker *m, const u32 *word, void *memory, bool fir
 	struct tcpf_params params;
 
 	tcpf_set_params(&params, (u64)word[TCA_MARKER_INTERVAL] * NSEC_PER_USEC,
-			word[TCA_MARKER_TOKENS], word[TCA_TCPF_PROFILE] == TC_TCPF_PROFILE_PAPER,
+			word[TCA_MARKER_TOKENS],
+			word[TCA_TCPF_PROFILE] != TC_TCPF_PROFILE_RECOMMENDED,
 			word[TCA_TCPF_RETRANSMITS] == TC_TCPF_RETRANSMITS_PLAIN);
+	params.by_one = word[TCA_TCPF_PROFILE] == TC_TCPF_PROFILE_LETTER;
 	if (first) {
 		t->params = params;
 		tcpf_marker_init(&t->state, &params, &to->room, get_random_u64(), now);

@@ -5,12 +5,12 @@
 #include "iproute2.h"
 #include "marker.h"
 
-static const char *const profiles[] = { "recommended", "paper", NULL };
+static const char *const profiles[] = { "recommended", "paper", "letter", NULL };
 static const char *const retransmits[] = { "protect", "plain", NULL };
 
 static const struct word words[] = {
 	MARKER_WORDS_FIRST,
-	{ "profile", TCA_TCPF_PROFILE, WORD_CHOICE, profiles, "recommended or paper" },
+	{ "profile", TCA_TCPF_PROFILE, WORD_CHOICE, profiles, "recommended, paper or letter" },
 	{ "retransmits", TCA_TCPF_RETRANSMITS, WORD_CHOICE, retransmits, "protect or plain" },
 	MARKER_WORDS_LAST,
 };
@@ -33,13 +33,14 @@ static void tcpf_usage(void)
 {
 	fprintf(stderr,
 		"Usage: ... tcpf interval TIME tokens BYTES\n"
-		"          [ profile { recommended | paper } ]\n"
+		"          [ profile { recommended | paper | letter } ]\n"
 		"          [ retransmits { protect | plain } ]\n"
 		MARKER_USAGE
 		"\n"
 		"BYTES are divided among the TCP flows in each TIME, small windows first.\n"
 		"recommended: overdrafts and retransmissions are paid for later, and an expired\n"
-		"timer makes a small window. paper: the published algorithm to the letter.\n"
+		"timer makes a small window. paper: the published algorithm, tokens in bytes.\n"
+		"letter: the same, but a packet takes one from its flow's share, not its length.\n"
 		"protect: retransmissions are in profile. plain: they are packets like others.\n");
 }
 

@@ -156,10 +156,15 @@ static void spacing(void)
 		CHECK_EQ(marker.pool, table[row].reason == TCPF_ALLOCATED ? 0 : 960);
 		CHECK_EQ(marker.spare, 960);
 	}
+	ROW("by one");
+	params.by_one = true;
+	grant(2, 0, 0);
+	CHECK_EQ(data(2000, 1000, T0), TCPF_ALLOCATED);
+	CHECK_EQ(flow()->in_count, 1);
 	ROW("tiny");
 	grant(10, 0, 0);
 	flow()->tiny = true;
-	CHECK_EQ(data(2000, 1000, T0), TCPF_TINY);
+	CHECK_EQ(data(3000, 1000, T0), TCPF_TINY);
 }
 
 /* The share of IN among n packets is within one packet of n / (1 + s), for every n. */

@@ -58,6 +58,7 @@ struct tcpf_params {
 	bool	rto_window;	/* r10 */
 	bool	tiny_max;	/* r20 */
 	bool	protect;	/* step (b) of Algorithm 2 */
+	bool	by_one;		/* r1 */
 };
 
 struct tcpf_stats {
@@ -143,6 +144,7 @@ static inline void tcpf_set_params(struct tcpf_params *p, u64 interval, u32 toke
 	p->rto_window = !paper && !plain;
 	p->tiny_max = !paper;
 	p->protect = !plain;
+	p->by_one = false;
 }
 
 static inline u32 tcpf_handshakes(u32 flows)

@@ -48,7 +48,8 @@
  *
  * r1	Everything is whole bytes: M, E, in_count, the shares. E is rounded down, so it stays less
  *	than one byte under the real average (each halving loses at most 1/2, and halves what was
- *	lost).
+ *	lost). "decrease in_count" is by the packet's length; by one where `by_one` is set, which
+ *	the words allow too: then the spacing alone decides, as a share hardly ever runs out.
  * r2	One byte of tokens buys a whole packet. What a flow overdraws is taken from its next
  *	share, else a hundred flows would exceed M by a quarter; what it leaves unused is not. Off
  *	in "paper".
@@ -229,7 +230,7 @@ static inline enum tcpf_reason tcpf_mark_data(const struct tcpf_params *p, struc
 		return TCPF_SPACED;
 	}
 	f->count -= f->spacing;				/* (c.1) */
-	f->in_count -= info->len;
+	f->in_count -= p->by_one ? 1 : info->len;
 	tcpf_pay(m, info->len);
 	return f->tiny ? TCPF_TINY : TCPF_ALLOCATED;
 }

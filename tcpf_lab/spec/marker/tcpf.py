@@ -18,10 +18,12 @@ class Tcpf(Meter):
     modules: ClassVar[tuple[str, ...]] = ("act_tcpf",)
 
     kind: Literal["tcpf"] = Field(description="The TCP-friendly marker.")
-    profile: Literal["recommended", "paper"] = Field(
+    profile: Literal["recommended", "paper", "letter"] = Field(
         default="recommended",
-        description="How gaps of the published algorithm are filled: `paper` takes it by the "
-        "letter, `recommended` keeps the rate of IN packets and notices a timeout.",
+        description="How gaps of the published algorithm are filled: `recommended` keeps the rate "
+        "of IN packets and notices a timeout; `paper` does neither; `letter` is `paper`, but a "
+        "packet takes one from its flow's share of the tokens, not its length, so that the spacing "
+        "alone decides.",
     )
     retransmits: Literal["protect", "plain"] = Field(
         default="protect",
