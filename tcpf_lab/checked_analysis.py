@@ -53,7 +53,7 @@ def analyse(files: RunFiles) -> dict[str, Any]:
         raise TraceError(
             f"its records do not fit together: {type(error).__name__} {error}"[:300],
             where=str(files.root),
-            hint="a file of the run is damaged: repeat the run; --debug shows what was read",
+            hint="a file of the run is damaged: repeat the run",
         ) from error
 
 

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from tcpf_lab.results import RunFiles, write_text
+from tcpf_lab.results import RunFiles, open_regular, write_text
 
 #: A run without its log is still that run.
 _LOG = "log/"
@@ -122,18 +122,21 @@ def _name(run: RunFiles, path: Path) -> str:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as handle:
+    with open_regular(path) as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _read(run: RunFiles) -> dict[str, str]:
     """Give digests by name; a record that is damaged itself fits no file."""
     try:
-        text = run.checksums.read_text(encoding="utf-8", errors="replace")
+        with open_regular(run.checksums) as handle:
+            text = handle.read().decode("utf-8", "replace")
     except FileNotFoundError:
         return {}
+    except OSError:
+        text = ""
     lines = (line.partition("  ") for line in text.splitlines())
-    return {name: digest for digest, _, name in lines} or {run.checksums.name: ""}
+    return {name: digest for digest, _, name in lines if name} or {run.checksums.name: ""}
 
 
 def _write(run: RunFiles, hashes: dict[str, str]) -> None:

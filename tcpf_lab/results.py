@@ -6,6 +6,7 @@ without that suffix is always complete.  ``docs/results-format.md`` describes ev
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -13,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +232,19 @@ def write_text(path: Path, text: str) -> None:
     making.write(path, text.encode("utf-8"))
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read: a pipe in its place would keep us waiting, a device would never end.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened, or is no regular file.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return path.open("rb")
+
+
 def read_json(path: Path) -> Any:
     """Read JSON, a run's records as those of the present format.
 
@@ -241,11 +256,14 @@ def read_json(path: Path) -> Any:
         If it is a record of a later format.
     """
     try:
-        return formats.present(path.name, json.loads(path.read_text(encoding="utf-8")))
+        with open_regular(path) as file:
+            return formats.present(path.name, json.loads(file.read().decode("utf-8")))
     except formats.FormatError as error:
         error.where = str(path)
         raise
     except FileNotFoundError:
         raise RequestError("no such file", where=str(path)) from None
+    except OSError as error:
+        raise RequestError(error.strerror or str(error), where=str(path)) from None
     except (ValueError, RecursionError) as error:  # neither JSON nor, at times, UTF-8
         raise RequestError(f"not JSON: {error}", where=str(path)) from None

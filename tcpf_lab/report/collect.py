@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 from tcpf_lab.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.reference.published import published
-from tcpf_lab.report.run_records import is_number
+from tcpf_lab.report.run_records import is_number, read_manifest, read_metrics
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results import FORMAT, ExperimentFiles, RunFiles, read_json
+from tcpf_lab.results import ExperimentFiles, RunFiles
 
 #: Why a run is not simply part of its cell's means.
 State = Literal["missing", "failed", "stale", "invalid", "unreadable"]
@@ -192,12 +192,14 @@ def _read(
 
 
 def _own_metrics(files: RunFiles, cell: Cell) -> dict[str, Any]:
-    found = read_json(files.metrics)
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise LabError(f"not metrics of format {FORMAT}")
+    found = read_metrics(files)
+    manifest = read_manifest(files) if files.manifest.exists() else {}
     for key in ("config", "case", "flows"):
         if found.get(key) != getattr(cell, key):
             raise LabError(f"{key} is {found.get(key)!r}, expected {getattr(cell, key)!r}")
+    seeds = found.get("seed"), manifest.get("seed")
+    if None not in seeds and seeds[0] != seeds[1]:
+        raise LabError(f"seed is {seeds[0]!r}, the manifest says {seeds[1]!r}")
     return found
 
 

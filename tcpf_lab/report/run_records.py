@@ -17,6 +17,8 @@ from tcpf_lab.metrics import series
 from tcpf_lab.results import FORMAT, RunFiles, read_json
 
 Test = Callable[[Any], bool]
+#: No number of a run is as large, and sums of those below do not overflow.
+_LARGEST = 2.0**100
 
 
 def read_metrics(files: RunFiles, *needed: str) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     """Tell whether JSON's value is a finite number that a float holds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return abs(value) < 2**1000 if isinstance(value, int) else math.isfinite(value)
+    return (isinstance(value, int) or math.isfinite(value)) and abs(value) < _LARGEST
 
 
 def _checked(
@@ -123,14 +125,15 @@ def _flow(value: Any) -> bool:
     """A flow's row: numbers, and below a few keys mappings of them."""
     if not isinstance(value, dict) or not _count(value.get("flow")):
         return False
-    inner = {name: value.get(name) or {} for name in ("kernel", "iperf3", "events")}
-    own = [entry for name, entry in value.items() if name not in inner]
-    return all(map(_scalar, own)) and all(map(_mapping_of(_scalar), inner.values()))
+    inner = {name: value.get(name) or {} for name in ("kernel", "iperf3")}
+    own = [entry for name, entry in value.items() if name not in (*inner, "events")]
+    inner["events"] = value.get("events", {})
+    return all(map(_some_number, own)) and all(map(_mapping_of(_scalar), inner.values()))
 
 
 def _dscp(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        key.isascii() and key.isdecimal() and len(key) < 4 and _mapping_of(_scalar)(row)
+        key.isascii() and key.isdecimal() and len(key) < 4 and _with(_DSCP)(row)
         for key, row in value.items()
     )
 
@@ -139,6 +142,8 @@ def _window(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
 
 
+_LOST = ("packets_lost", "loss_percent", "packet_loss_percent")
+_DSCP = dict.fromkeys(("packets", "packets_per_s", *_LOST), is_number)
 _CHECK = {"name": _text, "ok": lambda value: value in (True, False, None), "detail": _text}
 _VALIDITY = {
     "valid": lambda value: isinstance(value, bool),

@@ -112,7 +112,16 @@ def test_a_number_that_an_invalid_run_lacks_hides_no_reason(
         (
             '{"format": 2, "config": "A", "case": "NoMark+RED", "flows": 100,'
             ' "validity": {"valid": true}, "metrics": {"timeouts": NaN}}',
-            "no value for timeouts",
+            "damaged: metrics, validity",
+        ),
+        (
+            '{"format": 2, "config": "A", "case": "NoMark+RED", "flows": 100, "per_flow": null}',
+            "damaged: per_flow",
+        ),
+        (
+            '{"format": 2, "config": "A", "case": "NoMark+RED", "flows": 100,'
+            ' "metrics": {"timeouts": 1e308}}',
+            "damaged: metrics",
         ),
     ],
 )

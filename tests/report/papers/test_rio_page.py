@@ -77,6 +77,8 @@ def numbers(of: Callable[[Run], Values | None]) -> Callable[[Run], dict[str, Any
                     "packets": SECONDS * rate,
                     "packets_per_s": rate,
                     "packets_lost": SECONDS * rate * lost[code],
+                    "loss_percent": 100 * lost[code],
+                    "packet_loss_percent": 100 * lost[code],
                 }
                 for code, rate in came.items()
             },
