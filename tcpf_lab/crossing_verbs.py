@@ -88,7 +88,7 @@ def crossing(
     if as_json:
         terminal.print_json({**found, "written": [str(path) for path in files]})
         return
-    for shown in crossing_tables(found, top=top):
+    for shown in crossing_tables(found, terminal.width(), top=top):
         terminal.show(shown)
     for path in files:
         echo(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 
 
@@ -28,6 +29,17 @@ def legible(text: str, keep: str = "\n\t\u00a0") -> str:
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
     )
+
+
+def path_text(path: os.PathLike[str] | str) -> str:
+    r"""Give the name of a file as text: bytes of it that are no UTF-8 become escapes.
+
+    Examples
+    --------
+    >>> print(path_text("bad\udcff.pcap"))
+    bad\xff.pcap
+    """
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 class LabError(Exception):
@@ -58,8 +70,12 @@ class LabError(Exception):
 
     def __str__(self) -> str:
         """Give ``where: message`` and, on a line of its own, the hint."""
-        text = f"{self.where}: {self.message}" if self.where else self.message
-        return legible(f"{text}\n  try: {self.hint}" if self.hint else text)
+        return legible(f"{self._said}\n  try: {self.hint}" if self.hint else self._said)
+
+    @property
+    def _said(self) -> str:
+        """The message with its place in front, whose name of a file or host is on one line."""
+        return f"{legible(self.where, keep='')}: {self.message}" if self.where else self.message
 
 
 def _rebuild(kind: type[LabError], message: str, where: str, hint: str) -> LabError:
@@ -110,8 +126,7 @@ class TraceError(LabError):
 
     def __str__(self) -> str:
         """Give ``where: message (hint)``."""
-        text = f"{self.where}: {self.message}" if self.where else self.message
-        return legible(f"{text} ({self.hint})" if self.hint else text)
+        return legible(f"{self._said} ({self.hint})" if self.hint else self._said)
 
 
 #: Limits of this process under which libraries fail in the middle of being loaded, and bash's word.

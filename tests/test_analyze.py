@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 from pcap_builder import Pcap, conversation, ethernet, ip6, segment, tcp
 from rich.console import Console
+from typer.testing import CliRunner
 
 import tcpf_lab
 from tcpf_lab import analyzing, terminal
 from tcpf_lab.analyze_request import FORMATS, PRINTED, CapturesAsked, choice_of, options_of
 from tcpf_lab.analyzing import look
+from tcpf_lab.cli import app
 from tcpf_lab.errors import RequestError, TraceError
 from tcpf_lab.metrics.summary import analyse as analyse_run
 from tcpf_lab.report.aligned_table import SHOWN
@@ -584,3 +587,13 @@ def test_large_files_are_shown_while_they_are_read(
         advance(str(capture), capture.stat().st_size)
         advance("-", 1)
     assert "100 %" in text.getvalue()
+
+
+def test_name_that_is_no_utf8_and_lines_in_a_name_are_written_as_escapes(tmp_path: Path) -> None:
+    whole = (Path(__file__).parent / "data" / "senders" / "modern.pcap.zst").read_bytes()
+    capture = tmp_path / os.fsdecode(b"bad\xff.pcap.zst")
+    capture.write_bytes(whole)
+    done = CliRunner().invoke(app, ["analyze", str(capture), "--format", "csv"])
+    assert (done.exit_code, done.output.count(r"bad\xff.pcap.zst")) == (0, 4)
+    done = CliRunner().invoke(app, ["analyze", str(tmp_path / "no\nerror: fake")])
+    assert r"no\nerror: fake: no such capture" in done.output

@@ -144,3 +144,13 @@ def test_unreadable_capture_is_one_line_and_status_2(
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {path}: not a pcap capture: it begins with 74 68 69 73")
+
+
+@pytest.mark.parametrize("columns", ["30", "80"])
+def test_numbers_are_whole_on_a_narrow_terminal(
+    pair: list[str], columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = invoke(*pair)
+    assert "…" not in shown
+    assert "packets  lost" in shown

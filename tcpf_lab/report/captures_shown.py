@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from tcpf_lab.report.aligned_table import GAP, NOTHING, SHOWN, aligned_table, host
+from tcpf_lab.report.aligned_table import NOTHING, SHOWN, Column, fitting, host
 from tcpf_lab.report.capture_headline import (
     dim,
     grouped,
@@ -25,21 +23,6 @@ from tcpf_lab.report.style import EVENTS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A column of a table: its heading, its entries, and how long it is kept when room is short."""
-
-    heading: str
-    entries: tuple[str, ...]
-    rank: int
-    right: bool = True
-
-    @property
-    def width(self) -> int:
-        """Characters that it takes."""
-        return max(map(len, (self.heading, *self.entries)))
 
 
 def capture_tables(
@@ -63,12 +46,12 @@ def capture_tables(
     totals = capture["totals"]
     if any(totals["events"].values()):
         yield Text()
-        yield from _fitting(_kind_columns(totals), width)
+        yield from fitting(_kind_columns(totals), width)
     if totals["flows"]:
         yield Text()
         most = SHOWN if top is None else top or totals["flows"]
         rows = capture["flows"][:most]
-        yield from _fitting(_flow_columns(rows), width)
+        yield from fitting(_flow_columns(rows), width)
         if len(rows) < totals["flows"]:
             yield dim(f"{_share(rows, totals, by)}; --top 0 shows all")
 
@@ -79,33 +62,33 @@ def _share(rows: Sequence[Any], totals: dict[str, Any], by: str) -> str:
     return f"{len(rows)} of {totals['flows']} flows, {order}"
 
 
-def _kind_columns(totals: dict[str, Any]) -> list[_Shown]:
+def _kind_columns(totals: dict[str, Any]) -> list[Column]:
     """Give a row for each kind of event that occurred."""
     counts = {kind: count for kind, count in totals["events"].items() if count}
     every = sum(counts.values())
     needless = [totals["spurious"].get(kind, 0) for kind in counts]
     words = tuple(EVENTS[kind][0] for kind in counts)
     return [
-        _Shown("kind", tuple(counts), 0, right=False),
-        _Shown("what made the sender send it", words, 4, right=False),
-        _Shown("packets", tuple(map(grouped, counts.values())), 1),
-        _Shown("%", tuple(f"{100 * count / every:.1f}" for count in counts.values()), 2),
-        _Shown("needless", tuple(grouped(count) if count else "" for count in needless), 3),
+        Column("kind", tuple(counts), 0, right=False),
+        Column("what made the sender send it", words, 4, right=False),
+        Column("packets", tuple(map(grouped, counts.values())), 1),
+        Column("%", tuple(f"{100 * count / every:.1f}" for count in counts.values()), 2),
+        Column("needless", tuple(grouped(count) if count else "" for count in needless), 3),
     ]
 
 
-def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[_Shown]:
+def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[Column]:
     def column(
         heading: str, rank: int, entries: Sequence[str], *, right: bool = True
-    ) -> list[_Shown]:
+    ) -> list[Column]:
         filled = any(entry not in ("", NOTHING, "0") for entry in entries)
-        return [_Shown(heading, tuple(entries), rank, right)] if filled or rank < 10 else []
+        return [Column(heading, tuple(entries), rank, right)] if filled or rank < 10 else []
 
-    def counts(heading: str, rank: int, key: str) -> list[_Shown]:
+    def counts(heading: str, rank: int, key: str) -> list[Column]:
         told = [NOTHING if row[key] is None else grouped(row[key]) for row in rows]
         return column(heading, rank, told)
 
-    def kind(heading: str, rank: int, key: str) -> list[_Shown]:
+    def kind(heading: str, rank: int, key: str) -> list[Column]:
         return column(heading, rank, [grouped(row["events"][key]) for row in rows])
 
     needless = [grouped(sum(row["spurious"].values())) for row in rows]
@@ -179,7 +162,7 @@ def event_tables(
     yield Text(f"{many(len(events), 'event')} from {first:%Y-%m-%d %H:%M:%S} UTC on")
     yield Text()
     part = events.head(SHOWN) if top is None else events
-    yield from _fitting(_event_columns(part), width)
+    yield from fitting(_event_columns(part), width)
     if len(part) < len(events):
         yield dim(f"{len(part)} of {grouped(len(events))} events, the first; --top 0 shows all")
     yield Text()
@@ -188,9 +171,9 @@ def event_tables(
         yield dim(f"rule {rule}: {sentence}")
 
 
-def _event_columns(rows: pd.DataFrame) -> list[_Shown]:
-    def column(heading: str, rank: int, entries: Sequence[str], right: bool = True) -> _Shown:
-        return _Shown(heading, tuple(entries), rank, right)
+def _event_columns(rows: pd.DataFrame) -> list[Column]:
+    def column(heading: str, rank: int, entries: Sequence[str], right: bool = True) -> Column:
+        return Column(heading, tuple(entries), rank, right)
 
     clock = [
         datetime.fromtimestamp(at // 10**9, UTC).strftime("%H:%M:%S") + f".{at % 10**9 // 1000:06d}"
@@ -219,20 +202,6 @@ def _event_columns(rows: pd.DataFrame) -> list[_Shown]:
 
 def _spurious(rows: pd.DataFrame) -> Iterator[tuple[str, bool]]:
     yield from zip(rows["spurious"], rows["spurious"].isna(), strict=True)
-
-
-def _fitting(columns: Sequence[_Shown], width: int) -> Iterator[RenderableType]:
-    """Give a table of the columns that have room, and say which have not."""
-    ranked = sorted(columns, key=lambda column: column.rank)
-    taken = accumulate((column.width + GAP for column in ranked), initial=-GAP)
-    kept = [column for column, end in zip(ranked, list(taken)[1:], strict=True) if end <= width]
-    kept = kept or ranked[:1]
-    shown = [column for column in columns if column in kept]
-    rows = zip(*(column.entries for column in shown), strict=True)
-    yield aligned_table([(column.heading, column.right) for column in shown], rows)
-    left_out = [column.heading for column in columns if column not in kept]
-    if left_out:
-        yield dim(f"no room for: {', '.join(left_out)}; --json has everything")
 
 
 def _milliseconds(seconds: float | None) -> str:

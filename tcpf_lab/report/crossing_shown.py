@@ -6,21 +6,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from tcpf_lab.report.aligned_table import NOTHING, SHOWN, aligned_table, host
+from tcpf_lab.report.aligned_table import NOTHING, SHOWN, Column, fitting, host
 from tcpf_lab.report.capture_headline import many
 from tcpf_lab.spec.dscp import format_dscp
 
 
-def crossing_tables(found: dict[str, Any], *, top: int = SHOWN) -> Iterator[RenderableType]:
+def crossing_tables(
+    found: dict[str, Any], width: int, *, top: int = SHOWN
+) -> Iterator[RenderableType]:
     """Give what a terminal shows.
 
     Parameters
     ----------
     found : dict
         From `tcpf_lab.metrics.crossing.describe_crossing`.
+    width : int
+        Columns of the terminal.
     top : int
         So many flows, those that lost most first, and parts of the time; 0: all.
     """
@@ -29,17 +32,21 @@ def crossing_tables(found: dict[str, Any], *, top: int = SHOWN) -> Iterator[Rend
     yield from _clock(found["clock"])
     yield from _remarks(found)
     yield Text()
-    yield _table(("entered with", "packets", "lost", "% of packets", "% of bytes"), _classes(found))
+    yield from _table(("entered with", *_LOST, "% of bytes"), _classes(found), width)
     yield Text()
     yield Text(_delay(found["delay"]))
     yield from _runs(found["runs"])
     flows = sorted(found["flows"], key=lambda row: -int(row["packets_lost"]))
-    yield from _part("flows", ("from", "to", *_LOST, "longest run"), map(_flow, flows), top)
+    yield from _part(
+        "flows", ("from", "to", *_LOST, "longest run"), map(_flow, flows), (top, width)
+    )
     rows = [
         (f"{row['time_s']:g}", *_lost(row), _ms(row["delay_mean_s"]), _ms(row["delay_max_s"]))
         for row in found["over_time"]
     ]
-    yield from _part("parts of the time", ("from s", *_LOST, "mean ms", "max ms"), rows, top)
+    yield from _part(
+        "parts of the time", ("from s", *_LOST, "mean ms", "max ms"), rows, (top, width)
+    )
 
 
 _LOST = ("packets", "lost", "% of packets")
@@ -124,21 +131,34 @@ def _runs(runs: dict[str, Any]) -> Iterator[Text]:
             yield Text(f"lost in a row, {who}: {found['mean']:.2f} on average ({said}{more})")
 
 
-def _part(what: str, heads: Sequence[str], rows: Any, top: int) -> Iterator[RenderableType]:
-    """Give a table of some rows, and say how many there are."""
+def _part(
+    what: str, heads: Sequence[str], rows: Any, room: tuple[int, int]
+) -> Iterator[RenderableType]:
+    """Give a table of some rows, and say how many there are; ``room``: rows, and columns."""
+    top, width = room
     every = list(rows)
     shown = every[:top] if top else every
     if not shown:
         return
     yield Text()
-    yield _table(heads, shown)
+    yield from _table(heads, shown, width)
     if len(shown) < len(every):
         yield Text(f"{len(shown)} of {len(every)} {what}; --top 0 shows all", style="dim")
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    columns = ((head, place > 0 and head != "to") for place, head in enumerate(heads))
-    return aligned_table(columns, rows)
+#: What is kept where room is short, most telling first; then what else there is, from the left.
+_FIRST = ("from", "from s", "entered with", "packets", "lost")
+
+
+def _table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> Iterator[RenderableType]:
+    ranks = {head: rank for rank, head in enumerate(dict.fromkeys((*_FIRST, *heads)))}
+    columns = [
+        Column(head, entries, ranks[head], right=place > 0 and head != "to")
+        for place, (head, entries) in enumerate(zip(heads, zip(*rows, strict=True), strict=True))
+    ]
+    return fitting(columns, width)
 
 
 def _percent(value: float | None) -> str:

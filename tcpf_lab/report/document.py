@@ -140,6 +140,8 @@ def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem], again: 
         change = "change the spec or its seeds, as virtual time gives the same bytes again"
         act = change if virtual else f"`{again} --force`"
         hint = f"{act}; or `--include-invalid` to look at them all the same"
+    elif any("undefined" in reason for reason in first.reasons):
+        hint = "measure for longer: change traffic.duration"
     else:
         hint = f"`{command('analyze', files.root)}` if captures were kept, else `{again} --force`"
     return LabError(

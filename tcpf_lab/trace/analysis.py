@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from tcpf_lab.errors import path_text
 from tcpf_lab.trace.completion import complete, seen_from
 from tcpf_lab.trace.distance import AT_SENDER, ELSEWHERE, FOUND
 from tcpf_lab.trace.engine import Engine
@@ -117,7 +118,7 @@ def analyse(
 
 def _info(reader: Reader) -> CaptureInfo:
     return CaptureInfo(
-        name=reader.name,
+        name=path_text(reader.name),
         format=reader.format,
         records=int(reader.counters[RECORDS]),
         not_ip=int(reader.counters[NOT_IP]),

@@ -45,6 +45,8 @@ def draw(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     """
     flow = flow_of(subjects, wanted, "a figure of goodput")
     start, end = flow.bounds_s
+    if end <= start:
+        raise flow.empty("has packets of one instant only")
     width = interval(end - start, least=_ROUNDS * _round_trip(flow))
     edges = np.append(np.arange(start, end - width / 1e6, width), end)
     acked, sent = _acked(flow, edges), _sent(flow, edges)

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from tcpf_lab.command import again, command
-from tcpf_lab.errors import LabError, RequestError, TraceError
+from tcpf_lab.errors import LabError, RequestError, TraceError, path_text
 from tcpf_lab.metrics.captured import CapturedRecord, read_captured
 from tcpf_lab.metrics.record import made_without_captures
 from tcpf_lab.report.conditions import NO_BREAK_SPACE
@@ -163,7 +163,7 @@ def _of_capture(capture: DrawnCapture, wanted: tuple[int, ...]) -> OneFlow:
     time = (seen.time_ns - capture.found.first_ns) / 1e9
     return OneFlow(
         name=f"flow {flow}",
-        told=(capture.path.name, capture.ends(flow), _place(capture, seen, alone)),
+        told=(path_text(capture.path.name), capture.ends(flow), _place(capture, seen, alone)),
         where=str(capture.path),
         one_way=alone,
         seen=seen,

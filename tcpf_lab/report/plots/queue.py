@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.errors import LabError, RequestError, path_text
 from tcpf_lab.metrics.queue import largest_backlog, mean_backlog
 from tcpf_lab.report.plots.canvas import Entry, head, legend, sheet
 from tcpf_lab.report.plots.captures import DrawnCapture
@@ -71,9 +71,11 @@ def draw(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     start, end = wanted.time_s or tuple((at - queue.epoch_ns) / 1e9 for at in queue.bounds_ns)
     came = (queue.crossing.arrival_ns - queue.epoch_ns) / 1e9
     seen = (came >= start) & (came <= end)
-    if not np.any(seen):
+    if not np.any(seen) or end <= start:
         raise LabError(
-            f"no packet came to the queue from {start:g} to {end:g} s",
+            f"no packet came to the queue from {start:g} to {end:g} s"
+            if end > start
+            else "all packets have one time: a figure over time has nothing to show",
             where=queue.where,
             hint="choose another --time",
         )
@@ -144,7 +146,7 @@ def _of_captures(before: DrawnCapture, after: DrawnCapture) -> _Queue:
         line=backlog(crossing),
         epoch_ns=int(came.min()),
         bounds_ns=(int(came.min()), int(came.max())),
-        told=(f"{before.path.name} to {after.path.name}",),
+        told=(f"{path_text(before.path.name)} to {path_text(after.path.name)}",),
         where=f"{before.path} {after.path}",
     )
 
