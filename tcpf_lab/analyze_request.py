@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -101,9 +102,14 @@ def spread(paths: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found for path in paths for found in _inside(path) or [path]))
 
 
+def is_directory(path: str) -> bool:
+    """Tell whether a path is a directory; where nobody may look, opening it says so."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path raises there
+
+
 def _inside(path: str) -> list[str]:
     directory = Path(path)
-    if not directory.is_dir():
+    if not is_directory(path):
         return []
     try:
         if RunFiles(directory).manifest.exists():

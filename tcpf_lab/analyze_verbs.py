@@ -94,8 +94,9 @@ def analyze(
     files = {path: analyze_request.format_of(path) for path in output or ()}
     printed = analyze_request.printed_of(form, as_json=as_json, written=bool(files))
     paths = analyze_request.spread(paths)
+    roots = [path for path in paths if analyze_request.is_directory(path)]
     asked = CapturesAsked(
-        paths=tuple(path for path in paths if not Path(path).is_dir()),
+        paths=tuple(path for path in paths if path not in roots),
         options=analyze_request.options_of(min_rto, profile, at, probes=probes),
         choice=analyze_request.choice_of(host or (), port or (), dscp or (), parse_flows(flow)),
         sort=analyze_request.sort_of(sort),
@@ -104,7 +105,7 @@ def analyze(
     )
     if not asked.paths:
         _refuse_useless(asked, files, printed)
-    runs = _runs([path for path in paths if Path(path).is_dir()])
+    runs = _runs(roots)
     with terminal.reading(asked.paths) as progress:
         looked = analyzing.look(asked, progress)
     written = _write(looked, files)

@@ -597,3 +597,14 @@ def test_name_that_is_no_utf8_and_lines_in_a_name_are_written_as_escapes(tmp_pat
     assert (done.exit_code, done.output.count(r"bad\xff.pcap.zst")) == (0, 4)
     done = CliRunner().invoke(app, ["analyze", str(tmp_path / "no\nerror: fake")])
     assert r"no\nerror: fake: no such capture" in done.output
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="nothing is closed to root")
+def test_a_closed_directory_leaves_the_other_captures_to_be_analysed(tmp_path: Path) -> None:
+    capture = Path(__file__).parent / "data" / "senders" / "modern.pcap.zst"
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    done = CliRunner().invoke(app, ["analyze", str(closed / "a.pcap"), str(capture)])
+    assert done.exit_code == 2
+    assert "Permission denied" in done.output
+    assert "4 flows" in done.output
