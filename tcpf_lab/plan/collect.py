@@ -9,15 +9,15 @@ from tcpf_lab.plan.queues import bottlenecks, delay, rate
 from tcpf_lab.plan.step import Command, Drained, LetPass, Phase, ReadFile, Step
 from tcpf_lab.plan.topology import interfaces, on_wires
 from tcpf_lab.plan.window_counters import of_wire
-from tcpf_lab.spec.graph import Graph
+from tcpf_lab.spec.graph import FRAMING, Graph
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run
 
 #: What TCP sent again, and why, by a kernel that keeps a list of it (the project's does).
 RETRANSMISSIONS = "/proc/net/tcp_retransmissions"
-#: A frame of a ring is on a wire of 10 Mbit/s for 1.2 ms, and for three times as long where the
-#: acknowledgements contend.
-RING_FRAME_S = 0.02
+#: Frames with acknowledgements between them take so many times as long as alone; and the backoffs
+#: of one frame are half a second in all, about.
+_CONTENDED, _BACKOFFS_S = 3, 0.5
 #: The least time that queues are given to drain; those of slow or long links get more.
 DRAIN_TIMEOUT_S = 30.0
 
@@ -34,8 +34,10 @@ def _drain(graph: Graph, queue: Queue) -> Iterator[Step]:
     for interface in interfaces(graph):
         if seconds := delay(graph, interface):
             yield Drained(interface.node, interface.device, _timeout(seconds))
-    if rings := [link.ring for link in graph.links if link.ring]:
-        yield LetPass(max(rings) * RING_FRAME_S, "rings send what they hold when queues are empty")
+    rings = [8 * link.ring * (link.mtu + FRAMING) / link.rate for link in graph.links if link.ring]
+    if rings:
+        seconds = round(_BACKOFFS_S + _CONTENDED * max(rings), 3)
+        yield LetPass(seconds, "rings send what they hold when queues are empty")
 
 
 def _timeout(seconds: float) -> float:

@@ -17,6 +17,8 @@ ENDS: tuple[Role, ...] = ("sender", "receiver")
 HEADERS = 40
 #: Bytes of an Ethernet header, which ``tc`` counts.
 ETHERNET_HEADER = 14
+#: Bytes of a frame's time on a wire besides its IP packet: preamble, header, checksum and gap.
+FRAMING = 38
 
 
 @dataclass(frozen=True)

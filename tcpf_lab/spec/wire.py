@@ -13,6 +13,9 @@ from tcpf_lab.units import Size, format_rate
 Duplex = Literal["full", "half"]
 #: Frames that a station's card holds where nothing else is said: those of the time had 2 to 16.
 RING = 16
+#: The same on the other links: as many as a card may have. In front of a plain queue the sizes of
+#: both together matter alone, and what is captured at a host's card has the time at which it sends.
+_ACCESS_RING = 4096
 #: Rates of a shared wire, bit/s (10BASE-T and 100BASE-TX), and its largest IP packet.
 _RATES, _MTU = (10_000_000, 100_000_000), 1500
 #: Bytes of a frame with one, whatever its options.
@@ -35,8 +38,8 @@ class Wires(SpecModel):
         default=None,
         ge=1,
         le=4096,
-        description="Frames that a station of a shared wire holds behind its queue. Left out: "
-        f"{RING}.",
+        description="Frames that the card at either end of a half-duplex bottleneck holds behind "
+        f"its queue. Left out: {RING}.",
     )
     ack_queue: Size | None = Field(
         default=None,
@@ -58,8 +61,8 @@ class Wires(SpecModel):
                 )
         if half and mtu > _MTU:
             yield ("mtu",), f"is at most {_MTU} B on a half-duplex link"
-        if self.ring is not None and not half:
-            yield ("ring",), "is that of half-duplex links: set duplex or access_duplex to half"
+        if self.ring is not None and self.duplex != "half":
+            yield ("ring",), "is that of a half-duplex bottleneck: set duplex to half"
         if self.ack_queue is not None and self.ack_queue < _ACKNOWLEDGEMENT:
             yield ("ack_queue",), f"must hold an acknowledgement: at least {_ACKNOWLEDGEMENT} B"
         elif self.ack_queue is not None and self.duplex != "half":
@@ -68,12 +71,9 @@ class Wires(SpecModel):
     @property
     def bottleneck_ring(self) -> int:
         """Frames in the rings of the bottleneck's ends; 0 where it is full duplex."""
-        return self._ring(self.duplex)
+        return (self.ring or RING) if self.duplex == "half" else 0
 
     @property
     def access_ring(self) -> int:
         """The same of the other links."""
-        return self._ring(self.access_duplex)
-
-    def _ring(self, duplex: Duplex | None) -> int:
-        return (self.ring or RING) if duplex == "half" else 0
+        return _ACCESS_RING if self.access_duplex == "half" else 0

@@ -125,7 +125,7 @@ def test_the_mss_follows_the_mtu() -> None:
         ({"bottleneck": "5 Mbit"}, "10 Mbit or 100 Mbit on a half-duplex link"),
         ({"access_duplex": "half", "access": "1 Gbit"}, "not 1 Gbit"),
         ({"mtu": "9000 B"}, "at most 1500 B"),
-        ({"duplex": "full", "ring": 4}, "set duplex or access_duplex to half"),
+        ({"duplex": "full", "ring": 4}, "set duplex to half"),
         ({"duplex": "full", "ack_queue": "9 kB"}, "set duplex to half"),
         ({"ack_queue": "9 kB", "reverse": {"loss": 0.1}}, "has no place behind reverse"),
         ({"ring": 0}, "greater than or equal to 1"),
@@ -141,7 +141,7 @@ def test_each_segment_is_half_duplex_by_itself() -> None:
     wire = graph(chain={**CHAIN, "duplex": "half", "ack_queue": "20 kB"})
     assert [link.ring for link in wire.links] == [0, 0, 16, 0]
     assert wire.bottleneck.queue == 20_000
-    hubs = graph(chain={**CHAIN, "access_duplex": "half", "ring": 4})
-    assert [link.ring for link in hubs.links] == [4, 4, 0, 4]
+    hubs = graph(chain={**CHAIN, "access_duplex": "half"})
+    assert [link.ring > 0 for link in hubs.links] == [True, True, False, True]
     lot = graph(parking_lot={**LOT, "duplex": "half"})
     assert [link.ring > 0 for link in lot.links] == [link.bottleneck for link in lot.links]
