@@ -230,6 +230,8 @@ def test_module_that_needs_what_is_not_there_is_told_the_symbol(uml, files, tmp_
 def test_identity_and_facts_have_the_modules_that_a_plan_loads_and_no_other(uml, tmp_path):
     rio, plain = plan_of_steps(LoadModule("R1", "sch_rio")), plan_of("true")
     assert set(uml.facts(rio)["modules"]) == {"sch_rio", "q_rio"}
+    wire = plan_of_steps(LoadModule("R1", "csma"))
+    assert set(uml.facts(wire)["modules"]) == {"csma", "link_csma"}
     assert uml.facts(plain)["modules"] == {}
     for kind, names in (("modules", ("sch_rio", "sch_frio")), ("plugins", ("q_rio", "q_frio"))):
         for name in names:
