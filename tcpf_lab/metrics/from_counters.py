@@ -20,6 +20,7 @@ from tcpf_lab.metrics.utilisation import utilisation
 from tcpf_lab.metrics.validity import acked_by_kernel, check_counted
 from tcpf_lab.metrics.window_counters import QueueWindow, queue_window
 from tcpf_lab.results import RunFiles
+from tcpf_lab.spec.graph import HEADERS
 from tcpf_lab.trace.recovery import KIND_NAMES
 
 #: Reasons of retransmissions that `metrics` counts packets of.
@@ -36,6 +37,9 @@ PACKETS_ONLY: tuple[str, ...] = (
 )
 #: What the senders' TCP_INFO tells.
 _OF_FLOWS = ("timeouts", "timeouts_per_flow_minute", "retransmissions", "goodput_bytes_per_s")
+#: Of ``tcpi_options``: time stamps; and the bytes of that option.
+_STAMPED, _STAMPS = 1, 12
+_SECOND = ("retransmitted_percent", "goodput_ip_bytes_per_s")
 _FAIRNESS = ("goodput_cov", "goodput_jain", "goodput_min_max")
 
 
@@ -56,9 +60,15 @@ def from_counters(files: RunFiles, run: Record) -> Numbers:
     """
     expiries = syn_expiries(files, run)
     flows = [_flow_row(run, flow, expiries) for flow in range(run.count)]
-    metrics = {**_of_flows(run, flows), **_of_queue(files, run), **dict.fromkeys(PACKETS_ONLY)}
+    metrics = {
+        **_of_flows(run, flows),
+        **_second_readings(run),
+        **_of_queue(files, run),
+        **dict.fromkeys(PACKETS_ONLY),
+    }
     silent = (*_OF_FLOWS, *_FAIRNESS, "syn_timeouts")
     untold = [name for name in silent if metrics[name] is None and not _told(flows, name)]
+    untold += [name for name in _SECOND if metrics[name] is None]
     return Numbers(
         metrics=metrics,
         by_dscp={},
@@ -162,6 +172,32 @@ def _of_flows(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int
         "goodput_jain": or_none(fairness.jain_index, known),
         "goodput_min_max": or_none(fairness.min_max_ratio, known),
     }
+
+
+def _second_readings(run: Record) -> dict[str, float | None]:
+    """Loss as the share of bytes that were sent again, and goodput with headers, by TCP_INFO."""
+    ends = zip(run.samples["start"], run.samples["end"], strict=True) if run.samples else ()
+    flows = list(ends)
+    sent, again = (
+        sum(_difference(pair, name, 0, 2**64) or 0 for pair in flows)
+        for name in ("bytes_sent", "bytes_retrans")
+    )
+    shares = [_with_headers(run, flow, pair) for flow, pair in enumerate(flows)]
+    known = [share for share in shares if share is not None]
+    return {
+        "retransmitted_percent": 100 * again / sent if sent else None,
+        "goodput_ip_bytes_per_s": or_none(mean_goodput, known if len(known) == len(flows) else []),
+    }
+
+
+def _with_headers(run: Record, flow: int, ends: Sequence[dict[str, Any]]) -> float | None:
+    """Goodput of a flow with the headers of full segments, None before it is connected."""
+    payload = _goodput(ends, run.instant(flow, "start"), run.instant(flow, "end"))
+    segment = int(ends[1].get("snd_mss", 0))
+    stamped = int(ends[1].get("options", 0)) & _STAMPED
+    if payload is None or not segment:
+        return None
+    return payload * (segment + HEADERS + _STAMPS * bool(stamped)) / segment
 
 
 def _sum(flows: list[dict[str, Any]], name: str) -> int | None:

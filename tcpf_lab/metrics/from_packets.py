@@ -71,17 +71,41 @@ def _metrics(
         "goodput_cov": or_none(fairness.coefficient_of_variation, shares),
         "goodput_jain": or_none(fairness.jain_index, shares),
         "goodput_min_max": or_none(fairness.min_max_ratio, shares),
-        **_recovery_metrics(run, start, end),
+        **_second_readings(run, shares),
+        **_recovery_metrics(run),
         **_queue_metrics(run, line, start, end),
     }
 
 
-def _recovery_metrics(run: CapturedRecord, start: int, end: int) -> dict[str, int]:
-    """Retransmissions of the plan's flows in the window, by kind, and episodes of timeouts."""
+def _sent(run: CapturedRecord) -> NDArray[np.int64]:
+    """Rows of what the plan's flows sent in the window, in the sender's capture."""
+    start, end = run.window_ns
     wanted = [run.flows.split(int(row))[0] for row in run.row if row >= 0]
     rows = np.concatenate(wanted) if wanted else np.empty(0, np.int64)
     time = run.captures["sender"].packets["time_ns"][rows]
-    rows = rows[(time >= start) & (time < end)]
+    return rows[(time >= start) & (time < end)]
+
+
+def _second_readings(run: CapturedRecord, shares: list[float]) -> dict[str, float | None]:
+    """Loss as the share of bytes that were sent again, and goodput with headers.
+
+    The papers do not say how they counted either.
+    """
+    rows = _sent(run)
+    packets = run.captures["sender"].packets[rows]
+    payload = packets["payload"].astype(np.int64)
+    again = or_none(loss.loss_fraction, payload, run.recovery.kind[rows] > 0)
+    whole = int(np.sum(packets["ip_length"][payload > 0], dtype=np.int64))
+    mean, plain = or_none(mean_goodput, shares), int(np.sum(payload))
+    return {
+        "retransmitted_percent": None if again is None else 100 * again,
+        "goodput_ip_bytes_per_s": mean * whole / plain if mean is not None and plain else None,
+    }
+
+
+def _recovery_metrics(run: CapturedRecord) -> dict[str, int]:
+    """Retransmissions of the plan's flows in the window, by kind, and episodes of timeouts."""
+    rows = _sent(run)
     kind, backoff = run.recovery.kind[rows], run.recovery.backoff[rows]
     counts = {f"{name}_packets": int(np.sum(kind == k)) for k, name in KIND_NAMES.items()}
     for separate in ("rto_packets", "syn_rto_packets"):

@@ -199,6 +199,8 @@ OTHER_METRICS: dict[str, MetricStyle] = {
     )
     for name, word, unit in (
         ("packet_loss_percent", "probability of packet loss", "%"),
+        ("retransmitted_percent", "payload sent again", "%"),
+        ("goodput_ip_bytes_per_s", "goodput with IP and TCP headers", "bytes/s"),
         ("utilisation", "use of the bottleneck's capacity", ""),
         ("queueing_delay_mean_s", "mean one-way queueing delay", "s"),
         ("queueing_delay_p95_s", "95th percentile of one-way queueing delay", "s"),

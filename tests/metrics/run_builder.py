@@ -123,6 +123,8 @@ def sample(label: str, flow: int, acked: int, rto: int) -> dict[str, Any]:
     at = {"start": 1_000_000_000, "end": 3_000_000_512}[label]
     row = {"event": "sample", "sample": label, "time_ns": at, "flow": flow, "connected": True}
     row |= {"source_port": 20000 + flow, "bytes_acked": acked, "total_rto": rto}
+    again = rto * PAYLOAD
+    row |= {"bytes_sent": acked - 1 + again, "bytes_retrans": again, "snd_mss": PAYLOAD}
     return row | {"total_retrans": rto}
 
 

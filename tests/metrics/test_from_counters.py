@@ -90,6 +90,9 @@ def test_numbers_are_differences_of_the_readings(run: RunFiles) -> None:
     assert numbers["utilisation"] == 0.5
     # 1200 left, 40 were dropped, 10 more wait than before.
     assert numbers["packet_loss_percent"] == 100 * 40 / 1250
+    assert numbers["retransmitted_percent"] == pytest.approx(100 / 61)
+    with_headers = numbers["goodput_bytes_per_s"] * 1000 / 960
+    assert numbers["goodput_ip_bytes_per_s"] == pytest.approx(with_headers)
     seconds = 2.000000512
     rates = [row["goodput_bytes_per_s"] for row in found["per_flow"]]
     assert rates == pytest.approx([20 * PAYLOAD / seconds, 40 * PAYLOAD / seconds])

@@ -26,6 +26,9 @@ def test_run_by_hand_has_the_numbers_reckoned_by_hand(run: RunFiles) -> None:
     assert metrics["timeouts"] == metrics["timeout_episodes"] == 1
     assert metrics["timeouts_per_flow_minute"] == 15.0  # 1 in 2 flows and 2 s
     assert metrics["retransmissions"] == 1
+    assert metrics["retransmitted_percent"] == pytest.approx(100 / 61)
+    with_headers = metrics["goodput_bytes_per_s"] * 1000 / 960
+    assert metrics["goodput_ip_bytes_per_s"] == pytest.approx(with_headers)
     # 20 and 40 segments of 960 bytes in 2 s (the end sample was read 512 ns late).
     assert metrics["goodput_bytes_per_s"] == pytest.approx(14400, rel=1e-6)
     assert metrics["goodput_cov"] == pytest.approx(1 / 3, rel=1e-6)

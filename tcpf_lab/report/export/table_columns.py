@@ -54,7 +54,9 @@ _NUMBERS = (
         "loss_percent", "number", "%", "bytes that the bottleneck dropped, of those it was sent"
     ),
     _metric("packet_loss_percent", "number", "%", "the same, every packet counting once"),
+    _metric("retransmitted_percent", "number", "%", "payload sent again, of all that was sent"),
     _metric("goodput_bytes_per_s", "number", "bytes/s", "payload acknowledged, mean of the flows"),
+    _metric("goodput_ip_bytes_per_s", "number", "bytes/s", "the same with IP and TCP headers"),
     _metric("goodput_cov", "number", "", "σ / mean of the flows' goodput"),
     _metric("goodput_jain", "number", "", "Jain's index of the flows' goodput, 1 if all are equal"),
     _metric("goodput_min_max", "number", "", "least goodput of a flow / greatest"),
