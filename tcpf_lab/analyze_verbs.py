@@ -156,8 +156,16 @@ def _rebuild(
             continue
         done.append(result)
         if printed != "json":
-            echo(f"rebuilt {result}", err=printed != "table")
+            echo(f"rebuilt {result}{_verdict(result)}", err=printed != "table")
     return done, failed
+
+
+def _verdict(metrics: Path) -> str:
+    """Say what is wrong with a run whose numbers were made anew, if anything is."""
+    from tcpf_lab.results import read_json  # here: see `analyze`
+
+    reasons = read_json(metrics)["validity"]["reasons"]
+    return f": not valid: {'; '.join(reasons)}" if reasons else ""
 
 
 def _write(looked: Looked, files: Mapping[Path, str]) -> list[Path]:

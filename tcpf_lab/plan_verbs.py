@@ -37,7 +37,8 @@ def plan(
     name = str(STANDARD_INPUT) if spec == "-" else spec
     chosen = choose(name, testbed, Path("results"), only, seeds, overrides)
     if check:
-        summary = size(chosen)
+        with terminal.busy(f"checking {len(chosen.runs)} runs"):
+            summary = size(chosen)
         if as_json:
             terminal.print_json(summary)
         else:

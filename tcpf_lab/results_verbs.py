@@ -73,7 +73,8 @@ def migrate(
 
 def show_states(choice: Choice, as_json: bool) -> None:
     """Print which runs are complete, stale, failed or missing, and what they take on disk."""
-    found = list(choice.states())
+    with terminal.busy(f"looking at {len(choice.runs)} runs"):
+        found = list(choice.states())
     if as_json:
         rows = [
             {

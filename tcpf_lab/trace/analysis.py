@@ -19,7 +19,7 @@ from tcpf_lab.trace.linux22 import LINUX22, bits
 from tcpf_lab.trace.packet import PACKET
 from tcpf_lab.trace.reader import Reader
 from tcpf_lab.trace.recovery import RTO_MIN_NS
-from tcpf_lab.trace.scan import FRAGMENTS, NOT_IP, NOT_TCP, RECORDS, SHORT
+from tcpf_lab.trace.scan import FRAGMENTS, NOT_IP, NOT_TCP, RECORDS, SHORT, UNTIMED
 
 #: Packets per block: with the bytes they come from they stay in the L2 cache.
 _ROWS = 4096
@@ -116,6 +116,12 @@ def analyse(
     return Analysis(capture, flows, listed, where, first, last, engine.copies)
 
 
+def _untimed(reader: Reader) -> str:
+    """Say how many packets have no time of their own: nothing that lasts can be told of those."""
+    count, every = int(reader.counters[UNTIMED]), int(reader.counters[RECORDS])
+    return f"{count} of {every} packets carry no time" if count else ""
+
+
 def _info(reader: Reader) -> CaptureInfo:
     return CaptureInfo(
         name=path_text(reader.name),
@@ -125,7 +131,7 @@ def _info(reader: Reader) -> CaptureInfo:
         not_tcp=int(reader.counters[NOT_TCP]),
         fragments=int(reader.counters[FRAGMENTS]),
         short=int(reader.counters[SHORT]),
-        truncated=reader.truncated,
+        truncated=reader.truncated or _untimed(reader),
         link_types=reader.link_types,
         skipped=reader.skipped,
         read_share=reader.read_share,
