@@ -115,7 +115,7 @@ def _inside(path: str) -> list[str]:
         if RunFiles(directory).manifest.exists():
             return []
         files = [file for file in directory.iterdir() if _CAPTURE.fullmatch(file.name)]
-        return sorted(str(file) for file in files if file.is_file())
+        return sorted(str(file) for file in files if file.is_file() or file.is_symlink())
     except OSError as error:
         message = f"cannot read the directory: {error.strerror}"
         raise RequestError(message, where=path) from None

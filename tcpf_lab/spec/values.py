@@ -191,7 +191,9 @@ def _end(part: str | None, text: str) -> tuple[Fraction, Quantity | None]:
 
 
 def _counted(first: Fraction, last: Fraction, step: Fraction, text: str) -> list[Fraction]:
-    if step <= 0 or last < first:
+    if step <= 0:
+        raise ValueError(f"{text!r} needs a step above 0")
+    if last < first:
         raise ValueError(f"{text!r} must go upwards, from the least value to the greatest")
     steps = (last - first) / step
     if steps.denominator != 1:

@@ -244,9 +244,9 @@ class Reader:
     def _damaged(self, why: str) -> TraceError:
         place, before = self._place()
         hint = f"keep what is before it: head -c {self._offset} {self.name} > whole"
-        unpacked = not self._source.packed and self.name != "-"
+        kept = self.counters[RECORDS] and not self._source.packed and self.name != "-"
         return TraceError(
-            f"damaged: {place}: {why}; {before}", where=self.name, hint=hint if unpacked else ""
+            f"damaged: {place}: {why}; {before}", where=self.name, hint=hint if kept else ""
         )
 
     def _skip(self, why: str) -> None:
