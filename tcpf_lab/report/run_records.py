@@ -143,7 +143,8 @@ def _window(value: Any) -> bool:
 
 
 _LOST = ("packets_lost", "loss_percent", "packet_loss_percent")
-_DSCP = dict.fromkeys(("packets", "packets_per_s", *_LOST), is_number)
+#: Earlier versions have no packets_per_s.
+_DSCP = dict.fromkeys(("packets", *_LOST), is_number)
 _CHECK = {"name": _text, "ok": lambda value: value in (True, False, None), "detail": _text}
 _VALIDITY = {
     "valid": lambda value: isinstance(value, bool),
