@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from tcpf_lab.errors import path_text
 from tcpf_lab.trace.completion import complete, seen_from
+from tcpf_lab.trace.damage import counted
 from tcpf_lab.trace.distance import AT_SENDER, ELSEWHERE, FOUND
 from tcpf_lab.trace.engine import Engine
 from tcpf_lab.trace.estimator import CLASSIC, LINUX, RFC6298
@@ -110,6 +111,8 @@ def analyse(
                 progress(reader.position)
         capture = _info(reader)
     engine.finish()
+    if engine.steps and not capture.truncated:
+        capture = replace(capture, truncated=_stepped(engine.steps))
     first, last = engine.times
     flows, listed = complete(engine)
     where = chosen.at or seen_from(engine)
@@ -119,7 +122,16 @@ def analyse(
 def _untimed(reader: Reader) -> str:
     """Say how many packets have no time of their own: nothing that lasts can be told of those."""
     count, every = int(reader.counters[UNTIMED]), int(reader.counters[RECORDS])
-    return f"{count} of {every} packets carry no time" if count else ""
+    return f"{count} of {counted(every, 'packet')} without a time of their own" if count else ""
+
+
+def _stepped(packets: int) -> str:
+    """Say before how many packets the clock of the capture was set."""
+    where = counted(packets, "packet")
+    return (
+        f"time goes back by a second, or ahead by a day, at {where}: a clock was set or captures "
+        "were joined, and what lasts across that is not to be believed"
+    )
 
 
 def _info(reader: Reader) -> CaptureInfo:

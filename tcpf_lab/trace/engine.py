@@ -30,12 +30,16 @@ from tcpf_lab.trace.step import (
     FLOWS,
     LAST,
     SEEN,
+    STEPS,
     WAITING,
     advance,
     catch_up,
     lacking,
 )
 from tcpf_lab.trace.table import CONNECTION, new_table, rehash
+
+#: Packets so far apart, against the order of the capture or along it, tell that a clock was set.
+_BACK_NS, _AHEAD_NS = 1_000_000_000, 86_400_000_000_000
 
 
 def _compile_run(sources: str) -> Callable[..., tuple[int, int]]:
@@ -55,6 +59,8 @@ def _compile_run(sources: str) -> Callable[..., tuple[int, int]]:
         _ = sources  # so that it is part of the key in the cache
         for i in range(at, block.shape[0]):
             p = block[i]
+            ahead = p.time_ns - counters[LAST]
+            counters[STEPS] += counters[LAST] > 0 and (ahead < -_BACK_NS or ahead > _AHEAD_NS)
             counters[FIRST] = min(counters[FIRST], p.time_ns)
             counters[LAST] = max(counters[LAST], p.time_ns)
             if p.protocol != TCP or p.fragment == LATER:
@@ -157,6 +163,11 @@ class Engine:
         """First and last time stamp so far; both 0 before the first packet."""
         first, last = int(self._counters[FIRST]), int(self._counters[LAST])
         return (first, last) if first <= last else (0, 0)
+
+    @property
+    def steps(self) -> int:
+        """Packets so far whose time is a second before an earlier one's, or a day behind it."""
+        return int(self._counters[STEPS])
 
     @property
     def copies(self) -> int:

@@ -16,7 +16,7 @@ from tcpf_lab.trace.table import copied, enter, find, keep, reopens, shake
 #: What there may be no room for.
 DONE, ROWS, ARENA, EVENTS, WAITING = range(5)
 #: Entries of the counters.
-FLOWS, CONNECTIONS, SEEN, FIRST, LAST, COPIES, COUNTERS = range(7)
+FLOWS, CONNECTIONS, SEEN, FIRST, LAST, COPIES, STEPS, COUNTERS = range(8)
 #: Rules of events seen from elsewhere.
 _FAR_ACK, _FAR_TIMER = 19, 20
 

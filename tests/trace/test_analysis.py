@@ -522,3 +522,14 @@ def test_capture_without_packets_has_no_flows(tmp_path: Path) -> None:
     assert (analysis.first_ns, analysis.last_ns) == (0, 0)
     assert analysis.flows.dtype == FLOW
     assert np.sum(analysis.flows["packets"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("back", "said"), [(0.5, ""), (2.0, "back by a second"), (-9e4, "ahead by a day")]
+)
+def test_a_clock_that_is_set_is_told(tmp_path: Path, back: float, said: str) -> None:
+    talk = Talk().opened().segments(5.0, 1)
+    talk.data(5.0 - back, 1001, 2001).data(5.1 - back, 2001, 3001)
+    told = analysed(talk, tmp_path).capture.truncated
+    assert said in told
+    assert bool(said) == bool(told)
