@@ -98,6 +98,15 @@ def test_several_senders_and_receivers_share_the_bottleneck(guest_run, recorded_
     assert 0.8 < read_json(done.metrics)["metrics"]["utilisation"] <= 1.01
 
 
+@pytest.mark.parametrize("sack", [True, False])
+def test_acknowledgements_that_the_network_duplicates_make_a_valid_run(
+    guest_run, recorded_experiment, sack
+):
+    settings = ("topology.chain.reverse={duplicate: 0.2}", f"tcp.sack={str(sack).lower()}")
+    done = guest_run(recorded_experiment, *settings, seed="1")
+    assert read_json(done.metrics)["validity"]["reasons"] == []
+
+
 CHAIN = "access: 100 Mbit, bottleneck: 10 Mbit, delay: 100 ms"
 SHARED = "duplex: half, access_duplex: half"
 CROSS = "cross_flows: 2, cross_delay: 50 ms"

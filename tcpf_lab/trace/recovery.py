@@ -112,18 +112,19 @@ def _compile(sources: str) -> Callable[..., int]:
                 return k
             s.sample = -1
             d = int(towards[k])
-            if copied(c, p, d):
-                pass
-            elif towards[k]:
+            new = not copied(c, p, d)
+            if new and towards[k]:
                 if not reserve(s, store[0], store[1], needed(s, p)):
                     return k
                 found = forward(s, store, p)
                 kind[i] = found
                 backoff[i] = s.backoff if found == RTO else 0
-            else:
+            elif new:
                 backward(s, row, store, p)
+            if not towards[k]:
                 acked[i] = s.acked_before + (acknowledged(s) if s.known else 0)
-            keep(c, p, d)
+            if new:
+                keep(c, p, d)
             if detail.shape[0] > 0:
                 _describe(detail[k], s, p, towards[k])
         return int(rows.size)

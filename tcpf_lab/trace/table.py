@@ -18,7 +18,8 @@ from tcpf_lab.trace.jit import inlined, part
 #: none was seen; ``asked answered``: times of the last SYN and the last SYN-ACK; ``opener``:
 #: direction of the SYN; ``away``: for each direction, time from the capture to its sender and back,
 #: -1 if unknown yet, `UNTOLD` if it stays so; ``scale permit stamps``: options of each direction's
-#: SYN; ``last_...``: each direction's last packet, which another may be a copy of.
+#: SYN; ``last_...``: each direction's last packet, which another may be a copy of; ``twice``:
+#: whether that packet came again, and the one before it, of those with an identification.
 CONNECTION = np.dtype(
     [
         ("src", np.uint64),
@@ -38,6 +39,7 @@ CONNECTION = np.dtype(
         ("last_payload", np.int32, (2,)),
         ("last_id", np.uint16, (2,)),
         ("last_flags", np.uint8, (2,)),
+        ("twice", np.uint8, (2,)),
         ("asked", np.int64),
         ("answered", np.int64),
         ("opener", np.int8),
@@ -128,7 +130,7 @@ def enter(connections: Any, number: Any, p: Any) -> None:
     for d in range(2):
         c.flow[d], c.isn[d], c.away[d], c.mss[d] = -1, -1, -1, 0
         c.scale[d], c.permit[d], c.stamps[d] = -1, 0, 0
-        c.last_id[d] = 0
+        c.last_id[d] = c.twice[d] = 0
 
 
 @inlined
@@ -137,12 +139,16 @@ def _news(p: Any) -> Any:
     return p.sack[1] if p.sacks else np.uint32(0)
 
 
+#: Bits of ``twice``.
+_LAST, _BEFORE, _KNOWN = 1, 2, 4
+
+
 @inlined
-def copied(c: Any, p: Any, d: Any) -> bool:
-    """Whether a packet is its direction's last one, captured again.
+def _repeated(c: Any, p: Any, d: Any) -> bool:
+    """Whether a packet is its direction's last one once more.
 
     A retransmission has an IP identification of its own (ip_select_ident). Where that is 0, as in
-    IPv6, nothing tells a copy.
+    IPv6, nothing tells.
     """
     if p.ip_id == 0 or p.ip_id != c.last_id[d]:
         return False
@@ -152,8 +158,24 @@ def copied(c: Any, p: Any, d: Any) -> bool:
 
 
 @inlined
+def copied(c: Any, p: Any, d: Any) -> bool:
+    """Whether a packet was captured twice.
+
+    Then those of the other direction are too, as far as it is known. What comes twice in one
+    direction only was duplicated by the network, and has reached its receiver twice.
+    """
+    if not _repeated(c, p, d):
+        return False
+    c.twice[d] |= _LAST
+    other = c.twice[1 - d]
+    return bool(other == 0 or other & (_LAST | _BEFORE))
+
+
+@inlined
 def keep(c: Any, p: Any, d: Any) -> None:
     """Note a packet as its direction's last one."""
+    if p.ip_id:
+        c.twice[d] = _KNOWN | (_BEFORE if c.twice[d] & _LAST else 0)
     c.last_id[d], c.last_seq[d], c.last_ack[d] = p.ip_id, p.seq, p.ack
     c.last_sack[d] = _news(p)
     c.last_payload[d], c.last_flags[d], c.last_ns[d] = p.payload, p.flags, p.time_ns

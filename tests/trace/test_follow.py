@@ -15,6 +15,7 @@ from tcpf_lab.trace.events import RTO
 from tcpf_lab.trace.flow import find_flows
 from tcpf_lab.trace.follow import follow
 from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.recovery import classify
 
 MS = 1_000_000
 SENDERS = Path(__file__).parents[1] / "data" / "senders"
@@ -67,3 +68,26 @@ def test_packets_that_were_captured_twice_are_one_packet_to_the_sender(sender: s
         assert np.array_equal(again.kind[::2], seen.kind)
         assert not again.kind[1::2].any()
         assert np.array_equal(again.una[1::2], seen.una)
+
+
+@pytest.mark.parametrize("sender", ["modern", "newreno"])
+def test_acknowledgements_that_the_network_duplicated_have_come_twice(sender: str) -> None:
+    once = read_capture(SENDERS / f"{sender}.pcap.zst").packets
+    twice = np.repeat(once, np.where(once["sport"] == 5001, 2, 1))
+    engine = Engine(Options().settings)
+    engine.feed(twice)
+    assert engine.copies == 0
+    flows = find_flows(twice)
+    found = classify(twice, flows)
+    for flow in range(flows.count):
+        back = flows.split(flow)[1]
+        assert np.all(np.diff(found.acked[back]) >= 0)
+    assert found.acked.max() == classify(once, find_flows(once)).acked.max() > 0
+
+
+def test_acknowledged_bytes_never_fall_where_packets_were_captured_twice() -> None:
+    twice = np.repeat(read_capture(SENDERS / "modern.pcap.zst").packets, 2)
+    flows = find_flows(twice)
+    found = classify(twice, flows)
+    for flow in range(flows.count):
+        assert np.all(np.diff(found.acked[flows.split(flow)[1]]) >= 0)
