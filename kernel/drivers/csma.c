@@ -23,6 +23,7 @@
 #include "compat.h"
 
 #define CSMA_STATIONS		64
+#define CSMA_RATE_DEFAULT	10	/* Mbit/s */
 #define CSMA_RING_DEFAULT	16
 #define CSMA_RING_MOST		4096
 #define CSMA_PROPAGATION_MOST	25600	/* ns: half a slot of 10 Mbit/s; of 100 a tenth of that */
@@ -363,6 +364,7 @@ static void csma_setup(struct net_device *dev)
 	dev->max_mtu = ETH_DATA_LEN;
 	/* A checksum that nobody took down cannot be wrong. */
 	dev->features = NETIF_F_HW_CSUM | NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA;
+	/* TSO is never on, but whoever switches it off must not be refused. */
 	dev->hw_features = dev->features | NETIF_F_ALL_TSO;
 	skb_queue_head_init(&((struct csma_station *)netdev_priv(dev))->frames);
 }
@@ -374,11 +376,16 @@ static const struct nla_policy csma_policy[CSMA_ATTRIBUTES] = {
 	[CSMA_SEED] = { .type = NLA_U64 },
 };
 
+static u32 csma_given(struct nlattr *data[], int attribute, u32 otherwise)
+{
+	return data && data[attribute] ? nla_get_u32(data[attribute]) : otherwise;
+}
+
 static int csma_validate(struct nlattr *tb[], struct nlattr *data[],
 			 struct netlink_ext_ack *extack)
 {
-	u32 rate = data && data[CSMA_RATE] ? nla_get_u32(data[CSMA_RATE]) : 10;
-	u32 propagation = data && data[CSMA_PROPAGATION] ? nla_get_u32(data[CSMA_PROPAGATION]) : 0;
+	u32 rate = csma_given(data, CSMA_RATE, CSMA_RATE_DEFAULT);
+	u32 propagation = csma_given(data, CSMA_PROPAGATION, 0);
 
 	if (tb[IFLA_ADDRESS] && nla_len(tb[IFLA_ADDRESS]) != ETH_ALEN)
 		return -EINVAL;
@@ -408,10 +415,9 @@ static struct csma_wire *csma_make(struct nlattr *data[])
 		return NULL;
 	spin_lock_init(&wire->lock);
 	hrtimer_setup(&wire->timer, csma_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
-	wire->rate = data && data[CSMA_RATE] ? nla_get_u32(data[CSMA_RATE]) : 10;
+	wire->rate = csma_given(data, CSMA_RATE, CSMA_RATE_DEFAULT);
 	wire->params.bit = 1000 / wire->rate;
-	wire->params.propagation =
-		data && data[CSMA_PROPAGATION] ? nla_get_u32(data[CSMA_PROPAGATION]) : 0;
+	wire->params.propagation = csma_given(data, CSMA_PROPAGATION, 0);
 	wire->made = csma_now();
 	wire->seed = data && data[CSMA_SEED] ? nla_get_u64(data[CSMA_SEED]) : get_random_u64();
 	prandom_seed_state(&wire->random, wire->seed);
@@ -444,7 +450,7 @@ static int csma_newlink(struct net *net, struct net_device *dev, struct nlattr *
 	if (IS_ERR_OR_NULL(wire))
 		return wire ? PTR_ERR(wire) : -ENOMEM;
 	own->wire = wire;
-	own->ring = data && data[CSMA_RING] ? nla_get_u32(data[CSMA_RING]) : CSMA_RING_DEFAULT;
+	own->ring = csma_given(data, CSMA_RING, CSMA_RING_DEFAULT);
 	if (!tb[IFLA_ADDRESS])
 		eth_hw_addr_random(dev);
 	wire->users++;

@@ -60,6 +60,7 @@ def _metrics(
     seconds = (end - start) / 1e9
     shares = [flow["goodput_bytes_per_s"] for flow in flows]
     expiries = sum(flow["timeouts"] for flow in flows)
+    sent = _sent(run)
     return {
         "timeouts": expiries,
         "timeouts_per_flow_minute": or_none(
@@ -71,8 +72,8 @@ def _metrics(
         "goodput_cov": or_none(fairness.coefficient_of_variation, shares),
         "goodput_jain": or_none(fairness.jain_index, shares),
         "goodput_min_max": or_none(fairness.min_max_ratio, shares),
-        **_second_readings(run, shares),
-        **_recovery_metrics(run),
+        **_second_readings(run, sent, shares),
+        **_recovery_metrics(run, sent),
         **_queue_metrics(run, line, start, end),
     }
 
@@ -86,12 +87,13 @@ def _sent(run: CapturedRecord) -> NDArray[np.int64]:
     return rows[(time >= start) & (time < end)]
 
 
-def _second_readings(run: CapturedRecord, shares: list[float]) -> dict[str, float | None]:
+def _second_readings(
+    run: CapturedRecord, rows: NDArray[np.int64], shares: list[float]
+) -> dict[str, float | None]:
     """Loss as the share of bytes that were sent again, and goodput with headers.
 
     The papers do not say how they counted either.
     """
-    rows = _sent(run)
     packets = run.captures["sender"].packets[rows]
     payload = packets["payload"].astype(np.int64)
     again = or_none(loss.loss_fraction, payload, run.recovery.kind[rows] > 0)
@@ -103,9 +105,8 @@ def _second_readings(run: CapturedRecord, shares: list[float]) -> dict[str, floa
     }
 
 
-def _recovery_metrics(run: CapturedRecord) -> dict[str, int]:
+def _recovery_metrics(run: CapturedRecord, rows: NDArray[np.int64]) -> dict[str, int]:
     """Retransmissions of the plan's flows in the window, by kind, and episodes of timeouts."""
-    rows = _sent(run)
     kind, backoff = run.recovery.kind[rows], run.recovery.backoff[rows]
     counts = {f"{name}_packets": int(np.sum(kind == k)) for k, name in KIND_NAMES.items()}
     for separate in ("rto_packets", "syn_rto_packets"):

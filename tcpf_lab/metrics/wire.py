@@ -82,12 +82,12 @@ def _add_up(files: RunFiles, run: Record) -> Finding:
         both = " and ".join(wire["devices"])
         if near.sent != far.received or far.sent != near.received:
             problems.append(f"{both}: not all that one sent the other received")
-        told = near.counts["busy"]
+        busy = near.counts["busy"]
         low, high = (
             sum(_on_wire(end, padding) for end in (near, far)) for padding in (False, True)
         )
-        if not low <= told <= high:
-            problems.append(f"{both}: busy for {told} ns, but the frames take {low} to {high} ns")
+        if not low <= busy <= high:
+            problems.append(f"{both}: busy for {busy} ns, but the frames take {low} to {high} ns")
     return verdict(problems, "all that was sent has arrived, in the time that frames take")
 
 

@@ -83,5 +83,5 @@ class ParkingLot(Wires):
         yield self._link(f"R{k + 1}", f"Y{k}", self.cross_delay)
 
     def _link(self, a: str, b: str, delay_ba: float = 0.0) -> Link:
-        link = Link(a, b, self.access, 0.0, delay_ba, self.mtu, self.host_queue)
-        return replace(link, ring=self.access_ring)
+        ring = self.access_ring
+        return Link(a, b, self.access, 0.0, delay_ba, self.mtu, self.host_queue, ring=ring)

@@ -100,8 +100,8 @@ class Chain(Wires):
         )
 
     def _access(self, a: str, b: str) -> Link:
-        link = Link(a, b, self.access, 0.0, 0.0, self.mtu, self.host_queue)
-        return replace(link, ring=self.access_ring)
+        ring = self.access_ring
+        return Link(a, b, self.access, 0.0, 0.0, self.mtu, self.host_queue, ring=ring)
 
 
 class Dumbbell(Chain):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -109,10 +109,8 @@ def analyse(
             engine.feed(block[:count])
             if progress:
                 progress(reader.position)
-        capture = _info(reader)
+        capture = _info(reader, engine.steps)
     engine.finish()
-    if engine.steps and not capture.truncated:
-        capture = replace(capture, truncated=_stepped(engine.steps))
     first, last = engine.times
     flows, listed = complete(engine)
     where = chosen.at or seen_from(engine)
@@ -127,6 +125,8 @@ def _untimed(reader: Reader) -> str:
 
 def _stepped(packets: int) -> str:
     """Say before how many packets the clock of the capture was set."""
+    if not packets:
+        return ""
     where = counted(packets, "packet")
     return (
         f"time goes back by a second, or ahead by a day, at {where}: a clock was set or captures "
@@ -134,7 +134,7 @@ def _stepped(packets: int) -> str:
     )
 
 
-def _info(reader: Reader) -> CaptureInfo:
+def _info(reader: Reader, steps: int) -> CaptureInfo:
     return CaptureInfo(
         name=path_text(reader.name),
         format=reader.format,
@@ -143,7 +143,7 @@ def _info(reader: Reader) -> CaptureInfo:
         not_tcp=int(reader.counters[NOT_TCP]),
         fragments=int(reader.counters[FRAGMENTS]),
         short=int(reader.counters[SHORT]),
-        truncated=reader.truncated or _untimed(reader),
+        truncated=reader.truncated or _untimed(reader) or _stepped(steps),
         link_types=reader.link_types,
         skipped=reader.skipped,
         read_share=reader.read_share,

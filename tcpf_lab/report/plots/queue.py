@@ -71,14 +71,13 @@ def draw(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     start, end = wanted.time_s or tuple((at - queue.epoch_ns) / 1e9 for at in queue.bounds_ns)
     came = (queue.crossing.arrival_ns - queue.epoch_ns) / 1e9
     seen = (came >= start) & (came <= end)
-    if not np.any(seen) or end <= start:
-        raise LabError(
-            f"no packet came to the queue from {start:g} to {end:g} s"
-            if end > start
-            else "all packets have one time: a figure over time has nothing to show",
-            where=queue.where,
-            hint="choose another --time",
-        )
+    hint = "choose another --time"
+    if end <= start:
+        reason = "all packets have one time: a figure over time has nothing to show"
+        raise LabError(reason, where=queue.where, hint=hint)
+    if not np.any(seen):
+        reason = f"no packet came to the queue from {start:g} to {end:g} s"
+        raise LabError(reason, where=queue.where, hint=hint)
     figure = sheet(height=4.4)
     axes = figure.add_subplot()
     entries = _draw(axes, queue, (start, end), seen)
