@@ -26,6 +26,7 @@ from tcpf_lab.runner import Event
 from tcpf_lab.selection import Choice
 from tcpf_lab.spec.calibrated import Subject, read_subject
 from tcpf_lab.spec.calibration import Calibration
+from tcpf_lab.spec.calibration_variant import Variant
 from tcpf_lab.spec.load import find as find_file
 from tcpf_lab.spec.load import load_any
 from tcpf_lab.testbed import registry
@@ -47,11 +48,26 @@ def calibrate(
         bool, typer.Option("--only-report", help="Run nothing: conclude from the runs there are.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    without: Annotated[
+        str | None,
+        typer.Option(metavar="EXPERIMENT", help="Hold out an experiment of `fit`."),
+    ] = None,
+    hold: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Hold an unknown at a value; may be repeated."),
+    ] = None,
+    permuted: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SEED", min=0, help="Shuffle the published rows among cells: a null hypothesis."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search for settings that give published numbers; goes on where it was interrupted."""
     _check_together(only_report, fresh=fresh, dry_run=dry_run)
-    subject, files = _read(spec, testbed, results)
+    variant = Variant(without, tuple(hold or ()), permuted)
+    subject, files = _read(spec, testbed, results, variant)
     if dry_run:
         # Points that `--fresh` would put aside are not read: they may be of other unknowns.
         search = open_search(subject, files, testbed, fresh=fresh)
@@ -91,7 +107,9 @@ def _check_together(only_report: bool, **others: bool) -> None:
         )
 
 
-def _read(spec: str, testbed: str, results: Path) -> tuple[Subject, CalibrationFiles]:
+def _read(
+    spec: str, testbed: str, results: Path, variant: Variant
+) -> tuple[Subject, CalibrationFiles]:
     """Read all but what earlier sessions left; touch nothing."""
     directory = registry.require(testbed)
     source = find_file(spec)
@@ -102,9 +120,9 @@ def _read(spec: str, testbed: str, results: Path) -> tuple[Subject, CalibrationF
             where=str(source),
             hint=f"`{command('run', Path(spec))}`",
         )
-    subject = read_subject(read, source)
+    subject = read_subject(read, source, variant)
     check_numbers(subject)  # before a directory is made
-    return subject, CalibrationFiles(results, read.name, directory, testbed)
+    return subject, CalibrationFiles(results, read.name, directory, testbed, variant)
 
 
 def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, Any]:

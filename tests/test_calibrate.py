@@ -28,6 +28,7 @@ from tcpf_lab.report.collect import Cell, CellResult, Estimate, Problem
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.results import locked
 from tcpf_lab.spec.calibrated import read_subject
+from tcpf_lab.spec.calibration_variant import Variant
 from tcpf_lab.spec.load import load_any
 from tcpf_lab.testbed import registry
 
@@ -602,6 +603,22 @@ def test_what_cannot_be_carried_out_is_not_to_be_concluded_again(folder, file, o
     assert "--only-report" not in sentence
 
 
+def test_published_rows_are_permuted_among_all_cells(folder):
+    """Each number is held against another cell, the same one again, whole rows at a time."""
+    path = folder / "small.yaml"
+    text = TEXT.replace("fit: tiny", "fit: [configA, configB]\ntest: configC")
+    path.write_text(text.replace("published: numbers.csv\n", ""))
+    asked = load_any(path)
+    subject, same = read_subject(asked, path), read_subject(asked, path, Variant(permuted=7))
+    straight, shuffled = (cells_of(one, one.experiments) for one in (subject, same))
+    assert straight.names == shuffled.names
+    assert (straight.published != shuffled.published).any(axis=1).sum() > len(straight.names) / 2
+    rows = [sorted(map(tuple, one.published)) for one in (straight, shuffled)]
+    assert rows[0] == rows[1]
+    fitted = cells_of(same, same.fit)
+    assert (fitted.published == shuffled.published[: len(fitted.names)]).all()
+
+
 def test_points_outside_of_a_narrower_range_are_no_part_that_an_outcome_lacks(folder):
     written(folder, NO_ROUNDS)
     searched(opened(folder))
@@ -732,6 +749,24 @@ def test_what_a_search_has_not_done_is_said_in_its_outcome(calibrate, concluded,
     assert (rounds, of, asked - lacking) == (1, 3, again["runs"])
     assert again["points"][1]["misfit"] is None
     assert again["points"][1]["excluded"] is None, "nothing is known of it"
+
+
+def test_a_variant_has_a_directory_of_its_own_and_a_row_in_the_report(calibrate, concluded, lab):
+    root = concluded()
+    status, _, complaints = calibrate("--hold", "spread=0 s", "--permuted", "3")
+    assert status == 0, complaints
+    own = root.with_name(f"{root.name}-spread=0-s-permuted-3")
+    told = json.loads((own / "calibration.json").read_text())
+    assert told["variant"] == "spread=0 s, published rows permuted, seed 3"
+    assert [one["name"] for one in told["unknowns"]] == ["buffer"]
+    results = root.parents[1]
+    words = ("small.yaml", "--testbed", "fake", "--results", results, "--format", "csv")
+    kept = root.parent / "kept"
+    assert lab("report", *words, "--reference", kept)[0] == 0
+    table = (root / "calibration-variants.csv").read_text()
+    assert table.splitlines()[1].startswith('"spread=0 s, published rows permuted, seed 3",fitted,')
+    (only,) = json.loads((kept / "variants.json").read_text())
+    assert only["held_out"] == told["held_out"]
 
 
 def test_figures_are_written_and_named_and_are_the_same_again(calibrate, concluded):

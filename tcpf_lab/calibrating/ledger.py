@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from tcpf_lab.making import make_directory
 from tcpf_lab.results import ExperimentFiles, write_text
 from tcpf_lab.spec.calibrated import Subject
 from tcpf_lab.spec.calibration import ID, ROUND, UNIT
+from tcpf_lab.spec.calibration_variant import Variant
 from tcpf_lab.spec.load import named
 from tcpf_lab.spec.unknown import Unknown
 
@@ -32,16 +33,18 @@ class CalibrationFiles:
     name: str
     testbed: str
     testbed_path: str = ""  #: the testbed as ``--testbed`` takes it, if that is a path
+    variant: Variant = field(default_factory=Variant)  #: in what the search differs from its file's
 
     def words(self, source: Path) -> tuple[str | Path, ...]:
         """Give the words of a command line that mean this calibration, whose file is given."""
-        return named(source), *options(self.testbed_path or self.testbed, self.results)
+        chosen = options(self.testbed_path or self.testbed, self.results)
+        return named(source), *self.variant.options, *chosen
 
     @property
     def root(self) -> Path:
         """Directory of the ledger and of what is concluded."""
-        own = "calibration" if self.testbed == _USUAL else f"calibration-{self.testbed}"
-        return self.results / self.name / own
+        parts = ["calibration", *([] if self.testbed == _USUAL else [self.testbed])]
+        return self.results / self.name / "-".join([*parts, *self.variant.names])
 
     @property
     def ledger(self) -> Path:

@@ -137,7 +137,7 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
 
 def _claims(search: Search, results: evidence.Results) -> list[dict[str, Any]]:
     """Judge the published claims; they are of this project's tables, not of a file's numbers."""
-    if search.subject.calibration.published is not None:
+    if search.subject.calibration.published is not None or search.subject.permuted is not None:
         return []
     return judgement.claims(results, fit=[label(one) for one in search.subject.fit])
 
@@ -149,6 +149,7 @@ def _asked(search: Search) -> dict[str, Any]:
         "format": FORMAT,
         "name": calibration.name,
         "title": calibration.title,
+        **({"variant": str(variant)} if (variant := search.files.variant).names else {}),
         "testbed": search.files.testbed,
         "fit": [experiment.name for experiment in search.subject.fit],
         "test": [experiment.name for experiment in search.subject.test],

@@ -13,11 +13,11 @@ from tcpf_lab.errors import RequestError
 from tcpf_lab.report.calibration.contents import contents_of
 from tcpf_lab.report.calibration.drawings import drawings
 from tcpf_lab.report.calibration.page import build
-from tcpf_lab.report.calibration.record import COST, OUTCOME, Record, read_record
+from tcpf_lab.report.calibration.record import COST, OUTCOME, VARIANTS, Record, read_record
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.papers.page import Page, Pictures, drawn, pictures, write
 from tcpf_lab.report.section import SUFFIXES, Document
-from tcpf_lab.results import FIGURES
+from tcpf_lab.results import FIGURES, as_json
 from tcpf_lab.spec.calibration import Calibration
 
 #: What it can be written as, and what else reports can be.
@@ -147,6 +147,8 @@ def _kept(
         path = record.source.with_name(name)
         if path.exists():
             yield reference / name, path.read_bytes()
+    if record.variants:
+        yield reference / VARIANTS, as_json(record.variants)
     for suffix, content in _texts(record, page, figures, commands, ("html", "pdf")):
         yield reference / f"{record.name}.{suffix}", content
 

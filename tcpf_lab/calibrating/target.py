@@ -142,30 +142,42 @@ def cells_of(subject: Subject, experiments: Iterable[Experiment]) -> Cells:
     RequestError
         If an experiment has none, or the file of the numbers cannot be read.
     """
+    metrics, numbers = tuple(subject.calibration.tolerance), _numbers(subject)
+    names: list[CellName] = []
+    for experiment in experiments:
+        of_it = [name for name in numbers if name.experiment == experiment.name]
+        names += of_it
+        if not of_it:
+            raise RequestError(
+                f"no published number of {experiment.name} is known for a metric in tolerance",
+                where=str(subject.source),
+                hint="`reference: {config: A}` in the experiment, or `published: FILE.csv` here",
+            )
+    rows = np.array([numbers[name] for name in names])
+    return Cells(tuple(names), metrics, rows.reshape(len(names), len(metrics)))
+
+
+def _numbers(subject: Subject) -> dict[CellName, list[float]]:
+    """Give the published numbers of all cells, a value for each metric; NaN: none."""
     calibration = subject.calibration
     metrics = tuple(calibration.tolerance)
     own: Numbers | None = None
     if calibration.published is not None:
         path = subject.source.parent / calibration.published
         own = read_numbers(path, metrics, subject.whole)
-    names: list[CellName] = []
-    rows: list[list[float]] = []
-    for experiment in experiments:
-        before = len(names)
+    found: dict[CellName, list[float]] = {}
+    for experiment in sorted(subject.experiments, key=lambda one: one.name):
         for case in experiment.selected_cases:
             for flows in experiment.matrix.flows:
                 known = _known(own, experiment, case, flows)
                 row = [known.get(metric, math.nan) for metric in metrics]
                 if any(math.isfinite(value) for value in row):
-                    names.append(CellName(experiment.name, label(experiment), flows, case))
-                    rows.append(row)
-        if len(names) == before:
-            raise RequestError(
-                f"no published number of {experiment.name} is known for a metric in tolerance",
-                where=str(subject.source),
-                hint="`reference: {config: A}` in the experiment, or `published: FILE.csv` here",
-            )
-    return Cells(tuple(names), metrics, np.array(rows).reshape(len(names), len(metrics)))
+                    found[CellName(experiment.name, label(experiment), flows, case)] = row
+    if subject.permuted is None:
+        return found
+    order = np.random.default_rng(subject.permuted).permutation(len(found))
+    rows = list(found.values())
+    return {name: rows[place] for name, place in zip(found, order, strict=True)}
 
 
 def check_numbers(subject: Subject) -> None:

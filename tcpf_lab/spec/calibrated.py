@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcpf_lab.errors import RequestError, SpecError
 from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.calibration import FEWEST_POINTS, ID_LENGTH, Calibration, name_problem
+from tcpf_lab.spec.calibration_variant import Variant
 from tcpf_lab.spec.load import each, find, load_any, places, raise_all
 from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.narrow import narrow_each
@@ -29,9 +30,11 @@ Values = Mapping[str, str]
 class Subject:
     """A calibration with its experiments, each narrowed to what the file wants of it.
 
-    ``defaults`` is the setting of the uncalibrated experiments. ``reach`` has for each unknown, and
-    each experiment by name, the cases that it changes. ``whole`` has each experiment by name as its
-    file has it.
+    ``held`` has the unknowns that are none in this search, each with the value that it is held at;
+    ``permuted`` is the seed that the published rows are shuffled by among the cells; None where
+    they stand as published. ``defaults`` is the setting of the uncalibrated experiments. ``reach``
+    has for each unknown, and each experiment by name, the cases that it changes. ``whole`` has each
+    experiment by name as its file and ``base`` have it.
     """
 
     calibration: Calibration
@@ -41,6 +44,8 @@ class Subject:
     defaults: Values
     reach: Mapping[str, Mapping[str, frozenset[str]]]
     whole: Mapping[str, Experiment]
+    held: Mapping[str, tuple[Unknown, str]] = field(default_factory=dict)
+    permuted: int | None = None
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -51,8 +56,8 @@ class Subject:
         """Identify a setting by what it sets, whatever the unknowns are called."""
         said = sorted(
             f"{line} x {one.times}" if one.times else line
-            for name, one in self.calibration.unknowns.items()
-            for line in one.lines(values[name])
+            for one, value in self._set(values)
+            for line in one.lines(value)
         )
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:ID_LENGTH]
 
@@ -64,18 +69,21 @@ class Subject:
         SpecError, SpecErrors
             If the values, allowed each, are not allowed together.
         """
-        unknowns = self.calibration.unknowns
         lines = [
-            line
-            for name, one in unknowns.items()
-            for line in settings(one, values[name], experiment)
+            line for one, value in self._set(values) for line in settings(one, value, experiment)
         ]
         changed = apply_overrides(experiment, lines)
         name = f"{self.calibration.name}-{experiment.name}-{self.point_id(values)}"
         return changed.model_copy(update={"name": name})
 
+    def _set(self, values: Values) -> Iterator[tuple[Unknown, str]]:
+        """Yield each unknown with its value, those that are held too."""
+        for name, one in self.calibration.unknowns.items():
+            yield one, values[name]
+        yield from self.held.values()
 
-def read_subject(calibration: Calibration, source: Path) -> Subject:
+
+def read_subject(calibration: Calibration, source: Path, variant: Variant | None = None) -> Subject:
     """Read the experiments of a calibration, and try every unknown on each of them.
 
     Parameters
@@ -84,14 +92,19 @@ def read_subject(calibration: Calibration, source: Path) -> Subject:
         What the file says.
     source : Path
         The file: experiments are looked for beside it first.
+    variant : Variant, optional
+        In what the search differs from the file's.
 
     Raises
     ------
     RequestError, SpecError, SpecErrors
-        If experiments cannot be found or read; or all that is not allowed in them of what the
-        unknowns set: at both ends of a range, at every level.
+        If the variant names what the file has not got, or experiments cannot be found or read; or
+        all that is not allowed in them of what the unknowns set: at both ends of a range, at every
+        level.
     """
     place = places(source)
+    variant = variant or Variant()
+    calibration, held = variant.of(calibration)
     problems: list[SpecError] = []
     fit = _experiments(calibration, "fit", source, place, problems)
     test = _experiments(calibration, "test", source, place, problems)
@@ -112,7 +125,7 @@ def read_subject(calibration: Calibration, source: Path) -> Subject:
     narrowed = _narrowed(calibration, experiments, place)
     parts = tuple(narrowed[: len(fit)]), tuple(narrowed[len(fit) :])
     whole = {experiment.name: experiment for experiment in experiments}
-    return Subject(calibration, source, *parts, defaults, reach, whole)
+    return Subject(calibration, source, *parts, defaults, reach, whole, held, variant.permuted)
 
 
 def _experiments(
@@ -121,7 +134,9 @@ def _experiments(
     found = []
     for index, spec in enumerate(getattr(calibration, key)):
         try:
-            found.append(_read(calibration, spec, source, place((key, index))))
+            read = _read(calibration, spec, source, place((key, index)))
+            base = calibration.base
+            found.append(apply_overrides(read, base, lambda number: place(("base", number))))
         except SpecError as error:
             problems += each(error)
     return found

@@ -105,6 +105,11 @@ class Calibration(SpecModel):
         "chosen, each with a sentence on what was taken from them; held-out errors are given "
         "without them too.",
     )
+    base: tuple[str, ...] = Field(
+        default=(),
+        description="What every experiment is changed to first, `PATH=VALUE` each: the "
+        "uncalibrated setting, where that is not the experiment as it stands.",
+    )
     only: dict[str, Only] = Field(
         default={},
         json_schema_extra={
@@ -163,6 +168,8 @@ class Calibration(SpecModel):
                 changed[key] = (changed[key],)
             elif isinstance(changed.get(key), list):
                 changed[key] = tuple(changed[key])
+        if isinstance(changed.get("base"), list):
+            changed["base"] = tuple(changed["base"])
         if isinstance(changed.get("only"), dict):
             changed["only"] = {key: _joined(key, wanted) for key, wanted in changed["only"].items()}
         return changed

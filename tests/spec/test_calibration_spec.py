@@ -9,6 +9,7 @@ import pytest
 from tcpf_lab.errors import RequestError, SpecError
 from tcpf_lab.spec.calibrated import Subject, read_subject
 from tcpf_lab.spec.calibration import Calibration
+from tcpf_lab.spec.calibration_variant import Variant
 from tcpf_lab.spec.load import each, find, load_any
 from tcpf_lab.spec.unknown import Unknown
 from tcpf_lab.spec.unknown_settings import settings
@@ -30,11 +31,13 @@ def write(directory: Path, text: str) -> Path:
     return path
 
 
-def subject(directory: Path, unknowns: str, head: str = HEAD) -> Subject:
+def subject(
+    directory: Path, unknowns: str, head: str = HEAD, variant: Variant | None = None
+) -> Subject:
     path = write(directory, head + unknowns)
     read = load_any(path)
     assert isinstance(read, Calibration)
-    return read_subject(read, path)
+    return read_subject(read, path, variant)
 
 
 def problems(directory: Path, unknowns: str, head: str = HEAD) -> list[str]:
@@ -204,6 +207,53 @@ def test_a_case_that_was_seen_is_one_of_what_is_held_out(tmp_path: Path) -> None
     assert problem.startswith("c.yaml:5: seen: unknown case 'NoMark+Tail'; allowed: TCPF+FRIO")
     head = head.replace("test: configC\n", "")
     assert len(problems(tmp_path, RTO, head)) == 2, "nothing is held out"
+
+
+def test_a_base_is_the_uncalibrated_setting(tmp_path: Path) -> None:
+    head = HEAD.replace("tolerance", "base: [tcp.rto_min=300 ms]\ntolerance")
+    made = subject(tmp_path, RTO.replace(", default: 200 ms", ""), head)
+    assert made.defaults == {"rto": "300 ms"}
+    wrong = HEAD.replace("tolerance", "base: [tcp.rto_mim=300 ms]\ntolerance")
+    assert "Did you mean 'rto_min'?" in problems(tmp_path, RTO, wrong)[0]
+
+
+MTU = "  mtu: {set: topology.chain.mtu, levels: [576 B, 1000 B]}\n"
+BOTH = HEAD.replace("fit: [configA]", "fit: [configA, configB]")
+
+
+def test_what_is_held_is_set_and_not_searched(tmp_path: Path) -> None:
+    """A setting has the same runs whether its unknowns are searched or held."""
+    free = subject(tmp_path, RTO + MTU)
+    held = subject(tmp_path, RTO + MTU, variant=Variant(hold=("mtu=576 B",)))
+    assert list(held.calibration.unknowns) == ["rto"]
+    values = {"rto": "437 ms"}
+    assert held.at(held.fit[0], values) == free.at(free.fit[0], {**values, "mtu": "576 B"})
+
+
+def test_an_experiment_that_is_left_out_is_held_out(tmp_path: Path) -> None:
+    made = subject(tmp_path, RTO, BOTH, Variant(without="configA"))
+    assert [one.name for one in made.fit] == ["configB"]
+    assert [one.name for one in made.test] == ["configC", "configA"]
+
+
+@pytest.mark.parametrize(
+    ("variant", "said"),
+    [
+        (Variant(without="configC"), "is not in `fit`; allowed: configA, configB"),
+        (Variant(hold=("mtu",)), "is not NAME=VALUE"),
+        (Variant(hold=("mut=576 B",)), "Did you mean 'mtu'?"),
+        (Variant(hold=("mtu=577 B",)), "Did you mean '576 B'?"),
+        (Variant(hold=("rto=2 s",)), "is not in the range"),
+        (Variant(hold=("rto=300 kB",)), "has another unit"),
+        (Variant(hold=("rto=300 ms", "mtu=576 B")), "nothing is left to search"),
+    ],
+)
+def test_a_variant_of_what_the_file_has_not_got_is_refused(
+    tmp_path: Path, variant: Variant, said: str
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        subject(tmp_path, RTO + MTU, BOTH, variant)
+    assert said in str(caught.value)
 
 
 def test_two_unknowns_may_not_set_the_same(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ def _blocks(record: Record, changed: Sequence[str], again: str) -> Iterator[Bloc
     yield from drawings.profiles(record)
     yield Text(_joined(told_of_errors(record)), "Fitted and held-out errors")
     yield tables.errors(record)
+    if record.variants:
+        yield tables.variants(record)
     yield Text(_joined(told_of_orders(record)), "Order of the cases")
     yield tables.orders(record)
     if record.best.get("tcp"):

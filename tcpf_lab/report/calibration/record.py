@@ -13,7 +13,9 @@ from tcpf_lab.report.contents.words import listed
 from tcpf_lab.results import read_json
 
 #: Names of the two files.
-OUTCOME, COST = "calibration.json", "cost.json"
+OUTCOME, COST, VARIANTS = "calibration.json", "cost.json", "variants.json"
+#: What a report says of a variant.
+_KEPT = ("variant", "fit", "test", "best", "held_out", "kendall", "runs")
 _CONFIGURATION = "configuration "
 #: Version of the outcome that is understood.
 _FORMAT = 1
@@ -36,12 +38,14 @@ _LATER = {
 class Record:
     """A calibration as its file has it; ``cost`` has an entry for each session, if that is known.
 
-    ``source`` is the file that it was read from.
+    ``source`` is the file that it was read from. ``variants`` has what is kept of the same search
+    with an experiment left out, an unknown held or the published rows permuted.
     """
 
     told: Mapping[str, Any]
     cost: tuple[Mapping[str, Any], ...]
     source: Path
+    variants: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
@@ -159,10 +163,18 @@ def read_record(directory: Path) -> Record:
             where=str(path),
             hint="`calibrate` with --only-report writes it again",
         )
-    return Record(told, _sessions(path.with_name(COST)), path)
+    return Record(told, _entries(path.with_name(COST)), path, _variants(path, told.get("testbed")))
 
 
-def _sessions(path: Path) -> tuple[Mapping[str, Any], ...]:
+def _variants(path: Path, testbed: Any) -> tuple[Mapping[str, Any], ...]:
+    """Read what is kept of variants: their own outcomes beside this one's, or what was kept."""
+    beside = sorted(path.parent.parent.glob(f"{path.parent.name}-*/{OUTCOME}"))
+    found = [one for one in map(read_json, beside) if isinstance(one, dict) and "variant" in one]
+    told = [{k: one.get(k) for k in _KEPT} for one in found if one.get("testbed") == testbed]
+    return tuple(told) or _entries(path.with_name(VARIANTS))
+
+
+def _entries(path: Path) -> tuple[Mapping[str, Any], ...]:
     try:
         found = read_json(path)
     except RequestError:
