@@ -90,6 +90,10 @@ static void csma_receive(struct net_device *dev, struct sk_buff *skb)
 	}
 	skb_scrub_packet(skb, true);
 	skb->protocol = eth_type_trans(skb, dev);
+	if (skb->pkt_type == PACKET_OTHERHOST && !(dev->flags & IFF_PROMISC)) {
+		kfree_skb(skb);	/* a card filters: the stack sees what is for it */
+		return;
+	}
 	if (netif_rx(skb) == NET_RX_SUCCESS)
 		dev_sw_netstats_rx_add(dev, length);	/* else netif_rx() has counted it */
 }

@@ -138,6 +138,20 @@ static void stations_collide_that_do_not_hear_each_other_yet(void)
 	}
 }
 
+/* On a wire without length too: who begins at the same instant cannot have heard the other. */
+static void backoffs_that_end_together_collide(void)
+{
+	for (u64 later = 0; later < 2; later++) {
+		struct wire w = { .p = { .bit = 100 }, .n = 2 };
+
+		ROW("%llu ns later", (unsigned long long)later);
+		csma_cd_offer(&w.s[0], 1514, SLOT);
+		csma_cd_offer(&w.s[1], 1514, SLOT + later);
+		CHECK_EQ(step(&w), CSMA_CD_BEGUN);
+		CHECK_EQ(step(&w), later ? CSMA_CD_SENT : CSMA_CD_JAMMED);
+	}
+}
+
 /* Who heard the wire fall silent late ends its gap late: carrier in the last third is ignored. */
 static void a_gap_in_its_last_third_is_not_begun_anew(void)
 {
@@ -271,6 +285,7 @@ int main(void)
 	RUN(a_frame_is_as_long_as_its_bytes);
 	RUN(one_station_sends_at_line_rate);
 	RUN(stations_collide_that_do_not_hear_each_other_yet);
+	RUN(backoffs_that_end_together_collide);
 	RUN(a_gap_in_its_last_third_is_not_begun_anew);
 	RUN(a_collision_lasts_as_long_as_its_preamble_and_jam);
 	RUN(backoff_doubles_to_1024_slots_and_ends_with_the_sixteenth_attempt);

@@ -131,17 +131,19 @@ def test_counts_add_up(number, results):
     result, request = results[number], REQUESTS[number]
     stations = result["stations"]
     length = request["payload"] + HEADERS
-    sent = {what: sum(station["tx"][what] for station in stations) for what in ("packets", "bytes")}
+    sent = sum(station["tx"]["packets"] for station in stations)
     collisions = sum(station["collisions"] for station in stations)
-    for given, station in zip(result["given"], stations, strict=True):
+    # Each sends to the next one, and receives what is addressed to it alone.
+    before = (stations[-1], *stations[:-1])
+    for given, station, source in zip(result["given"], stations, before, strict=True):
         assert given == station["tx"]["packets"] + station["excessive"]
         assert station["tx"]["bytes"] == length * station["tx"]["packets"]
-        for what, whole in sent.items():
-            assert station["rx"][what] == whole - station["tx"][what]
+        for what in ("packets", "bytes"):
+            assert station["rx"][what] == source["tx"][what]
         assert station["tx"]["collisions"] == station["collisions"]
         assert station["tx"]["errors"] == station["excessive"]
         assert station["tx"]["dropped"] == station["rx"]["dropped"] == 0
-        assert station["busy"] == csma_cd.frame_ns(length) * sent["packets"]
+        assert station["busy"] == csma_cd.frame_ns(length) * sent
         assert station["contention"] == stations[0]["contention"]
         shortest, longest = result["elapsed"]
         assert shortest <= sum(station[part] for part in ("busy", "contention", "idle")) <= longest

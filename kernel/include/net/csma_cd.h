@@ -129,7 +129,8 @@ static inline u64 csma_cd_clash(const struct csma_cd_params *p, const struct csm
 
 	if (s->collided)
 		return CSMA_CD_NEVER;
-	if (due < heard || (from_gap && due <= heard + csma_cd_bits(p, CSMA_CD_GAP_LAST)))
+	if (due == w->begin || due < heard ||
+	    (from_gap && due <= heard + csma_cd_bits(p, CSMA_CD_GAP_LAST)))
 		return due;
 	return CSMA_CD_NEVER;
 }
