@@ -19,6 +19,7 @@ from tcpf_lab.spec.marker.meter import Meter
 from tcpf_lab.spec.members import members
 from tcpf_lab.spec.queue import Bfifo, Frio, Red, Rio
 from tcpf_lab.spec.sweep import expand
+from tcpf_lab.spec.tcp import Tcp
 from tcpf_lab.spec.unknown_settings import settings
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
@@ -157,6 +158,20 @@ def test_the_profile_published_2000_is_the_best_setting_of_the_kept_calibration(
         ]
         assert sorted(level.settings) == sorted(lines)
         assert level.experiment.selected_cases == plain.selected_cases
+
+
+def test_full_duplex_has_every_configuration_on_a_switched_network_and_with_todays_tcp() -> None:
+    levels = members(collection("full_duplex"), EXPERIMENTS / "full_duplex.yaml")
+    assert [level.level for level in levels] == [
+        name for c in "ABCD" for name in ("", f"full duplex in {c}", f"today's TCP in {c}")
+    ]
+    for plain, switched, today in zip(levels[::3], levels[1::3], levels[2::3], strict=True):
+        wire = switched.experiment.topology.chain
+        assert wire is not None
+        assert (wire.duplex, wire.access_duplex, wire.ring) == ("full", "full", None)
+        assert switched.experiment.tcp == plain.experiment.tcp
+        assert today.experiment.topology == plain.experiment.topology
+        assert today.experiment.tcp == Tcp(profile="modern", sack=plain.experiment.tcp.sack)
 
 
 #: Paper 004, sections 4.1 to 4.3: in_min, in_max, out_min, out_max in packets.
