@@ -11,7 +11,7 @@ from tcpf_lab.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.reference.published import published
 from tcpf_lab.report.run_records import is_number, read_manifest, read_metrics
-from tcpf_lab.report.style import METRICS
+from tcpf_lab.report.style import METRICS, SECOND_READINGS
 from tcpf_lab.results import ExperimentFiles, RunFiles
 
 #: Why a run is not simply part of its cell's means.
@@ -85,7 +85,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What the runs of a cell say; ``metrics`` has every name of ``style.METRICS``.
+    """What the runs of a cell say.
+
+    ``metrics`` has every name of ``style.METRICS``, and of ``SECOND_READINGS`` what all runs have.
 
     ``complete`` counts finished runs of the present spec, ``valid_runs`` those of them that passed
     every check, ``used`` those that the means are made of.
@@ -185,6 +187,7 @@ def _read(
             for name in METRICS
             if name not in _listed(found, "unmeasured")
         }
+        values |= _second_readings(found.get("metrics"))
     except LabError as error:
         said = f"{files.metrics.name}: {error.message}"
         return Problem(run, "invalid" if reasons else "unreadable", (*reasons, said)), {}
@@ -212,6 +215,12 @@ def _number(metrics: Any, name: str) -> float:
     return float(value)
 
 
+def _second_readings(metrics: Any) -> dict[str, float]:
+    """Give what there is of them: runs of earlier versions have none."""
+    found = metrics if isinstance(metrics, dict) else {}
+    return {n: float(found[n]) for n in SECOND_READINGS if is_number(found.get(n))}
+
+
 def _verdict(found: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
     validity = found.get("validity")
     if not isinstance(validity, dict) or not isinstance(validity.get("valid"), bool):
@@ -228,14 +237,13 @@ def _listed(found: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _estimates(cell: Cell, used: list[Mapping[str, float]]) -> dict[str, Estimate]:
+    shared = {name for name in used[0] if all(name in values for values in used)} if used else set()
     return {
         name: _estimate(
-            tuple(values[name] for values in used)
-            if all(name in values for values in used)
-            else (),
-            cell.known.get(name),
+            tuple(values[name] for values in used) if name in shared else (),
+            cell.known.get(SECOND_READINGS.get(name, name)),
         )
-        for name in METRICS
+        for name in (*METRICS, *(name for name in SECOND_READINGS if name in shared))
     }
 
 

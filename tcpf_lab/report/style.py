@@ -213,6 +213,12 @@ OTHER_METRICS: dict[str, MetricStyle] = {
     )
 }
 
+#: Metrics that a published column may have meant instead, and the column.
+SECOND_READINGS: dict[str, str] = {
+    "retransmitted_percent": "loss_percent",
+    "goodput_ip_bytes_per_s": "goodput_bytes_per_s",
+}
+
 #: What made a sender send a packet (``trace.events.KINDS``): words, colour, marker, size.
 _EVENTS = {
     "rto": ("timeout", "#d2702f", "D", 6.5),

@@ -9,7 +9,7 @@ from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.reference.published import published
 from tcpf_lab.report.collect import Cell, CellResult, Estimate, Problem
 from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
-from tcpf_lab.report.style import DRAWN, METRICS
+from tcpf_lab.report.style import DRAWN, METRICS, SECOND_READINGS
 
 #: Values of each metric, one per seed.
 Values = Mapping[str, Sequence[float]]
@@ -25,11 +25,11 @@ def cell_result(cell: CellKey, values: Values, seeds: Sequence[int]) -> CellResu
     """One run per seed; ``values`` has as many of each metric."""
     numbers = published(cell.config, cell.case, cell.flows) or {}
     metrics = {}
-    for name in METRICS:
+    for name in (*METRICS, *(name for name in SECOND_READINGS if name in values)):
         own = tuple(values.get(name, [0.0] * len(seeds)))
         assert len(own) == len(seeds)
         mean, half = mean_ci(own) if own else (None, None)
-        metrics[name] = Estimate(own, mean, half, numbers.get(name))
+        metrics[name] = Estimate(own, mean, half, numbers.get(SECOND_READINGS.get(name, name)))
     runs = tuple(f"{cell.case.lower()}-flows{cell.flows}-seed{seed}" for seed in seeds)
     count = len(seeds)
     return CellResult(

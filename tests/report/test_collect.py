@@ -26,6 +26,18 @@ def test_a_cell_has_the_mean_interval_and_published_value_of_every_metric(
     assert result.metrics["timeouts_per_flow_minute"].published is None
 
 
+def test_second_readings_are_those_that_every_run_has(
+    files: ExperimentFiles, write_run: Callable[..., None], red: Cell
+) -> None:
+    for seed in (1, 2, 3):
+        more = {"retransmitted_percent": 8.0 + seed}
+        write_run("NoMark+RED", 100, seed, metrics=more | {"goodput_ip_bytes_per_s": None})
+    metrics = collect(files, [red])[0].metrics
+    assert list(metrics) == [*METRICS, "retransmitted_percent"]
+    assert metrics["retransmitted_percent"].values == (9, 10, 11)
+    assert metrics["retransmitted_percent"].published == 9.01
+
+
 def test_a_case_of_our_own_has_no_published_value(
     files: ExperimentFiles, cells: list[Cell], write_all: Callable[[], None]
 ) -> None:

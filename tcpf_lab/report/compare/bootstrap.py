@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tcpf_lab.errors import LabError
 from tcpf_lab.reference.published import CONFIGS, FLOWS, published
 from tcpf_lab.report.collect import CellResult
-from tcpf_lab.report.style import CASES, DRAWN
+from tcpf_lab.report.style import CASES, DRAWN, SECOND_READINGS
 
 Array = NDArray[np.float64]
 #: Lower and upper end of a confidence interval.
@@ -88,7 +88,7 @@ def measured_sample(results: Sequence[CellResult], seed: int, resamples: int) ->
     Returns
     -------
     Sample
-        With every metric of ``style.DRAWN`` that the cell's runs measured.
+        With every metric of ``style.DRAWN`` and ``SECOND_READINGS`` that the cell's runs measured.
 
     Raises
     ------
@@ -107,8 +107,8 @@ def measured_sample(results: Sequence[CellResult], seed: int, resamples: int) ->
             mine = counts[:, [place[number] for number in runs[key_of(result)]]]
             means[key_of(result)] = {
                 name: _weighted(mine, np.asarray(result.metrics[name].values))
-                for name in DRAWN
-                if result.metrics[name].values
+                for name in (*DRAWN, *SECOND_READINGS)
+                if name in result.metrics and result.metrics[name].values
             }
     return Sample(means, {cell: len(seeds) for cell, seeds in runs.items()})
 

@@ -14,6 +14,7 @@ from tcpf_lab.report.claims import CLAIMS
 from tcpf_lab.report.claims.judge import FEWEST_SEEDS, Check, ClaimResult, judge, read
 from tcpf_lab.report.claims.terms import BASELINES, FRIO, TIMEOUTS
 from tcpf_lab.report.collect import STATES, CellResult, Estimate, State
+from tcpf_lab.report.compare.agreement import Agreement, agreement
 from tcpf_lab.report.compare.bootstrap import (
     PUBLISHED_CELLS,
     CellKey,
@@ -97,6 +98,7 @@ class Conditions:
 class Comparison:
     """Everything that ``tcpf-lab compare`` says.
 
+    ``agreement`` has a row per measured configuration, and one over all if there are several.
     ``blocks`` has one ranking for each measured block and metric, ``gains`` two per block,
     ``missing`` the published cells without a used run, ``problems`` a line per run with a remark,
     ``left_out`` how many runs are not used and why, ``notes`` what to keep in mind when reading.
@@ -105,6 +107,7 @@ class Comparison:
     seed: int
     resamples: int
     conditions: tuple[Conditions, ...]
+    agreement: tuple[Agreement, ...]
     cells: tuple[CellComparison, ...]
     blocks: tuple[Ranking, ...]
     gains: tuple[TimeoutGain, ...]
@@ -152,6 +155,7 @@ def compare(
         seed=seed,
         resamples=resamples,
         conditions=tuple(_conditions(conditions)),
+        agreement=tuple(agreement(measured, known)),
         cells=tuple(_cells(results)),
         blocks=tuple(rankings(measured, known)),
         gains=tuple(_gains(measured, known)),

@@ -212,6 +212,7 @@ def test_json_has_plain_values_only(whole: Comparison) -> None:
         "seed",
         "resamples",
         "conditions",
+        "agreement",
         "cells",
         "blocks",
         "gains",
