@@ -11,6 +11,7 @@ from tcpf_lab.campaign import sources
 from tcpf_lab.command import command
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.report.chapter import numbered
+from tcpf_lab.report.collect import CellResult
 from tcpf_lab.report.compare.published import Comparison, compare
 from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
 from tcpf_lab.report.contents.model import Figures
@@ -18,15 +19,19 @@ from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.document import Report, write_document, write_report
 from tcpf_lab.report.papers.page import Page, Pictures, write
 from tcpf_lab.report.papers.page import pictures as papers_drawn
+from tcpf_lab.report.papers.published.page import build as published
+from tcpf_lab.report.papers.published.page import other_testbeds
 from tcpf_lab.report.papers.registry import pages_of
 from tcpf_lab.report.reproduction import reproduction
-from tcpf_lab.report.section import SUFFIXES, Document, Section
-from tcpf_lab.selection import Choice
+from tcpf_lab.report.section import SUFFIXES, Document, Section, gather
+from tcpf_lab.selection import Choice, choose
 from tcpf_lab.spec.suggest import unknown
 
 #: Everything that a report can be written as: ``table`` is ``table.csv`` alone, ``csv`` the tidy
 #: tables too; ``figures`` are PNG, PDF and SVG.
 FORMATS: tuple[str, ...] = ("md", "table", "csv", "figures", "parquet", "flent", "html", "pdf")
+#: The collection with the published configurations on other testbeds.
+OTHER_TESTBEDS = "full_duplex.yaml"
 #: What it is written as unless something else is asked for.
 USUAL: tuple[str, ...] = ("md", "table", "figures", "pdf")
 
@@ -91,16 +96,23 @@ def report(
         include_invalid=include_invalid,
         formats={*formats, *implied},
     )
-    papers = _papers(choice, written.sections)
+    comparison = _comparison(written.sections)
+    papers = _papers(choice, written.sections, comparison)
     pictures = papers_drawn(papers, _suffixes(formats, implied, reference))
     drawn = {n: str(found["svg"], "utf-8") for n, found in pictures.items() if "svg" in found}
-    written = replace(written, drawings={**written.drawings, **drawn})
+    opening = next((page for page in papers if page.opening), None)
+    written = replace(written, drawings={**written.drawings, **drawn}, opening=opening)
     paths = list(written.written)
     for path, content in chain(
         _exports(choice, written, formats),
         *(write(page, choice.files.root, formats, pictures) for page in papers),
         *(_kept(page, reference, pictures) for page in papers),
-        _pages(choice, written, papers, formats, include_invalid, reference),
+        _pages(
+            *(choice, written, papers, comparison),
+            formats,
+            include_invalid=include_invalid,
+            reference=reference,
+        ),
     ):
         write_document(path, content)
         paths.append(path)
@@ -127,10 +139,26 @@ def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Itera
         yield from flent_files(choice.files, written.sections)
 
 
-def _papers(choice: Choice, sections: Sequence[Section]) -> tuple[Page, ...]:
+def _papers(
+    choice: Choice, sections: Sequence[Section], comparison: Comparison | None
+) -> tuple[Page, ...]:
     """Give the pages on papers and workloads that the experiments are of."""
     again = command("run", *choice.words())
-    return tuple(pages_of(_members(choice, sections), again))
+    opening = _opening(choice, sections, comparison) if comparison else None
+    return (*filter(None, (opening,)), *pages_of(_members(choice, sections), again))
+
+
+def _opening(choice: Choice, sections: Sequence[Section], comparison: Comparison) -> Page | None:
+    """Give the page on the published tables; none where something else is varied."""
+    others, needed = other_testbeds(sections), ""
+    if not others and any(section.source.factor or section.swept for section in sections):
+        return None
+    if not others and not choice.asked.overrides:
+        words = (choice.testbed_name, choice.results)
+        same = choose(OTHER_TESTBEDS, *words, seeds=choice.asked.seeds)
+        others = other_testbeds(gather(source for source in sources(same) if source.factor))
+        needed = "" if others else command("run", *same.words())
+    return published(comparison, _as_published(sections), others, needed)
 
 
 def _suffixes(
@@ -160,14 +188,17 @@ def _pages(
     choice: Choice,
     written: Report,
     papers: tuple[Page, ...],
+    comparison: Comparison | None,
     formats: Collection[str],
+    *,
     include_invalid: bool,
     reference: Path | None,
 ) -> Iterator[Document]:
     """Yield the report to read, and the reproduction to keep, which has it too."""
     if not {"html", "pdf"} & set(formats) and reference is None:
         return
-    subject = _subject(choice, written.sections, papers, _commands(choice, include_invalid))
+    commands = _commands(choice, include_invalid)
+    subject = _subject(choice, written.sections, papers, comparison, commands)
     for suffix, content in _texts(subject, written.drawings, formats):
         yield choice.files.report(suffix), content
     if reference is not None:
@@ -198,13 +229,17 @@ def _texts(
 
 
 def _subject(
-    choice: Choice, sections: Sequence[Section], papers: tuple[Page, ...], commands: Sequence[str]
+    choice: Choice,
+    sections: Sequence[Section],
+    papers: tuple[Page, ...],
+    comparison: Comparison | None,
+    commands: Sequence[str],
 ) -> Subject:
     return Subject(
         title=choice.title or choice.name,
         members=_members(choice, sections),
         collection=choice.collection,
-        comparison=_comparison(sections),
+        comparison=comparison,
         sensitivity=_sensitivity(sections),
         commands=tuple(commands),
         pages=papers,
@@ -213,10 +248,14 @@ def _subject(
 
 def _comparison(sections: Sequence[Section]) -> Comparison | None:
     """Hold the cells of published configurations against the published ones, if any were run."""
-    results = [r for section in sections if numbered(section, sections) for r in section.results]
+    results = _as_published(sections)
     if not any(result.used and result.cell.known for result in results):
         return None
     return compare(results)
+
+
+def _as_published(sections: Sequence[Section]) -> list[CellResult]:
+    return [r for section in sections if numbered(section, sections) for r in section.results]
 
 
 def _sensitivity(sections: Sequence[Section]) -> Sensitivity | None:

@@ -94,8 +94,11 @@ def busy(text: str) -> Iterator[None]:
 def show_report(report: Report) -> None:
     """Print a report's tables, what was left out of them, and the files written."""
     from tcpf_lab.report.factors import terminal_factors  # here and below: see `analyze_verbs`
+    from tcpf_lab.report.papers.page import for_terminal
     from tcpf_lab.report.table import terminal_table
 
+    for part in for_terminal(report.opening) if report.opening else ():
+        show(part)
     if any(section.source.factor for section in report.sections):
         show(terminal_factors(report.sections))
     else:

@@ -13,6 +13,7 @@ from tcpf_lab.making import make_directory, write
 from tcpf_lab.report.chapter import chapter, own_figures
 from tcpf_lab.report.collect import CellResult, Problem
 from tcpf_lab.report.factors import factors
+from tcpf_lab.report.papers.page import Page
 from tcpf_lab.report.section import SUFFIXES, Document, Section, Source, gather
 from tcpf_lab.report.table import csv_table, markdown_table
 from tcpf_lab.results import ExperimentFiles
@@ -26,13 +27,15 @@ _FORMAT_OF = {".md": "md", ".csv": "table"}
 class Report:
     """What was written, from which numbers, and the runs that are not part of them.
 
-    ``drawings`` has the SVG text of every figure that was drawn, by its name.
+    ``drawings`` has the SVG text of every figure that was drawn, by its name; ``opening`` is the
+    page that a report on published configurations opens with.
     """
 
     written: tuple[Path, ...]
     sections: tuple[Section, ...]
     left_out: tuple[Problem, ...]
     drawings: Mapping[str, str] = field(default_factory=dict)
+    opening: Page | None = None
 
     @property
     def cells(self) -> tuple[CellResult, ...]:

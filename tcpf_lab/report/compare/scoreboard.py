@@ -22,6 +22,8 @@ from tcpf_lab.report.compare.published import (
 )
 from tcpf_lab.report.compare.rank import Pair, Ranking
 from tcpf_lab.report.numerals import fixed, significant
+from tcpf_lab.report.papers.page import terminal_table
+from tcpf_lab.report.papers.published.page import agreement_table
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
 from tcpf_lab.report.table import NOTHING, fitted, plain_table
 
@@ -48,9 +50,11 @@ def scoreboard(comparison: Comparison, full: bool = False) -> Iterator[Renderabl
     Yields
     ------
     rich renderable
-        Conditions, ratios, rank correlations, orders, factors, claims, and what is not in them.
+        Conditions, agreement, ratios, rank correlations, orders, factors, claims, and what is not
+        in them.
     """
     yield from condition_lines(comparison.conditions)
+    yield terminal_table(agreement_table(comparison.agreement))
     yield ratio_table(comparison.cells)
     yield rank_table(comparison.blocks)
     yield from order_lines(comparison.blocks)

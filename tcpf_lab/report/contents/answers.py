@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from statistics import median
+from collections.abc import Iterable, Iterator, Sequence
 
 from tcpf_lab.report.claims.judge import Finding, Verdict
 from tcpf_lab.report.claims.terms import BASELINES, FRIO, GOODPUT
@@ -18,7 +16,7 @@ from tcpf_lab.report.contents.effects import effects_told
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.contents.words import bare, count, listed
 from tcpf_lab.report.factors import rank_correlation
-from tcpf_lab.report.numerals import MINUS, fixed, significant, spread
+from tcpf_lab.report.numerals import fixed, spread
 from tcpf_lab.report.section import Section
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
 from tcpf_lab.report.table import printed
@@ -35,15 +33,19 @@ _EXTREMES["timeouts"] = ("the fewest", "the most")
 
 def question(subject: Subject) -> str:
     """Ask what the experiments were made to answer."""
+    configs = [member.section.config for member in subject.members if member.section.published]
+    opened = any(page.opening for page in subject.pages) or not subject.varied
+    if subject.comparison and configs and opened:
+        noun = "configuration" if len(configs) == 1 else "configurations"
+        return (
+            f"Are the tables of {noun} {listed(configs)} reproduced, and are the thesis' "
+            "conclusions right?"
+        )
     if subject.varied:
         what = listed(subject.varied)
         if len(subject.varied) > _FEW:
             what = f"{len(subject.varied)} choices, each varied by itself"
         return f"How much do the results of {subject.unchanged.label} depend on {what}?"
-    configs = [member.section.config for member in subject.members if member.section.published]
-    if subject.comparison and configs:
-        noun = "configuration" if len(configs) == 1 else "configurations"
-        return f"Does Linux give the results that were published for {noun} {listed(configs)}?"
     results = [result for section in subject.sections for result in section.results]
     cases = list(dict.fromkeys(result.cell.case for result in results))
     flows = [str(number) for number in sorted({result.cell.flows for result in results})]
@@ -66,8 +68,6 @@ def answer(subject: Subject) -> tuple[str, ...]:
     return (
         *_claims_told(comparison),
         *_gains_told(comparison),
-        *_orders_told(comparison),
-        *_ratios_told(comparison),
         _coverage(subject, comparison),
         *_bests_told(subject, unpublished),
     )
@@ -132,45 +132,6 @@ def _over(blocks: int) -> str:
     if blocks == 1:
         return "one configuration and number of flows"
     return f"{blocks} combinations of configuration and number of flows"
-
-
-def _orders_told(comparison: Comparison) -> Iterator[str]:
-    taus = _by_metric((ranking.metric, ranking.tau) for ranking in comparison.blocks)
-    parts = [
-        f"{_range(found, partial(fixed, places=2))} for {METRICS[metric].word}"
-        for metric, found in taus.items()
-    ]
-    if parts:
-        yield (
-            "Kendall's tau between the measured and the published order of the cases (1: the same, "
-            f"{MINUS}1: the reverse) is {'; '.join(parts)}."
-        )
-
-
-def _ratios_told(comparison: Comparison) -> Iterator[str]:
-    ratios = _by_metric((cell.metric, cell.ratio) for cell in comparison.cells)
-    parts = [
-        f"{METRICS[metric].word} {_range(found, significant)}" for metric, found in ratios.items()
-    ]
-    if parts:
-        yield f"Measured / published: {'; '.join(parts)}."
-
-
-def _by_metric(rows: Iterable[tuple[str, float | None]]) -> dict[str, list[float]]:
-    """Give the numbers there are of each metric, in the order of the figures."""
-    found: dict[str, list[float]] = {metric: [] for metric in DRAWN}
-    for metric, value in rows:
-        if value is not None and metric in found:
-            found[metric].append(value)
-    return {metric: values for metric, values in found.items() if values}
-
-
-def _range(values: Sequence[float], shown: Callable[[float], str]) -> str:
-    """Give the least and the greatest of some numbers, and of many what lies between."""
-    low, high = shown(min(values)), shown(max(values))
-    if low == high:
-        return low
-    return f"{low} to {high}" + (f" (median {shown(median(values))})" if len(values) > 2 else "")
 
 
 def _coverage(subject: Subject, comparison: Comparison) -> str:

@@ -19,11 +19,12 @@ from tcpf_lab.report.contents.model import (
     Figure,
     Figures,
     Group,
+    Part,
     Reproduce,
     Table,
     Validity,
 )
-from tcpf_lab.report.contents.papers import page_parts, told_of_claims
+from tcpf_lab.report.contents.papers import opening_parts, page_parts, told_of_claims
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.provenance import Provenance, provenance
 from tcpf_lab.report.contents.results import result_parts
@@ -74,20 +75,23 @@ def contents_of(subject: Subject) -> Contents:
         If a run that is part of the means has no manifest.
     """
     made = provenance(subject.sections)
+    others = [page for page in subject.pages if not page.opening]
+    told = [text for page in subject.pages if page.opening for text in page.told]
     contents = Contents(
         title=subject.title,
         subtitle=_conditions(subject),
         question=question(subject),
-        answer=(*told_of_claims(subject.pages), *answer(subject)),
+        answer=(*told, *told_of_claims(others), *answer(subject)),
         topologies=tuple(_topologies(subject)),
         parameters=parameter_tables(subject),
-        results=(*page_parts(subject.pages), *result_parts(subject)),
+        results=(*page_parts(others), *result_parts(subject)),
         claims=verdicts(subject.comparison),
         validity=_validity(subject, made),
         reproduce=Reproduce(tuple(map(lines, subject.commands)), tuple(_facts(made))),
         limitations=limitations(subject, made),
         program=f"tcpf-lab {tcpf_lab.__version__}",
         keywords=tuple(dict.fromkeys(r.cell.case for s in subject.sections for r in s.results)),
+        opening=opening_parts(subject.pages),
     )
     return numbered(contents)
 
@@ -207,17 +211,21 @@ def numbered(contents: Contents) -> Contents:
             given.append(replace(item, label=f"{noun} {numbers[noun]}"))
         return tuple(given)
 
-    return replace(
-        contents,
-        topologies=labelled(contents.topologies, "Figure"),
-        parameters=labelled(contents.parameters, "Table"),
-        results=tuple(
+    def parts(items: tuple[Part, ...]) -> tuple[Part, ...]:
+        return tuple(
             replace(
                 part,
                 tables=labelled(part.tables, "Table"),
                 figures=labelled(part.figures, "Figure"),
             )
-            for part in contents.results
-        ),
+            for part in items
+        )
+
+    return replace(
+        contents,
+        opening=parts(contents.opening),
+        topologies=labelled(contents.topologies, "Figure"),
+        parameters=labelled(contents.parameters, "Table"),
+        results=parts(contents.results),
         validity=replace(contents.validity, tables=labelled(contents.validity.tables, "Table")),
     )

@@ -212,7 +212,7 @@ class Contents:
     ``subtitle`` has the conditions of the runs; ``question`` and each of ``answer`` is a sentence;
     ``topologies`` are drawn, one for each kind of path in the experiments; ``parameters`` are
     tables; ``results`` has the pages on papers and one part per experiment; ``keywords`` are for
-    the document's metadata.
+    the document's metadata; ``opening`` has the parts that come before the path.
     """
 
     title: str
@@ -228,8 +228,13 @@ class Contents:
     limitations: tuple[Limitation, ...]
     program: str
     keywords: tuple[str, ...] = ()
+    opening: tuple[Part, ...] = ()
 
     @property
     def figures(self) -> tuple[Figure, ...]:
         """Every figure, in the order of the report."""
-        return (*self.topologies, *(figure for part in self.results for figure in part.figures))
+        first, last = (
+            [figure for part in parts for figure in part.figures]
+            for parts in (self.opening, self.results)
+        )
+        return (*first, *self.topologies, *last)

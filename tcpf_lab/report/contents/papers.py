@@ -40,8 +40,15 @@ def told_of_claims(pages: Sequence[papers.Page]) -> Iterator[str]:
             yield f"{page.title}. {counted(page.claims)}"
 
 
+def opening_parts(pages: Sequence[papers.Page]) -> tuple[Part, ...]:
+    """Give the parts that a report opens with, without their texts, which are its answer."""
+    parts = page_parts([page for page in pages if page.opening])
+    return tuple(replace(part, paragraphs=()) for part in parts)
+
+
 def _begun(page: papers.Page, heading: str, place: int) -> Part:
-    told = f"{page.title}: {heading}" if heading else page.title
+    above = "" if page.opening else f"{page.title}: "
+    told = f"{above}{heading}" if heading else page.title
     return Part(f"paper-{page.name}-{place + 1}", told)
 
 

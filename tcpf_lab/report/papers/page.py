@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import JustifyMethod, RenderableType
+from rich.text import Text as Said
+
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.numerals import MINUS, significant
 from tcpf_lab.report.papers.claim import PaperClaim, counted, judged_rows, source_of
 from tcpf_lab.report.section import Document
-from tcpf_lab.report.table import aligned, as_markdown
+from tcpf_lab.report.table import aligned, as_markdown, plain_table
 from tcpf_lab.results import FIGURES
 
 if TYPE_CHECKING:
@@ -115,11 +118,20 @@ Block = Text | Table | Drawing | Claims
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a page says; ``name`` is its file's."""
+    """Everything that a page says; ``name`` is its file's.
+
+    A report begins with what an ``opening`` page says: its texts are the report's answer.
+    """
 
     name: str
     title: str
     blocks: tuple[Block, ...] = field(default=())
+    opening: bool = False
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The texts."""
+        return tuple(b.text for b in self.blocks if isinstance(b, Text))
 
     @property
     def drawings(self) -> tuple[Drawing, ...]:
@@ -173,6 +185,26 @@ def drawn(drawing: Drawing, suffixes: Collection[str]) -> dict[str, bytes]:
 
     with house_style():
         return render(drawing.build(), tuple(suffixes))
+
+
+def for_terminal(page: Page) -> Iterator[RenderableType]:
+    """Yield the texts and tables of a page as a terminal shows them."""
+    for block in page.blocks:
+        if isinstance(block, Text):
+            yield Said.assemble((block.heading, "bold"), "\n" * bool(block.heading), block.text)
+        elif isinstance(block, Table):
+            yield terminal_table(block)
+
+
+def terminal_table(table: Table) -> RenderableType:
+    """Give a table of a page as a terminal shows it."""
+    shown = plain_table("", table.caption)
+    for place, heading in enumerate(table.columns):
+        side: JustifyMethod = "left" if place < table.left else "right"
+        shown.add_column(heading, justify=side, overflow="fold")
+    for row in table.rows:
+        shown.add_row(*map(Said, row))
+    return shown
 
 
 def markdown(page: Page) -> str:

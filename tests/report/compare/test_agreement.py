@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable
 
 import pytest
+from rich.console import Console
 from table_builder import cell_result, known, table
 
 from tcpf_lab.report.collect import CellResult
 from tcpf_lab.report.compare.agreement import Agreement
 from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.compare.published import compare, comparison_json
+from tcpf_lab.report.compare.scoreboard import scoreboard
 from tcpf_lab.report.style import DRAWN, SECOND_READINGS
 
 A = [cell for cell in PUBLISHED_CELLS if cell.config == "A"]
@@ -83,7 +86,12 @@ def test_seeds_that_differ_give_intervals_and_one_seed_none() -> None:
     assert {one.interval for one in (*alone.errors, *alone.taus, alone.near)} == {None}
 
 
-def test_it_is_in_the_json() -> None:
+def test_it_is_in_the_json_and_on_the_terminal() -> None:
     comparison = compare(table(), resamples=50)
     found = comparison_json(comparison)["agreement"][-1]
     assert (found["config"], found["near"]["value"]) == ("all", 56)
+    console = Console(file=io.StringIO(), width=80)
+    for part in scoreboard(comparison):
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    assert "56 of 56" in console.file.getvalue()

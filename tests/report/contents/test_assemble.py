@@ -24,6 +24,7 @@ from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.topology import draw_topology, told
 from tcpf_lab.report.contents.topology_layout import MOST_HOSTS, places
 from tcpf_lab.report.contents.verdicts import verdicts
+from tcpf_lab.report.papers.published.page import build
 from tcpf_lab.results import ExperimentFiles, write_json
 from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.override import apply_overrides
@@ -120,6 +121,22 @@ def test_tables_and_figures_are_numbered_as_they_are_read(whole: Contents) -> No
         *made.validity.tables,
     ]
     assert [table.label for table in tables] == [f"Table {n}" for n in range(1, len(tables) + 1)]
+
+
+def test_a_report_on_published_configurations_opens_with_them(about: Subject) -> None:
+    assert about.comparison is not None
+    results = [result for section in about.sections for result in section.results]
+    page = build(about.comparison, results, {})
+    made = contents_of(replace(about, pages=(page,)))
+    assert made.answer[:2] == page.told
+    assert "28 of 28 cells" in made.answer[0]
+    tables, conclusions = made.opening
+    assert [part.paragraphs for part in made.opening] == [(), ()]
+    assert [table.label for part in made.opening for table in part.tables] == ["Table 1", "Table 2"]
+    assert made.figures[0] == tables.figures[0]
+    assert made.parameters[0].label == "Table 3"
+    assert [part.name for part in made.results] == ["results-configA", "results-configB"]
+    assert len(texts(conclusions.tables[0])) == 9
 
 
 def test_every_figure_of_the_contents_has_a_picture(about: Subject, whole: Contents) -> None:

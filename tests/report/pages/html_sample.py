@@ -116,6 +116,9 @@ def contents() -> Contents:
         limitations=(Limitation("Virtual clock", "Nothing here says what a packet costs."),),
         program="tcpf-lab 0.1.0",
         keywords=("TCP", "queues"),
+        opening=(Part("opening", "Are the tables reproduced?", (),
+                      (Table("nearness", "Table 3", "How near.", (Column("measure"), Column("A")),
+                             (Group("", ((Entry("rms ln"), Entry("0.41")),)),)),)),),
     )  # fmt: skip
 
 

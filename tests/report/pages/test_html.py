@@ -80,6 +80,11 @@ def test_everything_that_the_contents_say_is_on_the_page(page: Page) -> None:
     assert [words for words in said if words not in shown] == []
 
 
+def test_what_a_report_opens_with_comes_before_the_path(text: str) -> None:
+    ids = re.findall(r'<section[^>]* id="([^"]+)"', text)
+    assert ids[:3] == ["answer", "part-opening", "setting"]
+
+
 def test_the_same_contents_give_the_same_page(text: str) -> None:
     assert render(contents(), figures()) == text
 

@@ -57,7 +57,7 @@ def page(browser: Chromium, path: Path) -> Iterator[chromium.Page]:
 def test_the_page_loads_without_a_word_on_the_console(page: chromium.Page) -> None:
     assert page.do("document.title") == "Configuration A"
     assert page.do("document.compatMode") == "CSS1Compat"
-    assert page.do("document.querySelectorAll('th button').length") == 2 + 3 + 3
+    assert page.do("document.querySelectorAll('th button').length") == 2 + 2 + 3 + 3
 
 
 def test_the_console_is_really_watched(browser: Chromium, tmp_path: Path) -> None:

@@ -188,6 +188,12 @@ def warnings(report: Contents) -> list[str]:
     return [warning.message for warning in found]
 
 
+def test_what_a_report_opens_with_is_typeset() -> None:
+    assert len(typeset(contents(), figures())) > len(
+        typeset(replace(contents(), opening=()), figures())
+    )
+
+
 def test_the_report_compiles_without_a_warning() -> None:
     assert warnings(contents()) == []
 
