@@ -80,11 +80,11 @@ def test_few_seeds_and_missing_cells_decide_nothing() -> None:
     made = page(table(seeds=(1, 2), cells=some), {"full duplex": table()})
     _, rows = conclusions(made)
     assert rows["Loss is halved."][1:] == (
-        "not decidable (too few seeds), 4 of 4 by the means, 12 not measured",
-        "not decidable, 4 of 4, 12 not measured",  # of the cells that the report is of
+        "not decidable: 4 of 4 by few seeds, 12 not measured",
+        "not decidable: 4 of 4, 12 not measured",  # of the cells that the report is of
     )
     _, rows = conclusions(page(table(seeds=(1, 2)), {}))
-    assert rows["Loss is halved."][1] == "not decidable (too few seeds), 16 of 16 by the means"
+    assert rows["Loss is halved."][1] == "not decidable: 16 of 16 by few seeds"
 
 
 def level(config: str, name: str, values: Callable[..., float] | None = None) -> Section:

@@ -186,15 +186,15 @@ def _verdict(claim: ClaimResult) -> str:
 
 def _told(claim: ClaimResult) -> str:
     """Give the verdict, and how many numbers are as claimed; of few seeds by their means."""
-    found = {finding.ours.verdict for finding in claim.findings}
-    if _verdict(claim) != _OPEN or Verdict.FEW not in found:
-        noise = " (within noise)" if claim.ours.verdict is Verdict.NOISE else ""
-        return f"{_verdict(claim)}{noise}, {claim.ours}"
+    ours, verdict = claim.ours, _verdict(claim)
+    if verdict != _OPEN:
+        return f"{verdict}, {ours}"
+    if not any(finding.ours.verdict is Verdict.FEW for finding in claim.findings):
+        return f"{verdict}: {ours.told('beyond noise' if ours.verdict is Verdict.NOISE else '')}"
     checks = next(one.checks for one in SECTION_4_5 if one.id == claim.id)
     values = [finding.ours.value for finding in claim.findings]
     near = sum(v is not None and c.contains(v) for c, v in zip(checks, values, strict=True))
-    judged = replace(claim.ours, holding=near)
-    return f"{_OPEN} (too few seeds), {judged.told('by the means')}"
+    return f"{verdict}: {replace(ours, holding=near).told('by few seeds')}"
 
 
 def _conclusions_told(testbeds: Mapping[str, Sequence[ClaimResult]]) -> str:
