@@ -97,7 +97,7 @@ def report(
         formats={*formats, *implied},
     )
     comparison = _comparison(written.sections)
-    papers = _papers(choice, written.sections, comparison)
+    papers = _papers(choice, written.sections, comparison, include_invalid)
     pictures = papers_drawn(papers, _suffixes(formats, implied, reference))
     drawn = {n: str(found["svg"], "utf-8") for n, found in pictures.items() if "svg" in found}
     opening = next((page for page in papers if page.opening), None)
@@ -140,23 +140,34 @@ def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Itera
 
 
 def _papers(
-    choice: Choice, sections: Sequence[Section], comparison: Comparison | None
+    choice: Choice,
+    sections: Sequence[Section],
+    comparison: Comparison | None,
+    include_invalid: bool,
 ) -> tuple[Page, ...]:
     """Give the pages on papers and workloads that the experiments are of."""
     again = command("run", *choice.words())
-    opening = _opening(choice, sections, comparison) if comparison else None
+    opening = _opening(choice, sections, comparison, include_invalid)
     return (*filter(None, (opening,)), *pages_of(_members(choice, sections), again))
 
 
-def _opening(choice: Choice, sections: Sequence[Section], comparison: Comparison) -> Page | None:
+def _opening(
+    choice: Choice,
+    sections: Sequence[Section],
+    comparison: Comparison | None,
+    include_invalid: bool,
+) -> Page | None:
     """Give the page on the published tables; none where something else is varied."""
+    if comparison is None:
+        return None
     others, needed = other_testbeds(sections), ""
     if not others and any(section.source.factor or section.swept for section in sections):
         return None
     if not others and not choice.asked.overrides:
         words = (choice.testbed_name, choice.results)
         same = choose(OTHER_TESTBEDS, *words, seeds=choice.asked.seeds)
-        others = other_testbeds(gather(source for source in sources(same) if source.factor))
+        levels = [source for source in sources(same) if source.factor]
+        others = other_testbeds(gather(levels, include_invalid))
         needed = "" if others else command("run", *same.words())
     return published(comparison, _as_published(sections), others, needed)
 
