@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tcpf_lab.agent import commands, links, modules, namespaces, sysctl
 from tcpf_lab.agent.errors import AgentError, Left
@@ -23,13 +24,14 @@ def make(node: str) -> None:
     commands.checked(["ip", "netns", "add", namespaces.name(node)])
 
 
-def join(ends: Sequence[Mapping[str, str]], mtu: int, wire: Mapping[str, int] | None) -> None:
+def join(ends: Sequence[Mapping[str, Any]], mtu: int, wire: Mapping[str, int] | None) -> None:
     """Put one end of a veth pair into each of two nodes, or a station of a half-duplex wire.
 
     Parameters
     ----------
     ends : sequence of two mappings
-        The ``node``, ``device`` and ``mac`` of each.
+        The ``node``, ``device`` and ``mac`` of each; of the second, the process number of the
+        ``agent`` that has its node, unless it is this one.
     mtu : int
         Bytes.
     wire : mapping, optional
@@ -42,6 +44,8 @@ def join(ends: Sequence[Mapping[str, str]], mtu: int, wire: Mapping[str, int] | 
     """
     near, far = (["name", e["device"], "address", e["mac"], "mtu", str(mtu)] for e in ends)
     here, there = (namespaces.name(e["node"]) for e in ends)
+    if agent := ends[1].get("agent"):  # its mounts are other ones
+        there = f"/proc/{agent}/root{namespaces.place(ends[1]['node'])}"
     add = ["link", "add"]
     if wire is None:
         peer = ["type", "veth", "peer", *far, "netns", there]

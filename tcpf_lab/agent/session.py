@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tcpf_lab.agent import (
     commands,
@@ -126,12 +126,16 @@ class Session:
             netns_directory.claim()
 
     def add_veth(
-        self, ends: Sequence[Mapping[str, str]], mtu: int, wire: Mapping[str, int] | None
+        self, ends: Sequence[Mapping[str, Any]], mtu: int, wire: Mapping[str, int] | None
     ) -> None:
-        """Join two nodes of this host, by a half-duplex wire if one is asked for."""
-        for end in ends:
+        """Join two nodes of this kernel, by a half-duplex wire if one is asked for.
+
+        An end in a node of another agent goes with that node.
+        """
+        own = [end for end in ends if "agent" not in end]
+        for end in own:
             self._refuse_taken(end["node"], end["device"])
-        kept = [{"node": end["node"], "device": end["device"]} for end in ends]
+        kept = [{"node": end["node"], "device": end["device"]} for end in own]
         self._journal.add("veth", ends=kept)
         node.join(ends, mtu, wire)
 

@@ -109,6 +109,31 @@ def test_pair_of_nodes(host, pair):
     assert "there is a namespace tcpf-S already" in pair.refused("node", node="S")["message"]
 
 
+class Beside:
+    """A host of the same kernel with a network and files of its own, as a role of a guest has."""
+
+    def __init__(self, host):
+        make = 'mount -n -t tmpfs tmpfs /run && mkdir /run/netns /run/state && exec "$@"'
+        self.enter = [*host.enter, "unshare", "--net", "--mount", "sh", "-c", make, "sh"]
+
+
+def test_link_leads_to_a_node_of_another_agent_and_goes_with_either(host, talk):
+    beside = Talk(Beside(host))
+    beside.ask("begin", token="run-1", owner=False, plugins=None)
+    talk.ask("node", node="S")
+    ends = [VETH[0], {**VETH[1], "agent": beside.ready["pid"]}]
+    assert "R0" in talk.refused("veth", ends=ends, mtu=1000)["output"], "it has no node yet"
+    beside.ask("node", node="R0")
+    talk.ask("veth", ends=ends, mtu=1000)
+    show = {"argv": ["ip", "link"], "output": None}
+    assert "02:00:00:00:00:02" in beside.ask("run", node="R0", **show)["output"]
+    assert beside.ask("end")["left"] == []
+    beside.close()
+    until = time.monotonic() + 10  # the kernel takes its time for a namespace
+    while "S-R0" in talk.ask("run", node="S", **show)["output"]:
+        assert time.monotonic() < until
+
+
 def test_run_gives_output_or_writes_it(host, pair):
     assert pair.ask("run", node="R0", argv=["echo", "a"], output=None) == {"output": "a\n"}
     assert "S-R0" in pair.ask("run", node="S", argv=["ip", "link"], output=None)["output"]
