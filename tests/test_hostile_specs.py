@@ -124,6 +124,7 @@ HOST_PLACES: dict[str, Put] = {
     "address": lambda d, s: d["hosts"]["ends"].update(address=s),
     "user": lambda d, s: d["hosts"]["ends"].update(user=s),
     "control": lambda d, s: d["hosts"]["ends"].update(control=s),
+    "kernel": lambda d, s: d["hosts"]["ends"].update(kernel=s),
     "interface": lambda d, s: d["hosts"]["ends"]["interfaces"].update({"S-R0": s}),
     "link": lambda d, s: key(d["hosts"]["ends"]["interfaces"], "S-R0", s),
     "role": lambda d, s: d["hosts"]["ends"].update(roles=["D", s]),

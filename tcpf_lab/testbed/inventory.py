@@ -107,6 +107,12 @@ class Inventory(WithoutSecrets):
         """Give the interface that leads from ``role`` to ``peer``; None means a virtual pair."""
         return self.hosts[self.host_of(role)].interfaces.get(f"{role}-{peer}")
 
+    def shares_kernel(self, a: str, b: str) -> bool:
+        """Say whether two roles are namespaces of one kernel."""
+        one, other = self.host_of(a), self.host_of(b)
+        kernel = self.hosts[one].kernel
+        return one == other or (kernel is not None and kernel == self.hosts[other].kernel)
+
     def rate(self, a: str, b: str) -> int | None:
         """Give what the cable between two roles carries, bit/s; None if that is not known."""
         rates = self.links.rates
@@ -124,7 +130,10 @@ class Inventory(WithoutSecrets):
         return tuple(pairs)
 
     def misfits(
-        self, roles: Iterable[str], rates: Mapping[tuple[str, str], int]
+        self,
+        roles: Iterable[str],
+        rates: Mapping[tuple[str, str], int],
+        wires: Iterable[tuple[str, str]] = (),
     ) -> tuple[str, ...]:
         """Say what is asked for that these hosts have not got.
 
@@ -134,6 +143,8 @@ class Inventory(WithoutSecrets):
             Names of nodes.
         rates : mapping of pair of str to int
             Rate of the link between two of them, bit/s.
+        wires : iterable of pair of str
+            Those that are to be half duplex.
         """
         missing = [role for role in roles if role not in self.roles]
         found = [
@@ -145,6 +156,13 @@ class Inventory(WithoutSecrets):
             if carried is not None and carried < rate:
                 asked, has = format_rate(rate), format_rate(carried)
                 found.append(f"the link {a}-{b} is to have {asked}/s, its cable {has}/s")
+        there = (pair for pair in wires if not {*pair} & {*missing})
+        if apart := [f"{a}-{b}" for a, b in there if not self.shares_kernel(a, b)]:
+            found.append(
+                f"half duplex cannot be had between hosts ({', '.join(apart)}): a wire is shared "
+                "within one kernel; leave out duplex and access_duplex, as full_duplex.yaml does: "
+                "the same on a switched network"
+            )
         return tuple(found)
 
     def cable_rate(self, a: str, b: str) -> int | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from tcpf_lab.spec.base import RefusedError, SpecModel
+from tcpf_lab.spec.model import Name
 from tcpf_lab.testbed import inventory_words as words
 from tcpf_lab.units import Rate
 
@@ -68,6 +69,11 @@ class Host(WithoutSecrets):
     )
     roles: Roles = Field(
         min_length=1, description="What the host plays: one or more of S, R0, R1, R2, D."
+    )
+    kernel: Name | None = Field(
+        default=None,
+        description="One word for hosts that are namespaces of one kernel and see each other's "
+        "processes: between them a half-duplex link is a wire, and the cable is left alone.",
     )
     interfaces: dict[str, Interface] = Field(
         default={},

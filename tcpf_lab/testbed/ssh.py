@@ -11,7 +11,6 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +29,7 @@ from tcpf_lab.testbed.ssh_session import BY_HAND, Connect, Session
 
 #: Keys of an inventory that say how hosts are reached and kept, not what runs on what.
 _NOT_IDENTITY = {"title", "ssh", "state_directory"}
-_NOT_IDENTITY_OF_HOSTS = {"user", "port", "control"}
+_NOT_IDENTITY_OF_HOSTS = {"user", "port", "control", "kernel"}
 
 
 @dataclass(frozen=True)
@@ -69,23 +68,14 @@ class SshTestbed:
         roles = [step.node for step in plan.steps if isinstance(step, AddNode)]
         links = [step for step in plan.steps if isinstance(step, AddLink)]
         rates = {(link.ends[0].node, link.ends[1].node): link.rate for link in links}
-        found = [*self.inventory.misfits(roles, rates), *self._cables_for_wires(links)]
+        wires = [(link.ends[0].node, link.ends[1].node) for link in links if link.ring]
+        found = [*self.inventory.misfits(roles, rates, wires)]
         files = ssh_modules.sources()
         found += [
             f"there is no kernel module {name} in tcpf-lab (kernel/sched/{name}.c)"
             for name in ssh_modules.missing(_modules(plan), files)
         ]
         return (*found, *self._problems_of_hosts(plan))
-
-    def _cables_for_wires(self, links: Iterable[AddLink]) -> Iterator[str]:
-        """Name half-duplex links whose ends have interfaces: a wire is shared within one kernel."""
-        for link in links:
-            a, b = (end.node for end in link.ends)
-            if link.ring and self.inventory.interface(a, b):
-                yield (
-                    f"the link {a}-{b} is to be half duplex, but is a cable between hosts: a wire "
-                    "is shared within one kernel; leave out duplex and access_duplex, and use a hub"
-                )
 
     def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:  # noqa: ARG002 - in the plan
         """Carry ``plan`` out; whatever happens, have everything undone on all hosts."""

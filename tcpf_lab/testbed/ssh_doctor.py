@@ -64,7 +64,9 @@ def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check,
     rows = [*_reached(survey), *_on_hosts(survey), *_trials(survey)]
     checks = list(merged(rows, tuple(inventory.hosts)))
     links = cables(inventory, needs, survey.tried)
-    misfits = inventory.misfits([node.name for node in needs.graph.nodes], needs.graph.rates)
+    graph = needs.graph
+    wires = [(link.a, link.b) for link in graph.links if link.ring]
+    misfits = inventory.misfits([node.name for node in graph.nodes], graph.rates, wires)
     clean = command("clean", "--testbed", inventory.testbed)
     return (
         *checks,

@@ -11,7 +11,7 @@ from typing import Any
 
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.plan.step import AddNode, AgreeEpoch, LoadModule, ReadFile, Start, Step
+from tcpf_lab.plan.step import AddLink, AddNode, AgreeEpoch, LoadModule, ReadFile, Start, Step
 from tcpf_lab.results import RunFiles, write_json
 from tcpf_lab.testbed import (
     ssh_clock,
@@ -143,14 +143,19 @@ class HostRun:
                     modules[host] = products.modules
         programs = {name: self._provide_programs(name) for name in self._with_programs()}
         self._session.begin(plugins)
-        return Placement(self._inventory, owner_of, modules, programs)
+        agents = {name: agent.ready()["pid"] for name, agent in self._session.agents.items()}
+        return Placement(self._inventory, owner_of, modules, programs, agents)
 
     def _modules(self) -> dict[str, tuple[str, ...]]:
-        """Name the modules that the roles of each host need."""
+        """Name the modules that the roles of each host need, and need the plugins of."""
         found: dict[str, dict[str, None]] = {}
         for step in self._plan.steps:
-            if isinstance(step, LoadModule):
-                found.setdefault(self._inventory.host_of(step.node), {})[step.name] = None
+            match step:
+                case LoadModule(node, name):
+                    found.setdefault(self._inventory.host_of(node), {})[name] = None
+                case AddLink(ends=ends) if step.ring:
+                    for end in ends:
+                        found.setdefault(self._inventory.host_of(end.node), {})["csma"] = None
         return {host: tuple(names) for host, names in found.items()}
 
     def _with_programs(self) -> tuple[str, ...]:

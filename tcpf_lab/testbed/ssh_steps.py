@@ -55,6 +55,8 @@ class Placement:
     modules: Mapping[str, str | None] = field(default_factory=dict)
     #: Host -> directory of the project's programs.
     programs: Mapping[str, str] = field(default_factory=dict)
+    #: Host -> process number of its agent.
+    agents: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -88,6 +90,8 @@ def _kind(step: Step) -> str:
         case Finish() | Stop():
             return type(step).__name__.lower()
         case AgreeEpoch() | LetPass() | Drained():
+            return "alone"
+        case AddLink() if step.ring:  # one agent reaches the nodes of two, which must be there
             return "alone"
         case _:
             return "nodes"
@@ -134,6 +138,8 @@ class Translator:
 
     def _hosts(self, step: Step) -> tuple[str, ...]:
         match step:
+            case AddLink(ends=ends) if step.ring:
+                return (self._host_of(ends[0].node),)
             case AddLink(ends=ends):
                 return tuple(dict.fromkeys(self._host_of(end.node) for end in ends))
             case LoadModule(node, _):
@@ -184,15 +190,19 @@ class Translator:
                 yield _plain(step)
 
     def _link(self, host: str, step: AddLink) -> Iterator[Request]:
-        """Move a host's interface into each node, or join two nodes of one host by a pair."""
+        """Move a host's interface into each node, or join two nodes of one kernel."""
         inventory = self._placement.inventory
         near, far = step.ends
-        if inventory.interface(near.node, far.node) is None:
-            ends = [{"node": e.node, "device": e.device, "mac": e.mac} for e in step.ends]
+        if step.ring or inventory.interface(near.node, far.node) is None:
+            ends: list[dict[str, Any]] = [
+                {"node": e.node, "device": e.device, "mac": e.mac} for e in step.ends
+            ]
             words: dict[str, Any] = {"ends": ends, "mtu": step.mtu}
             if step.ring:
                 rate = step.rate // 10**6
                 words["wire"] = {"rate": rate, "seed": step.seed, "ring": step.ring}
+            if (other := self._host_of(far.node)) != host:
+                ends[1]["agent"] = self._agent(other, host)
             yield Request("veth", words, near.node, _text(step))
             return
         for end, peer in ((near, far), (far, near)):
@@ -206,6 +216,17 @@ class Translator:
                 }
                 text = f"move {moved['interface']} into {end.node} as {end.device}"
                 yield Request("nic", moved, end.node, text)
+
+    def _agent(self, other: str, host: str) -> int:
+        """Give the process by which ``host`` reaches the nodes of another host of its kernel."""
+        owner_of = self._placement.owner_of
+        if owner_of[other] != owner_of[host]:
+            raise TestbedError(
+                f"the inventory gives {host} and {other} one kernel, but they have two",
+                where=f"testbed {self._placement.inventory.name}",
+                hint="correct `kernel` of these hosts",
+            )
+        return self._placement.agents[other]
 
     def _module(self, host: str, step: LoadModule, name: str) -> Iterator[Request]:
         """Load a module once into each kernel, whichever nodes ask for it."""

@@ -125,6 +125,7 @@ def inventory(ports: Mapping[str, int], release: str) -> str:
             "user": "root",
             "control": CONTROL,
             "roles": [role],
+            "kernel": guest_of(role).name,
             "interfaces": {f"{end.role}-{end.peer}": end.interface for end in ends},
         }
     written = {

@@ -489,7 +489,8 @@ def test_half_duplex_link_between_hosts_is_refused(network):
     ends = (End("S", "S-R0", "02:00:00:00:00:01"), End("R0", "R0-S", "02:00:00:00:00:02"))
     assert not bed.check(plan((AddLink(ends, 1500, 10**7),)))
     (found,) = bed.check(plan((AddLink(ends, 1500, 10**7, ring=4),)))
-    assert found.startswith("the link S-R0 is to be half duplex, but is a cable between hosts")
+    assert found.startswith("half duplex cannot be had between hosts (S-R0)")
+    assert "full_duplex.yaml" in found
 
 
 @pytest.mark.parametrize(

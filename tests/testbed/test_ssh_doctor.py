@@ -13,6 +13,7 @@ from host_facts import facts, link
 from tcpf_lab.agent.facts import gather
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.spec.load import find, load
+from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.testbed.doctor import Check
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
 from tcpf_lab.testbed.ssh_checks import Clock, Seen
@@ -224,6 +225,13 @@ def test_a_clock_that_cannot_be_compared_is_a_fault(clock, detail):
     check = the_fault(replace(found, seen=seen))
     assert check.name == "clock"
     assert detail in check.detail
+
+
+def test_half_duplex_between_hosts_is_refused_for_the_experiment() -> None:
+    shared = needs(apply_overrides(load(find("configA")), ["topology.chain.duplex=half"]))
+    bad = [check for check in diagnose(FIVE, shared, survey(FIVE, shared)) if not check.ok]
+    assert [check.name for check in bad] == ["for configA"]
+    assert "between hosts (R1-R2)" in bad[0].detail
 
 
 def nic(name: str, **more: Any) -> dict[str, Any]:

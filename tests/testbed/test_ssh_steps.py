@@ -128,6 +128,26 @@ def test_half_duplex_link_within_a_host_is_a_wire():
     assert arguments["wire"] == {"rate": 10, "seed": 7, "ring": 4}
 
 
+def wire_between_hosts(owner_of):
+    """Ask for a wire between two hosts of one kernel, with a cable of their own."""
+    ends = (End("R2", "R2-D", "02::1"), End("D", "D-R2", "02::2"))
+    steps = (AddNode("R2"), AddNode("D"), AddLink(ends, 900, 10**7, ring=4, seed=7))
+    return asked(plan(*steps), owner_of, agents={"ends": 17, "routers": 18})
+
+
+def test_wire_between_hosts_of_one_kernel_is_made_by_one_agent_once_both_have_their_nodes():
+    nodes, wire = wire_between_hosts(ONE_KERNEL)
+    assert set(nodes) == {"ends", "routers"}
+    (((action, arguments),),) = wire.values()
+    assert (list(wire), action) == (["routers"], "veth")
+    assert [end.get("agent") for end in arguments["ends"]] == [None, 17]
+
+
+def test_wire_between_hosts_that_turn_out_to_have_two_kernels_is_refused():
+    with pytest.raises(TestbedError, match="one kernel, but they have two"):
+        wire_between_hosts(APART)
+
+
 def test_link_within_a_host_is_a_pair():
     ends = (End("R0", "R0-R1", "02::1"), End("R1", "R1-R0", "02::2"))
     (found,) = asked(plan(AddLink(ends, 900, 10**7)))

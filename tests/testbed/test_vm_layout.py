@@ -87,6 +87,7 @@ def test_inventory_is_one_that_can_be_loaded(tmp_path: Path) -> None:
     assert found.roles == ROLES
     assert {found.hosts[found.host_of(role)].port for role in ROLES} == set(PORTS.values())
     assert found.interface("R1", "R2") == "data1"
+    assert [pair for pair in _pairs() if found.shares_kernel(*pair)] == [("R0", "R1"), ("R1", "R2")]
     assert all(found.interface(*pair) and found.interface(*pair[::-1]) for pair in _pairs())
     assert found.ssh.identity == str(tmp_path / "keys/identity")
     assert found.ssh.known_hosts == str(tmp_path / "known_hosts")
