@@ -58,6 +58,22 @@ def test_quick_trial_is_made_and_analysed(hosts: Hosts, tmp_path: Path) -> None:
     note("smoke", run, took)
 
 
+def test_half_duplex_bottleneck_is_a_wire_of_the_routers_kernel(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    """Two flows of our generator are little enough for an emulated processor to be on time."""
+    settings = (
+        *("traffic.generator=native", "matrix.flows=2", "topology.chain.duplex=half"),
+        *("traffic.start_spread=200 ms", "traffic.warmup=1 s", "traffic.duration=4 s"),
+    )
+    words = [word for setting in settings for word in ("--set", setting)]
+    run, took = made(hosts, tmp_path, "smoke.yaml", "--only", "case=NoMark+RED", *words)
+    metrics = run_checks.check_whole(run, "native")
+    note("half duplex", run, took)
+    assert metrics["validity"]["valid"], metrics["validity"]["reasons"]
+    assert sum(metrics["wires"][0]["collisions"]) > 0
+
+
 def test_configuration_a_is_valid(hosts: Hosts, tmp_path: Path) -> None:
     """A hundred flows at 10 Mbit/s and 200 ms, as published.
 
