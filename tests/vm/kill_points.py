@@ -68,7 +68,8 @@ def steps_of(plan: Plan, inventory: Inventory) -> Iterator[Step]:
     """Give the steps of a run in order, those before and after the plan's among them."""
     first = {role: guest.roles[0] for guest in vm_layout.GUESTS for role in guest.roles}
     owner_of = {vm_layout.host_name(a): vm_layout.host_name(b) for a, b in first.items()}
-    placement = Placement(inventory, owner_of, dict.fromkeys(owner_of, "here"))
+    anything = dict.fromkeys(owner_of, "here")
+    placement = Placement(inventory, owner_of, anything, agents=dict.fromkeys(owner_of, 1))
     translator = Translator(plan, placement)
     epochs = dict.fromkeys(owner_of, 0)
     counts = [("facts", len(ROLES)), ("begin", len(ROLES))]

@@ -36,6 +36,7 @@ SETTINGS = (
     "traffic.warmup=500 ms",
     "traffic.duration=2 s",
     "topology.chain.delay=40 ms",
+    "topology.chain.duplex=half",
 )
 #: All is undone so soon after a kill, s: an agent may hear nothing for 90 s before it undoes
 #: anything, and does so on an emulated machine.
