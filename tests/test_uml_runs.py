@@ -117,13 +117,14 @@ LATE = "reverse: {delay: 10 ms, jitter: 2 ms, loss: 0.01}"
     ("topology", "captures"),
     [
         (f"chain: {{{CHAIN}, {SHARED}, ring: 2, ack_queue: 2 kB}}", True),
+        (f"chain: {{{CHAIN}, duplex: half}}", True),
         (f"dumbbell: {{{CHAIN}, duplex: half, pairs: 2, {LATE}}}", True),
         (
             f"parking_lot: {{{CHAIN}, {SHARED}, bottlenecks: 2, {CROSS}}}",
             False,
         ),
     ],
-    ids=["chain", "dumbbell", "parking_lot"],
+    ids=["chain", "bottleneck alone", "dumbbell", "parking_lot"],
 )
 def test_half_duplex_links_carry_a_valid_run(guest_run, recorded_experiment, topology, captures):
     settings = (f"topology={{{topology}}}", f"traffic.captures={str(captures).lower()}")

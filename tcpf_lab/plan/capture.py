@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tcpf_lab.plan.queues import bottleneck
-from tcpf_lab.plan.step import LetPass, Phase, Ready, Start, Stop
-from tcpf_lab.plan.topology import other_end, senders_at, toward
+from tcpf_lab.plan.step import Command, LetPass, Phase, Ready, Start, Step, Stop
+from tcpf_lab.plan.topology import interfaces, other_end, senders_at, toward
 from tcpf_lab.spec.graph import Graph
 
 #: Ethernet, IPv4 and the longest TCP header: all that SACK blocks may fill, no payload.
@@ -61,17 +61,42 @@ def start(graph: Graph) -> Phase:
 
     ``stdbuf`` makes tcpdump write a quarter of a megabyte at a time instead of 4 kB.
     """
-    steps = []
+    steps: list[Step] = []
     for point in points(graph).values():
+        mirror = _mirror(graph, point)
+        device = f"{point.device}-seen" if mirror else point.device
         log = f"log/tcpdump-{point.name}.log"
         tcpdump = (
-            *("stdbuf", "-o", "256K", "tcpdump", "-i", point.device, "-Q", point.direction),
+            *("stdbuf", "-o", "256K", "tcpdump", "-i", device, "-Q", point.direction),
             *("-s", str(SNAPLEN), "--time-stamp-precision=nano", "-Z", "root", "-w", "-", "tcp"),
         )
         output = f"pcap/{point.name}.pcap"
         ready = Ready(log, "listening on")
+        steps += mirror
         steps.append(Start(point.node, f"tcpdump-{point.name}", tcpdump, output, log, ready))
     return Phase("captures", tuple(steps))
+
+
+def _mirror(graph: Graph, point: Point) -> tuple[Step, ...]:
+    """Copy what a lone sender sends before its queue, where bursts of ACKs fill that.
+
+    A half-duplex bottleneck lets acknowledgements through in bursts. What they have TCP send waits
+    behind the sender's full-duplex link, and a capture of the device, which is behind the queue,
+    would show it after acknowledgements that came later.
+    """
+    ring = {end.device: graph.links[end.subnet].ring for end in interfaces(graph)}
+    lone = len(senders_at(graph, graph.having("marker")[0].name)) == 1
+    bursts = ring[bottleneck(graph).device] > 0 and not ring[point.device]
+    if point.direction != "inout" or not lone or not bursts:
+        return ()
+    seen = f"{point.device}-seen"
+    copied = ("matchall", "action", "mirred", "egress", "mirror", "dev", seen)
+    commands = (
+        ("ip", "link", "add", seen, "up", "type", "dummy"),
+        ("tc", "qdisc", "add", "dev", point.device, "clsact"),
+        *(("tc", "filter", "add", "dev", point.device, w, *copied) for w in ("ingress", "egress")),
+    )
+    return tuple(Command(point.node, words) for words in commands)
 
 
 def stop(graph: Graph) -> Phase:

@@ -32,10 +32,7 @@ class Wires(SpecModel):
         "front of it, without a shaper. Left out: `full`.",
     )
     access_duplex: Duplex | None = Field(
-        default=None,
-        description="The same of each of the other links. Left out: `full`; beside a half-duplex "
-        "bottleneck that refuses many runs: acknowledgements come in bursts, a sender's queue "
-        "fills, and its capture, which is behind that queue, tells what it sent too late.",
+        default=None, description="The same of each of the other links. Left out: `full`."
     )
     ring: int | None = Field(
         default=None,

@@ -22,6 +22,7 @@ MODULES = {
     **{name: f"sch_{name}" for name in ("sfq", "choke", "fq", "hhf", "sfb")},
     "clsact": "sch_ingress",
     "matchall": "cls_matchall",
+    "mirred": "act_mirred",
 }
 #: Programs that every host needs, whatever it plays.
 ALWAYS = frozenset(("ip", "tc", "ethtool"))

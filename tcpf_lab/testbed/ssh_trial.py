@@ -39,6 +39,7 @@ _QUEUES = {
     **{f"sch_{name}": (f"root {name}",) for name in ("prio", "sfq", "fq", "hhf", "sfb")},
     "sch_ingress": ("clsact",),
     "cls_matchall": ("clsact", "ingress matchall action ok"),
+    "act_mirred": ("clsact", "ingress matchall action mirred egress mirror dev lo"),
 }
 
 
