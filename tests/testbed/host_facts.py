@@ -9,7 +9,7 @@ from typing import Any
 from tcpf_lab.testbed.inventory import Inventory
 
 TOOLS = ["ip", "tc", "ethtool", "tcpdump", "iperf3", "stdbuf", "gcc", "make", "ping"]
-MODULES = ["sch_tbf", "sch_netem", "sch_red", "sch_ingress", "cls_matchall"]
+MODULES = ["sch_tbf", "sch_netem", "sch_red", "sch_ingress", "cls_matchall", "act_mirred"]
 OFFLOADS = ("tcp-segmentation-offload", "generic-receive-offload")
 
 
