@@ -166,6 +166,7 @@ def _numbers(subject: Subject) -> dict[CellName, list[float]]:
         path = subject.source.parent / calibration.published
         own = read_numbers(path, metrics, subject.whole)
     found: dict[CellName, list[float]] = {}
+    # By name: a permutation is the same one whichever experiment is held out.
     for experiment in sorted(subject.experiments, key=lambda one: one.name):
         for case in experiment.selected_cases:
             for flows in experiment.matrix.flows:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcpf_lab.plan.queues import bottleneck
 from tcpf_lab.plan.step import Command, LetPass, Phase, Ready, Start, Step, Stop
-from tcpf_lab.plan.topology import interfaces, other_end, senders_at, toward
+from tcpf_lab.plan.topology import other_end, senders_at, toward
 from tcpf_lab.spec.graph import Graph
 
 #: Ethernet, IPv4 and the longest TCP header: all that SACK blocks may fill, no payload.
@@ -23,6 +24,7 @@ class Point:
     node: str
     device: str
     direction: str  #: ``in``, ``out`` or ``inout``
+    mirrored: bool = False  #: copied before the device's queue, which the capture would be behind
 
 
 def points(graph: Graph) -> dict[str, Point]:
@@ -40,8 +42,11 @@ def points(graph: Graph) -> dict[str, Point]:
     # A shared wire is reached when its ring's turn comes: there the other end knows when.
     shared = graph.links[queue.subnet].ring > 0
     behind, way = (other_end(graph, queue), "in") if shared else (queue, "out")
+    # It lets ACKs through in bursts. What a lone sender answers waits at a full-duplex link of its
+    # own, and a capture behind that queue would show it after ACKs that came later.
+    mirrored = shared and len(sources) == 1 and not graph.links[at_source.subnet].ring
     return {
-        "sender": Point(source, source, at_source.device, "inout"),
+        "sender": Point(source, source, at_source.device, "inout", mirrored),
         "ingress": Point(f"{queue.node}-in", before.node, before.device, "in"),
         **_cross(graph, queue.node),
         "egress": Point(f"{queue.node}-out", behind.node, behind.device, way),
@@ -63,8 +68,10 @@ def start(graph: Graph) -> Phase:
     """
     steps: list[Step] = []
     for point in points(graph).values():
-        mirror = _mirror(graph, point)
-        device = f"{point.device}-seen" if mirror else point.device
+        device = point.device
+        if point.mirrored:
+            device = f"{point.device}-seen"
+            steps += _mirror(point, device)
         log = f"log/tcpdump-{point.name}.log"
         tcpdump = (
             *("stdbuf", "-o", "256K", "tcpdump", "-i", device, "-Q", point.direction),
@@ -72,31 +79,17 @@ def start(graph: Graph) -> Phase:
         )
         output = f"pcap/{point.name}.pcap"
         ready = Ready(log, "listening on")
-        steps += mirror
         steps.append(Start(point.node, f"tcpdump-{point.name}", tcpdump, output, log, ready))
     return Phase("captures", tuple(steps))
 
 
-def _mirror(graph: Graph, point: Point) -> tuple[Step, ...]:
-    """Copy what a lone sender sends before its queue, where bursts of ACKs fill that.
-
-    A half-duplex bottleneck lets acknowledgements through in bursts. What they have TCP send waits
-    behind the sender's full-duplex link, and a capture of the device, which is behind the queue,
-    would show it after acknowledgements that came later.
-    """
-    ring = {end.device: graph.links[end.subnet].ring for end in interfaces(graph)}
-    lone = len(senders_at(graph, graph.having("marker")[0].name)) == 1
-    bursts = ring[bottleneck(graph).device] > 0 and not ring[point.device]
-    if point.direction != "inout" or not lone or not bursts:
-        return ()
-    seen = f"{point.device}-seen"
-    copied = ("matchall", "action", "mirred", "egress", "mirror", "dev", seen)
-    commands = (
-        ("ip", "link", "add", seen, "up", "type", "dummy"),
-        ("tc", "qdisc", "add", "dev", point.device, "clsact"),
-        *(("tc", "filter", "add", "dev", point.device, w, *copied) for w in ("ingress", "egress")),
-    )
-    return tuple(Command(point.node, words) for words in commands)
+def _mirror(point: Point, to: str) -> Iterator[Command]:
+    """Copy what a device sends, before its queue, and what it receives to a device of their own."""
+    copied = ("matchall", "action", "mirred", "egress", "mirror", "dev", to)
+    yield Command(point.node, ("ip", "link", "add", to, "up", "type", "dummy"))
+    yield Command(point.node, ("tc", "qdisc", "add", "dev", point.device, "clsact"))
+    for way in ("ingress", "egress"):
+        yield Command(point.node, ("tc", "filter", "add", "dev", point.device, way, *copied))
 
 
 def stop(graph: Graph) -> Phase:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from tcpf_lab.errors import RequestError
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.suggest import unknown
-from tcpf_lab.spec.unknown import Unknown
+from tcpf_lab.spec.unknown import Unknown, scalar
+from tcpf_lab.spec.values import measured
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,9 @@ def _held(unknowns: Mapping[str, Unknown], text: str) -> tuple[str, tuple[Unknow
         return name, (one, value)
     try:
         number = one.number(value)
+        problem = one.why_not(measured(scalar(value))[0])
     except ValueError as error:
         raise RequestError(str(error), where=f"--hold {text}") from None
-    low, high = one.ends
-    if not low <= number <= high:
-        raise RequestError(
-            "is not in the range", where=f"--hold {text}", hint=f"{one.low} to {one.high}"
-        )
+    if problem:
+        raise RequestError(problem, where=f"--hold {text}", hint=f"{one.low} to {one.high}")
     return name, (one, one.text(number))

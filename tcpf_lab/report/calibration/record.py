@@ -170,8 +170,8 @@ def _variants(path: Path, testbed: Any) -> tuple[Mapping[str, Any], ...]:
     """Read what is kept of variants: their own outcomes beside this one's, or what was kept."""
     beside = sorted(path.parent.parent.glob(f"{path.parent.name}-*/{OUTCOME}"))
     found = [one for one in map(read_json, beside) if isinstance(one, dict) and "variant" in one]
-    told = [{k: one.get(k) for k in _KEPT} for one in found if one.get("testbed") == testbed]
-    return tuple(told) or _entries(path.with_name(VARIANTS))
+    own = [{k: one.get(k) for k in _KEPT} for one in found if one.get("testbed") == testbed]
+    return tuple(own) or _entries(path.with_name(VARIANTS))
 
 
 def _entries(path: Path) -> tuple[Mapping[str, Any], ...]:

@@ -76,12 +76,12 @@ def contents_of(subject: Subject) -> Contents:
     """
     made = provenance(subject.sections)
     others = [page for page in subject.pages if not page.opening]
-    told = [text for page in subject.pages if page.opening for text in page.told]
+    texts = [text for page in subject.pages if page.opening for text in page.texts]
     contents = Contents(
         title=subject.title,
         subtitle=_conditions(subject),
         question=question(subject),
-        answer=(*told, *told_of_claims(others), *answer(subject)),
+        answer=(*texts, *told_of_claims(others), *answer(subject)),
         topologies=tuple(_topologies(subject)),
         parameters=parameter_tables(subject),
         results=(*page_parts(others), *result_parts(subject)),

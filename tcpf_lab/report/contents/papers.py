@@ -48,8 +48,8 @@ def opening_parts(pages: Sequence[papers.Page]) -> tuple[Part, ...]:
 
 def _begun(page: papers.Page, heading: str, place: int) -> Part:
     above = "" if page.opening else f"{page.title}: "
-    told = f"{above}{heading}" if heading else page.title
-    return Part(f"paper-{page.name}-{place + 1}", told)
+    title = f"{above}{heading}" if heading else page.title
+    return Part(f"paper-{page.name}-{place + 1}", title)
 
 
 def _with(part: Part, page: papers.Page, block: papers.Block) -> Part:

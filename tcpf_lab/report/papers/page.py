@@ -129,7 +129,7 @@ class Page:
     opening: bool = False
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def texts(self) -> tuple[str, ...]:
         """The texts."""
         return tuple(b.text for b in self.blocks if isinstance(b, Text))
 

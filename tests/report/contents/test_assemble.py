@@ -128,7 +128,7 @@ def test_a_report_on_published_configurations_opens_with_them(about: Subject) ->
     results = [result for section in about.sections for result in section.results]
     page = build(about.comparison, results, {})
     made = contents_of(replace(about, pages=(page,)))
-    assert made.answer[:2] == page.told
+    assert made.answer[:2] == page.texts
     assert "28 of 28 cells" in made.answer[0]
     tables, conclusions = made.opening
     assert [part.paragraphs for part in made.opening] == [(), ()]

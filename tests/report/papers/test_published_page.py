@@ -61,7 +61,7 @@ def test_conclusions_have_a_column_for_each_testbed_that_was_measured() -> None:
         "reversed, 0 of 16",
     )
     assert rows["Loss is halved across all instances of the implementation."][0].startswith("refu")
-    *_, told = made.told
+    *_, told = made.texts
     assert told == (
         "Of the thesis' 9 conclusions (section 4.5), on these runs: 7 hold, 2 refuted; with full "
         "duplex: 3 hold, 6 refuted; with today's TCP: 9 reversed."

@@ -66,17 +66,19 @@ def build(
         "published",
         "Measured against published",
         (
-            Text(" ".join(_agreement_told(comparison.agreement)), "Are the tables reproduced?"),
+            Text(
+                " ".join(_agreement_sentences(comparison.agreement)), "Are the tables reproduced?"
+            ),
             agreement_table(comparison.agreement),
             _drawing(results),
-            Text(_conclusions_told(testbeds), "Are the thesis' conclusions right?"),
+            Text(_conclusions_sentence(testbeds), "Are the thesis' conclusions right?"),
             _conclusions(testbeds, needed),
         ),
         opening=True,
     )
 
 
-def _agreement_told(rows: Sequence[Agreement]) -> Iterator[str]:
+def _agreement_sentences(rows: Sequence[Agreement]) -> Iterator[str]:
     """Say how near the last row is, which is over everything."""
     *_, whole = rows
     near = whole.near
@@ -86,9 +88,10 @@ def _agreement_told(rows: Sequence[Agreement]) -> Iterator[str]:
             f"Timeouts of {near.value:g} of {near.of} cells are within a factor of {FACTOR:g}, or "
             f"{APART}, of the published{ends or ''}."
         )
-    told = [f"{_word(m.metric)} {fixed(m.value, 2)}" for m in whole.errors if m.value is not None]
+    errors = [f"{_word(m.metric)} {fixed(m.value, 2)}" for m in whole.errors if m.value is not None]
     yield (
-        f"Root mean square of ln(measured / published): {', '.join(told)}; a factor of 1.5 is 0.41."
+        f"Root mean square of ln(measured / published): {', '.join(errors)}; a factor of 1.5 is "
+        "0.41."
     )
     taus = [f"{fixed(m.value, 2)} in {_word(m.metric)}" for m in whole.taus if m.value is not None]
     if taus:
@@ -184,7 +187,7 @@ def _verdict(claim: ClaimResult) -> str:
     return "reversed" if 2 * opposite > claim.ours.measured else "refuted"
 
 
-def _told(claim: ClaimResult) -> str:
+def _with_count(claim: ClaimResult) -> str:
     """Give the verdict, and how many numbers are as claimed; of few seeds by their means."""
     ours, verdict = claim.ours, _verdict(claim)
     if verdict != _OPEN:
@@ -197,13 +200,13 @@ def _told(claim: ClaimResult) -> str:
     return f"{verdict}: {replace(ours, holding=near).told('by few seeds')}"
 
 
-def _conclusions_told(testbeds: Mapping[str, Sequence[ClaimResult]]) -> str:
+def _conclusions_sentence(testbeds: Mapping[str, Sequence[ClaimResult]]) -> str:
     parts = []
     for name, claims in testbeds.items():
         counts = Counter(map(_verdict, claims))
-        told = ", ".join(f"{counts[v]} {word}" for v, word in _COUNTED.items() if counts[v])
+        verdicts = ", ".join(f"{counts[v]} {word}" for v, word in _COUNTED.items() if counts[v])
         where = "on these runs" if name == "this report" else f"with {name}"
-        parts.append(f"{where}: {told}")
+        parts.append(f"{where}: {verdicts}")
     return f"Of the thesis' {len(SECTION_4_5)} conclusions (section 4.5), {'; '.join(parts)}."
 
 
@@ -213,7 +216,7 @@ def _conclusions(testbeds: Mapping[str, Sequence[ClaimResult]], needed: str) -> 
         (
             own.sources[0].sentence,
             f"{own.published.verdict}, {own.published}",
-            *(_told(claims[at]) for claims in testbeds.values()),
+            *(_with_count(claims[at]) for claims in testbeds.values()),
         )
         for at, own in enumerate(first)
     ]
