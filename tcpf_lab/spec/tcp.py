@@ -34,6 +34,8 @@ LINUX22 = (
 )
 #: The switch of that patch (``kernel/uml/patches/0008-*``): other kernels have none.
 RENO_SYSCTL = "net.ipv4.tcp_reno_recovery"
+#: The switch of ``kernel/uml/patches/0013-*``.
+NO_LIMITED_TRANSMIT = "net.ipv4.tcp_no_limited_transmit"
 #: What Linux 2.2 did otherwise, and `kernel/uml/patches/0012-*` brings back, each by a switch.
 LINUX22_BEHAVIOURS: dict[str, str] = {
     "rto": "The retransmission timer is longer the smaller the window, in steps of 10 ms; 3 s at "
@@ -192,6 +194,12 @@ class Tcp(SpecModel):
         "is the kernel's own way, `reno` that of 1990, which the virtual-time kernel alone has; "
         "left out: `newreno`.",
     )
+    limited_transmit: bool | None = Field(
+        default=None,
+        description="Whether the first two duplicates let new packets out (RFC 3042, of 2001); "
+        "`false`, which the virtual-time kernel alone has: not before fast retransmit; left out: "
+        "as the recovery has it, which is yes but for `recovery: reno`.",
+    )
     mss: Size | None = Field(
         default=None,
         description="Largest segment that both ends announce, without headers, set on the routes; "
@@ -227,6 +235,11 @@ class Tcp(SpecModel):
         elif self.recovery == "reno" and "fast_retransmit" in self.behaviours:
             sentence = "and the fast_retransmit of Linux 2.2 exclude each other: take it out of"
             yield ("recovery",), f"{sentence} linux22, or use profile: sysctl-2.2"
+        if self.limited_transmit is not None and "fast_retransmit" in self.behaviours:
+            sentence = "and the fast_retransmit of Linux 2.2, which has a rule of its own, exclude"
+            yield ("limited_transmit",), f"{sentence} each other: take one of them out"
+        elif self.limited_transmit and self.recovery == "reno":
+            yield ("limited_transmit",), "is what the Reno of 1990 has not: take one of them out"
         if "growth" in self.behaviours and self.congestion not in (None, "reno"):
             sentence = (
                 f"the growth of Linux 2.2 takes the place of {self.congestion}'s: take growth"
@@ -267,6 +280,8 @@ class Tcp(SpecModel):
         if self.recovery == "reno":
             # The threshold stays at three duplicates, whatever looks like reordering.
             asked |= {RENO_SYSCTL.removeprefix("net.ipv4."): "1", "tcp_max_reordering": "3"}
+        if self.limited_transmit is False:
+            asked[NO_LIMITED_TRANSMIT.removeprefix("net.ipv4.")] = "1"
         if self.rto_min is not None:
             # A socket whose timeouts go on (tcp_retries1) forgets its route until it sends: an ACK
             # would set the timer with the kernel's minimum.

@@ -8,7 +8,12 @@ from tcpf_lab.command import command
 from tcpf_lab.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Sysctl
-from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS, LINUX22_SYSCTL, RENO_SYSCTL
+from tcpf_lab.spec.tcp import (
+    LINUX22_BEHAVIOURS,
+    LINUX22_SYSCTL,
+    NO_LIMITED_TRANSMIT,
+    RENO_SYSCTL,
+)
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh_needs import programs_of
 from tcpf_lab.testbed.ssh_process import Host, Reply, run
@@ -18,6 +23,8 @@ OLDEST_PYTHON = (3, 9)
 #: Kernel parameters that patches of ours make, and what else can be done.
 _PATCHED = {
     RENO_SYSCTL: "only the virtual-time kernel has it; `tcp.recovery: newreno` runs here",
+    NO_LIMITED_TRANSMIT: "only the virtual-time kernel has it; without `tcp.limited_transmit` the "
+    "experiment runs here",
     **{
         f"{LINUX22_SYSCTL}{name}": "only the virtual-time kernel has it; `tcp.profile: sysctl-2.2` "
         "without `tcp.linux22` runs here"

@@ -57,14 +57,15 @@ def test_none_of_them_is_a_parameter_that_other_kernels_have() -> None:
     assert none == alike | more
 
 
-def test_what_linux_2_2_excludes_is_said() -> None:
-    def problems(**keys: Any) -> list[tuple[str, ...]]:
-        try:
-            tcp(**keys)
-        except ValidationError as error:
-            return [path for path, _ in error.errors()[0]["ctx"]["error"].found]
-        return []
+def problems(**keys: Any) -> list[tuple[str, ...]]:
+    try:
+        tcp(**keys)
+    except ValidationError as error:
+        return [path for path, _ in error.errors()[0]["ctx"]["error"].found]
+    return []
 
+
+def test_what_linux_2_2_excludes_is_said() -> None:
     assert problems(profile="modern", linux22={"rto": True}) == [("linux22",)]
     assert problems(profile="modern", linux22={"rto": False}) == []
     assert problems(profile="linux-2.2", congestion="cubic") == [("congestion",)]
@@ -142,6 +143,18 @@ def test_the_recovery_of_1990_is_a_switch_and_a_threshold_that_stays() -> None:
         ("net.ipv4.tcp_reno_recovery", "1"),
         ("net.ipv4.tcp_max_reordering", "3"),
     }
+
+
+def test_limited_transmit_is_taken_away_by_a_switch_and_has_no_part_in_older_recoveries() -> None:
+    plain = tcp(profile="sysctl-2.2").sysctls()
+    assert tcp(profile="sysctl-2.2", limited_transmit=True).sysctls() == plain
+    none = tcp(profile="sysctl-2.2", limited_transmit=False).sysctls()
+    assert none.items() - plain.items() == {("net.ipv4.tcp_no_limited_transmit", "1")}
+    for limited_transmit in (True, False):
+        asked = {"profile": "sysctl-2.2", "limited_transmit": limited_transmit}
+        reno = problems(**asked, sack=False, recovery="reno")
+        assert reno == [("limited_transmit",)] * limited_transmit
+        assert problems(**asked, linux22={"fast_retransmit": True}) == [("limited_transmit",)]
 
 
 def test_a_segment_size_is_announced_by_the_routes() -> None:
