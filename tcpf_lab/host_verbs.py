@@ -23,8 +23,8 @@ from tcpf_lab.testbed.inventory import Inventory
 if TYPE_CHECKING:  # the SSH library takes a while to load
     from tcpf_lab.testbed.ssh_clean import Remainder
 
-#: Whose needs hosts are held to if no experiment is named.
-USUAL = "configA.yaml"
+#: Whose needs hosts are held to if no experiment is named: one that runs on any testbed.
+USUAL = "smoke.yaml"
 _RESULTS = Path("results")
 
 

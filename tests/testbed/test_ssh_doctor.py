@@ -23,7 +23,7 @@ from tcpf_lab.testbed.ssh_needs import Needs, needs
 from tcpf_lab.testbed.ssh_network_checks import End, Tried
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-NEEDS = needs(load(find("configA")))
+NEEDS = needs(load(find("smoke")))
 FIVE = load_inventory(CHECKOUT / "testbeds/five-machines.yaml")
 GIGABIT = 10**9
 
@@ -228,9 +228,9 @@ def test_a_clock_that_cannot_be_compared_is_a_fault(clock, detail):
 
 
 def test_half_duplex_between_hosts_is_refused_for_the_experiment() -> None:
-    shared = needs(apply_overrides(load(find("configA")), ["topology.chain.duplex=half"]))
+    shared = needs(apply_overrides(load(find("smoke")), ["topology.chain.duplex=half"]))
     bad = [check for check in diagnose(FIVE, shared, survey(FIVE, shared)) if not check.ok]
-    assert [check.name for check in bad] == ["for configA"]
+    assert [check.name for check in bad] == ["for smoke"]
     assert "between hosts (R1-R2)" in bad[0].detail
 
 
@@ -241,7 +241,7 @@ def nic(name: str, **more: Any) -> dict[str, Any]:
 
 
 NIC = "enp1s0f0"
-WITH_IPERF3 = needs(load(find("configA")).on("iperf3"))
+WITH_IPERF3 = needs(load(find("smoke")).on("iperf3"))
 
 
 @pytest.mark.parametrize("programs", ["push", "build"])
@@ -311,7 +311,7 @@ NETWORK_FAULTS = [
         "enp1s0f0 cannot switch off generic-receive-offload",
         "another driver",
     ),
-    ("MTU", nic(NIC, max_mtu=900), "takes from 68 to 900 B, configA asks for 1000 B", "mtu"),
+    ("MTU", nic(NIC, max_mtu=900), "takes from 68 to 900 B, smoke asks for 1000 B", "mtu"),
     (
         "control",
         {"addresses": [{"ifname": NIC, "addr_info": [{"local": "192.0.2.12"}]}]},

@@ -19,7 +19,7 @@ from tcpf_lab.testbed.ssh_doctor import Survey, diagnose
 from tcpf_lab.testbed.ssh_needs import needs
 from tcpf_lab.testbed.ssh_survey import clock_of, survey
 
-NEEDS = needs(load(find("configA")))
+NEEDS = needs(load(find("smoke")))
 TEXT = """\
 name: lab
 hosts:
