@@ -556,6 +556,7 @@ def test_the_published_tables_are_used_where_no_file_is_named(folder):
     path.write_text(
         "name: a\nfit: configA\ntest: configC\nonly: {flows: 100}\ntolerance: {timeouts: 25 %}\n"
         "unknowns:\n  rto: {set: tcp.rto_min, from: 200 ms, to: 1 s, default: 200 ms}\n"
+        "base: [tcp.rto_min=200 ms]\n"
     )
     subject = read_subject(load_any(path), path)
     cells = cells_of(subject, subject.experiments)

@@ -114,13 +114,22 @@ def test_an_unknown_key_of_only_is_answered_with_those_there_are(lab, both):
     assert "allowed: config, case, flows, seed. Did you mean 'case'?" in complaints
 
 
-def test_levels_that_lack_a_case_are_left_out_where_only_that_case_is_wanted(lab):
+LEVELS = """\
+name: some
+experiments:
+  - smoke
+  - {spec: smoke, factor: limit, level: 60 kB, set: [cases.NoMark+TailDrop.queue.limit=60 kB]}
+  - {spec: smoke, factor: profile, level: paper, set: [cases.*.marker.profile=paper]}
+"""
+
+
+def test_levels_that_lack_a_case_are_left_out_where_only_that_case_is_wanted(lab, tmp_path):
+    path = tmp_path / "some.yaml"
+    path.write_text(LEVELS)
     words = ("--dry-run", "--testbed", "fake", "--only", "case=NoMark+TailDrop", "--seeds", "1")
-    names = [name for name, *_ in states(lab("run", "sensitivity.yaml", *words, "--json")[1])]
-    assert names[0] == "configA"
-    assert "sensitivity-tail-drop-s-limit-60-kb" in names
-    assert "sensitivity-profile-of-the-marker-paper" not in names
-    status, _, complaints = lab("run", "sensitivity.yaml", *words[:3], "--only", "case=Mine")
+    names = [name for name, *_ in states(lab("run", path, *words, "--json")[1])]
+    assert names == ["smoke", "some-limit-60-kb"]
+    status, _, complaints = lab("run", path, *words[:3], "--only", "case=Mine")
     assert (status, "unknown case 'Mine'" in complaints) == (2, True)
 
 

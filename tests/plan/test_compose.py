@@ -253,15 +253,18 @@ def test_plan_depends_on_nothing_but_the_run():
     assert str(compose(run_of("configA"))) == str(compose(run_of("configA")))
 
 
+TWO_SEEDS = "matrix.seed=1..2"
+
+
 def test_two_seeds_differ_only_in_the_start_times():
-    one, two = (compose(run_of("configA", seed=s, case="NoMark+RED")) for s in ("1", "2"))
+    one, two = (compose(run_of("smoke", TWO_SEEDS, seed=s, case="NoMark+RED")) for s in ("1", "2"))
     different = [(a, b) for a, b in zip(one.steps, two.steps, strict=True) if a != b]
     assert [type(a) for a, _ in different] == [Start]
     assert different[0][0].name == "senders-S"
 
 
 def test_a_queue_that_draws_random_numbers_gets_the_runs_seed() -> None:
-    one, two = (compose(run_of("configA", seed=s, case="TB+RIO")) for s in ("1", "2"))
+    one, two = (compose(run_of("smoke", TWO_SEEDS, seed=s, case="TB+RIO")) for s in ("1", "2"))
     different = [(a, b) for a, b in zip(one.steps, two.steps, strict=True) if a != b]
     (queue, other), (start, _) = different
     assert (queue.argv[-2:], other.argv[-2:]) == (("seed", "1"), ("seed", "2"))
@@ -290,7 +293,7 @@ def test_every_netem_holds_all_packets_of_its_delay_and_never_has_the_default_li
 
 
 def test_queues_outside_the_bottleneck_hold_a_megabyte():
-    plan = compose(run_of("configA"))
+    plan = compose(run_of("smoke"))
     limits = [
         int(
             step.argv[step.argv.index("tbf") :][
@@ -324,7 +327,7 @@ def test_plan_reads_back_what_it_sets():
 
 
 def test_counters_are_read_after_the_queues_have_drained_and_the_captures_ended():
-    steps = compose(run_of("configA")).steps
+    steps = compose(run_of("smoke")).steps
     order = [type(step) for step in steps if isinstance(step, AgreeEpoch | Finish | Drained | Stop)]
     assert order == [AgreeEpoch, Finish, Drained, Drained, Stop]
     after = steps[next(i for i, step in enumerate(steps) if isinstance(step, Stop)) + 1 :]
@@ -332,7 +335,7 @@ def test_counters_are_read_after_the_queues_have_drained_and_the_captures_ended(
 
 
 def test_captures_stand_before_and_after_the_queue_and_at_the_sender():
-    points = capture.points(run_of("configA").experiment.topology.graph())
+    points = capture.points(run_of("smoke").experiment.topology.graph())
     assert {role: (p.name, p.device, p.direction) for role, p in points.items()} == {
         "sender": ("S", "S-R0", "inout"),
         "ingress": ("R1-in", "R1-R0", "in"),

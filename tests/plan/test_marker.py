@@ -29,7 +29,8 @@ def test_one_action_is_bound_to_both_directions_of_the_interface_towards_the_sen
         "tcpf interval 400000us tokens 296000 in 10 out 12 flows 65536 "
         "profile recommended retransmits protect forward ingress index 1"
     )
-    assert commands(run_of("TCPF+RIO")) == [
+    settings = ("marker.tokens=296 kB", "marker.profile=recommended")
+    assert commands(run_of("TCPF+RIO", *settings)) == [
         "tc qdisc add dev R0-S clsact",
         f"tc actions add action {words}",
         "tc filter add dev R0-S ingress matchall action tcpf index 1",

@@ -22,6 +22,8 @@ test: configC
 tolerance: {timeouts: 25 %, loss_percent: 10 %}
 unknowns:
 """
+#: What the tests take the experiments to say beside what was published.
+BASE = "base: [tcp.rto_min=null, topology.chain.mtu=1000 B, traffic.warmup=10 s]\n"
 RTO = "  rto: {set: tcp.rto_min, from: 200 ms, to: 1 s, scale: log, default: 200 ms}\n"
 
 
@@ -34,7 +36,7 @@ def write(directory: Path, text: str) -> Path:
 def subject(
     directory: Path, unknowns: str, head: str = HEAD, variant: Variant | None = None
 ) -> Subject:
-    path = write(directory, head + unknowns)
+    path = write(directory, head + unknowns + (BASE if "base:" not in head else ""))
     read = load_any(path)
     assert isinstance(read, Calibration)
     return read_subject(read, path, variant)
@@ -99,21 +101,20 @@ def test_a_setting_changes_what_it_names_and_gets_a_name_of_its_own(tmp_path: Pa
 
 
 def test_a_rule_follows_each_experiment(tmp_path: Path) -> None:
-    """Tail drop's limit is RED's max, times something: 200 kB in A, 30 kB in C."""
+    """RED's max is RIO's for what is OUT, times something: 200 kB in A, 30 kB in C."""
     made = subject(
         tmp_path,
-        "  limit: {set: cases.NoMark+TailDrop.queue.limit, times: cases.NoMark+RED.queue.max, "
-        "from: 0.15, to: 2.5}\n",
+        "  max: {set: cases.NoMark+RED.queue.max, times: cases.TB+RIO.queue.out_max, "
+        "from: 0.35, to: 2}\n",
     )
-    assert made.defaults == {"limit": "1"}
-    limits = [
-        made.at(one, {"limit": "0.3333"}).cases["NoMark+TailDrop"].queue.limit
-        for one in made.experiments
+    assert made.defaults == {"max": "1"}
+    largest = [
+        made.at(one, {"max": "0.366"}).cases["NoMark+RED"].queue.max for one in made.experiments
     ]
-    assert limits == [66_660, 9_999]
-    assert {name: set(cases) for name, cases in made.reach["limit"].items()} == {
-        "configA": {"NoMark+TailDrop"},
-        "configC": {"NoMark+TailDrop"},
+    assert largest == [73_200, 10_980]
+    assert {name: set(cases) for name, cases in made.reach["max"].items()} == {
+        "configA": {"NoMark+RED"},
+        "configC": {"NoMark+RED"},
     }
 
 
