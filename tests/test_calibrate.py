@@ -440,9 +440,9 @@ def test_an_error_is_the_root_mean_square_of_logarithms():
     before = [result(name, {"timeouts": (41.5, 41.5)}) for name in NAMES]
     after = [result(name, {"timeouts": (10.0, 10.0)}) for name in NAMES]
     found = judgement.held_out(cells, before, after)["timeouts"]
-    logs = [math.log(42 / 10.5), math.log(42 / 20.5)]
+    logs = [math.log(44.5 / 13), math.log(44.5 / 23)]
     assert found["default"]["error"] == pytest.approx(math.hypot(*logs) / math.sqrt(2))
-    assert found["calibrated"]["error"] == pytest.approx(math.log(20.5 / 10.5) / math.sqrt(2))
+    assert found["calibrated"]["error"] == pytest.approx(math.log(23 / 13) / math.sqrt(2))
     error = found["default"]["error"]
     assert found["default"]["interval"] == pytest.approx([error, error]), "no noise, no width"
     assert found["ratio"]["error"] == pytest.approx(found["calibrated"]["error"] / error)
@@ -489,7 +489,7 @@ def test_a_count_is_never_better_known_than_a_poisson_number():
     published = np.array([[10.0, 5.0], [0.0, 5.0], [math.nan, 5.0]])
     cells = Cells(NAMES, ("timeouts", "loss_percent"), published)
     found = with_counts(np.full((3, 2), 1e-6), cells)
-    assert found[:, 0] == pytest.approx([1 / 10.5, 2.0, 1e-6])
+    assert found[:, 0] == pytest.approx([10 / 13**2, 0.5 / 3**2, 1e-6])
     assert found[:, 1] == pytest.approx(1e-6)
     assert with_counts(np.full((3, 2), 5.0), cells) == pytest.approx(5.0)
 
@@ -824,13 +824,13 @@ def test_held_out_errors_are_given_without_what_was_known_before(calibrate, fold
     root = folder / "results" / "small" / "calibration-fake"
     told = json.loads((root / "calibration.json").read_text())
     place = [cell["case"] for cell in told["table"]["cells"]].index("Mine")
-    mean = told["settings"][0]["mean"][place][0] + 0.5
+    mean = told["settings"][0]["mean"][place][0] + 3
     blind, every = (
         told["held_out"][part]["timeouts"]["default"]["error"] for part in ("blind", "test")
     )
-    assert blind == pytest.approx(abs(math.log(mean / 40.5)), rel=1e-5)
+    assert blind == pytest.approx(abs(math.log(mean / 43)), rel=1e-5)
     assert {one["part"] for one in told["kendall"]} == {"fit", "test", "blind"}
-    both = math.hypot(math.log(mean / 40.5), math.log(mean / 400.5)) / math.sqrt(2)
+    both = math.hypot(math.log(mean / 43), math.log(mean / 403)) / math.sqrt(2)
     assert every == pytest.approx(both, rel=1e-5)
     assert set(load_calibration(root).held_out["part"]) == {"fit", "test", "blind"}
     assert lab("report", path, "--testbed", "fake", "--format", "md")[0] == 0

@@ -19,7 +19,7 @@ from tcpf_lab.spec.sweep import Run, expand
 
 pytestmark = pytest.mark.uml
 
-MODULES = ("sch_rio", "sch_frio", "act_tcpf", "act_token")
+MODULES = ("csma", "sch_rio", "sch_frio", "act_tcpf", "act_token")
 SHORT = ["traffic.duration=4 s", "matrix.flows=20", "matrix.seed=1"]
 DUMBBELL = "topology={dumbbell: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 50 ms, pairs: 2}}"
 
@@ -56,7 +56,7 @@ def test_every_case_of_the_papers_is_valid_and_marks_what_its_marker_says(make, 
 
 def test_no_more_is_marked_in_than_there_are_tokens(make):
     """The token bucket to the letter: 296 kB in each of the intervals that have begun."""
-    run = make("TB+RIO")
+    run = make("TB+RIO", "marker.tokens=296 kB", "traffic.warmup=10 s")
     parts = read_json(run.stats / "action-R0.json")
     (action,) = next(part["actions"] for part in parts if "actions" in part)
     # Shown in whole seconds, rounded down: the last packet came less than so long after the first

@@ -240,12 +240,13 @@ def with_counts(variance: Floats, cells: Cells) -> Floats:
     """Give variances (cells, metrics) of which none of a count is below a Poisson number's.
 
     A few seeds may give the same count by chance; n events that know nothing of each other vary by
-    √n, log(n + 0.5) by about 1 / √(n + 0.5). The published n is taken: it does not change with the
-    setting.
+    √n, log(n + a) by about √n / (n + a). The published n is taken: it does not change with the
+    setting; one of 0 may as well have been 1, and counts as a half.
     """
-    counts = np.array([metric in COUNTS for metric in cells.metrics])
-    least = np.where(counts & np.isfinite(cells.published), 1 / (cells.published + 0.5), 0.0)
-    return np.maximum(variance, least)
+    added = np.array([COUNTS.get(metric, np.inf) for metric in cells.metrics])
+    least = np.maximum(cells.published, 0.5) / (cells.published + added) ** 2
+    larger: Floats = np.fmax(variance, least)  # NaN where nothing was published
+    return larger
 
 
 def target_of(subject: Subject, cells: Cells, variance: Floats) -> Target:

@@ -12,8 +12,9 @@ from scipy.stats import chi2
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.errors import RequestError
 
-#: Counts, which may be 0: half a count is added on both sides before the logarithm.
-COUNTS = frozenset({"timeouts"})
+#: Counts, which may be 0, and what is added to both sides before the logarithm. With one half cells
+#: of 0 to 2 timeouts would rule all others: their noise alone is a factor of several.
+COUNTS = {"timeouts": 3.0}
 #: The smallest value told from 0, of metrics that may be 0: the last digit that is published.
 FLOORS = {"loss_percent": 0.01}
 
@@ -21,12 +22,12 @@ FLOORS = {"loss_percent": 0.01}
 def logged(values: ArrayLike, metrics: Sequence[str]) -> Floats:
     """Give the natural logarithms of metrics, values (..., metrics).
 
-    A count n is log(n + 0.5); loss below its floor is taken at the floor; of any other metric a
+    A count n is log(n + 3); loss below its floor is taken at the floor; of any other metric a
     value that is not positive has no logarithm, and is NaN.
     """
     numbers = np.array(values, dtype=float)
     for place, metric in enumerate(metrics):
-        column = numbers[..., place] + (0.5 if metric in COUNTS else 0.0)
+        column = numbers[..., place] + COUNTS.get(metric, 0.0)
         if metric in FLOORS:
             column = np.maximum(column, FLOORS[metric])
         numbers[..., place] = np.where(column > 0, column, np.nan)

@@ -61,7 +61,7 @@ class Unknown(SpecModel):
     )
     default: str | int | float | bool | None = Field(
         default=None,
-        description="The value of the uncalibrated experiment; left out: the one that it has.",
+        description="The uncalibrated value; left out: the one that the experiments have.",
     )
 
     @model_validator(mode="before")

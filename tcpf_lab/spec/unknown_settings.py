@@ -35,12 +35,13 @@ def settings(one: Unknown, value: str, experiment: Experiment) -> tuple[str, ...
 
 
 def default_of(name: str, one: Unknown, experiments: Sequence[Experiment], place: Places) -> str:
-    """Give the value of the uncalibrated experiments: what the file says, or what they have."""
+    """Give the uncalibrated value: what the file says, or what the experiments have."""
     where = place(("unknowns", name))
     found = set().union(*(_found(one, experiment) for experiment in experiments))
     if one.default is not None:
         given = _given(name, one, where)
-        if found and found != {given}:
+        # A level that sets nothing cannot undo what the experiments have.
+        if any(one.levels.values()) and found and found != {given}:
             had = ", ".join(sorted(found))
             raise SpecError(
                 f"unknowns.{name}.default: is {given}, but the experiments have {had}", where=where

@@ -54,7 +54,9 @@ KINDS = {
     "without captures": ("ef_single", "--only", "background.ef.on=10 ms"),
     "Linux 2.2": (
         *("configA", "--only", "case=TCPF+FRIO", "--only", "flows=50"),
-        *("--set", "tcp.profile=linux-2.2", "--set", "traffic.duration=20 s"),
+        *("--set", "tcp.profile=linux-2.2", "--set", "tcp.limited_transmit=null"),
+        *("--set", "tcp.linux22={}", "--set", "traffic.duration=20 s"),
+        *("--set", "topology.chain.duplex=full", "--set", "topology.chain.ring=null"),
     ),
 }
 

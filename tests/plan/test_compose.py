@@ -228,9 +228,11 @@ def test_every_run_of_a_shipped_experiment_can_be_planned(path):
         assert plan.phases[-1].name == "counters"
         assert plan.expect["qdisc"]["kind"] == run.case.queue.qdisc
         loaded = [step.name for step in plan.steps if isinstance(step, LoadModule)]
+        graph = run.experiment.topology.graph()
         wanted = [*run.case.marker.modules, *run.case.queue.modules]
-        several = bool(run.experiment.topology.graph().cross)
-        assert set(loaded) == set(wanted) if several else loaded == wanted
+        found = [name for name in loaded if name != "csma"]
+        assert loaded.count("csma") == sum(link.ring > 0 for link in graph.links)
+        assert set(found) == set(wanted) if graph.cross else found == wanted
 
 
 def test_a_queue_that_is_configured_to_mark_is_expected_to():
@@ -277,8 +279,8 @@ def test_start_times_are_spread_and_come_from_the_seed():
     starts = start_times(run)
     assert starts == start_times(run)
     assert len(set(starts)) == 100
-    assert 0 <= min(starts) < 0.2
-    assert 1.8 < max(starts) <= 2.0
+    assert 0 <= min(starts) < 1
+    assert 9 < max(starts) <= 10
 
 
 def test_every_netem_holds_all_packets_of_its_delay_and_never_has_the_default_limit():

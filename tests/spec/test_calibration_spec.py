@@ -136,13 +136,16 @@ def test_the_name_of_an_unknown_does_not_identify_a_setting(tmp_path: Path) -> N
     first = subject(tmp_path, RTO)
     renamed = subject(tmp_path, RTO.replace("rto:", "least timer:"))
     assert first.point_id({"rto": "300 ms"}) == renamed.point_id({"least timer": "300 ms"})
-    other = subject(
-        tmp_path,
-        "  rto: {set: traffic.warmup, from: 3 s, to: 9 s, default: 3 s}\n".replace(
-            "default: 3 s", "default: 10 s"
-        ).replace("9 s", "10 s"),
-    )
+    other = subject(tmp_path, "  rto: {set: traffic.warmup, from: 10 s, to: 20 s, default: 10 s}\n")
     assert first.point_id({"rto": "300 ms"}) != other.point_id({"rto": "300 ms"})
+
+
+def test_a_default_is_set_where_the_experiments_have_another_value(tmp_path: Path) -> None:
+    made = subject(
+        tmp_path, "  time: {set: traffic.duration, from: 20 s, to: 90 s, default: 30 s}\n"
+    )
+    assert [one.traffic.duration for one in made.fit] == [60]
+    assert [made.at(one, made.defaults).traffic.duration for one in made.fit] == [30]
 
 
 @pytest.mark.parametrize("default", ["200 ms", "0.2 s", "850 ms", "1 s"])

@@ -74,15 +74,15 @@ def test_half_duplex_bottleneck_is_a_wire_of_the_routers_kernel(
     assert sum(metrics["wires"][0]["collisions"]) > 0
 
 
-def test_configuration_a_is_valid(hosts: Hosts, tmp_path: Path) -> None:
-    """A hundred flows at 10 Mbit/s and 200 ms, as published.
+def test_a_hundred_flows_are_valid(hosts: Hosts, tmp_path: Path) -> None:
+    """As published, at 10 Mbit/s and 200 ms, over a switched network.
 
     Of our generator: two hundred processes of iperf3 are more than an emulated processor carries.
     """
     words = ("--only", "case=NoMark+RED", "--only", "flows=100", "--seeds", "1")
     words = (*words, "--set", "traffic.generator=native")
-    run, took = made(hosts, tmp_path, "configA.yaml", *words)
+    run, took = made(hosts, tmp_path, "rio_as_red.yaml", *words)
     metrics = run_checks.check_whole(run, "native")
-    note("configuration A", run, took)
+    note("a hundred flows", run, took)
     assert metrics["flows"] == 100
     assert metrics["validity"]["valid"], metrics["validity"]["reasons"]
