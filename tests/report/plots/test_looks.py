@@ -114,7 +114,8 @@ def test_a_case_looks_the_same_without_the_others() -> None:
 def test_letters_of_no_font_are_replaced_and_warned_of_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fontManager, "ttflist", [])
+    house = [font for font in fontManager.ttflist if font.name == module.FONT]
+    monkeypatch.setattr(fontManager, "ttflist", house)
     monkeypatch.setattr(module, "_told", set())
     made, again = (
         figure("bars", tiny(text=TINY.replace("title: Tiny", f"title: {title}")))
