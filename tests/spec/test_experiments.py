@@ -57,9 +57,8 @@ def test_markers_deal_out_the_papers_tokens_and_differ_as_the_cases_say(config: 
     assert isinstance(friendly, Tcpf)
     assert isinstance(older, Tcpf)
     assert isinstance(bucket, Token)
-    assert {(marker.interval, marker.tokens) for marker in (friendly, older, bucket)} == {
-        (0.4, friendly.tokens)
-    }
+    assert {marker.interval for marker in (friendly, older, bucket)} == {0.4}
+    assert bucket.tokens == 296_000
     assert cases["TCPF+FRIO"].marker == friendly
     assert friendly.retransmits == "protect"
     assert older == friendly.model_copy(update={"retransmits": "plain"})
