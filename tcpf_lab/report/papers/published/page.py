@@ -25,8 +25,8 @@ from tcpf_lab.report.table import NOTHING
 #: Columns of conclusions by the testbed's name: the cells that were measured on it.
 Testbeds = Mapping[str, Sequence[CellResult]]
 
-_OPEN = "not decidable"
-_COUNTED = {"holds": "hold", "refuted": "refuted", "reversed": "reversed", _OPEN: _OPEN}
+_PARTLY, _OPEN = "not throughout", "not decidable"
+_COUNTED = {"holds": "hold", _PARTLY: _PARTLY, "reversed": "reversed", _OPEN: _OPEN}
 
 
 def other_testbeds(sections: Sequence[Section]) -> Testbeds:
@@ -173,9 +173,10 @@ def _summary(claims: Sequence[ClaimResult]) -> list[ClaimResult]:
 
 
 def _verdict(claim: ClaimResult) -> str:
-    """Give ``refuted``, or ``reversed`` where most numbers are beyond noise the other way round.
+    """Give ``holds``, ``not throughout``, ``reversed`` or ``not decidable``.
 
-    All numbers of these claims are gains: below 1 it is the other way round.
+    Reversed: most numbers are beyond noise the other way round. All numbers of these claims are
+    gains, the other way round below 1.
     """
     found = claim.ours.verdict
     if found is Verdict.HOLDS:
@@ -184,7 +185,7 @@ def _verdict(claim: ClaimResult) -> str:
         return _OPEN
     spreads = [finding.ours.interval for finding in claim.findings]
     opposite = sum(spread is not None and spread[1] < 1 for spread in spreads)
-    return "reversed" if 2 * opposite > claim.ours.measured else "refuted"
+    return "reversed" if 2 * opposite > claim.ours.measured else _PARTLY
 
 
 def _with_count(claim: ClaimResult) -> str:
@@ -215,7 +216,7 @@ def _conclusions(testbeds: Mapping[str, Sequence[ClaimResult]], needed: str) -> 
     rows = [
         (
             own.sources[0].sentence,
-            f"{own.published.verdict}, {own.published}",
+            f"{'holds' if own.published.verdict is Verdict.HOLDS else _PARTLY}, {own.published}",
             *(_with_count(claims[at]) for claims in testbeds.values()),
         )
         for at, own in enumerate(first)
@@ -225,8 +226,7 @@ def _conclusions(testbeds: Mapping[str, Sequence[ClaimResult]], needed: str) -> 
         "conclusions",
         ("conclusion of the thesis", "published tables", *testbeds),
         tuple(rows),
-        "The thesis' conclusions, and how many of the numbers that each needs are so beyond noise. "
-        "One that is not refutes the whole; reversed: most are the other way round beyond noise."
-        + lacking,
+        "The thesis' conclusions, and how many of the numbers that each needs are so beyond noise: "
+        f"all, or {_PARTLY}. Reversed: most are the other way round beyond noise." + lacking,
         left=2 + len(testbeds),
     )
