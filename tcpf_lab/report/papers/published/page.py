@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from tcpf_lab.reference.published import CONFIGS
-from tcpf_lab.report.claims.judge import ClaimResult, Verdict, judge
+from tcpf_lab.report.claims.judge import ClaimResult, Judgement, Verdict, judge
 from tcpf_lab.report.claims.thesis_summary import SECTION_4_5
 from tcpf_lab.report.collect import CellResult
 from tcpf_lab.report.compare.agreement import ADDED, APART, FACTOR, Agreement, Measure
@@ -19,14 +19,20 @@ from tcpf_lab.report.numerals import fixed
 from tcpf_lab.report.papers.page import Drawing, Page, Table, Text
 from tcpf_lab.report.papers.published.scatter import points_of, scatter
 from tcpf_lab.report.section import Section
-from tcpf_lab.report.style import DRAWN, METRICS, OTHER_METRICS, SECOND_READINGS
+from tcpf_lab.report.style import METRICS, OTHER_METRICS, SECOND_READINGS
 from tcpf_lab.report.table import NOTHING
 
 #: Columns of conclusions by the testbed's name: the cells that were measured on it.
 Testbeds = Mapping[str, Sequence[CellResult]]
 
-_PARTLY, _OPEN = "not throughout", "not decidable"
-_COUNTED = {"holds": "hold", _PARTLY: _PARTLY, "reversed": "reversed", _OPEN: _OPEN}
+_REVERSED, _OPEN = "reversed", "undecided"
+#: Verdicts on a conclusion, and how they are counted.
+_COUNTED = {
+    Verdict.HOLDS: "hold",
+    Verdict.REFUTED: "do not hold everywhere",
+    _REVERSED: _REVERSED,
+    _OPEN: _OPEN,
+}
 
 
 def other_testbeds(sections: Sequence[Section]) -> Testbeds:
@@ -154,7 +160,7 @@ def _seeds(rows: Sequence[Agreement]) -> str:
 
 def _drawing(results: Sequence[CellResult]) -> Drawing:
     points = points_of(results)
-    cells = max((sum(p.panel == METRICS[m].word for p in points) for m in DRAWN), default=0)
+    cells = max(Counter(point.panel for point in points).values(), default=0)
     return Drawing(
         "fig-published",
         "Measured against published",
@@ -172,33 +178,39 @@ def _summary(claims: Sequence[ClaimResult]) -> list[ClaimResult]:
     return [claim for claim in claims if claim.id in ids]
 
 
-def _verdict(claim: ClaimResult) -> str:
-    """Give ``holds``, ``not throughout``, ``reversed`` or ``not decidable``.
-
-    Reversed: most numbers are beyond noise the other way round. All numbers of these claims are
-    gains, the other way round below 1.
-    """
-    found = claim.ours.verdict
-    if found is Verdict.HOLDS:
-        return "holds"
-    if found is not Verdict.REFUTED:
-        return _OPEN
+def _reversed(claim: ClaimResult) -> int:
+    """Count the comparisons that are beyond noise the other way round: all are gains, below 1."""
     spreads = [finding.ours.interval for finding in claim.findings]
-    opposite = sum(spread is not None and spread[1] < 1 for spread in spreads)
-    return "reversed" if 2 * opposite > claim.ours.measured else _PARTLY
+    return sum(spread is not None and spread[1] < 1 for spread in spreads)
 
 
-def _with_count(claim: ClaimResult) -> str:
-    """Give the verdict, and how many numbers are as claimed; of few seeds by their means."""
+def _verdict(claim: ClaimResult) -> str:
+    """Give a key of ``_COUNTED``: ``reversed`` if most comparisons are, not one alone."""
+    found = claim.ours.verdict
+    if found is Verdict.REFUTED and 2 * _reversed(claim) > claim.ours.measured:
+        return _REVERSED
+    return found if found in _COUNTED else _OPEN
+
+
+def _in_words(claim: ClaimResult) -> str:
+    """Give ``holds in 27 of 32, 3 within noise``; of few seeds by their means."""
     ours, verdict = claim.ours, _verdict(claim)
-    if verdict != _OPEN:
-        return f"{verdict}, {ours}"
-    if not any(finding.ours.verdict is Verdict.FEW for finding in claim.findings):
-        return f"{verdict}: {ours.told('beyond noise' if ours.verdict is Verdict.NOISE else '')}"
-    checks = next(one.checks for one in SECTION_4_5 if one.id == claim.id)
-    values = [finding.ours.value for finding in claim.findings]
-    near = sum(v is not None and c.contains(v) for c, v in zip(checks, values, strict=True))
-    return f"{verdict}: {replace(ours, holding=near).told('by few seeds')}"
+    verdicts = Counter(finding.ours.verdict for finding in claim.findings)
+    if verdict == _REVERSED:
+        return f"reversed in {replace(ours, holding=_reversed(claim))}"
+    if verdict == _OPEN and verdicts[Verdict.FEW]:
+        checks = next(one.checks for one in SECTION_4_5 if one.id == claim.id)
+        values = [finding.ours.value for finding in claim.findings]
+        near = sum(v is not None and c.contains(v) for c, v in zip(checks, values, strict=True))
+        return f"holds in {replace(ours, holding=near).told('by few seeds')}"
+    noise = verdicts[Verdict.NOISE]
+    return _holds_in(ours) + (f", {noise} within noise" if noise else "")
+
+
+def _holds_in(one: Judgement) -> str:
+    if not one.measured:
+        return "not measured"
+    return f"holds in all {one.checks}" if one.holding == one.checks else f"holds in {one}"
 
 
 def _conclusions_sentence(testbeds: Mapping[str, Sequence[ClaimResult]]) -> str:
@@ -216,8 +228,8 @@ def _conclusions(testbeds: Mapping[str, Sequence[ClaimResult]], needed: str) -> 
     rows = [
         (
             own.sources[0].sentence,
-            f"{'holds' if own.published.verdict is Verdict.HOLDS else _PARTLY}, {own.published}",
-            *(_with_count(claims[at]) for claims in testbeds.values()),
+            _holds_in(own.published),
+            *(_in_words(claims[at]) for claims in testbeds.values()),
         )
         for at, own in enumerate(first)
     ]
@@ -226,7 +238,8 @@ def _conclusions(testbeds: Mapping[str, Sequence[ClaimResult]], needed: str) -> 
         "conclusions",
         ("conclusion of the thesis", "published tables", *testbeds),
         tuple(rows),
-        "The thesis' conclusions, and how many of the numbers that each needs are so beyond noise: "
-        f"all, or {_PARTLY}. Reversed: most are the other way round beyond noise." + lacking,
+        "Each conclusion is about so many comparisons of two cells: in how many it holds beyond "
+        "noise. Reversed: most are the other way round beyond noise. By few seeds: the means alone "
+        "are counted." + lacking,
         left=2 + len(testbeds),
     )
