@@ -36,14 +36,14 @@ class Variant:
     def names(self) -> tuple[str, ...]:
         """What its results are told by from those of the file's search and of other variants."""
         parts = [f"without-{self.without}"] if self.without else []
-        parts += [re.sub(r"[^A-Za-z0-9.=]+", "-", one) for one in sorted(self.hold)]
+        parts += sorted(self.hold)
         parts += [f"permuted-{self.permuted}"] if self.permuted is not None else []
-        return tuple(parts)
+        return tuple(re.sub(r"[^A-Za-z0-9_.=]+", "-", part) for part in parts)
 
     def __str__(self) -> str:
         """Say it in words, empty of the file's own search."""
         parts = [f"without {self.without}"] if self.without else []
-        parts += self.hold
+        parts += sorted(self.hold)
         parts += [f"published rows permuted, seed {self.permuted}"] * (self.permuted is not None)
         return ", ".join(parts)
 
@@ -66,7 +66,12 @@ class Variant:
             nothing to fit or to search for.
         """
         changed = self._left_out(calibration)
-        held = dict(_held(calibration.unknowns, one) for one in self.hold)
+        held: dict[str, tuple[Unknown, str]] = {}
+        for text in self.hold:
+            name, value = _held(calibration.unknowns, text)
+            if name in held:
+                raise RequestError(f"{name} is held already", where=f"--hold {text}")
+            held[name] = value
         unknowns = {n: one for n, one in calibration.unknowns.items() if n not in held}
         if not unknowns:
             raise RequestError("holds every unknown: nothing is left to search", where="--hold")

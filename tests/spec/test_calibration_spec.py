@@ -249,6 +249,7 @@ def test_an_experiment_that_is_left_out_is_held_out(tmp_path: Path) -> None:
         (Variant(hold=("mtu=577 B",)), "Did you mean '576 B'?"),
         (Variant(hold=("rto=2 s",)), "is not in the range"),
         (Variant(hold=("rto=300 kB",)), "has another unit"),
+        (Variant(hold=("rto=300 ms", "rto=400 ms")), "rto is held already"),
         (Variant(hold=("rto=300 ms", "mtu=576 B")), "nothing is left to search"),
     ],
 )
@@ -258,6 +259,14 @@ def test_a_variant_of_what_the_file_has_not_got_is_refused(
     with pytest.raises(RequestError) as caught:
         subject(tmp_path, RTO + MTU, BOTH, variant)
     assert said in str(caught.value)
+
+
+def test_results_of_a_variant_are_beside_those_of_the_file() -> None:
+    """An experiment may be named by its path, and what is held in any order."""
+    one = Variant("../old/loss_low.yaml", ("rto=300 ms", "mtu=576 B"))
+    assert one.names == ("without-..-old-loss_low.yaml", "mtu=576-B", "rto=300-ms")
+    other = Variant(one.without, one.hold[::-1])
+    assert (other.names, str(other)) == (one.names, str(one))
 
 
 def test_two_unknowns_may_not_set_the_same(tmp_path: Path) -> None:
