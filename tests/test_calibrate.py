@@ -760,6 +760,10 @@ def test_a_variant_has_a_directory_of_its_own_and_a_row_in_the_report(calibrate,
     told = json.loads((own / "calibration.json").read_text())
     assert told["variant"] == "spread=0 s, published rows permuted, seed 3"
     assert [one["name"] for one in told["unknowns"]] == ["buffer"]
+    for name, text in (("damaged", "{"), ("cut", '{"format": 1, "variant": "cut"}')):
+        other = root.with_name(f"{root.name}-{name}")
+        other.mkdir()
+        (other / "calibration.json").write_text(text)
     results = root.parents[1]
     words = ("small.yaml", "--testbed", "fake", "--results", results, "--format", "csv")
     kept = root.parent / "kept"

@@ -14,7 +14,7 @@ from tcpf_lab.results import read_json
 
 #: Names of the two files.
 OUTCOME, COST, VARIANTS = "calibration.json", "cost.json", "variants.json"
-#: What a report says of a variant.
+#: What is kept of a variant.
 _KEPT = ("variant", "fit", "test", "best", "held_out", "kendall", "runs")
 _CONFIGURATION = "configuration "
 #: Version of the outcome that is understood.
@@ -168,15 +168,21 @@ def read_record(directory: Path) -> Record:
 
 def _variants(path: Path, testbed: Any) -> tuple[Mapping[str, Any], ...]:
     """Read what is kept of variants: their own outcomes beside this one's, or what was kept."""
-    beside = sorted(path.parent.parent.glob(f"{path.parent.name}-*/{OUTCOME}"))
-    found = [one for one in map(read_json, beside) if isinstance(one, dict) and "variant" in one]
-    own = [{k: one.get(k) for k in _KEPT} for one in found if one.get("testbed") == testbed]
-    return tuple(own) or _entries(path.with_name(VARIANTS))
+    beside = map(_read, sorted(path.parent.parent.glob(f"{path.parent.name}-*/{OUTCOME}")))
+    whole = (one for one in beside if isinstance(one, dict) and {"format", *_KEPT} <= one.keys())
+    own = [one for one in whole if (one["format"], one.get("testbed")) == (_FORMAT, testbed)]
+    found = tuple({key: one[key] for key in _KEPT} for one in own)
+    return found or _entries(path.with_name(VARIANTS))
 
 
 def _entries(path: Path) -> tuple[Mapping[str, Any], ...]:
-    try:
-        found = read_json(path)
-    except RequestError:
-        return ()
+    found = _read(path)
     return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
+
+
+def _read(path: Path) -> Any:
+    """Read what a report can do without."""
+    try:
+        return read_json(path)
+    except RequestError:
+        return None
