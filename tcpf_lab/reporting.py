@@ -108,7 +108,10 @@ def report(
         *(write(page, choice.files.root, formats, pictures) for page in papers),
         *(_kept(page, reference, pictures) for page in papers),
         _pages(
-            *(choice, written, papers, comparison),
+            choice,
+            written,
+            papers,
+            comparison,
             formats,
             include_invalid=include_invalid,
             reference=reference,
