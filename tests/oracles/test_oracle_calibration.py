@@ -41,7 +41,7 @@ def test_page(tmp_path: Path) -> None:
     """The kept page and its tables are what the kept outcome gives, byte for byte."""
     home = tmp_path / "lost_testbed" / "calibration"
     home.mkdir(parents=True)
-    for name in ("calibration.json", "cost.json"):
+    for name in ("calibration.json", "cost.json", "variants.json"):
         shutil.copy(KEPT / name, home)
     answer = tcpf_lab("report", "lost_testbed.yaml", "--format", "md,csv", "--results", tmp_path)
     assert answer.status == 0, answer.err
