@@ -74,6 +74,14 @@ def outcome(unknowns: int = 20, points: int = 120, settings: int = 8) -> dict[st
         ],
         "unknowns": asked,
         "profiles": [_profile(one, number) for number, one in enumerate(asked)],
+        "pairs": [
+            {
+                "names": [one["name"] for one in asked[:2]],
+                "values": [one["default"] for one in asked[:2]],
+                "alone": [LIMIT + 20.0, LIMIT + 90.0],
+                "both": LIMIT - 4.0,
+            }
+        ],
         "points": [_point(name, number, chosen[0]) for number, name in enumerate(ids)],
         "best": {"id": looked_at[1], "values": chosen[1]["values"]},
         "settings": chosen,

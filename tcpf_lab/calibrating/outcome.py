@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from tcpf_lab.calibrating.settings import Judged, Tried, close_look, judged, wan
 from tcpf_lab.calibration import influence, profile
 from tcpf_lab.calibration.emulator import Emulator
 from tcpf_lab.calibration.objective import Misfit, Target, Threshold, complete, misfit
+from tcpf_lab.calibration.pairs import Pair
 from tcpf_lab.calibration.profile import Profile
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.calibration.surface import Surface
@@ -44,6 +45,7 @@ class Findings:
     emulator: Emulator
     threshold: Threshold
     profiles: tuple[Profile, ...]
+    pairs: tuple[Pair, ...]
     allowed: NDArray[np.bool_]  #: points that the threshold does not exclude
     chosen: tuple[Point, ...]
     left_out: tuple[str, ...]  #: published numbers that the emulator knows nothing of, in words
@@ -77,6 +79,7 @@ def find(search: Search) -> Findings:
         emulator,
         found.threshold,
         found.profiles,
+        found.pairs,
         allowed,
         chosen,
         tuple(_left_out(asked, target)),
@@ -117,6 +120,7 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
         "threshold": findings.threshold,
         "judged_limit": close.limit,
         "profiles": list(_profiles(search, findings)),
+        "pairs": list(_pairs(search, findings)),
         "influence": _influence(search, findings),
         "emulator": dict(
             zip(search.cells.metrics, findings.emulator.cross_validate(), strict=True)
@@ -200,10 +204,21 @@ def _unknowns(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
 
 def _profiles(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
     """Yield the profiles; ``texts`` are their values with units, as the experiments have them."""
-    unknowns = search.subject.calibration.unknowns.values()
-    for one, along in zip(unknowns, findings.profiles, strict=True):
-        texts = [v if isinstance(v, str) else one.text(v) for v in along.values]
-        yield {**along.record(), "texts": texts}
+    for along in findings.profiles:
+        yield {**along.record(), "texts": _texts(search, along.name, along.values)}
+
+
+def _pairs(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
+    """Yield unknowns that make up for each other, their values as the experiments have them."""
+    for pair in findings.pairs:
+        texts = [_texts(search, *one)[0] for one in zip(pair.names, zip(pair.values), strict=True)]
+        yield {**asdict(pair), "values": texts}
+
+
+def _texts(search: Search, name: str, values: Iterable[float | str]) -> list[str]:
+    """Give values of an unknown with their unit."""
+    one = search.subject.calibration.unknowns[name]
+    return [v if isinstance(v, str) else one.text(v) for v in values]
 
 
 def _unknown(name: str, one: Unknown, default: str, along: Profile) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tcpf_lab.calibration.design import sobol_points
 from tcpf_lab.calibration.emulator import Emulator
 from tcpf_lab.calibration.objective import Target, Threshold, threshold
+from tcpf_lab.calibration.pairs import Pair, pairs
 from tcpf_lab.calibration.space import Dimension, Floats, Space
 from tcpf_lab.calibration.surface import Surface, neighbours
 
@@ -58,9 +59,11 @@ class Profiles:
 
     ``best`` (d,) is the point of the least expected misfit; ``within`` (n, d) are the points of the
     least possible misfit at the profiles' values, those that the threshold does not exclude.
+    ``pairs`` are the unknowns that make up for each other: see `pairs.pairs`.
     """
 
     profiles: tuple[Profile, ...]
+    pairs: tuple[Pair, ...]
     threshold: Threshold
     best: Floats
     within: Floats
@@ -124,7 +127,9 @@ def profiles(
         _profile(one, held[owners == k], curves[:, owners == k], limit, float(best[k]))
         for k, one in enumerate(space.dimensions)
     ]
-    return Profiles(tuple(made), limit, best, hoped[possible <= limit.limit])
+    grids = [held[owners == k] for k in range(space.size)]
+    paired = pairs(surface, space, best, grids, limit.limit)
+    return Profiles(tuple(made), paired, limit, best, hoped[possible <= limit.limit])
 
 
 def plausible(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
-from synthetic import Laboratory, laboratory, space
+from synthetic import METRICS, NOISE, TOLERANCE, Laboratory, laboratory, space
 
 from tcpf_lab.calibration import profile as shown
 from tcpf_lab.calibration.design import first_points
@@ -167,6 +167,27 @@ def test_lack_of_fit_makes_the_emulator_no_less_sure_and_intervals_still_hold_th
         assert (careful <= Surface(emulator, target).expected(points)).all()
         inside += holds(truth, result)
     assert np.mean(inside) >= 0.9
+
+
+def test_unknowns_of_which_only_the_sum_counts_make_up_for_each_other() -> None:
+    """x0 and x1 move all numbers alike, c0 moves half of them: nothing makes up for that."""
+    three, random = space(2, (2,)), np.random.default_rng(4)
+    points = first_points(three, 32, 4)
+    alike = 3 * points[:, :2].sum(axis=1)
+    half = 2 * (points[:, 2] > 0.5)
+    means = np.stack([alike if cell < 4 else alike + half for cell in range(8)], axis=1)
+    measured = means[..., None] + NOISE * random.standard_normal((32, 8, 4))
+    names = tuple(("X", 100, f"case{cell}") for cell in range(8))
+    published = np.full((8, 4), 3.0)  # where x0 + x1 is 1, and c0 is its first level
+    target = Target(names, METRICS, published, np.tile(NOISE**2, (8, 1)), TOLERANCE)
+    emulator = Emulator.fit(three, points, measured, target.noise, np.ones((8, 3), dtype=bool))
+    found = profiles(emulator, target, three, points, seed=1)
+    assert [one.names for one in found.pairs] == [("x0", "x1")]
+    (pair,) = found.pairs
+    x0, x1 = (three.dimensions[k].unit(value) for k, value in enumerate(pair.values))
+    assert x0 + x1 == pytest.approx(1, abs=0.1)
+    assert abs(x0 - found.best[0]) > 0.1
+    assert pair.both <= found.threshold.limit < min(pair.alone)
 
 
 def test_verdicts_of_pieces() -> None:

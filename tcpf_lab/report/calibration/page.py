@@ -41,6 +41,10 @@ def _blocks(record: Record, changed: Sequence[str], again: str) -> Iterator[Bloc
     yield tables.asked(record)
     yield tables.unknowns(record)
     yield from drawings.profiles(record)
+    if "pairs" in record.told:
+        yield Text(told_of_pairs(record), "Unknowns that make up for each other")
+        if record.told["pairs"]:
+            yield tables.pairs(record)
     yield Text(_joined(told_of_errors(record)), "Fitted and held-out errors")
     yield tables.errors(record)
     if record.variants:
@@ -102,6 +106,16 @@ def told_of_unknowns(record: Record) -> str:
         verdicts.setdefault(one["verdict"], []).append(one["name"])
     told = [f"{verdict}: {', '.join(names)}" for verdict, names in sorted(verdicts.items())]
     return f"Of {count(len(record.unknowns), 'unknown')}, {'; '.join(told)}."
+
+
+def told_of_pairs(record: Record) -> str:
+    """Count the pairs of unknowns that make up for each other."""
+    found = record.told["pairs"]
+    if not found:
+        return "No two unknowns make up for each other: no pair of changes is excluded only apart."
+    first, *others = (" and ".join(one["names"]) for one in found)
+    more = f", and {count(len(others), 'more pair')}" if others else ""
+    return f"What one change of the best point spoils, another mends: {first}{more}."
 
 
 def in_short(record: Record) -> str:

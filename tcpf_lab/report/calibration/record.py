@@ -31,6 +31,7 @@ _LATER = {
     "validity": "which runs are valid, and what they were made with",
     "judged_limit": "which settings are within the threshold of their own misfits",
     "unfinished": "whether the search was finished",
+    "pairs": "which pairs of unknowns make up for each other",
 }
 
 

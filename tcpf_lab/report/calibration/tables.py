@@ -78,6 +78,24 @@ def unknowns(record: Record) -> Table:
     return Table("unknowns", columns, rows, caption, left=5)
 
 
+def pairs(record: Record) -> Table:
+    """Give the pairs of unknowns that make up for each other."""
+    rows = tuple(
+        (
+            *(f"{name}: {value}" for name, value in zip(one["names"], one["values"], strict=True)),
+            *(f"{misfit:.0f}" for misfit in (*one["alone"], one["both"])),
+        )
+        for one in record.told["pairs"]
+    )
+    caption = (
+        "Pairs of unknowns that explain the same numbers: either change of the best point is "
+        "excluded by its possible misfit, both together are not. Of two unknowns, the values "
+        f"where that saves most; the threshold is {record.told['threshold']['limit']:.0f}."
+    )
+    columns = ("one", "other", "misfit with one", "with the other", "with both")
+    return Table("pairs", columns, rows, caption, left=2)
+
+
 def errors(record: Record) -> Table:
     """Give the errors of the fitted and the held-out numbers, before and after."""
     rows = tuple(
