@@ -1,0 +1,16 @@
+//! Why each TCP segment was sent again: flows, retransmissions and their causes from captures.
+#![forbid(unsafe_code)]
+
+pub mod analysis;
+mod bytes;
+pub mod connection;
+pub mod engine;
+pub mod error;
+pub mod event;
+pub mod format;
+pub mod json;
+pub mod link;
+pub mod packet;
+pub mod reader;
+pub mod sender;
+pub mod source;

@@ -1,0 +1,145 @@
+//! The bytes of a capture, from a file or standard input, unpacked on the way.
+
+use std::fs::File;
+use std::io::{self, BufReader, Chain, Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::Error;
+
+/// Bytes that an unpacker is given at a time.
+const PACKED_CHUNK: usize = 1 << 16;
+const LONGEST_MAGIC: usize = 6;
+
+type Raw = Chain<Cursor<Vec<u8>>, Counted>;
+
+/// The bytes of one capture.
+pub struct Source {
+    /// The path as text; `-` is standard input.
+    pub name: String,
+    /// What the capture is packed with.
+    pub packed: Option<&'static str>,
+    /// Why the unpacker stopped early; empty if it did not.
+    pub problem: String,
+    stream: Box<dyn Read + Send>,
+    read: Arc<AtomicU64>,
+}
+
+/// A stream that counts the bytes that were read from it.
+struct Counted {
+    stream: Box<dyn Read + Send>,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read(buffer)?;
+        self.read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+impl Source {
+    /// Open a capture; what is packed is recognised by its first bytes, whatever its name.
+    ///
+    /// # Errors
+    ///
+    /// If the file is missing or cannot be read.
+    pub fn open(name: &str) -> Result<Source, Error> {
+        let stream: Box<dyn Read + Send> = if name == "-" {
+            Box::new(io::stdin())
+        } else {
+            let file = File::open(Path::new(name)).and_then(|file| {
+                let is_directory = file.metadata()?.is_dir();
+                if is_directory { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
+            });
+            Box::new(file.map_err(|error| unreadable(&error, name))?)
+        };
+        Source::of(name, stream)
+    }
+
+    /// Take a stream of bytes for a capture of this name.
+    ///
+    /// # Errors
+    ///
+    /// If its first bytes cannot be read.
+    pub fn of(name: &str, stream: Box<dyn Read + Send>) -> Result<Source, Error> {
+        let read = Arc::new(AtomicU64::new(0));
+        let mut stream = Counted { stream, read: read.clone() };
+        let mut head = Vec::with_capacity(LONGEST_MAGIC);
+        let first = (&mut stream).take(LONGEST_MAGIC as u64).read_to_end(&mut head);
+        first.map_err(|error| unreadable(&error, name))?;
+        let magic = head.clone();
+        let (packed, stream) = unpacker(&magic, Cursor::new(head).chain(stream))
+            .map_err(|error| unreadable(&error, name))?;
+        Ok(Source { name: name.into(), packed, problem: String::new(), stream, read })
+    }
+
+    /// Read what is there; the number of bytes, 0 at the end.
+    ///
+    /// Damaged packed data end the capture behind what could be unpacked; `problem` says so.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read on.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        if !self.problem.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            return match (self.stream.read(buffer), self.packed) {
+                (Ok(count), _) => Ok(count),
+                (Err(error), _) if error.kind() == io::ErrorKind::Interrupted => continue,
+                (Err(error), Some(packed)) if error.raw_os_error().is_none() => {
+                    self.problem = format!("damaged {packed} data: {error}");
+                    Ok(0)
+                }
+                (Err(error), _) => Err(unreadable(&error, &self.name)),
+            };
+        }
+    }
+
+    /// Bytes of the file that were read so far, packed as they are.
+    pub fn position(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+}
+
+fn unreadable(error: &io::Error, name: &str) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::new("no such capture", name),
+        io::ErrorKind::IsADirectory => {
+            let message = "cannot read the capture: Is a directory";
+            Error::new(message, name).hint("name a capture in it")
+        }
+        _ => {
+            let told = error.to_string();
+            let words = told.split(" (os error").next().unwrap_or_default();
+            Error::new(format!("cannot read the capture: {words}"), name)
+        }
+    }
+}
+
+/// What a stream that begins with `magic` is packed with, and what unpacks it.
+fn unpacker(magic: &[u8], raw: Raw) -> io::Result<(Option<&'static str>, Box<dyn Read + Send>)> {
+    Ok(match magic {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => (Some("zstd"), Box::new(zstd::Decoder::new(raw)?)),
+        [0x1f, 0x8b, ..] => {
+            let raw = BufReader::with_capacity(PACKED_CHUNK, raw);
+            (Some("gzip"), Box::new(flate2::bufread::MultiGzDecoder::new(raw)))
+        }
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+            let raw = BufReader::with_capacity(PACKED_CHUNK, raw);
+            (Some("xz"), Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(raw)))
+        }
+        [b'B', b'Z', b'h', ..] => {
+            let raw = BufReader::with_capacity(PACKED_CHUNK, raw);
+            (Some("bzip2"), Box::new(bzip2::bufread::MultiBzDecoder::new(raw)))
+        }
+        [0x04, 0x22, 0x4d, 0x18, ..] => {
+            (Some("lz4"), Box::new(lz4_flex::frame::FrameDecoder::new(raw)))
+        }
+        _ => (None, Box::new(raw)),
+    })
+}
