@@ -122,7 +122,8 @@ pub struct Analysis {
 
 /// Analyse one capture; `-` is standard input.
 ///
-/// `progress` is told now and then how many bytes of the file have been read.
+/// `progress` is told now and then how many bytes of the file have been read, and says whether to
+/// go on.
 ///
 /// # Errors
 ///
@@ -130,14 +131,14 @@ pub struct Analysis {
 pub fn analyse(
     mut reader: Reader,
     options: &Options,
-    mut progress: impl FnMut(u64),
+    mut progress: impl FnMut(u64) -> bool,
 ) -> Result<Analysis, Error> {
     let mut engine = Engine::new(options.settings(), options.place(), options.events);
     let mut packet = Packet::default();
     while reader.next(&mut packet)? {
         engine.feed(&packet);
-        if packet.record & 0xffff == 0 {
-            progress(reader.position());
+        if packet.record & 0xffff == 0 && !progress(reader.position()) {
+            break;
         }
     }
     engine.finish();
@@ -184,36 +185,19 @@ fn stepped(packets: u64) -> Option<String> {
     })
 }
 
-/// Connection and direction of each flow.
-fn owners(engine: &Engine) -> Vec<(usize, usize)> {
-    let mut owners = vec![(0, 0); engine.flows.len()];
-    for (number, connection) in engine.connections.all.iter().enumerate() {
-        for (way, direction) in connection.directions.iter().enumerate() {
-            if let Some(flow) = direction.flow {
-                owners[flow as usize] = (number, way);
-            }
-        }
-    }
-    owners
-}
-
 /// Finish the flows; leave out directions that only acknowledge.
 fn complete(engine: Engine) -> (Vec<Found>, Vec<Event>) {
-    let owners = owners(&engine);
-    let carries = |number: u32| engine.flows[number as usize].row.data_packets > 0;
+    let (owners, carrying) = (engine.owners(), engine.carrying());
     let mut places = vec![None; engine.flows.len()];
     let mut one_way = Vec::new();
     let mut found = Vec::new();
     for (number, flow) in engine.flows.iter().enumerate() {
-        let (connection, way) = owners[number];
-        let connection = &engine.connections.all[connection];
-        let across = connection.directions[1 - way].flow;
-        let opens = connection.opener == Some(way) || across.is_none();
-        if !(carries(number as u32) || opens && !across.is_some_and(carries)) {
+        if !carrying[number] {
             continue;
         }
         places[number] = Some(found.len() as u32);
-        let ends = &connection.directions;
+        let (connection, way) = owners[number];
+        let ends = &engine.connections.all[connection].directions;
         let shaken = ends.iter().all(|one| one.isn.is_some());
         let scaled = ends.iter().all(|one| one.window_scale.is_some());
         let mut row = flow.row.clone();
@@ -224,7 +208,7 @@ fn complete(engine: Engine) -> (Vec<Found>, Vec<Event>) {
         one_way.push(alone);
         let sender = &flow.sender;
         found.push(Found {
-            acked_bytes: sender.acked_before + if sender.known { sender.acknowledged() } else { 0 },
+            acked_bytes: sender.acked_bytes(),
             mss: if sender.peer_mss > 0 { sender.peer_mss.into() } else { row.largest },
             sack: ends.iter().all(|one| one.sack_permitted) || sender.has_sack(),
             timestamps: ends.iter().all(|one| one.timestamps) || sender.stamped,
@@ -284,7 +268,7 @@ fn forget(row: &mut Row) {
 /// Flows of one direction only count as seen between the ends: ACKs are the sender's too.
 fn seen_from(engine: &Engine) -> Seen {
     let [mut sender, mut receiver, mut between] = [0; 3];
-    for (flow, (connection, way)) in engine.flows.iter().zip(owners(engine)) {
+    for (flow, (connection, way)) in engine.flows.iter().zip(engine.owners()) {
         let ends = &engine.connections.all[connection].directions;
         if let (Some(own), Some(far)) = (ends[way].away.told(), ends[1 - way].away.told()) {
             *match (is_near(own, far), is_near(far, own)) {

@@ -245,34 +245,41 @@ impl Connections {
     /// Number of a packet's connection, which is entered if it is new, and the packet's direction.
     #[inline(always)]
     pub fn find(&mut self, p: &Packet) -> (usize, usize) {
+        match self.known(p) {
+            Some((number, way)) if !self.all[number].is_reopened_by(p, way) => (number, way),
+            _ => (self.enter(p), 0),
+        }
+    }
+
+    /// The same, but one pair of ends is one connection, whatever SYNs say.
+    pub fn find_ends(&mut self, p: &Packet) -> (usize, usize) {
+        self.known(p).unwrap_or_else(|| (self.enter(p), 0))
+    }
+
+    #[inline(always)]
+    fn known(&self, p: &Packet) -> Option<(usize, usize)> {
         let ends = Ends::of(p);
         let turned = ends.turned();
-        let hash = self.hasher.hash_one(ends.both());
-        let all = &self.all;
-        let same = |number: &u32| {
-            let known = &all[*number as usize].ends;
-            *known == ends || *known == turned
+        let way = |number: &u32| match self.all[*number as usize].ends {
+            known if known == ends => Some(0),
+            known if known == turned => Some(1),
+            _ => None,
         };
-        let number = match self.table.find(hash, same) {
-            Some(&number) => {
-                let known = &self.all[number as usize];
-                let way = usize::from(known.ends != ends);
-                if !known.is_reopened_by(p, way) {
-                    return (number as usize, way);
-                }
-                self.all.len()
-            }
-            None => self.all.len(),
-        };
-        self.enter(ends, hash, number);
-        (number, 0)
+        let number = self.table.find(self.hash(ends), |number| way(number).is_some())?;
+        Some((*number as usize, way(number)?))
+    }
+
+    #[inline(always)]
+    fn hash(&self, ends: Ends) -> u64 {
+        self.hasher.hash_one(ends.both())
     }
 
     #[cold]
-    fn enter(&mut self, ends: Ends, hash: u64, number: usize) {
-        let turned = ends.turned();
+    fn enter(&mut self, p: &Packet) -> usize {
+        let (ends, number) = (Ends::of(p), self.all.len());
+        let (hash, turned) = (self.hash(ends), ends.turned());
         let Connections { all, table, hasher } = self;
-        let same = |one: &u32| all[*one as usize].ends == ends || all[*one as usize].ends == turned;
+        let same = |one: &u32| [ends, turned].contains(&all[*one as usize].ends);
         match table.find_mut(hash, same) {
             Some(place) => *place = number as u32,
             None => {
@@ -281,5 +288,6 @@ impl Connections {
             }
         }
         all.push(Connection::new(ends));
+        number
     }
 }

@@ -72,6 +72,16 @@ pub struct Flow {
     waiting: VecDeque<Packet>,
 }
 
+/// What a packet was to the flows of its connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step {
+    /// The flow that it belongs to, and what it is if it is an event.
+    pub own: Option<u32>,
+    pub verdict: Option<Verdict>,
+    /// The flow to whose sender it comes back.
+    pub back: Option<u32>,
+}
+
 /// Follows all flows of one capture.
 pub struct Engine {
     settings: Settings,
@@ -114,14 +124,12 @@ impl Engine {
 
     /// Follow the flows through the next packet of the capture.
     #[inline(always)]
-    pub fn feed(&mut self, p: &Packet) {
+    pub fn feed(&mut self, p: &Packet) -> Step {
         let ahead = p.time_ns - self.last_ns;
         self.steps += u64::from(self.last_ns > 0 && !(-BACK_NS..=AHEAD_NS).contains(&ahead));
         self.first_ns = self.first_ns.min(p.time_ns);
         self.last_ns = self.last_ns.max(p.time_ns);
-        if p.is_tcp() {
-            self.advance(p);
-        }
+        if p.is_tcp() { self.advance(p) } else { Step::default() }
     }
 
     /// Take what is still on its way at the end of the capture.
@@ -132,12 +140,13 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn advance(&mut self, p: &Packet) {
+    fn advance(&mut self, p: &Packet) -> Step {
         let (number, way) = self.connections.find(p);
         let connection = &mut self.connections.all[number];
+        let back = connection.directions[1 - way].flow;
         if connection.is_copy(p, way) {
             self.copies += 1;
-            return;
+            return Step { own: connection.directions[way].flow, back, verdict: None };
         }
         let begins = p.payload > 0 || p.flags & SYN > 0;
         let own = match connection.directions[way].flow {
@@ -149,12 +158,14 @@ impl Engine {
             }
             known => known,
         };
+        let mut verdict = None;
         if let Some(number) = own {
             let flow = &mut self.flows[number as usize];
             flow.catch_up(&mut self.events, p.time_ns);
             flow.row.count(p);
             flow.sender.event = self.seen;
-            if let Some(verdict) = flow.sender.send(p) {
+            verdict = flow.sender.send(p);
+            if let Some(verdict) = verdict {
                 let event = flow.note(p, number, verdict);
                 self.seen += 1;
                 if self.listed {
@@ -171,9 +182,35 @@ impl Engine {
                 }
             }
         }
-        if let Some(number) = connection.directions[1 - way].flow {
+        if let Some(number) = back {
             self.flows[number as usize].come_back(p, &mut self.events);
         }
+        Step { own, verdict, back }
+    }
+
+    /// Connection and direction of each flow.
+    pub fn owners(&self) -> Vec<(usize, usize)> {
+        let mut owners = vec![(0, 0); self.flows.len()];
+        for (number, connection) in self.connections.all.iter().enumerate() {
+            for (way, direction) in connection.directions.iter().enumerate() {
+                if let Some(flow) = direction.flow {
+                    owners[flow as usize] = (number, way);
+                }
+            }
+        }
+        owners
+    }
+
+    /// Which flows carry data; of a connection without any, the flow of the one that opened it.
+    pub fn carrying(&self) -> Vec<bool> {
+        let has_data = |number: u32| self.flows[number as usize].row.data_packets > 0;
+        let carries = |(number, (connection, way)): (usize, (usize, usize))| {
+            let connection = &self.connections.all[connection];
+            let across = connection.directions[1 - way].flow;
+            let opens = connection.opener == Some(way) || across.is_none();
+            has_data(number as u32) || opens && !across.is_some_and(has_data)
+        };
+        self.owners().into_iter().enumerate().map(carries).collect()
     }
 }
 

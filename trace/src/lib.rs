@@ -13,4 +13,5 @@ pub mod link;
 pub mod packet;
 pub mod reader;
 pub mod sender;
+pub mod series;
 pub mod source;

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
             options.events = true;
             continue;
         }
-        match Reader::open(&name).and_then(|reader| analyse(reader, &options, |_| ())) {
+        match Reader::open(&name).and_then(|reader| analyse(reader, &options, |_| true)) {
             Ok(one) => found.push(one),
             Err(error) => {
                 eprintln!("error: {error}");

@@ -46,8 +46,8 @@ pub struct Packet {
     /// Bytes behind the TCP or UDP header; of other protocols behind the IP header.
     pub payload: u32,
     /// Start and end of each SACK block; the first `sack_blocks` count.
-    pub(crate) sack: [[u32; 2]; SACK_BLOCKS],
-    pub(crate) sack_blocks: u8,
+    pub sack: [[u32; 2]; SACK_BLOCKS],
+    pub sack_blocks: u8,
     pub sport: u16,
     pub dport: u16,
     /// IPv4 identification, lower half of an IPv6 fragment's; 0 for other IPv6.

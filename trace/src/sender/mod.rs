@@ -145,7 +145,7 @@ pub struct Sender {
     pub stamped: bool,
     pub fin: Option<i64>,
     /// Payload bytes acknowledged on earlier connections of the same ends.
-    pub acked_before: i64,
+    acked_before: i64,
     pub given_up: i64,
     own_mss: u16,
     pub peer_mss: u16,
@@ -270,10 +270,14 @@ impl Sender {
     }
 
     /// Payload bytes acknowledged on this connection.
-    #[inline(always)]
-    pub fn acknowledged(&self) -> i64 {
+    fn acknowledged(&self) -> i64 {
         let fin = self.fin.is_some_and(|fin| self.una > fin);
         (self.una - 1 - i64::from(fin) - self.given_up).max(0)
+    }
+
+    /// The same of all connections of its ends so far.
+    pub fn acked_bytes(&self) -> i64 {
+        self.acked_before + if self.known { self.acknowledged() } else { 0 }
     }
 
     /// Whether the flow counts as one with SACK: its SYNs agree on it, or a block has come.
