@@ -87,6 +87,8 @@ pub struct Engine {
     settings: Settings,
     place: Place,
     listed: bool,
+    /// Whether one pair of ends is one connection, whatever SYNs say.
+    pub joined: bool,
     pub connections: Connections,
     pub flows: Vec<Flow>,
     /// All events so far, if they are listed.
@@ -106,6 +108,7 @@ impl Engine {
             settings,
             place,
             listed,
+            joined: false,
             connections: Connections::default(),
             flows: Vec::new(),
             events: Vec::new(),
@@ -141,7 +144,8 @@ impl Engine {
 
     #[inline(always)]
     fn advance(&mut self, p: &Packet) -> Step {
-        let (number, way) = self.connections.find(p);
+        let (number, way) =
+            if self.joined { self.connections.find_ends(p) } else { self.connections.find(p) };
         let connection = &mut self.connections.all[number];
         let back = connection.directions[1 - way].flow;
         if connection.is_copy(p, way) {

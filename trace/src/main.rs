@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     let mut options = Options::default();
     let mut found = Vec::new();
     let mut status = ExitCode::SUCCESS;
-    for name in std::env::args().skip(1) {
+    for name in std::env::args_os().skip(1) {
         if name == "--events" {
             options.events = true;
             continue;

@@ -1,5 +1,7 @@
 //! Read a capture packet by packet, in bounded memory, behind damage too.
 
+use std::ffi::OsStr;
+
 use crate::error::{Error, counted};
 use crate::format::{
     Description, Frame, Interface, Kind, Layout, PCAP_HEADER, PCAPNG_MAGIC, PcapError, Record,
@@ -60,8 +62,8 @@ impl Reader {
     /// # Errors
     ///
     /// If it is missing, empty, no capture, or cut off before the first record.
-    pub fn open(name: &str) -> Result<Reader, Error> {
-        Reader::of(Source::open(name)?, CHUNK)
+    pub fn open(path: impl AsRef<OsStr>) -> Result<Reader, Error> {
+        Reader::of(Source::open(path)?, CHUNK)
     }
 
     /// Read from a source, `chunk` bytes at a time; a longer record makes the buffer grow.

@@ -19,6 +19,7 @@ pub struct Explained {
 /// Explain every retransmission of every flow of packets that were captured at the data senders.
 pub fn explain(packets: impl Iterator<Item = Packet>, settings: Settings) -> Explained {
     let mut engine = Engine::new(settings, Place::AtSender, false);
+    engine.joined = true;
     let mut steps = Vec::new();
     let mut found = Explained::default();
     for packet in packets {
@@ -76,6 +77,7 @@ pub fn follow<'a>(
     settings: Settings,
 ) -> impl Iterator<Item = Known> + 'a {
     let mut engine = Engine::new(settings, Place::AtSender, false);
+    engine.joined = true;
     packets.map(move |(p, towards)| {
         let step = engine.feed(&p);
         let number = if towards { step.own } else { step.back };

@@ -1,8 +1,9 @@
 //! The bytes of a capture, from a file or standard input, unpacked on the way.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Chain, Cursor, Read};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +17,7 @@ type Raw = Chain<Cursor<Vec<u8>>, Counted>;
 
 /// The bytes of one capture.
 pub struct Source {
-    /// The path as text; `-` is standard input.
+    /// The path as text, bytes that are no UTF-8 as escapes; `-` is standard input.
     pub name: String,
     /// What the capture is packed with.
     pub packed: Option<&'static str>,
@@ -46,11 +47,13 @@ impl Source {
     /// # Errors
     ///
     /// If the file is missing or cannot be read.
-    pub fn open(name: &str) -> Result<Source, Error> {
+    pub fn open(path: impl AsRef<OsStr>) -> Result<Source, Error> {
+        let path = path.as_ref();
+        let name = &text_of(path);
         let stream: Box<dyn Read + Send> = if name == "-" {
             Box::new(io::stdin())
         } else {
-            let file = File::open(Path::new(name)).and_then(|file| {
+            let file = File::open(path).and_then(|file| {
                 let is_directory = file.metadata()?.is_dir();
                 if is_directory { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
             });
@@ -106,6 +109,16 @@ impl Source {
     }
 }
 
+/// A path as text, bytes that are no UTF-8 as escapes.
+fn text_of(path: &OsStr) -> String {
+    let mut text = String::new();
+    for chunk in path.as_bytes().utf8_chunks() {
+        text += chunk.valid();
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
+}
+
 fn unreadable(error: &io::Error, name: &str) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound => Error::new("no such capture", name),
@@ -138,8 +151,46 @@ fn unpacker(magic: &[u8], raw: Raw) -> io::Result<(Option<&'static str>, Box<dyn
             (Some("bzip2"), Box::new(bzip2::bufread::MultiBzDecoder::new(raw)))
         }
         [0x04, 0x22, 0x4d, 0x18, ..] => {
-            (Some("lz4"), Box::new(lz4_flex::frame::FrameDecoder::new(raw)))
+            let frames = lz4_flex::frame::FrameDecoder::new(Ending { raw, ended: false });
+            (Some("lz4"), Box::new(Lz4 { frames, whole: false }))
         }
         _ => (None, Box::new(raw)),
     })
+}
+
+/// Frames of lz4, of which the last may be cut off: their decoder does not tell.
+struct Lz4 {
+    frames: lz4_flex::frame::FrameDecoder<Ending>,
+    /// Whether the last frame was whole.
+    whole: bool,
+}
+
+/// A stream that remembers that it has ended.
+struct Ending {
+    raw: Raw,
+    ended: bool,
+}
+
+impl Read for Ending {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.raw.read(buffer)?;
+        self.ended |= count == 0 && !buffer.is_empty();
+        Ok(count)
+    }
+}
+
+impl Read for Lz4 {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.frames.read(buffer)? {
+                0 if !self.frames.get_ref().ended => self.whole = true,
+                0 if !self.whole => return Err(io::ErrorKind::UnexpectedEof.into()),
+                0 => return Ok(0),
+                count => {
+                    self.whole = false;
+                    return Ok(count);
+                }
+            }
+        }
+    }
 }

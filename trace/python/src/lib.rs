@@ -4,10 +4,12 @@
 
 mod rows;
 
+use std::path::PathBuf;
+
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use tcpf_trace::analysis::{Options, Seen, analyse as analyse_capture};
 use tcpf_trace::connection::Connections;
 use tcpf_trace::engine::Place;
@@ -90,7 +92,7 @@ fn described<'py>(
     found.set_item("fragments", counters.fragments)?;
     found.set_item("short", counters.short)?;
     found.set_item("truncated", truncated)?;
-    found.set_item("link_types", link_types)?;
+    found.set_item("link_types", PyTuple::new(py, link_types)?)?;
     found.set_item("skipped", skipped)?;
     found.set_item("read_share", read_share)?;
     Ok(found)
@@ -103,7 +105,7 @@ fn described<'py>(
 #[allow(clippy::type_complexity)]
 fn analyse<'py>(
     py: Python<'py>,
-    path: &str,
+    path: PathBuf,
     known: Known,
     events: bool,
     progress: Option<Py<PyAny>>,
@@ -127,7 +129,7 @@ fn analyse<'py>(
                 stopped.is_none()
             })
         };
-        Reader::open(path).and_then(|reader| analyse_capture(reader, &options, tell))
+        Reader::open(&path).and_then(|reader| analyse_capture(reader, &options, tell))
     });
     if let Some(stopped) = stopped {
         return Err(stopped);
@@ -152,10 +154,10 @@ fn analyse<'py>(
 #[pyfunction]
 fn read<'py>(
     py: Python<'py>,
-    path: &str,
+    path: PathBuf,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyArray1<PacketRow>>, String)> {
     let found = py.detach(|| {
-        let mut reader = Reader::open(path)?;
+        let mut reader = Reader::open(&path)?;
         let (mut packet, mut rows) = (Packet::default(), Vec::new());
         while reader.next(&mut packet)? {
             rows.push(PacketRow::from(&packet));
