@@ -30,104 +30,106 @@ struct Document {
 }
 
 #[derive(Serialize)]
-struct Capture {
-    file: String,
-    format: &'static str,
-    packets: u64,
-    not_ip: u64,
-    not_tcp: u64,
-    fragments: u64,
-    short: u64,
-    copies: u64,
-    truncated: String,
-    skipped_bytes: u64,
-    read_share: f64,
-    at: &'static str,
-    flow_count: usize,
-    one_way_count: usize,
-    handshake_count: usize,
-    start_ns: i64,
-    duration_s: f64,
-    flows: Vec<Flow>,
-    totals: Totals,
+pub(crate) struct Capture {
+    pub file: String,
+    pub format: &'static str,
+    pub packets: u64,
+    pub not_ip: u64,
+    pub not_tcp: u64,
+    pub fragments: u64,
+    pub short: u64,
+    pub copies: u64,
+    pub truncated: String,
+    pub skipped_bytes: u64,
+    pub read_share: f64,
+    pub at: &'static str,
+    pub flow_count: usize,
+    pub one_way_count: usize,
+    pub handshake_count: usize,
+    pub start_ns: i64,
+    pub duration_s: f64,
+    pub flows: Vec<Flow>,
+    pub totals: Totals,
     #[serde(skip_serializing_if = "Option::is_none")]
-    event_list: Option<Vec<Listed>>,
+    pub event_list: Option<Vec<Listed>>,
+}
+
+#[derive(Serialize, Default)]
+pub(crate) struct Flow {
+    pub flow: usize,
+    pub src: String,
+    pub sport: u16,
+    pub dst: String,
+    pub dport: u16,
+    pub start_s: f64,
+    pub duration_s: f64,
+    pub packets: u64,
+    pub wire_bytes: u64,
+    pub data_packets: u64,
+    pub payload_bytes: u64,
+    pub acks: u64,
+    pub one_way: bool,
+    pub acked_bytes: Option<i64>,
+    pub retransmissions: u64,
+    pub timeouts: Option<u64>,
+    pub syn_timeouts: u64,
+    pub timeout_episodes: Option<u64>,
+    pub events: Counts,
+    pub spurious: Known,
+    pub rtt_min_s: Option<f64>,
+    pub rtt_mean_s: Option<f64>,
+    pub rtt_samples: u64,
+    pub mss: Option<u32>,
+    pub sack: bool,
+    pub timestamps: bool,
+    pub window_scale: Option<u8>,
+    pub dscp: Option<u8>,
+    pub syn: u64,
+    pub fin: u64,
+    pub rst: u64,
 }
 
 #[derive(Serialize)]
-struct Flow {
-    flow: usize,
-    src: String,
-    sport: u16,
-    dst: String,
-    dport: u16,
-    start_s: f64,
-    duration_s: f64,
-    packets: u64,
-    wire_bytes: u64,
-    data_packets: u64,
-    payload_bytes: u64,
-    acks: u64,
-    one_way: bool,
-    acked_bytes: Option<i64>,
-    retransmissions: u64,
-    timeouts: Option<u64>,
-    syn_timeouts: u64,
-    timeout_episodes: Option<u64>,
-    events: Counts,
-    spurious: Known,
-    rtt_min_s: Option<f64>,
-    rtt_mean_s: Option<f64>,
-    rtt_samples: u64,
-    mss: Option<u32>,
-    sack: bool,
-    timestamps: bool,
-    window_scale: Option<u8>,
-    dscp: Option<u8>,
-    syn: u64,
-    fin: u64,
-    rst: u64,
+pub(crate) struct Totals {
+    pub flows: usize,
+    pub data_packets: u64,
+    pub payload_bytes: u64,
+    pub acked_bytes: Option<i64>,
+    pub retransmissions: u64,
+    pub timeouts: Option<u64>,
+    pub syn_timeouts: u64,
+    pub timeout_episodes: Option<u64>,
+    pub events: Counts,
+    pub spurious: Known,
+    pub unknown_share: f64,
 }
 
-#[derive(Serialize)]
-struct Totals {
-    flows: usize,
-    data_packets: u64,
-    payload_bytes: u64,
-    acked_bytes: Option<i64>,
-    retransmissions: u64,
-    timeouts: Option<u64>,
-    syn_timeouts: u64,
-    timeout_episodes: Option<u64>,
-    events: Counts,
-    spurious: Known,
-    unknown_share: f64,
-}
-
-#[derive(Serialize)]
-struct Listed {
-    time_s: f64,
-    time_ns: i64,
-    record: u64,
-    flow: u32,
-    src: String,
-    sport: u16,
-    dst: String,
-    dport: u16,
-    seq: i64,
-    payload_bytes: u32,
-    kind: &'static str,
-    backoff: u8,
-    spurious: Option<&'static str>,
-    rule: u8,
-    explanation: &'static str,
+#[derive(Serialize, Default)]
+pub(crate) struct Listed {
+    pub time_s: f64,
+    pub time_ns: i64,
+    pub record: u64,
+    pub flow: u32,
+    pub src: String,
+    pub sport: u16,
+    pub dst: String,
+    pub dport: u16,
+    pub seq: i64,
+    pub payload_bytes: u32,
+    pub kind: &'static str,
+    pub backoff: u8,
+    pub spurious: Option<&'static str>,
+    pub rule: u8,
+    pub explanation: &'static str,
 }
 
 /// A number per cause.
-struct Counts([u64; CAUSES]);
+#[derive(Default)]
+pub(crate) struct Counts(pub [u64; CAUSES]);
 
 /// The same of those that occurred.
-struct Known([u64; CAUSES]);
+#[derive(Default)]
+pub(crate) struct Known(pub [u64; CAUSES]);
 
 impl Serialize for Counts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -147,7 +149,7 @@ impl Serialize for Known {
 }
 
 impl Capture {
-    fn of(found: &Analysis, events: bool) -> Capture {
+    pub fn of(found: &Analysis, events: bool) -> Capture {
         let flows: Vec<_> = (0..found.flows.len()).map(|place| Flow::of(found, place)).collect();
         let handshakes = found.flows.iter().filter(|one| one.window_scale.is_some());
         Capture {
@@ -304,7 +306,7 @@ impl Layout {
 }
 
 /// A number as Python writes it: the shortest digits, exponents of two digits at least.
-fn python_float(value: f64) -> String {
+pub(crate) fn python_float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod annotate;
 mod bytes;
 pub mod connection;
 pub mod engine;
@@ -15,3 +16,4 @@ pub mod reader;
 pub mod sender;
 pub mod series;
 pub mod source;
+pub mod table;

@@ -1,28 +1,201 @@
-use std::io::Write;
+//! `tcpf-trace`: why each TCP segment of a capture was sent again.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
-use tcpf_trace::analysis::{Options, analyse};
-use tcpf_trace::json;
+use clap::{Parser, ValueEnum};
+use tcpf_trace::analysis::{Analysis, Options, Seen, analyse};
+use tcpf_trace::annotate::{Failure, annotate};
+use tcpf_trace::error::Error;
 use tcpf_trace::reader::Reader;
+use tcpf_trace::sender::{Linux22, Whose};
+use tcpf_trace::{json, table};
 
-fn main() -> ExitCode {
-    let mut options = Options::default();
-    let mut found = Vec::new();
-    let mut status = ExitCode::SUCCESS;
-    for name in std::env::args_os().skip(1) {
-        if name == "--events" {
-            options.events = true;
-            continue;
+/// Say why each TCP segment was sent again: timeouts, fast retransmits, tail loss probes.
+///
+/// Reads pcap and pcapng, plain or packed with gzip, zstd, xz, bzip2 or lz4. Exit status: 0; 1 if a
+/// capture could not be read; 2 for a wrong option; 3 if a part of a capture was skipped because it is
+/// damaged.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Asked {
+    /// Captures; `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<OsString>,
+    /// Print JSON: each capture with its flows, in base units.
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV: a line per flow, or per event with --events.
+    #[arg(long)]
+    csv: bool,
+    /// List events: each packet that was sent again, and why.
+    #[arg(long)]
+    events: bool,
+    /// Write the capture as pcapng, each retransmission with its cause as a comment.
+    #[arg(long, value_name = "OUT.pcapng")]
+    annotate: Option<PathBuf>,
+    /// Minimum RTO of the senders, as 200ms or 1s; the profile's own without it.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    min_rto: Option<i64>,
+    /// Whose retransmission timer the senders have.
+    #[arg(long, value_enum, default_value_t = Profile::Linux)]
+    profile: Profile,
+    /// Where the captures were taken; found from the handshakes without this.
+    #[arg(long, value_enum)]
+    at: Option<At>,
+    /// Senders that send no tail loss probes.
+    #[arg(long)]
+    no_probes: bool,
+    /// Threads at most; those that the machine has without this.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Profile {
+    Linux,
+    #[value(name = "linux-2.2")]
+    Linux22,
+    Rfc6298,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum At {
+    Sender,
+    Receiver,
+    Between,
+}
+
+/// Read a time of more than 0 and at most 120 s, in nanoseconds.
+fn duration(text: &str) -> Result<i64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let scale = match text[digits.len()..].trim() {
+        "s" | "" => 1e9,
+        "ms" => 1e6,
+        "us" => 1e3,
+        unit => return Err(format!("unknown unit '{unit}'; known are s, ms and us")),
+    };
+    match digits.trim().parse::<f64>() {
+        Ok(number) if number > 0.0 && number * scale <= 120e9 => {
+            Ok((number * scale).round() as i64)
         }
-        match Reader::open(&name).and_then(|reader| analyse(reader, &options, |_| true)) {
-            Ok(one) => found.push(one),
-            Err(error) => {
-                eprintln!("error: {error}");
-                status = ExitCode::FAILURE;
-            }
+        _ => Err("a timer is longer than 0 and at most 120 s".into()),
+    }
+}
+
+impl Asked {
+    fn options(&self, threads: usize) -> Options {
+        Options {
+            rto_min_ns: self.min_rto,
+            probes: !self.no_probes,
+            whose: match self.profile {
+                Profile::Rfc6298 => Whose::Rfc6298,
+                _ => Whose::Linux,
+            },
+            linux22: match self.profile {
+                Profile::Linux22 => Linux22::ALL,
+                _ => Linux22::default(),
+            },
+            at: self.at.map(|at| match at {
+                At::Sender => Seen::Sender,
+                At::Receiver => Seen::Receiver,
+                At::Between => Seen::Between,
+            }),
+            events: self.events || self.annotate.is_some(),
+            threads,
         }
     }
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    json::write(&mut out, &found, options.events).and_then(|()| writeln!(out)).expect("stdout");
-    status
+
+    /// Analyse all captures, several at a time, in the order of their names.
+    fn analyse(&self) -> Vec<Result<Analysis, Error>> {
+        let machine = thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.threads.map_or(machine, usize::from);
+        let workers = threads.min(self.files.len());
+        let options = self.options(threads / workers);
+        let next = AtomicUsize::new(0);
+        let found = Mutex::new(BTreeMap::new());
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some((number, file)) = self.take(&next) {
+                        let one = Reader::open(file)
+                            .and_then(|reader| analyse(reader, &options, |_| true));
+                        found.lock().expect("no thread panics with it").insert(number, one);
+                    }
+                });
+            }
+        });
+        found.into_inner().expect("no thread panics with it").into_values().collect()
+    }
+
+    fn take(&self, next: &AtomicUsize) -> Option<(usize, &OsString)> {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        self.files.get(number).map(|file| (number, file))
+    }
+
+    /// What cannot be done, whatever the captures are.
+    fn refused(&self) -> Option<&'static str> {
+        let stdin = self.files.iter().filter(|file| *file == "-").count();
+        match self.annotate {
+            _ if stdin > 1 => Some("standard input can be read once"),
+            Some(_) if self.files.len() > 1 => Some("--annotate takes one capture"),
+            Some(_) if stdin > 0 => Some("--annotate reads the capture twice: name a file"),
+            _ => None,
+        }
+    }
+
+    fn write(&self, found: &[Analysis]) -> Result<(), Failure> {
+        if let (Some(path), [one]) = (&self.annotate, found) {
+            let mut out = BufWriter::new(File::create(path)?);
+            annotate(Reader::open(&self.files[0])?, &one.events, &mut out)?;
+            out.flush()?;
+        }
+        let mut out = BufWriter::new(io::stdout().lock());
+        match (self.json, self.csv) {
+            (true, _) => {
+                json::write(&mut out, found, self.events)?;
+                writeln!(out)?;
+            }
+            (_, true) => table::csv(&mut out, found, self.events)?,
+            _ => table::text(&mut out, found, self.events)?,
+        }
+        out.flush()?;
+        Ok(())
+    }
+}
+
+fn main() -> ExitCode {
+    let asked = Asked::parse();
+    if let Some(why) = asked.refused() {
+        eprintln!("error: {why}");
+        return ExitCode::from(2);
+    }
+    let (found, errors): (Vec<_>, Vec<_>) = asked.analyse().into_iter().partition(Result::is_ok);
+    let found: Vec<Analysis> = found.into_iter().flatten().collect();
+    let errors: Vec<Error> = errors.into_iter().filter_map(Result::err).collect();
+    let written = asked.write(&found);
+    for one in found.iter().filter(|one| !one.truncated.is_empty()) {
+        eprintln!("warning: {}: {}", one.name, one.truncated);
+    }
+    for error in &errors {
+        eprintln!("error: {error}");
+    }
+    match written {
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        Err(Failure::Output(error)) => eprintln!("error: cannot write: {error}"),
+        Err(Failure::Capture(error)) => eprintln!("error: {error}"),
+        Ok(()) if errors.is_empty() => {
+            let skipped = found.iter().any(|one| one.skipped > 0);
+            return ExitCode::from(if skipped { 3 } else { 0 });
+        }
+        Ok(()) => {}
+    }
+    ExitCode::FAILURE
 }

@@ -9,7 +9,7 @@ use crate::format::{
 };
 use crate::link::LINKS;
 use crate::packet::{Fragment, Packet, TCP};
-use crate::source::Source;
+use crate::source::{Position, Source};
 
 /// Bytes asked for at a time: they stay in the L2 cache until they are dissected.
 const CHUNK: usize = 1 << 18;
@@ -31,6 +31,16 @@ pub struct Counters {
     pub without_options: u64,
     /// Records without a time stamp, which get the one of the record before.
     pub untimed: u64,
+}
+
+/// A record as the capture has it.
+#[derive(Clone, Copy, Debug)]
+pub struct RawFrame<'a> {
+    pub time_ns: i64,
+    pub wire_length: u32,
+    /// The capture's number for the link type.
+    pub link_number: u32,
+    pub bytes: &'a [u8],
 }
 
 /// A capture being read.
@@ -101,8 +111,8 @@ impl Reader {
         if self.layout.kind == Kind::Pcapng { "pcapng" } else { "pcap" }
     }
 
-    /// Bytes of the file that were read so far.
-    pub fn position(&self) -> u64 {
+    /// Bytes of the file that were read so far, while it is being read.
+    pub fn position(&self) -> Position {
         self.source.position()
     }
 
@@ -122,18 +132,45 @@ impl Reader {
     /// is known.
     #[inline(always)]
     pub fn next(&mut self, packet: &mut Packet) -> Result<bool, Error> {
+        while let Some(frame) = self.advance()? {
+            if self.enter(&frame, packet) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Give the next record as it is, of whatever protocol; `None` at the end of the capture.
+    ///
+    /// # Errors
+    ///
+    /// As `next`.
+    pub fn next_frame(&mut self) -> Result<Option<RawFrame<'_>>, Error> {
+        let Some(frame) = self.advance()? else { return Ok(None) };
+        self.layout.last_ns = frame.time_ns;
+        self.counters.records += 1;
+        let interface = self.interfaces.get(frame.interface.unwrap_or(0));
+        Ok(Some(RawFrame {
+            time_ns: frame.time_ns,
+            wire_length: frame.wire,
+            link_number: interface.map_or(0, |interface| interface.link_number),
+            bytes: &self.data[frame.begin..frame.begin + frame.captured],
+        }))
+    }
+
+    /// Go to the next record with a packet; where it begins is counted from the start of the data.
+    #[inline(always)]
+    fn advance(&mut self) -> Result<Option<Frame>, Error> {
         loop {
             let data = &self.data[self.at..self.end];
             match self.layout.record(data, &self.interfaces) {
                 Record::Packet { length, frame } => {
                     let begin = self.at + frame.begin;
                     self.at += length;
-                    if self.enter(begin, &frame, packet) {
-                        return Ok(true);
-                    }
+                    return Ok(Some(Frame { begin, ..frame }));
                 }
                 Record::Other { length } => self.at += length,
-                _ if self.done => return Ok(false),
+                _ if self.done => return Ok(None),
                 other => self.go_on(&other)?,
             }
         }
@@ -141,7 +178,7 @@ impl Reader {
 
     /// Count a record and fill a packet from it; whether it is one.
     #[inline(always)]
-    fn enter(&mut self, begin: usize, frame: &Frame, packet: &mut Packet) -> bool {
+    fn enter(&mut self, frame: &Frame, packet: &mut Packet) -> bool {
         let number = frame.interface.unwrap_or(0);
         let counters = &mut self.counters;
         counters.untimed += u64::from(frame.interface.is_none());
@@ -151,7 +188,7 @@ impl Reader {
         packet.wire_length = frame.wire.max(frame.captured as u32);
         packet.interface = number.min(255) as u8;
         counters.records += 1;
-        let bytes = &self.data[begin..begin + frame.captured];
+        let bytes = &self.data[frame.begin..frame.begin + frame.captured];
         let link = self.interfaces.get(number).and_then(|one| one.link);
         let ip = link.and_then(|link| link.ip_offset(bytes)).unwrap_or(bytes.len());
         let Some(header) = bytes

@@ -27,6 +27,15 @@ pub struct Source {
     read: Arc<AtomicU64>,
 }
 
+/// How far a capture has been read.
+pub struct Position(Arc<AtomicU64>);
+
+impl Position {
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A stream that counts the bytes that were read from it.
 struct Counted {
     stream: Box<dyn Read + Send>,
@@ -104,8 +113,8 @@ impl Source {
     }
 
     /// Bytes of the file that were read so far, packed as they are.
-    pub fn position(&self) -> u64 {
-        self.read.load(Ordering::Relaxed)
+    pub fn position(&self) -> Position {
+        Position(self.read.clone())
     }
 }
 

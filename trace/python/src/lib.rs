@@ -59,7 +59,7 @@ impl Known {
             Some(other) => return Err(PyValueError::new_err(format!("no place '{other}'"))),
         };
         let rto_min_ns = (self.rto_min_ns > 0).then_some(self.rto_min_ns);
-        Ok(Options { rto_min_ns, probes: self.probes, whose, linux22, at, events })
+        Ok(Options { rto_min_ns, probes: self.probes, whose, linux22, at, events, threads: 1 })
     }
 
     fn settings(&self) -> PyResult<(Settings, Place)> {
