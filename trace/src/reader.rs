@@ -429,3 +429,40 @@ fn link_refused(link: u32, name: &str) -> Error {
         LINKS.iter().map(|(number, _, text)| format!("{text} ({number})")).collect();
     Error::new(format!("unknown link type {link}; known are {}", known.join(", ")), name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read};
+
+    use super::*;
+
+    /// Bytes, and then an error.
+    struct Failing(&'static [u8]);
+
+    impl Read for Failing {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() {
+                return Err(io::Error::from_raw_os_error(5));
+            }
+            self.0.read(buffer)
+        }
+    }
+
+    #[test]
+    fn capture_that_cannot_be_read_on_ends_there() -> Result<(), Error> {
+        let empty = [0; 16]; // a record's header, but for its lengths and time
+        let mut data = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0\x01\0\0\0".to_vec();
+        data.extend([&[1, 0, 0, 0], &empty[..8], &[60, 0, 0, 0]].concat());
+        let whole: &'static [u8] = data.leak();
+        for (length, records) in [(whole.len(), 1), (whole.len() - 1, 0)] {
+            let source = Source::of("x", Box::new(Failing(&whole[..length])))?;
+            let mut reader = Reader::of(source, CHUNK)?;
+            let read = reader.next(&mut Packet::default());
+            assert_eq!(read.is_ok(), records > 0);
+            assert_eq!(reader.counters.records, records);
+            let said = read.err().map_or(reader.truncated, |error| error.message);
+            assert_eq!(said, "cannot read the capture: Input/output error");
+        }
+        Ok(())
+    }
+}

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Chain, Cursor, Read};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,16 +60,16 @@ impl Source {
     pub fn open(path: impl AsRef<OsStr>) -> Result<Source, Error> {
         let path = path.as_ref();
         let name = &text_of(path);
-        let stream: Box<dyn Read + Send> = if name == "-" {
-            Box::new(io::stdin())
+        let opened = if name == "-" {
+            io::stdin().as_fd().try_clone_to_owned().map(File::from)
         } else {
-            let file = File::open(path).and_then(|file| {
-                let is_directory = file.metadata()?.is_dir();
-                if is_directory { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
-            });
-            Box::new(file.map_err(|error| unreadable(&error, name))?)
+            File::open(path)
         };
-        Source::of(name, stream)
+        let file = opened.and_then(|file| {
+            let is_directory = file.metadata()?.is_dir();
+            if is_directory { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
+        });
+        Source::of(name, Box::new(file.map_err(|error| unreadable(&error, name))?))
     }
 
     /// Take a stream of bytes for a capture of this name.

@@ -150,17 +150,33 @@ fn analyse<'py>(
     ))
 }
 
-/// Read all packets of a capture: what the reader says of it, the packets, and what to try.
+/// Two ends: addresses and ports.
+type Ends = ([u8; 16], u16, [u8; 16], u16);
+
+/// Whether a packet runs between two ends, either way.
+fn is_between(p: &Packet, (src, sport, dst, dport): &Ends) -> bool {
+    let ends = [(p.src, p.sport), (p.dst, p.dport)];
+    let wanted = [(u128::from_be_bytes(*src), *sport), (u128::from_be_bytes(*dst), *dport)];
+    ends == wanted || ends == [wanted[1], wanted[0]]
+}
+
+/// Read the packets of a capture: what the reader says of it, the packets, and what to try.
+///
+/// `between`: only those between two ends, either way.
 #[pyfunction]
+#[pyo3(signature = (path, between=None))]
 fn read<'py>(
     py: Python<'py>,
     path: PathBuf,
+    between: Option<Ends>,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyArray1<PacketRow>>, String)> {
     let found = py.detach(|| {
         let mut reader = Reader::open(&path)?;
         let (mut packet, mut rows) = (Packet::default(), Vec::new());
         while reader.next(&mut packet)? {
-            rows.push(PacketRow::from(&packet));
+            if between.as_ref().is_none_or(|ends| is_between(&packet, ends)) {
+                rows.push(PacketRow::from(&packet));
+            }
         }
         Ok((reader, rows))
     });
