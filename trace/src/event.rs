@@ -103,6 +103,34 @@ pub enum Rule {
 }
 
 impl Rule {
+    pub const ALL: [Rule; 25] = [
+        Rule::TimerDue,
+        Rule::Reneged,
+        Rule::Silence,
+        Rule::SynUnanswered,
+        Rule::ProbeDue,
+        Rule::LiberatedAfterTimeout,
+        Rule::RecoveryBegins,
+        Rule::DuplicatesCountedOn,
+        Rule::HoleOfScoreboard,
+        Rule::PartialAck,
+        Rule::LostAgain,
+        Rule::ReorderingTimer,
+        Rule::BelowLeftEdge,
+        Rule::WindowClosed,
+        Rule::LeftBefore,
+        Rule::YoungGap,
+        Rule::AlreadyAcknowledged,
+        Rule::Unexplained,
+        Rule::FarAck,
+        Rule::FarTimer,
+        Rule::LostAgainAfterTimeout,
+        Rule::OneWay,
+        Rule::ClassicRecovery,
+        Rule::Linux22Timer,
+        Rule::SecondProbe,
+    ];
+
     /// What it says, and the section or kernel function that it comes from; empty: it is this
     /// analysis' own.
     pub fn told(self) -> (&'static str, &'static str) {
@@ -221,6 +249,9 @@ pub enum Evidence {
 }
 
 impl Evidence {
+    pub const ALL: [Evidence; 4] =
+        [Evidence::Dsack, Evidence::Timestamp, Evidence::EarlyAck, Evidence::AckJump];
+
     pub fn name(self) -> &'static str {
         match self {
             Evidence::Dsack => "dsack",

@@ -1,9 +1,10 @@
-//! Why each TCP segment was sent again: flows, retransmissions and their causes from captures.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod analysis;
 pub mod annotate;
 mod bytes;
+pub mod compare;
 pub mod connection;
 pub mod engine;
 pub mod error;

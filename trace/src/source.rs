@@ -13,6 +13,8 @@ use crate::error::Error;
 /// Bytes that an unpacker is given at a time.
 const PACKED_CHUNK: usize = 1 << 16;
 const LONGEST_MAGIC: usize = 6;
+/// What becomes of a file descriptor that is closed: of those here only standard input may be.
+const EBADF: i32 = 9;
 
 type Raw = Chain<Cursor<Vec<u8>>, Counted>;
 
@@ -135,6 +137,9 @@ fn unreadable(error: &io::Error, name: &str) -> Error {
         io::ErrorKind::IsADirectory => {
             let message = "cannot read the capture: Is a directory";
             Error::new(message, name).hint("name a capture in it")
+        }
+        _ if error.raw_os_error() == Some(EBADF) => {
+            Error::new("standard input is closed", name).hint("name a file, or give one: - < FILE")
         }
         _ => {
             let told = error.to_string();

@@ -2,6 +2,7 @@
 //!
 //! Captures are read and followed without the GIL, and rows become numpy arrays without a copy.
 
+mod compare;
 mod rows;
 
 use std::path::PathBuf;
@@ -9,11 +10,12 @@ use std::path::PathBuf;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use tcpf_trace::analysis::{Options, Seen, analyse as analyse_capture};
 use tcpf_trace::connection::Connections;
 use tcpf_trace::engine::Place;
 use tcpf_trace::error::Error;
+use tcpf_trace::event::{Cause, Evidence, Rule};
 use tcpf_trace::packet::Packet;
 use tcpf_trace::reader::Reader;
 use tcpf_trace::sender::{Linux22, Settings, Whose};
@@ -187,6 +189,34 @@ fn read<'py>(
     Ok((info, rows.into_pyarray(py), reader.hint))
 }
 
+/// Read records of a capture, in their order, as they are: time, bytes on the wire, link type, bytes.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn frames<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    records: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Vec<(i64, u32, u32, Bound<'py, PyBytes>)>> {
+    let mut wanted = records.as_slice()?.iter().peekable();
+    let found = py.detach(|| {
+        let (mut reader, mut found, mut number) = (Reader::open(&path)?, Vec::new(), 0);
+        while wanted.peek().is_some() {
+            let Some(frame) = reader.next_frame()? else { break };
+            if wanted.next_if(|wanted| **wanted == number).is_some() {
+                let (wire, link) = (frame.wire_length, frame.link_number);
+                found.push((frame.time_ns, wire, link, frame.bytes.to_vec()));
+            }
+            number += 1;
+        }
+        Ok(found)
+    });
+    let found = found.map_err(|error| raised(py, &error))?;
+    let with_bytes = |(time_ns, wire, link, bytes): (i64, u32, u32, Vec<u8>)| {
+        (time_ns, wire, link, PyBytes::new(py, &bytes))
+    };
+    Ok(found.into_iter().map(with_bytes).collect())
+}
+
 /// Number the TCP connections of packets: each packet's connection, -1 for other packets; the first
 /// packet of each; whether each packet runs against it.
 #[pyfunction]
@@ -272,10 +302,18 @@ fn distance(
 
 #[pymodule]
 fn _trace(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("SOURCES", env!("SOURCES"))?;
+    let (causes, evidence) = (Cause::ALL.map(Cause::name), Evidence::ALL.map(Evidence::name));
+    module.add("CAUSES", PyTuple::new(module.py(), causes)?)?;
+    module.add("EVIDENCE", PyTuple::new(module.py(), evidence)?)?;
+    module.add("RULES", PyTuple::new(module.py(), Rule::ALL.map(Rule::told))?)?;
     module.add_function(wrap_pyfunction!(analyse, module)?)?;
     module.add_function(wrap_pyfunction!(read, module)?)?;
+    module.add_function(wrap_pyfunction!(frames, module)?)?;
     module.add_function(wrap_pyfunction!(connections, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(follow, module)?)?;
-    module.add_function(wrap_pyfunction!(distance, module)?)
+    module.add_function(wrap_pyfunction!(distance, module)?)?;
+    module.add_function(wrap_pyfunction!(compare::match_packets, module)?)?;
+    module.add_class::<compare::Marks>()
 }

@@ -1,9 +1,12 @@
 //! Rows of numpy arrays: laid out as the dtypes that `tcpf_lab.trace` names.
 
+use std::borrow::Borrow;
+
 use numpy::{Element, PyArrayDescr, PyArrayDescrMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use tcpf_trace::analysis::Found;
+use tcpf_trace::compare::{Ends, Mark};
 use tcpf_trace::event::{CAUSES, Event};
 use tcpf_trace::packet::{Fragment, Packet};
 use tcpf_trace::series::Known;
@@ -106,6 +109,30 @@ pub struct DetailRow {
     expires_ns: i64,
 }
 
+/// A row of `identity.MARK`.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct MarkRow(pub Mark);
+
+impl Borrow<Mark> for MarkRow {
+    fn borrow(&self) -> &Mark {
+        &self.0
+    }
+}
+
+/// A row of `identity.ENDS`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct EndsRow {
+    src: u64,
+    dst: u64,
+    src_high: u64,
+    dst_high: u64,
+    sport: u16,
+    dport: u16,
+    protocol: u8,
+}
+
 /// Says that rows of a type are laid out as a dtype of a module of `tcpf_lab.trace`.
 ///
 /// The sizes are compared when the dtype is first needed; that fields stand in the same places is
@@ -141,6 +168,8 @@ element!(PacketRow, "packet", "PACKET");
 element!(FlowRow, "events", "FLOW");
 element!(EventRow, "events", "EVENT");
 element!(DetailRow, "follow", "DETAIL");
+element!(MarkRow, "identity", "MARK");
+element!(EndsRow, "identity", "ENDS");
 
 impl From<&Packet> for PacketRow {
     fn from(p: &Packet) -> PacketRow {
@@ -280,6 +309,20 @@ impl From<&Known> for DetailRow {
             srtt_ns: known.srtt_ns,
             rto_ns: known.rto_ns,
             expires_ns: known.expires_ns,
+        }
+    }
+}
+
+impl From<&Ends> for EndsRow {
+    fn from(ends: &Ends) -> EndsRow {
+        EndsRow {
+            src: ends.src as u64,
+            dst: ends.dst as u64,
+            src_high: (ends.src >> 64) as u64,
+            dst_high: (ends.dst >> 64) as u64,
+            sport: ends.sport,
+            dport: ends.dport,
+            protocol: ends.protocol,
         }
     }
 }

@@ -168,6 +168,18 @@ impl Board {
         self.ring = larger;
     }
 
+    /// Whether segments adjoin and the SACKed ones are as many bytes as was counted.
+    pub fn is_sound(&self) -> bool {
+        let (mut sacked, mut edge) = (0, None);
+        let adjoin = (self.head..self.tail).all(|number| {
+            let segment = self.at(number);
+            sacked += if self.is_sacked(segment) { segment.end - segment.start } else { 0 };
+            let begins = edge.replace(segment.end).is_none_or(|edge| edge == segment.start);
+            begins && segment.start < segment.end
+        });
+        adjoin && self.len() <= self.ring.len() as i64 && sacked == self.sacked_bytes
+    }
+
     /// The first segment that ends behind `edge`; `tail` if there is none.
     #[inline(always)]
     pub fn locate(&self, edge: i64) -> i64 {

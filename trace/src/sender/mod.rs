@@ -275,6 +275,11 @@ impl Sender {
         (self.una - 1 - i64::from(fin) - self.given_up).max(0)
     }
 
+    /// Whether this is a state that can be.
+    pub fn is_sound(&self) -> bool {
+        self.una <= self.snd_max && self.board.is_sound()
+    }
+
     /// The same of all connections of its ends so far.
     pub fn acked_bytes(&self) -> i64 {
         self.acked_before + if self.known { self.acknowledged() } else { 0 }
