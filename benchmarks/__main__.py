@@ -21,7 +21,6 @@ from rich.table import Table
 from benchmarks import (
     bench_cost,
     bench_guest_pps,
-    bench_scan,
     bench_startup,
     bench_trace,
     peer,
@@ -87,8 +86,6 @@ def benchmark(repetitions: int, peer_python: str | None) -> dict[str, Any]:
     report["ratio_to_ns3"] = ratio(report["virtual_time"][COMPARED], runs) if runs else None
     err.print("starting the command line", highlight=False)
     report["startup"] = bench_startup.main()
-    err.print("reading captures", highlight=False)
-    report["scan"] = bench_scan.main()
     err.print("analysing captures, and what other tools need for it", highlight=False)
     report["trace"] = bench_trace.main()
     err.print("counting instructions", highlight=False)

@@ -30,7 +30,6 @@ from tcpf_lab.runner import Task, carry_out
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.registry import testbed
-from tcpf_lab.trace.warm import warm_up
 
 #: A run with next to no traffic: 100 flows begin, and it ends.
 _SHORT = ("traffic.start_spread=100 ms", "traffic.warmup=500 ms", "traffic.duration=500 ms")
@@ -55,7 +54,6 @@ class Times:
 
 def measure(bed: Testbed, rounds: int) -> dict[str, Any]:
     """Return the parts of a run, medians over ``rounds``, in seconds of one core."""
-    warm_up()
     runs = {name: chapter_run(LONG_S, *settings) for name, settings in _SETTINGS.items()}
     found: dict[str, list[Times]] = {name: [] for name in runs}
     with one_core():

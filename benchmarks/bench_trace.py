@@ -3,9 +3,10 @@
 ``python -m benchmarks.bench_trace [--rounds N]`` prints one JSON object.  All work on the same
 files, one process each, in turn, on one core.  Seconds are those of the processor, user and system,
 so that a busy machine gives the same rate; they count the whole process, start and imports
-included.  The capture on standard input shares the core with the process that makes it.  What is
-compiled has been compiled before.  tcptrace follows every connection (-l) with its round-trip times
-(-r); tshark lists retransmissions; dpkt parses headers and options only.
+included.  The capture on standard input shares the core with the process that makes it.  tcptrace
+follows every connection (-l) with its round-trip times (-r); tshark lists retransmissions; dpkt
+parses headers and options only.  Two threads and packed files have both cores, and their seconds
+are those of the clock; beside them stands the time that unpacking alone takes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks import endless
 from benchmarks.virtual_time import chapter_run, one_core
@@ -36,7 +37,7 @@ SECONDS = 300
 LARGE, ENDLESS = 500_000_000, 20_000_000_000
 #: What the analysis of the latter may take.
 MEMORY_LIMIT = 1 << 30
-NEEDED = ("tcptrace", "tshark")
+NEEDED = ("tcptrace", "tshark", "gzip", "zstd")
 
 _DPKT = """
 import sys, dpkt
@@ -46,20 +47,32 @@ for _, frame in dpkt.pcap.Reader(open(sys.argv[1], 'rb')):
 """
 #: A small process starts the command: what its parent had in memory counts as the command's own.
 _LAUNCH = """
-import os, sys
+import os, sys, time
+began = time.monotonic()
 child = os.fork()
 if not child:
     os.execvp(sys.argv[2], sys.argv[2:])
 _, status, used = os.wait4(child, 0)
-os.write(int(sys.argv[1]), b"%f %d" % (used.ru_utime + used.ru_stime, used.ru_maxrss))
+wall = time.monotonic() - began
+os.write(int(sys.argv[1]), b"%f %d %f" % (used.ru_utime + used.ru_stime, used.ru_maxrss, wall))
 sys.exit(min(os.waitstatus_to_exitcode(status) % 256, 255))
 """
 _OURS = (sys.executable, "-m", "tcpf_lab", "analyze", "--json")
+_BINARY = (str(Path(__file__).parents[1] / "trace/target/release/tcpf-trace"), "--json")
+
+
+class Spent(NamedTuple):
+    """What a process took: seconds of the processor, bytes of memory, seconds of the clock."""
+
+    seconds: float
+    memory: int
+    wall: float
 
 
 def commands(path: Path) -> dict[str, list[str]]:
     """Give what analyses a file, by name."""
     return {
+        "tcpf-trace": [*_BINARY, "--threads", "1", str(path)],
         "tcpf-lab": [*_OURS, str(path)],
         "tcptrace": ["tcptrace", "-n", "-l", "-r", str(path)],
         "tshark": [
@@ -92,7 +105,8 @@ def main(rounds: int = ROUNDS, *, endless_bytes: int = ENDLESS) -> dict[str, Any
     -------
     dict
         ``files``: for each its ``packets``, ``bytes``, and by tool ``packets_per_s``,
-        ``cpu_seconds`` and ``peak_memory_bytes``; ``stdin``: the same of the endless capture.
+        ``cpu_seconds`` and ``peak_memory_bytes``; ``stdin``: the same of the endless capture;
+        ``two_cores``: seconds of the clock of the generated one.
 
     Raises
     ------
@@ -109,7 +123,28 @@ def main(rounds: int = ROUNDS, *, endless_bytes: int = ENDLESS) -> dict[str, Any
             "generated": measure(generated(folder / "generated.pcap"), rounds),
         }
         stdin = from_stdin(endless_bytes, rounds)
-    return {"rounds": rounds, "files": found, "stdin": stdin}
+    with tempfile.TemporaryDirectory(prefix="tcpf-bench-") as name:
+        two = on_two_cores(generated(Path(name) / "generated.pcap"), rounds)
+    return {"rounds": rounds, "files": found, "stdin": stdin, "two_cores": two}
+
+
+def on_two_cores(path: Path, rounds: int) -> dict[str, Any]:
+    """Time one thread, two threads, and packed files beside what unpacks them; medians."""
+    packed = {"gzip": path.with_suffix(".gz"), "zstd": path.with_suffix(".zst")}
+    for tool, target in packed.items():
+        with target.open("wb") as file:
+            subprocess.run([tool, "-c", str(path)], stdout=file, check=True)
+    work = {
+        "one thread": [*_BINARY, "--threads", "1", str(path)],
+        "two threads": [*_BINARY, "--threads", "2", str(path)],
+        **{f"of {tool}": [*_BINARY, str(target)] for tool, target in packed.items()},
+        **{f"{tool} alone": [tool, "-dc", str(target)] for tool, target in packed.items()},
+    }
+    spent: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for name, command in work.items():
+            spent.setdefault(name, []).append(run(command).wall)
+    return {name: round(statistics.median(walls), 3) for name, walls in spent.items()}
 
 
 def lab_capture(folder: Path) -> Path:
@@ -137,8 +172,8 @@ def count(path: Path) -> int:
 def measure(path: Path, rounds: int) -> dict[str, Any]:
     """Let each tool analyse a file, in turn; its medians."""
     packets = count(path)
-    spent: dict[str, list[tuple[float, int]]] = {}
-    run(commands(path)["tcpf-lab"])  # compiles, and brings the file into memory
+    spent: dict[str, list[Spent]] = {}
+    run(commands(path)["tcpf-lab"])  # brings the file into memory
     for _ in range(rounds):
         for tool, command in commands(path).items():
             spent.setdefault(tool, []).append(run(command))
@@ -146,18 +181,18 @@ def measure(path: Path, rounds: int) -> dict[str, Any]:
     return {"packets": packets, "bytes": path.stat().st_size, "tools": tools}
 
 
-def summary(packets: int, measured: Sequence[tuple[float, int]]) -> dict[str, Any]:
+def summary(packets: int, measured: Sequence[Spent]) -> dict[str, Any]:
     """Give medians of processor seconds and bytes of memory."""
-    seconds = statistics.median(s for s, _ in measured)
+    seconds = statistics.median(one.seconds for one in measured)
     return {
         "packets_per_s": round(packets / seconds),
         "cpu_seconds": round(seconds, 3),
-        "peak_memory_bytes": round(statistics.median(m for _, m in measured)),
+        "peak_memory_bytes": round(statistics.median(one.memory for one in measured)),
     }
 
 
-def run(command: Sequence[str], stdin: Any = subprocess.DEVNULL) -> tuple[float, int]:
-    """Run a command to its end; processor seconds and greatest memory of that process.
+def run(command: Sequence[str], stdin: Any = subprocess.DEVNULL) -> Spent:
+    """Run a command to its end; what its process took.
 
     Raises
     ------
@@ -179,8 +214,8 @@ def run(command: Sequence[str], stdin: Any = subprocess.DEVNULL) -> tuple[float,
             last = told.read().decode(errors="replace").strip().splitlines()[-1:]
             raise LabError(f"status {done.returncode}: {''.join(last)}", where=command[0])
         used.seek(0)
-        seconds, kilobytes = used.read().split()
-    return float(seconds), int(kilobytes) * 1024
+        seconds, kilobytes, wall = used.read().split()
+    return Spent(float(seconds), int(kilobytes) * 1024, float(wall))
 
 
 def _root() -> Path:
@@ -192,9 +227,9 @@ def from_stdin(size: int, rounds: int) -> dict[str, Any]:
     packets, measured = 0, []
     for _ in range(rounds):
         with _maker(size) as maker:
-            measured.append(run([*_OURS, "-"], maker.stdout))
+            measured.append(run([*_BINARY, "--threads", "1", "-"], maker.stdout))
             packets = int(maker.stderr.read()) if maker.stderr else 0
-    memory = max(memory for _, memory in measured)
+    memory = max(one.memory for one in measured)
     if memory > MEMORY_LIMIT:
         raise LabError(f"{memory} bytes of memory for a capture of {size} bytes on stdin")
     return {"bytes": size, "packets": packets, **summary(packets, measured)}

@@ -20,7 +20,6 @@ from tcpf_lab.spec.load import load
 from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.base import Testbed
-from tcpf_lab.trace.warm import warm_up
 
 #: The long run of the benchmark: 300 s of 100 flows through RED.
 LONG_S = 300
@@ -36,7 +35,6 @@ def chapter_run(seconds: int, *settings: str) -> Run:
 
 def measure(testbed: Testbed, repetitions: int) -> dict[str, Any]:
     """Time long runs without and with captures, and the chapter's run with its analysis."""
-    warm_up()
     with one_core():
         return _measure(testbed, repetitions)
 

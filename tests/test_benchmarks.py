@@ -159,12 +159,12 @@ def test_endless_capture_is_what_it_says(tmp_path: Path) -> None:
 
 
 def test_memory_and_processor_time_of_a_command_are_measured() -> None:
-    seconds, memory = bench_trace.run(
+    seconds, memory, _ = bench_trace.run(
         [sys.executable, "-c", "x = bytearray(80_000_000); sum(range(10**6))"]
     )
     assert seconds > 0
     assert memory > 80_000_000
-    assert bench_trace.run(["true"])[1] < 40_000_000  # and not what this process has
+    assert bench_trace.run(["true"]).memory < 40_000_000  # and not what this process has
     with pytest.raises(LabError, match="status 3: no"):
         bench_trace.run([sys.executable, "-c", "import sys; sys.stderr.write('no'); sys.exit(3)"])
 
@@ -174,16 +174,17 @@ def test_standard_input_is_measured_as_often_as_files_on_the_same_core(
 ) -> None:
     cores: list[int] = []
 
-    def run(command: list[str], stdin: Any = None) -> tuple[float, int]:
+    def run(command: list[str], stdin: Any = None) -> bench_trace.Spent:
         if command[-1] == "-":
             cores.append(len(os.sched_getaffinity(0)))
             stdin.read()
-        return 2.0, 1000 * len(cores)
+        return bench_trace.Spent(2.0, 1000 * len(cores), 2.0)
 
     for name, stub in {"run": run, "require": lambda: None, "lab_capture": Path}.items():
         monkeypatch.setattr(bench_trace, name, stub)
     monkeypatch.setattr(bench_trace, "generated", lambda path: path)
-    monkeypatch.setattr(bench_trace, "measure", lambda path, rounds: {})
+    for name in ("measure", "on_two_cores"):
+        monkeypatch.setattr(bench_trace, name, lambda path, rounds: {})
     found = bench_trace.main(3, endless_bytes=2_000_000)["stdin"]
     assert cores == [1, 1, 1]
     assert found["peak_memory_bytes"] == 2000
@@ -193,7 +194,7 @@ def test_standard_input_is_measured_as_often_as_files_on_the_same_core(
 
 def test_missing_tools_are_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RequestError, match="tcptrace tshark") as caught:
+    with pytest.raises(RequestError, match="tcptrace tshark gzip zstd") as caught:
         bench_trace.require()
     assert "apt-get install" in caught.value.hint
 
