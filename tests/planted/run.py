@@ -37,6 +37,7 @@ TIERS = {
     "oracles": "oracle and not full",
     "all": "",
 }
+MODULE = "_trace.abi3.so"
 PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider")
 
 
@@ -46,6 +47,8 @@ def nearest(changed: str, tree: Path) -> list[str]:
     Of a module in the root of the package: those in the root of the tests that name it.
     """
     source = Path(changed)
+    if source.suffix == ".rs":
+        return ["tests/trace"]
     own = tree / "tests" / ("kernel" if source.suffix == ".h" else "/".join(source.parts[1:-1]))
     if source.suffix == ".h":
         others = [own / "test_headers.py"]
@@ -60,7 +63,7 @@ def nearest(changed: str, tree: Path) -> list[str]:
 
 def test(tree: Path, words: list[str], seconds: float) -> tuple[bool | None, str]:
     """Run pytest in a copy; whether a test failed (None: no end in time), and which."""
-    environment = {**os.environ, "PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": f"{tree}-numba"}
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
     process = subprocess.Popen(
         [*PYTEST, *words],
         cwd=tree,
@@ -94,12 +97,20 @@ def judge(patch: Path | None, tree: Path, asked: argparse.Namespace) -> dict[str
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True)
     subprocess.run(["tar", "-x"], cwd=tree, input=archive.stdout, check=True)
     near, which = [], TIERS[asked.suite]
+    module = ROOT / "tcpf_lab" / MODULE
     if patch is not None:
         subprocess.run(["patch", "-p1", "-s", "-i", patch], cwd=tree, check=True)
         changed = re.findall(r"^\+\+\+ b/(.+)$", patch.read_text(), re.MULTILINE)[0]
         near = nearest(changed, tree)
+        if changed.endswith(".rs"):
+            target = Path(f"{tree}-target")
+            command = ["cargo", "build", "--release", "--locked", "--target-dir", target]
+            manifest = ["--manifest-path", tree / "trace/python/Cargo.toml"]
+            subprocess.run([*command, *manifest], check=True, capture_output=True)
+            module = target / "release/lib_trace.so"
         if changed.endswith(".h"):
             which = f"({which or 'not uml'}) and not uml"
+    shutil.copy(module, tree / "tcpf_lab" / MODULE)
     words = [*asked.pytest, *(["-m", which] if which else [])]
     found, by = test(tree, [*words, *near], asked.timeout) if near else (False, "")
     if found is False and not asked.nearest:
