@@ -19,7 +19,6 @@ from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.making import require_place
 from tcpf_lab.results import write_text
 from tcpf_lab.testbed.registry import testbed
-from tcpf_lab.trace.warm import warm_up
 
 #: More scenarios in one go are a slip of the keyboard.
 MOST_SEEDS = 100_000
@@ -112,7 +111,6 @@ def measure(
     """Carry the scenarios out; give what they showed, by seed."""
     scenarios = [draw(seed, seconds) for seed in seeds]
     prepared = run.prepare(scenarios, testbed("uml"), results, keep_pcaps=keep_pcaps)
-    warm_up()
     limit = None if minutes is None else 60 * minutes
     with pool.local_pool(min(jobs or pool.cores(), len(prepared))) as executor:
         ended = run.run_all(prepared, executor, seconds=limit, now=time.monotonic)

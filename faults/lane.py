@@ -21,7 +21,6 @@ from faults.verdict import Outcome
 from tcpf_lab.results import read_json, write_json
 from tcpf_lab.testbed import uml_kernel
 from tcpf_lab.testbed.uml_entry import FACTS, with_digest
-from tcpf_lab.trace.warm import warm_up
 
 _CACHE = Path("tcpf-lab/kernel")
 #: Set in every lane: whether it has mounts of its own.
@@ -29,14 +28,13 @@ _namespace = False
 
 
 def load() -> None:
-    """Load and compile once what all commands forked from here need.
+    """Load once what all commands forked from here need.
 
     For a process without other threads, as `python -m faults` is: what its forks inherit of a
     library that keeps some, such as the compiler of PDFs once it was used, would wait for them.
     """
     for verbs in ("analyze", "experiment", "host", "report"):
         importlib.import_module(f"tcpf_lab.{verbs}_verbs")
-    warm_up()
 
 
 def begin() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,33 +12,17 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fuzz import seeds
-from fuzz.flood import GROWTH_KB, LIMIT_S
 from fuzz.text_campaign import fuzz_text
+from fuzz.text_seeds import ROOT
 from fuzz.text_targets import TARGETS
 from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.results import write_json
 from tcpf_lab.spec.suggest import unknown
 
-#: How an input is answered; every way must give the same answer.
-WAYS: Mapping[str, Mapping[str, str]] = {
-    "compiled": {},
-    "compiled, bounds checked": {"NUMBA_BOUNDSCHECK": "1"},
-    "interpreted": {"NUMBA_DISABLE_JIT": "1"},
-}
-#: Shares of the time: guided by coverage, interpreted; the storm, with bounds checked, which is
-#: repeated without in half that time; whole files.  Compiling takes a minute or two besides.
-_GUIDED, _STORM, _FLOOD = 0.4, 0.3, 0.15
-#: What else is fuzzed by default takes so large a share of the time, together; captures the rest.
-_TEXT = 0.5
-#: The name of what is no text.
-CAPTURES = "captures"
-#: Megabytes that an interpreted process may take.
-_MOST_MB = 2048
-#: Seconds in which a process must begin to work: everything is compiled anew.
-_BEGIN_S = 1800
-#: Seconds in which all answers must be there, in one way.
-_COMPARE_S = 24 * 3600
+#: The name of what is no text, and its share of the time where nothing was asked for.
+CAPTURES, _SHARE = "captures", 0.5
+#: Seconds that building takes at most.
+_BUILD_S = 1800
 
 out = Console(highlight=False, markup=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, markup=False)
@@ -89,200 +72,61 @@ def _shares(asked: Sequence[str]) -> dict[str, float]:
             raise RequestError(unknown(f"unknown target '{name}'", name, known), where="--target")
     if asked:
         return dict.fromkeys(asked, 1 / len(set(asked)))
-    return {CAPTURES: 1 - _TEXT, **dict.fromkeys(TARGETS, _TEXT / len(TARGETS))}
+    return {CAPTURES: _SHARE, **dict.fromkeys(TARGETS, (1 - _SHARE) / len(TARGETS))}
 
 
 def _every(shares: Mapping[str, float], seconds: float, seed: int, output: Path) -> dict[str, Any]:
-    """Fuzz what has a share; the verdict on captures, and ``texts``: executions by target."""
+    """Fuzz what has a share; what was counted of captures, and ``texts``: executions by target."""
     problems: list[str] = []
     verdict: dict[str, Any] = {}
     texts: dict[str, int] = {}
     for name, share in shares.items():
         if name == CAPTURES:
-            verdict = fuzz(seconds * share, seed, output)
-            problems += verdict["problems"]
+            err.print("fuzz: captures, in Rust with overflow checks")
+            verdict = {CAPTURES: _captures(seconds * share, seed, output / CAPTURES, problems)}
             continue
         err.print(f"fuzz: {name}, guided by coverage")
-        texts[name] = fuzz_text(name, seconds * share, seed, output / name, _compiled, problems)
+        texts[name] = fuzz_text(name, seconds * share, seed, output / name, _python, problems)
     return {**verdict, "seed": seed, "texts": texts, "problems": problems}
 
 
-def _compiled(words: list[str], output: Path, limit_s: float) -> subprocess.CompletedProcess[str]:
-    return _python(words, "compiled", output, limit_s)
+def _captures(seconds: float, seed: int, output: Path, problems: list[str]) -> dict[str, Any]:
+    """Run ``trace/fuzz``; what it counted."""
+    words = ["--minutes", str(seconds / 60), "--seed", str(seed), "--output", str(output)]
+    cargo = ["cargo", "run", "--quiet", "--locked", "--profile", "fuzz", "-p", "tcpf-trace-fuzz"]
+    manifest = ["--manifest-path", str(ROOT / "trace/Cargo.toml")]
+    done = _run([*cargo, *manifest, "--", *words], seconds + _BUILD_S)
+    if done.returncode:
+        problems.append(f"captures: ended with status {done.returncode}: {_tail(done.stderr)}")
+    lines = done.stdout.splitlines()
+    counted: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    return counted
 
 
 def _told(verdict: Mapping[str, Any]) -> Iterator[str]:
     """Say in a line each what was tried."""
-    if "storm" in verdict:
-        yield (
-            f"{verdict['storm'].get('inputs', 0)} inputs through compiled code with and without "
-            f"bounds checked, {verdict['guided']} guided by coverage, {verdict['files']} whole "
-            f"files, {verdict['compared']} answered in {len(WAYS)} ways"
-        )
+    if CAPTURES in verdict:
+        yield f"{verdict[CAPTURES].get('inputs', 0)} captures"
     yield from (f"{count} inputs of target {name}" for name, count in verdict["texts"].items())
 
 
-def fuzz(seconds: float, seed: int, output: Path) -> dict[str, Any]:
-    """Fuzz for some time.
-
-    Parameters
-    ----------
-    seconds : float
-        For how long inputs are tried; what is kept of them is compared after that.
-    seed : int
-        Of everything random.
-    output : Path
-        Where ``seeds``, ``corpus`` (what reached something new), ``storm`` and ``flood`` (samples
-        of the many and what raised) and ``crashes`` are.
-
-    Returns
-    -------
-    dict
-        ``guided``, ``files`` and ``compared`` inputs, what the ``storm`` counted, and ``problems``
-        in words.
-    """
-    names = ("seeds", "small", "recorded", "corpus", "storm", "flood", "crashes")
-    folders = {name: output / name for name in names}
-    for folder in folders.values():
-        folder.mkdir(parents=True, exist_ok=True)
-    seeds.make(folders["seeds"], seed)
-    seeds.make_small(folders["small"])
-    for name, data in seeds.recorded():
-        (folders["recorded"] / name).write_bytes(data)
-    problems: list[str] = []
-    err.print("fuzz: guided by coverage, interpreted")
-    guided = _guided(folders, seconds * _GUIDED, seed, problems)
-    err.print("fuzz: a storm, compiled with bounds checked, then without")
-    storm = _storm(folders, seconds * _STORM, seed, problems)
-    err.print("fuzz: whole files, compiled with bounds checked")
-    files = _flood(folders, seconds * _FLOOD, seed, problems)
-    err.print("fuzz: the same answers in every way")
-    tried = [folders["seeds"], folders["corpus"], folders["flood"], folders["storm"] / "inputs"]
-    compared = _compare([folder for folder in tried if folder.exists()], output, problems)
-    return {
-        "seed": seed,
-        "guided": guided,
-        "storm": storm,
-        "files": files,
-        "compared": compared,
-        "problems": problems,
-    }
+def _python(words: list[str], _: Path, limit_s: float) -> subprocess.CompletedProcess[str]:
+    """Run a module."""
+    return _run([sys.executable, "-m", *words], limit_s)
 
 
-def _guided(folders: dict[str, Path], seconds: float, seed: int, problems: list[str]) -> int:
-    """Let libFuzzer look for inputs that reach something new; how many it tried."""
-    before = set(folders["crashes"].iterdir())
-    words = [
-        *(f"-max_total_time={max(1, round(seconds))}", f"-seed={seed}", f"-timeout={6 * LIMIT_S}"),
-        *(f"-rss_limit_mb={_MOST_MB}", "-print_final_stats=1", "-verbosity=0"),
-        f"-artifact_prefix={folders['crashes']}/",
-    ]
-    command = ["fuzz.target", str(folders["corpus"]), str(folders["small"]), *words]
-    done = _python(command, "interpreted", folders["seeds"].parent, seconds + _BEGIN_S)
-    crashes = sorted(set(folders["crashes"].iterdir()) - before)
-    problems += [f"interpreted: {path}: {_last_line(done.stderr)}" for path in crashes]
-    if done.returncode and not problems:
-        problems.append(f"interpreted: ended with status {done.returncode}: {_tail(done.stderr)}")
-    counts = [line.split()[-1] for line in done.stderr.splitlines() if "executed_units" in line]
-    return int(counts[-1]) if counts else 0
-
-
-def _storm(
-    folders: dict[str, Path], seconds: float, seed: int, problems: list[str]
-) -> dict[str, Any]:
-    """Put inputs made in compiled code through it, the same ones twice; what was counted."""
-    out = folders["storm"]
-    found: dict[str, Any] = {}
-    (out / f"answers-{seed}").unlink(missing_ok=True)
-    command = ["fuzz.storm", str(folders["recorded"]), str(out), str(seconds), str(seed)]
-    for way in ("compiled, bounds checked", "compiled"):
-        done = _python(command, way, folders["seeds"].parent, seconds + _BEGIN_S)
-        if done.returncode:
-            kept = folders["crashes"] / f"storm-{seed}"
-            if (out / "current").exists():
-                (out / "current").replace(kept)
-            problems.append(f"storm, {way}: status {done.returncode}: {kept}: {_tail(done.stderr)}")
-            return found
-        told = json.loads(done.stdout)
-        if told["growth_kb"] > GROWTH_KB:
-            problems.append(f"storm, {way}: the process grew by {told['growth_kb']} kB")
-        found = found or told
-        if told["problem"]:
-            problems.append(f"storm, {way}: {told['problem']}: {out}/inputs/wrong-{seed}")
-            return found
-        if told["inputs"] != found["inputs"]:
-            problems.append(f"storm, {way}: {told['inputs']} inputs, not {found['inputs']}")
-    return found
-
-
-def _flood(folders: dict[str, Path], seconds: float, seed: int, problems: list[str]) -> int:
-    """Put mutations in numbers through compiled code; how many there were."""
-    command = ["fuzz.flood", str(folders["seeds"]), str(folders["flood"]), str(seconds), str(seed)]
-    output = folders["seeds"].parent
-    done = _python(command, "compiled, bounds checked", output, seconds + _BEGIN_S)
-    current = folders["flood"] / "current"
-    if done.returncode:
-        kept = folders["crashes"] / f"compiled-{seed}"
-        if current.exists():
-            current.replace(kept)
-        why = _tail(done.stderr)
-        problems.append(f"compiled: status {done.returncode}: {kept}: {why}")
-        return 0
-    found: dict[str, int] = json.loads(done.stdout)
-    problems += [f"compiled: {line}" for line in done.stderr.splitlines() if "fault-" in line]
-    if found["growth_kb"] > GROWTH_KB:
-        problems.append(f"compiled: the process grew by {found['growth_kb']} kB")
-    return found["inputs"]
-
-
-def _compare(folders: list[Path], output: Path, problems: list[str]) -> int:
-    """Answer every input in every way; how many there were."""
-    names = [str(folder) for folder in folders]
-    answers: dict[str, dict[str, str]] = {}
-    for way in WAYS:
-        done = _python(["fuzz.replay", *names], way, output, _COMPARE_S)
-        if done.returncode:
-            problems.append(f"{way}: status {done.returncode}: {_tail(done.stderr)}")
-            return 0
-        answers[way] = json.loads(done.stdout)
-    first, *others = answers.values()
-    for path, answer in first.items():
-        if answer.startswith("raised") or any(other[path] != answer for other in others):
-            said = "; ".join(f"{way}: {found[path]}" for way, found in answers.items())
-            problems.append(f"{path}: {said}")
-    return len(first)
-
-
-def _python(
-    words: list[str], way: str, output: Path, limit_s: float
-) -> subprocess.CompletedProcess[str]:
-    """Run a module; machine code with and without checks is kept in places of its own."""
-    cache = output / "cache" / way.replace(", ", "-").replace(" ", "-")
+def _run(command: list[str], limit_s: float) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            [sys.executable, "-m", *words],
-            env={**os.environ, **WAYS[way], "NUMBA_CACHE_DIR": str(cache)},
-            cwd=seeds.ROOT,
-            capture_output=True,
-            text=True,
-            timeout=limit_s,
-            check=False,
+            command, cwd=ROOT, capture_output=True, text=True, timeout=limit_s, check=False
         )
     except subprocess.TimeoutExpired:
-        raise LabError(f"no end after {limit_s:.0f} s", where=words[0]) from None
+        raise LabError(f"no end after {limit_s:.0f} s", where=command[0]) from None
 
 
 def _tail(text: str) -> str:
-    """Give the first line, which is where a limit of time is named, and the last ones."""
-    lines = text.strip().splitlines()
-    return " | ".join([*lines[:1], *lines[1:][-3:]])
-
-
-def _last_line(text: str) -> str:
-    """Give the line with the exception, if there is one."""
-    lines = text.splitlines()
-    named = [line for line in lines if "Error" in line or "Exception" in line or "ERROR" in line]
-    return named[0].strip() if named else _tail(text)
+    """Give the last lines."""
+    return " | ".join(text.strip().splitlines()[-3:])
 
 
 if __name__ == "__main__":

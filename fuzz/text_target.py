@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from pathlib import Path
 
 import atheris
 
@@ -25,18 +24,12 @@ def _mutated(data: bytes, most: int, seed: int) -> bytes:
     return mutate(data, seed, most)
 
 
-def _compiled() -> list[str]:
-    """Name the modules that numba compiles: it knows no instruments.  Packages are told whole."""
-    place = Path(__file__).parent.parent / "tcpf_lab" / "trace"
-    return [f"tcpf_lab.trace.{path.stem}" for path in sorted(place.glob("*.py"))]
-
-
 def main() -> None:
     """Fuzz until libFuzzer's options say that it is enough."""
     name = sys.argv.pop(1)
     warnings.simplefilter("ignore")  # numpy's, of numbers that are out of range
     logging.disable()
-    with atheris.instrument_imports(include=["ruamel", "tcpf_lab"], exclude=_compiled()):
+    with atheris.instrument_imports(include=["ruamel", "tcpf_lab"]):
         work = text_targets.subject(name)
     if name in text_targets.OF_RUNS:
         from fuzz import text_runs

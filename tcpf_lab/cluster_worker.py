@@ -26,7 +26,7 @@ from typing import Any
 from distributed import get_worker
 
 import tcpf_lab
-from tcpf_lab import archive, runner
+from tcpf_lab import _trace, archive, runner
 from tcpf_lab.errors import InterruptedRunError, TestbedError
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.runner import Event, Task
@@ -35,10 +35,9 @@ from tcpf_lab.testbed import guest_process, uml_package
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.uml import UmlTestbed
 from tcpf_lab.testbed.uml_package import Package
-from tcpf_lab.trace.warm import warm_up
 
 #: What decides about the bytes of a result besides this program; of others the versions may differ.
-NUMERICAL = ("numpy", "numba", "zstandard")
+NUMERICAL = ("numpy", "zstandard")
 #: States of a worker's task in which somebody still waits for its result.
 _WANTED = ("executing", "long-running")
 _CLOSED = ("closing", "closed", "failed")
@@ -71,7 +70,7 @@ class Delivery:
 def _code() -> str:
     """Hash this program's sources."""
     root = Path(tcpf_lab.__file__).parent
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(_trace.SOURCES.encode())
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root)
         if name.parts[:1] != ("shipped",) or name.name == "__init__.py":
@@ -109,10 +108,7 @@ async def problems(testbed: Testbed, package: str, samples: Sequence[Run]) -> li
 
 
 def _problems(testbed: Testbed, samples: Sequence[Run]) -> list[str]:
-    found = dict.fromkeys(p for run in samples for p in testbed.check(compose(run)))
-    if not found:
-        warm_up()
-    return list(found)
+    return list(dict.fromkeys(p for run in samples for p in testbed.check(compose(run))))
 
 
 def make(packed: bytes) -> Delivery:

@@ -39,7 +39,6 @@ SHOWN_IN_FULL = 3
 LARGE = 20_000_000
 #: From so many seconds on a step is worth a line where there is no terminal.
 LONG_S = 10.0
-COMPILING = "analysis: loading its machine code, or compiling it: once, a minute"
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _SAME_INTERRUPT_S = 0.5
 
@@ -193,14 +192,11 @@ def _executor(
 ) -> Iterator[Executor]:
     """Yield what makes runs: processes of this machine, or a cluster."""
     from tcpf_lab import cluster_request, pool
-    from tcpf_lab.trace.warm import warm_up
 
     if cluster is not None:
         with cluster_request.executor(cluster, testbed, choice, _say) as workers:
             yield workers
         return
-    with _held_back(), busy(COMPILING):
-        warm_up()
     with pool.local_pool(_at_a_time(choice, testbed, jobs)) as processes:
         yield processes
 
@@ -265,28 +261,6 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _held_back() -> Iterator[None]:
-    """Hold a first Ctrl-C back to the end of the block; a second one ends the program.
-
-    The compiler of the analysis calls Python from C and loses an exception that is raised there.
-    """
-    pending: list[int] = []
-
-    def hold(number: int, _frame: object) -> None:
-        if pending:
-            os._exit(130)
-        pending.append(number)
-
-    before = signal.signal(signal.SIGINT, hold)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pending:
-        raise KeyboardInterrupt
 
 
 def build_kernel(source: Path | None, variant: str = "standard") -> Kernel:

@@ -6,8 +6,9 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -54,6 +55,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if is_of_real_time(item.path, Path(__file__).parent):
             item.add_marker(again)
+
+
+@pytest.fixture
+def standard_input(tmp_path: Path) -> Iterator[Callable[[bytes | int], None]]:
+    """Give this process a standard input: these bytes, or what a file descriptor has."""
+    kept = os.dup(0)
+
+    def give(data: bytes | int) -> None:
+        if isinstance(data, int):
+            os.dup2(data, 0)
+            return
+        with TemporaryFile(dir=tmp_path) as file:
+            file.write(data)
+            file.seek(0)
+            os.dup2(file.fileno(), 0)
+
+    yield give
+    os.dup2(kept, 0)
+    os.close(kept)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,7 +9,6 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -216,10 +215,9 @@ def test_printed_is_what_is_written(lab: Lab, capture: Path, tmp_path: Path) -> 
 
 
 def test_several_captures_and_standard_input(
-    lab: Lab, capture: Path, sender: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, capture: Path, sender: Path, standard_input: Callable[[bytes], None]
 ) -> None:
-    given = SimpleNamespace(buffer=io.BytesIO(capture.read_bytes()))
-    monkeypatch.setattr("sys.stdin", given)
+    standard_input(capture.read_bytes())
     told = json.loads(lab("analyze", sender, "-", capture, capture, "--json")[1])
     assert [one["file"] for one in told["captures"]] == [str(sender), "-", str(capture)]
     assert told["captures"][1]["totals"] == told["captures"][2]["totals"]

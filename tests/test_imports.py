@@ -53,7 +53,7 @@ MAY_IMPORT = {
     }
     | {"metrics.summary"},
     # reads data
-    "trace": SHARED,
+    "trace": SHARED | {"_trace"},
     "metrics": SHARED | {"trace", "models.pftk"},
     "report": SHARED | {"metrics", "trace", "models"},
     # theory

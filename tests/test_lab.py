@@ -15,7 +15,8 @@ import tcpf_lab
 LAB = Path(tcpf_lab.__file__).parent.parent / "lab"
 #: What the script itself calls; everything else is a stand-in or missing.
 BASICS = (
-    *("cat", "dirname", "env", "mkdir", "readlink", "rm", "sha256sum", "sh", "tail", "touch", "tr"),
+    *("cat", "dirname", "env", "find", "grep", "mkdir", "readlink", "rm", "sha256sum", "sh"),
+    *("sort", "tail", "touch", "tr", "xargs"),
 )
 RECORD = '#!/bin/sh\nfor word; do echo "$word"; done >> "{calls}"\n'
 
@@ -28,6 +29,7 @@ class Checkout:
         self.home = root / "a checkout"
         self.tools = root / "tools"
         (self.home / ".venv/bin").mkdir(parents=True)
+        (self.home / "trace").mkdir()
         self.tools.mkdir()
         self.script = self.home / "lab"
         shutil.copy(LAB, self.script)
@@ -40,6 +42,7 @@ class Checkout:
         self.record(".venv/bin/python", self.home / ".venv/bin/python")
         self.record(".venv/bin/tcpf-lab", self.home / ".venv/bin/tcpf-lab")
         self.stub("python3", "exit 0")
+        self.stub("cargo", "echo cargo 1.95.0")
 
     def stub(self, name: str, body: str) -> None:
         path = self.tools / name

@@ -17,7 +17,15 @@ from tcpf_lab.testbed import uml_preflight
 
 SENDERS = Path(__file__).parent / "data" / "senders"
 #: What takes long to load.
-HEAVY = ("numpy", "pandas", "scipy", "matplotlib", "numba", "paramiko", "tcpf_lab.metrics")
+HEAVY = (
+    "numpy",
+    "pandas",
+    "scipy",
+    "matplotlib",
+    "tcpf_lab._trace",
+    "paramiko",
+    "tcpf_lab.metrics",
+)
 
 
 def loaded_by(*words: str) -> set[str]:

@@ -45,15 +45,18 @@ PRODUCTS = (
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from a copy of the project in which a module build has left its products."""
     copy = tmp_path_factory.mktemp("project")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for name in ("tcpf_lab", "experiments", "kernel", "testbeds"):
         shutil.copytree(ROOT / name, copy / name)
+    shutil.copytree(ROOT / "trace", copy / "trace", ignore=shutil.ignore_patterns("target"))
     for name in PRODUCTS:
         (copy / "kernel/uml" / name).write_text("left over")
     target = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(target)]
-    subprocess.run([*command, str(copy)], check=True, capture_output=True)
+    # Crates that are compiled already need not be so again.
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "trace/target")}
+    subprocess.run([*command, str(copy)], check=True, capture_output=True, env=environment)
     (built,) = target.glob("*.whl")
     return built
 

@@ -101,7 +101,6 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
         flows=flows,
         recovery=classify(
             packets,
-            flows,
             rto_min_ns=record.rto_min_ns,
             probes=record.probes,
             classic=record.classic,

@@ -14,7 +14,7 @@ from tcpf_lab.errors import TraceError
 from tcpf_lab.metrics import loss, queue
 from tcpf_lab.metrics.box_known import BoxKnown, judged_of
 from tcpf_lab.metrics.loss_runs import mean_run, run_lengths, tally
-from tcpf_lab.trace.identity import Marks, read_marks
+from tcpf_lab.trace.identity import Marks
 from tcpf_lab.trace.packet import address_text
 from tcpf_lab.trace.passage import Passage, passage
 
@@ -72,7 +72,7 @@ def cross_captures(before: Path | str, after: Path | str, asked: BoxKnown | None
         asked for and judged.
     """
     chosen, marks = asked or BoxKnown(), Marks()
-    first, second = read_marks(before, marks), read_marks(after, marks)
+    first, second = marks.read(before), marks.read(after)
     for path, (packets, _) in ((before, first), (after, second)):
         if not packets.size:
             raise TraceError("no IP packet in the capture", where=str(path))

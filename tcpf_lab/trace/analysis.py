@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
+from tcpf_lab import _trace
 from tcpf_lab.errors import path_text
-from tcpf_lab.trace.completion import complete, seen_from
-from tcpf_lab.trace.damage import counted
-from tcpf_lab.trace.distance import AT_SENDER, ELSEWHERE, FOUND
-from tcpf_lab.trace.engine import Engine
-from tcpf_lab.trace.estimator import CLASSIC, LINUX, RFC6298
 from tcpf_lab.trace.events import Analysis, CaptureInfo, Place
-from tcpf_lab.trace.linux22 import LINUX22, bits
-from tcpf_lab.trace.packet import PACKET
-from tcpf_lab.trace.reader import Reader
-from tcpf_lab.trace.recovery import RTO_MIN_NS
-from tcpf_lab.trace.scan import FRAGMENTS, NOT_IP, NOT_TCP, RECORDS, SHORT, UNTIMED
-
-#: Packets per block: with the bytes they come from they stay in the L2 cache.
-_ROWS = 4096
-_RFC_MINIMUM_NS = 1_000_000_000
 
 Profile = Literal["linux", "classic", "linux-2.2", "rfc6298"]
-_NUMBERS: dict[Profile, int] = {
-    "linux": LINUX,
-    "classic": CLASSIC,
-    "linux-2.2": LINUX | LINUX22,
-    "rfc6298": RFC6298,
-}
 
 
 @dataclass(frozen=True)
@@ -61,14 +41,15 @@ class Options:
     at: Place | None = None
     linux22: tuple[str, ...] = ()
 
-    @property
-    def settings(self) -> tuple[int, int, int, int]:
-        """Timer's minimum, probes, profile and place, for `tcpf_lab.trace.engine.Engine`."""
-        least = _RFC_MINIMUM_NS if self.profile == "rfc6298" else RTO_MIN_NS
-        minimum = self.rto_min_ns or least
-        where = FOUND if self.at is None else (AT_SENDER if self.at == "sender" else ELSEWHERE)
-        number = _NUMBERS[self.profile] | bits(self.linux22)
-        return minimum, int(self.probes), number, where
+    def known(self) -> _trace.Known:
+        """Give what `tcpf_lab._trace` asks for."""
+        return {
+            "rto_min_ns": self.rto_min_ns,
+            "probes": self.probes,
+            "profile": self.profile,
+            "linux22": list(self.linux22),
+            "at": self.at,
+        }
 
 
 def analyse(
@@ -101,50 +82,9 @@ def analyse(
     TraceError
         If the capture cannot be read.
     """
-    chosen = options or Options()
-    engine = Engine(chosen.settings, listed=events)
-    block = np.zeros(_ROWS, PACKET)
-    with Reader(path) as reader:
-        while count := reader.fill(block):
-            engine.feed(block[:count])
-            if progress:
-                progress(reader.position)
-        capture = _info(reader, engine.steps)
-    engine.finish()
-    first, last = engine.times
-    flows, listed = complete(engine)
-    where = chosen.at or seen_from(engine)
-    return Analysis(capture, flows, listed, where, first, last, engine.copies)
-
-
-def _untimed(reader: Reader) -> str:
-    """Say how many packets have no time of their own: nothing that lasts can be told of those."""
-    count, every = int(reader.counters[UNTIMED]), int(reader.counters[RECORDS])
-    return f"{count} of {counted(every, 'packet')} without a time of their own" if count else ""
-
-
-def _stepped(packets: int) -> str:
-    """Say before how many packets the clock of the capture was set."""
-    if not packets:
-        return ""
-    where = counted(packets, "packet")
-    return (
-        f"time goes back by a second, or ahead by a day, at {where}: a clock was set or captures "
-        "were joined, and what lasts across that is not to be believed"
+    known = (options or Options()).known()
+    info, flows, listed, where, first, last, copies = _trace.analyse(
+        os.fspath(path), known, events, progress
     )
-
-
-def _info(reader: Reader, steps: int) -> CaptureInfo:
-    return CaptureInfo(
-        name=path_text(reader.name),
-        format=reader.format,
-        records=int(reader.counters[RECORDS]),
-        not_ip=int(reader.counters[NOT_IP]),
-        not_tcp=int(reader.counters[NOT_TCP]),
-        fragments=int(reader.counters[FRAGMENTS]),
-        short=int(reader.counters[SHORT]),
-        truncated=reader.truncated or _untimed(reader) or _stepped(steps),
-        link_types=reader.link_types,
-        skipped=reader.skipped,
-        read_share=reader.read_share,
-    )
+    capture = CaptureInfo(name=path_text(path), **info)
+    return Analysis(capture, flows, listed, where, first, last, copies)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tcpf_lab import _trace
 from tcpf_lab.trace.identity import MarkArray, Marks
-from tcpf_lab.trace.jit import allocating, part
 from tcpf_lab.trace.packet import Packets
 
 #: Longest stay in the queue that is looked for when nothing better is known.
@@ -62,86 +61,6 @@ class Backlog:
     size: NDArray[np.int64]
 
 
-@part
-def _enter(
-    entered: MarkArray,
-    known: int,
-    now: Any,
-    bucket: NDArray[np.int64],
-    older: NDArray[np.int64],
-) -> int:
-    """Hang up what entered until now; how many that are."""
-    mask = np.uint64(bucket.size - 1)
-    while known < entered.shape[0] and entered[known].time_ns <= now:
-        at = entered[known].identity & mask
-        older[known] = bucket[at]
-        bucket[at] = known
-        known += 1
-    return known
-
-
-@part
-def _choose(
-    entered: MarkArray, p: Any, now: Any, i: Any, limits: Any, older: Any, taken: Any
-) -> Any:
-    """Which packet of the chain from ``i`` on has left as ``p``; `COPY` or `FOREIGN` if none has.
-
-    ``limits``: longest stay, and the stay that is expected (-1: no idea, the oldest is it).
-    """
-    longest, expected = limits
-    found, remarked, none = -1, -1, FOREIGN
-    while i >= 0 and now - entered[i].time_ns <= longest:
-        e = entered[i]
-        same = e.detail == p.detail or e.detail == 0 or p.detail == 0
-        if e.identity == p.identity and same:
-            past = now - e.time_ns - expected
-            if taken[i] >= 0:
-                none = COPY
-            elif e.tos >> 2 != p.tos >> 2:
-                if (
-                    remarked < 0
-                    or expected < 0
-                    or past <= abs(now - entered[remarked].time_ns - expected)
-                ):
-                    remarked = i
-            elif found < 0 or expected < 0 or past <= abs(now - entered[found].time_ns - expected):
-                found = i
-            if found >= 0 and expected >= 0 and past > 0:
-                break
-        i = older[i]
-    if found >= 0:
-        return found
-    return remarked if remarked >= 0 else none
-
-
-@allocating
-def _match(
-    entered: MarkArray,
-    left: MarkArray,
-    left_ns: NDArray[np.int64],
-    longest: int,
-    bucket: NDArray[np.int64],
-    older: NDArray[np.int64],
-    taken: NDArray[np.int64],
-    origin: NDArray[np.int64],
-) -> None:
-    """Give each packet of ``left`` an equal one that entered shortly before it.
-
-    ``bucket`` holds the newest packet of each hash value, ``older`` the next older one.
-    """
-    known, mask = 0, np.uint64(bucket.size - 1)
-    expected = np.full(64, -1, np.int64)
-    for j in range(left.shape[0]):
-        p, now = left[j], left_ns[j]
-        known = _enter(entered, known, now, bucket, older)
-        limits = (longest, expected[p.tos >> 2])
-        found = _choose(entered, p, now, bucket[p.identity & mask], limits, older, taken)
-        origin[j] = found
-        if found >= 0:
-            taken[found] = j
-            expected[p.tos >> 2] = now - entered[found].time_ns
-
-
 def match(
     entered: MarkArray, left: MarkArray, left_ns: NDArray[np.int64], *, max_delay_ns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -168,11 +87,7 @@ def match(
     packets) that one is taken whose stay is closest to the last one of its codepoint: a queue's
     delay changes little from one packet to the next.
     """
-    size = 1 << max(10, int(entered.size).bit_length())
-    taken, origin = np.full(entered.size, -1, np.int64), np.empty(left.size, np.int64)
-    older, bucket = np.empty(entered.size, np.int64), np.full(size, -1, np.int64)
-    _match(entered, left, left_ns, max_delay_ns, bucket, older, taken, origin)
-    return taken, origin
+    return _trace.match_packets(entered, left, left_ns, max_delay_ns)
 
 
 def cross(entered: Packets, left: Packets, *, max_delay_ns: int = MAX_DELAY_NS) -> Crossing:

@@ -13,62 +13,25 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tcpf_lab import _trace
+
 #: Names of the kinds; the place is the number.  The first eight are retransmissions.
-KINDS = (
-    "",
-    "rto",
-    "fast",
-    "sack_recovery",
-    "partial_ack",
-    "post_rto",
-    "tlp",
-    "unknown",
-    "syn_rto",
-    "keepalive",
-    "window_probe",
-    "reordering",
-)
+KINDS = ("", *_trace.CAUSES)
 RTO, FAST, SACK_RECOVERY, PARTIAL_ACK, POST_RTO, TLP, UNKNOWN, SYN_RTO = range(1, 9)
 KEEPALIVE, WINDOW_PROBE, REORDERING = range(9, 12)
 #: Kinds that are retransmissions.
 RETRANSMISSIONS = tuple(range(RTO, KEEPALIVE))
 
 #: Evidence that a retransmission was needless; the place is the number, 0 is none.
-SPURIOUS = ("", "dsack", "timestamp", "early_ack", "ack_jump")
+SPURIOUS = ("", *_trace.EVIDENCE)
 DSACK, TIMESTAMP, EARLY_ACK, ACK_JUMP = 1, 2, 3, 4
 
 #: Where a capture was taken, seen from a flow's data sender.
 Place = Literal["sender", "receiver", "between"]
 
 #: What each number in ``rule`` means.
-RULES = {
-    0: "no rule: the packet is not an event",
-    1: "the timer was due and no ACK of that moment explains the head of the window",
-    2: "the head was sent again although the receiver holds it: the sender gave up its scoreboard",
-    3: "the head was sent again after silence: no ACK arrived for long enough to blame the timer",
-    4: "the SYN was sent again before it was answered",
-    5: "the tail was sent again when a tail loss probe was due, nothing missing",
-    6: "an ACK after the timer expired liberated data that was outstanding when it did",
-    7: "three duplicate ACKs, or a SACKed segment behind it, began a recovery",
-    8: "duplicate ACKs counted on over a timeout began a recovery",
-    9: "a recovery with SACK fills a hole of the scoreboard",
-    10: "a recovery without SACK answers an ACK that ends inside the window",
-    11: "a segment sent again in recovery was lost again: what left later is acknowledged",
-    12: "no ACK of the moment: the reordering timer expired, as a segment sent later has arrived",
-    13: "one byte or none just below the left edge: a keep-alive probe",
-    14: "the receiver's window was closed: a probe of it",
-    15: "the identification says that it left before a segment captured before it",
-    16: "the gap it fills is younger than a round trip: it was overtaken on its way here",
-    17: "data that is already acknowledged",
-    18: "nothing the model knows explains it",
-    19: "seen behind the sender: it fills a gap a round trip after the ACKs that asked for it",
-    20: "seen behind the sender: it fills a gap after a silence as long as the timer",
-    21: "a segment sent again after a timeout was lost again: a recovery began",
-    22: "nothing came back in the capture: why it was sent again cannot be told",
-    23: "in the recovery of 1990 ACKs send the head once: the timer sent it again",
-    24: "the timer of Linux 2.2 was due, and no ACK of that moment explains the head of the window",
-    25: "a second probe was due while one was outstanding: the timer sent the head in its place",
-}
+RULES = {0: "no rule: the packet is not an event"}
+RULES |= {number: said for number, (said, _) in enumerate(_trace.RULES, 1)}
 
 #: A row per event, in the order of the capture.
 #:

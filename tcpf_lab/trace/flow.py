@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.jit import compiled, stamp
-from tcpf_lab.trace.packet import ACK, LATER, SYN, TCP, Packets
-from tcpf_lab.trace.table import opposite, same, slot
+from tcpf_lab import _trace
+from tcpf_lab.trace.packet import ACK, SYN, Packets
 
 
 @dataclass(frozen=True)
@@ -74,48 +72,6 @@ class Flows:
         return found
 
 
-def _compile(sources: str) -> Callable[..., int]:
-    """Compile what numbers connections; ``sources`` identifies the text it is made of."""
-
-    def _label(
-        packets: Packets,
-        table: NDArray[np.int64],
-        first: NDArray[np.int64],
-        label: NDArray[np.int64],
-        backward: NDArray[np.bool_],
-    ) -> int:
-        """Number the connections; -1 if the hash table is more than half full."""
-        _ = sources  # so that it is part of the key in the cache
-        mask = table.size - 1
-        known = 0
-        for i in range(packets.shape[0]):
-            p = packets[i]
-            if p.protocol != TCP or p.fragment == LATER:  # a later fragment has no TCP header
-                label[i] = -1
-                continue
-            at = slot(p, mask)
-            while table[at] >= 0:
-                other = packets[first[table[at]]]
-                backward[i] = not same(p, other)
-                if not backward[i] or opposite(p, other):
-                    break
-                at = (at + 1) & mask
-            if table[at] < 0:
-                if known == first.size:
-                    return -1
-                table[at] = known
-                first[known] = i
-                backward[i] = False
-                known += 1
-            label[i] = table[at]
-        return known
-
-    return compiled(_label)
-
-
-_label = _compile(stamp(__name__))
-
-
 def find_flows(packets: Packets) -> Flows:
     """Find the TCP flows of a capture.
 
@@ -132,7 +88,7 @@ def find_flows(packets: Packets) -> Flows:
     Flows
         In the order of their connections' first packets.
     """
-    label, first, backward = _connections(packets)
+    label, first, backward = _trace.connections(packets)
     tcp = np.flatnonzero(label >= 0)
     # numpy sorts 16-bit numbers stably in linear time.
     short = label.astype(np.uint16) if first.size <= 1 << 16 else label
@@ -154,19 +110,6 @@ def find_flows(packets: Packets) -> Flows:
         start=start,
         backward=backward,
     )
-
-
-def _connections(packets: Packets) -> tuple[Any, Any, Any]:
-    """Label of every packet, first packet of every connection, direction of every packet."""
-    label = np.empty(packets.size, np.int64)
-    backward = np.zeros(packets.size, np.bool_)
-    room = 1024
-    while True:
-        table, first = np.full(2 * room, -1), np.empty(room, np.int64)
-        known = _label(packets, table, first, label, backward)
-        if known >= 0:
-            return label, first[:known], backward
-        room *= 4
 
 
 def _directions(packets: Packets, label: Any, backward: Any, count: int) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """One flow packet by packet: what the model of its sender knows at every instant.
 
-Captured away from the sender, packets that come back are put where the sender has them
-(`tcpf_lab.trace.distance`): by the clock of the capture, data is sent when it passes.
+Captured away from the sender, packets that come back are put where the sender has them: by the
+clock of the capture, data is sent when it passes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tcpf_lab import _trace
 from tcpf_lab.trace.analysis import Options
-from tcpf_lab.trace.distance import AT_SENDER
-from tcpf_lab.trace.engine import Engine
 from tcpf_lab.trace.flow import Flows
 from tcpf_lab.trace.packet import ACK, SYN, Packets
-from tcpf_lab.trace.recovery import DETAIL, run_flow
+
+#: What is known of the sender after each packet of its connection: columns of `Followed`.
+DETAIL = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "start",
+            "end",
+            "una",
+            "in_flight",
+            "window",
+            "rtt_ns",
+            "srtt_ns",
+            "rto_ns",
+            "expires_ns",
+        )
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -105,10 +121,7 @@ def follow(packets: Packets, flows: Flows, flow: int, options: Options | None = 
         rows, towards = rows[order], towards[order]
     mine = packets[rows]
     mine["time_ns"] += np.where(towards, 0, away)
-    kind, backoff = np.zeros(rows.size, np.uint8), np.zeros(rows.size, np.uint8)
-    detail = np.zeros(rows.size, DETAIL)
-    out = (kind, backoff, np.zeros(rows.size, np.int64), detail)
-    run_flow(mine, np.arange(rows.size), towards, chosen.settings[:3], out)
+    detail, kind, backoff = _trace.follow(mine, towards, chosen.known())
     columns = {name: detail[name].copy() for name in DETAIL.names or ()}
     scale = _scale(mine, towards)
     columns["window"] = _scaled(columns["window"], mine, towards, scale)
@@ -126,12 +139,9 @@ def follow(packets: Packets, flows: Flows, flow: int, options: Options | None = 
 
 def _distance(mine: Packets, towards: NDArray[np.bool_], options: Options) -> int:
     """Time from the capture to the sender and back, as the engine takes it; 0 if unknown."""
-    if options.settings[3] == AT_SENDER or not mine.size:
+    if options.at == "sender" or not mine.size:
         return 0
-    engine = Engine(options.settings, listed=False)
-    engine.feed(mine)
-    row = int(engine.connections["flow"][0, 0 if towards[0] else 1])  # direction 0 came first
-    return max(int(engine.senders["away"][row]), 0) if row >= 0 else 0
+    return max(_trace.distance(mine, bool(towards[0]), options.known()), 0)
 
 
 def _scale(mine: Packets, towards: NDArray[np.bool_]) -> int:

@@ -2,36 +2,28 @@
 
 The rule ("liberation"): a packet leaves because an ACK liberated it or because a timer did.  Per
 flow the state of a TCP sender is followed - left edge, SACK scoreboard, smoothed RTT, the
-retransmission timer with all its re-arming - and every retransmission is explained by it
-(`tcpf_lab.trace.liberation`).  Here that is done for packets in memory.
+retransmission timer with all its re-arming - and every retransmission is explained by it.  Here
+that is done for packets in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.estimator import CLASSIC, LINUX
-from tcpf_lab.trace.events import EVENT, FLOW, KINDS, RETRANSMISSIONS, RTO, SYN_RTO, UNKNOWN
-from tcpf_lab.trace.flow import Flows
-from tcpf_lab.trace.jit import compiled, part, stamp
-from tcpf_lab.trace.liberation import backward, forward, needed
-from tcpf_lab.trace.linux22 import bits
+from tcpf_lab import _trace
+from tcpf_lab.trace.events import KINDS, RETRANSMISSIONS, RTO, SYN_RTO, UNKNOWN
 from tcpf_lab.trace.packet import Packets
-from tcpf_lab.trace.scoreboard import HEADROOM, new_arena, relative, reserve
-from tcpf_lab.trace.sender import MS, SENDER, acknowledged
-from tcpf_lab.trace.table import CONNECTION, copied, keep
 
 __all__ = ["KIND_NAMES", "RTO", "RTO_MIN_NS", "SYN_RTO", "UNKNOWN", "Recovery", "classify"]
 
 #: Kinds of retransmissions: a number per packet, 0 for what is none.
 KIND_NAMES = {kind: KINDS[kind] for kind in RETRANSMISSIONS}
 #: Smallest variance term of the timer: RTO >= SRTT + 200 ms (Linux, TCP_RTO_MIN).
-RTO_MIN_NS = 200 * MS
+RTO_MIN_NS = 200_000_000
 
 
 @dataclass(frozen=True)
@@ -54,123 +46,8 @@ class Recovery:
     acked: NDArray[np.int64]
 
 
-#: What is known of the sender after each packet of its connection; see `tcpf_lab.trace.follow`.
-DETAIL = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "start",
-            "end",
-            "una",
-            "in_flight",
-            "window",
-            "rtt_ns",
-            "srtt_ns",
-            "rto_ns",
-            "expires_ns",
-        )
-    ]
-)
-
-
-@part
-def _describe(row: Any, s: Any, p: Any, towards: bool) -> None:
-    """Fill a row of `DETAIL` after a packet."""
-    if towards:
-        row.start = relative(s, p.seq)
-        row.end = row.start + p.payload + (p.flags & 1) + ((p.flags >> 1) & 1)
-        row.rtt_ns = -1
-    else:
-        row.start = row.end = -1
-        row.rtt_ns = s.sample
-    row.una, row.in_flight = s.una, s.snd_max - s.una - s.sack_bytes
-    row.window = s.window
-    row.srtt_ns, row.rto_ns = s.srtt // 8, s.rto
-    row.expires_ns = s.armed + s.limit if s.armed >= 0 else -1
-
-
-def _compile(sources: str) -> Callable[..., int]:
-    """Compile the state machine; ``sources`` identifies the text of the modules it is made of."""
-
-    def _follow(
-        packets: Packets,
-        rows: NDArray[np.int64],
-        towards: NDArray[np.bool_],
-        first: int,
-        state: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
-        store: tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]],
-        out: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64], NDArray[Any]],
-    ) -> int:
-        """Run one flow from its packet ``first`` on; number of the packet the arena is full at."""
-        _ = sources  # so that it is part of the key in the cache
-        kind, backoff, acked, detail = out
-        s, row, c = state[0][0], state[1][0], state[2][0]
-        for k in range(first, rows.size):
-            i = rows[k]
-            p = packets[i]
-            if store[0].shape[0] - store[1][0] < HEADROOM:
-                return k
-            s.sample = -1
-            d = int(towards[k])
-            new = not copied(c, p, d)
-            if new and towards[k]:
-                if not reserve(s, store[0], store[1], needed(s, p)):
-                    return k
-                found = forward(s, store, p)
-                kind[i] = found
-                backoff[i] = s.backoff if found == RTO else 0
-            elif new:
-                backward(s, row, store, p)
-            if not towards[k]:
-                acked[i] = s.acked_before + (acknowledged(s) if s.known else 0)
-            if new:
-                keep(c, p, d)
-            if detail.shape[0] > 0:
-                _describe(detail[k], s, p, towards[k])
-        return int(rows.size)
-
-    return compiled(_follow)
-
-
-_run = _compile(stamp(__name__))
-
-
-def run_flow(
-    packets: Packets,
-    rows: NDArray[np.int64],
-    towards: NDArray[np.bool_],
-    settings: tuple[int, int, int],
-    out: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64], NDArray[Any]],
-) -> None:
-    """Put the packets of one connection through the state machine of one of its senders.
-
-    Parameters
-    ----------
-    packets : Packets
-        All packets.
-    rows : int64, shape (n,)
-        Those of the connection, in the order of the capture.
-    towards : bool, shape (n,)
-        Whether each runs from the sender to the receiver.
-    settings : tuple of int
-        As for `tcpf_lab.trace.engine.Engine`, without the place.
-    out : tuple of arrays
-        Kind, back-off and acknowledged bytes, shape (packets,); details (`DETAIL`), shape (n,) or
-        none.
-    """
-    state, row, ends = np.zeros(1, SENDER), np.zeros(1, FLOW), np.zeros(1, CONNECTION)
-    state["rto_min"], state["probes"], state["profile"] = settings
-    (arena, heap), done = new_arena(0), 0
-    while done < rows.size:
-        store = (arena, heap, _NO_EVENTS)
-        done = _run(packets, rows, towards, done, (state, row, ends), store, out)
-        if done < rows.size:
-            arena = np.concatenate([arena, np.zeros_like(arena)])
-
-
 def classify(
     packets: Packets,
-    flows: Flows,
     *,
     rto_min_ns: int = RTO_MIN_NS,
     probes: bool = False,
@@ -183,8 +60,6 @@ def classify(
     ----------
     packets : Packets
         Both directions, captured at the data senders.
-    flows : Flows
-        Their flows.
     rto_min_ns : int
         Smallest variance term of the senders' timer.
     probes : bool
@@ -205,20 +80,11 @@ def classify(
     by a valid RTT sample only, re-armed by every ACK that moves the left edge, by a SACK of data
     sent before the head was last sent, and by a retransmission of the head.
     """
-    result = Recovery(
-        np.zeros(packets.size, np.uint8),
-        np.zeros(packets.size, np.uint8),
-        np.zeros(packets.size, np.int64),
-    )
-    out = (result.kind, result.backoff, result.acked, np.zeros(0, DETAIL))
-    whose = (CLASSIC if classic else LINUX) | bits(linux22)
-    settings = (rto_min_ns, int(probes), whose)
-    for flow in range(flows.count):
-        rows = flows.both_ways(flow)
-        towards = flows.backward[rows] == flows.reverse[flow]
-        run_flow(packets, rows, towards, settings, out)
-    result.kind[result.kind > SYN_RTO] = 0  # probes and the like are no retransmissions
-    return result
-
-
-_NO_EVENTS = np.zeros(0, EVENT)
+    known: _trace.Known = {
+        "rto_min_ns": rto_min_ns,
+        "probes": probes,
+        "profile": "classic" if classic else "linux",
+        "linux22": list(linux22),
+        "at": None,
+    }
+    return Recovery(*_trace.explain(packets, known))

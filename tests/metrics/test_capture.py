@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import ipaddress
 import json
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -109,9 +108,8 @@ def test_ipv6_ends_are_written_in_the_direction_of_the_data(tmp_path: Path) -> N
     assert (flow["src"], flow["dst"]) == ("::1", "::2")
 
 
-def test_dash_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = conversation(TABLE)[0].data()
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+def test_dash_reads_standard_input(standard_input: Callable[[bytes], None]) -> None:
+    standard_input(conversation(TABLE)[0].data())
     assert described(analyse("-"))["totals"]["timeouts"] == 1
 
 

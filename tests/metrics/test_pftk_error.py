@@ -59,7 +59,7 @@ def test_flows_are_followed_by_the_recovery_that_their_senders_have(
     run.manifest.write_text(json.dumps(manifest))
     record = read_captured(run)
     assert record.options.profile == profile
-    assert record.options.settings[:2] == (record.rto_min_ns, int(record.probes))
+    assert (record.options.rto_min_ns, record.options.probes) == (record.rto_min_ns, record.probes)
 
 
 @pytest.fixture(scope="module")

@@ -17,21 +17,14 @@ from pcap_builder import (
     ethernet,
     ip4,
     sack_option,
-    segment,
     tcp,
 )
 from pcap_builder import timestamp_option as stamps
 from test_recovery import SCENARIOS, START, table
 
-from fuzz.interpreted import as_records
-from fuzz.sound import wrong_senders
 from tcpf_lab.errors import TraceError
-from tcpf_lab.trace import spurious
 from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.engine import Engine
-from tcpf_lab.trace.events import EVENT, FLOW, KINDS, RULES, SPURIOUS, Analysis, ip_text
-from tcpf_lab.trace.pcap import read_capture
-from tcpf_lab.trace.scoreboard import SEGMENT
+from tcpf_lab.trace.events import FLOW, KINDS, RULES, SPURIOUS, Analysis, ip_text
 
 SECOND = 10**9
 ISN = 2**32 - 700
@@ -310,39 +303,6 @@ def test_offloaded_packet_is_as_many_segments_as_the_receiver_sees(tmp_path: Pat
     assert analysis.flows["acked_bytes"].tolist() == [10000]
 
 
-@pytest.mark.parametrize(
-    ("missing", "segments"),
-    [(90_000, 90), (400_000, 400), (1_100_000, 1024), (0x7FFFFFFF - 54, 1024)],
-)
-def test_packet_of_any_length_is_a_bounded_number_of_segments(
-    tmp_path: Path, missing: int, segments: int
-) -> None:
-    """One of 64 kB and more says nothing of its length: that of the frame is taken."""
-    talk = Talk().opened(mss=1000)
-    frame = bytearray(ethernet(ip4(tcp(20000, 5001, seq=(ISN + 1) % 2**32, ack=1))))
-    frame[16:18] = bytes(2)
-    talk.capture.add(10**18 + SECOND, bytes(frame), missing=missing)
-    packets = read_capture(talk.capture.write(tmp_path / "x.pcap")).packets
-    assert packets["payload"].tolist() == [0, 0, 0, missing]
-    engine = Engine(Options().settings)
-    engine.feed(packets)
-    sender = engine.senders[0]
-    assert (sender["una"], sender["snd_max"]) == (1, 1 + missing)
-    assert sender["tail"] - sender["head"] == segments
-    assert sender["room"] <= 2048
-
-
-def test_event_whose_number_does_not_fit_is_counted_and_not_listed() -> None:
-    row, g = (as_records(np.zeros(1, kind))[0] for kind in (FLOW, SEGMENT))
-    events = as_records(np.zeros(4, EVENT))
-    mark = getattr(spurious.mark, "py_func", spurious.mark)
-    for number, found in ((-2, 0), (4, 0), (2, 1)):
-        g["kind"], g["event"] = 1, number
-        mark(row, (None, None, events), g, 1)
-        assert np.count_nonzero(events["spurious"]) == found
-    assert row["spurious"][1] == 3
-
-
 def test_holes_of_a_long_scoreboard_are_found(tmp_path: Path) -> None:
     talk = Talk().opened().segments(0.2, 3000)
     holes = [k for k in range(1, 2900) if k % 7 == 0]
@@ -434,20 +394,6 @@ def test_an_ack_with_a_dsack_only_is_no_duplicate(
 ) -> None:
     talk = answered(*[(ACK, blocks)] * 3)
     assert [event[0] for event in told(analysed(talk, tmp_path))] == [kind]
-
-
-def test_what_is_given_up_turns_no_old_packet_into_one_without_room(tmp_path: Path) -> None:
-    """The edge that sequence numbers are unwrapped at moves: the packet lies behind a gap then."""
-    capture = Pcap()
-    for k in range(4097):
-        capture.add(10**18 + k, segment(1 + 960 * k))
-    capture.add(10**18 + SECOND, segment((966 - 2**31) % 2**32))
-    engine = Engine(Options().settings)
-    engine.feed(read_capture(capture.write(tmp_path / "x.pcap")).packets)
-    assert wrong_senders(engine.senders, engine.arena) == 0
-    (sender,) = engine.senders
-    assert sender["snd_max"] > 2**31
-    assert 4000 < sender["tail"] - sender["head"] <= sender["room"] == 4096
 
 
 def distant(delay: float) -> Talk:

@@ -2,15 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from pcap_builder import D, Pcap, S, acknowledgement, conversation, ethernet, ip4, segment, tcp
 
-from fuzz.interpreted import as_records
 from tcpf_lab.trace.flow import find_flows
 from tcpf_lab.trace.packet import Packets
 from tcpf_lab.trace.pcap import read_capture
-from tcpf_lab.trace.table import slot
 
 
 def packets(tmp_path: Path, *frames: bytes) -> Packets:
@@ -73,14 +70,3 @@ def test_conversation_table_is_one_flow(tmp_path: Path) -> None:
     capture, _ = conversation("0.0 > SYN\n0.2 < SYN-ACK\n0.2 > 1:961\n0.4 < ack 961")
     flows = find_flows(read_capture(capture.write(tmp_path / "x.pcap")).packets)
     assert flows.count == 1
-
-
-def test_connections_whose_addresses_differ_alike_have_slots_of_their_own(tmp_path: Path) -> None:
-    """Hosts of two networks in pairs, as load generators have them."""
-    pairs = [(f"10.0.{k // 250}.{k % 250}", f"10.1.{k // 250}.{k % 250}") for k in range(1000)]
-    made = packets(tmp_path, *(ethernet(ip4(tcp(1, 2), src=a, dst=b, payload=1)) for a, b in pairs))
-    assert find_flows(made).count == 1000
-    given = getattr(slot, "py_func", slot)
-    with np.errstate(over="ignore"):
-        slots = {int(given(p, 0xFFFF)) for p in as_records(made)}
-    assert len(slots) > 950

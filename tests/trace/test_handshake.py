@@ -86,7 +86,7 @@ def test_sack_is_on_from_the_syns_on_if_both_agree(
     conversation(RECOVERED, into=made)
     assert kinds(analysed(made, tmp_path)) == ["rto", kind]
     packets = read_capture(tmp_path / "x.pcap").packets
-    found = classify(packets, find_flows(packets)).kind
+    found = classify(packets).kind
     assert [KIND_NAMES[int(each)] for each in found[found > 0]] == ["rto", kind]
 
 

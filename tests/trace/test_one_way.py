@@ -13,8 +13,10 @@ from tcpf_lab.metrics.capture import capture_row, flow_row, totals
 from tcpf_lab.report.capture_headline import headline, remarks
 from tcpf_lab.trace.analysis import Options, analyse
 from tcpf_lab.trace.events import KINDS, RULES, UNKNOWN, Analysis
-from tcpf_lab.trace.one_way import NOTHING_BACK, one_way
+from tcpf_lab.trace.one_way import one_way
 
+#: Of a retransmission in a flow without acknowledgements.
+NOTHING_BACK = 22
 Lab = Callable[..., tuple[int, str, str]]
 #: A SYN and two segments are sent again; then there is new data.
 SENT = """

@@ -11,7 +11,7 @@ from pcap_builder import Pcap, acknowledgement, ethernet, ip6, segment, tcp, tim
 
 from tcpf_lab.errors import TraceError
 from tcpf_lab.trace.drift import LARGEST_DRIFT, lower_line
-from tcpf_lab.trace.identity import Marks, read_marks
+from tcpf_lab.trace.identity import Marks
 from tcpf_lab.trace.packet import PACKET, Packets
 from tcpf_lab.trace.passage import Passage, passage
 
@@ -262,8 +262,8 @@ def test_ipv6_is_matched_by_sequence_number_and_time_stamp(tmp_path: Path) -> No
         if i % 5:
             left.add(START + MS * (at + 40), frame)
     marks = Marks()
-    first, _ = read_marks(entered.write(tmp_path / "in.pcap"), marks)
-    second, _ = read_marks(left.write(tmp_path / "out.pcap"), marks)
+    first, _ = marks.read(entered.write(tmp_path / "in.pcap"))
+    second, _ = marks.read(left.write(tmp_path / "out.pcap"))
     found = passage(first, second, marks.ends, max_delay_ns=S)
     assert np.flatnonzero(found.crossing.lost).tolist() == list(range(0, 60, 5))
 
@@ -283,7 +283,7 @@ def test_capture_is_reduced_block_by_block(tmp_path: Path) -> None:
         capture.add(START + i, segment(960 * i, ip_id=i))
     capture.add(START + 10, acknowledgement(5))  # late: two processors handed packets over
     marks = Marks()
-    found, problem = read_marks(capture.write(tmp_path / "x.pcap"), marks)
+    found, problem = marks.read(capture.write(tmp_path / "x.pcap"))
     assert problem == ""
     assert found.size == 9001
     assert np.all(np.diff(found["time_ns"]) >= 0)

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import io
+import os
 import socket
 import struct
-import subprocess
-import sys
+import tty
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import dpkt
 import numpy as np
@@ -28,7 +26,7 @@ from pcap_builder import (
 
 from tcpf_lab.errors import TraceError
 from tcpf_lab.trace.analysis import analyse
-from tcpf_lab.trace.identity import Marks, read_marks
+from tcpf_lab.trace.identity import Marks
 from tcpf_lab.trace.packet import address_text
 from tcpf_lab.trace.pcap import read_capture
 
@@ -175,9 +173,8 @@ def test_zstd_capture_is_read(three: Path, tmp_path: Path) -> None:
     assert read_capture(packed).packets.tobytes() == read_capture(three).packets.tobytes()
 
 
-def test_dash_is_standard_input(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stdin = SimpleNamespace(buffer=io.BytesIO(three.read_bytes()))
-    monkeypatch.setattr("sys.stdin", stdin)
+def test_dash_is_standard_input(three: Path, standard_input: Callable[[bytes], None]) -> None:
+    standard_input(three.read_bytes())
     found = read_capture("-")
     assert (found.name, found.records) == ("-", 3)
 
@@ -216,7 +213,7 @@ def test_garbage_between_packets_ends_the_capture_like_a_truncation(three: Path)
         found = read_capture(three, accept_truncated=True)
     assert found.packets["seq"].tolist() == [1]
     assert "1 packet before it is whole" in found.truncated
-    marks, problem = read_marks(three, Marks())
+    marks, problem = Marks().read(three)
     assert marks["seq"].tolist() == [1]
     assert problem == f"{three}: {found.truncated}"
     analysis = analyse(three)
@@ -224,26 +221,29 @@ def test_garbage_between_packets_ends_the_capture_like_a_truncation(three: Path)
 
 
 def test_capture_that_cannot_be_read_on_ends_there(
-    three: Path, monkeypatch: pytest.MonkeyPatch
+    three: Path, standard_input: Callable[[int], None]
 ) -> None:
-    class Failing(io.BytesIO):
-        def readinto(self, buffer: Any) -> int:
-            if self.tell() == len(self.getvalue()):
-                raise OSError(5, "Input/output error")
-            return super().readinto(buffer)
+    def failing(data: bytes) -> int:
+        """Give a terminal that has these bytes; behind them nothing can be read."""
+        terminal, other = os.openpty()
+        tty.setraw(other)
+        os.write(other, data)
+        os.close(other)
+        return terminal
 
     whole = three.read_bytes()
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Failing(whole)))
+    standard_input(failing(whole))
     with pytest.warns(UserWarning, match="cannot read the capture: Input/output error"):
         found = read_capture("-", accept_truncated=True)
     assert found.packets["seq"].size == 3
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Failing(whole[:30])))
+    standard_input(failing(whole[:30]))
     with pytest.raises(TraceError, match="Input/output error"):
         read_capture("-", accept_truncated=True)
 
 
-def test_closed_standard_input_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", None)  # as the interpreter leaves it with `<&-`
+@pytest.mark.usefixtures("standard_input")
+def test_closed_standard_input_is_a_message() -> None:
+    os.close(0)
     with pytest.raises(TraceError, match="standard input is closed") as error:
         read_capture("-")
     assert str(error.value) == "-: standard input is closed (name a file, or give one: - < FILE)"
@@ -352,22 +352,6 @@ def test_scanner_reads_what_dpkt_reads(
         edges = struct.unpack(f">{len(kept[0]) // 4}I", kept[0]) if kept else ()
         assert tuple(p["sack"][: 2 * p["sacks"]].tolist()) == edges
         assert p["time_ns"] == (d["time_ns"] if nano else d["time_ns"] // 1000 * 1000)
-
-
-def test_scanner_works_where_nothing_can_be_cached(three: Path) -> None:
-    code = (
-        f"from tcpf_lab.trace.pcap import read_capture; print(read_capture({str(three)!r}).records)"
-    )
-    # A cache directory below a file cannot be made, whoever asks for it.
-    environment = {"NUMBA_CACHE_DIR": f"{three}/cache", "PATH": ""}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment,
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == "3", done.stderr
 
 
 def test_packets_are_plain_numpy_columns(three: Path) -> None:

@@ -273,8 +273,7 @@ def run(
     capture: Pcap, tmp_path: Path, *, linux22: tuple[str, ...] = (), **known: bool
 ) -> tuple[list[str], Recovery]:
     packets = read_capture(capture.write(tmp_path / "x.pcap")).packets
-    flows = find_flows(packets)
-    recovery = classify(packets, flows, linux22=linux22, **known)
+    recovery = classify(packets, linux22=linux22, **known)
     kinds = recovery.kind[packets["dport"] == 5001]
     return [KIND_NAMES.get(int(kind), "new") for kind in kinds], recovery
 
@@ -513,7 +512,7 @@ def test_flows_do_not_disturb_each_other(tmp_path: Path) -> None:
     for _, port, line in sorted(lines, key=lambda item: item[0]):
         conversation(line, sport=port, into=capture)
     packets = read_capture(capture.write(tmp_path / "x.pcap")).packets
-    recovery = classify(packets, find_flows(packets))
+    recovery = classify(packets)
     for port, name in enumerate(names, 20000):
         kinds = recovery.kind[packets["sport"] == port]
         expected = conversation(table(name))[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,16 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.command import command
-from tcpf_lab.errors import LabError, RequestError, TraceError
+from tcpf_lab.errors import LabError, RequestError
 from tcpf_lab.trace.analysis import Options, analyse
 from tcpf_lab.trace.events import RTO, Analysis, ip_text
 from tcpf_lab.trace.flow import Flows, find_flows
-from tcpf_lab.trace.packet import PACKET, Packets
-from tcpf_lab.trace.pcap import Capture, read_capture
-from tcpf_lab.trace.reader import Reader
-
-#: Packets that are looked through at a time.
-_ROWS = 1 << 16
+from tcpf_lab.trace.packet import Packets
+from tcpf_lab.trace.pcap import Capture, read_between, read_capture
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +116,7 @@ class DrawnCapture:
 
     def _between(self, row: Any) -> Packets:
         """Read the packets between the ends of a flow, in both directions, and keep no others."""
-        block, kept = np.zeros(_ROWS, PACKET), []
-        with Reader(self.path) as reader, suppress(TraceError):  # what is whole before the damage
-            while count := reader.fill(block):
-                read = block[:count]
-                there = _side(read.__getitem__, row, "src", "dst")
-                back = _side(read.__getitem__, row, "dst", "src")
-                kept.append(read[there | back])
-        return np.concatenate([*kept, block[:0]])
+        return read_between(self.path, row)
 
 
 def _side(column: Callable[[str], Any], row: Any, source: str, target: str) -> Any:
