@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from tcpf_lab.api import crossing as crossing
     from tcpf_lab.api import load as load
     from tcpf_lab.api import load_calibration as load_calibration
+    from tcpf_lab.api import packets as packets
 
 __version__ = "0.1.0"
 
 #: What `tcpf_lab.api` offers under this name too: imported when asked for, as that takes a second.
 _PUBLIC = (
     *("Calibrated", "Captures", "Crossing", "Results", "Run"),
-    *("analyze", "crossing", "load", "load_calibration"),
+    *("analyze", "crossing", "load", "load_calibration", "packets"),
 )
 
 

@@ -17,7 +17,7 @@ from tcpf_lab.options import AsJson, At, MinRto, Probes, Profile
 from tcpf_lab.plot_request import parse_flows
 from tcpf_lab.report.aligned_table import SHOWN
 from tcpf_lab.report.capture_headline import many
-from tcpf_lab.report.captures_shown import capture_tables, event_tables
+from tcpf_lab.report.captures_shown import capture_tables, event_tables, packet_table
 
 if TYPE_CHECKING:
     from tcpf_lab.results import RunFiles
@@ -59,6 +59,15 @@ _Top = Annotated[
 _Events = Annotated[
     bool, typer.Option("--events", help="List what was sent again, and why, event by event.")
 ]
+_Packets = Annotated[
+    int | None,
+    typer.Option(
+        "--packets",
+        metavar="EVENT",
+        min=0,
+        help="Show the packets around an event of one capture, by its number in --events.",
+    ),
+]
 _Output = Annotated[
     list[Path] | None,
     typer.Option(
@@ -82,6 +91,7 @@ def analyze(
     sort: _Sort = "",
     top: _Top = None,
     events: _Events = False,
+    packets: _Packets = None,
     output: _Output = None,
     form: _Format = "table",
     min_rto: MinRto = None,
@@ -101,13 +111,19 @@ def analyze(
         choice=analyze_request.choice_of(host or (), port or (), dscp or (), parse_flows(flow)),
         sort=analyze_request.sort_of(sort),
         top=top,
-        events=events,
+        events=events or packets is not None,
     )
+    if packets is not None and (len(asked.paths) != 1 or roots or files or printed != "table"):
+        message = "shows one capture as a table"
+        raise RequestError(message, where=f"--packets {packets}")
     if not asked.paths:
         _refuse_useless(asked, files, printed)
     runs = _runs(roots)
     with terminal.reading(asked.paths) as progress:
         looked = analyzing.look(asked, progress)
+    if packets is not None and looked.analyses:
+        _show_packets(looked, packets)
+        return
     written = _write(looked, files)
     _tell(looked, written, printed)
     rebuilt, failed = _rebuild(runs, printed)
@@ -207,6 +223,28 @@ def _tables(looked: Looked) -> None:
             parts = capture_tables(capture, width, top=asked.top, by=asked.order)
         for part in parts:
             terminal.show(part)
+
+
+def _show_packets(looked: Looked, number: int) -> None:
+    """Print the packets around an event.
+
+    Raises
+    ------
+    RequestError
+        If there is no such event.
+    """
+    from tcpf_lab.trace.frames import packets  # here: dpkt takes a while to load
+
+    (path,), events = looked.asked.paths, looked.frames.events
+    if path == "-":
+        message = "standard input cannot be read twice"
+        raise RequestError(message, where=f"--packets {number}", hint="name a file")
+    if number >= len(events):
+        there = f"events 0 to {len(events) - 1}" if len(events) else "no event"
+        raise RequestError(f"the capture has {there}", where=f"--packets {number}")
+    event = events.iloc[number]
+    for part in packet_table(event, packets(path, event), terminal.width()):
+        terminal.show(part)
 
 
 def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None:

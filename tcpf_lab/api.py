@@ -34,6 +34,7 @@ from tcpf_lab.report.section import Section, gather
 from tcpf_lab.report.style import METRICS, CaseStyle, case_styles
 from tcpf_lab.selection import choose
 from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.trace.frames import packets
 
 __all__ = [
     "Calibrated",
@@ -45,6 +46,7 @@ __all__ = [
     "crossing",
     "load",
     "load_calibration",
+    "packets",
 ]
 
 #: Values that a message lists, at most.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from tcpf_lab.report.style import EVENTS
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tcpf_lab.trace.frames import Frame
 
 
 def capture_tables(
@@ -187,6 +190,7 @@ def _event_columns(rows: pd.DataFrame) -> list[Column]:
     ]
     evidence = [NOTHING if missing else word for word, missing in _spurious(rows)]
     return [
+        column("event", 7, [str(number) for number in rows.index]),
         column("time s", 0, [f"{at:.6f}" for at in rows["time_s"]]),
         column("UTC", 8, clock),
         column("flow", 1, [str(flow) for flow in rows["flow"]]),
@@ -198,6 +202,64 @@ def _event_columns(rows: pd.DataFrame) -> list[Column]:
         column("needless", 7, evidence, False),
         column("rule", 3, [str(rule) for rule in rows["rule"]]),
     ]
+
+
+def packet_table(event: pd.Series, frames: Sequence[Frame], width: int) -> Iterator[RenderableType]:
+    """Give what a terminal shows of the packets around an event.
+
+    Parameters
+    ----------
+    event : Series
+        A row of `tcpf_lab.report.frames.captures.Captures.events`.
+    frames : sequence of Frame
+        As `tcpf_lab.trace.frames.packets` gives them.
+    width : int
+        Columns of the terminal.
+    """
+    ends = f"{host(event['src'])}:{event['sport']} > {host(event['dst'])}:{event['dport']}"
+    yield Text(f"flow {event['flow']}, {ends}: {event['kind']}, byte {grouped(event['seq'])}")
+    yield Text(f"rule {event['rule']}: {event['explanation']}")
+    yield Text()
+    (own,) = (frame for frame in frames if frame.record == event["record"])
+    start, first = int(event["seq"]), int(own.tcp.seq)
+
+    def relative(number: int) -> int:
+        """Unwrap a number of the event's direction near that of its packet."""
+        return start + (number - first + 2**31) % 2**32 - 2**31
+
+    edges = [f"{relative(f.tcp.seq)}" if f.forward else "" for f in frames]
+    acks = ["" if f.forward else f"{relative(f.tcp.ack)}" for f in frames]
+    marks = ["*" if frame is own else "" for frame in frames]
+    yield from fitting(
+        [
+            Column("", tuple(marks), 0, right=False),
+            Column("record", tuple(str(frame.record) for frame in frames), 3),
+            Column("ms", tuple(f"{(f.time_ns - own.time_ns) / 1e6:+.3f}" for f in frames), 0),
+            Column("", tuple(">" if frame.forward else "<" for frame in frames), 0),
+            Column("seq", tuple(edges), 1),
+            Column("bytes", tuple(str(frame.payload or "") for frame in frames), 2),
+            Column("ack", tuple(acks), 1),
+            Column("flags", tuple(_flags(frame.tcp.flags) for frame in frames), 5, right=False),
+            Column("SACK", tuple(_sacked(f, relative) for f in frames), 4, right=False),
+        ],
+        width,
+    )
+
+
+def _flags(flags: int) -> str:
+    return "".join(letter for bit, letter in enumerate("FSRPAUEC") if flags >> bit & 1)
+
+
+def _sacked(frame: Frame, relative: Callable[[int], int]) -> str:
+    """Give the blocks of SACK."""
+    import dpkt  # here: a table without packets should not pay for the import
+
+    blocks = []
+    for kind, value in dpkt.tcp.parse_opts(frame.tcp.opts):
+        if kind == dpkt.tcp.TCP_OPT_SACK:
+            edges = [relative(edge) for edge in struct.unpack(f">{len(value) // 4}I", value)]
+            blocks += [f"{low}-{high}" for low, high in zip(edges[::2], edges[1::2], strict=True)]
+    return " ".join(blocks)
 
 
 def _spurious(rows: pd.DataFrame) -> Iterator[tuple[str, bool]]:
