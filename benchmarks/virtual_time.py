@@ -26,11 +26,12 @@ LONG_S = 300
 CHAPTER_S = 70
 
 
-def chapter_run(seconds: int, *settings: str) -> Run:
-    """Return configuration A, RED, 100 flows, with traffic for ``seconds``."""
+def chapter_run(seconds: int, *settings: str, flows: int = 100) -> Run:
+    """Return configuration A, RED, with traffic for ``seconds``."""
     experiment = load(directory("experiments") / "configA.yaml")
     experiment = apply_overrides(experiment, [f"traffic.duration={seconds - 10} s", *settings])
-    return expand(experiment, {"case": "NoMark+RED", "flows": "100", "seed": "1"})[0]
+    experiment = apply_overrides(experiment, [f"matrix.flows=[{flows}]"])
+    return expand(experiment, {"case": "NoMark+RED", "flows": str(flows), "seed": "1"})[0]
 
 
 def measure(testbed: Testbed, repetitions: int) -> dict[str, Any]:
