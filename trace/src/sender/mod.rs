@@ -3,8 +3,8 @@
 //! A packet leaves because an ACK liberated it or because a timer did. The sender's state is
 //! followed packet by packet, and every retransmission is explained by it:
 //!
-//! - [`Sender::acknowledge`] takes what comes back (tcp_ack),
-//! - [`Sender::send`] takes what it sends, in `send.rs`; `cause.rs` says why a segment is sent again,
+//! - `Sender::acknowledge` takes what comes back (tcp_ack),
+//! - `Sender::send` takes what it sends, in `send.rs`; `cause.rs` says why a segment is sent again,
 //! - `board.rs` has what is outstanding, `timer.rs` the RTT estimators, `pacing.rs` pacing,
 //! - `spurious.rs` judges retransmissions by the ACKs behind them.
 //!
