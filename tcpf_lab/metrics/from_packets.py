@@ -94,10 +94,10 @@ def _second_readings(
 
     The papers do not say how they counted either.
     """
-    packets = run.captures["sender"].packets[rows]
-    payload = packets["payload"].astype(np.int64)
+    packets = run.captures["sender"].packets
+    payload = packets["payload"][rows].astype(np.int64)
     again = or_none(loss.loss_fraction, payload, run.recovery.kind[rows] > 0)
-    whole = int(np.sum(packets["ip_length"][payload > 0], dtype=np.int64))
+    whole = int(np.sum(packets["ip_length"][rows][payload > 0], dtype=np.int64))
     mean, plain = or_none(mean_goodput, shares), int(np.sum(payload))
     return {
         "retransmitted_percent": None if again is None else 100 * again,
