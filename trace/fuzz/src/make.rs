@@ -270,7 +270,7 @@ fn header(
     tcp.extend(seq.to_be_bytes());
     tcp.extend(ack.to_be_bytes());
     let padded = options.len().div_ceil(4).min(10) * 4;
-    tcp.extend([((20 + padded) / 4 << 4) as u8, flags]);
+    tcp.extend([((5 + padded / 4) << 4) as u8, flags]);
     tcp.extend(window.to_be_bytes());
     tcp.extend([0; 4]);
     tcp.extend(options.iter().chain(&[1; 4]).take(padded));
