@@ -261,13 +261,11 @@ impl Layout {
         if captured > room || units > interface.most_units {
             return None;
         }
-        Some(Frame {
-            begin: 28,
-            captured,
-            wire: word(24),
-            time_ns: interface.nanoseconds(units),
-            interface: Some(number),
-        })
+        let time_ns = interface.nanoseconds(units);
+        if time_ns > LATEST_NS {
+            return None; // by the interface's offset
+        }
+        Some(Frame { begin: 28, captured, wire: word(24), time_ns, interface: Some(number) })
     }
 
     fn simple(&self, block: &[u8], interfaces: &[Interface]) -> Option<Frame> {
