@@ -168,6 +168,11 @@ impl Board {
         self.ring = larger;
     }
 
+    /// Where what is outstanding begins and ends; there must be something.
+    pub fn edges(&self) -> (i64, i64) {
+        (self.first().start, self.at(self.tail - 1).end)
+    }
+
     /// Whether segments adjoin and the SACKed ones are as many bytes as was counted.
     pub fn is_sound(&self) -> bool {
         let (mut sacked, mut edge) = (0, None);
