@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.bottleneck import match
+from tcpf_lab.trace.bottleneck import cross
 from tcpf_lab.trace.events import KINDS, RETRANSMISSIONS, SPURIOUS, SYN_RTO, Analysis
 from tcpf_lab.trace.identity import Marks
 from tcpf_lab.trace.packet import ACK, SYN, Packets
@@ -120,14 +120,12 @@ def passed_before(sent: Packets, passed: Packets) -> NDArray[np.bool_]:
     bool, shape (n,)
         The copies may be cut otherwise than the packet.  False for a packet without payload.
     """
-    marks = Marks()
-    before, after = marks.of(sent), marks.of(passed)
-    taken, _ = match(before, after, after["time_ns"].copy(), max_delay_ns=_EVER)
-    order = np.argsort(before["flow"], kind="stable")
-    start = _line(sent[order], before["flow"][order])
+    lost, flow = cross(sent, passed, max_delay_ns=_EVER).lost, Marks().of(sent)["flow"]
+    order = np.argsort(flow, kind="stable")
+    start = _line(sent[order], flow[order])
     size = sent["payload"][order].astype(np.int64)
     found = np.zeros(sent.size, np.bool_)
-    found[order] = _covered(start, start + size, taken[order] >= 0)
+    found[order] = _covered(start, start + size, ~lost[order])
     return found
 
 

@@ -46,9 +46,27 @@ def follow(
     packets: NDArray[Any], towards: NDArray[np.bool_], known: Known
 ) -> tuple[NDArray[Any], NDArray[np.uint8], NDArray[np.uint8]]: ...
 def distance(packets: NDArray[Any], towards: bool, known: Known) -> int: ...
-def match_packets(
-    entered: NDArray[Any], left: NDArray[Any], left_ns: NDArray[np.int64], longest_ns: int
+def cross(
+    entered: NDArray[Any], left: NDArray[Any], longest_ns: int
+) -> tuple[NDArray[np.int64], int, int]: ...
+def passage(
+    first: NDArray[Any],
+    second: NDArray[Any],
+    ends: NDArray[Any],
+    longest_ns: int,
+    given_ns: int | None,
+) -> dict[str, Any]: ...
+def backlog(
+    arrival_ns: NDArray[np.int64],
+    departure_ns: NDArray[np.int64],
+    wire_length: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+def backlogged_rate(
+    arrival_ns: NDArray[np.int64],
+    departure_ns: NDArray[np.int64],
+    wire_length: NDArray[np.int64],
+    settle_bytes: int,
+) -> tuple[float, int] | None: ...
 
 class Marks:
     """Numbers the ends of packets and reduces packets to marks."""

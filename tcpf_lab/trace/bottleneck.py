@@ -15,8 +15,6 @@ from tcpf_lab.trace.packet import Packets
 MAX_DELAY_NS = 500_000_000
 #: Departures of a busy period that are not timed: a token bucket lets a burst pass at its start.
 SETTLE_BYTES = 10_000
-#: Instead of the row of what entered: it never did, or has left before.
-FOREIGN, COPY = -1, -2
 
 
 @dataclass(frozen=True)
@@ -61,35 +59,6 @@ class Backlog:
     size: NDArray[np.int64]
 
 
-def match(
-    entered: MarkArray, left: MarkArray, left_ns: NDArray[np.int64], *, max_delay_ns: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Match marks; both in the order of time.
-
-    Parameters
-    ----------
-    entered, left : array of MARK, shapes (n,) and (m,)
-        Of both sides.
-    left_ns : int64, shape (m,)
-        When those of `left` left, by the clock of `entered`.
-    max_delay_ns : int
-        Longest possible stay.
-
-    Returns
-    -------
-    tuple of (int64 shape (n,), int64 shape (m,))
-        For each that entered its row in `left`, -1 if it never left; for each that left its row in
-        `entered`, `COPY` or `FOREIGN`.
-
-    Notes
-    -----
-    Of several equal packets that have not left (repeats by a sender that does not number its
-    packets) that one is taken whose stay is closest to the last one of its codepoint: a queue's
-    delay changes little from one packet to the next.
-    """
-    return _trace.match_packets(entered, left, left_ns, max_delay_ns)
-
-
 def cross(entered: Packets, left: Packets, *, max_delay_ns: int = MAX_DELAY_NS) -> Crossing:
     """Match the packets that entered a queue with those that left it.
 
@@ -111,29 +80,22 @@ def cross(entered: Packets, left: Packets, *, max_delay_ns: int = MAX_DELAY_NS) 
         One row per packet of `entered`.
     """
     marks = Marks()
-    before, after = marks.of(entered), marks.of(left)
-    taken, origin = match(before, after, after["time_ns"].copy(), max_delay_ns=max_delay_ns)
-    return crossing_of(before, after["time_ns"], taken, origin)
+    before = marks.of(entered)
+    return crossing_of(before, *_trace.cross(before, marks.of(left), max_delay_ns))
 
 
 def crossing_of(
-    entered: MarkArray,
-    left_ns: NDArray[np.int64],
-    taken: NDArray[np.int64],
-    origin: NDArray[np.int64],
+    entered: MarkArray, departure_ns: NDArray[np.int64], unmatched: int, copies: int
 ) -> Crossing:
-    """Put together what `match` found."""
-    gone = taken >= 0
-    departure = np.full(entered.size, -1, np.int64)
-    departure[gone] = left_ns[taken[gone]]
+    """Put together what was matched."""
     return Crossing(
         arrival_ns=entered["time_ns"].copy(),
-        departure_ns=departure,
+        departure_ns=departure_ns,
         wire_length=entered["wire_length"].astype(np.int64),
         ip_length=entered["ip_length"].astype(np.int64),
         tos=entered["tos"].copy(),
-        unmatched=int(np.sum(origin < 0)),
-        copies=int(np.sum(origin == COPY)),
+        unmatched=unmatched,
+        copies=copies,
     )
 
 
@@ -143,12 +105,9 @@ def backlog(crossing: Crossing) -> Backlog:
     Bytes are counted as ``tc`` does, with the link-layer header.  At equal times departures count
     first.  Dropped packets never were in the queue.
     """
-    through = ~crossing.lost
-    size = crossing.wire_length[through]
-    time = np.concatenate([crossing.departure_ns[through], crossing.arrival_ns[through]])
-    order = np.argsort(time, kind="stable")
-    step = np.concatenate([-size, size])[order]
-    return Backlog(time[order], np.maximum(np.cumsum(step), 0))
+    return Backlog(
+        *_trace.backlog(crossing.arrival_ns, crossing.departure_ns, crossing.wire_length)
+    )
 
 
 def backlogged_rate(
@@ -169,17 +128,6 @@ def backlogged_rate(
         Bit/s, frame bytes over time between departures, and the number of departures it was
         measured on; None if the queue never was busy long enough.
     """
-    through = np.flatnonzero(~crossing.lost)
-    through = through[np.argsort(crossing.departure_ns[through], kind="stable")]
-    if through.size < 2:
-        return None
-    left, came = crossing.departure_ns[through], crossing.arrival_ns[through]
-    size = crossing.wire_length[through]
-    waited = np.concatenate([[False], came[1:] <= left[:-1]])
-    total = np.cumsum(size)
-    begin = np.maximum.accumulate(np.where(waited, 0, np.arange(through.size)))
-    timed = waited & (total - total[begin] > settle_bytes)
-    duration = int(np.sum(np.diff(left, prepend=left[0])[timed]))
-    if duration <= 0:
-        return None
-    return float(8e9 * np.sum(size[timed]) / duration), int(np.sum(timed))
+    return _trace.backlogged_rate(
+        crossing.arrival_ns, crossing.departure_ns, crossing.wire_length, settle_bytes
+    )

@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.bottleneck import FOREIGN, Crossing, crossing_of, match
+from tcpf_lab import _trace
+from tcpf_lab.errors import TraceError
+from tcpf_lab.trace.bottleneck import Crossing, crossing_of
 from tcpf_lab.trace.identity import MarkArray
-from tcpf_lab.trace.offset import ClockOffset, Sides, estimate
 
-#: The clocks' estimate is as good as the packets that it was made of: others may be faster.
-_SLACK_NS = 2_000_000
+_NOTHING = "are both of the same time and traffic, with no address translation in between?"
+_SWAP = "name the capture first whose packets come first"
+
+
+@dataclass(frozen=True)
+class ClockOffset:
+    r"""The second capture's clock, seen from the first's.
+
+    .. math:: t_{first} = t_{second} - o - d (t_{second} - r)
+
+    Attributes
+    ----------
+    offset_ns : int
+        o.  Where it was estimated, the least delay is part of it, as nothing tells them apart.
+    drift : float
+        d: what the second clock gains, seconds per second.
+    reference_ns : int
+        r: instant of the second clock.
+    given : bool
+        Whether the offset was given, so that delays are whole; else the least of them counts 0.
+    between_ns : (int, int), optional
+        What the offset of the clocks alone is between, where packets cross both ways.
+    coincidences : int
+        Pairs of packets that the estimate is made of.
+    ambiguous : bool
+        Whether another offset explains nearly as many.
+    drift_seen : float
+        The drift that the least delays suggest; `drift` is 0 if they are no evidence for it.
+    """
+
+    offset_ns: int
+    drift: float
+    reference_ns: int
+    given: bool
+    between_ns: tuple[int, int] | None = None
+    coincidences: int = 0
+    ambiguous: bool = False
+    drift_seen: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,63 +125,27 @@ def passage(
     TraceError
         If nothing crosses from `first` to `second`.
     """
-    sides = estimate(first, second, ends, max_delay_ns=max_delay_ns, given_ns=offset_ns)
-    entered, left = _of(first, sides.there), _of(second, sides.there)
-    slack = 0 if sides.clock.given else _SLACK_NS
-    left_ns = sides.clock.on_first(left["time_ns"])
-    taken, origin = match(entered, left, left_ns + slack, max_delay_ns=max_delay_ns + 2 * slack)
-    clock, left_ns = _least_is_zero(sides.clock, entered, left_ns, origin)
-    crossing = crossing_of(entered, left_ns, taken, origin)
-    longest = int(np.max(crossing.departure_ns - crossing.arrival_ns, initial=0))
-    began, ended = clock.on_first(second["time_ns"][[0, -1]])
-    lone = (origin == FOREIGN) & (left_ns > first["time_ns"][0] + longest)
-    tos_out = entered["tos"].copy()
-    tos_out[taken >= 0] = left["tos"][taken[taken >= 0]]
+    found = _trace.passage(first, second, ends, max_delay_ns, offset_ns)
+    if "error" in found:
+        raise _unmatched(found, offset_ns)
+    kept = {name: found[name] for name in ("entered", "tos_out", "overtaken", "foreign")}
+    ways = {name: found[name] for name in ("judged_ns", "back", "elsewhere")}
+    crossing = crossing_of(
+        found["entered"], found["departure_ns"], found["unmatched"], found["copies"]
+    )
     return Passage(
-        crossing=crossing,
-        entered=entered,
-        tos_out=tos_out,
-        overtaken=_overtaken(origin, entered.size),
-        clock=clock,
-        ends=ends,
-        judged_ns=(max(int(began), int(first["time_ns"][0])), int(ended) - longest),
-        back=(_count(first, sides.back), _count(second, sides.back)),
-        elsewhere=(_elsewhere(first, sides), _elsewhere(second, sides)),
-        foreign=int(np.sum(lone)),
+        crossing=crossing, clock=ClockOffset(**found["clock"]), ends=ends, **kept, **ways
     )
 
 
-def _least_is_zero(
-    clock: ClockOffset, entered: MarkArray, left_ns: NDArray[np.int64], origin: NDArray[np.int64]
-) -> tuple[ClockOffset, NDArray[np.int64]]:
-    """Make the least delay of all 0: the estimate knew a sample of the packets only."""
-    through = origin >= 0
-    if clock.given or not np.any(through):
-        return clock, left_ns
-    least = int(np.min(left_ns[through] - entered["time_ns"][origin[through]]))
-    offset = clock.offset_ns + least
-    between = (clock.between_ns[0], offset) if clock.between_ns else None
-    return replace(clock, offset_ns=offset, between_ns=between), left_ns - least
-
-
-def _overtaken(origin: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    """Which packets left behind one that entered after them."""
-    through = origin[origin >= 0]
-    late = through < np.maximum.accumulate(through)
-    found = np.zeros(count, np.bool_)
-    found[through[late]] = True
-    return found
-
-
-def _of(marks: MarkArray, flows: NDArray[np.bool_]) -> MarkArray:
-    """Packets of some flows, without a copy if these are all."""
-    chosen = flows[marks["flow"]]
-    return marks if np.all(chosen) else marks[chosen]
-
-
-def _count(marks: MarkArray, flows: NDArray[np.bool_]) -> int:
-    return int(np.sum(flows[marks["flow"]]))
-
-
-def _elsewhere(marks: MarkArray, sides: Sides) -> int:
-    return _count(marks, ~(sides.there | sides.back))
+def _unmatched(found: dict[str, Any], offset_ns: int | None) -> TraceError:
+    """Say why nothing crosses."""
+    if found["error"] == "NothingInCommon":
+        return TraceError("the captures have no packet in common", hint=_NOTHING)
+    message = "nothing goes from the first capture to the second"
+    if found["agreed_ns"] is None or offset_ns is None:
+        return TraceError(message, hint=_SWAP)
+    agreed = f"most packets agree on {found['agreed_ns'] / 1e9:.6f} s, their delay included"
+    where = f"--offset {offset_ns / 1e9:g} s"
+    hint = f"{agreed}; or leave it out, or {_SWAP}"
+    return TraceError(f"{message} by this offset", where=where, hint=hint)

@@ -10,11 +10,12 @@ import pytest
 from pcap_builder import Pcap, acknowledgement, ethernet, ip6, segment, tcp, timestamp_option
 
 from tcpf_lab.errors import TraceError
-from tcpf_lab.trace.drift import LARGEST_DRIFT, lower_line
 from tcpf_lab.trace.identity import Marks
 from tcpf_lab.trace.packet import PACKET, Packets
 from tcpf_lab.trace.passage import Passage, passage
 
+#: What one clock gains on another at most, as far as it is believed.
+LARGEST_DRIFT = 5e-4
 MS = 1_000_000
 S = 1000 * MS
 START = 10**18
@@ -93,19 +94,6 @@ def test_drift_is_found_where_the_queue_is_often_empty(drift: float) -> None:
     assert found.clock.drift == pytest.approx(drift, rel=0.02)
     delay = found.crossing.departure_ns - found.crossing.arrival_ns
     assert np.max(np.abs(delay - (stay - MS))) < 200_000
-
-
-def test_queue_that_only_grows_is_no_drift() -> None:
-    time = np.arange(20_000) * 3 * MS
-    for queue in (np.sqrt(time / time[-1]) * 25 * MS, np.minimum(time / 400, 20 * MS)):
-        assert not lower_line(time, queue.astype(np.int64)).sure
-
-
-def test_few_packets_or_one_instant_are_no_evidence_of_a_drift() -> None:
-    empty = np.empty(0, np.int64)
-    assert lower_line(empty, empty) == (0.0, False)
-    assert not lower_line(np.full(100, 5), np.arange(100)).sure
-    assert not lower_line(np.arange(20) * S, np.arange(20) * MS // 10).sure
 
 
 def test_repeat_without_identification_is_matched_by_its_delay() -> None:

@@ -314,6 +314,9 @@ fn _trace(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(follow, module)?)?;
     module.add_function(wrap_pyfunction!(distance, module)?)?;
-    module.add_function(wrap_pyfunction!(compare::match_packets, module)?)?;
+    module.add_function(wrap_pyfunction!(compare::cross, module)?)?;
+    module.add_function(wrap_pyfunction!(compare::passage, module)?)?;
+    module.add_function(wrap_pyfunction!(compare::backlog, module)?)?;
+    module.add_function(wrap_pyfunction!(compare::backlogged_rate, module)?)?;
     module.add_class::<compare::Marks>()
 }

@@ -326,3 +326,15 @@ impl From<&Ends> for EndsRow {
         }
     }
 }
+
+impl From<&EndsRow> for Ends {
+    fn from(row: &EndsRow) -> Ends {
+        Ends {
+            src: u128::from(row.src_high) << 64 | u128::from(row.src),
+            dst: u128::from(row.dst_high) << 64 | u128::from(row.dst),
+            sport: row.sport,
+            dport: row.dport,
+            protocol: row.protocol,
+        }
+    }
+}
