@@ -275,7 +275,7 @@ fn end(address: &str, port: u16) -> String {
 /// Write rows under their heads in columns: numbers to the right, text to the left.
 fn aligned(out: &mut impl Write, head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let mut table = Table::new();
-    table.load_style(NOTHING).set_header(head).add_rows(rows);
+    table.load_preset(NOTHING).set_header(head).add_rows(rows);
     for (place, column) in table.column_iter_mut().enumerate() {
         let number = |row: &Vec<String>| row[place].is_empty() || row[place].parse::<f64>().is_ok();
         if rows.iter().all(number) {
