@@ -32,7 +32,7 @@ from tcpf_lab.testbed.registry import testbed
 
 ROUNDS = 3
 #: The lab's capture: flows with SACK through RED, and virtual seconds, for some 550,000 packets.
-FLOWS, SECONDS = 400, 240
+FLOWS, SECONDS = 400, 390
 #: Bytes of the file that is made, and of the capture that never is a file.
 LARGE, ENDLESS = 500_000_000, 20_000_000_000
 #: What the analysis of the latter may take.
