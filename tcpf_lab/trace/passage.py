@@ -13,9 +13,6 @@ from tcpf_lab.errors import TraceError
 from tcpf_lab.trace.bottleneck import Crossing, crossing_of
 from tcpf_lab.trace.identity import MarkArray
 
-_NOTHING = "are both of the same time and traffic, with no address translation in between?"
-_SWAP = "name the capture first whose packets come first"
-
 
 @dataclass(frozen=True)
 class ClockOffset:
@@ -128,24 +125,20 @@ def passage(
     found = _trace.passage(first, second, ends, max_delay_ns, offset_ns)
     if "error" in found:
         raise _unmatched(found, offset_ns)
-    kept = {name: found[name] for name in ("entered", "tos_out", "overtaken", "foreign")}
-    ways = {name: found[name] for name in ("judged_ns", "back", "elsewhere")}
-    crossing = crossing_of(
-        found["entered"], found["departure_ns"], found["unmatched"], found["copies"]
-    )
+    matched = [found.pop(name) for name in ("departure_ns", "unmatched", "copies")]
     return Passage(
-        crossing=crossing, clock=ClockOffset(**found["clock"]), ends=ends, **kept, **ways
+        crossing=crossing_of(found["entered"], *matched),
+        clock=ClockOffset(**found.pop("clock")),
+        ends=ends,
+        **found,
     )
 
 
 def _unmatched(found: dict[str, Any], offset_ns: int | None) -> TraceError:
     """Say why nothing crosses."""
-    if found["error"] == "NothingInCommon":
-        return TraceError("the captures have no packet in common", hint=_NOTHING)
-    message = "nothing goes from the first capture to the second"
-    if found["agreed_ns"] is None or offset_ns is None:
-        return TraceError(message, hint=_SWAP)
-    agreed = f"most packets agree on {found['agreed_ns'] / 1e9:.6f} s, their delay included"
-    where = f"--offset {offset_ns / 1e9:g} s"
-    hint = f"{agreed}; or leave it out, or {_SWAP}"
-    return TraceError(f"{message} by this offset", where=where, hint=hint)
+    where, hint = "", found["hint"]
+    if offset_ns is not None and found["agreed_ns"] is not None:
+        where = f"--offset {offset_ns / 1e9:g} s"
+        agreed = f"most packets agree on {found['agreed_ns'] / 1e9:.6f} s, their delay included"
+        hint = f"{agreed}; or leave it out, or {hint}"
+    return TraceError(found["error"], where=where, hint=hint)

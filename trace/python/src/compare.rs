@@ -78,9 +78,9 @@ pub fn cross<'py>(
     left: PyReadonlyArray1<'py, MarkRow>,
     longest_ns: i64,
 ) -> PyResult<(Bound<'py, PyArray1<i64>>, usize, usize)> {
-    let (entered, left) = (entered.as_slice()?, left.as_slice()?);
+    let (entered, left) = (MarkRow::marks(entered.as_slice()?), MarkRow::marks(left.as_slice()?));
     let (departure, unmatched, copies) = py.detach(|| {
-        let times: Vec<_> = left.iter().map(|row| row.0.time_ns).collect();
+        let times: Vec<_> = left.iter().map(|mark| mark.time_ns).collect();
         let (taken, origins) = compare::match_packets(entered, left, &times, longest_ns);
         let departure: Vec<_> = taken.iter().map(|row| row.map_or(-1, |row| times[row])).collect();
         let count = |unmatched: fn(&&Origin) -> bool| origins.iter().filter(unmatched).count();
@@ -90,8 +90,8 @@ pub fn cross<'py>(
     Ok((departure.into_pyarray(py), unmatched, copies))
 }
 
-/// Match what two captures saw of the traffic through a device; `None` and the offset that most
-/// packets agree on, if any, where nothing crosses.
+/// Match what two captures saw of the traffic through a device; where nothing crosses, why (`error`),
+/// what to try, and the offset that most packets agree on, if another was given.
 #[pyfunction]
 pub fn passage<'py>(
     py: Python<'py>,
@@ -101,12 +101,9 @@ pub fn passage<'py>(
     longest_ns: i64,
     given_ns: Option<i64>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (first, second, ends) = (first.as_slice()?, second.as_slice()?, ends.as_slice()?);
-    let found = py.detach(|| {
-        let marks = |rows: &[MarkRow]| rows.iter().map(|row| row.0).collect::<Vec<_>>();
-        let ends: Vec<_> = ends.iter().map(Ends::from).collect();
-        compare::passage(&marks(first), &marks(second), &ends, longest_ns, given_ns)
-    });
+    let (first, second) = (MarkRow::marks(first.as_slice()?), MarkRow::marks(second.as_slice()?));
+    let ends: Vec<_> = ends.as_slice()?.iter().map(Ends::from).collect();
+    let found = py.detach(|| compare::passage(first, second, &ends, longest_ns, given_ns));
     let told = PyDict::new(py);
     let found = match found {
         Ok(found) => found,
@@ -115,7 +112,8 @@ pub fn passage<'py>(
                 Unmatched::Contradicted { agreed_ns } => Some(agreed_ns),
                 _ => None,
             };
-            told.set_item("error", format!("{error:?}").split(' ').next())?;
+            told.set_item("error", error.to_string())?;
+            told.set_item("hint", error.hint())?;
             told.set_item("agreed_ns", agreed)?;
             return Ok(told);
         }
@@ -130,7 +128,7 @@ pub fn passage<'py>(
     clock.set_item("ambiguous", found.clock.ambiguous)?;
     clock.set_item("drift_seen", found.clock.drift_seen)?;
     let departure = found.departure_ns.iter().map(|time| time.unwrap_or(-1));
-    let entered: Vec<_> = found.entered.iter().copied().map(MarkRow).collect();
+    let entered: Vec<_> = found.entered.into_iter().map(MarkRow).collect();
     told.set_item("clock", clock)?;
     told.set_item("entered", entered.into_pyarray(py))?;
     told.set_item("departure_ns", departure.collect::<Vec<_>>().into_pyarray(py))?;

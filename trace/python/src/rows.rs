@@ -1,7 +1,5 @@
 //! Rows of numpy arrays: laid out as the dtypes that `tcpf_lab.trace` names.
 
-use std::borrow::Borrow;
-
 use numpy::{Element, PyArrayDescr, PyArrayDescrMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -114,9 +112,11 @@ pub struct DetailRow {
 #[derive(Clone, Copy)]
 pub struct MarkRow(pub Mark);
 
-impl Borrow<Mark> for MarkRow {
-    fn borrow(&self) -> &Mark {
-        &self.0
+impl MarkRow {
+    /// Take rows as the marks that they are.
+    pub fn marks(rows: &[MarkRow]) -> &[Mark] {
+        // SAFETY: a row is a mark and nothing else (`repr(transparent)`).
+        unsafe { std::slice::from_raw_parts(rows.as_ptr().cast(), rows.len()) }
     }
 }
 
@@ -207,9 +207,13 @@ impl From<&Packet> for PacketRow {
     }
 }
 
+/// An address of its upper and lower half.
+fn address(high: u64, low: u64) -> u128 {
+    u128::from(high) << 64 | u128::from(low)
+}
+
 impl From<&PacketRow> for Packet {
     fn from(row: &PacketRow) -> Packet {
-        let address = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
         Packet {
             time_ns: row.time_ns,
             record: row.record as u64,
@@ -330,8 +334,8 @@ impl From<&Ends> for EndsRow {
 impl From<&EndsRow> for Ends {
     fn from(row: &EndsRow) -> Ends {
         Ends {
-            src: u128::from(row.src_high) << 64 | u128::from(row.src),
-            dst: u128::from(row.dst_high) << 64 | u128::from(row.dst),
+            src: address(row.src_high, row.src),
+            dst: address(row.dst_high, row.dst),
             sport: row.sport,
             dport: row.dport,
             protocol: row.protocol,

@@ -78,19 +78,27 @@ pub enum Unmatched {
     },
 }
 
+impl Unmatched {
+    /// What to try.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Unmatched::NothingInCommon => {
+                "are both of the same time and traffic, with no address translation in between?"
+            }
+            _ => "name the capture first whose packets come first",
+        }
+    }
+}
+
 impl fmt::Display for Unmatched {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unmatched::NothingInCommon => write!(out, "the captures have no packet in common"),
-            Unmatched::NothingCrosses => {
-                write!(out, "nothing goes from the first capture to the second")
+        out.write_str(match self {
+            Unmatched::NothingInCommon => "the captures have no packet in common",
+            Unmatched::NothingCrosses => "nothing goes from the first capture to the second",
+            Unmatched::Contradicted { .. } => {
+                "nothing goes from the first capture to the second by this offset"
             }
-            Unmatched::Contradicted { agreed_ns } => {
-                let seconds = *agreed_ns as f64 / 1e9;
-                write!(out, "nothing goes from the first capture to the second by this offset; ")?;
-                write!(out, "most packets agree on {seconds:.6} s, their delay included")
-            }
-        }
+        })
     }
 }
 

@@ -1,7 +1,5 @@
 //! Which packet of one capture is which of the other.
 
-use std::borrow::Borrow;
-
 use super::Mark;
 
 /// Where a packet that left a device came from.
@@ -26,9 +24,9 @@ pub enum Origin {
 /// something may mark in between. Of several equal packets that have not left that one is taken
 /// whose stay is closest to the last one of its codepoint: a queue's delay changes little from one
 /// packet to the next.
-pub fn match_packets<M: Borrow<Mark>>(
-    entered: &[M],
-    left: &[M],
+pub fn match_packets(
+    entered: &[Mark],
+    left: &[Mark],
     left_ns: &[i64],
     longest_ns: i64,
 ) -> (Vec<Option<usize>>, Vec<Origin>) {
@@ -43,13 +41,12 @@ pub fn match_packets<M: Borrow<Mark>>(
         stay_ns: [None; 64],
     };
     let origins = left.iter().zip(left_ns).enumerate();
-    let origins =
-        origins.map(|(place, (mark, now))| matcher.origin(place, mark.borrow(), *now)).collect();
+    let origins = origins.map(|(place, (mark, now))| matcher.origin(place, mark, *now)).collect();
     (matcher.taken, origins)
 }
 
-struct Matcher<'a, M> {
-    entered: &'a [M],
+struct Matcher<'a> {
+    entered: &'a [Mark],
     longest_ns: i64,
     /// How many have entered until now.
     known: usize,
@@ -61,19 +58,13 @@ struct Matcher<'a, M> {
     stay_ns: [Option<i64>; 64],
 }
 
-impl<M: Borrow<Mark>> Matcher<'_, M> {
-    fn entered(&self, row: usize) -> &Mark {
-        self.entered[row].borrow()
-    }
-
+impl Matcher<'_> {
     fn bucket(&self, identity: u64) -> usize {
         identity as usize & (self.newest.len() - 1)
     }
 
     fn origin(&mut self, place: usize, mark: &Mark, now: i64) -> Origin {
-        while let Some(next) =
-            self.entered.get(self.known).map(M::borrow).filter(|next| next.time_ns <= now)
-        {
+        while let Some(next) = self.entered.get(self.known).filter(|next| next.time_ns <= now) {
             let bucket = self.bucket(next.identity);
             self.older[self.known] = self.newest[bucket].replace(self.known);
             self.known += 1;
@@ -81,7 +72,7 @@ impl<M: Borrow<Mark>> Matcher<'_, M> {
         let found = self.choose(mark, now);
         if let Origin::Entered(row) = found {
             self.taken[row] = Some(place);
-            self.stay_ns[usize::from(mark.tos >> 2)] = Some(now - self.entered(row).time_ns);
+            self.stay_ns[usize::from(mark.tos >> 2)] = Some(now - self.entered[row].time_ns);
         }
         found
     }
@@ -89,7 +80,7 @@ impl<M: Borrow<Mark>> Matcher<'_, M> {
     /// Which packet has left as `mark`.
     fn choose(&self, mark: &Mark, now: i64) -> Origin {
         let expected = self.stay_ns[usize::from(mark.tos >> 2)];
-        let stay = |row: usize| now - self.entered(row).time_ns;
+        let stay = |row: usize| now - self.entered[row].time_ns;
         // Whether a packet's stay is as near to what is expected as that of the best one so far; of
         // those before it in time, as nothing is expected yet, the oldest is best.
         let nearer = |row: usize, best: Option<usize>| match (expected, best) {
@@ -99,7 +90,7 @@ impl<M: Borrow<Mark>> Matcher<'_, M> {
         let (mut same, mut remarked, mut none) = (None, None, Origin::Foreign);
         let mut next = self.newest[self.bucket(mark.identity)];
         while let Some(row) = next.filter(|row| stay(*row) <= self.longest_ns) {
-            let one = self.entered(row);
+            let one = &self.entered[row];
             let alike = one.detail == mark.detail || one.detail == 0 || mark.detail == 0;
             if one.identity == mark.identity && alike {
                 if self.taken[row].is_some() {
