@@ -18,6 +18,7 @@ from tcpf_lab.plot_request import parse_flows
 from tcpf_lab.report.aligned_table import SHOWN
 from tcpf_lab.report.capture_headline import many
 from tcpf_lab.report.captures_shown import capture_tables, event_tables, packet_table
+from tcpf_lab.trace import frames
 
 if TYPE_CHECKING:
     from tcpf_lab.results import RunFiles
@@ -121,16 +122,16 @@ def analyze(
     runs = _runs(roots)
     with terminal.reading(asked.paths) as progress:
         looked = analyzing.look(asked, progress)
-    if packets is not None and looked.analyses:
-        _show_packets(looked, packets)
-        return
     written = _write(looked, files)
-    _tell(looked, written, printed)
+    if packets is None:
+        _tell(looked, written, printed)
+    elif looked.analyses:
+        _show_packets(looked, packets)
     rebuilt, failed = _rebuild(runs, printed)
     if printed == "json":
         lists = {"runs": list(map(str, rebuilt)), "written": list(map(str, written))}
         terminal.print_json({**analyzing.document(looked), **lists})
-    _complain(looked, failed, told=printed == "table" and not files)
+    _complain(looked, failed, told=printed == "table" and not files and packets is None)
 
 
 def _refuse_useless(asked: CapturesAsked, files: Mapping[Path, str], printed: str) -> None:
@@ -233,8 +234,6 @@ def _show_packets(looked: Looked, number: int) -> None:
     RequestError
         If there is no such event.
     """
-    from tcpf_lab.trace.frames import packets  # here: dpkt takes a while to load
-
     (path,), events = looked.asked.paths, looked.frames.events
     if path == "-":
         message = "standard input cannot be read twice"
@@ -243,7 +242,7 @@ def _show_packets(looked: Looked, number: int) -> None:
         there = f"events 0 to {len(events) - 1}" if len(events) else "no event"
         raise RequestError(f"the capture has {there}", where=f"--packets {number}")
     event = events.iloc[number]
-    for part in packet_table(event, packets(path, event), terminal.width()):
+    for part in packet_table(event, frames.packets(path, event), terminal.width()):
         terminal.show(part)
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from tcpf_lab.trace.frames import Frame
 
+_ENDS = ("src", "sport", "dst", "dport")
+
 
 def capture_tables(
     capture: dict[str, Any], width: int, *, top: int | None = None, by: str = ""
@@ -174,6 +176,10 @@ def event_tables(
         yield dim(f"rule {rule}: {sentence}")
 
 
+def _between(src: str, sport: int, dst: str, dport: int) -> str:
+    return f"{host(src)}:{sport} > {host(dst)}:{dport}"
+
+
 def _event_columns(rows: pd.DataFrame) -> list[Column]:
     def column(heading: str, rank: int, entries: Sequence[str], right: bool = True) -> Column:
         return Column(heading, tuple(entries), rank, right)
@@ -182,12 +188,7 @@ def _event_columns(rows: pd.DataFrame) -> list[Column]:
         datetime.fromtimestamp(at // 10**9, UTC).strftime("%H:%M:%S") + f".{at % 10**9 // 1000:06d}"
         for at in rows["time_ns"]
     ]
-    ends = [
-        f"{host(src)}:{sport} > {host(dst)}:{dport}"
-        for src, sport, dst, dport in zip(
-            *(rows[name] for name in ("src", "sport", "dst", "dport")), strict=True
-        )
-    ]
+    ends = list(map(_between, *(rows[name] for name in _ENDS)))
     evidence = [NOTHING if missing else word for word, missing in _spurious(rows)]
     return [
         column("event", 7, [str(number) for number in rows.index]),
@@ -216,8 +217,10 @@ def packet_table(event: pd.Series, frames: Sequence[Frame], width: int) -> Itera
     width : int
         Columns of the terminal.
     """
-    ends = f"{host(event['src'])}:{event['sport']} > {host(event['dst'])}:{event['dport']}"
-    yield Text(f"flow {event['flow']}, {ends}: {event['kind']}, byte {grouped(event['seq'])}")
+    ends = (event[name] for name in _ENDS)
+    yield Text(
+        f"flow {event['flow']}, {_between(*ends)}: {event['kind']}, byte {grouped(event['seq'])}"
+    )
     yield Text(f"rule {event['rule']}: {event['explanation']}")
     yield Text()
     (own,) = (frame for frame in frames if frame.record == event["record"])

@@ -9,24 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dpkt
 import numpy as np
 
 from tcpf_lab import _trace
 from tcpf_lab.errors import RequestError
+from tcpf_lab.trace.pcap import read_between
 
 if TYPE_CHECKING:
+    import dpkt
     import pandas as pd
-
-#: What dpkt makes of a frame, by the capture's number for its link type; other frames are raw IP.
-_LINKS = {
-    1: dpkt.ethernet.Ethernet,
-    0: dpkt.loopback.Loopback,
-    9: dpkt.ppp.PPP,
-    113: dpkt.sll.SLL,
-    276: dpkt.sll2.SLL2,
-}
-_RAW = (12, 101, 228, 229)
 
 
 @dataclass(frozen=True)
@@ -57,6 +48,8 @@ class Frame:
     @property
     def tcp(self) -> dpkt.tcp.TCP:
         """Its TCP segment."""
+        import dpkt  # here and below: `tcpf_lab.api` should not pay for the import
+
         layer = self.packet
         while not isinstance(layer, dpkt.tcp.TCP):
             layer = layer.data
@@ -96,8 +89,8 @@ def packets(
     >>> for frame in tcpf_lab.packets("S.pcap", found.events.iloc[0]):  # doctest: +SKIP
     ...     print(frame.record, frame.tcp.seq, dpkt.tcp.parse_opts(frame.tcp.opts))
     """
-    ends = _ends(event["src"], event["sport"]), _ends(event["dst"], event["dport"])
-    rows = _trace.read(os.fspath(path), (*ends[0], *ends[1]))[1]
+    src, dst = _address(event["src"]), _address(event["dst"])
+    rows = read_between(path, src, int(event["sport"]), dst, int(event["dport"]))
     found = np.flatnonzero(rows["record"] == event["record"])
     if not found.size:
         message = f"no packet of this connection is record {event['record']}"
@@ -120,15 +113,23 @@ def packets(
     ]
 
 
-def _ends(address: str, port: int) -> tuple[bytes, int]:
-    ip = ipaddress.ip_address(address)
-    mapped = bytes(10) + b"\xff\xff" if ip.version == 4 else b""
-    return mapped + ip.packed, int(port)
+def _address(text: str) -> bytes:
+    ip = ipaddress.ip_address(text)
+    return (bytes(10) + b"\xff\xff" if ip.version == 4 else b"") + ip.packed
 
 
 def _dissect(link: int, data: bytes, path: str) -> dpkt.Packet:
-    if link in _LINKS:
-        return _LINKS[link](data)
-    if link in _RAW:
-        return dpkt.ip.IP(data) if data[0] >> 4 == 4 else dpkt.ip6.IP6(data)
-    raise RequestError(f"dpkt cannot read frames of link type {link}", where=path)
+    """Give what dpkt makes of a frame, by the capture's number for its link type."""
+    import dpkt
+
+    known = {
+        0: dpkt.loopback.Loopback,
+        1: dpkt.ethernet.Ethernet,
+        9: dpkt.ppp.PPP,
+        113: dpkt.sll.SLL,
+        276: dpkt.sll2.SLL2,
+        **dict.fromkeys((12, 101, 228, 229), dpkt.ip.IP if data[0] >> 4 == 4 else dpkt.ip6.IP6),
+    }
+    if link not in known:
+        raise RequestError(f"dpkt cannot read frames of link type {link}", where=path)
+    return known[link](data)

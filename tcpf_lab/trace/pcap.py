@@ -6,7 +6,6 @@ import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tcpf_lab import _trace
 from tcpf_lab.errors import TraceError, path_text
@@ -49,15 +48,16 @@ def read_capture(path: Path | str, *, accept_truncated: bool = False) -> Capture
     return Capture(name=name, packets=packets, **info)
 
 
-def read_between(path: Path | str, flow: Any) -> Packets:
-    """Read the packets between the ends of a flow, in both directions, and keep no others.
+def read_between(path: Path | str, src: bytes, sport: int, dst: bytes, dport: int) -> Packets:
+    """Read the packets between two ends, in both directions, and keep no others.
 
     Parameters
     ----------
     path : Path or str
         As for `read_capture`; what is whole before damage is read.
-    flow : row of FLOW
-        As in `tcpf_lab.trace.events.Analysis`.
+    src, dst : bytes
+        Addresses as in `tcpf_lab.trace.events.FLOW`: 16 bytes, an IPv4 one as ``::ffff:a.b.c.d``.
+    sport, dport : int
+        Ports.
     """
-    ends = flow["src"].tobytes(), int(flow["sport"]), flow["dst"].tobytes(), int(flow["dport"])
-    return _trace.read(os.fspath(path), ends)[1]
+    return _trace.read(os.fspath(path), (src, sport, dst, dport))[1]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab import _trace
+from tcpf_lab.trace.analysis import Options
 from tcpf_lab.trace.events import KINDS, RETRANSMISSIONS, RTO, SYN_RTO, UNKNOWN
 from tcpf_lab.trace.packet import Packets
 
@@ -80,11 +81,10 @@ def classify(
     by a valid RTT sample only, re-armed by every ACK that moves the left edge, by a SACK of data
     sent before the head was last sent, and by a retransmission of the head.
     """
-    known: _trace.Known = {
-        "rto_min_ns": rto_min_ns,
-        "probes": probes,
-        "profile": "classic" if classic else "linux",
-        "linux22": list(linux22),
-        "at": None,
-    }
-    return Recovery(*_trace.explain(packets, known))
+    options = Options(
+        rto_min_ns=rto_min_ns,
+        probes=probes,
+        profile="classic" if classic else "linux",
+        linux22=tuple(linux22),
+    )
+    return Recovery(*_trace.explain(packets, options.known()))

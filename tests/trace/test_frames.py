@@ -70,3 +70,11 @@ def test_packets_of_no_event_or_in_another_form_are_refused(
     path = conversation("0.0 > 1:961\n1.0 > 1:961")[0].write(tmp_path / "x.pcap")
     done = CliRunner().invoke(app, ["analyze", str(path), *words])
     assert done.exit_code != 0
+
+
+def test_a_cut_end_is_told_beside_the_packets(tmp_path: Path) -> None:
+    path = conversation("0.0 > 1:961\n1.0 > 1:961\n2.0 > 961:1921")[0].write(tmp_path / "x.pcap")
+    path.write_bytes(path.read_bytes()[:-4])
+    done = CliRunner().invoke(app, ["analyze", str(path), "--packets", "0"])
+    assert done.exit_code == 0
+    assert f"warning: {path}: truncated in packet 3" in done.stderr

@@ -116,7 +116,8 @@ class DrawnCapture:
 
     def _between(self, row: Any) -> Packets:
         """Read the packets between the ends of a flow, in both directions, and keep no others."""
-        return read_between(self.path, row)
+        src, dst = row["src"].tobytes(), row["dst"].tobytes()
+        return read_between(self.path, src, int(row["sport"]), dst, int(row["dport"]))
 
 
 def _side(column: Callable[[str], Any], row: Any, source: str, target: str) -> Any:
