@@ -116,15 +116,16 @@ def main(rounds: int = ROUNDS, *, endless_bytes: int = ENDLESS) -> dict[str, Any
         If one fails, or the analysis takes more memory than it may.
     """
     require()
-    with tempfile.TemporaryDirectory(prefix="tcpf-bench-") as name, one_core():
-        folder = Path(name)
-        found = {
-            "lab_400_flows": measure(lab_capture(folder), rounds),
-            "generated": measure(generated(folder / "generated.pcap"), rounds),
-        }
-        stdin = from_stdin(endless_bytes, rounds)
     with tempfile.TemporaryDirectory(prefix="tcpf-bench-") as name:
-        two = on_two_cores(generated(Path(name) / "generated.pcap"), rounds)
+        folder = Path(name)
+        large = generated(folder / "generated.pcap")
+        with one_core():
+            found = {
+                "lab_400_flows": measure(lab_capture(folder), rounds),
+                "generated": measure(large, rounds),
+            }
+            stdin = from_stdin(endless_bytes, rounds)
+        two = on_two_cores(large, rounds)
     return {"rounds": rounds, "files": found, "stdin": stdin, "two_cores": two}
 
 

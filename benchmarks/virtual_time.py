@@ -29,8 +29,8 @@ CHAPTER_S = 70
 def chapter_run(seconds: int, *settings: str, flows: int = 100) -> Run:
     """Return configuration A, RED, with traffic for ``seconds``."""
     experiment = load(directory("experiments") / "configA.yaml")
-    experiment = apply_overrides(experiment, [f"traffic.duration={seconds - 10} s", *settings])
-    experiment = apply_overrides(experiment, [f"matrix.flows=[{flows}]"])
+    size = f"traffic.duration={seconds - 10} s", f"matrix.flows=[{flows}]"
+    experiment = apply_overrides(experiment, [*size, *settings])
     return expand(experiment, {"case": "NoMark+RED", "flows": str(flows), "seed": "1"})[0]
 
 

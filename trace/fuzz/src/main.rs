@@ -50,12 +50,13 @@ struct Arguments {
 
 fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
+    fs::create_dir_all(&arguments.output)?; // before there is something to lose
     let mut seeds = Vec::new();
     for path in &arguments.captures {
         collect(path, &mut seeds)?;
     }
     std::panic::set_hook(Box::new(|_| ())); // a finding has what it said
-    let (began, mut maker) = (Instant::now(), Maker { seeds });
+    let (began, maker) = (Instant::now(), Maker { seeds });
     let until = Duration::try_from_secs_f64(60.0 * arguments.minutes).unwrap_or(Duration::MAX);
     let (mut tally, mut findings, mut inputs, mut first_kb) = (Tally::default(), 0, 0, 0);
     while inputs < arguments.inputs && began.elapsed() < until && findings < MOST_FINDINGS {
@@ -112,7 +113,6 @@ fn collect(path: &Path, seeds: &mut Vec<Vec<u8>>) -> io::Result<()> {
 
 fn report(arguments: &Arguments, number: usize, said: &str, data: &[u8]) -> io::Result<()> {
     let name = format!("finding-{}-{number}.pcap", arguments.seed);
-    fs::create_dir_all(&arguments.output)?;
     let path = arguments.output.join(name);
     fs::write(&path, data)?;
     eprintln!("{}: {said}", path.display());

@@ -18,7 +18,7 @@ pub struct Maker {
 }
 
 impl Maker {
-    pub fn input(&mut self, rng: &mut Rng) -> Vec<u8> {
+    pub fn input(&self, rng: &mut Rng) -> Vec<u8> {
         if self.seeds.is_empty() || rng.u8(..3) > 0 {
             let made = conversation(rng);
             return if rng.u8(..4) == 0 { mutate(rng, made.clone(), &made) } else { made };
