@@ -183,14 +183,17 @@ def test_behind_the_left_edge_an_ack_is_early_before_three_quarters_of_a_round_t
     assert found == {1: "", 1001: evidence}
 
 
-def refill(at: float, *acks: int) -> Talk:
+def refill(at: float, *acks: int, duplicates: int = 0) -> Talk:
     """Lose two of seven segments without SACK, and send three again after the timer expired.
 
     The copies of the second and the third leave together; what is answered to them follows.
     """
     talk = Talk()
     talk.capture, _ = conversation("0.0 > SYN\n0.2 < SYN-ACK", isn=ISN)
-    talk.segments(0.2, 7).data(0.85, 1, 1001).ack(1.05, 2001)
+    talk.segments(0.2, 7)
+    for _ in range(duplicates):
+        talk.ack(0.4, 1)
+    talk.data(0.85, 1, 1001).ack(1.05, 2001)
     talk.data(1.05, 2001, 3001).data(1.05, 3001, 4001)
     for number in acks:
         talk.ack(at, number)
@@ -212,6 +215,15 @@ def test_an_ack_as_far_as_arrivals_move_it_shows_nothing(
 ) -> None:
     found = told(analysed(refill(1.25, *acks), tmp_path))
     assert [evidence for _, _, evidence in found] == ["", "", ""]
+
+
+@pytest.mark.parametrize(("duplicates", "evidence"), [(1, ""), (2, "ack_jump")])
+def test_a_receiver_that_holds_more_does_not_delay_the_ack_of_a_gap_filled(
+    tmp_path: Path, duplicates: int, evidence: str
+) -> None:
+    """One that is held is the second; of two there is another when the third is sent again."""
+    found = told(analysed(refill(1.25, 4001, duplicates=duplicates), tmp_path))
+    assert found[-1] == ("post_rto", 3001, evidence)
 
 
 def test_a_jump_shows_nothing_of_what_was_sent_before_the_left_edge(tmp_path: Path) -> None:

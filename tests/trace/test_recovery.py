@@ -72,6 +72,33 @@ SCENARIOS = {
         0.77004 > 4801:5761
         0.77005 > 1:961         # fast
         """,
+    "where timer and ACK both explain the head, what lies behind it says that it was the timer": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.77    < ack 1
+        0.77    < ack 1
+        0.77    < ack 1
+        0.77005 > 1:961         # rto
+        0.97    < ack 961
+        0.97    > 961:1921      # post_rto
+        0.97    > 1921:2881     # post_rto
+        """,
+    "new data before what lies behind the head says that it was not the timer": """
+        0.2     > 1:961
+        0.2     > 961:1921
+        0.2     > 1921:2881
+        0.2     > 2881:3841
+        0.2     > 3841:4801
+        0.4     < ack 1
+        0.4     < ack 1
+        0.4     < ack 1
+        0.4     > 1:961         # fast
+        0.6     < ack 961
+        0.75    > 961:1921      # partial_ack
+        0.76    > 4801:5761
+        """,
     "an ACK that let nothing else out sent the head a little later": """
         0.2     > 1:961
         0.2     > 961:1921

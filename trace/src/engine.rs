@@ -168,7 +168,7 @@ impl Engine {
             flow.catch_up(&mut self.events, p.time_ns);
             flow.row.count(p);
             flow.sender.event = self.seen;
-            verdict = flow.sender.send(p);
+            verdict = flow.send(p, &mut self.events);
             if let Some(verdict) = verdict {
                 let event = flow.note(p, number, verdict);
                 self.seen += 1;
@@ -245,6 +245,15 @@ impl Row {
         }
     }
 
+    fn tally<'a>(&'a mut self, events: &'a mut Vec<Event>) -> Tally<'a> {
+        Tally {
+            counts: &mut self.counts,
+            episodes: &mut self.episodes,
+            spurious: &mut self.spurious,
+            events,
+        }
+    }
+
     /// Count a packet of the flow itself.
     #[inline(always)]
     fn count(&mut self, p: &Packet) {
@@ -276,6 +285,10 @@ impl Flow {
             sender.peer_permit = Some(peer.sack_permitted);
         }
         Flow { row: Row::new(p), sender, waiting: VecDeque::new() }
+    }
+
+    fn send(&mut self, p: &Packet, events: &mut Vec<Event>) -> Option<Verdict> {
+        self.sender.send(p, &mut self.row.tally(events))
     }
 
     /// Count an event, and give it.
@@ -356,8 +369,7 @@ impl Flow {
     #[inline(always)]
     fn receive(&mut self, p: &Packet, events: &mut Vec<Event>) {
         self.row.acks += u64::from(p.flags & ACK > 0);
-        let mut tally = Tally { spurious: &mut self.row.spurious, events };
-        self.sender.receive(p, &mut tally);
+        self.sender.receive(p, &mut self.row.tally(events));
         if let Some(sample) = self.sender.sample {
             self.row.rtt_sum_ns = self.row.rtt_sum_ns.wrapping_add(sample);
             self.row.rtt_count += 1;

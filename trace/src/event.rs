@@ -100,10 +100,12 @@ pub enum Rule {
     ClassicRecovery,
     Linux22Timer,
     SecondProbe,
+    OthersFollow,
+    NewFollows,
 }
 
 impl Rule {
-    pub const ALL: [Rule; 25] = [
+    pub const ALL: [Rule; 27] = [
         Rule::TimerDue,
         Rule::Reneged,
         Rule::Silence,
@@ -129,6 +131,8 @@ impl Rule {
         Rule::ClassicRecovery,
         Rule::Linux22Timer,
         Rule::SecondProbe,
+        Rule::OthersFollow,
+        Rule::NewFollows,
     ];
 
     /// What it says, and the section or kernel function that it comes from; empty: it is this
@@ -229,6 +233,16 @@ impl Rule {
                 "a second probe was due while one was outstanding: \
                  the timer sent the head in its place",
                 "RFC 8985, 7.2; tcp_send_loss_probe",
+            ),
+            Rule::OthersFollow => (
+                "the timer was due, and what followed without SACK was sent again from behind the \
+                 head: no recovery does that",
+                "RFC 6582, 3.2; tcp_xmit_retransmit_queue",
+            ),
+            Rule::NewFollows => (
+                "three duplicate ACKs or an ACK inside the window, not the timer: new data followed \
+                 while more of the window was missing",
+                "RFC 6582, 3.2; tcp_xmit_retransmit_queue",
             ),
         }
     }

@@ -1,9 +1,9 @@
 //! Flows packet by packet: what each was, and what the model of its sender knows behind it.
 
 use crate::engine::{Engine, Place};
-use crate::event::{Cause, Verdict};
+use crate::event::Cause;
 use crate::packet::{FIN, Packet, SYN};
-use crate::sender::Settings;
+use crate::sender::{Sender, Settings};
 
 /// What a capture at the data senders says of each of its packets.
 #[derive(Clone, Debug, Default)]
@@ -18,19 +18,21 @@ pub struct Explained {
 
 /// Explain every retransmission of every flow of packets that were captured at the data senders.
 pub fn explain(packets: impl Iterator<Item = Packet>, settings: Settings) -> Explained {
-    let mut engine = Engine::new(settings, Place::AtSender, false);
+    let mut engine = Engine::new(settings, Place::AtSender, true);
     engine.joined = true;
     let mut steps = Vec::new();
     let mut found = Explained::default();
     for packet in packets {
         let step = engine.feed(&packet);
-        let flow = |number: u32| &engine.flows[number as usize];
-        let acked = step.back.map_or(0, |back| flow(back).sender.acked_bytes());
-        let backoff = step.own.map_or(0, |own| backoff(step.verdict, flow(own).sender.backoff));
-        found.causes.push(step.verdict.map(|verdict| verdict.cause));
-        found.backoffs.push(backoff);
+        let acked = step.back.map_or(0, |back| engine.flows[back as usize].sender.acked_bytes());
         found.acked.push(acked);
         steps.push(step);
+    }
+    let mut events = engine.events.iter();
+    for step in &steps {
+        let event = step.verdict.and_then(|_| events.next());
+        found.causes.push(event.map(|event| event.cause));
+        found.backoffs.push(event.map_or(0, |event| event.backoff));
     }
     let carrying = engine.carrying();
     let counts = |flow: Option<u32>| flow.is_some_and(|flow| carrying[flow as usize]);
@@ -45,12 +47,8 @@ pub fn explain(packets: impl Iterator<Item = Packet>, settings: Settings) -> Exp
     found
 }
 
-fn backoff(verdict: Option<Verdict>, backoff: u8) -> u8 {
-    if verdict.is_some_and(|verdict| verdict.cause == Cause::Rto) { backoff } else { 0 }
-}
-
 /// What is known of a sender behind a packet of its connection.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Known {
     pub cause: Option<Cause>,
     pub backoff: u8,
@@ -72,31 +70,49 @@ pub struct Known {
 /// Follow one sender through the packets of its connection, as it sees them.
 ///
 /// `towards`: whether each runs from it to the receiver.
-pub fn follow<'a>(
-    packets: impl Iterator<Item = (Packet, bool)> + 'a,
-    settings: Settings,
-) -> impl Iterator<Item = Known> + 'a {
-    let mut engine = Engine::new(settings, Place::AtSender, false);
+pub fn follow(packets: impl Iterator<Item = (Packet, bool)>, settings: Settings) -> Vec<Known> {
+    let mut engine = Engine::new(settings, Place::AtSender, true);
     engine.joined = true;
-    packets.map(move |(p, towards)| {
+    let mut found = Vec::new();
+    let mut places = Vec::new();
+    for (p, towards) in packets {
         let step = engine.feed(&p);
+        if step.verdict.is_some() {
+            places.push((found.len(), towards));
+        }
         let number = if towards { step.own } else { step.back };
-        let Some(sender) = number.map(|number| &engine.flows[number as usize].sender) else {
-            return Known {
-                start: -1,
-                end: -1,
-                window: -1,
-                rtt_ns: -1,
-                expires_ns: -1,
-                ..Known::default()
-            };
-        };
+        found.push(number.map_or(Known::UNKNOWN, |number| {
+            Known::of(&engine.flows[number as usize].sender, &p, towards)
+        }));
+    }
+    for (event, (place, towards)) in engine.events.iter().zip(places) {
+        if towards {
+            (found[place].cause, found[place].backoff) = (Some(event.cause), event.backoff);
+        }
+    }
+    found
+}
+
+impl Known {
+    /// Of a packet of another connection.
+    const UNKNOWN: Known = Known {
+        cause: None,
+        backoff: 0,
+        start: -1,
+        end: -1,
+        una: 0,
+        in_flight: 0,
+        window: -1,
+        rtt_ns: -1,
+        srtt_ns: 0,
+        rto_ns: 0,
+        expires_ns: -1,
+    };
+
+    fn of(sender: &Sender, p: &Packet, towards: bool) -> Known {
         let start = if towards { sender.relative(p.seq) } else { -1 };
         let flags = i64::from(p.flags & FIN > 0) + i64::from(p.flags & SYN > 0);
-        let verdict = step.verdict.filter(|_| towards);
         Known {
-            cause: verdict.map(|verdict| verdict.cause),
-            backoff: backoff(verdict, sender.backoff),
             start,
             end: if towards { start + i64::from(p.payload) + flags } else { -1 },
             una: sender.una,
@@ -106,8 +122,9 @@ pub fn follow<'a>(
             srtt_ns: sender.srtt >> 3,
             rto_ns: sender.rto,
             expires_ns: if sender.armed >= 0 { sender.armed + sender.limit } else { -1 },
+            ..Known::UNKNOWN
         }
-    })
+    }
 }
 
 /// Time from the capture to the sender of a connection and back, 0 if unknown.

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Chain, Cursor, Read};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -12,11 +13,14 @@ use crate::error::Error;
 
 /// Bytes that an unpacker is given at a time.
 const PACKED_CHUNK: usize = 1 << 16;
+/// Bytes that it gives at a time. Those before damage that it has not given are lost: how many must
+/// not depend on how much was asked for.
+const PIECE: usize = 1 << 16;
 const LONGEST_MAGIC: usize = 6;
 /// What becomes of a file descriptor that is closed: of those here only standard input may be.
 const EBADF: i32 = 9;
 
-type Raw = Chain<Cursor<Vec<u8>>, Counted>;
+type Bytes = Chain<Cursor<Vec<u8>>, Counted>;
 
 /// The bytes of one capture.
 pub struct Source {
@@ -27,6 +31,9 @@ pub struct Source {
     /// Why the unpacker stopped early; empty if it did not.
     pub problem: String,
     stream: Box<dyn Read + Send>,
+    /// A piece that was not asked for as a whole, and what is left of it.
+    piece: Vec<u8>,
+    left: Range<usize>,
     read: Arc<AtomicU64>,
 }
 
@@ -50,6 +57,25 @@ impl Read for Counted {
         let count = self.stream.read(buffer)?;
         self.read.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
+    }
+}
+
+/// A stream that fills what it is given: how bytes come must not decide how many of those before
+/// damage an unpacker gives.
+struct Raw(Bytes);
+
+impl Read for Raw {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.0.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
     }
 }
 
@@ -88,7 +114,15 @@ impl Source {
         let magic = head.clone();
         let (packed, stream) = unpacker(&magic, Cursor::new(head).chain(stream))
             .map_err(|error| unreadable(&error, name))?;
-        Ok(Source { name: name.into(), packed, problem: String::new(), stream, read })
+        Ok(Source {
+            name: name.into(),
+            packed,
+            problem: String::new(),
+            stream,
+            piece: Vec::new(),
+            left: 0..0,
+            read,
+        })
     }
 
     /// Read what is there; the number of bytes, 0 at the end.
@@ -103,7 +137,11 @@ impl Source {
             return Ok(0);
         }
         loop {
-            return match (self.stream.read(buffer), self.packed) {
+            let count = match self.packed {
+                Some(_) => self.unpack(buffer),
+                None => self.stream.read(buffer),
+            };
+            return match (count, self.packed) {
                 (Ok(count), _) => Ok(count),
                 (Err(error), _) if error.kind() == io::ErrorKind::Interrupted => continue,
                 (Err(error), Some(packed)) if error.raw_os_error().is_none() => {
@@ -113,6 +151,20 @@ impl Source {
                 (Err(error), _) => Err(unreadable(&error, &self.name)),
             };
         }
+    }
+
+    fn unpack(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left.is_empty() {
+            if buffer.len() >= PIECE {
+                return self.stream.read(&mut buffer[..PIECE]);
+            }
+            self.piece.resize(PIECE, 0);
+            self.left = 0..self.stream.read(&mut self.piece)?;
+        }
+        let count = self.left.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.piece[self.left.start..][..count]);
+        self.left.start += count;
+        Ok(count)
     }
 
     /// Bytes of the file that were read so far, packed as they are.
@@ -150,7 +202,11 @@ fn unreadable(error: &io::Error, name: &str) -> Error {
 }
 
 /// What a stream that begins with `magic` is packed with, and what unpacks it.
-fn unpacker(magic: &[u8], raw: Raw) -> io::Result<(Option<&'static str>, Box<dyn Read + Send>)> {
+fn unpacker(
+    magic: &[u8],
+    bytes: Bytes,
+) -> io::Result<(Option<&'static str>, Box<dyn Read + Send>)> {
+    let raw = Raw(bytes);
     Ok(match magic {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => (Some("zstd"), Box::new(zstd::Decoder::new(raw)?)),
         [0x1f, 0x8b, ..] => {
@@ -169,7 +225,7 @@ fn unpacker(magic: &[u8], raw: Raw) -> io::Result<(Option<&'static str>, Box<dyn
             let frames = lz4_flex::frame::FrameDecoder::new(Ending { raw, ended: false });
             (Some("lz4"), Box::new(Lz4 { frames, whole: false }))
         }
-        _ => (None, Box::new(raw)),
+        _ => (None, Box::new(raw.0)),
     })
 }
 

@@ -278,7 +278,7 @@ fn follow<'py>(
     let (settings, _) = known.settings()?;
     let (rows, causes, backoffs) = py.detach(|| {
         let pairs = packets.iter().map(Packet::from).zip(towards.iter().copied());
-        let found: Vec<_> = series::follow(pairs, settings).collect();
+        let found = series::follow(pairs, settings);
         let rows: Vec<_> = found.iter().map(DetailRow::from).collect();
         let causes: Vec<_> =
             found.iter().map(|one| one.cause.map_or(0, |cause| cause as u8)).collect();

@@ -244,6 +244,16 @@ impl Board {
         self.remembered += 1;
     }
 
+    /// Say what else the retransmission with a number was.
+    pub fn rename(&mut self, event: u64, cause: Cause) {
+        let Board { ring, memory, .. } = self;
+        for segment in ring.iter_mut().chain(memory) {
+            if segment.event == event && segment.cause.is_some() {
+                segment.cause = Some(cause);
+            }
+        }
+    }
+
     /// The last retransmission inside `low` to `high`.
     pub fn recall(&self, low: i64, high: i64) -> Option<Kept> {
         let number = self.locate(low);

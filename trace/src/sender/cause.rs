@@ -36,7 +36,7 @@ impl Sender {
         if self.begun != Begun::Sent {
             return Verdict::new(Cause::Fast, Rule::RecoveryBegins);
         }
-        self.liberator(segment, now - self.cause_at <= EPSILON || self.pace.is_steady())
+        self.liberator(number, now - self.cause_at <= EPSILON || self.pace.is_steady())
     }
 
     /// Whether the retransmission of the head is a timer's doing, and whose.
@@ -98,7 +98,8 @@ impl Sender {
     }
 
     /// Which recovery sends a segment again; `driven`: an ACK came just now.
-    fn liberator(&self, segment: &Segment, driven: bool) -> Verdict {
+    fn liberator(&self, number: i64, driven: bool) -> Verdict {
+        let (segment, head) = (self.board.at(number), number == self.board.head);
         // RACK: what was sent later has arrived, so a reordering timer or the next ACK resends.
         let late = self.is_outrun(segment);
         let again = segment.again == self.episode;
@@ -111,13 +112,17 @@ impl Sender {
             }
             Loss::Timeout if driven => Verdict::new(Cause::PostRto, Rule::LiberatedAfterTimeout),
             Loss::Timeout if late => Verdict::new(Cause::PostRto, Rule::ReorderingTimer),
+            // no timer does that: it has waited for its turn
+            Loss::Timeout if !again => Verdict::new(Cause::PostRto, Rule::LiberatedAfterTimeout),
             Loss::Timeout => unexplained,
             Loss::Recovery if sacked || self.has_sack() && driven => {
                 let rule = if again { Rule::LostAgain } else { Rule::HoleOfScoreboard };
                 Verdict::new(Cause::SackRecovery, rule)
             }
             Loss::Recovery if late => Verdict::new(Cause::SackRecovery, Rule::ReorderingTimer),
-            Loss::Recovery if driven => Verdict::new(Cause::PartialAck, Rule::PartialAck),
+            Loss::Recovery if driven || head && !again => {
+                Verdict::new(Cause::PartialAck, Rule::PartialAck)
+            }
             Loss::Recovery => unexplained,
             Loss::Open if self.dups >= 3 || sacked => {
                 Verdict::new(Cause::Fast, Rule::RecoveryBegins)

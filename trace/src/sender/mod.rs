@@ -5,6 +5,7 @@
 //!
 //! - `Sender::acknowledge` takes what comes back (tcp_ack),
 //! - `Sender::send` takes what it sends, in `send.rs`; `cause.rs` says why a segment is sent again,
+//! - `doubt.rs` decides by what follows where the timer and an ACK explain the same packet,
 //! - `board.rs` has what is outstanding, `timer.rs` the RTT estimators, `pacing.rs` pacing,
 //! - `spurious.rs` judges retransmissions by the ACKs behind them.
 //!
@@ -13,6 +14,7 @@
 
 mod board;
 mod cause;
+mod doubt;
 mod pacing;
 mod send;
 mod spurious;
@@ -21,6 +23,7 @@ mod timer;
 pub use self::timer::{Linux22, RTO_MAX, Whose};
 
 use self::board::{Board, Segment};
+use self::doubt::Doubt;
 use self::pacing::Pace;
 use self::spurious::{STRETCH, is_older};
 use crate::event::{CAUSES, Event};
@@ -65,8 +68,11 @@ enum Begun {
     Stalled,
 }
 
-/// What is counted while a sender is followed: its spurious retransmissions, and marks on events.
+/// What is counted of a sender while it is followed, and its events if they are listed.
 pub struct Tally<'a> {
+    /// Events by cause, and timeouts that are no back-offs.
+    pub counts: &'a mut [u64; CAUSES],
+    pub episodes: &'a mut u64,
     pub spurious: &'a mut [u64; CAUSES],
     pub events: &'a mut Vec<Event>,
 }
@@ -106,6 +112,8 @@ pub struct Sender {
     /// Duplicate ACKs in a row; those of a flow without SACK that Linux counts on.
     dups: i64,
     held: i64,
+    /// Segments that the receiver of a flow without SACK holds out of order, at the least.
+    ahead: i64,
     sack_agreed: bool,
     pub sack_seen: bool,
     /// RTT sample that the last packet gave.
@@ -157,6 +165,7 @@ pub struct Sender {
     /// Whether its SYN answered one.
     passive: bool,
     pace: Pace,
+    doubt: Option<Doubt>,
 }
 
 impl Sender {
@@ -183,6 +192,7 @@ impl Sender {
             begun: Begun::Sent,
             dups: 0,
             held: 0,
+            ahead: 0,
             sack_agreed: false,
             sack_seen: false,
             sample: None,
@@ -194,7 +204,7 @@ impl Sender {
             mdev_max: 0,
             rttvar: 0,
             rtt_seq: 0,
-            rtt_min: 0,
+            rtt_min: -1,
             probe_end: 0,
             probed: false,
             last_id: None,
@@ -219,6 +229,7 @@ impl Sender {
             stretched: false,
             passive: false,
             pace: Pace::default(),
+            doubt: None,
         }
     }
 
@@ -240,7 +251,7 @@ impl Sender {
             ack_at: long_ago,
             cause_at: long_ago,
             delivered_at: long_ago,
-            rtt_min: -1,
+            pace: Pace::since(long_ago),
             episode: 1,
             acked_before: self.acked_before + self.acknowledged(),
             // what the capture and the SYNs told stays
@@ -258,6 +269,7 @@ impl Sender {
             peer_permit: self.peer_permit,
             whole: self.whole,
             passive: self.passive,
+            rtt_min: self.rtt_min,
             ..Sender::new(self.settings)
         };
     }
@@ -518,9 +530,11 @@ impl Sender {
             }
             self.board.head += 1;
         }
-        if !karn && self.board.head - front > STRETCH {
+        let released = self.board.head - front;
+        if !karn && released > STRETCH {
             self.stretched = true;
         }
+        self.ahead = (self.ahead - (released - 1).max(0)).max(0);
         if !self.board.is_empty() && self.board.first().start < ack {
             let number = self.board.head;
             let part = ack - self.board.first().start;
@@ -553,6 +567,7 @@ impl Sender {
             if recovering {
                 self.held = 0;
             }
+            self.doubt = None;
             (self.loss, self.begun) = (Loss::Open, Begun::Sent);
         }
     }
@@ -565,7 +580,7 @@ impl Sender {
             return;
         }
         if is_older(p, self.stamp) && (self.loss == Loss::Recovery || self.has_sack()) {
-            self.loss = Loss::Open;
+            (self.loss, self.doubt) = (Loss::Open, None);
         }
     }
 
@@ -597,6 +612,9 @@ impl Sender {
         if duplicate {
             self.dups += 1;
             self.held += 1;
+            if self.loss != Loss::Timeout {
+                self.ahead += 1; // after a timeout it may answer what was sent again and was there
+            }
             let far = self.board.sacked_bytes > 0 && self.high - self.una > 3 * self.mss;
             if own_way && (self.dups >= 3 || far) {
                 (self.loss, self.recover) = (Loss::Recovery, self.snd_max);
@@ -620,19 +638,34 @@ mod tests {
         Packet { time_ns, payload, seq: ISN.wrapping_add(start as u32), ..Packet::default() }
     }
 
+    #[derive(Default)]
+    struct Counted {
+        counts: [u64; CAUSES],
+        episodes: u64,
+        spurious: [u64; CAUSES],
+        events: Vec<Event>,
+    }
+
+    impl Counted {
+        fn tally(&mut self) -> Tally<'_> {
+            let Counted { counts, episodes, spurious, events } = self;
+            Tally { counts, episodes, spurious, events }
+        }
+    }
+
     /// One of 64 kB and more says nothing of its length: that of the frame is taken, whatever it is.
     #[test]
     fn packet_of_any_length_is_a_bounded_number_of_segments() {
         let most = i64::from(i32::MAX) - 54;
         for (payload, segments) in [(90_000, 90), (400_000, 400), (1_100_000, 1024), (most, 1024)] {
-            let (mut spurious, mut events) = ([0; CAUSES], Vec::new());
-            let mut tally = Tally { spurious: &mut spurious, events: &mut events };
+            let mut counted = Counted::default();
+            let mut tally = counted.tally();
             let mut sender = Sender::new(Options::default().settings());
             let syn = Packet { mss: 1000, flags: SYN, ..Packet::default() };
-            sender.send(&Packet { seq: ISN, ..syn });
+            sender.send(&Packet { seq: ISN, ..syn }, &mut tally);
             let ack = ISN.wrapping_add(1);
             sender.receive(&Packet { ack, flags: SYN | ACK, ..syn }, &mut tally);
-            sender.send(&packet(MS, 1, payload as u32));
+            sender.send(&packet(MS, 1, payload as u32), &mut tally);
             assert_eq!((sender.una, sender.snd_max), (1, 1 + payload));
             assert_eq!(sender.board.len(), segments);
             assert!(sender.is_sound());
@@ -642,11 +675,13 @@ mod tests {
     /// The edge that sequence numbers are unwrapped at moves: the packet lies behind a gap then.
     #[test]
     fn what_is_given_up_turns_no_old_packet_into_one_without_room() {
+        let mut counted = Counted::default();
+        let mut tally = counted.tally();
         let mut sender = Sender::new(Options::default().settings());
         for number in 0..4097 {
-            sender.send(&packet(number, 1 + 960 * number, 960));
+            sender.send(&packet(number, 1 + 960 * number, 960), &mut tally);
         }
-        sender.send(&packet(1000 * MS, 966 - (1 << 31), 960));
+        sender.send(&packet(1000 * MS, 966 - (1 << 31), 960), &mut tally);
         assert!(sender.is_sound());
         assert!(sender.snd_max > 1 << 31);
         assert!((4001..=4096).contains(&sender.board.len()));

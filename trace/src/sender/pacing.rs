@@ -33,6 +33,11 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// Of a sender whose last turn was at `slot`.
+    pub fn since(slot: i64) -> Pace {
+        Pace { slot, ..Pace::default() }
+    }
+
     /// Whether the sender paces.
     #[inline(always)]
     pub fn is_steady(&self) -> bool {

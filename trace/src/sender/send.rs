@@ -2,7 +2,7 @@
 
 use super::board::{PIECES, Segment};
 use super::cause::{EPSILON, SILENCE};
-use super::{Begun, Loss, MS, RTO_MAX, Sender};
+use super::{Begun, Loss, MS, RTO_MAX, Sender, Tally};
 use crate::event::{Cause, Rule, Verdict};
 use crate::packet::{ACK, FIN, Packet, RST, SYN};
 
@@ -15,7 +15,7 @@ const MOST_PIECES: i64 = 1024;
 impl Sender {
     /// Follow the sender through a packet of its own; what it is, if it is an event.
     #[inline(always)]
-    pub fn send(&mut self, p: &Packet) -> Option<Verdict> {
+    pub fn send(&mut self, p: &Packet, tally: &mut Tally) -> Option<Verdict> {
         let more = self.needed(p);
         if !self.board.has_room(more) {
             self.make_room(more);
@@ -31,7 +31,7 @@ impl Sender {
         if !self.known {
             self.begin(i64::from(p.seq) - 1, 1);
         }
-        self.send_data(p)
+        self.send_data(p, tally)
     }
 
     #[cold]
@@ -96,7 +96,7 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn send_data(&mut self, p: &Packet) -> Option<Verdict> {
+    fn send_data(&mut self, p: &Packet, tally: &mut Tally) -> Option<Verdict> {
         let (now, fin) = (p.time_ns, p.flags & FIN);
         let payload = i64::from(p.payload);
         let start = self.relative(p.seq);
@@ -113,11 +113,14 @@ impl Sender {
             if end <= self.una {
                 return self.in_the_past(p, start);
             }
-            found = self.send_again(start, end, p);
+            found = self.send_again(start, end, p, tally);
         }
         if end > self.snd_max {
             let probe = found.is_none() && self.may_probe(now);
             if start >= self.snd_max {
+                if self.doubt.is_some() {
+                    self.deny_timeout(tally);
+                }
                 if !probe {
                     self.learn_pace(now);
                 }
@@ -172,7 +175,13 @@ impl Sender {
     }
 
     /// Follow a packet that begins below what was sent before.
-    fn send_again(&mut self, start: i64, end: i64, p: &Packet) -> Option<Verdict> {
+    fn send_again(
+        &mut self,
+        start: i64,
+        end: i64,
+        p: &Packet,
+        tally: &mut Tally,
+    ) -> Option<Verdict> {
         if self.window == Some(0) && p.payload <= 1 && start == self.una {
             return Some(Verdict::new(Cause::WindowProbe, Rule::WindowClosed));
         }
@@ -189,7 +198,7 @@ impl Sender {
             }
             return Some(Verdict::new(Cause::Reordering, rule));
         }
-        Some(self.resend(start, end, p))
+        Some(self.resend(start, end, p, tally))
     }
 
     /// Whether a packet not captured before fills a gap that is none of the network's making.
@@ -210,11 +219,15 @@ impl Sender {
     }
 
     /// Explain a retransmission and follow the sender through it.
-    fn resend(&mut self, start: i64, end: i64, p: &Packet) -> Verdict {
+    fn resend(&mut self, start: i64, end: i64, p: &Packet, tally: &mut Tally) -> Verdict {
         let now = p.time_ns;
         let first = self.board.locate(start).min(self.board.tail - 1);
+        if first > self.board.head {
+            self.confirm_timeout(tally);
+        }
         let verdict = self.explain(first, now, end >= self.snd_max);
         let cause = verdict.cause;
+        self.note_doubt(first, now, verdict);
         if !matches!(cause, Cause::Rto | Cause::Tlp) {
             self.learn_pace(now);
         }

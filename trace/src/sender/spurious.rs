@@ -56,6 +56,7 @@ impl Sender {
         segment.told = told;
         if let Some(evidence) = evidence {
             mark(segment, evidence, tally);
+            self.doubt = None;
         }
     }
 
@@ -66,7 +67,7 @@ impl Sender {
     fn jumps(&self, segment: &Segment, ack: i64, front: i64) -> bool {
         let edge = self.board.at(front);
         let far = self.board.locate(ack) - front > STRETCH && ack - edge.start > STRETCH * self.mss;
-        far && edge.sent <= segment.sent
+        (far || self.ahead > 0) && edge.sent <= segment.sent
     }
 
     /// Look for a DSACK: a first block below the ACK, or inside the second block (RFC 2883).
@@ -88,6 +89,7 @@ impl Sender {
             let since = p.time_ns - segment.told;
             if segment.told == 0 || since.saturating_mul(2) >= rtt_min {
                 mark(segment, Evidence::Dsack, tally);
+                self.doubt = None;
             }
         }
     }
