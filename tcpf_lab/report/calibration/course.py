@@ -26,7 +26,8 @@ def told_of_search(record: Record) -> Iterator[str]:
         f"{count(record.told['runs'], 'run')}."
     )
     if record.cost:
-        yield f"Wall time {tables.duration(sum(one.get('wall_s', 0.0) for one in record.cost))}."
+        wall, made = (sum(one.get(key, 0) for one in record.cost) for key in ("wall_s", "made"))
+        yield f"Wall time {tables.duration(wall)}, {count(made, 'run')} made in it."
     else:
         yield "How long that took is not known: cost.json is missing."
     yield from _told_of_misfits(record)
