@@ -19,6 +19,7 @@ const FARTHEST: i64 = 5_000_000_000;
 /// taken; so is one within this share (one to so many) of the whole round trip.
 const NEAR_NS: i64 = 1_000_000;
 const NEAR_SHARE: i64 = 16;
+const SLOTS: usize = 1024;
 
 /// How far a sender is away: time from the capture to it and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,6 +132,13 @@ impl Ends {
         Ends { src: self.dst, dst: self.src, sport: self.dport, dport: self.sport }
     }
 
+    /// Where the connection is remembered; the same for both directions.
+    #[inline(always)]
+    fn slot(self) -> usize {
+        let ports = u32::from(self.sport) * u32::from(self.dport);
+        (ports.wrapping_mul(0x9e37_79b1) >> 22) as usize
+    }
+
     /// What is the same for both directions, to be hashed.
     #[inline(always)]
     fn both(self) -> (u128, u128, u32) {
@@ -143,6 +151,18 @@ impl Connection {
     fn new(ends: Ends) -> Connection {
         let directions = [Direction::default(); 2];
         Connection { ends, directions, opener: None, asked: 0, answered: 0 }
+    }
+
+    /// The direction in which `ends` are this connection's.
+    #[inline(always)]
+    fn way_of(&self, ends: Ends) -> Option<usize> {
+        if self.ends == ends {
+            Some(0)
+        } else if self.ends == ends.turned() {
+            Some(1)
+        } else {
+            None
+        }
     }
 
     /// Whether a packet was captured twice.
@@ -234,11 +254,19 @@ impl Connection {
 }
 
 /// All connections of a capture, in the order of their first packets.
-#[derive(Default)]
 pub struct Connections {
     pub all: Vec<Connection>,
     table: HashTable<u32>,
     hasher: RandomState,
+    /// The last connection found of those whose ports share a slot: most packets need no hash.
+    recent: Box<[u32; SLOTS]>,
+}
+
+impl Default for Connections {
+    fn default() -> Connections {
+        let (table, hasher) = (HashTable::new(), RandomState::default());
+        Connections { all: Vec::new(), table, hasher, recent: Box::new([0; SLOTS]) }
+    }
 }
 
 impl Connections {
@@ -257,16 +285,18 @@ impl Connections {
     }
 
     #[inline(always)]
-    fn known(&self, p: &Packet) -> Option<(usize, usize)> {
+    fn known(&mut self, p: &Packet) -> Option<(usize, usize)> {
         let ends = Ends::of(p);
-        let turned = ends.turned();
-        let way = |number: &u32| match self.all[*number as usize].ends {
-            known if known == ends => Some(0),
-            known if known == turned => Some(1),
-            _ => None,
-        };
-        let number = self.table.find(self.hash(ends), |number| way(number).is_some())?;
-        Some((*number as usize, way(number)?))
+        let recent = ends.slot();
+        let number = self.recent[recent] as usize;
+        if let Some(way) = self.all.get(number).and_then(|one| one.way_of(ends)) {
+            return Some((number, way));
+        }
+        let all = &self.all;
+        let same = |number: &u32| all[*number as usize].way_of(ends).is_some();
+        let number = *self.table.find(self.hash(ends), same)?;
+        self.recent[recent] = number;
+        Some((number as usize, self.all[number as usize].way_of(ends)?))
     }
 
     #[inline(always)]
@@ -277,9 +307,10 @@ impl Connections {
     #[cold]
     fn enter(&mut self, p: &Packet) -> usize {
         let (ends, number) = (Ends::of(p), self.all.len());
-        let (hash, turned) = (self.hash(ends), ends.turned());
-        let Connections { all, table, hasher } = self;
-        let same = |one: &u32| [ends, turned].contains(&all[*one as usize].ends);
+        let hash = self.hash(ends);
+        let Connections { all, table, hasher, recent } = self;
+        recent[ends.slot()] = number as u32;
+        let same = |one: &u32| all[*one as usize].way_of(ends).is_some();
         match table.find_mut(hash, same) {
             Some(place) => *place = number as u32,
             None => {

@@ -168,7 +168,7 @@ impl Engine {
             flow.catch_up(&mut self.events, p.time_ns);
             flow.row.count(p);
             flow.sender.event = self.seen;
-            verdict = flow.send(p, &mut self.events);
+            verdict = flow.sender.send(p, &mut flow.row.tally(&mut self.events));
             if let Some(verdict) = verdict {
                 let event = flow.note(p, number, verdict);
                 self.seen += 1;
@@ -285,10 +285,6 @@ impl Flow {
             sender.peer_permit = Some(peer.sack_permitted);
         }
         Flow { row: Row::new(p), sender, waiting: VecDeque::new() }
-    }
-
-    fn send(&mut self, p: &Packet, events: &mut Vec<Event>) -> Option<Verdict> {
-        self.sender.send(p, &mut self.row.tally(events))
     }
 
     /// Count an event, and give it.

@@ -69,14 +69,11 @@ impl Sender {
         let recovers = self.loss == Loss::Recovery && !self.has_sack();
         let Some(doubt) = self.doubt.take().filter(|_| recovers) else { return };
         let timeout = Verdict::new(Cause::Rto, Rule::OthersFollow);
-        self.revise(doubt.event, doubt.verdict.cause, timeout, tally);
+        self.revise(doubt.event, doubt.verdict.cause, timeout, doubt.retransmits, tally);
         *tally.episodes += u64::from(doubt.retransmits == 0);
-        if let Some(event) = tally.events.get_mut(doubt.event as usize) {
-            event.backoff = doubt.retransmits.min(255) as u8;
-        }
         for later in &doubt.later {
             let liberated = Verdict::new(Cause::PostRto, Rule::LiberatedAfterTimeout);
-            self.revise(*later, Cause::PartialAck, liberated, tally);
+            self.revise(*later, Cause::PartialAck, liberated, 0, tally);
         }
         self.episode += 1;
         for number in self.board.head..self.board.tail {
@@ -103,19 +100,13 @@ impl Sender {
             return;
         }
         let Some(doubt) = self.doubt.take() else { return };
-        let (cause, rule) = match doubt.loss {
-            Loss::Recovery => (Cause::PartialAck, Rule::NewFollows),
-            _ => (Cause::Fast, Rule::NewFollows),
-        };
-        self.revise(doubt.event, Cause::Rto, Verdict::new(cause, rule), tally);
+        let open = doubt.loss == Loss::Open;
+        let cause = if open { Cause::Fast } else { Cause::PartialAck };
+        self.revise(doubt.event, Cause::Rto, Verdict::new(cause, Rule::NewFollows), 0, tally);
         *tally.episodes -= u64::from(doubt.retransmits == 0);
-        if let Some(event) = tally.events.get_mut(doubt.event as usize) {
-            event.backoff = 0;
-        }
         self.episode -= 1;
         let (head, episode) = (self.board.head, self.episode);
         self.board.at_mut(head).again = episode;
-        let open = doubt.loss == Loss::Open;
         self.recover = if open { doubt.snd_max } else { doubt.recover };
         (self.loss, self.begun) = (Loss::Recovery, Begun::Sent);
         (self.dups, self.held) = (doubt.dups + self.dups, doubt.held + self.held);
@@ -124,12 +115,21 @@ impl Sender {
         self.limit = self.rto;
     }
 
-    /// Say of an event of cause `before`, which nothing has marked yet, what else it was.
-    fn revise(&mut self, event: u64, before: Cause, after: Verdict, tally: &mut Tally) {
+    /// Say of an event of cause `before`, which nothing has marked yet, what else it was, and behind
+    /// how many timeouts.
+    fn revise(
+        &mut self,
+        event: u64,
+        before: Cause,
+        after: Verdict,
+        timeouts: i64,
+        tally: &mut Tally,
+    ) {
         tally.counts[before as usize] -= 1;
         tally.counts[after.cause as usize] += 1;
         if let Some(event) = tally.events.get_mut(event as usize) {
-            (event.cause, event.rule) = (after.cause, after.rule);
+            let backoff = timeouts.min(255) as u8;
+            (event.cause, event.rule, event.backoff) = (after.cause, after.rule, backoff);
         }
         self.board.rename(event, after.cause);
     }
