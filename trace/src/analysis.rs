@@ -1,13 +1,11 @@
 //! Analyse a capture: every flow, every retransmission and what made the sender send it.
 
-use std::sync::mpsc::{channel, sync_channel};
-use std::thread;
-
 use crate::connection::is_near;
 use crate::engine::{Engine, Flow, Place, Row};
 use crate::error::{Error, counted};
 use crate::event::{CAUSES, Cause, Event, Rule};
 use crate::packet::Packet;
+use crate::parallel::follow;
 use crate::reader::{Counters, Reader};
 use crate::sender::{Linux22, Settings, Whose};
 
@@ -28,8 +26,8 @@ pub struct Options {
     pub at: Option<Seen>,
     /// Whether events are listed; they are counted in any case.
     pub events: bool,
-    /// 1, or more: then one thread reads and dissects while another follows the flows. The answer is
-    /// the same.
+    /// 1, or more: then one thread reads and dissects, the others follow the flows. The answer is the
+    /// same.
     pub threads: usize,
 }
 
@@ -143,19 +141,14 @@ pub struct Analysis {
 ///
 /// If the capture cannot be read.
 pub fn analyse(
-    reader: Reader,
+    mut reader: Reader,
     options: &Options,
     mut progress: impl FnMut(u64) -> bool,
 ) -> Result<Analysis, Error> {
-    let mut engine = Engine::new(options.settings(), options.place(), options.events);
+    let new = || Engine::new(options.settings(), options.place(), options.events);
     let position = reader.position();
-    let follow = |packet: &Packet| {
-        engine.feed(packet);
-        packet.record & 0xffff > 0 || progress(position.bytes())
-    };
-    let reader =
-        if options.threads > 1 { read_ahead(reader, follow) } else { read(reader, follow) }?;
-    engine.finish();
+    let goes_on = |packet: &Packet| packet.record & 0xffff > 0 || progress(position.bytes());
+    let engine = follow(&mut reader, options.threads, new, goes_on)?;
     let (first_ns, last_ns) = engine.times();
     let at = options.at.unwrap_or_else(|| seen_from(&engine));
     let truncated = if reader.truncated.is_empty() {
@@ -178,52 +171,6 @@ pub fn analyse(
         first_ns,
         last_ns,
         copies,
-    })
-}
-
-/// Read packets until `follow` says that it is enough.
-fn read(mut reader: Reader, mut follow: impl FnMut(&Packet) -> bool) -> Result<Reader, Error> {
-    let mut packet = Packet::default();
-    while reader.next(&mut packet)? && follow(&packet) {}
-    Ok(reader)
-}
-
-/// Packets that are handed from one thread to another at a time: they stay in the L2 cache.
-const BLOCK: usize = 1024;
-/// Blocks on their way.
-const AHEAD: usize = 4;
-
-/// The same, while another thread reads ahead.
-fn read_ahead(
-    mut reader: Reader,
-    mut follow: impl FnMut(&Packet) -> bool,
-) -> Result<Reader, Error> {
-    let (full, blocks) = sync_channel::<Vec<Packet>>(AHEAD);
-    let (empty, used) = channel();
-    thread::scope(|scope| {
-        let reading = scope.spawn(move || {
-            let mut more = true;
-            while more {
-                let mut block: Vec<Packet> = used.try_recv().unwrap_or_default();
-                block.resize(BLOCK, Packet::default());
-                let mut filled = 0;
-                while filled < BLOCK && more {
-                    more = reader.next(&mut block[filled])?;
-                    filled += usize::from(more);
-                }
-                block.truncate(filled);
-                more &= full.send(block).is_ok();
-            }
-            Ok(reader)
-        });
-        for block in &blocks {
-            if !block.iter().all(&mut follow) {
-                break;
-            }
-            let _ = empty.send(block); // nobody takes it at the end
-        }
-        drop(blocks);
-        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 

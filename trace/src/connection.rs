@@ -19,7 +19,8 @@ const FARTHEST: i64 = 5_000_000_000;
 /// taken; so is one within this share (one to so many) of the whole round trip.
 const NEAR_NS: i64 = 1_000_000;
 const NEAR_SHARE: i64 = 16;
-const SLOTS: usize = 1024;
+/// Connections are told apart by their ports first; a power of two.
+pub const SLOTS: usize = 1024;
 
 /// How far a sender is away: time from the capture to it and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,6 +146,12 @@ impl Ends {
         let ports = u32::from(self.sport) * u32::from(self.dport);
         (self.src ^ self.dst, self.src.wrapping_add(self.dst), ports)
     }
+}
+
+/// Slot of a packet's connection, the same for both directions.
+#[inline(always)]
+pub fn slot(p: &Packet) -> usize {
+    Ends::of(p).slot()
 }
 
 impl Connection {

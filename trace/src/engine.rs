@@ -62,6 +62,8 @@ pub struct Row {
 pub struct Flow {
     pub row: Row,
     pub sender: Sender,
+    /// Record of its first packet.
+    record: u64,
     /// ACKs on their way to a sender that is elsewhere.
     ///
     /// It acts on an ACK one trip after that passed the capture, and what it sends then takes the
@@ -128,11 +130,17 @@ impl Engine {
     /// Follow the flows through the next packet of the capture.
     #[inline(always)]
     pub fn feed(&mut self, p: &Packet) -> Step {
+        self.note_time(p);
+        if p.is_tcp() { self.advance(p) } else { Step::default() }
+    }
+
+    /// Note when a packet was captured.
+    #[inline(always)]
+    pub fn note_time(&mut self, p: &Packet) {
         let ahead = p.time_ns - self.last_ns;
         self.steps += u64::from(self.last_ns > 0 && !(-BACK_NS..=AHEAD_NS).contains(&ahead));
         self.first_ns = self.first_ns.min(p.time_ns);
         self.last_ns = self.last_ns.max(p.time_ns);
-        if p.is_tcp() { self.advance(p) } else { Step::default() }
     }
 
     /// Take what is still on its way at the end of the capture.
@@ -142,8 +150,43 @@ impl Engine {
         }
     }
 
+    /// Take in what another engine found in other connections of the same capture.
+    ///
+    /// Flows and events keep the order of the capture. Of all packets an engine has noted the times, or of
+    /// none.
+    pub fn merge(&mut self, other: Engine) {
+        let shift = self.flows.len() as u32;
+        self.flows.extend(other.flows);
+        let mut order: Vec<u32> = (0..self.flows.len() as u32).collect();
+        order.sort_by_key(|&flow| self.flows[flow as usize].record);
+        let mut places = vec![0; order.len()];
+        for (place, &flow) in order.iter().enumerate() {
+            places[flow as usize] = place as u32;
+        }
+        let place = |flow: u32| places[flow as usize];
+        self.flows.sort_by_key(|flow| flow.record);
+        let begin = self.connections.all.len();
+        self.connections.all.extend(other.connections.all);
+        for (number, connection) in self.connections.all.iter_mut().enumerate() {
+            let shift = if number < begin { 0 } else { shift };
+            for direction in &mut connection.directions {
+                direction.flow = direction.flow.map(|flow| place(flow + shift));
+            }
+        }
+        let own = self.events.len();
+        self.events.extend(other.events);
+        for (number, event) in self.events.iter_mut().enumerate() {
+            event.flow = place(event.flow + if number < own { 0 } else { shift });
+        }
+        self.events.sort_by_key(|event| event.record);
+        self.first_ns = self.first_ns.min(other.first_ns);
+        self.last_ns = self.last_ns.max(other.last_ns);
+        self.steps = self.steps.max(other.steps);
+        self.copies += other.copies;
+    }
+
     #[inline(always)]
-    fn advance(&mut self, p: &Packet) -> Step {
+    pub fn advance(&mut self, p: &Packet) -> Step {
         let (number, way) =
             if self.joined { self.connections.find_ends(p) } else { self.connections.find(p) };
         let connection = &mut self.connections.all[number];
@@ -284,7 +327,7 @@ impl Flow {
             sender.peer_mss = peer.mss;
             sender.peer_permit = Some(peer.sack_permitted);
         }
-        Flow { row: Row::new(p), sender, waiting: VecDeque::new() }
+        Flow { row: Row::new(p), sender, record: p.record, waiting: VecDeque::new() }
     }
 
     /// Count an event, and give it.

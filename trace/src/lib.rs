@@ -13,6 +13,7 @@ pub mod format;
 pub mod json;
 pub mod link;
 pub mod packet;
+mod parallel;
 pub mod reader;
 pub mod sender;
 pub mod series;

@@ -111,6 +111,11 @@ impl Reader {
         if self.layout.kind == Kind::Pcapng { "pcapng" } else { "pcap" }
     }
 
+    /// Whether the capture is unpacked while it is read.
+    pub fn is_packed(&self) -> bool {
+        self.source.packed.is_some()
+    }
+
     /// Bytes of the file that were read so far, while it is being read.
     pub fn position(&self) -> Position {
         self.source.position()
@@ -334,7 +339,7 @@ impl Reader {
         let (place, before) = self.place();
         let name = self.name();
         let error = Error::new(format!("damaged: {place}: {why}; {before}"), name);
-        if self.counters.records == 0 || self.source.packed.is_some() || name == "-" {
+        if self.counters.records == 0 || self.is_packed() || name == "-" {
             return error;
         }
         error.hint(format!("keep what is before it: head -c {} {name} > whole", self.offset()))
