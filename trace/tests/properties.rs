@@ -55,6 +55,7 @@ fn packets(data: &[u8]) -> Result<(Vec<Packet>, Reader), Error> {
 #[derive(Clone, Debug)]
 struct Sent {
     after_ns: u32,
+    port: u16,
     back: bool,
     /// Of the sender, in segments.
     place: u32,
@@ -64,8 +65,16 @@ struct Sent {
 
 fn sent() -> impl Strategy<Value = Sent> {
     let flags = prop_oneof![20 => Just(0x10), 1 => Just(0x02), 1 => Just(0x12), 1 => Just(0x11)];
-    (1..400_000_000_u32, any::<bool>(), 0..12_u32, any::<bool>(), flags).prop_map(
-        |(after_ns, back, place, carries, flags)| Sent { after_ns, back, place, carries, flags },
+    let port = prop_oneof![3 => Just(20_000), 1 => 20_001..20_009_u16];
+    (1..400_000_000_u32, port, any::<bool>(), 0..12_u32, any::<bool>(), flags).prop_map(
+        |(after_ns, port, back, place, carries, flags)| Sent {
+            after_ns,
+            port,
+            back,
+            place,
+            carries,
+            flags,
+        },
     )
 }
 
@@ -85,8 +94,8 @@ fn written(talk: &[Sent], isn: [u32; 2], start_ns: i64) -> (Vec<u8>, Vec<usize>)
         packet.extend((40 + payload as u16).to_be_bytes());
         packet.extend((id as u16).to_be_bytes());
         packet.extend([0x40, 0, 64, 6, 0, 0, 10, 0, 0, own as u8, 10, 0, 0, far as u8]);
-        packet.extend([20_000_u16, 5001][own].to_be_bytes());
-        packet.extend([20_000_u16, 5001][far].to_be_bytes());
+        packet.extend([one.port, 5001][own].to_be_bytes());
+        packet.extend([one.port, 5001][far].to_be_bytes());
         packet.extend(isn[own].wrapping_add(seq).to_be_bytes());
         packet.extend(isn[far].wrapping_add(ack).to_be_bytes());
         packet.extend([0x50, one.flags, 0xff, 0xff, 0, 0, 0, 0]);

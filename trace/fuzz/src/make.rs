@@ -105,7 +105,9 @@ fn conversation(rng: &mut Rng) -> Vec<u8> {
     let link = [1_u32, 101, 113, 276, 0][rng.usize(..5)];
     let mut out = [0xa1b2_3c4d_u32.to_le_bytes(), [2, 0, 4, 0], [0; 4], [0; 4]].concat();
     out.extend([65_535_u32.to_le_bytes(), link.to_le_bytes()].concat());
-    let mut talks: Vec<_> = (0..rng.u16(1..4)).map(|number| Talk::new(rng, number)).collect();
+    let port = rng.u16(10_000..60_000);
+    let mut talks: Vec<_> =
+        (0..rng.u16(1..5)).map(|number| Talk::new(rng, port + number % 3)).collect();
     let mut now = 1_000 * SECOND;
     let step = 1 << rng.u32(10..30); // from a microsecond to a second
     for _ in 0..1 << rng.u32(2..9) {
@@ -154,7 +156,7 @@ fn record(out: &mut Vec<u8>, link: u32, now: u64, packet: &[u8], rng: &mut Rng) 
 }
 
 impl Talk {
-    fn new(rng: &mut Rng, number: u16) -> Talk {
+    fn new(rng: &mut Rng, port: u16) -> Talk {
         let mut end = |port| {
             // Sequence numbers wrap soon, or where the sign of a difference does.
             let near = [0, 0x8000_0000][rng.usize(..2)];
@@ -162,7 +164,7 @@ impl Talk {
                 if rng.bool() { rng.u32(..) } else { u32::wrapping_sub(near, rng.u32(..20_000)) };
             End { port, isn, sent: 0, una: 0 }
         };
-        let ends = [end(20_000 + number % 2), end(5001)];
+        let ends = [end(port), end(5001)];
         let mss = [88, 536, 1000, 1460, 9000][rng.usize(..5)];
         let (six, stamps, sack) = (rng.u8(..4) == 0, rng.bool(), rng.bool());
         Talk { ends, six, stamps, sack, mss, ip_id: rng.u16(..) }
