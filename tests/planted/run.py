@@ -4,8 +4,7 @@
 the first that fails.  pytest's own arguments come behind ``--``.  What is in ``--out`` already, of
 the same commit and the same arguments, is not run again.
 
-Machine code stays on: without it records have no fields.  Each job keeps its cache of it, which
-notices a change in any module that the code is made from.  The kernel's sources identify its build,
+A fault in Rust is built into a module of the copy's own.  The kernel's sources identify its build,
 so no guest runs a fault in a header before that is built, which takes minutes: such a fault is left
 to the tests in user space.
 """
