@@ -24,7 +24,7 @@ pub enum Place {
 }
 
 /// What is counted of a flow: a data sender, of a connection that carries data one of at most two.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Row {
     pub src: u128,
     pub dst: u128,
@@ -269,22 +269,7 @@ impl Row {
             sport: p.sport,
             dport: p.dport,
             first_ns: p.time_ns,
-            last_ns: 0,
-            packets: 0,
-            wire_bytes: 0,
-            data_packets: 0,
-            payload_bytes: 0,
-            acks: 0,
-            largest: 0,
-            dscp: None,
-            rtt_sum_ns: 0,
-            rtt_count: 0,
-            syn: 0,
-            fin: 0,
-            rst: 0,
-            episodes: 0,
-            counts: [0; CAUSES],
-            spurious: [0; CAUSES],
+            ..Row::default()
         }
     }
 

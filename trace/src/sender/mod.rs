@@ -41,7 +41,7 @@ const LEAST_MSS: i64 = 88;
 const STOPPED: i64 = -1;
 
 /// What is known of a sender from outside of the capture.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// Linux: smallest variance term of the timer; RFC 6298: smallest timer.
     pub rto_min_ns: i64,
@@ -80,7 +80,7 @@ pub struct Tally<'a> {
 }
 
 /// The state of one sender.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Sender {
     pub settings: Settings,
     /// Whether a packet has told its sequence numbers.
@@ -172,67 +172,7 @@ pub struct Sender {
 
 impl Sender {
     pub fn new(settings: Settings) -> Sender {
-        Sender {
-            settings,
-            known: false,
-            isn: 0,
-            una: 0,
-            snd_max: 0,
-            board: Board::default(),
-            high: 0,
-            away: 0,
-            split: 0,
-            mss: 0,
-            sent_at: 0,
-            ack_at: 0,
-            cause_at: 0,
-            event: 0,
-            start: 0,
-            window: None,
-            heard: false,
-            loss: Loss::Open,
-            begun: Begun::Sent,
-            dups: 0,
-            held: 0,
-            ahead: 0,
-            sack_agreed: false,
-            sack_seen: false,
-            sample: None,
-            armed: 0,
-            limit: 0,
-            rto: 0,
-            srtt: 0,
-            mdev: 0,
-            mdev_max: 0,
-            rttvar: 0,
-            rtt_seq: 0,
-            rtt_min: -1,
-            probe_end: 0,
-            probed: false,
-            last_id: None,
-            retransmits: 0,
-            backoff: 0,
-            doubled: 0,
-            recover: 0,
-            stamp: 0,
-            delivered_at: 0,
-            episode: 0,
-            tick: 0,
-            tick_at: 0,
-            stamped: false,
-            fin: None,
-            acked_before: 0,
-            given_up: 0,
-            own_mss: 0,
-            peer_mss: 0,
-            own_permit: None,
-            peer_permit: None,
-            whole: 0,
-            stretched: false,
-            passive: false,
-            pace: Pace::default(),
-            doubt: None,
-        }
+        Sender { settings, rtt_min: -1, ..Sender::default() }
     }
 
     /// Begin a connection whose relative byte 0 has the number `base`.
