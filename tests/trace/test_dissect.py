@@ -93,12 +93,18 @@ def test_options_of_a_syn(tmp_path: Path) -> None:
     assert (p["timestamps"], p["tsval"]) == (1, 7)
 
 
-def test_packet_after_a_syn_has_not_its_options(tmp_path: Path) -> None:
-    options = struct.pack(">BBH", 2, 4, 1460) + b"\x01\x03\x03\x07"
-    syn, bare = ip4(tcp(1, 2, flags=2, options=options)), ip4(HEAD)
-    path = Pcap(link=RAW).add(0, syn).add(1, bare).write(tmp_path / "x.pcap")
-    packet = read_capture(path).packets[1]
-    assert (packet["mss"], packet["window_scale"], packet["seq"]) == (0, -1, 42)
+def test_packet_has_not_the_options_of_the_one_before(tmp_path: Path) -> None:
+    options = (
+        struct.pack(">BBH", 2, 4, 1460)
+        + b"\x04\x02\x03\x03\x07\x01\x01\x01"
+        + timestamp_option(7, 8)
+    )
+    rich = ip4(tcp(1, 2, flags=2, options=options + sack_option([(1, 2)])))
+    path = Pcap(link=RAW).add(0, rich).add(1, ip4(HEAD)).write(tmp_path / "x.pcap")
+    before, bare = read_capture(path).packets
+    names = ["mss", "window_scale", "sack_permitted", "timestamps", "tsval", "tsecr", "sacks"]
+    assert before[names].tolist() == (1460, 7, 1, 1, 7, 8, 1)
+    assert bare[[*names, "seq"]].tolist() == (0, -1, 0, 0, 0, 0, 0, 42)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
