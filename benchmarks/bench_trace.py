@@ -58,7 +58,8 @@ os.write(int(sys.argv[1]), b"%f %d %f" % (used.ru_utime + used.ru_stime, used.ru
 sys.exit(min(os.waitstatus_to_exitcode(status) % 256, 255))
 """
 _OURS = (sys.executable, "-m", "tcpf_lab", "analyze", "--json")
-_BINARY = (str(Path(__file__).parents[1] / "trace/target/release/tcpf-trace"), "--json")
+_CRATE = Path(__file__).parents[1] / "trace"
+_BINARY = (str(_CRATE / "target/release/tcpf-trace"), "--json")
 
 
 class Spent(NamedTuple):
@@ -84,11 +85,12 @@ def commands(path: Path) -> dict[str, list[str]]:
 
 
 def require() -> None:
-    """Raise if a tool is missing."""
+    """Raise if a tool is missing; build the binary."""
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
         words = " ".join(missing)
         raise RequestError(f"not installed: {words}", hint=f"apt-get install {words}")
+    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=_CRATE, check=True)
 
 
 def main(rounds: int = ROUNDS, *, endless_bytes: int = ENDLESS) -> dict[str, Any]:

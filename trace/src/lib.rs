@@ -18,4 +18,5 @@ pub mod reader;
 pub mod sender;
 pub mod series;
 pub mod source;
+#[cfg(feature = "cli")]
 pub mod table;
