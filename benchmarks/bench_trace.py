@@ -37,7 +37,7 @@ FLOWS, SECONDS = 400, 390
 LARGE, ENDLESS = 500_000_000, 20_000_000_000
 #: What the analysis of the latter may take.
 MEMORY_LIMIT = 1 << 30
-NEEDED = ("tcptrace", "tshark", "gzip", "zstd")
+NEEDED = ("tcptrace", "tshark", "gzip", "zstd", "cargo")
 
 _DPKT = """
 import sys, dpkt

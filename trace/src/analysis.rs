@@ -26,8 +26,8 @@ pub struct Options {
     pub at: Option<Seen>,
     /// Whether events are listed; they are counted in any case.
     pub events: bool,
-    /// 1, or more: then one thread reads and dissects, the others follow the flows. The answer is the
-    /// same.
+    /// At most; with more than 1 one reads and dissects, the others, up to three, follow the flows.
+    /// The answer is the same.
     pub threads: usize,
 }
 

@@ -19,7 +19,7 @@ const FARTHEST: i64 = 5_000_000_000;
 /// taken; so is one within this share (one to so many) of the whole round trip.
 const NEAR_NS: i64 = 1_000_000;
 const NEAR_SHARE: i64 = 16;
-/// Connections are told apart by their ports first; a power of two.
+/// Slots of ports, by which connections are looked up first and shared out; a power of two.
 pub const SLOTS: usize = 1024;
 
 /// How far a sender is away: time from the capture to it and back.

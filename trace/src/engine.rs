@@ -152,37 +152,37 @@ impl Engine {
 
     /// Take in what another engine found in other connections of the same capture.
     ///
-    /// Flows and events keep the order of the capture. Of all packets an engine has noted the times, or of
-    /// none.
-    pub fn merge(&mut self, other: Engine) {
+    /// Flows and events keep the order of the capture. An engine has noted the times of all packets,
+    /// or of none.
+    pub fn merge(&mut self, mut other: Engine) {
         let shift = self.flows.len() as u32;
+        other.renumber(|flow| flow + shift);
         self.flows.extend(other.flows);
+        self.connections.all.extend(other.connections.all);
+        self.events.extend(other.events);
         let mut order: Vec<u32> = (0..self.flows.len() as u32).collect();
         order.sort_by_key(|&flow| self.flows[flow as usize].record);
         let mut places = vec![0; order.len()];
         for (place, &flow) in order.iter().enumerate() {
             places[flow as usize] = place as u32;
         }
-        let place = |flow: u32| places[flow as usize];
+        self.renumber(|flow| places[flow as usize]);
         self.flows.sort_by_key(|flow| flow.record);
-        let begin = self.connections.all.len();
-        self.connections.all.extend(other.connections.all);
-        for (number, connection) in self.connections.all.iter_mut().enumerate() {
-            let shift = if number < begin { 0 } else { shift };
-            for direction in &mut connection.directions {
-                direction.flow = direction.flow.map(|flow| place(flow + shift));
-            }
-        }
-        let own = self.events.len();
-        self.events.extend(other.events);
-        for (number, event) in self.events.iter_mut().enumerate() {
-            event.flow = place(event.flow + if number < own { 0 } else { shift });
-        }
         self.events.sort_by_key(|event| event.record);
         self.first_ns = self.first_ns.min(other.first_ns);
         self.last_ns = self.last_ns.max(other.last_ns);
         self.steps = self.steps.max(other.steps);
         self.copies += other.copies;
+    }
+
+    /// Give flows other numbers, wherever they are named.
+    fn renumber(&mut self, number: impl Fn(u32) -> u32) {
+        for direction in self.connections.all.iter_mut().flat_map(|one| &mut one.directions) {
+            direction.flow = direction.flow.map(&number);
+        }
+        for event in &mut self.events {
+            event.flow = number(event.flow);
+        }
     }
 
     #[inline(always)]

@@ -24,12 +24,10 @@ const AHEAD: usize = 4;
 /// Reading a plain file takes less time than following its flows: beside one thread, the reading one
 /// follows one connection of so many itself.
 const OWN_SHARE: usize = 8;
-
 /// Reading takes as long as following in two threads: more would wait.
 const MOST: usize = 4;
 
-/// Follow what `reader` reads in `threads` threads at most, with one of the engines that `new` makes in
-/// each.
+/// Follow what `reader` reads in `threads` threads at most; `new` makes an engine for each.
 ///
 /// `goes_on` says of each packet whether to read on behind it.
 ///
