@@ -1,7 +1,7 @@
 //! Analyse a capture: every flow, every retransmission and what made the sender send it.
 
 use crate::connection::is_near;
-use crate::engine::{Engine, Flow, Place, Row};
+use crate::engine::{Engine, Flow, Row, Seen};
 use crate::error::{Error, counted};
 use crate::event::{CAUSES, Cause, Event, Rule};
 use crate::packet::Packet;
@@ -54,32 +54,6 @@ impl Options {
             probes: self.probes,
             whose: self.whose,
             linux22: self.linux22,
-        }
-    }
-
-    pub fn place(&self) -> Place {
-        match self.at {
-            None => Place::Found,
-            Some(Seen::Sender) => Place::AtSender,
-            Some(_) => Place::Elsewhere,
-        }
-    }
-}
-
-/// Where a capture was taken, seen from most data's sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    Sender,
-    Receiver,
-    Between,
-}
-
-impl Seen {
-    pub fn name(self) -> &'static str {
-        match self {
-            Seen::Sender => "sender",
-            Seen::Receiver => "receiver",
-            Seen::Between => "between",
         }
     }
 }
@@ -145,17 +119,15 @@ pub fn analyse(
     options: &Options,
     mut progress: impl FnMut(u64) -> bool,
 ) -> Result<Analysis, Error> {
-    let new = || Engine::new(options.settings(), options.place(), options.events);
+    let new = || Engine::new(options.settings(), options.at, options.events);
     let position = reader.position();
     let goes_on = |packet: &Packet| packet.record & 0xffff > 0 || progress(position.bytes());
     let engine = follow(&mut reader, options.threads, new, goes_on)?;
     let (first_ns, last_ns) = engine.times();
     let at = options.at.unwrap_or_else(|| seen_from(&engine));
-    let truncated = if reader.truncated.is_empty() {
-        untimed(&reader.counters).or_else(|| stepped(engine.steps)).unwrap_or_default()
-    } else {
-        reader.truncated.clone()
-    };
+    let damage = Some(reader.truncated.clone()).filter(|damage| !damage.is_empty());
+    let problems = [damage, untimed(&reader.counters), stepped(engine.steps)];
+    let truncated = problems.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let (copies, (flows, events)) = (engine.copies, complete(engine));
     Ok(Analysis {
         name: reader.name().into(),

@@ -12,15 +12,26 @@ use crate::sender::{RTO_MAX, Sender, Settings, Tally};
 /// Packets so far apart, against the order of the capture or along it, tell that a clock was set.
 const BACK_NS: i64 = 1_000_000_000;
 const AHEAD_NS: i64 = 86_400_000_000_000;
+/// ACKs on their way to a sender elsewhere; more in one trip are of a capture whose clock stands.
+const MOST_WAITING: usize = 1 << 16;
 
-/// Where a capture was taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
-    /// Found for each flow, from its handshake.
-    #[default]
-    Found,
-    AtSender,
-    Elsewhere,
+/// Where a capture was taken, seen from most data's sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Seen {
+    Sender,
+    Receiver,
+    Between,
+}
+
+impl Seen {
+    pub fn name(self) -> &'static str {
+        match self {
+            Seen::Sender => "sender",
+            Seen::Receiver => "receiver",
+            Seen::Between => "between",
+        }
+    }
 }
 
 /// What is counted of a flow: a data sender, of a connection that carries data one of at most two.
@@ -87,7 +98,7 @@ pub struct Step {
 /// Follows all flows of one capture.
 pub struct Engine {
     settings: Settings,
-    place: Place,
+    at: Option<Seen>,
     listed: bool,
     /// Whether one pair of ends is one connection, whatever SYNs say.
     pub joined: bool,
@@ -105,10 +116,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    pub fn new(settings: Settings, place: Place, listed: bool) -> Engine {
+    pub fn new(settings: Settings, at: Option<Seen>, listed: bool) -> Engine {
         Engine {
             settings,
-            place,
+            at,
             listed,
             joined: false,
             connections: Connections::default(),
@@ -225,7 +236,7 @@ impl Engine {
             connection.shake(p, way);
             for way in 0..2 {
                 if let Some(number) = connection.directions[way].flow {
-                    self.flows[number as usize].settle(connection, way, self.place);
+                    self.flows[number as usize].settle(connection, way, self.at);
                 }
             }
         }
@@ -338,14 +349,14 @@ impl Flow {
     }
 
     /// Decide once the handshake is known how far the sender of direction `way` is away.
-    fn settle(&mut self, connection: &Connection, way: usize, place: Place) {
+    fn settle(&mut self, connection: &Connection, way: usize, at: Option<Seen>) {
         let [own, far] = [way, 1 - way].map(|one| connection.directions[one].away.told());
         let (Some(own), Some(far)) = (own, far) else { return };
         let sender = &mut self.sender;
-        if place == Place::AtSender || sender.away > 0 {
+        if at == Some(Seen::Sender) || sender.away > 0 {
             return;
         }
-        if place == Place::Elsewhere || !is_near(own, far) {
+        if at.is_some() || !is_near(own, far) {
             sender.away = own;
             if sender.una == 1 && connection.opener == Some(way) {
                 // its only sample was a part of the round trip
@@ -363,6 +374,9 @@ impl Flow {
         if self.sender.away > 0 {
             self.catch_up(events, p.time_ns);
             if !self.waiting.is_empty() || !self.is_untold(p) {
+                if self.waiting.len() == MOST_WAITING {
+                    self.take_first(events);
+                }
                 let time_ns = p.time_ns + self.sender.away;
                 self.waiting.push_back(Packet { time_ns, ..*p });
                 return;
@@ -378,9 +392,14 @@ impl Flow {
             if p.time_ns > now && !self.is_untold(p) {
                 return;
             }
-            let p = *p;
+            self.take_first(events);
+        }
+    }
+
+    #[inline(always)]
+    fn take_first(&mut self, events: &mut Vec<Event>) {
+        if let Some(p) = self.waiting.pop_front() {
             self.receive(&p, events);
-            self.waiting.pop_front();
         }
     }
 

@@ -33,6 +33,12 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// What the system says of an error, without its number.
+pub fn words(error: &std::io::Error) -> String {
+    let told = error.to_string();
+    told.split(" (os error").next().unwrap_or_default().into()
+}
+
 /// How many of a thing there are: `1 byte`, `2 bytes`.
 pub fn counted(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }

@@ -4,40 +4,36 @@
 
 use crate::bytes::{be16, be32};
 
-/// The link types that are read.
+/// How an IP header is found behind a link-layer header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    BsdLoopback,
     Ethernet,
-    Ppp,
-    Raw,
-    PppHdlc,
-    Pppoe,
-    CiscoHdlc,
-    OpenBsdLoopback,
-    OpenBsdEncapsulated,
-    LinuxCooked,
-    PppDirection,
     LinuxCooked2,
+    /// An EtherType at this offset.
+    Type(usize),
+    /// A PPP header at this offset.
+    Ppp(usize),
+    /// The IP header is at this offset.
+    At(usize),
 }
 
 /// Each number that a capture may have for a link type, what it is, and what it is called.
 pub const LINKS: [(u32, Link, &str); 16] = [
-    (0, Link::BsdLoopback, "BSD loopback"),
+    (0, Link::At(4), "BSD loopback"),
     (1, Link::Ethernet, "Ethernet"),
-    (9, Link::Ppp, "PPP"),
-    (12, Link::Raw, "raw IP"),
-    (14, Link::Raw, "raw IP"),
-    (50, Link::PppHdlc, "PPP in HDLC framing"),
-    (51, Link::Pppoe, "PPPoE"),
-    (101, Link::Raw, "raw IP"),
-    (104, Link::CiscoHdlc, "Cisco HDLC"),
-    (108, Link::OpenBsdLoopback, "OpenBSD loopback"),
-    (109, Link::OpenBsdEncapsulated, "OpenBSD encapsulated IP"),
-    (113, Link::LinuxCooked, "Linux cooked"),
-    (204, Link::PppDirection, "PPP with direction"),
-    (228, Link::Raw, "raw IPv4"),
-    (229, Link::Raw, "raw IPv6"),
+    (9, Link::Ppp(0), "PPP"),
+    (12, Link::At(0), "raw IP"),
+    (14, Link::At(0), "raw IP"),
+    (50, Link::Ppp(0), "PPP in HDLC framing"),
+    (51, Link::Ppp(6), "PPPoE"),
+    (101, Link::At(0), "raw IP"),
+    (104, Link::Type(2), "Cisco HDLC"),
+    (108, Link::At(4), "OpenBSD loopback"),
+    (109, Link::At(12), "OpenBSD encapsulated IP"),
+    (113, Link::Type(14), "Linux cooked"),
+    (204, Link::Ppp(1), "PPP with direction"),
+    (228, Link::At(0), "raw IPv4"),
+    (229, Link::At(0), "raw IPv6"),
     (276, Link::LinuxCooked2, "Linux cooked v2"),
 ];
 
@@ -56,10 +52,9 @@ impl Link {
     #[inline(always)]
     pub fn ip_offset(self, frame: &[u8]) -> Option<usize> {
         if self == Link::Ethernet {
-            return match be16(frame, 12)? {
-                IPV4 | IPV6 => Some(14),
-                _ => behind_type(frame, 12),
-            };
+            if let IPV4 | IPV6 = be16(frame, 12)? {
+                return Some(14);
+            }
         }
         self.rare_offset(frame)
     }
@@ -67,20 +62,15 @@ impl Link {
     #[inline(never)]
     fn rare_offset(self, frame: &[u8]) -> Option<usize> {
         match self {
-            Link::Ethernet => None,
-            Link::LinuxCooked => behind_type(frame, 14),
+            Link::Ethernet => behind_type(frame, 12),
             Link::LinuxCooked2 => match (frame.len() >= 20, be16(frame, 0)?) {
                 (true, IPV4 | IPV6) => Some(20),
                 (true, 0x8100 | 0x88a8) => behind_type(frame, 22), // the tag's control comes first
                 _ => None,
             },
-            Link::Raw => Some(0),
-            Link::BsdLoopback | Link::OpenBsdLoopback => Some(4),
-            Link::OpenBsdEncapsulated => Some(12),
-            Link::Ppp | Link::PppHdlc => behind_ppp(frame, 0),
-            Link::PppDirection => behind_ppp(frame, 1),
-            Link::Pppoe => behind_ppp(frame, 6),
-            Link::CiscoHdlc => behind_type(frame, 2),
+            Link::Type(at) => behind_type(frame, at),
+            Link::Ppp(at) => behind_ppp(frame, at),
+            Link::At(at) => Some(at),
         }
     }
 }

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use clap::{Parser, ValueEnum};
-use tcpf_trace::analysis::{Analysis, Options, Seen, analyse};
+use tcpf_trace::analysis::{Analysis, Options, analyse};
 use tcpf_trace::annotate::{Failure, annotate};
-use tcpf_trace::error::Error;
+use tcpf_trace::engine::Seen;
+use tcpf_trace::error::{Error, words};
 use tcpf_trace::reader::Reader;
 use tcpf_trace::sender::{Linux22, Whose};
 use tcpf_trace::{json, table};
@@ -49,7 +51,7 @@ struct Asked {
     profile: Profile,
     /// Where the captures were taken; found from the handshakes without this.
     #[arg(long, value_enum)]
-    at: Option<At>,
+    at: Option<Seen>,
     /// Senders that send no tail loss probes.
     #[arg(long)]
     no_probes: bool,
@@ -64,13 +66,6 @@ enum Profile {
     #[value(name = "linux-2.2")]
     Linux22,
     Rfc6298,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum At {
-    Sender,
-    Receiver,
-    Between,
 }
 
 /// Read a time of more than 0 and at most 120 s, in nanoseconds.
@@ -103,11 +98,7 @@ impl Asked {
                 Profile::Linux22 => Linux22::ALL,
                 _ => Linux22::default(),
             },
-            at: self.at.map(|at| match at {
-                At::Sender => Seen::Sender,
-                At::Receiver => Seen::Receiver,
-                At::Between => Seen::Between,
-            }),
+            at: self.at,
             events: self.events || self.annotate.is_some(),
             threads,
         }
@@ -147,16 +138,20 @@ impl Asked {
             _ if stdin > 1 => Some("standard input can be read once"),
             Some(_) if self.files.len() > 1 => Some("--annotate takes one capture"),
             Some(_) if stdin > 0 => Some("--annotate reads the capture twice: name a file"),
+            Some(ref out) if is_same(Path::new(&self.files[0]), out) => {
+                Some("--annotate would write over the capture")
+            }
             _ => None,
         }
     }
 
-    fn write(&self, found: &[Analysis]) -> Result<(), Failure> {
-        if let (Some(path), [one]) = (&self.annotate, found) {
-            let mut out = BufWriter::new(File::create(path)?);
-            annotate(Reader::open(&self.files[0])?, &one.events, &mut out)?;
-            out.flush()?;
-        }
+    fn annotate(&self, out: &Path, found: &Analysis) -> Result<(), Failure> {
+        let mut out = BufWriter::new(File::create(out)?);
+        annotate(Reader::open(&self.files[0])?, &found.events, &mut out)?;
+        Ok(out.flush()?)
+    }
+
+    fn print(&self, found: &[Analysis]) -> Result<(), Failure> {
         let mut out = BufWriter::new(io::stdout().lock());
         match (self.json, self.csv) {
             (true, _) => {
@@ -171,6 +166,12 @@ impl Asked {
     }
 }
 
+/// Whether two paths name one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let number = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    matches!((number(one), number(other)), (Ok(one), Ok(other)) if one == other)
+}
+
 fn main() -> ExitCode {
     let asked = Asked::parse();
     if let Some(why) = asked.refused() {
@@ -180,7 +181,12 @@ fn main() -> ExitCode {
     let (found, errors): (Vec<_>, Vec<_>) = asked.analyse().into_iter().partition(Result::is_ok);
     let found: Vec<Analysis> = found.into_iter().flatten().collect();
     let errors: Vec<Error> = errors.into_iter().filter_map(Result::err).collect();
-    let written = asked.write(&found);
+    let annotated = match (&asked.annotate, &*found) {
+        (Some(out), [one]) => asked.annotate(out, one).map_err(|why| (out.display(), why)),
+        _ => Ok(()),
+    };
+    let stdout = Path::new("standard output").display();
+    let written = annotated.and_then(|()| asked.print(&found).map_err(|why| (stdout, why)));
     for one in found.iter().filter(|one| !one.truncated.is_empty()) {
         eprintln!("warning: {}: {}", one.name, one.truncated);
     }
@@ -188,9 +194,9 @@ fn main() -> ExitCode {
         eprintln!("error: {error}");
     }
     match written {
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        Err(Failure::Output(error)) => eprintln!("error: cannot write: {error}"),
-        Err(Failure::Capture(error)) => eprintln!("error: {error}"),
+        Err((_, Failure::Output(error))) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        Err((out, Failure::Output(error))) => eprintln!("error: {out}: {}", words(&error)),
+        Err((_, Failure::Capture(error))) => eprintln!("error: {error}"),
         Ok(()) if errors.is_empty() => {
             let skipped = found.iter().any(|one| one.skipped > 0);
             return ExitCode::from(if skipped { 3 } else { 0 });

@@ -339,7 +339,9 @@ impl Reader {
         let (place, before) = self.place();
         let name = self.name();
         let error = Error::new(format!("damaged: {place}: {why}; {before}"), name);
-        if self.counters.records == 0 || self.is_packed() || name == "-" {
+        let plain =
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,:@".contains(&byte));
+        if self.counters.records == 0 || self.is_packed() || name == "-" || !plain {
             return error;
         }
         error.hint(format!("keep what is before it: head -c {} {name} > whole", self.offset()))

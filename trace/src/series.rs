@@ -1,6 +1,6 @@
 //! Flows packet by packet: what each was, and what the model of its sender knows behind it.
 
-use crate::engine::{Engine, Place};
+use crate::engine::{Engine, Seen};
 use crate::event::Cause;
 use crate::packet::{FIN, Packet, SYN};
 use crate::sender::{Sender, Settings};
@@ -18,7 +18,7 @@ pub struct Explained {
 
 /// Explain every retransmission of every flow of packets that were captured at the data senders.
 pub fn explain(packets: impl Iterator<Item = Packet>, settings: Settings) -> Explained {
-    let mut engine = Engine::new(settings, Place::AtSender, true);
+    let mut engine = Engine::new(settings, Some(Seen::Sender), true);
     engine.joined = true;
     let mut steps = Vec::new();
     let mut found = Explained::default();
@@ -71,7 +71,7 @@ pub struct Known {
 ///
 /// `towards`: whether each runs from it to the receiver.
 pub fn follow(packets: impl Iterator<Item = (Packet, bool)>, settings: Settings) -> Vec<Known> {
-    let mut engine = Engine::new(settings, Place::AtSender, true);
+    let mut engine = Engine::new(settings, Some(Seen::Sender), true);
     engine.joined = true;
     let mut found = Vec::new();
     let mut places = Vec::new();
@@ -133,10 +133,10 @@ impl Known {
 pub fn distance(
     packets: impl Iterator<Item = Packet>,
     settings: Settings,
-    place: Place,
+    at: Option<Seen>,
     towards: bool,
 ) -> i64 {
-    let mut engine = Engine::new(settings, place, false);
+    let mut engine = Engine::new(settings, at, false);
     for packet in packets {
         engine.feed(&packet);
     }

@@ -9,7 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::Error;
+use liblzma::stream::{CONCATENATED, Stream};
+
+use crate::error::{Error, words};
 
 /// Bytes that an unpacker is given at a time.
 const PACKED_CHUNK: usize = 1 << 16;
@@ -17,6 +19,8 @@ const PACKED_CHUNK: usize = 1 << 16;
 /// not depend on how much was asked for.
 const PIECE: usize = 1 << 16;
 const LONGEST_MAGIC: usize = 6;
+/// Memory that a file of xz may ask for: `xz -9` asks for 65 MiB, a header may for 4 GiB.
+const XZ_MEMORY: u64 = 128 << 20;
 /// What becomes of a file descriptor that is closed: of those here only standard input may be.
 const EBADF: i32 = 9;
 
@@ -193,11 +197,7 @@ fn unreadable(error: &io::Error, name: &str) -> Error {
         _ if error.raw_os_error() == Some(EBADF) => {
             Error::new("standard input is closed", name).hint("name a file, or give one: - < FILE")
         }
-        _ => {
-            let told = error.to_string();
-            let words = told.split(" (os error").next().unwrap_or_default();
-            Error::new(format!("cannot read the capture: {words}"), name)
-        }
+        _ => Error::new(format!("cannot read the capture: {}", words(error)), name),
     }
 }
 
@@ -215,7 +215,8 @@ fn unpacker(
         }
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
             let raw = BufReader::with_capacity(PACKED_CHUNK, raw);
-            (Some("xz"), Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(raw)))
+            let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?;
+            (Some("xz"), Box::new(liblzma::bufread::XzDecoder::new_stream(raw, stream)))
         }
         [b'B', b'Z', b'h', ..] => {
             let raw = BufReader::with_capacity(PACKED_CHUNK, raw);

@@ -5,7 +5,8 @@ use std::iter;
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
-use crate::analysis::{Analysis, Seen};
+use crate::analysis::Analysis;
+use crate::engine::Seen;
 use crate::error::counted;
 use crate::event::Cause;
 use crate::json::{Capture, Flow, Listed, python_float};

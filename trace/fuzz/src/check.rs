@@ -4,14 +4,14 @@ use std::io::{Cursor, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fastrand::Rng;
-use tcpf_trace::analysis::{Analysis, Options, Seen, analyse};
+use tcpf_trace::analysis::{Analysis, Options, analyse};
 use tcpf_trace::annotate::annotate;
-use tcpf_trace::engine::Engine;
+use tcpf_trace::engine::{Engine, Seen};
 use tcpf_trace::error::Error;
 use tcpf_trace::event::CAUSES;
 use tcpf_trace::packet::Packet;
 use tcpf_trace::reader::Reader;
-use tcpf_trace::sender::Whose;
+use tcpf_trace::sender::{Linux22, Whose};
 use tcpf_trace::source::Source;
 
 /// Bytes asked for at a time where nothing else is tried.
@@ -77,7 +77,8 @@ fn options(rng: &mut Rng) -> Options {
         3 => (Some(Seen::Sender), Whose::Linux),
         _ => (None, Whose::Linux),
     };
-    Options { at, whose, probes: rng.bool(), events: true, ..Options::default() }
+    let linux22 = if rng.u8(..4) == 0 { Linux22::ALL } else { Linux22::default() };
+    Options { at, whose, linux22, probes: rng.bool(), events: true, ..Options::default() }
 }
 
 /// Bytes of which so many at most are given at a time: a source may give fewer than were asked for.
@@ -120,7 +121,7 @@ fn same(
 
 /// Whether every sender's state is one that can be, all along.
 fn sound(data: &[u8], options: &Options) -> Result<(), String> {
-    let mut engine = Engine::new(options.settings(), options.place(), true);
+    let mut engine = Engine::new(options.settings(), options.at, true);
     let Ok(mut reader) = opened(data, CHUNK, CHUNK) else { return Ok(()) };
     let mut packet = Packet::default();
     while let Ok(true) = reader.next(&mut packet) {

@@ -119,8 +119,10 @@ fn report(arguments: &Arguments, number: usize, said: &str, data: &[u8]) -> io::
     Ok(())
 }
 
-/// Memory of this process.
+/// The most memory that this process has had: `VmHWM` in proc(5).
 fn memory_kb() -> io::Result<u64> {
-    let pages = fs::read_to_string("/proc/self/statm")?;
-    Ok(pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4)
+    let status = fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse().ok());
+    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

@@ -11,9 +11,9 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use tcpf_trace::analysis::{Options, Seen, analyse as analyse_capture};
+use tcpf_trace::analysis::{Options, analyse as analyse_capture};
 use tcpf_trace::connection::Connections;
-use tcpf_trace::engine::Place;
+use tcpf_trace::engine::Seen;
 use tcpf_trace::error::Error;
 use tcpf_trace::event::{Cause, Evidence, Rule};
 use tcpf_trace::packet::Packet;
@@ -64,8 +64,8 @@ impl Known {
         Ok(Options { rto_min_ns, probes: self.probes, whose, linux22, at, events, threads: 1 })
     }
 
-    fn settings(&self) -> PyResult<(Settings, Place)> {
-        self.options(false).map(|options| (options.settings(), options.place()))
+    fn settings(&self) -> PyResult<(Settings, Option<Seen>)> {
+        self.options(false).map(|options| (options.settings(), options.at))
     }
 }
 
@@ -296,8 +296,8 @@ fn distance(
     known: Known,
 ) -> PyResult<i64> {
     let packets = packets.as_slice()?;
-    let (settings, place) = known.settings()?;
-    Ok(series::distance(packets.iter().map(Packet::from), settings, place, towards))
+    let (settings, at) = known.settings()?;
+    Ok(series::distance(packets.iter().map(Packet::from), settings, at, towards))
 }
 
 #[pymodule]

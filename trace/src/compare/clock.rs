@@ -4,7 +4,6 @@
 //! the clocks plus the time it took. Nothing is known of the offset, which may be hours.
 
 use std::fmt;
-use std::ops::Range;
 
 use hashbrown::HashMap;
 
@@ -135,7 +134,7 @@ pub(super) fn estimate(
         Some(given) => (given, false),
         None => most_agreed(&every, width),
     };
-    let agree = |pair: &&Pair| (pair.difference - near).abs() <= width;
+    let agree = |pair: &&Pair| pair.difference.abs_diff(near) <= width.unsigned_abs();
     let pairs: Vec<_> = every.iter().filter(agree).copied().collect();
     if given_ns.is_some_and(|given| !pairs.iter().any(|pair| pair.difference >= given)) {
         return Err(Unmatched::Contradicted { agreed_ns: most_agreed(&every, width).0 });
@@ -157,53 +156,41 @@ struct Pair {
     weight: f64,
 }
 
-/// Places in the order of their identities, and where each identity is; of large captures a sample
-/// of identities, the same in both.
-fn sampled(marks: &[Mark], share: u32) -> (Vec<usize>, Vec<(u64, Range<usize>)>) {
+/// Places in the order of their identities; of large captures a sample of identities, the same in
+/// both.
+fn sampled(marks: &[Mark], share: u32) -> Vec<usize> {
     let bits = (1_u64 << share) - 1;
     let chosen = |row: &usize| marks[*row].identity >> 40 & bits == 0;
     let mut rows: Vec<_> = (0..marks.len()).filter(chosen).collect();
     rows.sort_by_key(|row| marks[*row].identity);
-    let mut groups: Vec<(u64, Range<usize>)> = Vec::new();
-    for (place, row) in rows.iter().enumerate() {
-        let identity = marks[*row].identity;
-        match groups.last_mut().filter(|group| group.0 == identity) {
-            Some(group) => group.1.end = place + 1,
-            None => groups.push((identity, place..place + 1)),
-        }
-    }
-    (rows, groups)
+    rows
 }
 
 /// Pair packets of the same identity, whenever they were seen, unless they are too many.
 fn coincidences(first: &[Mark], second: &[Mark]) -> Vec<Pair> {
     let largest = first.len().max(second.len()).max(1);
     let share = usize::BITS - (largest / SAMPLE).leading_zeros();
-    let (rows_a, groups_a) = sampled(first, share);
-    let (rows_b, groups_b) = sampled(second, share);
-    let mut known = groups_b.iter().peekable();
+    let (rows_a, rows_b) = (sampled(first, share), sampled(second, share));
+    let a = |rows: &[usize]| first[rows[0]].identity;
+    let b = |rows: &[usize]| second[rows[0]].identity;
+    let mut known = rows_b.chunk_by(|i, j| b(&[*i]) == b(&[*j])).peekable();
     let mut both: Vec<(&[usize], &[usize])> = Vec::new();
-    for (identity, range) in &groups_a {
-        while known.next_if(|other| other.0 < *identity).is_some() {}
-        if let Some(other) = known.next_if(|other| other.0 == *identity) {
-            both.push((&rows_a[range.clone()], &rows_b[other.1.clone()]));
-        }
+    for group in rows_a.chunk_by(|i, j| a(&[*i]) == a(&[*j])) {
+        while known.next_if(|other| b(other) < a(group)).is_some() {}
+        both.extend(known.next_if(|other| b(other) == a(group)).map(|other| (group, other)));
     }
     let count = |group: &(&[usize], &[usize])| group.0.len() * group.1.len();
     both.sort_by_key(count);
     let (mut every, mut pairs) = (0, Vec::new());
-    for group in &both {
+    for group in both.iter().take_while(|group| count(group) <= GROUP) {
         every += count(group);
         if every >= PAIRS {
             break;
         }
-        if count(group) > GROUP {
-            continue;
-        }
         let weight = 1.0 / group.0.len().max(group.1.len()) as f64;
         for &i in group.0 {
             for &j in group.1 {
-                let difference = second[j].time_ns - first[i].time_ns;
+                let difference = second[j].time_ns.saturating_sub(first[i].time_ns);
                 pairs.push(Pair { first: i, second: j, difference, weight });
             }
         }
@@ -223,7 +210,7 @@ fn most_agreed(pairs: &[Pair], width: i64) -> (i64, bool) {
     }));
     let ends: Vec<_> = sorted
         .iter()
-        .map(|pair| sorted.partition_point(|other| other.0 <= pair.0 + width))
+        .map(|pair| sorted.partition_point(|other| other.0 <= pair.0.saturating_add(width)))
         .collect();
     let votes = |place: usize| total[ends[place]] - total[place];
     let most = (0..ends.len()).map(votes).fold(0.0, f64::max);
@@ -235,8 +222,8 @@ fn most_agreed(pairs: &[Pair], width: i64) -> (i64, bool) {
         sorted[at.saturating_sub(1).min(sorted.len() - 1)].0
     };
     let middles: Vec<_> = good.map(middle).collect();
-    let best = middles.iter().copied().min_by_key(|middle| middle.abs()).unwrap_or(0);
-    (best, middles.iter().any(|middle| (middle - best).abs() > 2 * width))
+    let best = middles.iter().copied().min_by_key(|middle| middle.unsigned_abs()).unwrap_or(0);
+    (best, middles.iter().any(|middle| middle.abs_diff(best) > 2 * width.unsigned_abs()))
 }
 
 /// Whether each flow crosses there, or back: the differences there are greater than those back.
