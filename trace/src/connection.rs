@@ -141,10 +141,9 @@ impl Ends {
     }
 
     /// What is the same for both directions, to be hashed.
-    #[inline(always)]
-    fn both(self) -> (u128, u128, u32) {
-        let ports = u32::from(self.sport) * u32::from(self.dport);
-        (self.src ^ self.dst, self.src.wrapping_add(self.dst), ports)
+    fn both(self) -> [(u128, u16); 2] {
+        let ends = [(self.src, self.sport), (self.dst, self.dport)];
+        if ends[0] <= ends[1] { ends } else { [ends[1], ends[0]] }
     }
 }
 

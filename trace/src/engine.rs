@@ -333,13 +333,17 @@ impl Flow {
         self.row.counts[cause as usize] += 1;
         self.row.episodes += u64::from(timeout && self.sender.backoff == 0);
         if self.sender.away > 0 && cause.repeats_data() {
-            rule = if timeout { Rule::FarTimer } else { Rule::FarAck };
+            rule = match cause {
+                Cause::Rto => Rule::FarTimer,
+                Cause::Tlp | Cause::Unknown => rule,
+                _ => Rule::FarAck,
+            };
         }
         Event {
             time_ns: p.time_ns,
             flow,
             record: p.record,
-            start: self.sender.start,
+            start: self.sender.relative(p.seq),
             length: p.payload,
             cause,
             rule,
@@ -389,7 +393,9 @@ impl Flow {
     #[inline(always)]
     fn catch_up(&mut self, events: &mut Vec<Event>, now: i64) {
         while let Some(p) = self.waiting.front() {
-            if p.time_ns > now && !self.is_untold(p) {
+            // earlier than it can be: the clock was set back
+            let early = 1..=self.sender.away + BACK_NS;
+            if early.contains(&(p.time_ns - now)) && !self.is_untold(p) {
                 return;
             }
             self.take_first(events);

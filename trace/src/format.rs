@@ -262,7 +262,7 @@ impl Layout {
             return None;
         }
         let time_ns = interface.nanoseconds(units);
-        if time_ns > LATEST_NS {
+        if !(0..=LATEST_NS).contains(&time_ns) {
             return None; // by the interface's offset
         }
         Some(Frame { begin: 28, captured, wire: word(24), time_ns, interface: Some(number) })

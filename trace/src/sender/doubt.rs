@@ -105,8 +105,10 @@ impl Sender {
         self.revise(doubt.event, Cause::Rto, Verdict::new(cause, Rule::NewFollows), 0, tally);
         *tally.episodes -= u64::from(doubt.retransmits == 0);
         self.episode -= 1;
-        let (head, episode) = (self.board.head, self.episode);
-        self.board.at_mut(head).again = episode;
+        for number in self.board.head..self.board.tail {
+            let segment = self.board.at_mut(number);
+            segment.again = segment.again.min(self.episode);
+        }
         self.recover = if open { doubt.snd_max } else { doubt.recover };
         (self.loss, self.begun) = (Loss::Recovery, Begun::Sent);
         (self.dups, self.held) = (doubt.dups + self.dups, doubt.held + self.held);

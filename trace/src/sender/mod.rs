@@ -103,8 +103,6 @@ pub struct Sender {
     cause_at: i64,
     /// Number of the event that the packet at hand will be.
     pub event: u64,
-    /// Relative sequence number of that packet.
-    pub start: i64,
     /// The receiver's window as the last ACK has it, not scaled.
     pub window: Option<u16>,
     /// Whether an ACK was seen.
@@ -200,7 +198,6 @@ impl Sender {
             away: self.away,
             split: self.split,
             event: self.event,
-            start: self.start,
             limit: self.limit,
             backoff: self.backoff,
             tick: self.tick,
@@ -289,8 +286,9 @@ impl Sender {
     #[inline(always)]
     fn deliver(&mut self, segment: &Segment, now: i64) {
         let sure = !segment.ever || now - segment.sent >= self.rtt_min;
-        if segment.sent > self.delivered_at && sure {
-            self.delivered_at = segment.sent;
+        let set_back = self.delivered_at > now; // the capture's clock was
+        if sure && (segment.sent > self.delivered_at || set_back) {
+            self.delivered_at = segment.sent.min(now);
         }
     }
 

@@ -8,9 +8,9 @@ use crate::packet::{ACK, FIN, Packet, RST, SYN};
 
 /// Keep-alive probes and probes of a closed window leave in silence.
 const IDLE: i64 = 190 * MS;
-/// Pieces that the data of a packet are divided into at most: half a megabyte, which no offload
-/// exceeds, of 536 bytes each. More is only said by captures that are not to be believed.
-const MOST_PIECES: i64 = 1024;
+/// Pieces that the data of a packet are divided into at most: 64 kB of 536 bytes each. A length is
+/// the header's word, of which the capture need not have a byte: pieces are memory.
+const MOST_PIECES: i64 = 128;
 
 impl Sender {
     /// Follow the sender through a packet of its own; what it is, if it is an event.
@@ -62,7 +62,7 @@ impl Sender {
 
     /// A SYN or SYN-ACK: a new connection, an expired timer, or asked for again.
     fn send_syn(&mut self, p: &Packet) -> Option<Verdict> {
-        (self.start, self.backoff) = (0, 0);
+        self.backoff = 0;
         if !self.known || self.isn != i64::from(p.seq) {
             self.begin(p.seq.into(), 0);
             self.passive = p.flags & ACK > 0;
@@ -91,7 +91,7 @@ impl Sender {
     #[inline(always)]
     fn read_clock(&mut self, p: &Packet) {
         if p.timestamps {
-            (self.tick, self.tick_at, self.stamped) = (p.tsval, p.time_ns, true);
+            (self.tick, self.tick_at) = (p.tsval, p.time_ns);
         }
     }
 
@@ -101,8 +101,8 @@ impl Sender {
         let payload = i64::from(p.payload);
         let start = self.relative(p.seq);
         let end = start + payload + i64::from(fin);
-        self.start = start;
         self.read_clock(p);
+        self.stamped |= p.timestamps;
         if fin > 0 {
             self.fin = Some(end - 1);
         }
