@@ -93,6 +93,7 @@ def _every(shares: Mapping[str, float], seconds: float, seed: int, output: Path)
 def _captures(seconds: float, seed: int, output: Path, problems: list[str]) -> dict[str, Any]:
     """Run ``trace/fuzz``; what it counted."""
     words = ["--minutes", str(seconds / 60), "--seed", str(seed), "--output", str(output)]
+    words += [str(ROOT / "tests" / folder) for folder in ("trace/corpus", "data/senders")]
     cargo = ["cargo", "run", "--quiet", "--locked", "--profile", "fuzz", "-p", "tcpf-trace-fuzz"]
     manifest = ["--manifest-path", str(ROOT / "trace/Cargo.toml")]
     done = _run([*cargo, *manifest, "--", *words], seconds + _BUILD_S)
