@@ -14,10 +14,10 @@ from rich.progress import track
 from accuracy import document, run, screen
 from accuracy.compare import Outcome
 from accuracy.scenario import draw
-from tcpf_lab import pool
-from tcpf_lab.errors import LabError, RequestError
-from tcpf_lab.making import require_place
-from tcpf_lab.results import write_text
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.base.making import require_place
+from tcpf_lab.results.layout import write_text
+from tcpf_lab.run import pool
 from tcpf_lab.testbed.registry import testbed
 
 #: More scenarios in one go are a slip of the keyboard.

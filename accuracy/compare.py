@@ -15,9 +15,17 @@ from accuracy.scenario import Scenario
 from tcpf_lab.metrics import agreement, retransmission_log
 from tcpf_lab.metrics.agreement import Agreement
 from tcpf_lab.metrics.retransmission_log import CAUSES, ENTRY
-from tcpf_lab.results import RunFiles, read_json
-from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.events import KINDS, RETRANSMISSIONS, RTO, SYN_RTO, UNKNOWN, Analysis
+from tcpf_lab.results.layout import RunFiles, read_json
+from tcpf_lab.trace.analysis import (
+    KINDS,
+    RETRANSMISSIONS,
+    RTO,
+    SYN_RTO,
+    UNKNOWN,
+    Analysis,
+    Options,
+    analyse,
+)
 
 #: Checks of a run that say whether the testbed did what the scenario asks for.  The others judge
 #: the analysis, which is the subject here, or want every flow to come up, which loss may prevent.

@@ -20,7 +20,7 @@ from accuracy.matrix import (
     totals,
 )
 from accuracy.needless import Sum
-from tcpf_lab.trace.events import SPURIOUS
+from tcpf_lab.trace.analysis import SPURIOUS
 
 _INTRODUCTION = """\
 # How often the analysis of captures is right

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from accuracy.compare import Outcome
 from accuracy.needless import Sum, add
 from tcpf_lab.metrics.retransmission_log import CAUSES
-from tcpf_lab.trace.events import KINDS
+from tcpf_lab.trace.analysis import KINDS
 
 
 @dataclass(frozen=True)

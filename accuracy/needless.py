@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.bottleneck import cross
-from tcpf_lab.trace.events import KINDS, RETRANSMISSIONS, SPURIOUS, SYN_RTO, Analysis
-from tcpf_lab.trace.identity import Marks
-from tcpf_lab.trace.packet import ACK, SYN, Packets
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.analysis import KINDS, RETRANSMISSIONS, SPURIOUS, SYN_RTO, Analysis
+from tcpf_lab.trace.packet import ACK, SYN, Packets, read_capture
+from tcpf_lab.trace.passage import Marks, cross
 
 #: Retransmissions of data.
 _OF_DATA = tuple(kind for kind in RETRANSMISSIONS if kind != SYN_RTO)

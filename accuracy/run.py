@@ -13,14 +13,14 @@ from typing import Any
 from accuracy.compare import Difference, Outcome, compare
 from accuracy.needless import Needless
 from accuracy.scenario import Scenario
-from tcpf_lab import checksums, runner
-from tcpf_lab.errors import LabError, RequestError, TestbedError
-from tcpf_lab.making import make_directory
-from tcpf_lab.manifest import git_commit, made_from
+from tcpf_lab.base.errors import LabError, RequestError, TestbedError
+from tcpf_lab.base.making import make_directory
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import ExperimentFiles, RunFiles, as_json, read_json, write_json
-from tcpf_lab.runner import Task
+from tcpf_lab.results import checksums
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles, as_json, read_json, write_json
+from tcpf_lab.run import runner
+from tcpf_lab.run.runner import Task, git_commit, made_from
 from tcpf_lab.testbed.base import Testbed
 
 #: Beside the run's directory: its outcome, and what that was made from.

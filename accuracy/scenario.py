@@ -12,11 +12,11 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from tcpf_lab.base.units import format_duration, format_rate, format_size
 from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.spec.topology import Chain
-from tcpf_lab.units import format_duration, format_rate, format_size
 
 #: Ends of what is drawn.
 LOSS = (1e-4, 0.25)

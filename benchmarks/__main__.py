@@ -26,8 +26,8 @@ from benchmarks import (
     peer,
     virtual_time,
 )
-from tcpf_lab.errors import LabError
-from tcpf_lab.results import write_json
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.results.layout import write_json
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.registry import testbed
 

@@ -24,16 +24,16 @@ from typing import Any
 from distributed import Client
 
 from benchmarks.local_cluster import LocalCluster
-from tcpf_lab import archive
-from tcpf_lab.cluster import ClusterExecutor, cluster_executor
-from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.runner import Event, run_all
-from tcpf_lab.selection import choose
+from tcpf_lab.results import storage
+from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.run.cluster.executor import ClusterExecutor, cluster_executor
+from tcpf_lab.run.runner import Event, run_all
+from tcpf_lab.run.selection import choose
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import Run, expand
-from tcpf_lab.testbed import uml_package
 from tcpf_lab.testbed.registry import testbed
-from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.testbed.uml import package
+from tcpf_lab.testbed.uml.guest import UmlTestbed
 
 #: 60 runs of half a minute of virtual time.
 SHORT = """
@@ -75,7 +75,7 @@ def main() -> None:
         runs = [run for run in runs if run.seed <= asked.seeds]
     found: dict[str, Any] = {
         "runs": len(runs),
-        "kernel_package_bytes": len(uml_package.pack(bed.kernel).packed),
+        "kernel_package_bytes": len(package.pack(bed.kernel).packed),
     }
     for scenario in asked.scenario:
         found[scenario] = _scenario(scenario, runs, bed)
@@ -166,13 +166,13 @@ def _sizes(files: ExperimentFiles) -> dict[str, Any]:
     """Give bytes of a run as it travels and as it stays, and the time to unpack it, means."""
     packed, kept, seconds = [], [], []
     for run in files.runs():
-        names = archive.contents(run.root)
-        packed.append(archive.pack(run.root, names))
+        names = storage.contents(run.root)
+        packed.append(storage.pack(run.root, names))
         kept.append(sum((run.root / name).stat().st_blocks * 512 for name in names))
         with TemporaryDirectory(prefix="bench-unpack-") as target:
             started = time.process_time()
-            archive.sha256(packed[-1])
-            archive.unpack(packed[-1], Path(target))
+            storage.sha256(packed[-1])
+            storage.unpack(packed[-1], Path(target))
             seconds.append(time.process_time() - started)
     return {
         "archive_bytes": round(statistics.mean(map(len, packed))),

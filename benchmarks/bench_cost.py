@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import tcpf_lab
-from tcpf_lab.errors import RequestError
-from tcpf_lab.testbed import uml_kernel
-from tcpf_lab.testbed.uml_recipe import DEFAULT_SOURCE
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.testbed.uml import kernel
+from tcpf_lab.testbed.uml.recipe import DEFAULT_SOURCE
 
 SOURCES = Path(tcpf_lab.__file__).parent.parent / "kernel" / "tests" / "cost"
 FLOWS = (1, 16, 256, 4096, 65536)
@@ -133,7 +133,7 @@ def main() -> dict[str, Any]:
         If the virtual-time kernel has not been built.
     """
     require()
-    tree = uml_kernel.require("standard").tree
+    tree = kernel.require("standard").tree
     with tempfile.TemporaryDirectory() as directory:
         program = build(Path(directory), tree)
         packet = _counts(program, PER_PACKET, PACKETS)

@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from benchmarks.virtual_time import one_core
-from tcpf_lab.errors import LabError
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import RunFiles, read_json
+from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.base import Testbed

@@ -23,10 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.virtual_time import LONG_S, chapter_run, one_core
-from tcpf_lab.errors import LabError
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import ExperimentFiles, RunFiles
-from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles
+from tcpf_lab.run.runner import Task, carry_out
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.registry import testbed

@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tcpf_lab.errors import LabError
+from tcpf_lab.base.errors import LabError
 
 ROUNDS = 9
 #: What nothing can be faster than.

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 from benchmarks import endless
 from benchmarks.virtual_time import chapter_run, one_core
-from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.testbed.registry import testbed
 
 ROUNDS = 3
@@ -167,7 +167,7 @@ def generated(path: Path, size: int = LARGE) -> Path:
 
 def count(path: Path) -> int:
     """Count the records of a capture."""
-    from tcpf_lab.trace.pcap import read_capture
+    from tcpf_lab.trace.packet import read_capture
 
     return read_capture(path).records
 

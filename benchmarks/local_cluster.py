@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tcpf_lab.testbed.parent import bound
+from tcpf_lab.testbed.base import bound
 
 #: How long a scheduler may take to listen, s; machines are busy at times.
 START_S = 120.0

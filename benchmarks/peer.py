@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.base.errors import LabError, RequestError
 
 SCRIPT = Path(__file__).with_name("ns3_chain.py")
 INSTALL = "pip install 'tcpf-lab[bench]', or name the interpreter of an environment that has ns3"

@@ -11,13 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tcpf_lab.errors import LabError
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.base.shipped import directory
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import ExperimentFiles, RunFiles
-from tcpf_lab.runner import Task, carry_out
-from tcpf_lab.shipped import directory
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles
+from tcpf_lab.run.runner import Task, carry_out
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.base import Testbed
 

@@ -19,9 +19,9 @@ from faults.kinds import KINDS
 from faults.schedule import draw
 from faults.stage import Reference
 from faults.verdict import Outcome
-from tcpf_lab.errors import LabError, RequestError
-from tcpf_lab.making import make_directory, require_place
-from tcpf_lab.results import write_json, write_text
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.base.making import make_directory, require_place
+from tcpf_lab.results.layout import write_json, write_text
 from tcpf_lab.testbed import registry
 
 #: Between these two lines of a page stands what the last command found.

@@ -12,9 +12,9 @@ from pathlib import Path
 from faults import processes
 from faults.injected import DONE, FAILED, REFUSED, Fault, Injected, answer
 from faults.stage import TABLES, Stage, fingerprint
-from tcpf_lab.results import RunFiles
-from tcpf_lab.testbed import uml_kernel
-from tcpf_lab.testbed.uml_entry import FACTS
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.testbed.uml import kernel
+from tcpf_lab.testbed.uml.kernel import FACTS
 
 _OTHER_JSON = (b"{}", b"[]", b"null", b'{"format": 1}', b"1e999", b'"' + b"x" * 50 + b'"')
 
@@ -131,7 +131,7 @@ def cache(stage: Stage, _fault: Fault, rng: random.Random) -> Injected:
     Now and then the command that makes it again is killed.
     """
     assert stage.cache is not None
-    found = uml_kernel.find(stage.cache / "tcpf-lab/kernel")
+    found = kernel.find(stage.cache / "tcpf-lab/kernel")
     assert found is not None
     entry = found.directory
     names = ["linux", "kernel.json", "tcpf-guest", "tcpf-traffic"]

@@ -18,9 +18,9 @@ from faults.injected import Fault
 from faults.kinds import KINDS
 from faults.stage import Reference, Stage
 from faults.verdict import Outcome
-from tcpf_lab.results import read_json, write_json
-from tcpf_lab.testbed import uml_kernel
-from tcpf_lab.testbed.uml_entry import FACTS, with_digest
+from tcpf_lab.results.layout import read_json, write_json
+from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml.kernel import FACTS, with_digest
 
 _CACHE = Path("tcpf-lab/kernel")
 #: Set in every lane: whether it has mounts of its own.
@@ -33,8 +33,8 @@ def load() -> None:
     For a process without other threads, as `python -m faults` is: what its forks inherit of a
     library that keeps some, such as the compiler of PDFs once it was used, would wait for them.
     """
-    for verbs in ("analyze", "experiment", "host", "report"):
-        importlib.import_module(f"tcpf_lab.{verbs}_verbs")
+    for verb in ("analyze", "run", "hosts", "report"):
+        importlib.import_module(f"tcpf_lab.cli.{verb}")
 
 
 def begin() -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from faults.command import Command
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles, as_json
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.results.layout import PARTIAL, ExperimentFiles, RunFiles, as_json
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import expand
 

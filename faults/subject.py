@@ -17,12 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab import reporting
 from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.results import PARTIAL, RunFiles
-from tcpf_lab.testbed import guest_plan, guest_process, uml
-from tcpf_lab.testbed.uml_kernel import Kernel
+from tcpf_lab.results.layout import PARTIAL, RunFiles
+from tcpf_lab.run import reporting
+from tcpf_lab.testbed.uml import guest, guest_plan
+from tcpf_lab.testbed.uml.kernel import Kernel
 from tcpf_lab.testbed.withheld import GivenTime
 
 VARIABLE = "TCPF_FAULTS"
@@ -50,7 +50,7 @@ def main() -> None:
 
 def _in_guest(value: dict[str, Any]) -> None:
     """Start a shell script in the guest of one run, ``after`` seconds after its epoch."""
-    prepare = uml._prepare
+    prepare = guest._prepare
 
     def with_script(run: RunFiles, plan: Plan, kernel: Kernel) -> None:
         prepare(run, plan, kernel)
@@ -58,7 +58,7 @@ def _in_guest(value: dict[str, Any]) -> None:
             path = run.root / guest_plan.INSTRUCTIONS
             path.write_text(_with_script(path.read_text("utf-8"), value), encoding="utf-8")
 
-    uml._prepare = with_script
+    guest._prepare = with_script
 
 
 def _with_script(plan: str, value: dict[str, Any]) -> str:
@@ -84,12 +84,12 @@ def _clock_jump(value: dict[str, float]) -> None:
 
         return clock
 
-    vars(guest_process)["GivenTime"] = lambda **words: GivenTime(clock=jumping(), **words)
+    vars(guest)["GivenTime"] = lambda **words: GivenTime(clock=jumping(), **words)
 
 
 def _memory_of_guest(value: dict[str, Any]) -> None:
     """Start the guest of one run with so many MB, whatever the testbed asks for."""
-    run = guest_process.run
+    run = guest.run_guest
 
     def with_less(command: list[str], directory: Path, *rest: Any) -> int | None:
         if directory.name == value["run"] + PARTIAL:
@@ -97,17 +97,17 @@ def _memory_of_guest(value: dict[str, Any]) -> None:
             command = [less if word.startswith("mem=") else word for word in command]
         return run(command, directory, *rest)
 
-    guest_process.run = with_less  # type: ignore[assignment]
+    guest.run_guest = with_less  # type: ignore[assignment]
 
 
 def _memory_of_guest_process(value: int) -> None:
     """Let a guest's process on the host have so many MB in all."""
-    run = guest_process.run
+    run = guest.run_guest
 
     def limited(command: list[str], *rest: Any) -> int | None:
         return run(["prlimit", f"--as={value * _MB}", *command], *rest)
 
-    guest_process.run = limited  # type: ignore[assignment]
+    guest.run_guest = limited  # type: ignore[assignment]
 
 
 def _memory_of_analysis(value: int) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from faults import processes
 from faults.injected import DONE, Fault, Injected, answer
 from faults.stage import Stage, fingerprint, guest_memory, run_ids
-from tcpf_lab import checksums
-from tcpf_lab.results import REPLACED
+from tcpf_lab.results import checksums
+from tcpf_lab.results.layout import REPLACED
 
 #: Longest that processes may take to end after their command, s: killing them takes a moment.
 _PATIENCE_S = 20.0

@@ -15,9 +15,9 @@ from rich.console import Console
 from fuzz.text_campaign import fuzz_text
 from fuzz.text_seeds import ROOT
 from fuzz.text_targets import TARGETS
-from tcpf_lab.errors import LabError, RequestError
-from tcpf_lab.results import write_json
-from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.results.layout import write_json
+from tcpf_lab.spec.words import unknown
 
 #: The name of what is no text, and its share of the time where nothing was asked for.
 CAPTURES, _SHARE = "captures", 0.5

@@ -8,22 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fuzz import text_runs
-from tcpf_lab import checked_analysis
-from tcpf_lab.errors import LabError
-from tcpf_lab.report.collect import collect
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.export.tidy import tables
-from tcpf_lab.report.frames.found import sections_below
-from tcpf_lab.report.frames.one_run import Run as FramedRun
+from tcpf_lab.report.frames.results import sections_below
+from tcpf_lab.report.frames.run import Run as FramedRun
 from tcpf_lab.report.plots.runs import read_run
-from tcpf_lab.report.run_records import read_series
-from tcpf_lab.results import RunFiles
+from tcpf_lab.report.section import collect, read_series
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.run import runner
 from tcpf_lab.spec.load import load
-from tcpf_lab.testbed import uml_console
+from tcpf_lab.testbed.uml import guest
 
 
 def records(data: bytes) -> str:
     """Analyse a run one of whose files is another: its first line is the file's name."""
-    return _with_file(data, lambda files: str(checked_analysis.analyse(files)["validity"]["valid"]))
+    return _with_file(data, lambda files: str(runner.analyse(files)["validity"]["valid"]))
 
 
 def metrics(data: bytes) -> str:
@@ -41,7 +40,7 @@ def _shown(files: RunFiles) -> str:
         lambda: tables(sections_below(files.root, include_invalid=True)),
         lambda: (run.flows, run.dscp, run.checks, run.window, run.valid, run.captures),
         lambda: read_run(files, load(files.spec)).goodputs(),
-        lambda: uml_console.faults((files.log / "console.txt").read_text(errors="replace")),
+        lambda: guest.faults((files.log / "console.txt").read_text(errors="replace")),
     )
     refused = 0
     for read in readers:

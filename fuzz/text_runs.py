@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fuzz.text_seeds import ROOT
-from tcpf_lab.report.collect import Cell
-from tcpf_lab.results import ExperimentFiles, RunFiles
-from tcpf_lab.runner import Task, carry_out
+from tcpf_lab.report.section import Cell
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles
+from tcpf_lab.run.runner import Task, carry_out
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.fake import FakeTestbed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 ROOT = Path(__file__).parent.parent
 

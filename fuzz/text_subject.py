@@ -9,15 +9,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tcpf_lab.errors import SpecError
+from tcpf_lab.base.errors import SpecError
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.spec import load
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed import guest_plan
 from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.uml import guest_plan
 
 #: An experiment with more flows or runs than that is not planned: it takes its time.
 _FEW_FLOWS, _FEW_RUNS = 200, 500

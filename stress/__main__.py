@@ -10,7 +10,7 @@ from rich.console import Console
 
 from stress import kernel, trial
 from stress.verdict import Verdict
-from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.base.errors import LabError, RequestError
 
 out = Console(highlight=False, markup=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, markup=False)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from stress import initramfs
 from stress.kernel import SmpKernel
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed.vm_machine import EMULATED
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.vm.machine import EMULATED
 from tcpf_lab.testbed.withheld import GivenTime
 
 EMULATOR = "qemu-system-x86_64"

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from stress.modules import libraries
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed import cpio
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.vm import cpio
 
 #: Programs of the host that the guest runs.
 PROGRAMS = {"ip": "iproute2", "tc": "iproute2"}

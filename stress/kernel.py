@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcpf_lab.errors import KernelBuildError
-from tcpf_lab.results import write_json
-from tcpf_lab.testbed import uml_kernel, uml_make, uml_recipe
+from tcpf_lab.base.errors import KernelBuildError
+from tcpf_lab.results.layout import write_json
+from tcpf_lab.testbed.uml import kernel
+from tcpf_lab.testbed.uml import recipe as uml_recipe
+from tcpf_lab.testbed.uml import steps as uml_make
 from tcpf_lab.testbed.workshop import Progress, Workshop
 
 KERNEL_SOURCES = Path(__file__).parents[1] / "kernel"
@@ -72,7 +74,7 @@ class SmpKernel:
 
 def cache_directory() -> Path:
     """Return where these kernels are kept, beside the virtual-time kernels."""
-    return uml_kernel.cache_directory().with_name("smp")
+    return kernel.cache_directory().with_name("smp")
 
 
 def find(cache: Path | None = None) -> SmpKernel | None:
@@ -100,7 +102,7 @@ def build(progress: Progress, cache: Path | None = None) -> SmpKernel:
     top, version = uml_recipe.source_version(source)
     uml_recipe.check_version(version, recipe, source)
     root = cache or cache_directory()
-    uml_kernel.make_cache(root)
+    kernel.make_cache(root)
     entry = root / _key(uml_recipe.source_sha256(source, root))
     with _lock(root, progress) as lock:
         if not (entry / FACTS).exists():

@@ -9,7 +9,7 @@ from typing import Any
 from stress import guest, kernel, modules, scenario
 from stress.kernel import SmpKernel
 from stress.verdict import Report, Verdict, judge
-from tcpf_lab.results import write_json
+from tcpf_lab.results.layout import write_json
 from tcpf_lab.testbed.workshop import Progress
 
 #: What is put under load -> its queues and its markers.

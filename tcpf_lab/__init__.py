@@ -5,32 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tcpf_lab.api import Calibrated as Calibrated
-    from tcpf_lab.api import Captures as Captures
-    from tcpf_lab.api import Crossing as Crossing
-    from tcpf_lab.api import Results as Results
-    from tcpf_lab.api import Run as Run
-    from tcpf_lab.api import analyze as analyze
-    from tcpf_lab.api import crossing as crossing
-    from tcpf_lab.api import load as load
-    from tcpf_lab.api import load_calibration as load_calibration
-    from tcpf_lab.api import packets as packets
+    from tcpf_lab.calibration.frames import Calibrated as Calibrated
+    from tcpf_lab.calibration.report import load_calibration as load_calibration
+    from tcpf_lab.run.api import Captures as Captures
+    from tcpf_lab.run.api import Crossing as Crossing
+    from tcpf_lab.run.api import Results as Results
+    from tcpf_lab.run.api import Run as Run
+    from tcpf_lab.run.api import analyze as analyze
+    from tcpf_lab.run.api import crossing as crossing
+    from tcpf_lab.run.api import load as load
+    from tcpf_lab.run.api import packets as packets
 
 __version__ = "0.1.0"
 
-#: What `tcpf_lab.api` offers under this name too: imported when asked for, as that takes a second.
-_PUBLIC = (
-    *("Calibrated", "Captures", "Crossing", "Results", "Run"),
-    *("analyze", "crossing", "load", "load_calibration", "packets"),
-)
+#: The Python interface, by the module it is in: imported at first use, as that takes a second.
+_PUBLIC = {
+    **dict.fromkeys(("Captures", "Crossing", "Results", "Run"), "tcpf_lab.run.api"),
+    **dict.fromkeys(("analyze", "crossing", "load", "packets"), "tcpf_lab.run.api"),
+    "Calibrated": "tcpf_lab.calibration.frames",
+    "load_calibration": "tcpf_lab.calibration.report",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tcpf_lab import api
+    from importlib import import_module
 
-    return getattr(api, name)
+    return getattr(import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:

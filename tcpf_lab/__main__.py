@@ -13,7 +13,7 @@ import sys
 import warnings
 from typing import Any
 
-from tcpf_lab.errors import LabError, require_memory
+from tcpf_lab.base.errors import LabError, require_memory
 
 #: What the command line itself needs, MB; `cli.Verb.memory_mb` is what a verb does.
 _MEMORY_MB = 64
@@ -31,7 +31,7 @@ def main() -> None:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         warnings.showwarning = _note
-        from tcpf_lab import cli
+        from tcpf_lab.cli import main as cli
 
         cli.main()
     except LabError as error:

@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.trace.events import Place
+from tcpf_lab.trace.analysis import Place
 
 #: Identifies the sources that the module was built from.
 SOURCES: str

@@ -16,8 +16,8 @@ from quantity_strategies import (
     some,
 )
 
+from tcpf_lab.base.units import format_size
 from tcpf_lab.spec.queue.prio import goes_first
-from tcpf_lab.units import format_size
 
 
 @st.composite

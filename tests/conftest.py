@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, settings
 from run_maker import locked, make_run, make_runs
 from withheld import Watch, is_of_real_time
 
-from tcpf_lab.results import ExperimentFiles, RunFiles
-from tcpf_lab.spec.load import dump, load
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles
+from tcpf_lab.spec.load import apply_overrides, dump, load
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed import registry, uml_kernel
+from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.fake import FakeTestbed
-from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml.guest import UmlTestbed
 
 GOLDEN = Path(__file__).parent / "golden"
 DATA = Path(__file__).parent / "data"
@@ -169,7 +169,7 @@ def lab(
     capsys: pytest.CaptureFixture[str],
 ) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs ``tcpf-lab`` and gives (exit status, stdout, stderr)."""
-    from tcpf_lab import cli
+    from tcpf_lab.cli import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
@@ -177,7 +177,7 @@ def lab(
     def call(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["tcpf-lab", *map(str, words)])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         said = capsys.readouterr()
         assert "Traceback" not in said.err
         return int(ended.value.code or 0), said.out, said.err
@@ -196,7 +196,7 @@ def quick(
     lab: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, str, str]]:
     """Return ``lab`` whose runs end in tables: figures and a PDF take seconds."""
-    from tcpf_lab import reporting
+    from tcpf_lab.run import reporting
 
     monkeypatch.setitem(reporting.report.__kwdefaults__, "formats", ("md", "table"))
     return lab

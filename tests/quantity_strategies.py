@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tcpf_lab.spec.dscp import NAMES
-from tcpf_lab.units import format_duration, format_rate, format_size
+from tcpf_lab.base.units import format_duration, format_rate, format_size
+from tcpf_lab.spec.words import NAMES
 
 Data = dict[str, Any]
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from tcpf_lab.results import ExperimentFiles, RunFiles
-from tcpf_lab.runner import Task, carry_out, run_all
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles
+from tcpf_lab.run.runner import Task, carry_out, run_all
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.base import Testbed

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tcpf_lab import shipped
+from tcpf_lab.base import shipped
 from tcpf_lab.spec.calibrated import Subject, read_subject
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection

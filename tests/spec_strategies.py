@@ -9,9 +9,9 @@ from case_strategies import cases
 from hypothesis import strategies as st
 from quantity_strategies import ABOVE_THRESHOLDS, SHARES, Data, durations, rates, sizes, some
 
+from tcpf_lab.base.units import format_duration, format_rate, format_size
 from tcpf_lab.spec.model import case_slug
 from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS
-from tcpf_lab.units import format_duration, format_rate, format_size
 
 NAMES_OF_RESULTS = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9_+-]{0,20}\Z")
 NAMES_OF_CASES = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9 _()+-]{0,12}\Z").filter(

@@ -20,22 +20,20 @@ from accuracy import document, matrix, needless, run, scenario
 from accuracy.compare import Difference, Outcome, by_log, compare, first_difference
 from accuracy.needless import Needless, judge, passed_before
 from accuracy.scenario import Scenario, draw
-from tcpf_lab import runner
-from tcpf_lab.errors import RequestError, TestbedError
+from tcpf_lab.base.errors import RequestError, TestbedError
 from tcpf_lab.metrics import agreement
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import RunFiles, read_json, write_json
-from tcpf_lab.runner import Event
+from tcpf_lab.results.layout import RunFiles, read_json, write_json
+from tcpf_lab.run import runner
+from tcpf_lab.run.runner import Event
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.fake import FakeTestbed
-from tcpf_lab.testbed.uml import UmlTestbed
-from tcpf_lab.trace import events as seen
-from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.events import EVENT, FLOW, Analysis, CaptureInfo
-from tcpf_lab.trace.packet import Packets
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tcpf_lab.trace import analysis as seen
+from tcpf_lab.trace.analysis import EVENT, FLOW, Analysis, CaptureInfo, Options, analyse
+from tcpf_lab.trace.packet import Packets, read_capture
 
 MANY = [draw(seed) for seed in range(1, 301)]
 SECOND = 1_000_000_000

@@ -20,18 +20,16 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import tcpf_lab
-from tcpf_lab import analyzing, terminal
-from tcpf_lab.analyze_request import FORMATS, PRINTED, CapturesAsked, choice_of, options_of
-from tcpf_lab.analyzing import look
-from tcpf_lab.cli import app
-from tcpf_lab.errors import RequestError, TraceError
+from tcpf_lab.base.errors import RequestError, TraceError
+from tcpf_lab.cli import console as terminal
+from tcpf_lab.cli.main import app
 from tcpf_lab.metrics.summary import analyse as analyse_run
-from tcpf_lab.report.aligned_table import SHOWN
-from tcpf_lab.report.captures_shown import capture_tables, event_tables
-from tcpf_lab.report.export.capture_columns import CAPTURE_FRAMES
-from tcpf_lab.results import RunFiles
-from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.events import KINDS, RULES
+from tcpf_lab.report.captures import SHOWN, capture_tables, event_tables
+from tcpf_lab.report.export.columns import LAYOUTS
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.run import analyzing
+from tcpf_lab.run.analyzing import FORMATS, PRINTED, CapturesAsked, choice_of, look, options_of
+from tcpf_lab.trace.analysis import KINDS, RULES, Options, analyse
 
 Lab = Callable[..., tuple[int, str, str]]
 LOSSY = """
@@ -386,7 +384,8 @@ def test_what_is_known_of_the_senders_reaches_the_analysis(
 def test_frames_have_the_columns_of_the_dictionary_and_their_units(sender: Path) -> None:
     found = tcpf_lab.analyze(sender)
     frames = (found.captures, found.flows, found.events)
-    for layout, table in zip(CAPTURE_FRAMES, frames, strict=True):
+    for name, table in zip(("captures", "capture_flows", "events"), frames, strict=True):
+        layout = LAYOUTS[name]
         assert list(table.columns) == layout.names
         assert table.attrs["units"] == layout.units
         assert not table.empty
@@ -402,7 +401,7 @@ def test_frames_of_several_captures_and_of_chosen_flows(capture: Path, sender: P
     assert len(found.captures) == 2
     empty = tcpf_lab.analyze(capture, flow=[1])
     assert empty.events.empty
-    assert list(empty.events.columns) == CAPTURE_FRAMES[2].names
+    assert list(empty.events.columns) == LAYOUTS["events"].names
 
 
 def test_python_refuses_what_the_command_line_refuses(capture: Path, tmp_path: Path) -> None:

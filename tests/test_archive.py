@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from tcpf_lab import archive
-from tcpf_lab.archive import ArchiveError
+from tcpf_lab.results import storage
+from tcpf_lab.results.storage import ArchiveError
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def full(tmp_path: Path) -> Path:
 def repacked(root: Path) -> bytes:
     """Pack it as if nobody else could run its program, which is what arrives elsewhere."""
     (root / "program").chmod(0o755)
-    return archive.pack(root, archive.contents(root))
+    return storage.pack(root, storage.contents(root))
 
 
 def packed_by_hand(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
@@ -46,22 +46,22 @@ def link(name: str, kind: bytes, target: str) -> tarfile.TarInfo:
 
 
 def test_everything_comes_back_and_is_smaller_meanwhile(full: Path, tmp_path: Path) -> None:
-    packed = archive.pack(full, archive.contents(full))
+    packed = storage.pack(full, storage.contents(full))
     assert len(packed) < 1000
     back = tmp_path / "back"
     back.mkdir()
-    archive.unpack(packed, back)
-    assert archive.contents(back) == archive.contents(full)
+    storage.unpack(packed, back)
+    assert storage.contents(back) == storage.contents(full)
     assert (back / "log" / "console.txt").read_bytes() == b"booting\n" * 1000
     assert (back / "program").stat().st_mode & 0o100
     assert not (back / "log" / "console.txt").stat().st_mode & 0o100
-    assert archive.pack(back, archive.contents(back)) == repacked(full)
+    assert storage.pack(back, storage.contents(back)) == repacked(full)
 
 
 def test_links_are_not_packed(full: Path) -> None:
     (full / "link").symlink_to("/etc/hostname")
     (full / "directory").symlink_to("/etc")
-    assert {str(path) for path in archive.contents(full)} == {
+    assert {str(path) for path in storage.contents(full)} == {
         "empty",
         "log",
         "log/console.txt",
@@ -74,7 +74,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
     root = tmp_path / "root"
     root.mkdir()
     with pytest.raises(ArchiveError, match="leads elsewhere"):
-        archive.unpack(packed_by_hand((tarfile.TarInfo(name), b"x")), root)
+        storage.unpack(packed_by_hand((tarfile.TarInfo(name), b"x")), root)
     assert list(tmp_path.rglob("*")) == [root]
 
 
@@ -92,21 +92,21 @@ def test_what_is_neither_file_nor_directory_is_refused(
     tmp_path: Path, member: tarfile.TarInfo
 ) -> None:
     with pytest.raises(ArchiveError, match="neither a file nor a directory"):
-        archive.unpack(packed_by_hand((member, b"")), tmp_path)
+        storage.unpack(packed_by_hand((member, b"")), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_replaced(tmp_path: Path) -> None:
     twice = packed_by_hand((tarfile.TarInfo("a"), b"1"), (tarfile.TarInfo("a"), b"2"))
     with pytest.raises(ArchiveError, match="occurs twice"):
-        archive.unpack(twice, tmp_path)
+        storage.unpack(twice, tmp_path)
     assert (tmp_path / "a").read_bytes() == b"1"
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -1])
 def test_a_cut_archive_is_told(full: Path, tmp_path: Path, cut: int) -> None:
-    packed = archive.pack(full, archive.contents(full))
+    packed = storage.pack(full, storage.contents(full))
     back = tmp_path / "back"
     back.mkdir()
     with pytest.raises(ArchiveError, match="damaged"):
-        archive.unpack(packed[:cut], back)
+        storage.unpack(packed[:cut], back)

@@ -12,9 +12,8 @@ import pytest
 
 from benchmarks import __main__ as bench
 from benchmarks import bench_cost, bench_profile, bench_startup, bench_trace, endless, peer
-from tcpf_lab.errors import LabError, RequestError
-from tcpf_lab.trace.analysis import analyse
-from tcpf_lab.trace.events import KINDS
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.trace.analysis import KINDS, analyse
 
 
 def ran(wall: float) -> dict[str, Any]:

@@ -13,22 +13,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tcpf_lab import calibrate_verbs, runner
-from tcpf_lab.calibrating import judgement
-from tcpf_lab.calibrating.ledger import CalibrationFiles
-from tcpf_lab.calibrating.loading import load_calibration
-from tcpf_lab.calibrating.outcome_state import behind, digests
-from tcpf_lab.calibrating.responses import Responses
-from tcpf_lab.calibrating.search import carry_out, design, open_search
-from tcpf_lab.calibrating.settings import Tried, close_look, judged
-from tcpf_lab.calibrating.target import CellName, Cells, cells_of, variance_of, with_counts
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.calibration import judgement
+from tcpf_lab.calibration.ledger import CalibrationFiles, behind, digests
 from tcpf_lab.calibration.objective import logged
-from tcpf_lab.errors import LabError, RequestError
-from tcpf_lab.report.collect import Cell, CellResult, Estimate, Problem
+from tcpf_lab.calibration.report import load_calibration
+from tcpf_lab.calibration.responses import Responses
+from tcpf_lab.calibration.search import carry_out, design, open_search
+from tcpf_lab.calibration.settings import Tried, close_look, judged
+from tcpf_lab.calibration.target import CellName, Cells, cells_of, variance_of, with_counts
+from tcpf_lab.cli import calibrate as calibrate_verbs
+from tcpf_lab.report.section import Cell, CellResult, Estimate, Problem
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results import locked
+from tcpf_lab.results.layout import locked
+from tcpf_lab.run import runner
 from tcpf_lab.spec.calibrated import read_subject
-from tcpf_lab.spec.calibration_variant import Variant
+from tcpf_lab.spec.calibration import Variant
 from tcpf_lab.spec.load import load_any
 from tcpf_lab.testbed import registry
 

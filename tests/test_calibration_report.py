@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from outcome_maker import NAMES, outcome, write_outcome
 
-from tcpf_lab.results import read_json
+from tcpf_lab.results.layout import read_json
 
 SPEC = """\
 name: lost_testbed

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tcpf_lab.cli import app
-from tcpf_lab.errors import LabError
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.cli.main import app
 
 TIMES = st.sampled_from([0, 1, 999, 10**3, 10**6, 46 * 10**6, 10**9, 25 * 10**9, 10**15]).flatmap(
     lambda ns: st.sampled_from([f"{ns / 1e3:.3f} us", f"-{ns / 1e3:.3f} us"])

@@ -9,9 +9,10 @@ import pytest
 import zstandard
 from test_runner import Here
 
-from tcpf_lab import campaign, captures, checksums
-from tcpf_lab.results import REPLACED, ExperimentFiles, RunFiles, complete
-from tcpf_lab.runner import State, run_all, state
+from tcpf_lab.results import checksums, storage
+from tcpf_lab.results.layout import REPLACED, ExperimentFiles, RunFiles, complete
+from tcpf_lab.run import campaign
+from tcpf_lab.run.runner import State, run_all, state
 from tcpf_lab.spec.sweep import expand
 
 
@@ -96,7 +97,7 @@ def test_a_wrong_bit_in_a_packed_capture_is_told_by_the_capture_itself(files, ru
     plain = zstandard.ZstdDecompressor().stream_reader(packed.read_bytes()).read()
     packed.with_suffix("").write_bytes(plain)
     packed.unlink()
-    (path,) = captures.compress(done)
+    (path,) = storage.compress(done)
     sound = path.read_bytes()
     rng = random.Random(1)
     for _ in range(20):

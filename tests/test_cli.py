@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab import reporting
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.testbed import registry, uml_kernel, uml_preflight
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.run import reporting
+from tcpf_lab.testbed import registry
+from tcpf_lab.testbed.uml import kernel, preflight
 
 
 def test_run_ends_with_its_table(quick, spec, tmp_path):
@@ -117,10 +118,10 @@ def as_left(root: Path) -> dict[Path, tuple[int, bytes]]:
 def test_doctor_says_what_is_missing_on_this_machine_and_the_cure(lab, monkeypatch):
     here = shutil.which
     monkeypatch.setattr(
-        uml_preflight.shutil, "which", lambda name, **path: name != "tcpdump" and here(name, **path)
+        preflight.shutil, "which", lambda name, **path: name != "tcpdump" and here(name, **path)
     )
     nothing = {"built": False, "missing_packages": ["flex"], "modules": (), "plugins": ()}
-    monkeypatch.setattr(uml_kernel, "status", lambda: nothing)
+    monkeypatch.setattr(kernel, "status", lambda: nothing)
     status, said, _ = lab("doctor", "--json")
     told = {check["name"]: (check["detail"], check["cure"]) for check in json.loads(said)}
     assert status == 1
@@ -234,7 +235,6 @@ def test_wrong_request_is_answered_with_what_is_allowed(lab, words, expected):
         ["plot", "loss", ""],
         ["crossing", "", "x.pcap"],
         ["status", "--results", ""],
-        ["migrate", "--results", ""],
         ["clean", "--results", ""],
         ["model", "rio", "--page", ""],
         ["kernel", "build", "--source", ""],
@@ -266,7 +266,7 @@ def test_a_closed_standard_output_is_told() -> None:
 def test_too_few_open_files_are_told_of_before_a_guest_boots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(uml_preflight.resource, "getrlimit", lambda _: (20, 20))
-    found = uml_preflight.machine_problem()
+    monkeypatch.setattr(preflight.resource, "getrlimit", lambda _: (20, 20))
+    found = preflight.machine_problem()
     assert found is not None
     assert found.startswith("ulimit -n, the limit of open files, is 20; a guest needs 256")

@@ -26,18 +26,20 @@ from typing import Any
 import pytest
 
 from benchmarks.local_cluster import LocalCluster
-from tcpf_lab import cluster_link, cluster_request, cluster_worker
-from tcpf_lab.cluster import cluster_executor
-from tcpf_lab.cluster_link import Link, Outfit
-from tcpf_lab.cluster_worker import Order
-from tcpf_lab.errors import RequestError, TestbedError
-from tcpf_lab.results import ExperimentFiles, read_json
-from tcpf_lab.runner import Event, Task, run_all
+from tcpf_lab.base.errors import RequestError, TestbedError
+from tcpf_lab.results.layout import ExperimentFiles, read_json
+from tcpf_lab.run.cluster import link as cluster_link
+from tcpf_lab.run.cluster import request
+from tcpf_lab.run.cluster import worker as cluster_worker
+from tcpf_lab.run.cluster.executor import cluster_executor
+from tcpf_lab.run.cluster.link import Link, Outfit
+from tcpf_lab.run.cluster.worker import Order
+from tcpf_lab.run.runner import Event, Task, run_all
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import Run, expand
-from tcpf_lab.testbed import uml_package
 from tcpf_lab.testbed.fake import FakeTestbed
-from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.testbed.uml import package
+from tcpf_lab.testbed.uml.guest import UmlTestbed
 
 ROOT = Path(__file__).parent.parent
 SPEC = Path(__file__).parent / "data" / "recorded-run" / "experiment.yaml"
@@ -129,7 +131,7 @@ def one_killed(
     cluster: LocalCluster, uml: UmlTestbed, tmp_path_factory: pytest.TempPathFactory
 ) -> Campaign:
     """Two workers, of which the first to have a guest is killed while it has it."""
-    with closing(Link(cluster.address, Outfit(uml, uml_package.pack(uml.kernel), []))) as link:
+    with closing(Link(cluster.address, Outfit(uml, package.pack(uml.kernel), []))) as link:
         for name in ("a", "b"):  # both before there is work: one alone would do all of it
             joined(link, partial(start, cluster, name))
     campaign = Campaign(cluster, uml, tmp_path_factory.mktemp("one-killed"))
@@ -165,8 +167,8 @@ def test_a_worker_without_a_kernel_gets_it(
     one_killed.finished()
     received = cache(cluster, "b") / "tcpf-lab" / "received"
     (entry,) = received.iterdir()
-    assert uml_package.received(entry.name, received) == entry
-    assert entry.name == uml_package.pack(uml.kernel).digest
+    assert package.received(entry.name, received) == entry
+    assert entry.name == package.pack(uml.kernel).digest
     assert not (entry / "tree").exists()
     assert not (received.with_name("kernel")).exists()
 
@@ -248,9 +250,9 @@ def test_a_worker_of_another_version_is_named_with_both(
 ) -> None:
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "tcpf_lab", tmp_path / "tcpf_lab", ignore=ignore)
-    with (tmp_path / "tcpf_lab" / "units.py").open("a") as source:
+    with (tmp_path / "tcpf_lab" / "base" / "units.py").open("a") as source:
         source.write("# another version\n")
-    with closing(Link(cluster.address, Outfit(uml, uml_package.pack(uml.kernel), []))) as link:
+    with closing(Link(cluster.address, Outfit(uml, package.pack(uml.kernel), []))) as link:
         (other,) = joined(
             link, lambda: cluster.start_worker("other", {"PYTHONPATH": str(tmp_path)})
         )
@@ -273,7 +275,7 @@ def test_what_the_disk_of_a_worker_refuses_is_its_own_and_not_the_schedulers(
     files = ExperimentFiles(tmp_path, "tiny", "fake")
     order = Order(Task(run, fake, files, keep_pcaps=False, commit=""), "", cluster_worker.CODE)
     ended = threading.Event()
-    with closing(Link(cluster.address, Outfit(fake, uml_package.Package("", b""), []))) as link:
+    with closing(Link(cluster.address, Outfit(fake, package.Package("", b""), []))) as link:
         (worker,) = joined(link, lambda: start(cluster, "diskless"))
         shutil.rmtree(cluster.files("diskless"))
         sent = link.start(order, worker, "a-run", lambda _key: ended.set())
@@ -295,7 +297,7 @@ def test_a_worker_that_comes_back_at_its_address_is_known_for_another(
     words += ["--host", "127.0.0.1", "--worker-port", str(port), "--name", "same"]
     words += ["--local-directory", str(cluster.files("same"))]
     address, seen = f"tcp://127.0.0.1:{port}", []
-    with closing(Link(cluster.address, Outfit(fake, uml_package.Package("", b""), []))) as link:
+    with closing(Link(cluster.address, Outfit(fake, package.Package("", b""), []))) as link:
         for _ in range(2):
             cluster.workers["same"] = cluster._start("same", words, {})
             until(lambda: link.workers().get(address, "") not in {"", *seen})
@@ -310,7 +312,7 @@ def test_an_address_without_a_scheduler_is_told_with_what_starts_one(
     fake: FakeTestbed, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_link, "CONNECT_S", 1.0)
-    outfit = Outfit(fake, uml_package.Package("", b""), [])
+    outfit = Outfit(fake, package.Package("", b""), [])
     with pytest.raises(RequestError, match="no scheduler answers") as caught:
         Link(address, outfit)
     assert caught.value.where == f"--cluster {address}"
@@ -323,7 +325,6 @@ def test_an_address_without_a_scheduler_is_told_with_what_starts_one(
     [
         (["--jobs", "2"], "--jobs is for this machine"),
         (["--testbed", "fake"], "only 'uml' runs on a cluster"),
-        (["--disk-budget", "1 GB"], "--disk-budget shares room out among runs made here"),
     ],
 )
 def test_what_does_not_go_together_is_refused(lab, spec, words, expected):
@@ -333,7 +334,7 @@ def test_what_does_not_go_together_is_refused(lab, spec, words, expected):
 
 
 def test_without_the_extra_it_is_told_what_to_install(lab, spec, monkeypatch):
-    monkeypatch.setattr(cluster_request, "NEEDED", "a_package_that_is_not_there")
+    monkeypatch.setattr(request, "NEEDED", "a_package_that_is_not_there")
     status, _, said = lab("run", spec, "--cluster", "tcp://127.0.0.1:1")
     assert status == 2
     assert "pip install 'tcpf-lab[cluster]'" in said
@@ -341,7 +342,7 @@ def test_without_the_extra_it_is_told_what_to_install(lab, spec, monkeypatch):
 
 @pytest.mark.full
 def test_the_command_line_does_not_load_what_only_a_cluster_needs() -> None:
-    loaded = "import sys, tcpf_lab.cli, tcpf_lab.experiment_verbs"
+    loaded = "import sys, tcpf_lab.cli.main, tcpf_lab.cli.run"
     program = f"{loaded}; print({{'distributed', 'dask'}} & set(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     said = subprocess.run(
@@ -362,7 +363,7 @@ def test_a_worker_says_what_is_in_the_way_on_its_machine(
 @pytest.mark.full
 def test_workers_of_one_machine_claim_cores_of_their_own() -> None:
     program = (
-        "from tcpf_lab import cluster_worker as w\n"
+        "from tcpf_lab.run.cluster import worker as w\n"
         f"w._CLAIM = '\\0tcpf-lab-test-{os.getpid()}-on-core-'\n"  # others may be at work here
         "core = w._own_core()\n"
         "print(core and core[0], flush=True)\n"

@@ -20,16 +20,18 @@ import pytest
 import zstandard
 from distributed.scheduler import KilledWorker
 
-from tcpf_lab import archive, cluster, cluster_watch, runner
-from tcpf_lab.cluster import DEATHS, ClusterExecutor
-from tcpf_lab.cluster_link import Link
-from tcpf_lab.cluster_worker import Delivery, Order
-from tcpf_lab.errors import InterruptedRunError, RequestError, TestbedError
-from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.run_state import State, state
-from tcpf_lab.runner import Event, run_all
+from tcpf_lab.base.errors import InterruptedRunError, RequestError, TestbedError
+from tcpf_lab.results import storage
+from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.run import runner
+from tcpf_lab.run.cluster import executor as cluster
+from tcpf_lab.run.cluster import executor as cluster_watch
+from tcpf_lab.run.cluster.executor import DEATHS, ClusterExecutor
+from tcpf_lab.run.cluster.link import Link
+from tcpf_lab.run.cluster.worker import Delivery, Order
+from tcpf_lab.run.runner import Event, State, run_all, state
+from tcpf_lab.spec.load import apply_overrides
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.fake import FakeTestbed
 
@@ -93,8 +95,8 @@ def delivery(order: Order, scratch: Path, worker: str) -> Delivery:
     event = runner.carry_out(replace(order.task, files=files))
     root = files.run(order.task.run.id).root
     root = root if root.exists() else files.partial(order.task.run.id).root
-    packed = archive.pack(root, archive.contents(root))
-    return Delivery(event, packed, archive.sha256(packed), worker)
+    packed = storage.pack(root, storage.contents(root))
+    return Delivery(event, packed, storage.sha256(packed), worker)
 
 
 class Cluster:
@@ -237,9 +239,9 @@ def test_what_arrives_is_what_was_made(fake, files, runs, farm, executor, tmp_pa
     assert campaign.kinds() == {1: "finished"}
     here = files.run(runs[0].id).root
     there = tmp_path / "worker" / runs[0].id / "tiny" / "fake" / runs[0].id
-    assert archive.contents(here) == archive.contents(there)
-    assert archive.pack(here, archive.contents(here)) == archive.pack(
-        there, archive.contents(there)
+    assert storage.contents(here) == storage.contents(there)
+    assert storage.pack(here, storage.contents(here)) == storage.pack(
+        there, storage.contents(there)
     )
 
 
@@ -436,7 +438,7 @@ def test_an_archive_that_leads_elsewhere_or_is_none_leaves_nothing(
     campaign = Campaign(runs[:1], fake, files, executor)
     until(lambda: farm.sent)
     event = Event(runs[0], "finished")
-    farm.sent[0].end(Delivery(event, packed, archive.sha256(packed), "a"))
+    farm.sent[0].end(Delivery(event, packed, storage.sha256(packed), "a"))
     assert campaign.kinds() == {1: "failed"}
     assert expected in campaign.events[0].detail
     assert list(files.root.iterdir()) == []
@@ -451,8 +453,8 @@ def test_a_run_that_was_damaged_before_it_was_packed_fails_and_leaves_nothing(
     root = tmp_path / "worker" / runs[0].id / "tiny" / "fake" / runs[0].id
     with (root / "plan.txt").open("a") as plan:
         plan.write("# a bad sector\n")
-    packed = archive.pack(root, archive.contents(root))
-    farm.sent[0].end(replace(good, packed=packed, sha256=archive.sha256(packed)))
+    packed = storage.pack(root, storage.contents(root))
+    farm.sent[0].end(replace(good, packed=packed, sha256=storage.sha256(packed)))
     assert campaign.kinds() == {1: "failed"}
     assert "damaged on the worker: plan.txt" in campaign.events[0].detail
     assert list(files.root.iterdir()) == []

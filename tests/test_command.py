@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tcpf_lab
-from tcpf_lab.cli import VERBS
-from tcpf_lab.command import CALLED, again, command, lines
-from tcpf_lab.results import RunFiles
+from tcpf_lab.cli.main import VERBS
+from tcpf_lab.results.command import CALLED, again, command, lines
+from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.testbed.inventory import load_inventory
 
 PACKAGE = Path(tcpf_lab.__file__).parent
@@ -159,7 +159,7 @@ def test_no_command_is_written_by_hand() -> None:
         if by_hand.search(text)
     ]
     # Pages of documentation show commands of every user.
-    documents = ("spec/", "report/export/", "report/model/page.py")
+    documents = ("spec/", "report/export/", "papers/rio/model_page.py")
     assert [line for line in found if not line.startswith(documents)] == []
 
 

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 import tcpf_lab
-from tcpf_lab.cli import app, main
-from tcpf_lab.crossing_request import box_known, nanoseconds
-from tcpf_lab.errors import RequestError
-from tcpf_lab.metrics.box_known import BoxKnown
-from tcpf_lab.report.export.crossing_columns import CROSSING_FRAMES
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.cli.main import app, main
+from tcpf_lab.metrics.crossing import BoxKnown
+from tcpf_lab.report.export.columns import LAYOUTS
+from tcpf_lab.run.crossing import box_known, nanoseconds
 
 
 @pytest.fixture
@@ -42,7 +42,8 @@ def test_packets_are_written_in_two_formats(pair: list[str], tmp_path: Path) -> 
     told = json.loads(invoke(*pair, "--json", "-o", str(files[0]), "-o", str(files[1])))
     assert told["written"] == [str(path) for path in files]
     as_csv, as_parquet = pd.read_csv(files[0]), pd.read_parquet(files[1])
-    assert list(as_csv.columns) == list(as_parquet.columns) == CROSSING_FRAMES[0].names
+    names = LAYOUTS["crossing_packets"].names
+    assert list(as_csv.columns) == list(as_parquet.columns) == names
     assert len(as_csv) == len(as_parquet) == told["packets"]["entered"]
     assert int((as_csv["lost"] & as_csv["judged"]).sum()) == told["packets"]["lost"]
     assert as_csv["departure_ns"].isna().sum() == as_csv["lost"].sum()
@@ -51,7 +52,9 @@ def test_packets_are_written_in_two_formats(pair: list[str], tmp_path: Path) -> 
 def test_frames_have_the_columns_of_the_dictionary_and_their_units(pair: list[str]) -> None:
     found = tcpf_lab.crossing(*pair, bin="100 ms")
     frames = (found.packets, found.flows, found.by_dscp, found.over_time)
-    for table, layout in zip(frames, CROSSING_FRAMES, strict=True):
+    names = ("packets", "flows", "dscp", "time")
+    for table, name in zip(frames, names, strict=True):
+        layout = LAYOUTS[f"crossing_{name}"]
         assert list(table.columns) == layout.names
         assert table.attrs["units"] == layout.units
     assert found.flows["packets_lost"].sum() == found.described["loss"]["packets_lost"]

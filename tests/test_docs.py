@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from documents import ROOT, blocks, commands_of
 
-from tcpf_lab.calibrating.target import cells_of
+from tcpf_lab.calibration.target import cells_of
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import read_json
+from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.calibrated import read_subject
 from tcpf_lab.spec.load import load_any, parse
 from tcpf_lab.spec.sweep import expand

@@ -19,7 +19,8 @@ from faults.kinds import KINDS
 from faults.schedule import draw
 from faults.stage import fingerprint, run_ids
 from faults.verdict import Outcome
-from tcpf_lab.testbed import registry, uml_entry
+from tcpf_lab.testbed import registry
+from tcpf_lab.testbed.uml import kernel
 
 pytestmark = pytest.mark.full
 
@@ -55,7 +56,7 @@ def test_the_cache_that_faults_begin_with_has_two_sound_entries(uml, tmp_path):
     """Were one damaged, every fault in it would compile the kernel again."""
     lane.prepare_cache(tmp_path)
     entries = {facts.parent.resolve() for facts in tmp_path.glob("tcpf-lab/kernel/*/kernel.json")}
-    assert [uml_entry.damage(entry) for entry in entries] == [(), ()]
+    assert [kernel.damage(entry) for entry in entries] == [(), ()]
 
 
 @pytest.mark.parametrize("words", [["--output", "missing/x.json"], ["--work", ""]])

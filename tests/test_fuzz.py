@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fuzz import __main__ as fuzz
-from tcpf_lab.errors import TraceError
+from tcpf_lab.base.errors import TraceError
 from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.packet import read_capture
 
 CORPUS = sorted((Path(__file__).parent / "trace" / "corpus").iterdir())
 

@@ -8,10 +8,10 @@ import pytest
 
 from fuzz import text_runs, text_seeds, text_targets
 from fuzz.text_mutate import mutate
-from tcpf_lab import checked_analysis
-from tcpf_lab.campaign import rebuild
-from tcpf_lab.errors import LabError, TraceError
-from tcpf_lab.results import RunFiles
+from tcpf_lab.base.errors import LabError, TraceError
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.run import runner
+from tcpf_lab.run.campaign import rebuild
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_damaged_records_end_in_a_message_that_names_the_run(
 ) -> None:
     files = damaged(name, content, tmp_path)
     with pytest.raises(LabError, match=says) as caught:
-        checked_analysis.analyse(files)
+        runner.analyse(files)
     assert str(files.root) in str(caught.value)
     (outcome,) = rebuild([files])
     assert isinstance(outcome, LabError)
@@ -91,7 +91,7 @@ def test_a_manifest_of_more_than_a_run_can_have_is_refused_before_it_takes_memor
     assert old in whole
     files = damaged("manifest.json", whole.replace(old, new, 1), tmp_path)
     with pytest.raises(TraceError, match=r"no run has so many flows|window_s is not"):
-        checked_analysis.analyse(files)
+        runner.analyse(files)
 
 
 def test_a_user_beyond_all_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
@@ -99,4 +99,4 @@ def test_a_user_beyond_all_is_refused_before_it_takes_memory(tmp_path: Path) -> 
     content[32 + 32 : 32 + 36] = (2**32 - 1).to_bytes(4, "little")
     files = damaged("stats/users-S.bin", bytes(content), tmp_path)
     with pytest.raises(TraceError, match="transfers of more users than a run has"):
-        checked_analysis.analyse(files)
+        runner.analyse(files)

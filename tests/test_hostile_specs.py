@@ -18,18 +18,19 @@ from run_maker import make_runs
 from spec_strategies import experiments
 
 import tcpf_lab
-from tcpf_lab.errors import LabError, SpecError, TestbedError
+from tcpf_lab.base.errors import LabError, SpecError, TestbedError
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import BATCH_PROGRAMS, Command, Start
-from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.spec.load import each, load_any, parse
+from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.spec.load import apply_overrides, each, load_any, parse
 from tcpf_lab.spec.members import members
-from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed import guest_plan, ssh_files, ssh_hosts
 from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
-from tcpf_lab.testbed.ssh_steps import Placement, Translator, groups
+from tcpf_lab.testbed.ssh import files as ssh_files
+from tcpf_lab.testbed.ssh import hosts
+from tcpf_lab.testbed.ssh.steps import Placement, Translator, groups
+from tcpf_lab.testbed.uml import guest_plan
 
 PACKAGE = Path(tcpf_lab.__file__).parent
 #: Names that mean something else to a shell, a file system, a terminal or a program's options.
@@ -383,11 +384,11 @@ def test_words_of_a_command_arrive_at_a_host_as_they_are(
     prefix: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     channel = Channel()
-    host = ssh_hosts.SshHost.__new__(ssh_hosts.SshHost)
+    host = hosts.SshHost.__new__(hosts.SshHost)
     connection = type("Connection", (), {"create_session": lambda self: channel})()
     monkeypatch.setattr(host, "_connection", connection, raising=False)
     monkeypatch.setattr(host, "_prefix", prefix, raising=False)
-    monkeypatch.setattr(ssh_hosts, "SshProcess", lambda channel: channel)
+    monkeypatch.setattr(hosts, "SshProcess", lambda channel: channel)
     words = [word for text in HOSTILE.values() if "\0" not in text for word in (text, "b")]
     host.start(("printf", "%s\\0", "a", *words))
     assert channel.said.split("\0")[:-1] == ["a", *words]
@@ -409,7 +410,7 @@ def shell_scripts() -> Iterator[tuple[str, ast.expr]]:
                 words = [e.value if isinstance(e, ast.Constant) else None for e in node.elts]
                 for index in range(len(words) - 2):
                     if words[index] == "sh" and words[index + 1] == "-c":
-                        yield f"{path.name}:{node.lineno}", node.elts[index + 2]
+                        yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node.elts[index + 2]
 
 
 def test_every_script_for_a_shell_is_a_constant_whose_arguments_are_quoted() -> None:
@@ -419,7 +420,7 @@ def test_every_script_for_a_shell_is_a_constant_whose_arguments_are_quoted() -> 
     for where, script in scripts.items():
         text = ast.unparse(script)
         if isinstance(script, ast.Name):
-            source = (PACKAGE / "testbed" / where.partition(":")[0]).read_text(encoding="utf-8")
+            source = (PACKAGE / where.partition(":")[0]).read_text(encoding="utf-8")
             found = re.search(
                 rf"^ *{script.id} = (.*?(?:\"\"\"|'\n|\n    \)))", source, re.M | re.S
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,112 +14,39 @@ import tcpf_lab
 
 PACKAGE = Path(tcpf_lab.__file__).parent
 
-SHARED = {
-    *("command", "errors", "formats", "making", "reference", "results", "shipped", "spec", "units"),
-}
-#: Layer -> the other layers it may import; a layer that is not here makes the test fail.
-MAY_IMPORT = {
-    "errors": set(),
-    "units": {"errors"},
-    "formats": {"errors"},
-    "making": {"errors"},
-    "results": {"errors", "formats", "making"},
-    "command": {"results"},
-    "shipped": {"errors"},
-    "archive": {"errors"},
-    "spec": SHARED,
-    "reference": SHARED,
-    # makes data
-    "plan": SHARED,
-    "agent": set(),  # stands alone on a host
-    "testbed": SHARED | {"plan", "agent.pack", "archive"},
-    "captures": SHARED,
-    "storage": SHARED,
-    "checksums": SHARED,
-    "manifest": SHARED | {"testbed", "plan"},
-    "disk_budget": SHARED | {"testbed", "plan", "storage"},
-    "checked_analysis": SHARED | {"metrics"},
-    "run_state": SHARED | {"plan", "manifest", "checksums", "metrics.summary"},
-    "runner": SHARED
-    | {
-        "testbed",
-        "plan",
-        "captures",
-        "storage",
-        "manifest",
-        "disk_budget",
-        "checked_analysis",
-        "checksums",
-        "run_state",
-    }
-    | {"metrics.summary"},
-    # reads data
-    "trace": SHARED | {"_trace"},
-    "metrics": SHARED | {"trace", "models.pftk"},
-    "report": SHARED | {"metrics", "trace", "models"},
-    # theory
-    "models": {"errors", "units"},
-    "calibration": {"errors", "units"},
-}
-#: What a user meets: these may import everything, and nothing imports them.
-OUTER = {
-    *(
-        "analyze_request",
-        "analyze_verbs",
-        "analyzing",
-        "api",
-        "calibrate_verbs",
-        "calibrating",
-        "cli",
-        "cluster",
-        "cluster_delivery",
-        "cluster_link",
-        "cluster_request",
-        "cluster_watch",
-        "cluster_worker",
-        "command_line",
-        "progress",
-        "crossing_request",
-        "crossing_verbs",
-        "experiment_verbs",
-        "host_verbs",
-        "kernel_verbs",
-        "model_request",
-        "model_verbs",
-        "plan_verbs",
-        "planning",
-        "plot_request",
-        "plot_verbs",
-        "plotting",
-        "report_verbs",
-        "reporting",
-        "migration",
-        "results_verbs",
-        "vm_verbs",
-        "options",
-        "campaign",
-        "selection",
-        "terminal",
-        "pool",
-    ),
-    *("__init__", "__main__"),
-}
+#: Room -> the rooms it may import, floor by floor.
+FLOORS: dict[str, set[str]] = {"base": set()}
+FLOORS["results"] = {"base"}
+FLOORS["spec"] = {"base", "results"}
+FLOORS["plan"] = {"base", "spec"}
+FLOORS["testbed"] = {"base", "results", "spec", "plan"}
+FLOORS["trace"] = {"base"}
+FLOORS["metrics"] = {"base", "results", "spec", "trace"}
+FLOORS["report"] = {"base", "results", "spec", "trace", "metrics"}
+FLOORS["papers"] = FLOORS["report"] | {"report"}
+FLOORS["run"] = FLOORS["papers"] | {"papers", "plan", "testbed"}
+FLOORS["calibration"] = FLOORS["run"] | {"run"}
+FLOORS["cli"] = FLOORS["calibration"] | {"calibration"}
+#: Stands alone on a host.
+AGENT = "testbed.ssh.agent"
 #: The only modules that print.
-MAY_PRINT = {"cli.py", "terminal.py", "spec/generate.py"}
+MAY_PRINT = {"cli/main.py", "cli/console.py", "spec/generate.py"}
 
 
-def modules() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+@cache
+def modules() -> dict[str, Path]:
+    """Give every module by its name within the package; the package itself is not among them."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = path
+    del found["__init__"], found["__main__"]
+    return found
 
 
 @cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
-
-
-def layer(path: Path) -> str:
-    """Return ``plan`` for ``plan/step.py``, ``runner`` for ``runner.py``."""
-    return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -131,48 +59,45 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def own(names: Iterator[str]) -> Iterator[str]:
-    """Reduce names to those of this project, without its own name in front."""
-    for name in names:
-        if name.startswith("tcpf_lab."):
-            yield name.removeprefix("tcpf_lab.")
+def own(path: Path) -> set[str]:
+    """Give the modules of the package that a module imports."""
+    names = (name.partition("tcpf_lab.") for name in imported(parsed(path)))
+    words = (rest for before, _, rest in names if not before)
+    return {found for name in words if (found := _module(name))}
 
 
-def allowed(importer: str, name: str) -> bool:
-    if importer in OUTER or name == "__version__":
-        return True
-    candidates = MAY_IMPORT[importer] | {importer}
-    return any(name == known or name.startswith(known + ".") for known in candidates)
+def _module(name: str) -> str:
+    """Reduce the name of a member to that of its module."""
+    while name and name not in modules():
+        name = name.rpartition(".")[0]
+    return name
 
 
-def test_modules_import_only_what_their_layers_may() -> None:
+def test_rooms_import_only_floors_below() -> None:
     wrong = []
-    for path in modules():
-        importer = layer(path)
-        known = importer in OUTER or importer in MAY_IMPORT
-        assert known, f"'{importer}' has no place in MAY_IMPORT"
-        names = sorted(set(own(imported(parsed(path)))))
-        wrong += [f"{path}: {name}" for name in names if not allowed(importer, name)]
+    for name, path in modules().items():
+        room = name.partition(".")[0]
+        allowed = {AGENT} if name.startswith(AGENT) else FLOORS[room] | {room}
+        for other in sorted(own(path)):
+            below = any(f"{other}.".startswith(f"{one}.") for one in allowed)
+            wrong += [] if below else [f"{name}: {other}"]
     assert wrong == []
 
 
+def test_no_module_imports_itself_through_others() -> None:
+    TopologicalSorter({name: own(path) - {name} for name, path in modules().items()}).prepare()
+
+
 @pytest.mark.parametrize("side", ["plan", "metrics", "spec"])
-def test_pure_layers_start_no_process_and_open_no_connection(side: str) -> None:
+def test_pure_rooms_start_no_process_and_open_no_connection(side: str) -> None:
     impure = {"subprocess", "socket", "multiprocessing", "fabric"}
     for path in (PACKAGE / side).rglob("*.py"):
         used = {name.partition(".")[0] for name in imported(parsed(path))}
         assert not used & impure, path
 
 
-def test_models_know_only_mathematics_and_units() -> None:
-    known = {"__future__", "collections", "dataclasses", "math", "numpy", "scipy", "tcpf_lab"}
-    for path in (PACKAGE / "models").rglob("*.py"):
-        used = {name.partition(".")[0] for name in imported(parsed(path))}
-        assert used <= known, path
-
-
 def test_only_the_command_line_prints() -> None:
-    for path in modules():
+    for path in modules().values():
         if str(path.relative_to(PACKAGE)) in MAY_PRINT:
             continue
         calls = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
@@ -182,9 +107,9 @@ def test_only_the_command_line_prints() -> None:
 
 
 def test_what_is_printed_goes_through_one_place() -> None:
-    """It escapes what a terminal would obey: ``command_line.echo``, and `terminal`'s consoles."""
-    for path in modules():
-        if path.name in ("command_line.py", "cli.py", "terminal.py"):
+    """It escapes what a terminal would obey: `cli.console.echo`, and the console's tables."""
+    for path in modules().values():
+        if str(path.relative_to(PACKAGE)) in ("cli/main.py", "cli/console.py"):
             continue
         calls = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
         used = {ast.unparse(call.func) for call in calls}

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from test_runner import Here
 
-from tcpf_lab import making
-from tcpf_lab.errors import LabError
-from tcpf_lab.results import ExperimentFiles, locked, write_text
-from tcpf_lab.runner import run_all
+from tcpf_lab.base import making
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.results.layout import ExperimentFiles, locked, write_text
+from tcpf_lab.run.runner import run_all
 from tcpf_lab.spec.sweep import expand
 
 

@@ -11,7 +11,7 @@ import pytest
 from test_runner import Here, kinds
 
 import tcpf_lab
-from tcpf_lab.runner import run_all
+from tcpf_lab.run.runner import run_all
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import Run, expand
 

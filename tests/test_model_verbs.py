@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tcpf_lab.cli import app, main
-from tcpf_lab.errors import RequestError
-from tcpf_lab.model_request import scenario_of, target_of
-from tcpf_lab.models.rio_scenario import paper_scenarios
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.cli.main import app, main
+from tcpf_lab.cli.model import scenario_of, target_of
+from tcpf_lab.papers.rio.router import paper_scenarios
 
 ROOT = Path(__file__).parent.parent
 

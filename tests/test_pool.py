@@ -12,7 +12,7 @@ from concurrent.futures import BrokenExecutor
 
 import pytest
 
-from tcpf_lab import pool
+from tcpf_lab.run import pool
 
 
 def states() -> tuple[set[signal.Signals], list[object]]:
@@ -77,7 +77,7 @@ def test_a_pool_that_is_interrupted_while_it_begins_leaves_no_worker() -> None:
     """Nothing else ends them, and the interpreter waits for its children before it ends."""
     program = """
 import concurrent.futures.process as process
-from tcpf_lab import pool
+from tcpf_lab.run import pool
 
 def interrupted(executor):
     assert len(executor._processes) == 2

@@ -7,8 +7,8 @@ from statistics import mean, stdev
 import pytest
 from scipy.stats import t as student
 
-from tcpf_lab import shipped
-from tcpf_lab.results import read_json
+from tcpf_lab.base import shipped
+from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import expand
 

@@ -10,13 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from tcpf_lab import checksums, runner
-from tcpf_lab.errors import DiskFullError, RequestError
-from tcpf_lab.results import ExperimentFiles, read_json, write_json
-from tcpf_lab.run_state import State, state
-from tcpf_lab.runner import run_all
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.base.errors import DiskFullError, RequestError
+from tcpf_lab.results import checksums
+from tcpf_lab.results.layout import ExperimentFiles, read_json, write_json
+from tcpf_lab.run import runner
+from tcpf_lab.run.runner import State, run_all, state
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab import cli, plan_verbs
-from tcpf_lab.testbed import uml_preflight
+from tcpf_lab.cli import main, plan
+from tcpf_lab.testbed.uml import preflight
 
 SENDERS = Path(__file__).parent / "data" / "senders"
 #: What takes long to load.
@@ -45,17 +45,17 @@ def loaded_by(*words: str) -> set[str]:
 def test_verbs_are_listed_without_loading_them() -> None:
     loaded = loaded_by("--help")
     assert not loaded.intersection(HEAVY)
-    assert not loaded.intersection(f"tcpf_lab.{verb.module}" for verb in cli.VERBS.values())
+    assert not loaded.intersection(f"tcpf_lab.cli.{verb.module}" for verb in main.VERBS.values())
 
 
 def test_plan_needs_nothing_of_what_makes_or_reads_runs() -> None:
     assert not loaded_by("plan", "configA.yaml").intersection(
-        {*HEAVY, "tcpf_lab.runner", "tcpf_lab.report"}
+        {*HEAVY, "tcpf_lab.run.runner", "tcpf_lab.report"}
     )
 
 
 def test_captures_are_analysed_without_what_draws() -> None:
-    assert not loaded_by("analyze", "--help").intersection({"matplotlib", "tcpf_lab.campaign"})
+    assert not loaded_by("analyze", "--help").intersection({"matplotlib", "tcpf_lab.run.campaign"})
 
 
 def test_output_that_lacks_the_letters_of_a_name_has_their_escapes(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_memory_that_ends_later_on_names_the_limit_too(
     def no_more(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(plan_verbs, "choose", no_more)
+    monkeypatch.setattr(plan, "choose", no_more)
     status, _, complaint = lab("plan", "smoke")
     assert status == 1
     assert complaint.startswith("error: memory is short: ")
@@ -114,5 +114,5 @@ def test_a_guest_larger_than_the_limit_is_refused_before_it_boots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (1000 * 2**20,) * 2)
-    assert "limit of address space, is 1000 MB" in str(uml_preflight.memory_problem(1000))
-    assert not uml_preflight.memory_problem(100)
+    assert "limit of address space, is 1000 MB" in str(preflight.memory_problem(1000))
+    assert not preflight.memory_problem(100)

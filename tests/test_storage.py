@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.storage import KINDS, inventory, occupied, readable
+from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.results.storage import KINDS, inventory, occupied, readable
 
 BLOCK = 4096
 

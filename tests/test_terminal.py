@@ -12,11 +12,12 @@ import pytest
 import typer
 from rich.console import Console
 
-from tcpf_lab import cli, command_line, terminal
-from tcpf_lab.errors import InterruptedRunError
+from tcpf_lab.base.errors import InterruptedRunError
+from tcpf_lab.cli import console as terminal
+from tcpf_lab.cli import main
+from tcpf_lab.cli.console import run_progress
 from tcpf_lab.metrics.capture import describe
-from tcpf_lab.progress import run_progress
-from tcpf_lab.report.captures_shown import capture_tables
+from tcpf_lab.report.captures import capture_tables
 from tcpf_lab.trace.analysis import analyse
 
 MARKED = "[bold]out[/bold] [/oops]"
@@ -62,8 +63,8 @@ def test_no_name_reaches_the_terminal_as_a_command(monkeypatch, capsys):
     terminal.show(next(capture_tables(CAPTURE | {"file": f"{EVIL}.pcap"}, 80)))
     with run_progress(terminal._err) as progress:
         progress.add_task(EVIL, total=1)
-    command_line.echo(EVIL)
-    command_line.echo(Path(EVIL))
+    main.echo(EVIL)
+    main.echo(Path(EVIL))
     said = capsys.readouterr().out + text.getvalue()
     assert not {"\x1b", "\x07"} & set(said)
     assert r"a\x1b]0;gone\x07\nb" in said  # a path is one line
@@ -118,10 +119,10 @@ def test_interrupt_outside_of_runs_is_told(monkeypatch):
     def interrupted(*_args, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tcpf_lab.plan_verbs.plan", interrupted)
-    monkeypatch.setattr(cli, "load", lambda _name: typer.main.get_command(_app(interrupted)))
+    monkeypatch.setattr("tcpf_lab.cli.plan.plan", interrupted)
+    monkeypatch.setattr(main, "load", lambda _name: typer.main.get_command(_app(interrupted)))
     with pytest.raises(InterruptedRunError, match="interrupted"):
-        cli.app(["plan", "smoke.yaml"], standalone_mode=False)
+        main.app(["plan", "smoke.yaml"], standalone_mode=False)
 
 
 def _app(body):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab import checksums
-from tcpf_lab.manifest import made_from
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import RunFiles, read_json, write_json
-from tcpf_lab.selection import choose, one_or_two
+from tcpf_lab.results import checksums
+from tcpf_lab.results.layout import RunFiles, read_json, write_json
+from tcpf_lab.run.runner import made_from
+from tcpf_lab.run.selection import choose, one_or_two
 from tcpf_lab.spec.load import dump, parse
 from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.fake import FakeTestbed

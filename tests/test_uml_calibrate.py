@@ -8,9 +8,8 @@ import json
 import pytest
 from run_maker import make_runs
 
-from tcpf_lab.results import read_json
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.results.layout import read_json
+from tcpf_lab.spec.load import apply_overrides, load
 
 pytestmark = [pytest.mark.uml, pytest.mark.full]
 

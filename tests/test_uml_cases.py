@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from run_maker import make_run
 
-from tcpf_lab import shipped
+from tcpf_lab.base import shipped
 from tcpf_lab.plan.step import LoadModule, Phase
-from tcpf_lab.results import RunFiles, read_json
+from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.graph import Graph
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import Run, expand
 
 pytestmark = pytest.mark.uml

@@ -12,11 +12,10 @@ import pytest
 
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.captured import read_captured
-from tcpf_lab.results import RunFiles, read_json
+from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.trace.events import FAST, PARTIAL_ACK
-from tcpf_lab.trace.packet import SYN
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.analysis import FAST, PARTIAL_ACK
+from tcpf_lab.trace.packet import SYN, read_capture
 
 pytestmark = [pytest.mark.uml, pytest.mark.full]
 

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.agreement import NO_ENTRY, compare
-from tcpf_lab.metrics.tcp_counters import expected_counters, recovery_counters
-from tcpf_lab.results import RunFiles
+from tcpf_lab.metrics.counters import expected_counters, recovery_counters
+from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.testbed import uml_kernel, uml_recipe
-from tcpf_lab.testbed.uml import UmlTestbed
-from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.events import RTO, SYN_RTO
-from tcpf_lab.trace.packet import ACK, SYN
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml import recipe
+from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tcpf_lab.trace.analysis import RTO, SYN_RTO, Options, analyse
+from tcpf_lab.trace.packet import ACK, SYN, read_capture
 
 pytestmark = [pytest.mark.uml, pytest.mark.full]
 
@@ -138,7 +137,7 @@ def test_every_event_of_the_capture_is_in_the_list_and_every_timeout_is_one(
 
 @pytest.mark.parametrize("name", SENDERS)
 def test_run_is_the_same_without_the_list(make: Callable[..., RunFiles], name: str) -> None:
-    kernel = uml_kernel.find(recipe=uml_recipe.load(variant="unlogged"))
+    kernel = uml_kernel.find(recipe=recipe.load(variant="unlogged"))
     if kernel is None:
         pytest.skip("not built: `tcpf-lab kernel build --variant unlogged`")
     with_it, without = make(name), make(name, bed=UmlTestbed(kernel))

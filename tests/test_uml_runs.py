@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 from run_maker import make_run
 
-from tcpf_lab.errors import TestbedError
+from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Command, LoadModule, Phase
-from tcpf_lab.results import ExperimentFiles, RunFiles, read_json
-from tcpf_lab.runner import Task, carry_out
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles, read_json
+from tcpf_lab.run.runner import Task, carry_out
+from tcpf_lab.spec.load import apply_overrides
 from tcpf_lab.spec.sweep import expand
 
 pytestmark = pytest.mark.uml

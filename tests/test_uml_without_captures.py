@@ -9,19 +9,18 @@ import numpy as np
 import pytest
 from run_maker import make_run
 
-from tcpf_lab import shipped
+from tcpf_lab.base import shipped
 from tcpf_lab.metrics.captured import read_captured
+from tcpf_lab.metrics.counters import queue_window
 from tcpf_lab.metrics.from_counters import from_counters
 from tcpf_lab.metrics.from_packets import from_packets
 from tcpf_lab.metrics.record import read_record
-from tcpf_lab.metrics.window_counters import queue_window
-from tcpf_lab.plan import window_counters
-from tcpf_lab.results import RunFiles, read_json
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.plan import collect
+from tcpf_lab.results.layout import RunFiles, read_json
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed.uml import UmlTestbed
-from tcpf_lab.trace.recovery import SYN_RTO
+from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tcpf_lab.trace.follow import SYN_RTO
 
 pytestmark = [pytest.mark.uml, pytest.mark.full]
 
@@ -37,7 +36,7 @@ def make(
 
     Starting the programs that read draws random numbers, of which the queue then gets others.
     """
-    monkeypatch.setattr(window_counters, "needed", lambda _run: True)
+    monkeypatch.setattr(collect, "needed", lambda _run: True)
 
     def carried(place: str, *settings: str) -> RunFiles:
         experiment = load(shipped.directory("experiments") / "configA.yaml")

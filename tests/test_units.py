@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcpf_lab import units
-from tcpf_lab.errors import LabError
+from tcpf_lab.base import units
+from tcpf_lab.base.errors import LabError
 
 READ: list[tuple[Callable[[object], float], dict[str, float]]] = [
     (

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tcpf_lab.cli import app
-from tcpf_lab.errors import RequestError, TestbedError
-from tcpf_lab.testbed import vm_state
-from tcpf_lab.testbed.vm_keeper import ENDED
-from tcpf_lab.testbed.vm_layout import GUESTS, ROLES
+from tcpf_lab.base.errors import RequestError, TestbedError
+from tcpf_lab.cli.main import app
+from tcpf_lab.testbed.vm import guests
+from tcpf_lab.testbed.vm.keeper import ENDED
+from tcpf_lab.testbed.vm.layout import GUESTS, ROLES
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> vm_state.State:
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> guests.State:
     """Return the state in a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return vm_state.here()
+    return guests.here()
 
 
 def invoke(*words: str) -> str:
@@ -28,7 +28,7 @@ def invoke(*words: str) -> str:
     return result.stdout.strip()
 
 
-def test_without_guests_nothing_is_up_and_nothing_ends(state: vm_state.State) -> None:
+def test_without_guests_nothing_is_up_and_nothing_ends(state: guests.State) -> None:
     assert invoke("status") == "no guests are up"
     assert json.loads(invoke("status", "--json")) == {"up": False, "crashed": False, "files": None}
     assert invoke("down") == "no guests were up"
@@ -36,14 +36,14 @@ def test_without_guests_nothing_is_up_and_nothing_ends(state: vm_state.State) ->
     assert not state.cache.exists()
 
 
-def test_what_a_crash_has_left_is_named_and_removed(state: vm_state.State) -> None:
+def test_what_a_crash_has_left_is_named_and_removed(state: guests.State) -> None:
     state.create()
     assert invoke("status").endswith(f"their consoles are in {state.directory}")
     assert invoke("down") == "the guests are down"
     assert not state.directory.exists()
 
 
-def test_consoles_of_guests_that_have_ended_by_themselves_are_kept(state: vm_state.State) -> None:
+def test_consoles_of_guests_that_have_ended_by_themselves_are_kept(state: guests.State) -> None:
     state.create()
     state.inventory.write_text("")  # they were up
     for guest in GUESTS:
@@ -59,8 +59,8 @@ def test_consoles_of_guests_that_have_ended_by_themselves_are_kept(state: vm_sta
     }
 
 
-def test_hosts_are_listed(state: vm_state.State, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vm_state.State, "keeper", lambda _state: 1)
+def test_hosts_are_listed(state: guests.State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guests.State, "keeper", lambda _state: 1)
     state.create()
     state.inventory.touch()
     ports = {role: 40000 + number for number, role in enumerate(ROLES)}
@@ -74,7 +74,7 @@ def test_hosts_are_listed(state: vm_state.State, monkeypatch: pytest.MonkeyPatch
     assert found["guests"].keys() == {guest.name for guest in GUESTS}
 
 
-def test_hosts_of_guests_that_are_not_up_cannot_be_reached(state: vm_state.State) -> None:
+def test_hosts_of_guests_that_are_not_up_cannot_be_reached(state: guests.State) -> None:
     with pytest.raises(TestbedError, match="not up") as caught:
         invoke("ssh", "S")
     assert "tcpf-lab vm up" in caught.value.hint
@@ -89,16 +89,16 @@ def test_hosts_of_guests_that_are_not_up_cannot_be_reached(state: vm_state.State
     ],
 )
 def test_wrong_words_are_refused_with_the_right_ones(
-    state: vm_state.State, words: tuple[str, ...], allowed: str
+    state: guests.State, words: tuple[str, ...], allowed: str
 ) -> None:
     with pytest.raises(RequestError, match=f"allowed: {allowed}"):
         invoke(*words)
 
 
 def test_command_goes_to_ssh_unchanged(
-    state: vm_state.State, monkeypatch: pytest.MonkeyPatch
+    state: guests.State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vm_state.State, "keeper", lambda _state: 1)
+    monkeypatch.setattr(guests.State, "keeper", lambda _state: 1)
     state.create()
     state.inventory.touch()
     started: list[list[str]] = []

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 import tcpf_lab
-from tcpf_lab.testbed import uml_kernel
+from tcpf_lab.testbed.uml import kernel
 
 pytestmark = pytest.mark.full
 
@@ -96,8 +96,8 @@ def test_wheel_carries_experiments_published_numbers_and_kernel_sources(wheel: P
         }
         assert wanted
         assert wanted <= names
-    for path in (ROOT / "tcpf_lab/reference").glob("*.csv"):
-        assert f"tcpf_lab/reference/{path.name}" in names
+    for path in (ROOT / "tcpf_lab/report/claims").glob("*.csv"):
+        assert f"tcpf_lab/report/claims/{path.name}" in names
     assert "tcpf_lab/shipped/kernel/COPYING" in names
 
 
@@ -134,7 +134,7 @@ def test_installed_package_is_the_wheels_own(installed: Path, tmp_path: Path) ->
 
 @pytest.mark.uml
 def test_wheel_runs_an_experiment_in_an_empty_directory(installed: Path, tmp_path: Path) -> None:
-    assert uml_kernel.find(), "run `tcpf-lab kernel build` first"
+    assert kernel.find(), "run `tcpf-lab kernel build` first"
     command = [installed / "tcpf-lab", "run", "smoke.yaml", "--results", "out", "--jobs", "1"]
     reply = subprocess.run(
         command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False

@@ -10,16 +10,14 @@ from typer.testing import CliRunner
 from window_readings import without_captures
 
 import tcpf_lab
-from tcpf_lab import checksums
-from tcpf_lab.cli import app
-from tcpf_lab.errors import LabError
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.cli.main import app
 from tcpf_lab.metrics import summary
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results import ExperimentFiles, RunFiles, read_json, write_json
-from tcpf_lab.run_state import State, state
-from tcpf_lab.runner import run_all
-from tcpf_lab.spec.load import dump
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.results import checksums
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles, read_json, write_json
+from tcpf_lab.run.runner import State, run_all, state
+from tcpf_lab.spec.load import apply_overrides, dump
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed import registry
 

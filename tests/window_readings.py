@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.packet import read_capture
 
 #: Of the recorded experiment, seconds after the epoch.
 WINDOW = {"start": 1.0, "end": 5.0}

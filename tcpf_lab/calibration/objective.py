@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2
 
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.calibration.space import Floats
-from tcpf_lab.errors import RequestError
 
 #: Counts, which may be 0, and what is added to both sides before the logarithm. With one half cells
 #: of 0 to 2 timeouts would rule all others: their noise alone is a factor of several.

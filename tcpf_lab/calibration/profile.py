@@ -2,18 +2,97 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import sobol_indices, uniform
 
-from tcpf_lab.calibration.design import sobol_points
 from tcpf_lab.calibration.emulator import Emulator
 from tcpf_lab.calibration.objective import Target, Threshold, threshold
-from tcpf_lab.calibration.pairs import Pair, pairs
-from tcpf_lab.calibration.space import Dimension, Floats, Space
+from tcpf_lab.calibration.space import Dimension, Floats, Space, sobol_points
 from tcpf_lab.calibration.surface import Surface, neighbours
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two unknowns, a value of each, and the possible misfit with one change and with both.
+
+    All other unknowns stay at the best point. ``alone`` are the misfits with the first value and
+    with the second, each of them excluded; with ``both``, the misfit is not.
+    """
+
+    names: tuple[str, str]
+    values: tuple[float | str, float | str]
+    alone: tuple[float, float]
+    both: float
+
+
+def pairs(
+    surface: Surface, space: Space, best: Floats, grids: list[Floats], limit: float
+) -> tuple[Pair, ...]:
+    """Give the pairs of unknowns that explain the same numbers, those that save most first.
+
+    Parameters
+    ----------
+    surface : Surface
+        The misfit.
+    space : Space
+        The d unknowns.
+    best : array, shape (d,)
+        The point from which unknowns are changed.
+    grids : list of array
+        Of each unknown, the places that are tried.
+    limit : float
+        Possible misfit above which a point is excluded.
+
+    Returns
+    -------
+    tuple of Pair
+        Of two unknowns, the values where the second change saves most of what either costs alone.
+
+    Notes
+    -----
+    A profile does not show these: it gives each unknown's values with all others free. That no
+    pair is found does not mean that unknowns are independent: three may make up for each other.
+    """
+    found = (
+        pair
+        for a, b in combinations(range(space.size), 2)
+        for pair in _saving(surface, space, best, (a, b), (grids[a], grids[b]), limit)
+    )
+    return tuple(sorted(found, key=lambda pair: pair.both - min(pair.alone)))
+
+
+def _saving(
+    surface: Surface,
+    space: Space,
+    best: Floats,
+    places: tuple[int, int],
+    grids: tuple[Floats, Floats],
+    limit: float,
+) -> Iterator[Pair]:
+    """Yield the pair of values that saves most, if there is one that is excluded only apart."""
+    first = np.append(best[places[0]], grids[0])
+    second = np.append(best[places[1]], grids[1])
+    points = np.tile(best, (len(first), len(second), 1))
+    points[..., places[0]], points[..., places[1]] = first[:, None], second
+    both = surface.possible(points.reshape(-1, len(best))).reshape(points.shape[:2])
+    alone = np.minimum(both[:, :1], both[:1])  # the first row and column keep the best value
+    saved = np.where((alone > limit) & (both <= limit), alone - both, 0.0)
+    a, b = np.unravel_index(np.argmax(saved), saved.shape)
+    if saved[a, b] > 0:
+        one, other = (space.dimensions[place] for place in places)
+        yield Pair(
+            (one.name, other.name),
+            (one.value(float(first[a])), other.value(float(second[b]))),
+            (float(both[a, 0]), float(both[0, b])),
+            float(both[a, b]),
+        )
+
 
 PINNED = "pinned down"
 FROM_ABOVE = "bounded from above"
@@ -269,3 +348,56 @@ def _verdict_of_levels(left: int, count: int) -> str:
     if left == count:
         return FREE
     return PINNED if left == 1 else SOME_LEVELS
+
+
+def influence(emulator: Emulator, space: Space, seed: int, count: int = 512) -> Floats:
+    """Give total-order Sobol' indices of the emulator's mean.
+
+    Parameters
+    ----------
+    emulator : Emulator
+        Of the cells.
+    space : Space
+        The d unknowns, independent of each other and even over their ranges as they are scaled;
+        each level is as likely as any other.
+    seed : int
+        Of the points.
+    count : int
+        Number of base points, a power of 2; the mean is taken at (d + 2) times as many.
+
+    Returns
+    -------
+    ndarray, shape (metrics, d)
+        The share of a metric's variance that would be left if all unknowns but one were known: 0
+        has no influence, and the sum over unknowns exceeds 1 where they act together. Cells count
+        as their variances: Σ over cells of variance · index / Σ variance. NaN where nothing varies.
+
+    Notes
+    -----
+    I. M. Sobol', Global sensitivity indices for nonlinear mathematical models (Mathematics and
+    Computers in Simulation 55, 2001); the estimator is that of A. Saltelli and others, Variance
+    based sensitivity analysis of model output (Computer Physics Communications 181, 2010). They
+    belong to the ranges: a wider range gives an unknown more influence.
+    """
+    cells, metrics = emulator.shape
+
+    def outputs(points: Floats) -> Floats:
+        means = emulator.predict(space.snap(points.T))[0]
+        return np.nan_to_num(means.reshape(len(means), cells * metrics).T)
+
+    variances = outputs(sobol_points(space.size, count, seed).T).var(axis=1)
+    varying = variances > 1e-12
+    if not varying.any():
+        return np.full((metrics, space.size), np.nan)
+    found = sobol_indices(
+        func=lambda points: outputs(points)[varying],
+        n=count,
+        dists=[uniform()] * space.size,  # type: ignore[list-item]
+        rng=np.random.default_rng(seed),
+    )
+    parts = np.zeros((cells * metrics, space.size))
+    parts[varying] = found.total_order.reshape(-1, space.size) * variances[varying][:, None]
+    sums = parts.reshape(cells, metrics, space.size).sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        shares: Floats = sums / (variances * varying).reshape(cells, metrics).sum(axis=0)[:, None]
+    return shares

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.metrics import retransmission_log as log
-from tcpf_lab.trace import events as seen
-from tcpf_lab.trace.events import KINDS, Analysis
+from tcpf_lab.metrics.captured import CapturedRecord
+from tcpf_lab.metrics.in_force import Finding
+from tcpf_lab.metrics.record import Record, UnreadableError, kernel_counters
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.trace import analysis as seen
+from tcpf_lab.trace.analysis import KINDS, Analysis
+from tcpf_lab.trace.follow import RTO, SYN_RTO
 
 #: Longest time between the kernel's decision and the capture: the sender's own queue.
 DELAY_NS = 100_000_000
@@ -139,7 +145,7 @@ def expected_kinds(packets: NDArray[Any]) -> NDArray[np.uint8]:
     Returns
     -------
     uint8, shape (n,)
-        Places in `tcpf_lab.trace.events.KINDS`; 0 where no event is called for.
+        Places in `tcpf_lab.trace.analysis.KINDS`; 0 where no event is called for.
     """
     table = np.array([_KIND_OF[cause] for cause in range(len(log.CAUSES))], np.uint8)
     kind: NDArray[np.uint8] = table[packets["cause"]]
@@ -252,3 +258,139 @@ def _timeouts(flow_id: Any, entries: Any, entry_id: Any, analysis: Analysis) -> 
         later = int(np.sum(begin[rows] <= time + EARLY_NS))
         counts[rows[max(later - 1, 0)], 1] += 1
     return counts
+
+
+#: What the kernel counts with.
+PER_FLOW, TOTAL = "tcpi_total_rto", "TcpExtTCPTimeouts"
+#: The first has 16 bits.
+WRAPS = 2**16
+#: The classifier may be this far from the kernel: a share, and a few where there are not many.
+TOLERANCE, FEW = 0.10, 3
+
+
+def truth(files: RunFiles, run: CapturedRecord, flows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Compare timeouts by capture with the kernel's, SYN timeouts and back-offs included.
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run's directory.
+    run : Record
+        What was read from it.
+    flows : list of dict
+        Rows of `tcpf_lab.metrics.per_flow.flow_row`.
+
+    Returns
+    -------
+    dict
+        ``source`` names the kernel's counter.  ``tcpi_total_rto`` is there for each flow, from the
+        start of the run to the end sample, with the native generator on Linux 6.7 or later.
+        ``TcpExtTCPTimeouts`` counts all connections of the senders over the whole run, and so does
+        ``timeouts_pcap`` then.  None if neither was recorded.
+        ``error_percent`` is relative to the kernel.
+    """
+    by_flow = per_flow(flows)
+    if by_flow["timeouts_kernel"] is not None:
+        return {"source": PER_FLOW, **by_flow}
+    try:
+        told = kernel_total(files, run)
+    except UnreadableError:
+        return {"source": None, **by_flow}  # `timeouts_match` says why
+    seen = captured_total(run)
+    error = 100.0 * (seen - told) / told if told else None
+    total = {"timeouts_pcap": seen, "timeouts_kernel": told, "error_percent": error}
+    return {"source": TOTAL, **by_flow, **total}
+
+
+def kernel_alone(
+    files: RunFiles, run: Record, flows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Give the kernel's count where there is no capture to hold against it: same keys as `truth`.
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run's directory.
+    run : Record
+        What was read from it.
+    flows : sequence of mapping
+        Rows of ``per_flow``.
+    """
+    by_flow = [(flow["kernel"] or {}).get("total_rto") for flow in flows]
+    told = [count for count in by_flow if count is not None]
+    count: int | None = sum(told)
+    source: str | None = PER_FLOW
+    if len(told) < len(flows) or not flows:
+        try:
+            source, count = TOTAL, kernel_total(files, run)
+        except UnreadableError:
+            source, count = None, None
+    names = ("timeouts_pcap", "error_percent", "flows_exact", "largest_flow_error")
+    unknown = dict.fromkeys(names)
+    return {"source": source, **unknown, "timeouts_kernel": count, "flows": len(flows)}
+
+
+def per_flow(flows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Compare flow by flow with ``tcpi_total_rto``; what the kernel did not tell is None.
+
+    A count that has wrapped is taken for the one nearest to the capture's.
+    """
+    seen = [flow["timeouts_whole_run"] + flow["syn_timeouts"] for flow in flows]
+    told = [(flow["kernel"] or {}).get("total_rto") for flow in flows]
+    known = [
+        (a, b + WRAPS * max(round((a - b) / WRAPS), 0))
+        for a, b in zip(seen, told, strict=True)
+        if b is not None
+    ]
+    by_capture, by_kernel = sum(a for a, _ in known), sum(b for _, b in known)
+    complete = len(known) == len(flows) and bool(flows)
+    return {
+        "timeouts_pcap": sum(seen),
+        "timeouts_kernel": by_kernel if complete else None,
+        "error_percent": 100.0 * (by_capture - by_kernel) / by_kernel
+        if complete and by_kernel
+        else None,
+        "flows_exact": sum(a == b for a, b in known) if complete else None,
+        "flows": len(flows),
+        "largest_flow_error": max(abs(a - b) for a, b in known) if complete else None,
+    }
+
+
+def captured_total(run: CapturedRecord) -> int:
+    """Expiries of every connection of the senders, those of control connections included."""
+    packets = run.captures["sender"].packets
+    senders = np.unique(run.flows.src[run.row[run.row >= 0]])
+    mine = np.isin(packets["src"], senders)
+    return int(np.sum(mine & np.isin(run.recovery.kind, (RTO, SYN_RTO))))
+
+
+def kernel_total(files: RunFiles, run: Record) -> int:
+    """``TcpExtTCPTimeouts`` of all senders: their network namespaces begin with the run.
+
+    Raises
+    ------
+    UnreadableError
+        If a sender's counters are missing or lack it.
+    """
+    beside = {cross["sender"] for cross in run.expect.get("cross", ())}
+    senders = (run.expect.get("routes") or {}).keys() - beside
+    if not senders:
+        raise UnreadableError("the manifest's expect.routes names no sender")
+    return sum(_counter(files, node) for node in senders)
+
+
+def _counter(files: RunFiles, node: str) -> int:
+    found = kernel_counters(files, node, "TcpExt")
+    if "TCPTimeouts" not in found:
+        raise UnreadableError(f"stats/netstat-{node}.txt has no {TOTAL}")
+    return found["TCPTimeouts"]
+
+
+def timeouts_match(files: RunFiles, run: CapturedRecord, found: dict[str, Any]) -> Finding:
+    """The capture's count of expiries must be near the kernel's; the detail says whose it is."""
+    seen, told, source = found["timeouts_pcap"], found["timeouts_kernel"], found["source"]
+    if source is None:
+        told = kernel_total(files, run)  # says what is missing
+    scope = "of each flow" if source == PER_FLOW else "of all connections, none of each flow"
+    detail = f"captures {seen}, kernel {told} ({source} {scope})"
+    return abs(seen - told) <= max(FEW, TOLERANCE * told), detail

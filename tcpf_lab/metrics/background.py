@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tcpf_lab.metrics.background_counters import (
+from tcpf_lab.metrics.counters import (
     interfaces,
     node_of,
     onwards,
+    queue_window,
     source_counts,
     sources,
+    window_counters,
+    window_qdiscs,
 )
-from tcpf_lab.metrics.evidence import UnreadableError, qdiscs
+from tcpf_lab.metrics.definitions import utilisation
+from tcpf_lab.metrics.from_counters import Extra, or_none
 from tcpf_lab.metrics.in_force import Finding, verdict
-from tcpf_lab.metrics.numbers import Extra, or_none
-from tcpf_lab.metrics.record import Record
-from tcpf_lab.metrics.utilisation import utilisation
+from tcpf_lab.metrics.record import Record, UnreadableError, qdiscs
 from tcpf_lab.metrics.validity import apply
-from tcpf_lab.metrics.window_counters import queue_window, window_counters, window_qdiscs
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 #: A burst may be so late, ns: in virtual time no more than reading the clock takes.
 LATE_NS, LATE_REAL_NS = 10_000, 2_000_000

@@ -9,18 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.errors import TraceError
-from tcpf_lab.metrics.background_counters import longest_pause_ns
+from tcpf_lab.base.errors import TraceError
 from tcpf_lab.metrics.clock import Clocks
+from tcpf_lab.metrics.counters import longest_pause_ns, ring_of
 from tcpf_lab.metrics.record import Record, read_record, with_captures_instead
-from tcpf_lab.metrics.wire_counters import ring_of
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.analysis import Options, Profile
-from tcpf_lab.trace.bottleneck import MAX_DELAY_NS, Crossing, cross
-from tcpf_lab.trace.flow import Flows, find_flows
-from tcpf_lab.trace.packet import Packets
-from tcpf_lab.trace.pcap import Capture, read_capture
-from tcpf_lab.trace.recovery import Recovery, classify
+from tcpf_lab.trace.follow import Recovery, classify
+from tcpf_lab.trace.packet import Capture, Flows, Packets, find_flows, read_capture
+from tcpf_lab.trace.passage import MAX_DELAY_NS, Crossing, cross
 
 #: The captures that every run has, unless it was made without any.
 ROLES = ("sender", "ingress", "egress")

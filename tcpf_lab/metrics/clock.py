@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.errors import TraceError
-from tcpf_lab.results import RunFiles, read_json
-from tcpf_lab.trace.packet import Packets
-from tcpf_lab.trace.pcap import Capture
+from tcpf_lab.base.errors import TraceError
+from tcpf_lab.results.layout import RunFiles, read_json
+from tcpf_lab.trace.packet import Capture, Packets
 
 EPOCH_FILE = "epoch.json"
 

@@ -10,13 +10,66 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.errors import TraceError
-from tcpf_lab.metrics import loss, queue
-from tcpf_lab.metrics.box_known import BoxKnown, judged_of
-from tcpf_lab.metrics.loss_runs import mean_run, run_lengths, tally
-from tcpf_lab.trace.identity import Marks
+from tcpf_lab.base.errors import TraceError
+from tcpf_lab.metrics import definitions
+from tcpf_lab.metrics.definitions import mean_run, run_lengths, tally
 from tcpf_lab.trace.packet import address_text
-from tcpf_lab.trace.passage import Passage, passage
+from tcpf_lab.trace.passage import Marks, Passage, passage
+
+#: Longest stay in a box of which nothing is known.
+MAX_DELAY_NS = 2_000_000_000
+#: Parts that loss over time is told for, unless something else is asked for.
+BIN_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class BoxKnown:
+    """What is known of the box, and which packets are judged.
+
+    Attributes
+    ----------
+    max_delay_ns : int
+        Longest possible stay.
+    offset_ns : int, optional
+        What the second clock shows more than the first (0: one clock); None: it is estimated.
+    from_ns, to_ns : int, optional
+        Only packets that arrive from then until before then, counted from the first arrival, and
+        of these only such as the second capture would have the departure of.
+    bin_ns : int
+        Length of the parts of loss over time.
+    """
+
+    max_delay_ns: int = MAX_DELAY_NS
+    offset_ns: int | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+    bin_ns: int = BIN_NS
+
+
+def judged_of(found: Passage, known: BoxKnown) -> tuple[NDArray[np.bool_], int]:
+    """Say which packets the numbers are about, and how many came at other times than asked for.
+
+    Raises
+    ------
+    TraceError
+        If none is judged of those that came at that time.
+    """
+    came = found.crossing.arrival_ns
+    start, end = found.judged_ns
+    after_ns = came - came[0]
+    wanted = after_ns >= (known.from_ns or 0)
+    if known.to_ns is not None:
+        wanted &= after_ns < known.to_ns
+    seen = (came >= start) & (came <= end)
+    judged: NDArray[np.bool_] = seen & wanted
+    if seen.any() and not judged.any():
+        first, last = after_ns[seen][[0, -1]] / 1e9
+        hint = f"those from {first:.6f} to {last:.6f} s are, as the second capture would have them"
+        raise TraceError(
+            "no packet that came in this time is judged", where="--from, --to", hint=hint
+        )
+    return judged, int(np.sum(~wanted))
+
 
 _CE = 3
 
@@ -140,7 +193,7 @@ def loss_of(size: NDArray[np.int64], lost: NDArray[np.bool_]) -> dict[str, Any]:
     return {
         "packets": int(size.size),
         "packets_lost": int(np.sum(lost)),
-        "loss_percent": 100 * loss.loss_fraction(size, lost) if some else None,
+        "loss_percent": 100 * definitions.loss_fraction(size, lost) if some else None,
         "packet_loss_percent": 100 * float(np.mean(lost)) if some else None,
     }
 
@@ -205,15 +258,17 @@ def _runs(lost: NDArray[np.bool_], flow: Any = None) -> dict[str, Any]:
 
 def _delay(found: Passage, judged: NDArray[np.bool_]) -> dict[str, Any]:
     """Seconds between the captures: whole ones by one clock, else above the least of all."""
-    stay = queue.delays(found.crossing.arrival_ns[judged], found.crossing.departure_ns[judged])
+    stay = definitions.delays(
+        found.crossing.arrival_ns[judged], found.crossing.departure_ns[judged]
+    )
     result: dict[str, Any] = {"least_is_zero": not found.clock.given, "packets": int(stay.size)}
     if stay.size:
         result |= {
             "min_s": float(np.min(stay)),
             "mean_s": float(np.mean(stay)),
-            "median_s": queue.percentile(stay, 50),
-            "p95_s": queue.percentile(stay, 95),
-            "p99_s": queue.percentile(stay, 99),
+            "median_s": definitions.percentile(stay, 50),
+            "p95_s": definitions.percentile(stay, 95),
+            "p99_s": definitions.percentile(stay, 99),
             "max_s": float(np.max(stay)),
         }
     return result
@@ -226,7 +281,7 @@ def _flows(found: Passage, judged: NDArray[np.bool_]) -> Iterator[dict[str, Any]
     number, begin = np.unique(flow[order], return_index=True)
     rows = np.flatnonzero(judged)[order]
     for k, own in zip(number, np.split(rows, begin[1:]), strict=True):
-        stay = queue.delays(found.crossing.arrival_ns[own], found.crossing.departure_ns[own])
+        stay = definitions.delays(found.crossing.arrival_ns[own], found.crossing.departure_ns[own])
         yield {
             **ends_of(found, int(k)),
             "dscp": int(found.crossing.tos[own[0]] >> 2),
@@ -256,7 +311,7 @@ def _over_time(found: Passage, judged: NDArray[np.bool_], bin_ns: int) -> Iterat
     came = found.crossing.arrival_ns[rows] - found.crossing.arrival_ns[0]
     for own in np.split(rows, np.flatnonzero(np.diff(came // bin_ns)) + 1):
         part = int(found.crossing.arrival_ns[own[0]] - found.crossing.arrival_ns[0]) // bin_ns
-        stay = queue.delays(found.crossing.arrival_ns[own], found.crossing.departure_ns[own])
+        stay = definitions.delays(found.crossing.arrival_ns[own], found.crossing.departure_ns[own])
         yield {
             "time_s": part * bin_ns / 1e9,
             **loss_of(found.crossing.ip_length[own], found.crossing.lost[own]),

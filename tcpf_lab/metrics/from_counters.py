@@ -5,23 +5,77 @@ Both are read at the two ends of the measured window, so their differences are t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from tcpf_lab.metrics import fairness, timeouts
+from tcpf_lab.metrics import definitions
 from tcpf_lab.metrics import retransmission_log as log
-from tcpf_lab.metrics.evidence import UnreadableError
-from tcpf_lab.metrics.goodput import goodput, mean_goodput
-from tcpf_lab.metrics.numbers import Numbers, or_none
+from tcpf_lab.metrics.agreement import WRAPS, kernel_alone
+from tcpf_lab.metrics.counters import QueueWindow, queue_window
+from tcpf_lab.metrics.definitions import goodput, mean_goodput, utilisation
 from tcpf_lab.metrics.per_flow import kernel_words, planned_port
-from tcpf_lab.metrics.record import Record
-from tcpf_lab.metrics.truth import WRAPS, kernel_alone
-from tcpf_lab.metrics.utilisation import utilisation
-from tcpf_lab.metrics.validity import acked_by_kernel, check_counted
-from tcpf_lab.metrics.window_counters import QueueWindow, queue_window
-from tcpf_lab.results import RunFiles
+from tcpf_lab.metrics.record import Record, UnreadableError
+from tcpf_lab.metrics.validity import Check, acked_by_kernel, check_counted
+from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.spec.graph import HEADERS
-from tcpf_lab.trace.recovery import KIND_NAMES
+from tcpf_lab.trace.follow import KIND_NAMES
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The parts of ``metrics.json`` that differ by what a run left behind.
+
+    Attributes
+    ----------
+    metrics : dict
+        Numbers of the whole run; None where one is undefined or was not measured.
+    by_dscp : dict
+        Loss by code point.
+    per_flow : list of dict
+        A row per flow of the plan.
+    truth : dict
+        The kernel's count of timeouts, and what it was compared with.
+    checks : list of Check
+        The verdict is made of them.
+    unmeasured : tuple of str
+        Names in `metrics` that nothing of such a run could tell.
+    """
+
+    metrics: dict[str, float | int | None]
+    by_dscp: dict[str, dict[str, float | int]]
+    per_flow: list[dict[str, Any]]
+    truth: dict[str, Any]
+    checks: list[Check]
+    unmeasured: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What only some runs have in ``metrics.json``.
+
+    Attributes
+    ----------
+    metrics : dict
+        More of ``metrics``, or better values of what is there: numbers, or None.
+    sections : dict
+        Sections of their own by name.
+    checks : list of Check
+        More of the verdict (`tcpf_lab.metrics.validity.apply`).
+    """
+
+    metrics: dict[str, float | int | None] = field(default_factory=dict)
+    sections: dict[str, Any] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+
+
+def or_none(function: Callable[..., float], *arguments: Any) -> float | None:
+    """Value of a metric, None where it is undefined (JSON has no NaN)."""
+    try:
+        return function(*arguments)
+    except ValueError:
+        return None
+
 
 #: Reasons of retransmissions that `metrics` counts packets of.
 _COUNTED = [name for name in KIND_NAMES.values() if name not in ("rto", "syn_rto")]
@@ -164,13 +218,13 @@ def _of_flows(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int
         "timeouts": expiries,
         "timeouts_per_flow_minute": None
         if expiries is None
-        else or_none(timeouts.per_flow_minute, expiries, len(flows), seconds),
+        else or_none(definitions.per_flow_minute, expiries, len(flows), seconds),
         "syn_timeouts": _sum(flows, "syn_timeouts"),
         "retransmissions": _sum(flows, "retransmissions"),
         "goodput_bytes_per_s": or_none(mean_goodput, known),
-        "goodput_cov": or_none(fairness.coefficient_of_variation, known),
-        "goodput_jain": or_none(fairness.jain_index, known),
-        "goodput_min_max": or_none(fairness.min_max_ratio, known),
+        "goodput_cov": or_none(definitions.coefficient_of_variation, known),
+        "goodput_jain": or_none(definitions.jain_index, known),
+        "goodput_min_max": or_none(definitions.min_max_ratio, known),
     }
 
 

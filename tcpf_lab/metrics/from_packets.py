@@ -7,19 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.metrics import fairness, loss, queue, timeouts
+from tcpf_lab.metrics import definitions
+from tcpf_lab.metrics.agreement import truth
 from tcpf_lab.metrics.captured import CapturedRecord
-from tcpf_lab.metrics.goodput import mean_goodput
-from tcpf_lab.metrics.iperf3 import flow_report
-from tcpf_lab.metrics.numbers import Numbers, or_none
-from tcpf_lab.metrics.per_flow import flow_row, gained_bytes
+from tcpf_lab.metrics.definitions import mean_goodput, utilisation
+from tcpf_lab.metrics.from_counters import Numbers, or_none
+from tcpf_lab.metrics.per_flow import flow_report, flow_row, gained_bytes
 from tcpf_lab.metrics.series import series_of, write_series
-from tcpf_lab.metrics.truth import truth
-from tcpf_lab.metrics.utilisation import utilisation
 from tcpf_lab.metrics.validity import check_captured
-from tcpf_lab.results import RunFiles
-from tcpf_lab.trace.bottleneck import Backlog, backlog
-from tcpf_lab.trace.recovery import KIND_NAMES, RTO
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.trace.follow import KIND_NAMES, RTO
+from tcpf_lab.trace.passage import Backlog, backlog
 
 
 def from_packets(files: RunFiles, run: CapturedRecord) -> Numbers:
@@ -64,14 +62,14 @@ def _metrics(
     return {
         "timeouts": expiries,
         "timeouts_per_flow_minute": or_none(
-            timeouts.per_flow_minute, expiries, len(flows), seconds
+            definitions.per_flow_minute, expiries, len(flows), seconds
         ),
         "syn_timeouts": sum(flow["syn_timeouts"] for flow in flows),
         "retransmissions": sum(flow["retransmissions"] for flow in flows),
         "goodput_bytes_per_s": or_none(mean_goodput, shares),
-        "goodput_cov": or_none(fairness.coefficient_of_variation, shares),
-        "goodput_jain": or_none(fairness.jain_index, shares),
-        "goodput_min_max": or_none(fairness.min_max_ratio, shares),
+        "goodput_cov": or_none(definitions.coefficient_of_variation, shares),
+        "goodput_jain": or_none(definitions.jain_index, shares),
+        "goodput_min_max": or_none(definitions.min_max_ratio, shares),
         **_second_readings(run, sent, shares),
         **_recovery_metrics(run, sent),
         **_queue_metrics(run, line, start, end),
@@ -96,7 +94,7 @@ def _second_readings(
     """
     packets = run.captures["sender"].packets
     payload = packets["payload"][rows].astype(np.int64)
-    again = or_none(loss.loss_fraction, payload, run.recovery.kind[rows] > 0)
+    again = or_none(definitions.loss_fraction, payload, run.recovery.kind[rows] > 0)
     whole = int(np.sum(packets["ip_length"][rows][payload > 0], dtype=np.int64))
     mean, plain = or_none(mean_goodput, shares), int(np.sum(payload))
     return {
@@ -111,7 +109,7 @@ def _recovery_metrics(run: CapturedRecord, rows: NDArray[np.int64]) -> dict[str,
     counts = {f"{name}_packets": int(np.sum(kind == k)) for k, name in KIND_NAMES.items()}
     for separate in ("rto_packets", "syn_rto_packets"):
         del counts[separate]
-    return {"timeout_episodes": timeouts.episodes(backoff[kind == RTO]), **counts}
+    return {"timeout_episodes": definitions.episodes(backoff[kind == RTO]), **counts}
 
 
 def _queue_metrics(
@@ -123,18 +121,18 @@ def _queue_metrics(
     gone = crossing.wire_length[(left >= start) & (left < end)]
     rate = float(run.expect["bottleneck"]["rate_bits_per_s"])
     judged = _judged(run, start, end)
-    stay = queue.delays(crossing.arrival_ns[judged], left[judged])
+    stay = definitions.delays(crossing.arrival_ns[judged], left[judged])
     size, lost = crossing.ip_length[judged], crossing.lost[judged]
-    byte_loss = or_none(loss.loss_fraction, size, lost)
-    packet_loss = or_none(loss.loss_fraction, np.ones_like(size), lost)
+    byte_loss = or_none(definitions.loss_fraction, size, lost)
+    packet_loss = or_none(definitions.loss_fraction, np.ones_like(size), lost)
     return {
         "loss_percent": None if byte_loss is None else 100 * byte_loss,
         "packet_loss_percent": None if packet_loss is None else 100 * packet_loss,
         "utilisation": utilisation(int(np.sum(gone)), rate, (end - start) / 1e9),
-        "backlog_mean_bytes": queue.mean_backlog(line.time_ns, line.size, start, end),
-        "backlog_max_bytes": queue.largest_backlog(line.time_ns, line.size, start, end),
+        "backlog_mean_bytes": definitions.mean_backlog(line.time_ns, line.size, start, end),
+        "backlog_max_bytes": definitions.largest_backlog(line.time_ns, line.size, start, end),
         "queueing_delay_mean_s": float(np.mean(stay)) if stay.size else None,
-        "queueing_delay_p95_s": or_none(queue.percentile, stay, 95.0),
+        "queueing_delay_p95_s": or_none(definitions.percentile, stay, 95.0),
     }
 
 
@@ -157,7 +155,8 @@ def _by_dscp(run: CapturedRecord) -> dict[str, dict[str, float | int]]:
             "packets": int(np.sum(mine)),
             "packets_per_s": int(np.sum(mine)) / seconds,
             "packets_lost": int(np.sum(lost[mine])),
-            "loss_percent": 100 * loss.loss_fraction(size[mine], lost[mine]),
-            "packet_loss_percent": 100 * loss.loss_fraction(np.ones_like(size[mine]), lost[mine]),
+            "loss_percent": 100 * definitions.loss_fraction(size[mine], lost[mine]),
+            "packet_loss_percent": 100
+            * definitions.loss_fraction(np.ones_like(size[mine]), lost[mine]),
         }
     return result

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.metrics.evidence import action, kernel_counters, qdiscs, stats_json, text_of
-from tcpf_lab.metrics.record import Record
-from tcpf_lab.results import RunFiles
+from tcpf_lab.metrics.record import Record, action, kernel_counters, qdiscs, stats_json, text_of
+from tcpf_lab.results.layout import RunFiles
 
 #: tc prints probabilities from 32-bit fractions, of which small ones have few digits.
 _OPTION_TOLERANCE, _SHARE_GRAIN = 1e-4, 2.0**-32

@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from tcpf_lab.metrics.agreement import WRAPS
 from tcpf_lab.metrics.captured import CapturedRecord
-from tcpf_lab.metrics.evidence import UnreadableError
-from tcpf_lab.metrics.goodput import goodput, mean_goodput
+from tcpf_lab.metrics.counters import queue_window, ring_of, window_counters
+from tcpf_lab.metrics.definitions import goodput, mean_goodput, utilisation
+from tcpf_lab.metrics.from_counters import Extra
 from tcpf_lab.metrics.in_force import Finding, verdict
-from tcpf_lab.metrics.numbers import Extra
-from tcpf_lab.metrics.record import Record
-from tcpf_lab.metrics.truth import WRAPS
-from tcpf_lab.metrics.utilisation import utilisation
+from tcpf_lab.metrics.record import Record, UnreadableError
 from tcpf_lab.metrics.validity import acked_by_kernel, apply
-from tcpf_lab.metrics.window_counters import queue_window, window_counters
-from tcpf_lab.metrics.wire_counters import ring_of
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 #: A shaper may send so much more than its rate within a window: its burst at the beginning.
 _RATE_TOLERANCE = 0.005

@@ -12,12 +12,51 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
-from tcpf_lab.errors import TraceError
-from tcpf_lab.metrics import packed_list
-from tcpf_lab.metrics.evidence import UnreadableError
-from tcpf_lab.results import RunFiles
+from tcpf_lab.base.errors import TraceError
+from tcpf_lab.metrics.record import UnreadableError
+from tcpf_lab.results.layout import RunFiles
+
+#: Bytes; no run has so long a list, and a few kilobytes can unpack to any number.
+MOST = 10**9
+
+
+def unpacked(path: Path) -> bytes:
+    """Read a whole list.
+
+    Parameters
+    ----------
+    path : Path
+        The list, or its ``.zst``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is missing.
+    UnreadableError
+        If it cannot be read, is damaged, or unpacks to more than `MOST` bytes.
+    """
+    try:
+        if path.suffix != ".zst":
+            return path.read_bytes()
+        return _unpacked(path)
+    except FileNotFoundError:
+        raise
+    except (OSError, zstandard.ZstdError) as error:
+        raise UnreadableError(f"cannot be read: {error}") from None
+
+
+def _unpacked(path: Path) -> bytes:
+    found = bytearray()
+    with path.open("rb") as packed:
+        for block in zstandard.ZstdDecompressor().read_to_iter(packed):
+            found += block
+            if len(found) > MOST:
+                raise UnreadableError(f"unpacks to more than {MOST} bytes: no run has such a list")
+    return bytes(found)
+
 
 #: What made the kernel send; the place is the number in the file.
 CAUSES = (
@@ -113,7 +152,7 @@ def read_log(path: Path) -> RetransmissionLog:
         If it cannot be read, is not such a list, or has fewer entries than it says.
     """
     try:
-        content = packed_list.content(path)
+        content = unpacked(path)
     except FileNotFoundError as error:
         raise TraceError(f"cannot be read: {error}", where=str(path)) from None
     except UnreadableError as error:

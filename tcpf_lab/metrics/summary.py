@@ -10,16 +10,15 @@ import numpy as np
 
 from tcpf_lab.metrics.background import background
 from tcpf_lab.metrics.captured import CapturedRecord, with_captures
-from tcpf_lab.metrics.from_counters import from_counters
+from tcpf_lab.metrics.from_counters import Extra, Numbers, from_counters
 from tcpf_lab.metrics.from_packets import from_packets
-from tcpf_lab.metrics.numbers import Extra, Numbers
 from tcpf_lab.metrics.parking_lot import parking_lot
-from tcpf_lab.metrics.pftk_error import pftk_error
+from tcpf_lab.metrics.pftk import pftk_error
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.metrics.users import users
 from tcpf_lab.metrics.validity import Check
 from tcpf_lab.metrics.wire import wires
-from tcpf_lab.results import FORMAT, RunFiles, write_json
+from tcpf_lab.results.layout import FORMAT, RunFiles, write_json
 
 #: Version of the analysis: of the rules in ``trace``, ``metrics`` and ``models``.  Raise it with
 #: every change that changes a number in ``metrics.json`` or ``series.npz``, and with no other: runs

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.metrics import packed_list
+from tcpf_lab.metrics import retransmission_log
 from tcpf_lab.metrics.clock import Clocks
-from tcpf_lab.metrics.evidence import UnreadableError
 from tcpf_lab.metrics.in_force import Finding, verdict
-from tcpf_lab.metrics.record import Record
-from tcpf_lab.results import RunFiles
+from tcpf_lab.metrics.record import Record, UnreadableError
+from tcpf_lab.results.layout import RunFiles
 
 #: `struct record` of ``kernel/traffic/tcpf-users.c``.
 RECORD = np.dtype(
@@ -89,7 +88,7 @@ def _of_node(files: RunFiles, node: str, clocks: Clocks) -> NDArray[Any]:
 
 def _content(path: Path, shown: str) -> bytes:
     try:
-        return packed_list.content(path if path.exists() else path.with_suffix(".bin.zst"))
+        return retransmission_log.unpacked(path if path.exists() else path.with_suffix(".bin.zst"))
     except FileNotFoundError:
         raise UnreadableError(f"{shown} is missing") from None
     except UnreadableError as error:

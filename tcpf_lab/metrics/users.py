@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tcpf_lab.metrics import timeouts
-from tcpf_lab.metrics.arrays import write_arrays
-from tcpf_lab.metrics.evidence import UnreadableError
-from tcpf_lab.metrics.goodput import mean_goodput
-from tcpf_lab.metrics.numbers import Extra, or_none
-from tcpf_lab.metrics.queue import percentile
-from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics import definitions
+from tcpf_lab.metrics.definitions import mean_goodput, percentile
+from tcpf_lab.metrics.from_counters import Extra, or_none
+from tcpf_lab.metrics.record import Record, UnreadableError
+from tcpf_lab.metrics.series import write_arrays
 from tcpf_lab.metrics.transfers import (
     FAILED,
     FINISHED,
@@ -25,7 +23,7 @@ from tcpf_lab.metrics.transfers import (
     users_finished,
 )
 from tcpf_lab.metrics.validity import apply
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 #: Sizes by which throughput is told, bytes, and how far from one a transfer may be.
 SIZES = {"100kB": 100_000, "500kB": 500_000, "1000kB": 1_000_000}
@@ -120,7 +118,7 @@ def _metrics(run: Record, done: NDArray[Any]) -> dict[str, float | int | None]:
         "timeouts": expiries,
         "timeouts_per_flow_minute": None
         if expiries is None
-        else or_none(timeouts.per_flow_minute, expiries, run.count, seconds),
+        else or_none(definitions.per_flow_minute, expiries, run.count, seconds),
         "syn_timeouts": None,  # in the above: TCP_INFO counts them together
         "retransmissions": int(np.sum(done["retransmissions"], dtype=np.int64)),
         "goodput_bytes_per_s": or_none(mean_goodput, payload),

@@ -6,34 +6,184 @@ is a check that failed, with its name.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tcpf_lab.metrics import impairment, in_force, iperf3, real_time
-from tcpf_lab.metrics.background_counters import background_drops, sources
+from tcpf_lab.metrics import in_force, per_flow
+from tcpf_lab.metrics.agreement import timeouts_match
 from tcpf_lab.metrics.captured import CapturedRecord
-from tcpf_lab.metrics.evidence import (
+from tcpf_lab.metrics.clock import EPOCH_FILE
+from tcpf_lab.metrics.counters import background_drops, given_up, ring_of, sources, window_counters
+from tcpf_lab.metrics.in_force import Finding, differences, verdict
+from tcpf_lab.metrics.per_flow import is_possible_gain
+from tcpf_lab.metrics.record import (
+    Record,
     UnreadableError,
     action,
     link_drops,
+    qdiscs,
     root_drops,
+    stats_json,
     text_of,
 )
-from tcpf_lab.metrics.in_force import Finding, verdict
-from tcpf_lab.metrics.per_flow import is_possible_gain
-from tcpf_lab.metrics.record import Record
 from tcpf_lab.metrics.transfers import users_connected
-from tcpf_lab.metrics.truth import timeouts_match
-from tcpf_lab.metrics.window_counters import window_counters
-from tcpf_lab.metrics.wire_counters import given_up, ring_of
-from tcpf_lab.results import RunFiles
-from tcpf_lab.trace.bottleneck import backlogged_rate
-from tcpf_lab.trace.recovery import UNKNOWN
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.trace.follow import UNKNOWN
+from tcpf_lab.trace.passage import backlogged_rate
+
+#: tc counts time in 64 ns and cuts what it shows to whole microseconds.
+_TIME_STEP_S = 1e-6
+#: How far the lost packets may be from their expected number: no chance deviates so much.
+_DEVIATIONS = 6.0
+
+
+def impairments_in_force(files: RunFiles, run: Record) -> Finding:
+    """Every impaired device must have the ``netem`` asked for, and its losses must be netem's."""
+    wanted = run.expect.get("impaired_devices")
+    if not wanted:
+        return None, "nothing is impaired"
+    problems, lost = [], 0
+    for device, asked in wanted.items():
+        found = qdiscs(files, device)
+        roots = [q for q in found if q.get("root") and q["kind"] == "netem"]
+        if not roots:
+            problems.append(f"{device} has no netem")
+            continue
+        below = sum(int(q["drops"]) for q in found if not q.get("root"))
+        below += link_drops(files, device) - given_up(files, run, device)
+        lost += int(roots[0]["drops"])
+        problems += _options(device, roots[0].get("options", {}), asked["options"])
+        problems += [f"{device}: {below} lost behind netem"] if below else []
+        # netem counts a packet twice that it has to take back; the queue behind it does not.
+        passed = min(int(q["packets"]) for q in found)
+        problems += _share(device, int(roots[0]["drops"]), passed, asked)
+    return verdict(problems, f"{len(wanted)} devices, {lost} packets lost on purpose")
+
+
+def _options(device: str, found: dict[str, Any], asked: dict[str, Any]) -> Iterator[str]:
+    for name, values in asked.items():
+        shown = dict(found.get(name) or {})
+        if name == "delay":
+            shown |= {key: value for key, value in values.items() if _same_time(shown, key, value)}
+        yield from differences(f"{device}: netem {name}", shown, values)
+
+
+def _same_time(shown: dict[str, Any], key: str, asked: float) -> bool:
+    return key in shown and abs(float(shown[key]) - asked) <= 1.01 * _TIME_STEP_S
+
+
+def _share(device: str, lost: int, passed: int, asked: dict[str, Any]) -> Iterator[str]:
+    """Compare the lost packets with their expected number.
+
+    Losses in bursts of mean length b vary as if there were 2 b - 1 times fewer trials.  netem does
+    not count a packet that it both loses and duplicates as lost.
+    """
+    loss, trials = float(asked["loss"]), passed + lost
+    spread = math.sqrt(trials * loss * (1 - loss) * (2 * float(asked["loss_burst"]) - 1))
+    most = trials * loss + _DEVIATIONS * spread
+    least = trials * loss * (1 - float(asked["duplicate"])) - _DEVIATIONS * spread
+    if not least <= lost <= most:
+        yield f"{device}: {lost} of {trials} packets lost, asked for a share of {loss:g}"
+
+
+#: A node's clock must be known this well throughout: 0.03 % of a window of a minute.  Delays are
+#: differences of one clock and do not depend on it.
+CLOCK_TOLERANCE_NS = 20_000_000
+#: An exchange with a node during the run may be so far off the straight line, beyond what its own
+#: round trip and the line's ends leave open.  A clock left to itself bends by microseconds in the
+#: minutes of a run; one that is slewed by 500 ppm comes so far in 10 s.
+STRAY_TOLERANCE_NS = 5_000_000
+#: A clock that strays more is being set: Linux corrects rates by 500 parts in a million at most.
+DRIFT_TOLERANCE_PPM = 500.0
+#: Programs may start, and samples be read, this late; start times are spread over seconds.
+LATENESS_TOLERANCE_S = 0.25
+_VIRTUAL: Finding = (None, "virtual time: one clock, and it waits for everything")
+
+
+def clocks_agree(files: RunFiles, run: Record) -> Finding:
+    """The clocks must be known well enough, and have run straight between the measurements.
+
+    ``stats/clock.json`` has the two measurements and, between them, single exchanges every few
+    seconds: a clock that was slewed or set there and back is found by those only.
+    """
+    if not run.real_time:
+        return _VIRTUAL
+    nodes = stats_json(files, EPOCH_FILE).get("nodes") or {}
+    measured = stats_json(files, "clock.json")
+    if not nodes:
+        return False, f"stats/{EPOCH_FILE} has no clock of any node"
+    problems = []
+    for node, clock in nodes.items():
+        strayed = _strayed_ns(clock, measured.get(node, ()), run.epoch_ns)
+        problems += [f"{node}: {text}" for text in _clock_problems(clock, strayed)]
+    worst = max(int(clock["uncertainty_ns"]) for clock in nodes.values())
+    fastest = max(abs(float(clock["drift_ppm"])) for clock in nodes.values())
+    good = f"{len(nodes)} clocks, known to {worst / 1e6:.2f} ms, drift up to {fastest:.1f} ppm"
+    return verdict(problems, good)
+
+
+def _strayed_ns(
+    clock: Mapping[str, Any], measured: Iterable[Mapping[str, Any]], epoch_ns: int
+) -> float | None:
+    """How far measured offsets are from the straight line, beyond what both leave open."""
+    off = [
+        abs(one["offset_ns"] - clock["offset_ns"] - 1e-6 * clock["drift_ppm"] * passed)
+        - one["round_trip_ns"] / 2
+        - clock["uncertainty_ns"]
+        for one in measured
+        for passed in (one["at_ns"] - epoch_ns,)
+    ]
+    return max(0.0, *off) if off else None
+
+
+def _clock_problems(clock: Mapping[str, Any], strayed: float | None) -> Iterator[str]:
+    """Yield what is wrong with a node's clock."""
+    most = f"at most {CLOCK_TOLERANCE_NS / 1e6:g} ms"
+    if clock["uncertainty_ns"] > CLOCK_TOLERANCE_NS:
+        yield f"known to {clock['uncertainty_ns'] / 1e6:.1f} ms only, {most} are taken"
+    if abs(clock["drift_ppm"]) > DRIFT_TOLERANCE_PPM:
+        yield f"drifts by {clock['drift_ppm']:.0f} ppm, at most {DRIFT_TOLERANCE_PPM:g} are taken"
+    if strayed is None:
+        yield "stats/clock.json has no measurement of it"
+    elif strayed > STRAY_TOLERANCE_NS:
+        allowed = f"at most {STRAY_TOLERANCE_NS / 1e6:g} ms are taken"
+        yield f"{strayed / 1e6:.1f} ms off a steady drift, {allowed}"
+
+
+def started_on_time(files: RunFiles, run: Record) -> Finding:
+    """Programs must have started, and samples have been read, when the plan says."""
+    if not run.real_time:
+        return _VIRTUAL
+    late = {str(name): float(s) for name, s in stats_json(files, "lateness.json").items()}
+    late |= _samples_late(run)
+    problems = [
+        f"{name}: {seconds:.3f} s late"
+        for name, seconds in sorted(late.items(), key=lambda item: -abs(item[1]))
+        if abs(seconds) > LATENESS_TOLERANCE_S
+    ]
+    more = f"; {len(problems) - 3} more of {len(late)}" if len(problems) > 3 else ""
+    told = "; ".join(problems[:3]) + f"{more}; at most {LATENESS_TOLERANCE_S:g} s are taken"
+    if problems:
+        return False, told
+    worst = max(late.values(), default=0.0)
+    return True, f"{len(late)} instants, at most {1e3 * worst:.1f} ms late"
+
+
+def _samples_late(run: Record) -> dict[str, float]:
+    """The latest reading of TCP_INFO at either end of the window, s."""
+    found = {}
+    for label, wanted in zip(("start", "end"), run.window_ns, strict=True):
+        late = [run.epoch_ns + int(row["time_ns"]) - wanted for row in run.samples.get(label, ())]
+        if late:
+            found[f"TCP_INFO at the window's {label}"] = max(late, key=abs) / 1e9
+    return found
+
 
 #: Departures of a backlogged queue may be this far from the configured rate.
 RATE_TOLERANCE = 0.01
@@ -242,13 +392,13 @@ def check_captured(
         **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, run.crossing.tos)),
         "captures_complete": lambda f, _: _captures_complete(f, run),
         "no_unplanned_loss": _no_unplanned_loss,
-        "impairments_in_force": impairment.impairments_in_force,
+        "impairments_in_force": impairments_in_force,
         "marks_match_marker": lambda f, _: _marks_match_marker(f, run),
         "loss_matches_qdisc": lambda f, _: _loss_matches_qdisc(f, run),
         "bottleneck_rate": lambda f, _: _bottleneck_rate(f, run),
         "all_connected": _all_connected,
         "goodput_matches_tcp_info": lambda f, _: _goodput_matches(f, run, gained),
-        "flows_match_iperf3": lambda f, _: iperf3.flows_match(f, run),
+        "flows_match_iperf3": lambda f, _: per_flow.flows_match(f, run),
         "retransmissions_explained": lambda f, _: _retransmissions_explained(f, run),
         "timeouts_match_kernel": lambda f, _: timeouts_match(f, run, truth),
         **_ON_TIME,
@@ -262,7 +412,7 @@ def check_counted(files: RunFiles, run: Record) -> list[Check]:
         **_IN_FORCE,
         **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, None)),
         "no_unplanned_loss": _no_unplanned_loss,
-        "impairments_in_force": impairment.impairments_in_force,
+        "impairments_in_force": impairments_in_force,
         "window_counters": window_counters,
         "all_connected": _all_connected,
         **_ON_TIME,
@@ -279,8 +429,8 @@ _IN_FORCE: dict[str, Test] = {
     "routes_in_force": in_force.routes_in_force,
 }
 _ON_TIME: dict[str, Test] = {
-    "clocks_agree": real_time.clocks_agree,
-    "started_on_time": real_time.started_on_time,
+    "clocks_agree": clocks_agree,
+    "started_on_time": started_on_time,
 }
 
 

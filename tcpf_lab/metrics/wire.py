@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcpf_lab.metrics.evidence import UnreadableError
+from tcpf_lab.metrics.counters import TIMES, Station, station
+from tcpf_lab.metrics.from_counters import Extra
 from tcpf_lab.metrics.in_force import Finding, verdict
-from tcpf_lab.metrics.numbers import Extra
-from tcpf_lab.metrics.record import Record
+from tcpf_lab.metrics.record import Record, UnreadableError
 from tcpf_lab.metrics.validity import apply
-from tcpf_lab.metrics.wire_counters import TIMES, Station, station
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 #: Of IEEE 802.3: preamble and delimiter in bits; checksum and shortest frame in bytes.
 _PREAMBLE, _FCS, _SHORTEST = 64, 4, 64

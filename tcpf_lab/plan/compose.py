@@ -2,19 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from tcpf_lab.plan import capture, collect, marker, queues, settings, topology, window_counters
-from tcpf_lab.plan.step import AgreeEpoch, LoadModule, Phase, Step
+from tcpf_lab.plan import collect, queues, topology
+from tcpf_lab.plan.step import AgreeEpoch, LoadModule, OffloadsOff, Phase, ReadSysctls, Step, Sysctl
+from tcpf_lab.plan.topology import Interface, owned
 from tcpf_lab.plan.traffic import background, generator, traffic, users
-from tcpf_lab.plan.traffic.flows import PORT, window
+from tcpf_lab.plan.traffic.flows import PORT, count, window
 from tcpf_lab.spec.background import with_sources
-from tcpf_lab.spec.graph import Graph
+from tcpf_lab.spec.graph import Graph, Node
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.sweep import Run
+
+#: Segmentation and coalescing would turn "packets" into 64 kB objects and make every number wrong.
+OFFLOADS_OFF = (
+    "tcp-segmentation-offload",
+    "generic-segmentation-offload",
+    "generic-receive-offload",
+)
+FORWARDING = ("marker", "bottleneck", "router")
+PAGE = 4096
+
+
+def kernel(run: Run) -> Phase:
+    """Set what belongs to a whole kernel, before any namespace of it exists.
+
+    Unsent data of every flow counts towards ``tcp_mem``; under its pressure the kernel would shrink
+    windows and prune queues, which no machine of the papers did.
+    """
+    buffer = run.experiment.traffic.socket_buffer
+    pages = 8 * count(run) * buffer // PAGE + 65536
+    return Phase(
+        "the kernel",
+        (
+            Sysctl(None, "net.core.wmem_max", str(2 * buffer)),
+            Sysctl(None, "net.core.rmem_max", str(2 * buffer)),
+            Sysctl(None, "net.ipv4.tcp_mem", f"{pages} {pages} {pages}"),
+            *users.of_the_kernel(run),
+        ),
+    )
+
+
+def of_ends(run: Run, graph: Graph) -> dict[str, dict[str, str]]:
+    """Give every sender's and receiver's sysctls: those of its TCP, and those that users need."""
+    tcp = run.experiment.tcp.sysctls()
+    return {
+        node.name: tcp | users.sysctls(run, node.role)
+        for node in graph.nodes
+        if node.role in ("sender", "receiver")
+    }
+
+
+def nodes(graph: Graph, sysctls: Mapping[str, Mapping[str, str]]) -> Phase:
+    """Set forwarding, TCP parameters and offloads of every node, and read them back."""
+    own = owned(graph)
+    steps = [step for node in graph.nodes for step in _node(node, own[node.name], sysctls)]
+    return Phase("settings, and what is in force", tuple(steps))
+
+
+def _node(
+    node: Node, own: Iterable[Interface], sysctls: Mapping[str, Mapping[str, str]]
+) -> Iterator[Step]:
+    if node.role in FORWARDING:
+        yield Sysctl(node.name, "net.ipv4.ip_forward", "1")
+    wanted = sysctls.get(node.name, {})
+    for key, value in wanted.items():
+        yield Sysctl(node.name, key, value)
+    if wanted:
+        yield ReadSysctls(node.name, tuple(wanted), f"stats/sysctl-{node.name}.txt")
+    for interface in own:
+        output = f"stats/offload-{interface.device}.txt"
+        yield OffloadsOff(node.name, interface.device, OFFLOADS_OFF, output)
+
 
 #: Seconds between the agreement on the epoch and the epoch: time enough to start the programs.
 LEAD_S = 2
@@ -52,28 +114,28 @@ def compose(run: Run) -> Plan:
     experiment = run.experiment
     captures = experiment.traffic.captured
     graph = with_sources(experiment.topology.graph(), background.sources(run))
-    sysctls = settings.of_ends(run, graph)
+    sysctls = of_ends(run, graph)
     made = traffic(run)
     counted = _counted(run, graph)
     phases = (
         modules(run, graph),
-        settings.kernel(run),
+        kernel(run),
         *topology.build(graph, dict.fromkeys(sysctls, experiment.tcp.route_options()), run.seed),
         background.routes(run, graph),
-        settings.nodes(graph, sysctls),
+        nodes(graph, sysctls),
         queues.build(graph, run.case.queue, run.seed),
-        *marker.build(run),
-        *((capture.start(graph),) if captures else ()),
+        *queues.build_marker(run),
+        *((collect.start(graph),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
-        window_counters.start(run, graph, counted),
+        collect.start_window_counters(run, graph, counted),
         background.start(run, graph),
         made.receivers,
         made.senders,
         made.end,
         background.end(run, graph),
-        window_counters.end(run, graph, counted),
+        collect.end(run, graph, counted),
         collect.drain(graph, run.case.queue),
-        *((capture.stop(graph),) if captures else ()),
+        *((collect.stop(graph),) if captures else ()),
         collect.counters(run, graph),
     )
     phases = tuple(phase for phase in phases if phase.steps)
@@ -102,13 +164,13 @@ def modules(run: Run, graph: Graph) -> Phase:
 
 def _counted(run: Run, graph: Graph) -> tuple[topology.Interface, ...]:
     """Interfaces whose queues are read at the two ends of the measured window."""
-    return queues.bottlenecks(graph) if graph.cross or window_counters.needed(run) else ()
+    return queues.bottlenecks(graph) if graph.cross or collect.needed(run) else ()
 
 
 def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[str, Any]:
     """What the analysis needs to know, and what the validity checks hold the testbed to."""
     narrow = [_expect_narrow(run, graph, queue) for queue in queues.bottlenecks(graph)]
-    markers = marker.expect(run)
+    markers = queues.expect(run)
     senders = [node.name for node in graph.having("sender")]
     devices = [interface.device for interface in topology.interfaces(graph)]
     impaired = queues.impaired(graph)
@@ -133,7 +195,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
         **_expect_receivers(run, graph),
         **users.expect(run),
-        "offloads_off": {"devices": devices, "features": list(settings.OFFLOADS_OFF)},
+        "offloads_off": {"devices": devices, "features": list(OFFLOADS_OFF)},
     }
 
 
@@ -185,7 +247,7 @@ def _expect_cross(
 
 def _expect_of_packets(run: Run, graph: Graph) -> dict[str, Any]:
     """Name the captures, and the devices whose queues were read at the window's ends, if any."""
-    taken = {role: point.name for role, point in capture.points(graph).items()}
+    taken = {role: point.name for role, point in collect.points(graph).items()}
     counted = [interface.device for interface in _counted(run, graph)]
     return {
         **({"captures": taken} if run.experiment.traffic.captured else {}),

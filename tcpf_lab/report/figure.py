@@ -13,11 +13,10 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
-from tcpf_lab.errors import LabError
-from tcpf_lab.report.collect import CellResult, Estimate
-from tcpf_lab.report.contents.marks import mark_id
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.report.contents.model import mark_id
 from tcpf_lab.report.plots.canvas import INTERVAL, Entry, head, legend, render, sheet
-from tcpf_lab.report.section import SUFFIXES
+from tcpf_lab.report.section import SUFFIXES, CellResult, Estimate
 from tcpf_lab.report.style import METRICS, CaseStyle, MetricStyle, case_styles, house_style, is_dark
 
 _INK = "#111111"

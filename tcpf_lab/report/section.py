@@ -2,14 +2,421 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeGuard, get_args
 
-from tcpf_lab.reference.published import CONFIGS
-from tcpf_lab.report.collect import Cell, CellResult, collect
-from tcpf_lab.report.style import DISTINCT, METRICS, case_styles
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.base.errors import LabError, RequestError, TraceError
+from tcpf_lab.metrics import series
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.claims.published import CONFIGS, published
+from tcpf_lab.report.style import DISTINCT, METRICS, SECOND_READINGS
+from tcpf_lab.results.layout import FORMAT, ExperimentFiles, RunFiles, read_json
+
+Test = Callable[[Any], bool]
+#: No number of a run is as large, and sums of those below do not overflow.
+_LARGEST = 2.0**100
+
+
+def read_metrics(files: RunFiles, *needed: str) -> dict[str, Any]:
+    """Read ``metrics.json``.
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run's directory.
+    needed : str
+        Keys that must be there; whatever is there must be of its kind.
+
+    Raises
+    ------
+    RequestError
+        If it is missing, damaged or of another format, or lacks something.
+    """
+    found = read_json(files.metrics)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise RequestError(f"not metrics of format {FORMAT}", where=str(files.metrics))
+    return _checked(found, _METRICS, needed, str(files.metrics))
+
+
+def read_manifest(files: RunFiles, *needed: str) -> dict[str, Any]:
+    """Read ``manifest.json``, as `read_metrics` does its file.
+
+    Raises
+    ------
+    RequestError
+        If it is missing or damaged, or lacks something.
+    """
+    found = read_json(files.manifest)
+    if not isinstance(found, dict):
+        raise RequestError("not a manifest", where=str(files.manifest))
+    return _checked(found, _MANIFEST, needed, str(files.manifest))
+
+
+def read_series(files: RunFiles) -> series.Series:
+    """Read ``series.npz`` as `tcpf_lab.metrics.series.read_series` does, whatever is in it.
+
+    Raises
+    ------
+    TraceError
+        If it is missing, damaged or of another layout.
+    """
+    try:
+        return series.read_series(files)
+    except (zlib.error, struct.error, NotImplementedError, RuntimeError, MemoryError) as error:
+        raise TraceError(f"cannot be read: {error}", where=str(files.series)) from None
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Tell whether JSON's value is a finite number that a float holds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return (isinstance(value, int) or math.isfinite(value)) and abs(value) < _LARGEST
+
+
+def _checked(
+    found: dict[str, Any], tests: Mapping[str, Test], needed: Sequence[str], where: str
+) -> dict[str, Any]:
+    lacking = [name for name in needed if name not in found]
+    if lacking:
+        raise RequestError(f"lacks {', '.join(lacking)}", where=where)
+    wrong = [name for name, test in tests.items() if name in found and not test(found[name])]
+    if wrong:
+        raise RequestError(f"damaged: {', '.join(wrong)}", where=where)
+    return found
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _some_number(value: Any) -> bool:
+    return value is None or is_number(value)
+
+
+def _mapping_of(test: Test) -> Test:
+    return lambda value: isinstance(value, dict) and all(map(test, value.values()))
+
+
+def _list_of(test: Test) -> Test:
+    return lambda value: isinstance(value, list) and all(map(test, value))
+
+
+def _with(tests: Mapping[str, Test]) -> Test:
+    """A mapping that has these keys, and maybe others."""
+    return lambda value: (
+        isinstance(value, dict)
+        and all(name in value and test(value[name]) for name, test in tests.items())
+    )
+
+
+def _scalar(value: Any) -> bool:
+    return _some_number(value) or isinstance(value, str | bool)
+
+
+def _flow(value: Any) -> bool:
+    """A flow's row: numbers, and below a few keys mappings of them."""
+    if not isinstance(value, dict) or not _count(value.get("flow")):
+        return False
+    inner = {name: value.get(name) or {} for name in ("kernel", "iperf3")}
+    own = [entry for name, entry in value.items() if name not in (*inner, "events")]
+    inner["events"] = value.get("events", {})
+    return all(map(_some_number, own)) and all(map(_mapping_of(_scalar), inner.values()))
+
+
+def _dscp(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        key.isascii() and key.isdecimal() and len(key) < 4 and _with(_DSCP)(row)
+        for key, row in value.items()
+    )
+
+
+def _window(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
+
+
+_LOST = ("packets_lost", "loss_percent", "packet_loss_percent")
+#: Earlier versions have no packets_per_s.
+_DSCP = dict.fromkeys(("packets", *_LOST), is_number)
+_CHECK = {"name": _text, "ok": lambda value: value in (True, False, None), "detail": _text}
+_VALIDITY = {
+    "valid": lambda value: isinstance(value, bool),
+    "reasons": _list_of(_text),
+    "checks": _list_of(_with(_CHECK)),
+}
+_METRICS: Mapping[str, Test] = {
+    "config": _text,
+    "case": _text,
+    "flows": _count,
+    "metrics": _mapping_of(_some_number),
+    "unmeasured": _list_of(_text),
+    "per_flow": _list_of(_flow),
+    "by_dscp": _dscp,
+    "truth": _with({"timeouts_pcap": _some_number, "timeouts_kernel": _some_number}),
+    "validity": _with(_VALIDITY),
+    "analysis": _text,
+}
+_MANIFEST: Mapping[str, Test] = {
+    "config": _text,
+    "case": _text,
+    "testbed": _text,
+    "flows": _count,
+    "seed": _count,
+    "settings": _mapping_of(_text),
+    "window_s": _window,
+    "clock": _text,
+    "expect": lambda value: isinstance(value, dict),
+    "facts": lambda value: isinstance(value, dict),
+    **dict.fromkeys(("tcpf_lab", "git_commit", "testbed_identity"), _text),
+}
+
+
+#: Why a run is not simply part of its cell's means.
+State = Literal["missing", "failed", "stale", "invalid", "unreadable"]
+STATES: tuple[State, ...] = get_args(State)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the matrix: a case with a number of flows, repeated once per run id.
+
+    ``config`` is a configuration of the published tables or, where ``published`` is False, the name
+    of an experiment that may be called like one. ``settings`` are the values of the matrix's axes
+    that the case has, as text by the short form of their keys: ``("queue.max", "100 kB")``.
+    """
+
+    config: str
+    case: str
+    flows: int
+    runs: tuple[str, ...]
+    published: bool = True
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def known(self) -> Mapping[str, float]:
+        """The published values by metric, as far as there are any; none where something varies."""
+        if self.settings or not self.published:
+            return {}
+        return published(self.config, self.case, self.flows) or {}
+
+    @property
+    def label(self) -> str:
+        """The case, with its settings if it has any: ``NoMark+RED, queue.max=100 kB``."""
+        return ", ".join((self.case, *(f"{key}={value}" for key, value in self.settings)))
+
+    @property
+    def n(self) -> int:
+        """Number of runs asked for."""
+        return len(self.runs)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A run that needs a remark; ``used`` says whether it is part of the means all the same."""
+
+    run: str
+    state: State
+    reasons: tuple[str, ...] = ()
+    used: bool = False
+
+    def __str__(self) -> str:
+        """Give ``run: state: reasons``."""
+        words = f"{self.run}: {self.state}"
+        return f"{words}: {'; '.join(self.reasons)}" if self.reasons else words
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One metric of a cell, in the metric's unit.
+
+    ``values`` has one entry per run used, or none where the cell's runs could not measure it;
+    ``ci95`` is the half width of the 95 % confidence interval (Student's t) and is None for fewer
+    than two runs.
+    """
+
+    values: tuple[float, ...]
+    mean: float | None
+    ci95: float | None
+    published: float | None
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What the runs of a cell say.
+
+    ``metrics`` has every name of ``style.METRICS``, and of ``SECOND_READINGS`` what all runs have.
+
+    ``complete`` counts finished runs of the present spec, ``valid_runs`` those of them that passed
+    every check, ``used`` those that the means are made of.
+    """
+
+    cell: Cell
+    complete: int
+    valid_runs: int
+    used: int
+    metrics: Mapping[str, Estimate]
+    problems: tuple[Problem, ...]
+
+    @property
+    def n(self) -> int:
+        """Number of runs asked for."""
+        return self.cell.n
+
+    @property
+    def used_runs(self) -> tuple[str, ...]:
+        """Ids of the runs that the means are made of, in the order of an estimate's values."""
+        left_out = {problem.run for problem in self.problems if not problem.used}
+        return tuple(run for run in self.cell.runs if run not in left_out)
+
+
+def collect(
+    files: ExperimentFiles,
+    cells: Iterable[Cell],
+    include_invalid: bool = False,
+    stale: Mapping[str, str] = MappingProxyType({}),
+) -> list[CellResult]:
+    """Read the metrics of every run of every cell and average them.
+
+    Parameters
+    ----------
+    files : ExperimentFiles
+        Where the runs are.
+    cells : iterable of Cell
+        What to read, in the order of the result.
+    include_invalid : bool
+        Let runs that failed a check into the means; they keep their entry in ``problems``.
+    stale : mapping of str to str
+        What makes runs stale, by their ids: they are left out.
+
+    Returns
+    -------
+    list of CellResult
+        One per cell. Runs that are not as they should be (``STATES``) are in ``problems``.
+    """
+    return [_collect_cell(files, cell, include_invalid, stale) for cell in cells]
+
+
+def _collect_cell(
+    files: ExperimentFiles, cell: Cell, include_invalid: bool, stale: Mapping[str, str]
+) -> CellResult:
+    problems: list[Problem] = []
+    used: list[Mapping[str, float]] = []
+    complete = valid_runs = 0
+    for run in cell.runs:
+        problem = _absence(files, run, stale)
+        if problem is None:
+            complete += 1
+            problem, values = _read(files.run(run), run, cell, include_invalid)
+            valid_runs += problem is None
+            used += [values] if problem is None or problem.used else []
+        problems += [problem] if problem else []
+    return CellResult(
+        cell=cell,
+        complete=complete,
+        valid_runs=valid_runs,
+        used=len(used),
+        metrics=_estimates(cell, used),
+        problems=tuple(problems),
+    )
+
+
+def _absence(files: ExperimentFiles, run: str, stale: Mapping[str, str]) -> Problem | None:
+    if not files.run(run).spec.exists():
+        begun = files.partial(run).root.exists()
+        return Problem(run, "failed" if begun else "missing")
+    if run in stale:
+        return Problem(run, "stale", (stale[run],))
+    return None
+
+
+def _read(
+    files: RunFiles, run: str, cell: Cell, include_invalid: bool
+) -> tuple[Problem | None, Mapping[str, float]]:
+    """Give a run's metrics, and what is wrong with the run if something is."""
+    reasons: tuple[str, ...] = ()
+    try:
+        found = _own_metrics(files, cell)
+        valid, reasons = _verdict(found)
+        if not valid and not include_invalid:
+            return Problem(run, "invalid", reasons), {}
+        values = {
+            name: _number(found.get("metrics"), name)
+            for name in METRICS
+            if name not in _listed(found, "unmeasured")
+        }
+        values |= _second_readings(found.get("metrics"))
+    except LabError as error:
+        said = f"{files.metrics.name}: {error.message}"
+        return Problem(run, "invalid" if reasons else "unreadable", (*reasons, said)), {}
+    return (None if valid else Problem(run, "invalid", reasons, used=True)), values
+
+
+def _own_metrics(files: RunFiles, cell: Cell) -> dict[str, Any]:
+    found = read_metrics(files)
+    manifest = read_manifest(files) if files.manifest.exists() else {}
+    for key in ("config", "case", "flows"):
+        if found.get(key) != getattr(cell, key):
+            raise LabError(f"{key} is {found.get(key)!r}, expected {getattr(cell, key)!r}")
+    seeds = found.get("seed"), manifest.get("seed")
+    if None not in seeds and seeds[0] != seeds[1]:
+        raise LabError(f"seed is {seeds[0]!r}, the manifest says {seeds[1]!r}")
+    return found
+
+
+def _number(metrics: Any, name: str) -> float:
+    value = metrics.get(name) if isinstance(metrics, dict) else None
+    if isinstance(metrics, dict) and name in metrics and value is None:
+        raise LabError(f"{name} is undefined for it: is its window too short?")
+    if not is_number(value):
+        raise LabError(f"no value for {name}")
+    return float(value)
+
+
+def _second_readings(metrics: Any) -> dict[str, float]:
+    """Give what there is of them: runs of earlier versions have none."""
+    found = metrics if isinstance(metrics, dict) else {}
+    return {n: float(found[n]) for n in SECOND_READINGS if is_number(found.get(n))}
+
+
+def _verdict(found: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
+    validity = found.get("validity")
+    if not isinstance(validity, dict) or not isinstance(validity.get("valid"), bool):
+        raise LabError("no validity verdict")
+    return validity["valid"], tuple(str(reason) for reason in _listed(validity, "reasons"))
+
+
+def _listed(found: Mapping[str, Any], name: str) -> list[Any]:
+    """Give a list that may be left out."""
+    value = found.get(name, [])
+    if not isinstance(value, list):
+        raise LabError(f"{name} is no list")
+    return value
+
+
+def _estimates(cell: Cell, used: list[Mapping[str, float]]) -> dict[str, Estimate]:
+    shared = {name for name in used[0] if all(name in values for values in used)} if used else set()
+    return {
+        name: _estimate(
+            tuple(values[name] for values in used) if name in shared else (),
+            cell.known.get(SECOND_READINGS.get(name, name)),
+        )
+        for name in (*METRICS, *(name for name in SECOND_READINGS if name in shared))
+    }
+
+
+def _estimate(values: tuple[float, ...], known: float | None) -> Estimate:
+    mean, ci95 = mean_ci(values) if values else (None, None)
+    return Estimate(values, mean, ci95, None if known is None else float(known))
+
 
 #: File formats of every figure of a report.
 SUFFIXES: tuple[str, ...] = ("png", "pdf", "svg")
@@ -126,27 +533,3 @@ def as_it_stands(section: Section, sections: Iterable[Section]) -> Section | Non
 def figure_name(number: str, metric: str) -> str:
     """Give the file name of a figure, by its number or its experiment, without its suffix."""
     return f"fig-{number}-{METRICS[metric].slug}"
-
-
-def figures(
-    files: ExperimentFiles,
-    section: Section,
-    metric: str,
-    name: str,
-    heading: str = "",
-    suffixes: Sequence[str] = SUFFIXES,
-) -> Iterator[Document]:
-    """Yield the bar chart of a metric in some formats; none if there is nothing to draw.
-
-    None of a sweep either, nor of more cases than can be told apart.
-    """
-    if not section.usable or not section.charted or not suffixes or not section.measured(metric):
-        return  # the table lists its runs with the reasons; there is nothing to draw
-    from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
-
-    title = heading or section.source.heading
-    source = section.source
-    looks = case_styles([result.cell.case for result in section.results], source.cases)
-    drawn = bar_chart(section.results, metric, title, source.conditions, suffixes, looks)
-    for suffix, content in drawn.items():
-        yield files.figure(name, suffix), content

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.values import Value
+from tcpf_lab.spec.words import KeyPath
 
 #: Stands for every case in a key.
 ANY = "*"

@@ -15,11 +15,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import KeyPath, OneOf, SpecModel
-from tcpf_lab.spec.dscp import Dscp
+from tcpf_lab.base.units import Duration, Probability, Rate, Size, format_rate
 from tcpf_lab.spec.graph import ETHERNET_HEADER, SLOWEST, Graph, Link, Node
 from tcpf_lab.spec.topology import Topology
-from tcpf_lab.units import Duration, Probability, Rate, Size, format_rate
+from tcpf_lab.spec.words import Dscp, KeyPath, OneOf, SpecModel
 
 #: The shortest packet that a link may be made for, bytes.
 _SHORTEST = 68

@@ -10,10 +10,9 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from tcpf_lab.errors import LabError
-from tcpf_lab.spec.base import KeyPath, OneOf, RefusedError, SpecModel, keys
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.spec.model import PATTERNS, Experiment, name_problems
-from tcpf_lab.spec.suggest import closest, unknown
+from tcpf_lab.spec.words import KeyPath, OneOf, RefusedError, SpecModel, closest, keys, unknown
 
 #: What a value should have been, for the errors that say only that it is not.
 _EXPECTED = {

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tcpf_lab import shipped
-from tcpf_lab.results import write_json, write_text
-from tcpf_lab.spec.reference_docs import spec_reference
-from tcpf_lab.spec.schema import json_schema
+from tcpf_lab.base import shipped
+from tcpf_lab.results.layout import write_json, write_text
+from tcpf_lab.spec.reference_docs import json_schema, spec_reference
 
 
 def generate(root: Path) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import KeyPath, SpecModel
-from tcpf_lab.units import Duration, Probability
+from tcpf_lab.base.units import Duration, Probability
+from tcpf_lab.spec.words import KeyPath, SpecModel
 
 #: Packets lost in a row on average, at most: more is no loss but an outage.
 _LONGEST_BURST = 1000.0

@@ -6,16 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tcpf_lab.errors import RequestError, SpecError
-from tcpf_lab.spec.base import KeyPath
+from tcpf_lab.base.errors import RequestError, SpecError
 from tcpf_lab.spec.collection import Collection, Member
-from tcpf_lab.spec.load import each, find, load_any, places, raise_all
+from tcpf_lab.spec.load import apply_overrides, each, find, load_any, places, raise_all
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.narrow import narrow, narrow_each
-from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.values import shown
 from tcpf_lab.spec.variant import touching
+from tcpf_lab.spec.words import KeyPath
 
 Places = Callable[[KeyPath], str]
 

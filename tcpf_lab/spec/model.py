@@ -10,19 +10,16 @@ from pydantic import Field
 
 from tcpf_lab.spec.background import SOURCE_NAME, Background, refuse_other_names
 from tcpf_lab.spec.background import problems as background_problems
-from tcpf_lab.spec.base import KeyPath, SpecModel
-from tcpf_lab.spec.dscp import format_dscp
 from tcpf_lab.spec.graph import ETHERNET_HEADER
-from tcpf_lab.spec.marker import AnyMarker, NoMarker
-from tcpf_lab.spec.marker.meter import Meter
+from tcpf_lab.spec.marker import AnyMarker, Meter, NoMarker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.queue import AnyQueue
 from tcpf_lab.spec.queue.precedence import Precedence
 from tcpf_lab.spec.queue.prio import Prio, goes_first
-from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.tcp import CONGESTION, Tcp
 from tcpf_lab.spec.topology import Topology
 from tcpf_lab.spec.traffic import Generator, Traffic
+from tcpf_lab.spec.words import KeyPath, SpecModel, format_dscp, unknown
 
 #: Stands for every case in the matrix, so no case may have this name.
 ALL = "all"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tcpf_lab.errors import RequestError
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.spec.axis import Axis, key_of, meet, path_of
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Experiment, case_slug
-from tcpf_lab.spec.suggest import unknown
 from tcpf_lab.spec.values import Value, shown, word
 from tcpf_lab.spec.variant import touching
+from tcpf_lab.spec.words import unknown
 
 #: What of every matrix can be restricted, besides its axes.
 KEYS = ("case", "flows", "seed")

@@ -9,17 +9,17 @@ from typing import Any, get_args, get_origin
 
 from pydantic import PlainSerializer
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import models_json_schema
 
+from tcpf_lab.base.units import DURATION, RATE, SIZE, Quantity
 from tcpf_lab.spec import background, marker, queue
-from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.calibration import Calibration, Check, Design, Search
 from tcpf_lab.spec.collection import Collection, Member
-from tcpf_lab.spec.delays import Delays
+from tcpf_lab.spec.graph import Delays
 from tcpf_lab.spec.impairment import Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
-from tcpf_lab.spec.parking_lot import ParkingLot
 from tcpf_lab.spec.tcp import (
     LINUX22,
     LINUX22_BEHAVIOURS,
@@ -30,10 +30,10 @@ from tcpf_lab.spec.tcp import (
     Profile,
     Tcp,
 )
-from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
+from tcpf_lab.spec.topology import Chain, Dumbbell, ParkingLot, Topology
 from tcpf_lab.spec.traffic import Traffic, Users
 from tcpf_lab.spec.unknown import Unknown
-from tcpf_lab.units import DURATION, RATE, SIZE, Quantity
+from tcpf_lab.spec.words import SpecModel, keys
 
 _INTRODUCTION = """\
 # Experiment files
@@ -204,3 +204,44 @@ def _profile(name: str, profile: Profile) -> str:
     ]
     head = "| Setting | Value | Reason |\n|---|---|---|"
     return "\n".join([f"### `{name}`\n", f"{profile.summary}\n", head, *rows, ""])
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """Give the JSON Schema (2020-12) of an experiment file, a collection or a calibration.
+
+    It accepts the forms that the YAML may have, units included.  Rules between keys - ``min`` less
+    than ``max``, cases that the matrix names - are beyond it; `load` holds those.
+    """
+    _, schema = models_json_schema(
+        [(model, "validation") for model in (Experiment, Collection, Calibration)],
+        title="An experiment, a collection of them, or a calibration",
+    )
+    return {
+        "$schema": DIALECT,
+        **_without_discriminator(schema),
+        # One branch or another: an editor then says what is wrong within it.
+        "if": {"required": ["experiments"]},
+        "then": {"$ref": "#/$defs/Collection"},
+        "else": {
+            "if": {"required": ["unknowns"]},
+            "then": {"$ref": "#/$defs/Calibration"},
+            "else": {"$ref": "#/$defs/Experiment"},
+        },
+    }
+
+
+def schema_of(model: type[SpecModel]) -> dict[str, Any]:
+    """Give the JSON Schema of any other file that one model describes as a whole."""
+    return {"$schema": DIALECT, **_without_discriminator(model.model_json_schema())}
+
+
+def _without_discriminator(schema: Any) -> Any:
+    """Drop OpenAPI's keyword, which JSON Schema does not know."""
+    if isinstance(schema, dict):
+        return {k: _without_discriminator(v) for k, v in schema.items() if k != "discriminator"}
+    if isinstance(schema, list):
+        return [_without_discriminator(item) for item in schema]
+    return schema

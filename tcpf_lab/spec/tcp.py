@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import KeyPath, SpecModel
-from tcpf_lab.units import Duration, Size
+from tcpf_lab.base.units import Duration, Size
+from tcpf_lab.spec.words import KeyPath, SpecModel
 
 #: Names of congestion control algorithms (the kernel keeps them in 16 bytes).
 CONGESTION = r"^[a-z][a-z0-9_]{0,14}$"

@@ -7,16 +7,164 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from tcpf_lab.spec.base import KeyPath, SpecModel
-from tcpf_lab.spec.delays import AnyDelays, Delays
-from tcpf_lab.spec.graph import SLOWEST, Graph, Link, Node, link_problems
+from tcpf_lab.base.units import Duration, Rate, Size, format_rate
+from tcpf_lab.spec.graph import (
+    SLOWEST,
+    AnyDelays,
+    CrossTraffic,
+    Delays,
+    Graph,
+    Link,
+    Node,
+    link_problems,
+)
 from tcpf_lab.spec.impairment import Impairment, delay_problem
-from tcpf_lab.spec.parking_lot import ParkingLot
-from tcpf_lab.spec.wire import Wires
-from tcpf_lab.units import Duration, Rate, Size
+from tcpf_lab.spec.words import KeyPath, SpecModel
+
+Duplex = Literal["full", "half"]
+#: Frames that a station's card holds where nothing else is said: those of the time had 2 to 16.
+RING = 16
+#: The same on the other links: as many as a card may have. In front of a plain queue the sizes of
+#: both together matter alone, and what is captured at a host's card has the time at which it sends.
+_ACCESS_RING = 4096
+#: Rates of a shared wire, bit/s (10BASE-T and 100BASE-TX), and its largest IP packet.
+_RATES, _MTU = (10_000_000, 100_000_000), 1500
+#: Bytes of a frame with one, whatever its options.
+_ACKNOWLEDGEMENT = 100
+
+
+class Wires(SpecModel):
+    """What a topology says of the wires of its links."""
+
+    duplex: Duplex | None = Field(
+        default=None,
+        description="`half`: the two ends of the bottleneck share one wire of 10 or 100 Mbit "
+        "(CSMA/CD, IEEE 802.3), data against acknowledgements; the queue under test stands in "
+        "front of it, without a shaper. Left out: `full`.",
+    )
+    access_duplex: Duplex | None = Field(
+        default=None, description="The same of each of the other links. Left out: `full`."
+    )
+    ring: int | None = Field(
+        default=None,
+        ge=1,
+        le=4096,
+        description="Frames that the card at either end of a half-duplex bottleneck holds behind "
+        f"its queue. Left out: {RING}.",
+    )
+    ack_queue: Size | None = Field(
+        default=None,
+        description="What the queue opposite to the one under test holds, towards a shared wire. "
+        "Left out: `host_queue`.",
+    )
+
+    def wire_problems(
+        self, bottleneck: int, others: dict[str, int], mtu: int
+    ) -> Iterator[tuple[KeyPath, str]]:
+        """Yield what no shared wire is; rates in bit/s, of ``others`` by their keys."""
+        half = {"bottleneck": bottleneck} if self.duplex == "half" else {}
+        half |= others if self.access_duplex == "half" else {}
+        for key, rate in half.items():
+            if rate not in _RATES:
+                yield (
+                    (key,),
+                    f"is 10 Mbit or 100 Mbit on a half-duplex link, not {format_rate(rate)}",
+                )
+        if half and mtu > _MTU:
+            yield ("mtu",), f"is at most {_MTU} B on a half-duplex link"
+        if self.ring is not None and self.duplex != "half":
+            yield ("ring",), "is that of a half-duplex bottleneck: set duplex to half"
+        if self.ack_queue is not None and self.ack_queue < _ACKNOWLEDGEMENT:
+            yield ("ack_queue",), f"must hold an acknowledgement: at least {_ACKNOWLEDGEMENT} B"
+        elif self.ack_queue is not None and self.duplex != "half":
+            yield ("ack_queue",), "is that of a half-duplex bottleneck: set duplex to half"
+
+    @property
+    def bottleneck_ring(self) -> int:
+        """Frames in the rings of the bottleneck's ends; 0 where it is full duplex."""
+        return (self.ring or RING) if self.duplex == "half" else 0
+
+    @property
+    def access_ring(self) -> int:
+        """The same of the other links."""
+        return _ACCESS_RING if self.access_duplex == "half" else 0
+
+
+class ParkingLot(Wires):
+    """S - R0 - R1 = R2 = R3 = R4 - D with one to three bottlenecks, Rk to Rk+1.
+
+    The flows of the matrix go from S to D and pass all of them; they have the first numbers. Over
+    each bottleneck alone go `cross_flows` more, X1 - M1 - R1 = R2 - Y1, X2 - M2 - R2 = R3 - Y2 and
+    so on. Every bottleneck has the case's queue, R0 and every Mk the case's marker.
+    """
+
+    bottlenecks: int = Field(ge=1, le=3, description="Links with the queue under test.")
+    access: Rate = Field(description="Rate of the other links.")
+    bottleneck: Rate = Field(description="Rate of each bottleneck, at most `access`.")
+    delay: Duration = Field(
+        description="Delay at D's egress: the round-trip time of an idle path from S to D."
+    )
+    mtu: Size = Field(default=1000, description="Largest IP packet, 576 B to 9000 B.")
+    host_queue: Size = Field(
+        default=1_000_000,
+        description="What every queue except those under test holds at least.",
+    )
+    cross_flows: int = Field(ge=1, le=1000, description="Flows over each bottleneck alone.")
+    cross_delay: Duration = Field(
+        description="Delay at the egress of every Yk: the round-trip time of an idle path from Xk."
+    )
+
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield what could not work as a bottleneck or as an IPv4 link."""
+        yield from link_problems(self.access, self.bottleneck, self.mtu, self.host_queue)
+        yield from self.wire_problems(self.bottleneck, {"access": self.access}, self.mtu)
+        for key in ("delay", "cross_delay"):
+            if sentence := delay_problem(getattr(self, key)):
+                yield (key,), sentence
+
+    def graph(self) -> Graph:
+        """Build the graph."""
+        numbers = range(1, self.bottlenecks + 1)
+        last = f"R{self.bottlenecks + 1}"
+        return Graph(
+            nodes=(
+                *(Node(name, "sender") for name in ("S", *(f"X{k}" for k in numbers))),
+                *(Node(name, "marker") for name in ("R0", *(f"M{k}" for k in numbers))),
+                *(Node(f"R{k}", "bottleneck") for k in numbers),
+                Node(last, "router"),
+                *(Node(name, "receiver") for name in ("D", *(f"Y{k}" for k in numbers))),
+            ),
+            links=(
+                self._link("S", "R0"),
+                self._link("R0", "R1"),
+                *(link for k in numbers for link in self._over(k)),
+                self._link(last, "D", self.delay),
+            ),
+            cross=tuple(
+                CrossTraffic(f"X{k}", f"Y{k}", f"M{k}", f"R{k}", self.cross_flows) for k in numbers
+            ),
+        )
+
+    def _over(self, k: int) -> Iterator[Link]:
+        """Give a bottleneck and the links of the traffic that passes it alone."""
+        yield self._link(f"X{k}", f"M{k}")
+        yield self._link(f"M{k}", f"R{k}")
+        yield replace(
+            self._link(f"R{k}", f"R{k + 1}"),
+            rate=self.bottleneck,
+            bottleneck=True,
+            queue=self.ack_queue or self.host_queue,
+            ring=self.bottleneck_ring,
+        )
+        yield self._link(f"R{k + 1}", f"Y{k}", self.cross_delay)
+
+    def _link(self, a: str, b: str, delay_ba: float = 0.0) -> Link:
+        ring = self.access_ring
+        return Link(a, b, self.access, 0.0, delay_ba, self.mtu, self.host_queue, ring=ring)
 
 
 class Chain(Wires):

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import KeyPath, SpecModel
-from tcpf_lab.units import Duration, Size
+from tcpf_lab.base.units import Duration, Size
+from tcpf_lab.spec.words import KeyPath, SpecModel
 
 #: What can make the traffic.
 Generator = Literal["native", "iperf3"]

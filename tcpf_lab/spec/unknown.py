@@ -12,10 +12,10 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from tcpf_lab.base.units import DURATION, Quantity
 from tcpf_lab.spec.axis import path_of
-from tcpf_lab.spec.base import KeyPath, RefusedError, SpecModel
 from tcpf_lab.spec.values import Value, measured, plain, shown, written
-from tcpf_lab.units import DURATION, Quantity
+from tcpf_lab.spec.words import KeyPath, RefusedError, SpecModel
 
 #: A drawn number is kept to so many significant digits: more would tell runs apart that are alike.
 _DIGITS = 4

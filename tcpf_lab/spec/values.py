@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from tcpf_lab.units import (
+from tcpf_lab.base.units import (
     DURATION,
     RATE,
     SIZE,

@@ -9,11 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from tcpf_lab.spec.axis import Axis
-from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.explain import explain
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Experiment, case_slug, to_data
 from tcpf_lab.spec.values import Value, shown
+from tcpf_lab.spec.words import KeyPath
 
 #: Values of a case's axes by the short form of their keys, in the order of the keys.
 Values = dict[str, Value]

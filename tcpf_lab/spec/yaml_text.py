@@ -17,7 +17,7 @@ from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from tcpf_lab.spec.base import KeyPath
+from tcpf_lab.spec.words import KeyPath
 
 _PREFIX = "tag:yaml.org,2002:"
 _TAGS = frozenset(("map", "seq", "str", "timestamp", "int", "float", "bool", "null"))

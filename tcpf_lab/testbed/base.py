@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.spec.traffic import Generator
 
 #: Traffic generators for experiments that name none: what is fast where time is computed, and what
@@ -50,3 +52,26 @@ class Testbed(Protocol):
 
     def facts(self, plan: Plan) -> dict[str, Any]:
         """Describe for the manifest what ``plan`` runs on: kernel, modules, programs."""
+
+
+#: Runs after ``setpriv`` has asked for the signal: a parent gone by then would never cause it.
+_UNLESS_ORPHAN = '[ "$PPID" = "$0" ] || exit 1; exec "$@"'
+
+
+def bound(command: Sequence[str], signal: str = "KILL") -> list[str]:
+    """Return the command that runs ``command`` and gets ``signal`` when its parent ends.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Program and arguments.
+    signal : str
+        Name without ``SIG``.
+
+    Notes
+    -----
+    Where this process has ended before the signal was asked for, the command is not run. The shell
+    in between adds ``PWD`` to the environment.
+    """
+    shell = ("/bin/sh", "-c", _UNLESS_ORPHAN, str(os.getpid()))
+    return ["setpriv", "--pdeathsig", signal, *shell, *command]

@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcpf_lab.command import command
-from tcpf_lab.testbed import uml, uml_kernel, uml_preflight
+from tcpf_lab.results.command import command
+from tcpf_lab.testbed.uml import guest, kernel, preflight
 
 #: A run with its captures, before they are deleted.
 ROOM_FOR_RUNS_MB = 500
@@ -29,16 +29,16 @@ def diagnose_uml(results: Path = Path()) -> tuple[Check, ...]:
     """Check what the virtual-time testbed needs on this machine."""
     return (
         _python(),
-        _problem("machine", uml_preflight.machine_problem(), "Linux on x86_64"),
+        _problem("machine", preflight.machine_problem(), "Linux on x86_64"),
         _problem(
             "programs",
-            uml_preflight.tools_problem(("iperf3",)),
+            preflight.tools_problem(("iperf3",)),
             "all found",
         ),
         _kernel(),
         _modules(),
-        _problem("memory for guests", uml_preflight.memory_problem(uml.MEMORY_MB), "room enough"),
-        _problem("ptrace", uml_preflight.ptrace_problem(), "allowed"),
+        _problem("memory for guests", preflight.memory_problem(guest.MEMORY_MB), "room enough"),
+        _problem("ptrace", preflight.ptrace_problem(), "allowed"),
         _disk(results),
     )
 
@@ -57,7 +57,7 @@ def _problem(name: str, problem: str | None, fine: str) -> Check:
 
 
 def _kernel() -> Check:
-    status = uml_kernel.status()
+    status = kernel.status()
     if status["built"]:
         return Check("kernel", True, f"Linux {status['version']}, {status['path']}")
     missing = status["missing_packages"]
@@ -68,7 +68,7 @@ def _kernel() -> Check:
 
 
 def _modules() -> Check:
-    status = uml_kernel.status()
+    status = kernel.status()
     built = [*(status["modules"] or ()), *(status["plugins"] or ())]
     detail = ", ".join(built) or "not built"
     return Check("modules and tc plugins", bool(built), detail, command("kernel", "build"))

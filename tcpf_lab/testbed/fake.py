@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.errors import TestbedError
+from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Command, LoadModule
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.testbed.base import IN_VIRTUAL_TIME
 
 

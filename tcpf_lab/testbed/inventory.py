@@ -6,23 +6,218 @@ those are the business of the SSH configuration and agent of whoever runs it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    WithJsonSchema,
+    model_validator,
+)
 
-from tcpf_lab import shipped
-from tcpf_lab.errors import RequestError, SpecError
-from tcpf_lab.spec.base import KeyPath
+from tcpf_lab.base import shipped
+from tcpf_lab.base.errors import RequestError, SpecError
+from tcpf_lab.base.units import Duration, Rate, format_rate
 from tcpf_lab.spec.load import load_as
 from tcpf_lab.spec.model import Name, Title
-from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.words import KeyPath, RefusedError, SpecModel, closest, unknown
 from tcpf_lab.spec.yaml_text import read_yaml
-from tcpf_lab.testbed import inventory_words as words
-from tcpf_lab.testbed.inventory_parts import Host, Links, Ssh, WithoutSecrets
-from tcpf_lab.units import Duration, format_rate
+
+#: Roles of the chain, along the path; a dumbbell has S0, S1, ... for S and D0, D1, ... for D.
+CHAIN = ("S", "R0", "R1", "R2", "D")
+_ROLE = r"[SD](?:0|[1-9][0-9]?)?|R[012]"
+ROLE_SCHEMA = {"type": "string", "pattern": f"^(?:{_ROLE})$"}
+
+
+def checked_role(text: str) -> str:
+    """Accept a role of a topology."""
+    if re.fullmatch(_ROLE, text):
+        return text
+    meant = closest(text, CHAIN)
+    hint = f" Did you mean '{meant}'?" if meant else ""
+    raise ValueError(
+        f"unknown role '{text}'; allowed: {', '.join(CHAIN)}; "
+        f"of a dumbbell S0, S1, ... and D0, D1, ... instead of S and D.{hint}"
+    )
+
+
+def checked_host(text: str) -> str:
+    """Accept a host's name in the inventory."""
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", text):
+        return text
+    raise ValueError(f"'{text}' is not allowed; a host's name is letters, digits, '.', '_' and '-'")
+
+
+def checked_address(text: str) -> str:
+    """Accept what ``ssh`` takes for a host, without user and port."""
+    if "@" in text:
+        raise ValueError(f"'{text}' names a user; write it with the key 'user'")
+    if re.fullmatch(r"[^:]+:[0-9]+", text):
+        raise ValueError(f"'{text}' names a port; write it with the key 'port'")
+    if re.fullmatch(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}", text):
+        return text
+    raise ValueError(f"'{text}' is no name or address of a host")
+
+
+def checked_user(text: str) -> str:
+    """Accept the name of an account."""
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}", text):
+        return text
+    raise ValueError(f"'{text}' is no name of an account")
+
+
+def checked_interface(text: str) -> str:
+    """Accept a name that the kernel may give an interface."""
+    if text in (".", "..") or not re.fullmatch(
+        r"[^\s/:'\"\x00-\x1f-][^\s/:'\"\x00-\x1f]{0,14}", text
+    ):
+        raise ValueError(f"'{text}' is no interface; `ip -br link` on the host lists them")
+    return text
+
+
+def checked_path(text: str) -> str:
+    """Accept the path of a file here."""
+    if not text.strip() or "\0" in text or "PRIVATE KEY" in text:
+        raise ValueError("must be the path of a file")
+    return text
+
+
+def checked_state_directory(text: str) -> str:
+    """Accept a directory of the hosts that is the program's own."""
+    place = PurePosixPath(text)
+    if not re.fullmatch(r"/[A-Za-z0-9._/-]+", text) or ".." in place.parts or len(place.parts) < 3:
+        raise ValueError(
+            f"'{text}' is not allowed; it must be an absolute path of letters, digits and any of "
+            "'._-', not directly below /, such as /var/lib/tcpf-lab"
+        )
+    return str(place)
+
+
+def along_the_path(name: str) -> tuple[int, int]:
+    """Order roles from the senders to the receivers."""
+    kind = ("S", "R", "D").index(name[0])
+    return kind, int(name[1:] or 0)
+
+
+def missing_roles(roles: Iterable[str]) -> Iterator[str]:
+    """Say which roles no host plays, of those that belong to what the others make."""
+    played = set(roles)
+    for name in CHAIN[1:4]:
+        if name not in played:
+            yield f"no host plays {name}"
+    senders, receivers = _ends(played, "S"), _ends(played, "D")
+    if "" in senders | receivers and len(senders | receivers) > 1:
+        yield "S and D belong to a chain, S0, S1, ... and D0, D1, ... to a dumbbell: not both"
+        return
+    numbers = {int(number) for number in senders | receivers if number}
+    wanted = [""] if not numbers else [str(number) for number in range(max(numbers) + 1)]
+    for letter, there in (("S", senders), ("D", receivers)):
+        for number in wanted:
+            if number not in there:
+                yield f"no host plays {letter}{number}"
+
+
+def _ends(played: set[str], letter: str) -> set[str]:
+    return {name[1:] for name in played if name[0] == letter}
+
+
+#: Keys that somebody may want to write and that must not stand in a file.
+_SECRETS = ("password", "passphrase", "passwd", "secret", "key", "sudo_password")
+
+
+def _listed(value: Any) -> Any:
+    return (
+        (value,) if isinstance(value, str) else tuple(value) if value.__class__ is list else value
+    )
+
+
+Interface = Annotated[str, AfterValidator(checked_interface)]
+Roles = Annotated[
+    tuple[Annotated[str, AfterValidator(checked_role)], ...],
+    BeforeValidator(_listed),
+    WithJsonSchema(
+        {"anyOf": [ROLE_SCHEMA, {"type": "array", "items": ROLE_SCHEMA, "minItems": 1}]}
+    ),
+]
+Place = Annotated[str, AfterValidator(checked_path)]
+
+
+class WithoutSecrets(SpecModel):
+    """A mapping that refuses credentials by name, and says where they belong instead."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_secrets(cls, value: Any) -> Any:
+        sentence = (
+            "no credential is kept in a file; use an SSH key with an agent (ssh-add), "
+            "and ssh.identity to name its file"
+        )
+        found = [key for key in value if key in _SECRETS] if isinstance(value, dict) else []
+        if found:
+            raise RefusedError(tuple(((key,), sentence) for key in found))
+        return value
+
+
+class Host(WithoutSecrets):
+    """A machine that is reached by SSH."""
+
+    address: Annotated[str, AfterValidator(checked_address)] | None = Field(
+        default=None,
+        description="Name or address for `ssh`, or a `Host` of the SSH configuration; without it "
+        "the host's own name in this file.",
+    )
+    user: Annotated[str, AfterValidator(checked_user)] | None = Field(
+        default=None,
+        description="Who logs in, root or somebody with `sudo` without a password; without it the "
+        "SSH configuration decides.",
+    )
+    port: int | None = Field(
+        default=None, ge=1, le=65535, description="Port of sshd; the SSH configuration decides."
+    )
+    control: Interface = Field(
+        description="The interface by which the host is reached. It is never touched."
+    )
+    roles: Roles = Field(
+        min_length=1, description="What the host plays: one or more of S, R0, R1, R2, D."
+    )
+    kernel: Name | None = Field(
+        default=None,
+        description="One word for hosts that are namespaces of one kernel and see each other's "
+        "processes: between them a half-duplex link is a wire, and the cable is left alone.",
+    )
+    interfaces: dict[str, Interface] = Field(
+        default={},
+        description="`ROLE-PEER: INTERFACE`, the interface of the cable that leads from a role to "
+        "the next. Roles that share a host need none: they get a pair of virtual interfaces.",
+    )
+
+
+class Links(SpecModel):
+    """What the cables can carry."""
+
+    rate: Rate | None = Field(default=None, description="Rate of every cable.")
+    rates: dict[str, Rate] = Field(
+        default={}, description="`ROLE-PEER: RATE` of cables with another one."
+    )
+
+
+class Ssh(WithoutSecrets):
+    """Files of SSH that are not the usual ones; paths are relative to the inventory."""
+
+    config: Place | None = Field(default=None, description="Instead of `~/.ssh/config`.")
+    known_hosts: Place | None = Field(
+        default=None,
+        description="Looked into before `~/.ssh/known_hosts`. "
+        "An unknown host key is always refused.",
+    )
+    identity: Place | None = Field(default=None, description="File of the private key to use.")
+
 
 #: Names of testbeds that are not an inventory's.
 RESERVED = ("uml",)
@@ -44,12 +239,12 @@ class Inventory(WithoutSecrets):
         "the results, `results/<experiment>/<name>/`."
     )
     title: Title = Field(default="", description="One line for people.")
-    hosts: dict[Annotated[str, AfterValidator(words.host)], Host] = Field(
+    hosts: dict[Annotated[str, AfterValidator(checked_host)], Host] = Field(
         min_length=1, description="The hosts by a name of your choice, which messages use."
     )
     links: Links = Field(default=Links(), description="What the cables can carry.")
     ssh: Ssh = Field(default=Ssh(), description="Files of SSH that are not the usual ones.")
-    state_directory: Annotated[str, AfterValidator(words.state_directory)] = Field(
+    state_directory: Annotated[str, AfterValidator(checked_state_directory)] = Field(
         default="/var/lib/tcpf-lab",
         description="Where a host keeps the agent, what it built, and the record of what to undo.",
     )
@@ -84,7 +279,7 @@ class Inventory(WithoutSecrets):
     def roles(self) -> tuple[str, ...]:
         """All roles, from the senders to the receivers."""
         found = {role for host in self.hosts.values() for role in host.roles}
-        return tuple(sorted(found, key=words.along_the_path))
+        return tuple(sorted(found, key=along_the_path))
 
     def host_of(self, role: str) -> str:
         """Give the name of the host that plays ``role``.
@@ -189,7 +384,7 @@ class Inventory(WithoutSecrets):
                 first = played.setdefault(role, name)
                 if first != name or role in host.roles[:index]:
                     yield ("hosts", name, "roles", index), f"{role} is played by '{first}' already"
-        for sentence in words.missing_roles(self.roles):
+        for sentence in missing_roles(self.roles):
             yield ("hosts",), sentence
 
     def _unfit_interfaces(self, name: str, host: Host) -> Iterator[tuple[KeyPath, str]]:

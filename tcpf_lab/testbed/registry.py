@@ -9,15 +9,16 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
-from tcpf_lab.command import command
-from tcpf_lab.errors import RequestError, TestbedError
+from tcpf_lab.base.errors import RequestError, TestbedError
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.results.command import command
 from tcpf_lab.spec.traffic import Generator
-from tcpf_lab.testbed import base, uml_kernel
+from tcpf_lab.spec.words import unknown
+from tcpf_lab.testbed import base
 from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.inventory import Inventory, inventories, load_inventory
-from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml.guest import UmlTestbed
 
 VM = "vm"
 
@@ -35,23 +36,25 @@ def _uml() -> Testbed:
 
 
 def _vm() -> Testbed:
-    from tcpf_lab.testbed import ssh_prebuilt, vm, vm_kernel
+    from tcpf_lab.testbed.ssh import modules
+    from tcpf_lab.testbed.vm import guests
+    from tcpf_lab.testbed.vm import kernel as vm_kernel
 
-    vm.ensure_up()
-    state = vm.require_up()
+    guests.ensure_up()
+    state = guests.require_up()
     kernel = vm_kernel.find(state.read_facts()["series"], state.cache)
     build = kernel.build if kernel is not None else None
     if kernel is not None and build is not None:  # else the guests build, which takes minutes
         uname = (kernel.release, build, platform.machine())
-        ssh_prebuilt.build(kernel.directory, uname, lambda _phase, _share: None)
+        modules.build(kernel.directory, uname, lambda _phase, _share: None)
     return _up()
 
 
 def _up() -> Testbed:
     """Return the testbed of the virtual machines, whose kernel is known: they must be up."""
-    from tcpf_lab.testbed import vm
+    from tcpf_lab.testbed.vm import guests
 
-    state = vm.require_up()
+    state = guests.require_up()
     return on_hosts(load_inventory(state.inventory), str(state.read_facts()["release"]))
 
 
@@ -61,7 +64,7 @@ TESTBEDS: dict[str, Callable[[], Testbed]] = {"uml": _uml, VM: _vm}
 
 def on_hosts(inventory: Inventory, kernel: str = "") -> Testbed:
     """Return the testbed of the hosts of an inventory; ``kernel`` is their release, if known."""
-    from tcpf_lab.testbed.ssh import SshTestbed
+    from tcpf_lab.testbed.ssh.run import SshTestbed
 
     return SshTestbed(inventory, kernel)
 
@@ -103,9 +106,9 @@ def inventory(name: str) -> Inventory | None:
         If it is that of the virtual machines, and they are not up.
     """
     if name == VM:
-        from tcpf_lab.testbed import vm
+        from tcpf_lab.testbed.vm import guests
 
-        return load_inventory(vm.require_up().inventory)
+        return load_inventory(guests.require_up().inventory)
     return None if name in TESTBEDS else _inventory(name)
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from tcpf_lab.errors import KernelBuildError
-from tcpf_lab.testbed.parent import bound
+from tcpf_lab.base.errors import KernelBuildError
+from tcpf_lab.testbed.base import bound
 
 #: Told a phase's name and the share of it that is done (0 to 1).
 Progress = Callable[[str, float], None]

@@ -2,16 +2,236 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab import _trace
-from tcpf_lab.errors import TraceError
-from tcpf_lab.trace.bottleneck import Crossing, crossing_of
-from tcpf_lab.trace.identity import MarkArray
+from tcpf_lab.base.errors import TraceError, path_text
+from tcpf_lab.trace.packet import Packets
+
+#: ``time_ns``      time stamp
+#: ``identity``     digest of everything that no router changes: see `Marks.of`
+#: ``record``       number of its record in the capture, from 0
+#: ``detail``       digest of TCP's timestamps, 0 without them (or if they were cut off)
+#: ``ip_length``    bytes from the IP header on
+#: ``wire_length``  bytes of the frame
+#: ``flow``         row of `Marks.ends`
+#: ``seq``          TCP sequence number
+#: ``payload``      bytes of payload
+#: ``tos``          type of service
+MARK = np.dtype(
+    [
+        ("time_ns", np.int64),
+        ("identity", np.uint64),
+        ("record", np.int64),
+        ("detail", np.uint32),
+        ("ip_length", np.uint32),
+        ("wire_length", np.uint32),
+        ("flow", np.uint32),
+        ("seq", np.uint32),
+        ("payload", np.int32),
+        ("tos", np.uint8),
+    ],
+    align=True,
+)
+#: An array of `MARK`, shape (n,), in the order of time.
+MarkArray: TypeAlias = NDArray[Any]
+
+#: One direction of a connection.
+ENDS = np.dtype(
+    [
+        ("src", np.uint64),
+        ("dst", np.uint64),
+        ("src_high", np.uint64),
+        ("dst_high", np.uint64),
+        ("sport", np.uint16),
+        ("dport", np.uint16),
+        ("protocol", np.uint8),
+    ],
+    align=True,
+)
+
+
+class Marks:
+    """Number the ends of packets and reduce packets to marks, alike for all captures."""
+
+    def __init__(self) -> None:
+        self._marks = _trace.Marks()
+
+    @property
+    def ends(self) -> NDArray[Any]:
+        """Each direction of each connection, array of ENDS, in the order of their first packets."""
+        return self._marks.ends
+
+    def of(self, packets: Packets) -> MarkArray:
+        """Reduce packets to marks, in the order of time.
+
+        Parameters
+        ----------
+        packets : Packets
+            Of one capture, or a part of it.
+
+        Returns
+        -------
+        array of MARK
+            Sorted by time; packets of one instant stay in the order of the capture.
+
+        Notes
+        -----
+        The identity is made of addresses, ports, protocol, IP identification and length, TCP's
+        sequence and acknowledgement number, flags and window.  The fields that routers change
+        (type of service, time to live, check sums) are left out.  64 bits: of a million packets
+        two different ones have the same digest with a probability of 3e-8.
+        """
+        return self._marks.of(packets)
+
+    def read(self, path: Path | str) -> tuple[MarkArray, str]:
+        """Read a capture and keep of each packet its mark only.
+
+        Parameters
+        ----------
+        path : Path or str
+            As for `tcpf_lab.trace.packet.read_capture`.
+
+        Returns
+        -------
+        tuple of (array of MARK, str)
+            The packets in the order of time, and what is wrong with the capture, if anything.
+
+        Raises
+        ------
+        TraceError
+            If the capture cannot be read.
+        """
+        found, truncated = self._marks.read(os.fspath(path))
+        return found, f"{path_text(path)}: {truncated}" if truncated else ""
+
+
+#: Longest stay in the queue that is looked for when nothing better is known.
+MAX_DELAY_NS = 500_000_000
+#: Departures of a busy period that are not timed: a token bucket lets a burst pass at its start.
+SETTLE_BYTES = 10_000
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """One bottleneck, packet by packet.
+
+    Attributes
+    ----------
+    arrival_ns : int64, shape (n,)
+        When each packet entered.
+    departure_ns : int64, shape (n,)
+        When it left; -1 if it never did.
+    wire_length, ip_length : int64, shape (n,)
+        Its bytes, with and without the link-layer header.
+    tos : uint8, shape (n,)
+        Its type of service when it entered.
+    unmatched : int
+        Packets that left without having entered, or once more than they had.
+    copies : int
+        Those of them that are copies of one that left before.
+    """
+
+    arrival_ns: NDArray[np.int64]
+    departure_ns: NDArray[np.int64]
+    wire_length: NDArray[np.int64]
+    ip_length: NDArray[np.int64]
+    tos: NDArray[np.uint8]
+    unmatched: int
+    copies: int = 0
+
+    @property
+    def lost(self) -> NDArray[np.bool_]:
+        """Whether each packet was dropped."""
+        return self.departure_ns < 0
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """The queue as a step function: ``size[i]`` bytes from ``time_ns[i]`` on."""
+
+    time_ns: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+def cross(entered: Packets, left: Packets, *, max_delay_ns: int = MAX_DELAY_NS) -> Crossing:
+    """Match the packets that entered a queue with those that left it.
+
+    Two packets are the same if everything agrees that no router changes
+    (`tcpf_lab.trace.passage.Marks.of`).  Identifications repeat after 65 536 packets, and sooner
+    where a sender draws them, so a packet matches one that entered at most `max_delay_ns` earlier:
+    one of its own codepoint if there is one, else of any, as something may mark in between.
+
+    Parameters
+    ----------
+    entered, left : Packets
+        Captures on both sides, by one clock, in the order of time.
+    max_delay_ns : int
+        Longest possible stay in the queue.
+
+    Returns
+    -------
+    Crossing
+        One row per packet of `entered`.
+    """
+    marks = Marks()
+    before = marks.of(entered)
+    return crossing_of(before, *_trace.cross(before, marks.of(left), max_delay_ns))
+
+
+def crossing_of(
+    entered: MarkArray, departure_ns: NDArray[np.int64], unmatched: int, copies: int
+) -> Crossing:
+    """Put together what was matched."""
+    return Crossing(
+        arrival_ns=entered["time_ns"].copy(),
+        departure_ns=departure_ns,
+        wire_length=entered["wire_length"].astype(np.int64),
+        ip_length=entered["ip_length"].astype(np.int64),
+        tos=entered["tos"].copy(),
+        unmatched=unmatched,
+        copies=copies,
+    )
+
+
+def backlog(crossing: Crossing) -> Backlog:
+    """Rebuild the queue's length from arrivals and departures.
+
+    Bytes are counted as ``tc`` does, with the link-layer header.  At equal times departures count
+    first.  Dropped packets never were in the queue.
+    """
+    return Backlog(
+        *_trace.backlog(crossing.arrival_ns, crossing.departure_ns, crossing.wire_length)
+    )
+
+
+def backlogged_rate(
+    crossing: Crossing, *, settle_bytes: int = SETTLE_BYTES
+) -> tuple[float, int] | None:
+    """Rate of departures while the next packet was already waiting.
+
+    Parameters
+    ----------
+    crossing : Crossing
+        Shape (n,).
+    settle_bytes : int
+        Bytes at the start of each busy period that are left out.
+
+    Returns
+    -------
+    tuple of (float, int), optional
+        Bit/s, frame bytes over time between departures, and the number of departures it was
+        measured on; None if the queue never was busy long enough.
+    """
+    return _trace.backlogged_rate(
+        crossing.arrival_ns, crossing.departure_ns, crossing.wire_length, settle_bytes
+    )
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,15 @@ class Host:
     def by_hand(self, *words, state=STATE):
         """Run `undo` or `list`; give its status and what it says."""
         said = subprocess.run(
-            [*self.enter, sys.executable, "-m", "tcpf_lab.agent", *words, "--state", state],
+            [
+                *self.enter,
+                sys.executable,
+                "-m",
+                "tcpf_lab.testbed.ssh.agent",
+                *words,
+                "--state",
+                state,
+            ],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -231,7 +239,7 @@ class Talk:
     def __init__(
         self,
         host,
-        program=("-m", "tcpf_lab.agent"),
+        program=("-m", "tcpf_lab.testbed.ssh.agent"),
         silence=20,
         python=sys.executable,
         env=(),

@@ -141,6 +141,7 @@ def test_state_directory_that_is_none_is_told_without_a_traceback(host, disk):
     host.sh(f"mkdir {STATE}; touch {STATE}/runs")
     for word in ("list", "undo"):
         said = host.sh(
-            f"cd {PROJECT}; {sys.executable} -m tcpf_lab.agent {word} --state {STATE} 2>&1"
+            f"cd {PROJECT}; {sys.executable} -m tcpf_lab.testbed.ssh.agent {word}"
+            f" --state {STATE} 2>&1"
         )
         assert said == f"tcpf-agent: [Errno 20] Not a directory: '{STATE}/runs'\n"

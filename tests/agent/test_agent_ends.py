@@ -11,7 +11,7 @@ import time
 import pytest
 from private_host import ROOT, STATE, Host, Talk, needs_root
 
-from tcpf_lab.agent.pack import packed
+from tcpf_lab.testbed.ssh.agent.pack import packed
 
 pytestmark = pytest.mark.full
 
@@ -96,8 +96,8 @@ def test_silence(busy):
 
 
 def test_agent_that_hangs_is_ended_by_its_watch(host, busy, monkeypatch):
-    code = "from tcpf_lab.agent import serve; serve._GRACE_S = 0.2\n"
-    code += "from tcpf_lab.agent.__main__ import main; main()"
+    code = "from tcpf_lab.testbed.ssh.agent import serve; serve._GRACE_S = 0.2\n"
+    code += "from tcpf_lab.testbed.ssh.agent.__main__ import main; main()"
     talk = busy(silence=2.0, program=("-c", code))
     talk.kill(signal.SIGSTOP)
     assert talk.status() == -signal.SIGKILL
@@ -243,8 +243,8 @@ def test_run_of_another_boot_leaves_nothing_to_undo_but_files(host):
 def test_run_is_undone_from_the_namespace_of_its_agent(host, busy):
     talk = busy()
     talk.kill_other(talk.pid, signal.SIGSTOP)
-    code = [*host.enter, "unshare", "--net", sys.executable, "-m", "tcpf_lab.agent", "undo",
-            "--force", "--state", STATE]  # fmt: skip
+    agent = [sys.executable, "-m", "tcpf_lab.testbed.ssh.agent"]
+    code = [*host.enter, "unshare", "--net", *agent, "undo", "--force", "--state", STATE]
     watch = talk.watch()
     talk.kill_other(watch)
     said = subprocess.run(code, cwd=ROOT, capture_output=True, text=True)

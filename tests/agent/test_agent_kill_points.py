@@ -17,8 +17,8 @@ NSEC = 10**9
 #: An agent that kills itself before or after the n-th call of a method of its journal.
 FATAL = """
 import os, signal, sys
-from tcpf_lab.agent import journal
-from tcpf_lab.agent.__main__ import main
+from tcpf_lab.testbed.ssh.agent import journal
+from tcpf_lab.testbed.ssh.agent.__main__ import main
 method, moment, number = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1))
 real, agent, count = getattr(journal.Journal, method), os.getpid(), 0
 def fatal(*arguments, **more):

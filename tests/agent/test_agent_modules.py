@@ -9,8 +9,8 @@ import sys
 import pytest
 from private_host import ROOT
 
-from tcpf_lab.agent import commands, modules
-from tcpf_lab.agent.errors import Left
+from tcpf_lab.testbed.ssh.agent import modules, system
+from tcpf_lab.testbed.ssh.agent.errors import Left
 
 
 class Kernel:
@@ -19,7 +19,7 @@ class Kernel:
     def __init__(self, path, monkeypatch):
         self.path, self.loaded, self.removed, self.busy = path, {}, [], {}
         monkeypatch.setattr(modules, "LOADED", path)
-        monkeypatch.setattr(modules.commands, "run", self.run)
+        monkeypatch.setattr(modules.system, "run", self.run)
         monkeypatch.setattr(modules, "_LOOK_S", 0.001)
 
     def has(self, **uses):
@@ -34,11 +34,11 @@ class Kernel:
         name = argv[1]
         if self.busy.get(name, 0) > 0:
             self.busy[name] -= 1
-            return commands.Said(1, "", f"rmmod: ERROR: Module {name} is in use\n")
+            return system.Said(1, "", f"rmmod: ERROR: Module {name} is in use\n")
         self.removed.append(name)
         left = {n: [u for u in users if u != name] for n, users in self.loaded.items() if n != name}
         self.has(**left)
-        return commands.Said(0, "", "")
+        return system.Said(0, "", "")
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_kernel_without_modules_has_none(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["veth", "dummy", "ifb"])
 def test_module_of_interfaces_that_others_have_is_left_to_them(kernel, monkeypatch, kind):
     """The kernel counts no use of it, and would delete them."""
-    monkeypatch.setattr(modules.kinds, "everywhere", lambda: {kind, "bridge"})
+    monkeypatch.setattr(modules, "everywhere", lambda: {kind, "bridge"})
     kernel.has(veth=[], dummy=[], ifb=[], sch_tbf=[])
     modules.unload_new([], patience=0.05)
     modules.unload(kind, patience=0.05)
@@ -88,7 +88,7 @@ def test_module_of_interfaces_that_others_have_is_left_to_them(kernel, monkeypat
 
 def test_module_goes_with_the_last_interface_of_its_kind(kernel, monkeypatch):
     seen = [{"veth"}, {"veth"}, set()]
-    monkeypatch.setattr(modules.kinds, "everywhere", lambda: seen.pop(0))
+    monkeypatch.setattr(modules, "everywhere", lambda: seen.pop(0))
     kernel.has(veth=[])
     modules.unload_new([], patience=5)
     assert kernel.removed == ["veth"]
@@ -96,7 +96,7 @@ def test_module_goes_with_the_last_interface_of_its_kind(kernel, monkeypatch):
 
 @pytest.mark.parametrize(("module", "kind"), [("bonding", "bond"), ("8021q", "vlan")])
 def test_kind_that_is_not_called_as_its_module(kernel, monkeypatch, module, kind):
-    monkeypatch.setattr(modules.kinds, "everywhere", lambda: {kind})
+    monkeypatch.setattr(modules, "everywhere", lambda: {kind})
     kernel.has(**{module: []})
     modules.unload(module, patience=0)
     assert kernel.removed == []
@@ -104,8 +104,8 @@ def test_kind_that_is_not_called_as_its_module(kernel, monkeypatch, module, kind
 
 def test_kinds_of_interfaces_are_seen_in_every_namespace(host):
     """Here, under a name, and where there is but a process."""
-    look = [sys.executable, "-c", "import json; from tcpf_lab.agent import kinds; "
-            "print(json.dumps(sorted(kinds.everywhere())))"]  # fmt: skip
+    look = [sys.executable, "-c", "import json; from tcpf_lab.testbed.ssh.agent import modules; "
+            "print(json.dumps(sorted(modules.everywhere())))"]  # fmt: skip
 
     def seen():
         said = subprocess.run([*host.enter, *look], cwd=ROOT, capture_output=True, text=True)

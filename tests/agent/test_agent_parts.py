@@ -13,19 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.agent import (
-    commands,
-    files,
-    journal,
-    layer3,
-    listing,
-    modules,
-    offloads,
-    pack,
-    sysctl,
-    undo,
-)
-from tcpf_lab.agent.errors import AgentError
+from tcpf_lab.testbed.ssh.agent import __main__, journal, modules, netlink, nic, pack, system, undo
+from tcpf_lab.testbed.ssh.agent.errors import AgentError
 
 PACKAGE = Path(pack.__file__).parent
 
@@ -36,7 +25,10 @@ def test_every_module_is_for_python_3_9_and_its_library(path):
     names = [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
     names += [n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
     for name in names:
-        assert name.startswith("tcpf_lab.agent") or name.split(".")[0] in sys.stdlib_module_names
+        assert (
+            name.startswith("tcpf_lab.testbed.ssh.agent")
+            or name.split(".")[0] in sys.stdlib_module_names
+        )
     matches = [node for node in ast.walk(tree) if isinstance(node, ast.Match)]
     assert matches == []
 
@@ -47,7 +39,7 @@ def test_packed_agent_is_the_same_bytes_and_runs_by_itself(tmp_path):
     with zipfile.ZipFile(io.BytesIO(program)) as archive:
         names = archive.namelist()
         assert names == sorted(names)
-        assert "tcpf_lab/agent/serve.py" in names
+        assert "tcpf_lab/testbed/ssh/agent/serve.py" in names
         assert not [name for name in names if name.endswith(".pyc")]
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     path = tmp_path / "agent.pyz"
@@ -168,7 +160,7 @@ def test_list_names_what_would_be_undone(tmp_path, book, monkeypatch):
     book.add("sysctl", key="net.ipv4.tcp_mem", value="1 2 3")
     book.add("module", name="act_tcpf")
     book.done(2)
-    (run,) = listing.unfinished(tmp_path)
+    (run,) = __main__.unfinished(tmp_path)
     assert [(record["kind"], record["name"]) for record in run["records"]] == [
         ("module", "act_tcpf"),
         ("sysctl", "net.ipv4.tcp_mem = 1 2 3"),
@@ -193,7 +185,7 @@ large-receive-offload: off [fixed]
 
 
 def test_offloads_that_can_be_set_without_headings():
-    assert offloads.parse(SHOWN) == {
+    assert nic.parse(SHOWN) == {
         "rx-checksumming": True,
         "tx-checksum-ip-generic": True,
         "tx-tcp-segmentation": True,
@@ -204,20 +196,20 @@ def test_offloads_that_can_be_set_without_headings():
 @pytest.mark.parametrize("key", ["tcp_sack", "../net/ipv4", "net..ipv4", "net/../kernel", "a.b;c"])
 def test_name_that_is_no_kernel_parameter_is_refused(key):
     with pytest.raises(AgentError, match="not the name"):
-        sysctl.path(key)
+        system.path(key)
 
 
 def test_names_of_kernel_parameters():
-    assert sysctl.path("net.ipv4.tcp_sack") == Path("/proc/sys/net/ipv4/tcp_sack")
-    assert sysctl.path("net/ipv4/conf/a.7/rp_filter") == Path(
+    assert system.path("net.ipv4.tcp_sack") == Path("/proc/sys/net/ipv4/tcp_sack")
+    assert system.path("net/ipv4/conf/a.7/rp_filter") == Path(
         "/proc/sys/net/ipv4/conf/a.7/rp_filter"
     )
 
 
 def test_proc_net_is_that_of_the_thread():
-    assert files.of_this_thread("/proc/net/snmp") == "/proc/thread-self/net/snmp"
-    assert files.of_this_thread("/proc/self/net/snmp") == "/proc/thread-self/net/snmp"
-    assert files.of_this_thread("/proc/stat") == "/proc/stat"
+    assert system.of_this_thread("/proc/net/snmp") == "/proc/thread-self/net/snmp"
+    assert system.of_this_thread("/proc/self/net/snmp") == "/proc/thread-self/net/snmp"
+    assert system.of_this_thread("/proc/stat") == "/proc/stat"
 
 
 @pytest.mark.parametrize(
@@ -225,42 +217,42 @@ def test_proc_net_is_that_of_the_thread():
     [("up", "up"), ("a b", '"a b"'), ('a"b', "'a\"b'"), ("", '""'), ("a\\b", '"a\\b"')],
 )
 def test_words_of_a_batch(word, written):
-    assert commands._quoted(word) == written
+    assert system._quoted(word) == written
 
 
 @pytest.mark.parametrize("word", ["a\nb", "\"'", "a#b", "#"])
 def test_words_that_a_batch_cannot_hold_are_refused(word):
     with pytest.raises(AgentError, match="not a word"):
-        commands._quoted(word)
+        system._quoted(word)
 
 
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        (commands.Said(-9, "", ""), "a batch of 2 commands was ended by SIGKILL in node S"),
-        (commands.Said(1, "", "Command failed -:9\n"), "a batch of 2 commands ended with status 1"),
-        (commands.Said(1, "", "no\nCommand failed -:2\n"), "command 2 of 2 failed in node S"),
+        (system.Said(-9, "", ""), "a batch of 2 commands was ended by SIGKILL in node S"),
+        (system.Said(1, "", "Command failed -:9\n"), "a batch of 2 commands ended with status 1"),
+        (system.Said(1, "", "no\nCommand failed -:2\n"), "command 2 of 2 failed in node S"),
     ],
 )
 def test_batch_that_fails_at_no_line_is_named_as_a_whole(said, message, monkeypatch):
-    monkeypatch.setattr(commands, "run", lambda argv, **_: said)
+    monkeypatch.setattr(system, "run", lambda argv, **_: said)
     with pytest.raises(AgentError, match=message) as error:
-        commands.batch("ip", "S", [["link", "show"], ["address", "show"]])
+        system.batch("ip", "S", [["link", "show"], ["address", "show"]])
     named = "-batch" not in error.value.command
     assert named is message.startswith("command")
 
 
 def test_failed_program_with_a_signal_is_named():
-    assert commands.ending(-9) == "was ended by SIGKILL"
-    assert commands.ending(-77) == "was ended by signal 77"
+    assert system.ending(-9) == "was ended by SIGKILL"
+    assert system.ending(-77) == "was ended by signal 77"
 
 
 def test_lifetimes_of_an_address_pass():
-    body = layer3._ADDRESS.pack(2, 24, 0, 0, 5)
-    body += layer3.attribute(6, layer3.struct.pack("=IIII", 30, 40, 7, 7))
-    aged = layer3._aged(body, 9, 35.0)
+    body = netlink._ADDRESS.pack(2, 24, 0, 0, 5)
+    body += netlink.attribute(6, netlink.struct.pack("=IIII", 30, 40, 7, 7))
+    aged = netlink._aged(body, 9, 35.0)
     assert aged is not None
-    assert layer3._ADDRESS.unpack_from(aged)[4] == 9
-    found = layer3.attributes(aged[layer3._ADDRESS.size :])
-    assert layer3.struct.unpack("=IIII", found[6]) == (0, 5, 0, 0)
-    assert layer3._aged(body, 9, 40.0) is None
+    assert netlink._ADDRESS.unpack_from(aged)[4] == 9
+    found = netlink.attributes(aged[netlink._ADDRESS.size :])
+    assert netlink.struct.unpack("=IIII", found[6]) == (0, 5, 0, 0)
+    assert netlink._aged(body, 9, 40.0) is None

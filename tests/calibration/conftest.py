@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tcpf_lab.calibration.libraries import one_thread
+from tcpf_lab.calibration.emulator import one_thread
 
 
 @pytest.fixture(scope="package", autouse=True)

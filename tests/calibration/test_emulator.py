@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from synthetic import METRICS, NOISE, laboratory, space
 
-from tcpf_lab.calibration.design import first_points
-from tcpf_lab.calibration.emulator import Emulator
-from tcpf_lab.calibration.influence import influence
-from tcpf_lab.calibration.libraries import check_installed
-from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.calibration.emulator import Emulator, check_installed
+from tcpf_lab.calibration.profile import influence
+from tcpf_lab.calibration.space import first_points
 
 SPACE = space(4, (3,))
 LAB = laboratory(SPACE, 7, seed=11, silent=(1,), own=1)
@@ -41,7 +40,7 @@ def test_unseen_points_are_predicted_as_well_as_it_says(emulator, unseen) -> Non
 
 def test_leaving_out_in_closed_form_is_leaving_out(emulator) -> None:
     """Each point predicted by a process of the others, with the hyperparameters of all."""
-    from tcpf_lab.calibration.gaussian_process import conditioned
+    from tcpf_lab.calibration.emulator import conditioned
 
     group = emulator.groups[0]
     inputs = SPACE.encode(POINTS)[:, group.columns]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.calibration.objective import (
     Target,
     complete,
@@ -16,7 +17,6 @@ from tcpf_lab.calibration.objective import (
     residuals,
     threshold,
 )
-from tcpf_lab.errors import RequestError
 
 METRICS = ("timeouts", "loss_percent")
 PUBLISHED = np.array([[41.0, 4.0], [120.0, 5.5]])

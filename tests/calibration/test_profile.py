@@ -8,13 +8,11 @@ from scipy.spatial.distance import cdist
 from synthetic import METRICS, NOISE, TOLERANCE, Laboratory, laboratory, space
 
 from tcpf_lab.calibration import profile as shown
-from tcpf_lab.calibration.design import first_points
 from tcpf_lab.calibration.emulator import Emulator
 from tcpf_lab.calibration.objective import Target, misfit
 from tcpf_lab.calibration.profile import Profiles, plausible, profiles
-from tcpf_lab.calibration.propose import batch
-from tcpf_lab.calibration.space import Dimension, Space
-from tcpf_lab.calibration.surface import Surface
+from tcpf_lab.calibration.space import Dimension, Space, first_points
+from tcpf_lab.calibration.surface import Surface, batch
 
 SPACE = space(3, (3,))
 SILENT = 1

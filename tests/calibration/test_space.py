@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcpf_lab.calibration.design import first_points
-from tcpf_lab.calibration.space import Dimension, Space
-from tcpf_lab.errors import RequestError
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.calibration.space import Dimension, Space, first_points
 
 RTO = Dimension("minimum RTO", 0.2, 1.0, log=True, default=0.2)
 LIMIT = Dimension("limit", 10.0, 30.0)

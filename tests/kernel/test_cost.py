@@ -12,7 +12,7 @@ import pytest
 from run_maker import locked
 
 from benchmarks import bench_cost
-from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.testbed.uml.guest import UmlTestbed
 
 PACKETS = 20_000
 #: Bytes: where the harness has its thresholds.

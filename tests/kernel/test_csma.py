@@ -13,8 +13,8 @@ from run_maker import locked
 
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import Command, LoadModule, Phase
-from tcpf_lab.results import RunFiles
-from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.testbed.uml.guest import UmlTestbed
 
 GUEST = Path(__file__).with_name("csma_guest.py")
 #: Headers of UDP, IP and Ethernet, bytes.

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from benchmarks import bench_guest_pps
-from tcpf_lab.errors import LabError
-from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.testbed.uml.guest import UmlTestbed
 
 SHOWN: list[dict[str, Any]] = [
     {"dev": "R1-R2", "kind": "tbf", "packets": 9},

@@ -11,15 +11,15 @@ import tc_cases
 from run_maker import locked
 from tc_cases import Case, judge
 
-from tcpf_lab import shipped
-from tcpf_lab.errors import TestbedError
+from tcpf_lab.base import shipped
+from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import RunFiles
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed import uml_kernel, uml_recipe
-from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml import recipe
+from tcpf_lab.testbed.uml.guest import UmlTestbed
 
 pytestmark = [pytest.mark.uml, pytest.mark.nightly]
 
@@ -46,7 +46,7 @@ CASES = ("TCPF+FRIO", "TCPF+RIO", "TCPF(O)+RIO", "TB+RIO")
 
 @pytest.fixture(scope="session")
 def kasan() -> UmlTestbed:
-    kernel = uml_kernel.find(recipe=uml_recipe.load(variant="kasan"))
+    kernel = uml_kernel.find(recipe=recipe.load(variant="kasan"))
     if kernel is None:
         pytest.skip("not built: `tcpf-lab kernel build --variant kasan`")
     return UmlTestbed(kernel, watchdog_base=300.0)

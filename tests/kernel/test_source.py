@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tcpf_lab
-from tcpf_lab.testbed.uml_recipe import TRAFFIC_PROGRAMS
+from tcpf_lab.testbed.uml.recipe import TRAFFIC_PROGRAMS
 
 KERNEL = Path(tcpf_lab.__file__).parent.parent / "kernel"
 FLAGS = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror")

@@ -11,8 +11,8 @@ from harness import KERNEL_TESTS
 from run_maker import locked
 from tc_cases import Case, Outcome, judge, missing
 
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed.uml import UmlTestbed
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.uml.guest import UmlTestbed
 
 CASES = tc_cases.load()
 

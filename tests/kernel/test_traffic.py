@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tcpf_lab
-from tcpf_lab.testbed.uml_recipe import TRAFFIC_PROGRAMS
+from tcpf_lab.testbed.uml.recipe import TRAFFIC_PROGRAMS
 
 KERNEL = Path(tcpf_lab.__file__).parent.parent / "kernel"
 SOURCES = tuple(name for name in TRAFFIC_PROGRAMS["tcpf-traffic"] if name.endswith(".c"))

@@ -24,7 +24,7 @@ from tcpf_lab.metrics.transfers import (
     THINKING,
     UNDERWAY,
 )
-from tcpf_lab.testbed.uml_recipe import TRAFFIC_PROGRAMS
+from tcpf_lab.testbed.uml.recipe import TRAFFIC_PROGRAMS
 
 KERNEL = Path(tcpf_lab.__file__).parent.parent / "kernel"
 SOURCES = tuple(name for name in TRAFFIC_PROGRAMS["tcpf-users"] if name.endswith(".c"))

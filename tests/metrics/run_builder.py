@@ -14,7 +14,7 @@ from typing import Any
 
 from pcap_builder import SYN, Pcap, acknowledgement, segment
 
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 EPOCH = 10**18
 MS = 1_000_000

@@ -17,8 +17,8 @@ from tcpf_lab.metrics.agreement import (
     confusion_table,
     expected_kinds,
 )
-from tcpf_lab.trace import events as seen
-from tcpf_lab.trace.events import EVENT, FLOW, Analysis, CaptureInfo
+from tcpf_lab.trace import analysis as seen
+from tcpf_lab.trace.analysis import EVENT, FLOW, Analysis, CaptureInfo
 
 MS = 1_000_000
 #: Number of relative byte 0: data soon passes the end of the numbers.

@@ -18,7 +18,7 @@ import pytest
 
 import tcpf_lab
 from tcpf_lab.metrics import summary
-from tcpf_lab.results import read_json
+from tcpf_lab.results.layout import read_json
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden" / "analysis.json"
@@ -96,8 +96,8 @@ def test_comments_docstrings_and_names_of_modules_leave_runs_complete(
 import sys
 from pathlib import Path
 import tcpf_lab
-from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.run_state import examine
+from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.run.runner import examine
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.fake import FakeTestbed

@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 from pcap_builder import Pcap, conversation, ethernet, ip6, tcp
 
-from tcpf_lab.metrics.capture import describe
-from tcpf_lab.metrics.flow_choice import FlowChoice
-from tcpf_lab.trace.analysis import analyse
-from tcpf_lab.trace.events import KINDS, Analysis
+from tcpf_lab.metrics.capture import FlowChoice, describe
+from tcpf_lab.trace.analysis import KINDS, Analysis, analyse
 
 TABLE = """
 0.0     > SYN

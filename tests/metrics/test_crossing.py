@@ -12,13 +12,12 @@ import zstandard
 from pcap_builder import segment
 from run_builder import MS, PAYLOAD, SERVICE_NS, build_run
 
-from tcpf_lab.errors import TraceError
-from tcpf_lab.metrics.box_known import BoxKnown
+from tcpf_lab.base.errors import TraceError
 from tcpf_lab.metrics.captured import read_captured
-from tcpf_lab.metrics.crossing import Crossed, cross_captures, describe_crossing
-from tcpf_lab.metrics.loss_runs import mean_run, run_lengths, tally
+from tcpf_lab.metrics.crossing import BoxKnown, Crossed, cross_captures, describe_crossing
+from tcpf_lab.metrics.definitions import mean_run, run_lengths, tally
 from tcpf_lab.metrics.summary import analyse
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 
 @pytest.fixture

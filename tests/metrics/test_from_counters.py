@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from run_builder import EPOCH, MS, PAYLOAD, build_run
 
-from tcpf_lab.errors import TraceError
+from tcpf_lab.base.errors import TraceError
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.captured import read_captured
+from tcpf_lab.metrics.counters import queue_window
 from tcpf_lab.metrics.summary import analyse
-from tcpf_lab.metrics.window_counters import queue_window
-from tcpf_lab.results import RunFiles, read_json, write_json
+from tcpf_lab.results.layout import RunFiles, read_json, write_json
 
 #: 2 s at 10 Mbit/s let 2.5 MB through.
 START = {"kind": "tbf", "root": True, "bytes": 1000, "packets": 2, "drops": 0, "qlen": 1}

@@ -12,7 +12,7 @@ from pcap_builder import segment
 from run_builder import MS, PAYLOAD, SERVICE_NS, build_run, one_clock, timeline
 
 from tcpf_lab.metrics.summary import analyse
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 RED = {"device": "R1-R2", "kind": "red", "options": {"limit": 60000, "min": 10000}}
 #: What the first queue has sent and dropped by the window's start and end: two SYNs; 60 packets of

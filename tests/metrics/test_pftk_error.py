@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 from run_builder import build_run
 
+from tcpf_lab.metrics import pftk
 from tcpf_lab.metrics.captured import read_captured
-from tcpf_lab.metrics.pftk_error import observe, pftk_error
+from tcpf_lab.metrics.pftk import observe, pftk_error
 from tcpf_lab.metrics.record import read_record
 from tcpf_lab.metrics.summary import analyse
-from tcpf_lab.models import pftk
-from tcpf_lab.results import RunFiles
-from tcpf_lab.trace.flow import Flows, find_flows
+from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.follow import follow
-from tcpf_lab.trace.packet import Packets
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.packet import Flows, Packets, find_flows, read_capture
 
 
 def asked_for(run: RunFiles) -> RunFiles:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from run_builder import EPOCH, MS, build_run, make_iperf3, samples
 
-from tcpf_lab.errors import TraceError
+from tcpf_lab.base.errors import TraceError
 from tcpf_lab.metrics.clock import Clock
 from tcpf_lab.metrics.summary import analyse
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 #: Each node's clock: how far ahead at the epoch, ns, and what it gains, parts in a million.
 AHEAD = {"S": (37 * 10**9 + 12_345, 40.0), "R1": (-2 * 10**9, -15.5)}

@@ -10,10 +10,10 @@ import pytest
 import zstandard
 from retransmission_entries import as_file, entry
 
-from tcpf_lab.errors import TraceError
+from tcpf_lab.base.errors import TraceError
+from tcpf_lab.base.shipped import directory
 from tcpf_lab.metrics import retransmission_log as log
-from tcpf_lab.results import RunFiles
-from tcpf_lab.shipped import directory
+from tcpf_lab.results.layout import RunFiles
 
 TWO = (entry(log.FAST, 5000, time_ns=7, cwnd=12), entry(log.RTO, 9000, backoff=2))
 

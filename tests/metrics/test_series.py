@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from run_builder import MS, PAYLOAD, SERVICE_NS, build_run, make_iperf3
 
-from tcpf_lab.errors import TraceError
+from tcpf_lab.base.errors import TraceError
 from tcpf_lab.metrics.captured import read_captured
 from tcpf_lab.metrics.series import Series, backlog_in_bins, read_series, write_series
 from tcpf_lab.metrics.summary import analyse
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 
 @pytest.fixture

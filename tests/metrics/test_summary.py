@@ -9,11 +9,11 @@ import pytest
 import zstandard
 from run_builder import MANIFEST, PAYLOAD, SERVICE_NS, build_run, make_iperf3, samples
 
-from tcpf_lab.errors import LabError, TraceError
+from tcpf_lab.base.errors import LabError, TraceError
 from tcpf_lab.metrics import captured, summary
 from tcpf_lab.metrics.summary import analyse, mean_ci
-from tcpf_lab.results import RunFiles
-from tcpf_lab.trace.recovery import KIND_NAMES, classify
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.trace.follow import KIND_NAMES, classify
 
 
 @pytest.fixture

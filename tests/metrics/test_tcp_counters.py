@@ -9,9 +9,9 @@ import pytest
 from retransmission_entries import entry
 
 from tcpf_lab.metrics import retransmission_log as log
-from tcpf_lab.metrics.evidence import UnreadableError
-from tcpf_lab.metrics.tcp_counters import expected_counters, recovery_counters
-from tcpf_lab.results import RunFiles
+from tcpf_lab.metrics.counters import expected_counters, recovery_counters
+from tcpf_lab.metrics.record import UnreadableError
+from tcpf_lab.results.layout import RunFiles
 
 LOSS, RECOVERY, OPEN = 4, 3, 0
 

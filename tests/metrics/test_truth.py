@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from run_builder import PAYLOAD, build_run, make_iperf3
 
+from tcpf_lab.metrics.agreement import per_flow
 from tcpf_lab.metrics.summary import analyse
-from tcpf_lab.metrics.truth import per_flow
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 COUNTERS = "TcpExt: SyncookiesSent TCPTimeouts\nTcpExt: 0 {}\n"
 

@@ -23,7 +23,7 @@ from tcpf_lab.metrics.transfers import (
     UNTOLD,
 )
 from tcpf_lab.metrics.users import throughput
-from tcpf_lab.results import RunFiles, read_json, write_json
+from tcpf_lab.results.layout import RunFiles, read_json, write_json
 
 ROOT = {"kind": "tbf", "root": True, "bytes": 0, "packets": 0, "drops": 0, "qlen": 0}
 #: user, number, start and end in ms, size, acknowledged, packets sent again, expiries, state.

@@ -13,7 +13,7 @@ from tcpf_lab.metrics import validity
 from tcpf_lab.metrics.in_force import ecn_in_use
 from tcpf_lab.metrics.record import read_record
 from tcpf_lab.metrics.summary import analyse
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 Change = Callable[[RunFiles], None]
 

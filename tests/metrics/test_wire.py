@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from run_builder import MANIFEST, build_run
 
+from tcpf_lab.metrics.counters import given_up, ring_of
 from tcpf_lab.metrics.record import read_record
 from tcpf_lab.metrics.validity import Check
 from tcpf_lab.metrics.wire import wires
-from tcpf_lab.metrics.wire_counters import given_up, ring_of
-from tcpf_lab.results import RunFiles
+from tcpf_lab.results.layout import RunFiles
 
 #: 10 frames of 1514 bytes and as many acknowledgements of 66; a frame of a and b bytes takes
 #: (8 + 1518) * 800 ns and (8 + 70) * 800 ns.

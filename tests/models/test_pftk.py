@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcpf_lab.errors import RequestError
-from tcpf_lab.models import pftk
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.metrics import pftk
 
 
 @pytest.mark.parametrize(

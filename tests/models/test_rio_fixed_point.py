@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcpf_lab.errors import RequestError
-from tcpf_lab.models.rio_fixed_point import NoSolutionError, Solution, solve
-from tcpf_lab.models.rio_scenario import Scenario, paper_scenarios
-from tcpf_lab.reference.published import rio_tables
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.papers.rio.router import NoSolutionError, Scenario, Solution, paper_scenarios, solve
+from tcpf_lab.report.claims.published import rio_tables
 
 FULL, NONE, PART = paper_scenarios().values()
 LONG = (0.4, 0.5, 0.6, 0.7, 0.8)
@@ -103,7 +102,7 @@ def test_model_is_as_near_to_the_printed_tables_as_it_was(
 
 @pytest.mark.parametrize("table", [1, 2, 3])
 def test_router_alone_gives_the_printed_losses_and_queue(table: int) -> None:
-    from tcpf_lab.models.rio_router import router
+    from tcpf_lab.papers.rio.router import router
 
     printed = rio_tables()[table].analytical
     state = router((FULL, NONE, PART)[table - 1], printed["T"], printed["T_in"])
@@ -222,8 +221,7 @@ def sensible(draw: st.DrawFn) -> Scenario:
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(sensible())
 def test_every_sensible_scenario_has_a_solution_that_is_consistent(scenario: Scenario) -> None:
-    from tcpf_lab.models.rio_flows import flows
-    from tcpf_lab.models.rio_router import router
+    from tcpf_lab.papers.rio.router import flows, router
 
     solution = solve(scenario)
     state = router(scenario, solution.T, solution.T_in)

@@ -7,9 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tcpf_lab.models.rio_flows import Period, period, period_with_full_bucket
-from tcpf_lab.models.rio_router import router
-from tcpf_lab.models.rio_scenario import drop_curve, paper_scenarios
+from tcpf_lab.papers.rio.router import (
+    Period,
+    drop_curve,
+    paper_scenarios,
+    period,
+    period_with_full_bucket,
+    router,
+)
 
 FULL, NONE, _ = paper_scenarios().values()
 

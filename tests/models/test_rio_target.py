@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tcpf_lab.errors import RequestError
-from tcpf_lab.models.rio_fixed_point import solve
-from tcpf_lab.models.rio_scenario import paper_scenarios
-from tcpf_lab.models.rio_target import settings_for
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.papers.rio.router import paper_scenarios, settings_for, solve
 
 FULL, _, PART = paper_scenarios().values()
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tcpf_lab import shipped
+from tcpf_lab.base import shipped
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import AddNode, Command, Finish, Start
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import Run, expand
 
 

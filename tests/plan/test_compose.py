@@ -5,9 +5,9 @@ import math
 import pytest
 from shipped_experiments import SHIPPED, experiments_of
 
-from tcpf_lab import shipped
+from tcpf_lab.base import shipped
 from tcpf_lab.metrics.captured import max_delay_ns
-from tcpf_lab.plan import capture, queues
+from tcpf_lab.plan import collect, queues
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.plan.step import (
     AgreeEpoch,
@@ -22,8 +22,7 @@ from tcpf_lab.plan.step import (
 )
 from tcpf_lab.plan.topology import interfaces, paths, toward
 from tcpf_lab.plan.traffic.flows import pairs, start_times
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
 
 
@@ -183,7 +182,7 @@ def test_every_bottleneck_has_the_queue_with_a_seed_of_its_own_and_may_drop():
 
 
 def test_cross_traffic_is_captured_where_it_enters_the_first_bottleneck():
-    points = capture.points(run_of("smoke", LOT).experiment.topology.graph())
+    points = collect.points(run_of("smoke", LOT).experiment.topology.graph())
     assert {role: (p.name, p.device, p.direction) for role, p in points.items()} == {
         "sender": ("S", "S-R0", "inout"),
         "ingress": ("R1-in", "R1-R0", "in"),
@@ -337,7 +336,7 @@ def test_counters_are_read_after_the_queues_have_drained_and_the_captures_ended(
 
 
 def test_captures_stand_before_and_after_the_queue_and_at_the_sender():
-    points = capture.points(run_of("smoke").experiment.topology.graph())
+    points = collect.points(run_of("smoke").experiment.topology.graph())
     assert {role: (p.name, p.device, p.direction) for role, p in points.items()} == {
         "sender": ("S", "S-R0", "inout"),
         "ingress": ("R1-in", "R1-R0", "in"),
@@ -353,7 +352,7 @@ def test_several_senders_share_the_flows_and_are_captured_where_they_join():
     shares = [(p.sender, p.receiver, p.first, p.flows) for p in pairs(run)]
     assert shares == [("S0", "D0", 0, 3), ("S1", "D1", 3, 3), ("S2", "D2", 6, 4)]
     graph = run.experiment.topology.graph()
-    assert capture.points(graph)["sender"].device == "R0-R1"
+    assert collect.points(graph)["sender"].device == "R0-R1"
 
 
 def test_every_node_reaches_every_other():

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.errors import RequestError
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.plan import effect
-from tcpf_lab.selection import choose
+from tcpf_lab.run.selection import choose
 
 TEXT = """
 name: idle

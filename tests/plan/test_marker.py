@@ -2,13 +2,12 @@
 
 from typing import get_args
 
-from tcpf_lab import shipped
-from tcpf_lab.plan import marker
+from tcpf_lab.base import shipped
+from tcpf_lab.plan import queues
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.plan.step import Command
 from tcpf_lab.plan.traffic import GENERATORS
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.spec.traffic import Generator
 
@@ -21,7 +20,7 @@ def run_of(case, *settings):
 
 
 def commands(run):
-    return [" ".join(step.argv) for phase in marker.build(run) for step in phase.steps]
+    return [" ".join(step.argv) for phase in queues.build_marker(run) for step in phase.steps]
 
 
 def test_one_action_is_bound_to_both_directions_of_the_interface_towards_the_sender():
@@ -42,7 +41,7 @@ def test_the_marker_is_installed_at_its_node_behind_the_queues_of_its_devices():
     plan = compose(run_of("TB+RIO"))
     names = [phase.name for phase in plan.phases]
     assert names.index("marker") == names.index("rates, delays and queues") + 1
-    (phase,) = marker.build(run_of("TB+RIO"))
+    (phase,) = queues.build_marker(run_of("TB+RIO"))
     assert {step.node for step in phase.steps} == {"R0"}
 
 
@@ -54,7 +53,7 @@ def test_several_senders_are_marked_where_they_have_joined():
 
 def test_where_nothing_is_marked_nothing_is_installed_or_read():
     run = run_of("NoMark+FRED")
-    assert (marker.build(run), marker.counters(run), marker.expect(run)) == ((), (), ())
+    assert (queues.build_marker(run), queues.counters(run), queues.expect(run)) == ((), (), ())
     assert compose(run).expect["marker"] is None
 
 
@@ -66,7 +65,7 @@ def test_what_the_marker_counted_is_read_at_the_end():
 
 
 def test_what_the_marker_must_show_is_what_it_was_told():
-    (found,) = marker.expect(run_of("TCPF(O)+RIO"))
+    (found,) = queues.expect(run_of("TCPF(O)+RIO"))
     assert (found["node"], found["kind"], found["index"], found["bind"]) == ("R0", "tcpf", 1, 2)
     assert found["options"]["retransmits"] == "plain"
     assert found["options"]["forward"] == "ingress"

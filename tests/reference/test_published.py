@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tcpf_lab.reference.published import published
+from tcpf_lab.report.claims.published import published
 
 
 def test_a_cell_has_the_printed_numbers() -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.report.collect import Cell
-from tcpf_lab.report.section import Source
-from tcpf_lab.results import ExperimentFiles, write_json
+from tcpf_lab.report.section import Cell, Source
+from tcpf_lab.results.layout import ExperimentFiles, write_json
 
 #: timeouts, loss in percent, goodput in bytes/s, its CoV of each run; three runs per cell.
 RUNS = {

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from tcpf_lab.report.plots.runs import DrawnRun
-from tcpf_lab.results import RunFiles
-from tcpf_lab.spec.load import load, parse
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.spec.load import apply_overrides, load, parse
 from tcpf_lab.spec.sweep import Run, expand
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"

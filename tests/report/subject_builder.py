@@ -7,12 +7,12 @@ from pathlib import Path
 
 from table_builder import table
 
-from tcpf_lab import shipped
-from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
+from tcpf_lab.base import shipped
 from tcpf_lab.report.compare.published import compare
+from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.section import Section, Source
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.results.layout import ExperimentFiles
 from tcpf_lab.spec.load import load
 
 CONDITIONS = "60 s, 10 Mbit/s, 200 ms, sysctl-2.2 SACK"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.reference.published import published
-from tcpf_lab.report.collect import Cell, CellResult, Estimate, Problem
-from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.claims.published import published
+from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.section import Cell, CellResult, Estimate, Problem
 from tcpf_lab.report.style import DRAWN, METRICS, SECOND_READINGS
 
 #: Values of each metric, one per seed.

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.errors import LabError
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.report import chapter as chapter_module
 from tcpf_lab.report.chapter import numbered
-from tcpf_lab.report.collect import Cell
-from tcpf_lab.report.document import Report, write_document, write_report
-from tcpf_lab.report.reproduction import reproduction
-from tcpf_lab.report.section import Section, Source, gather
-from tcpf_lab.results import ExperimentFiles, write_json
+from tcpf_lab.report.document import Report, reproduction, write_document, write_report
+from tcpf_lab.report.section import Cell, Section, Source, gather
+from tcpf_lab.results.layout import ExperimentFiles, write_json
 
 PAPER = ("TCPF+FRIO", "TCPF+RIO", "TCPF(O)+RIO", "NoMark+RED")
 Build = Callable[..., Source]

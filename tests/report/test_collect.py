@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tcpf_lab.report.collect import Cell, Problem, collect
+from tcpf_lab.report.section import Cell, Problem, collect
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results import ExperimentFiles, read_json, write_json
+from tcpf_lab.results.layout import ExperimentFiles, read_json, write_json
 
 
 def test_a_cell_has_the_mean_interval_and_published_value_of_every_metric(
@@ -115,7 +115,7 @@ def test_a_number_that_an_invalid_run_lacks_hides_no_reason(
     [
         ("", "not JSON"),
         ("[]", "not metrics of format 2"),
-        ('{"format": 99}', "is of format 99; this version of tcpf-lab reads formats 1 to 2"),
+        ('{"format": 99}', "is of format 99, which a later tcpf-lab reads"),
         ('{"format": 2, "config": "B"}', "config is 'B', expected 'A'"),
         (
             '{"format": 2, "config": "A", "case": "NoMark+RED", "flows": 100}',

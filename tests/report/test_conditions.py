@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tcpf_lab import shipped
-from tcpf_lab.report.conditions import conditions, path_delays
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.base import shipped
+from tcpf_lab.report.style import conditions, path_delays
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
 
 PATH = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}

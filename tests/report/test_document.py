@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.errors import LabError
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.report import chapter
-from tcpf_lab.report.collect import Cell
 from tcpf_lab.report.document import write_report
-from tcpf_lab.report.section import Source
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.report.section import Cell, Source
+from tcpf_lab.results.layout import ExperimentFiles
 
 FIGURES = [
     f"figures/fig-configA-{name}.{suffix}"

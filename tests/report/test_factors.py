@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.report.collect import Cell, CellResult, Estimate
-from tcpf_lab.report.factors import factors, rank_correlation
-from tcpf_lab.report.section import Section, Source
+from tcpf_lab.report.compare.factors import factors, rank_correlation
+from tcpf_lab.report.section import Cell, CellResult, Estimate, Section, Source
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.results.layout import ExperimentFiles
 
 CASES = ("TCPF+FRIO", "TB+RIO", "NoMark+RED")
 FILES = ExperimentFiles(Path("results"), "sensitivity", "uml")

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from tcpf_lab.errors import LabError
-from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.figure import bar_chart, bars
+from tcpf_lab.report.section import Cell, CellResult, Estimate, collect
 from tcpf_lab.report.style import CASES, METRICS, house_style
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.results.layout import ExperimentFiles
 
 
 def test_a_figure_has_the_same_bytes_twice_whatever_the_users_settings(

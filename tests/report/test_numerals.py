@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcpf_lab.report.numerals import fixed, ratios, significant, spread
+from tcpf_lab.report.table import fixed, ratios, significant, spread
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import tcpf_lab
-from tcpf_lab.errors import RequestError
-from tcpf_lab.report.papers_page import DOCUMENT as DOCUMENTATION
-from tcpf_lab.report.papers_page import KEPT, claims_below, fill, main
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.papers.index import DOCUMENT as DOCUMENTATION
+from tcpf_lab.papers.index import KEPT, claims_below, fill, main
 
 DOCUMENT = "# Papers\n\n<!-- claims ef -->\n\nNo runs yet.\n\n<!-- end of claims -->\n\nText.\n"
 
@@ -64,4 +64,4 @@ def test_the_documentation_quotes_the_pages_that_are_kept() -> None:
     kept = claims_below(SOURCES / KEPT)
     assert len(kept) > 5
     assert all(f"<!-- claims {name} -->" in text for name in kept)
-    assert fill(text, kept) == text, "python -m tcpf_lab.report.papers_page"
+    assert fill(text, kept) == text, "python -m tcpf_lab.papers.index"

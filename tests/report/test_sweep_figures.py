@@ -7,12 +7,11 @@ from pathlib import Path
 
 from table_builder import cell_result, without_runs
 
-from tcpf_lab.report.collect import CellResult
-from tcpf_lab.report.compare.bootstrap import CellKey
-from tcpf_lab.report.section import Section, Source, figures
+from tcpf_lab.report.chapter import draw_sweep, figures, sweep_figures
+from tcpf_lab.report.compare.statistics import CellKey
+from tcpf_lab.report.section import CellResult, Section, Source
 from tcpf_lab.report.style import DISTINCT
-from tcpf_lab.report.sweep_figures import draw_sweep, sweep_figures
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.results.layout import ExperimentFiles
 
 FILES = ExperimentFiles(Path("results"), "configA", "uml")
 

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 from table_builder import cell_result
 
-from tcpf_lab.report.collect import Cell, CellResult, Estimate, collect
-from tcpf_lab.report.compare.bootstrap import CellKey
+from tcpf_lab.report.compare.statistics import CellKey
+from tcpf_lab.report.section import Cell, CellResult, Estimate, collect
 from tcpf_lab.report.style import CASES, METRICS
 from tcpf_lab.report.table import csv_table, markdown_table, printed, terminal_table
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.results.layout import ExperimentFiles
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from tcpf_lab.errors import RequestError, SpecError
-from tcpf_lab.spec.load import SpecErrors, dump, parse
+from tcpf_lab.base.errors import RequestError, SpecError
+from tcpf_lab.spec.load import SpecErrors, apply_overrides, dump, overlap, parse
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.narrow import narrow, narrow_each
-from tcpf_lab.spec.override import apply_overrides, overlap
 from tcpf_lab.spec.queue import Rio
 from tcpf_lab.spec.sweep import Run, expand
 

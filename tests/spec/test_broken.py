@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from fuzz.text_seeds import BROKEN, broken_specs
-from tcpf_lab.errors import RequestError, SpecError
+from tcpf_lab.base.errors import RequestError, SpecError
 from tcpf_lab.spec.calibrated import read_subject
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.load import each, load_any

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.errors import RequestError, SpecError
-from tcpf_lab.spec.calibrated import Subject, read_subject
-from tcpf_lab.spec.calibration import Calibration
-from tcpf_lab.spec.calibration_variant import Variant
+from tcpf_lab.base.errors import RequestError, SpecError
+from tcpf_lab.base.units import SIZE
+from tcpf_lab.spec.calibrated import Subject, read_subject, settings
+from tcpf_lab.spec.calibration import Calibration, Variant
 from tcpf_lab.spec.load import each, find, load_any
 from tcpf_lab.spec.unknown import Unknown
-from tcpf_lab.spec.unknown_settings import settings
-from tcpf_lab.units import SIZE
 
 HEAD = """\
 name: c

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.errors import LabError, RequestError, SpecError
+from tcpf_lab.base.errors import LabError, RequestError, SpecError
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.load import load_any
 from tcpf_lab.spec.members import Level, members

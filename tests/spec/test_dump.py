@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from tcpf_lab.spec.load import dump, parse
+from tcpf_lab.spec.load import apply_overrides, dump, parse
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.calibrating.target import read_numbers
-from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.calibration.target import read_numbers
 from tcpf_lab.spec.load import SpecErrors, find, load, parse
 from tcpf_lab.spec.model import Experiment
 

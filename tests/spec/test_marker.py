@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tcpf_lab.spec.dscp import format_dscp, parse_dscp
 from tcpf_lab.spec.marker import KINDS, Marker, NoMarker
+from tcpf_lab.spec.words import format_dscp, parse_dscp
 
 
 def marker(kind: str, **changes: Any) -> Marker:

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tcpf_lab.errors import SpecError
-from tcpf_lab.spec.load import SpecErrors
+from tcpf_lab.base.errors import SpecError
+from tcpf_lab.spec.load import SpecErrors, apply_overrides
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.queue import Bfifo, Red
 
 

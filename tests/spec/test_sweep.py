@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcpf_lab.errors import RequestError
-from tcpf_lab.spec.load import dump, parse
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.spec.load import apply_overrides, dump, parse
 from tcpf_lab.spec.model import Experiment, case_slug
 from tcpf_lab.spec.narrow import parse_only
-from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.spec.sweep import expand
 
 

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tcpf_lab.base.units import (
+    format_duration,
+    format_rate,
+    format_size,
+    parse_duration,
+    parse_size,
+)
 from tcpf_lab.spec.values import MOST_VALUES, is_range, plain, shown, spread, word
-from tcpf_lab.units import format_duration, format_rate, format_size, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import real_sshd
 
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh import SshTestbed
+from tcpf_lab.testbed.ssh.run import SshTestbed
 
 
 @pytest.fixture(scope="session")

@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from tcpf_lab.errors import TestbedError
+from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.testbed.inventory import Inventory
 
 NSEC = 10**9
 
 
 class LocalProcess:
-    """A program of this machine, as `tcpf_lab.testbed.ssh_process.Process`."""
+    """A program of this machine, as `tcpf_lab.testbed.ssh.hosts.Process`."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         pipe = subprocess.PIPE
@@ -216,7 +216,7 @@ class FakeHost:
 
 
 class FakeNetwork:
-    """Connects to the fake hosts of an inventory, as `tcpf_lab.testbed.ssh_session.Connect`."""
+    """Connects to the fake hosts of an inventory, as `tcpf_lab.testbed.ssh.session.Connect`."""
 
     def __init__(self, *hosts: FakeHost) -> None:
         self.hosts = {host.name: host for host in hosts}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcpf_lab.errors import TestbedError
+from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import (
     AddLink,
@@ -29,7 +29,7 @@ from tcpf_lab.plan.step import (
     Stop,
     Sysctl,
 )
-from tcpf_lab.results import RunFiles, read_json
+from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed import base
 

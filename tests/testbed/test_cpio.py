@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.testbed import cpio
+from tcpf_lab.testbed.vm import cpio
 
 ENTRIES = {
     "init": cpio.program(b"#!/bin/sh\n"),

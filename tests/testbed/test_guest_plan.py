@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from shipped_experiments import SHIPPED, experiments_of
 
-from tcpf_lab import shipped
+from tcpf_lab.base import shipped
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import (
     Command,
@@ -19,7 +19,7 @@ from tcpf_lab.plan.step import (
     Sysctl,
 )
 from tcpf_lab.spec.sweep import Run, expand
-from tcpf_lab.testbed.guest_plan import render
+from tcpf_lab.testbed.uml.guest_plan import render
 
 UP = Command("S", ("ip", "link", "set", "lo", "up"))
 INTERPRETER = shipped.directory("kernel") / "uml" / "guest_plan.c"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.testbed import guest_process
-from tcpf_lab.testbed.parent import bound
+from tcpf_lab.testbed.base import bound
+from tcpf_lab.testbed.uml import guest
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def console(tmp_path):
 @pytest.fixture(autouse=True)
 def never_stop():
     yield
-    guest_process.stop_when(lambda: False)
+    guest.stop_when(lambda: False)
 
 
 def alive(pid):
@@ -41,7 +41,7 @@ def ended(pid, within_s):
 
 def run(script, directory, console, deadline=20.0):
     environment = {"PATH": os.environ["PATH"], "HERE": "x"}
-    return guest_process.run(["/bin/sh", "-c", script], directory, environment, console, deadline)
+    return guest.run_guest(["/bin/sh", "-c", script], directory, environment, console, deadline)
 
 
 def test_exit_status_and_output_are_kept(tmp_path, console):
@@ -62,7 +62,7 @@ def test_hanging_guest_is_killed_with_its_children(tmp_path, console):
 
 
 def test_stop_condition_ends_the_guest_and_its_children(tmp_path, console):
-    guest_process.stop_when(lambda: (tmp_path / "child").exists())
+    guest.stop_when(lambda: (tmp_path / "child").exists())
     with pytest.raises(KeyboardInterrupt):
         run("sleep 600 & echo $! > child; wait", tmp_path, console)
     child = int((tmp_path / "child").read_text())
@@ -90,7 +90,7 @@ def test_it_gets_the_signal_when_its_parent_ends(tmp_path, signal, said):
     script = "trap 'echo asked to end; kill $!; exit' TERM; sleep 600 & echo $$ > pid; wait"
     program = (
         "import os, subprocess, sys, time\n"
-        "from tcpf_lab.testbed.parent import bound\n"
+        "from tcpf_lab.testbed.base import bound\n"
         f"subprocess.Popen(bound(['sh', '-c', {script!r}], {signal!r}), start_new_session=True)\n"
         "while not os.path.exists('pid') or not open('pid').read(): time.sleep(0.01)\n"
         "os.kill(os.getpid(), 9)\n"

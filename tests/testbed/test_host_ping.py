@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.testbed import host_ping
-from tcpf_lab.testbed.host_ping import checksum, echo, ping
+from tcpf_lab.testbed.ssh import ping as host_ping
+from tcpf_lab.testbed.ssh.ping import checksum, echo, ping
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="sending ICMP takes root")
 

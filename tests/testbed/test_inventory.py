@@ -11,14 +11,21 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from tcpf_lab import shipped
-from tcpf_lab.errors import RequestError, SpecError
-from tcpf_lab.spec.base import keys
+from tcpf_lab.base import shipped
+from tcpf_lab.base.errors import RequestError, SpecError
 from tcpf_lab.spec.load import each
-from tcpf_lab.spec.schema import schema_of
+from tcpf_lab.spec.reference_docs import schema_of
 from tcpf_lab.spec.topology import Topology
-from tcpf_lab.testbed.inventory import Inventory, find_inventory, inventories, load_inventory
-from tcpf_lab.testbed.inventory_parts import Host, Links, Ssh
+from tcpf_lab.spec.words import keys
+from tcpf_lab.testbed.inventory import (
+    Host,
+    Inventory,
+    Links,
+    Ssh,
+    find_inventory,
+    inventories,
+    load_inventory,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((CHECKOUT / "testbeds").glob("*.yaml"))

@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
-from tcpf_lab.errors import RequestError, TestbedError
-from tcpf_lab.testbed import registry, uml_kernel, vm
+from tcpf_lab.base.errors import RequestError, TestbedError
+from tcpf_lab.testbed import registry
+from tcpf_lab.testbed.uml import kernel
+from tcpf_lab.testbed.vm import guests
 
 INVENTORY = """
 name: mine
@@ -49,20 +51,20 @@ def test_unknown_name_is_refused_with_what_there_is(mine):
 
 def test_identity_needs_nothing_that_runs(mine, monkeypatch):
     assert registry.identity("mine") is not None
-    monkeypatch.setattr(uml_kernel, "find", lambda: None)
+    monkeypatch.setattr(kernel, "find", lambda: None)
     assert registry.identity("uml") is None
 
     def down():
         raise TestbedError("not up")
 
-    monkeypatch.setattr(vm, "require_up", down)
+    monkeypatch.setattr(guests, "require_up", down)
     assert registry.identity("vm") is None
     assert registry.generator("vm") == "iperf3"
 
 
 def test_command_line_does_not_load_the_ssh_library_for_the_virtual_testbed():
     code = (
-        "import sys; from tcpf_lab import cli; [cli.load(name) for name in cli.VERBS];"
+        "import sys; from tcpf_lab.cli import main; [main.load(name) for name in main.VERBS];"
         "assert 'paramiko' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

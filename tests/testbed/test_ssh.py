@@ -12,7 +12,7 @@ import time
 import pytest
 from fake_agent import FakeHost, FakeNetwork
 
-from tcpf_lab.errors import TestbedError
+from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import (
     AddLink,
@@ -27,20 +27,16 @@ from tcpf_lab.plan.step import (
     Stop,
     Sysctl,
 )
-from tcpf_lab.results import RunFiles, read_json
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.results.layout import RunFiles, read_json
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed import (
-    guest_process,
-    ssh_channel,
-    ssh_clock,
-    ssh_modules,
-    ssh_probe,
-    ssh_session,
-)
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh import SshTestbed
+from tcpf_lab.testbed.ssh import channel, modules
+from tcpf_lab.testbed.ssh import clock as ssh_clock
+from tcpf_lab.testbed.ssh import run as ssh_probe
+from tcpf_lab.testbed.ssh import session as ssh_session
+from tcpf_lab.testbed.ssh.run import SshTestbed
+from tcpf_lab.testbed.uml import guest
 
 NSEC = 10**9
 HOSTS = {
@@ -247,20 +243,20 @@ def test_agent_that_dies_is_named_and_the_other_host_is_told(bed, network, run, 
 
 
 def test_answer_that_does_not_come_is_an_error(bed, network, run, monkeypatch):
-    monkeypatch.setattr(ssh_channel.Request, "patience", 0.3)
+    monkeypatch.setattr(channel.Request, "patience", 0.3)
     network["ends"].deaf.add("stop")
     programs = (Start("S", "tcpdump", ("x",)),)
     a_plan = plan((AgreeEpoch(0, "stats/epoch.json"),), programs, (Stop(("tcpdump",)),))
-    monkeypatch.setattr("tcpf_lab.testbed.ssh_steps.PATIENCE_S", 0.3)
-    monkeypatch.setattr("tcpf_lab.testbed.ssh_steps._of.__defaults__", (0.3,))
+    monkeypatch.setattr("tcpf_lab.testbed.ssh.steps.PATIENCE_S", 0.3)
+    monkeypatch.setattr("tcpf_lab.testbed.ssh.steps._of.__defaults__", (0.3,))
     with pytest.raises(TestbedError, match=r"`stop tcpdump` was not done within 0\.3 s"):
         bed.execute(a_plan, run, seed=1)
 
 
 @pytest.mark.full
 def test_silent_host_is_lost(bed, network, run, monkeypatch):
-    monkeypatch.setattr(ssh_channel, "LOST_AFTER", 0.2)
-    monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
+    monkeypatch.setattr(channel, "LOST_AFTER", 0.2)
+    monkeypatch.setattr(channel, "BEAT_S", 0.05)
     network["ends"].silent_from = "sysctl"
     with pytest.raises(TestbedError, match="nothing was heard for too long during `sysctl"):
         bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
@@ -268,8 +264,8 @@ def test_silent_host_is_lost(bed, network, run, monkeypatch):
 
 @pytest.mark.full
 def test_agent_hears_beats_while_it_works(bed, network, run, monkeypatch):
-    monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
-    monkeypatch.setattr(ssh_channel, "LOST_AFTER", 0.1)
+    monkeypatch.setattr(channel, "BEAT_S", 0.05)
+    monkeypatch.setattr(channel, "LOST_AFTER", 0.1)
     network["ends"].deaf.add("sysctl")
     threading.Timer(5.0, lambda: network["ends"].agent.exit(3)).start()
     with pytest.raises(TestbedError, match="status 3"):  # not lost: its clock answered all the time
@@ -281,7 +277,7 @@ def test_agent_hears_beats_while_it_works(bed, network, run, monkeypatch):
 def test_interrupt_has_everything_undone(bed, network, run, monkeypatch):
     network["ends"].deaf.add("sysctl")
     begun = time.monotonic()
-    monkeypatch.setattr(guest_process, "_should_stop", lambda: time.monotonic() - begun > 1.0)
+    monkeypatch.setattr(guest, "_should_stop", lambda: time.monotonic() - begun > 1.0)
     with pytest.raises(KeyboardInterrupt):
         bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
     assert [host.requests[-1]["do"] for host in network.hosts.values()] == ["end", "end"]
@@ -299,7 +295,7 @@ def test_host_that_cannot_be_reached_ends_the_run_before_anything_is_begun(bed, 
 
 
 def test_programs_that_are_not_ready_in_time_end_the_run(bed, network, run, monkeypatch):
-    monkeypatch.setattr("tcpf_lab.testbed.ssh_run.LEAD_MORE_S", -5.0)
+    monkeypatch.setattr("tcpf_lab.testbed.ssh.run.LEAD_MORE_S", -5.0)
     steps = ((AgreeEpoch(2, "stats/epoch.json"),), (Start("S", "late", ("x",)),))
     with pytest.raises(TestbedError, match="after the agreed time"):
         bed.execute(plan(*steps), run, seed=1)
@@ -334,7 +330,7 @@ def test_log_that_cannot_be_written_is_told_as_that(bed, network, run, monkeypat
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device", "/results/requests.jsonl")
 
-    monkeypatch.setattr("tcpf_lab.testbed.ssh_run.RequestLog.__call__", full)
+    monkeypatch.setattr("tcpf_lab.testbed.ssh.run.RequestLog.__call__", full)
     with pytest.raises(TestbedError, match="log of requests cannot be written: No space") as caught:
         bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
     assert caught.value.where == "/results/requests.jsonl"
@@ -342,7 +338,7 @@ def test_log_that_cannot_be_written_is_told_as_that(bed, network, run, monkeypat
 
 
 def test_clocks_are_asked_during_the_run(bed, run, monkeypatch):
-    monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
+    monkeypatch.setattr(channel, "BEAT_S", 0.05)
     slow = {"do": lambda request: time.sleep(0.5) if request["do"] == "sysctl" else None}
     bed.connect["ends"].faults.append(slow["do"])
     bed.execute(plan((AgreeEpoch(0, "stats/epoch.json"),), (Sysctl("S", "a", "1"),)), run, seed=1)
@@ -352,7 +348,7 @@ def test_clocks_are_asked_during_the_run(bed, run, monkeypatch):
 
 
 def test_clock_that_was_set_there_and_back_during_the_run_is_told(bed, network, run, monkeypatch):
-    monkeypatch.setattr(ssh_channel, "BEAT_S", 0.05)
+    monkeypatch.setattr(channel, "BEAT_S", 0.05)
 
     def set_clock(request):
         if request["do"] == "sysctl":
@@ -457,8 +453,8 @@ def test_identity_is_of_what_can_change_results(bed, inventory, recorded):
 def test_identity_is_of_the_modules_and_programs_that_a_plan_uses(bed, recorded, monkeypatch):
     plain, marked = whole(recorded), plan((LoadModule("R1", "sch_rio"),))
     before = bed.identity(plain), bed.identity(marked)
-    files = {**ssh_modules.sources(), "sched/sch_rio.c": b"another"}
-    monkeypatch.setattr(ssh_modules, "sources", lambda: files)
+    files = {**modules.sources(), "sched/sch_rio.c": b"another"}
+    monkeypatch.setattr(modules, "sources", lambda: files)
     assert bed.identity(plain) == before[0]
     assert bed.identity(marked) != before[1]
     assert bed.identity(whole(recorded, "native")) != before[0]

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed import ssh_clock
-from tcpf_lab.testbed.ssh_clock import Line, Sample
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.ssh import clock
+from tcpf_lab.testbed.ssh.clock import Line, Sample
 
 NSEC = 10**9
 
@@ -35,22 +35,22 @@ class World:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(ssh_clock, "PAUSE_S", 0.0)
+    monkeypatch.setattr(clock, "PAUSE_S", 0.0)
 
 
 def test_symmetric_exchange_gives_the_offset_exactly():
     world = World(offset=37 * NSEC, trips=[(5000, 5000)])
-    (found,) = ssh_clock.measure(world.ask, world.now, exchanges=1)
+    (found,) = clock.measure(world.ask, world.now, exchanges=1)
     assert found.offset_ns == 37 * NSEC
     assert found.round_trip_ns == 10_000
 
 
 def test_error_of_an_asymmetric_exchange_is_within_half_its_round_trip():
     world = World(offset=-NSEC, trips=[(90_000, 1000), (1000, 40_000), (3000, 2000)])
-    samples = ssh_clock.measure(world.ask, world.now, exchanges=9)
+    samples = clock.measure(world.ask, world.now, exchanges=9)
     for each in samples:
         assert abs(each.offset_ns + NSEC) <= each.round_trip_ns / 2
-    best = ssh_clock.best(samples)
+    best = clock.best(samples)
     assert best.round_trip_ns == 5000
     assert abs(best.offset_ns + NSEC) == 500
 
@@ -58,13 +58,13 @@ def test_error_of_an_asymmetric_exchange_is_within_half_its_round_trip():
 @pytest.mark.parametrize("ppm", [-40.0, 0.0, 40.0])
 def test_drift_is_that_of_the_clock_and_offsets_between_are_interpolated(ppm):
     world = World(offset=37 * NSEC, drift_ppm=ppm)
-    before = ssh_clock.measure(world.ask, world.now)
+    before = clock.measure(world.ask, world.now)
     epoch = world.true + 2 * NSEC
     world.true += 300 * NSEC
-    line = ssh_clock.line(before, ssh_clock.measure(world.ask, world.now))
+    line = clock.line(before, clock.measure(world.ask, world.now))
     assert line.drift_ppm == pytest.approx(ppm, abs=1e-3)
     assert line.offset_ns(epoch) == pytest.approx(37 * NSEC + ppm * 1e-6 * epoch, abs=100)
-    node = ssh_clock.node(epoch, line)
+    node = clock.node(epoch, line)
     assert node["epoch_ns"] == epoch + node["offset_ns"]
     assert node["uncertainty_ns"] == 1000
     assert node["drift_ppm"] == round(ppm, 3)
@@ -72,7 +72,7 @@ def test_drift_is_that_of_the_clock_and_offsets_between_are_interpolated(ppm):
 
 def test_one_measurement_gives_a_constant_offset():
     once = Sample(at_ns=5, offset_ns=11, round_trip_ns=4, step_ns=0)
-    line = ssh_clock.line([once], [])
+    line = clock.line([once], [])
     assert (line.offset_ns(10**12), line.drift_ppm, line.uncertainty_ns) == (11, 0.0, 2)
 
 
@@ -83,45 +83,45 @@ def test_uncertainty_is_that_of_the_worse_measurement():
 
 def test_clock_that_was_set_during_a_run_is_refused():
     steady = [Sample(0, 0, 1, 5 * NSEC), Sample(1, 0, 1, 5 * NSEC + 90_000)]
-    ssh_clock.refuse_step("alpha", steady)
+    clock.refuse_step("alpha", steady)
     with pytest.raises(TestbedError, match=r"set by -2\.500 s") as caught:
-        ssh_clock.refuse_step("alpha", [*steady, Sample(2, 0, 1, 5 * NSEC // 2)])
+        clock.refuse_step("alpha", [*steady, Sample(2, 0, 1, 5 * NSEC // 2)])
     assert caught.value.where == "host alpha"
 
 
 def test_clock_that_was_set_there_and_back_is_refused():
     there = [Sample(n, 0, 1, (5 + 2 * (n == 3)) * NSEC) for n in range(6)]
     with pytest.raises(TestbedError, match=r"set by \+2\.000 s"):
-        ssh_clock.refuse_step("alpha", there)
+        clock.refuse_step("alpha", there)
 
 
 def test_reading_that_was_interrupted_is_no_step():
     late = Sample(2, 0, 300_000_000, 5 * NSEC - 290_000_000)
-    ssh_clock.refuse_step("alpha", [Sample(0, 0, 1, 5 * NSEC), late, Sample(3, 0, 1, 5 * NSEC)])
+    clock.refuse_step("alpha", [Sample(0, 0, 1, 5 * NSEC), late, Sample(3, 0, 1, 5 * NSEC)])
 
 
 def test_exchanges_of_the_run_are_those_between_the_measurements():
     before, after = ([Sample(at, 0, 1, 0) for at in ats] for ats in ((10, 20), (90, 95)))
     told = [Sample(at, 0, 1, 0) for at in (50, 5, 30, 92, 20)]
-    assert [each.at_ns for each in ssh_clock.between(before, told, after)] == [30, 50]
+    assert [each.at_ns for each in clock.between(before, told, after)] == [30, 50]
 
 
 def test_exchange_timed_by_the_monotonic_clock_becomes_a_sample():
-    reference = ssh_clock.Reference()
+    reference = clock.Reference()
     start = time.monotonic_ns()
     ours = reference.now()
     answer = {"time_ns": ours + 3 * NSEC, "monotonic_ns": 0}
-    found = reference.sample(ssh_clock.Exchange(start, start + 2000, answer))
+    found = reference.sample(clock.Exchange(start, start + 2000, answer))
     assert found.round_trip_ns == 2000
     assert found.offset_ns == pytest.approx(3 * NSEC, abs=NSEC // 10)
 
 
 def test_reference_does_not_follow_a_clock_that_is_set(monkeypatch):
-    reference = ssh_clock.Reference()
+    reference = clock.Reference()
     before = reference.now()
-    monkeypatch.setattr(ssh_clock.time, "time_ns", lambda: 0)
+    monkeypatch.setattr(clock.time, "time_ns", lambda: 0)
     assert 0 <= reference.now() - before < NSEC
 
 
 def test_instants_are_written_exactly():
-    assert ssh_clock.seconds(1_700_000_000_000_000_001) == "1700000000.000000001"
+    assert clock.seconds(1_700_000_000_000_000_001) == "1700000000.000000001"

@@ -10,17 +10,14 @@ from typing import Any
 import pytest
 from host_facts import facts, link
 
-from tcpf_lab.agent.facts import gather
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.spec.load import find, load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.spec.load import apply_overrides, find, load
 from tcpf_lab.testbed.doctor import Check
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
-from tcpf_lab.testbed.ssh_checks import Clock, Seen
-from tcpf_lab.testbed.ssh_doctor import Fault, Survey, diagnose
-from tcpf_lab.testbed.ssh_facts import Facts
-from tcpf_lab.testbed.ssh_needs import Needs, needs
-from tcpf_lab.testbed.ssh_network_checks import End, Tried
+from tcpf_lab.testbed.ssh.agent.facts import gather
+from tcpf_lab.testbed.ssh.checks import Clock, End, Facts, Seen, Tried
+from tcpf_lab.testbed.ssh.doctor import Fault, Survey, diagnose
+from tcpf_lab.testbed.ssh.needs import Needs, needs
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDS = needs(load(find("smoke")))

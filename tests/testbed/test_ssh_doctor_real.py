@@ -9,13 +9,11 @@ import pytest
 
 from tcpf_lab.spec.load import find, load
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh_clean import Remainder, clean
-from tcpf_lab.testbed.ssh_doctor import diagnose
-from tcpf_lab.testbed.ssh_hosts import SshHost
-from tcpf_lab.testbed.ssh_needs import needs
-from tcpf_lab.testbed.ssh_process import Host, run
-from tcpf_lab.testbed.ssh_session import Session
-from tcpf_lab.testbed.ssh_survey import survey
+from tcpf_lab.testbed.ssh.doctor import diagnose, survey
+from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
+from tcpf_lab.testbed.ssh.needs import needs
+from tcpf_lab.testbed.ssh.session import Session
+from tcpf_lab.testbed.ssh.trial import Remainder, clean
 
 pytestmark = pytest.mark.full
 

@@ -8,9 +8,9 @@ import tarfile
 import pytest
 from fake_agent import FakeHost
 
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed import ssh_files
-from tcpf_lab.testbed.ssh_process import run
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.ssh import files as ssh_files
+from tcpf_lab.testbed.ssh.hosts import run
 
 
 @pytest.fixture

@@ -12,11 +12,12 @@ import pytest
 import real_sshd
 from paramiko import RejectPolicy
 
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed import ssh_files, ssh_hosts, ssh_process
+from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh_hosts import SshHost
-from tcpf_lab.testbed.ssh_process import run
+from tcpf_lab.testbed.ssh import files
+from tcpf_lab.testbed.ssh import hosts as ssh_hosts
+from tcpf_lab.testbed.ssh import hosts as ssh_process
+from tcpf_lab.testbed.ssh.hosts import SshHost, run
 
 pytestmark = pytest.mark.full
 
@@ -166,11 +167,11 @@ def test_connection_that_breaks_is_an_error(server, monkeypatch, tmp_path):
 
 def test_files_are_pushed_once_and_fetched_with_their_checksums(host, tmp_path):
     path = str(tmp_path / "there/deep/file")
-    assert ssh_files.put(host, b"content" * 10_000, path, "0755")
-    assert not ssh_files.put(host, b"content" * 10_000, path, "0755")
-    assert ssh_files.put(host, b"other", path)
-    ssh_files.put_tree(host, {"a/b": b"1", "c": bytes(3_000_000)}, str(tmp_path / "tree"))
-    assert ssh_files.fetch(host, str(tmp_path / "tree"), tmp_path / "here") == 2
+    assert files.put(host, b"content" * 10_000, path, "0755")
+    assert not files.put(host, b"content" * 10_000, path, "0755")
+    assert files.put(host, b"other", path)
+    files.put_tree(host, {"a/b": b"1", "c": bytes(3_000_000)}, str(tmp_path / "tree"))
+    assert files.fetch(host, str(tmp_path / "tree"), tmp_path / "here") == 2
     assert (tmp_path / "here/a/b").read_bytes() == b"1"
     assert (tmp_path / "here/c").stat().st_size == 3_000_000
 

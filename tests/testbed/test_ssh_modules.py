@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from fake_agent import FakeHost
 
-from tcpf_lab import shipped
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed import ssh_modules, ssh_process
+from tcpf_lab.base import shipped
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.ssh import hosts, modules
 
 pytestmark = pytest.mark.full
 
@@ -42,8 +42,8 @@ def kernel(tmp_path, monkeypatch):
     tree = tmp_path / "kernel"
     tree.mkdir()
     (tree / "Makefile").write_text(KERNEL_MAKEFILE)
-    build = ssh_modules._BUILD.replace("/lib/modules/$(uname -r)/build", str(tree))
-    monkeypatch.setattr(ssh_modules, "_BUILD", build)
+    build = modules._BUILD.replace("/lib/modules/$(uname -r)/build", str(tree))
+    monkeypatch.setattr(modules, "_BUILD", build)
     return tree
 
 
@@ -53,13 +53,13 @@ def state(tmp_path):
 
 
 def provide(host, state):
-    return ssh_modules.provide(host, ("sch_rio",), KERNEL, state, "five")
+    return modules.provide(host, ("sch_rio",), KERNEL, state, "five")
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 def test_modules_are_built_on_the_host_once_and_kept_here(host, kernel, state, cache, tmp_path):
     products = provide(host, state)
-    key = ssh_modules.key(ssh_modules.sources(), *KERNEL)
+    key = modules.key(modules.sources(), *KERNEL)
     assert products.modules == f"{state}/modules/{key}"
     assert products.plugins == f"{state}/modules/{key}/tc"
     assert set(products.hashes) == {
@@ -113,30 +113,30 @@ def test_build_that_fails_shows_what_the_compiler_said(host, kernel, state):
 
 
 def test_key_is_of_sources_and_kernel():
-    files = ssh_modules.sources()
-    mine = ssh_modules.key(files, *KERNEL)
-    assert mine == ssh_modules.key(dict(reversed(files.items())), *KERNEL)
-    assert mine != ssh_modules.key(files, "6.1.0", *KERNEL[1:])
-    assert mine != ssh_modules.key(files, KERNEL[0], "#2 SMP Debian 6.12.0-1", MACHINE)
-    assert mine != ssh_modules.key({**files, "sched/new.c": b""}, *KERNEL)
+    files = modules.sources()
+    mine = modules.key(files, *KERNEL)
+    assert mine == modules.key(dict(reversed(files.items())), *KERNEL)
+    assert mine != modules.key(files, "6.1.0", *KERNEL[1:])
+    assert mine != modules.key(files, KERNEL[0], "#2 SMP Debian 6.12.0-1", MACHINE)
+    assert mine != modules.key({**files, "sched/new.c": b""}, *KERNEL)
     assert "sched/sch_rio.c" in files
     assert not any(name.endswith((".o", ".ko")) for name in files)
 
 
 def test_module_without_sources_is_missing():
-    files = ssh_modules.sources()
-    assert ssh_modules.missing(("sch_rio", "csma", "sch_nonsense"), files) == ("sch_nonsense",)
+    files = modules.sources()
+    assert modules.missing(("sch_rio", "csma", "sch_nonsense"), files) == ("sch_nonsense",)
 
 
 def dkms(monkeypatch, reply):
-    real = ssh_process.run
+    real = hosts.run
 
     def run(host, argv, *rest, **words):
-        if argv[2:3] == (ssh_modules._DKMS,):
-            return ssh_process.Reply(0, reply.encode(), "")
+        if argv[2:3] == (modules._DKMS,):
+            return hosts.Reply(0, reply.encode(), "")
         return real(host, argv, *rest, **words)
 
-    monkeypatch.setattr(ssh_modules, "run", run)
+    monkeypatch.setattr(modules, "run", run)
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")

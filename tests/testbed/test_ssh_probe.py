@@ -7,10 +7,10 @@ from fake_agent import FakeHost
 
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.plan.step import Command, Phase, Start
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.load import apply_overrides
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed import ssh_probe
 from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh import run
 
 
 def inventory(control="lo", interfaces=None):
@@ -36,7 +36,7 @@ def plan(recorded_experiment):
 def found(inventory, plan, client=""):
     host = FakeHost("ends")
     host.client_address = client
-    return list(ssh_probe.problems(host, inventory, plan))
+    return list(run.problems(host, inventory, plan))
 
 
 def test_missing_interfaces_are_named(plan):
@@ -51,9 +51,9 @@ def test_interface_that_carries_the_way_to_us_is_refused(plan):
 
 
 def test_programs_are_those_of_the_hosts_own_roles(plan):
-    assert "tcpdump" in ssh_probe.programs(plan, ("S",))
-    assert "tcpdump" not in ssh_probe.programs(plan, ("R2",))
-    assert "ethtool" in ssh_probe.programs(plan, ("R2",))
+    assert "tcpdump" in run.probed_programs(plan, ("S",))
+    assert "tcpdump" not in run.probed_programs(plan, ("R2",))
+    assert "ethtool" in run.probed_programs(plan, ("R2",))
 
 
 def test_missing_program_is_named(plan):
@@ -67,8 +67,8 @@ def test_missing_program_is_named(plan):
 def test_parameter_that_only_our_kernel_has_is_named_with_a_way_out(recorded_experiment):
     asked = apply_overrides(recorded_experiment, ["tcp.sack=false", "tcp.recovery=reno"])
     plan = compose(expand(asked)[0])
-    assert ssh_probe.parameters(plan, ("S",)) == ("net.ipv4.tcp_reno_recovery",)
-    assert ssh_probe.parameters(plan, ("R0",)) == ()
+    assert run.parameters(plan, ("S",)) == ("net.ipv4.tcp_reno_recovery",)
+    assert run.parameters(plan, ("R0",)) == ()
     assert [line for line in found(inventory(), plan) if "interface" not in line] == [
         "ends: its kernel has no net.ipv4.tcp_reno_recovery (only the virtual-time kernel has it; "
         "`tcp.recovery: newreno` runs here)"

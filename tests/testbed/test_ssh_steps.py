@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcpf_lab.errors import TestbedError
+from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import (
     AddLink,
@@ -25,11 +25,10 @@ from tcpf_lab.plan.step import (
     Stop,
     Sysctl,
 )
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh_steps import Placement, Translator, groups
+from tcpf_lab.testbed.ssh.steps import Placement, Translator, groups
 
 NSEC = 10**9
 TWO_HOSTS = Inventory.model_validate(

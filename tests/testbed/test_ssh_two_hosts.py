@@ -15,16 +15,15 @@ from dataclasses import replace
 import pytest
 import real_sshd
 
-from tcpf_lab.errors import TestbedError
+from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import Sysctl
-from tcpf_lab.results import RunFiles, read_json
-from tcpf_lab.spec.load import load
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.results.layout import RunFiles, read_json
+from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.testbed import guest_process
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh import SshTestbed
+from tcpf_lab.testbed.ssh.run import SshTestbed
+from tcpf_lab.testbed.uml import guest
 
 pytestmark = pytest.mark.full
 ROLES = {
@@ -192,7 +191,7 @@ def test_interrupt_undoes_everything_before_it_returns(
     bed, hosts, recorded, run, untouched, monkeypatch
 ):
     monkeypatch.setattr(
-        guest_process, "_should_stop", lambda: "iperf3 --client" in _processes(hosts["ends"])
+        guest, "_should_stop", lambda: "iperf3 --client" in _processes(hosts["ends"])
     )
     a_plan = plan(recorded, 2, "traffic.warmup=5 s", "traffic.duration=60 s", captures=False)
     with pytest.raises(KeyboardInterrupt):

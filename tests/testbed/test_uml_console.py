@@ -2,9 +2,9 @@
 
 import pytest
 
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.results import RunFiles
-from tcpf_lab.testbed import uml_console
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.testbed.uml import guest
 
 PANIC = """[    0.000000] Linux version 6.12.117
 [   12.300000] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100
@@ -34,13 +34,13 @@ def judge(run, text, status, **kind):
     (run.log / "console.txt").write_text(text)
     arguments = {"elapsed": 3.0, "deadline": 60.0, "memory_mb": 512} | kind
     with pytest.raises(TestbedError) as caught:
-        uml_console.judge(run, status, **arguments)
+        guest.judge(run, status, **arguments)
     return caught.value
 
 
 def test_guest_that_finished_its_plan_is_fine(run):
     (run.log / "finished").write_text("ok\n")
-    uml_console.judge(run, 0, 3.0, 60.0, 512)
+    guest.judge(run, 0, 3.0, 60.0, 512)
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_memory_that_ran_out_is_an_error_though_the_guest_has_finished(run):
     (run.log / "console.txt").write_text(OUT_OF_MEMORY)
     (run.log / "finished").touch()
     with pytest.raises(TestbedError, match="ran out of its 512 MB of memory"):
-        uml_console.judge(run, 0, 1.0, 60.0, 512)
+        guest.judge(run, 0, 1.0, 60.0, 512)
 
 
 def test_place_of_memory_that_ran_full_is_told_before_the_panic_that_it_leads_to(run):
     full = "[    0.0] Bus error - the host /dev/shm or /tmp mount likely just ran out of space\n"
     (run.log / "console.txt").write_text(full + PANIC)
     with pytest.raises(TestbedError, match="there was no room for guests' memory any more"):
-        uml_console.judge(run, -6, 1.0, 60.0, 512)
+        guest.judge(run, -6, 1.0, 60.0, 512)
 
 
 def test_program_of_the_guest_that_found_no_room_is_told_as_such(run):
@@ -82,7 +82,7 @@ def test_program_of_the_guest_that_found_no_room_is_told_as_such(run):
         "marker: R0: a command of tc -batch: tc was killed by signal 7\n"
     )
     with pytest.raises(TestbedError, match="there was no room for guests' memory any more"):
-        uml_console.judge(run, 0, 1.0, 60.0, 512)
+        guest.judge(run, 0, 1.0, 60.0, 512)
 
 
 def test_report_of_the_kernel_is_an_error_though_the_guest_has_finished(run):
@@ -107,7 +107,7 @@ def test_report_of_the_kernel_is_an_error_though_the_guest_has_finished(run):
     ],
 )
 def test_reports_of_all_kinds_are_recognised(line):
-    assert uml_console.faults(f"[    5.000000] {line}\nother\n") == [line]
+    assert guest.faults(f"[    5.000000] {line}\nother\n") == [line]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_reports_of_all_kinds_are_recognised(line):
     ["[    0.000000] sch_rio: loading out-of-tree module taints kernel.", "WARNING: a program"],
 )
 def test_other_lines_are_no_reports(text):
-    assert uml_console.faults(text) == []
+    assert guest.faults(text) == []
 
 
 def test_failed_step_is_named_even_if_the_guest_powered_off_in_order(run):

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab import terminal
-from tcpf_lab.errors import KernelBuildError, RequestError
+from tcpf_lab.base.errors import KernelBuildError, RequestError
+from tcpf_lab.cli import console
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.testbed import uml_kernel, uml_make, uml_modules, uml_recipe
-from tcpf_lab.testbed.uml import UmlTestbed
-from tcpf_lab.testbed.uml_recipe import Recipe
+from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml import recipe as uml_recipe
+from tcpf_lab.testbed.uml import steps
+from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tcpf_lab.testbed.uml.recipe import Recipe
 from tcpf_lab.testbed.workshop import Progress
 
 EMPTY = Plan(phases=(), expect={}, window=(0.0, 1.0), programs=())
@@ -211,9 +213,9 @@ def test_build_leaves_modules_and_plugins_with_their_hashes(site: Site) -> None:
     assert kernel.modules == {"sch_a": uml_recipe.sha256_of(module)}
     assert kernel.plugins == {"q_a": uml_recipe.sha256_of(plugin)}
     assert [path.name for path in plugin.parent.iterdir()] == ["q_a.so"]
-    assert uml_modules.plugin_of("sch_a") == "q_a"
-    assert uml_modules.plugin_of("act_b") == "m_b"
-    assert uml_modules.plugin_of("c") == "link_c"
+    assert steps.plugin_of("sch_a") == "q_a"
+    assert steps.plugin_of("act_b") == "m_b"
+    assert steps.plugin_of("c") == "link_c"
 
 
 def test_changed_module_reuses_kernel_and_leaves_the_machine_as_it_is(site: Site) -> None:
@@ -466,7 +468,7 @@ def test_missing_compiler_means_missing_headers_too(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(site.root))
-    assert {"gcc", "libc6-dev"} <= set(uml_make.missing_packages())
+    assert {"gcc", "libc6-dev"} <= set(steps.missing_packages())
 
 
 def test_small_disk_is_refused_before_anything_is_unpacked(
@@ -504,7 +506,7 @@ def test_disk_full_while_copying_the_result_is_recognised(
     def full(_tree: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(target))
 
-    monkeypatch.setattr(uml_make, "keep_for_modules", full)
+    monkeypatch.setattr(steps, "keep_for_modules", full)
     with pytest.raises(KernelBuildError, match="the disk is full"):
         site.build()
     assert site.entries() == []
@@ -584,7 +586,7 @@ def test_option_switched_off_is_satisfied_by_its_absence(tmp_path: Path) -> None
     fragment, config = tmp_path / "fragment", tmp_path / "config"
     fragment.write_text("# note\nCONFIG_A=n\nCONFIG_B=n\nCONFIG_C=3\nCONFIG_D=y\n")
     config.write_text("# CONFIG_A is not set\nCONFIG_B=y\nCONFIG_C=3\nCONFIG_D=m\n")
-    assert uml_make.unsatisfied(fragment, config) == ("CONFIG_B=n", "CONFIG_D=y")
+    assert steps.unsatisfied(fragment, config) == ("CONFIG_B=n", "CONFIG_D=y")
 
 
 def test_patch_that_does_not_fit_stops_the_build(site: Site) -> None:
@@ -603,7 +605,7 @@ def test_warning_in_a_guest_program_stops_the_build(site: Site) -> None:
 def test_environment_of_the_build_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KCFLAGS", "-O0")
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    environment = uml_make.build_environment()
+    environment = steps.build_environment()
     assert environment["LC_ALL"] == "C"
     assert "KCFLAGS" not in environment
 
@@ -644,7 +646,7 @@ def test_a_build_without_a_terminal_prints_every_phase(
         progress("modules", 1.0)
 
     monkeypatch.setattr(uml_kernel, "build", build)
-    terminal.build_kernel(None)
+    console.build_kernel(None)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" s  ")[1] for line in lines] == ["kernel: compile", "kernel: modules"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_guest_process import ended
 
-from tcpf_lab.testbed import uml_kernel
+from tcpf_lab.testbed.uml import kernel as uml_kernel
 
 pytestmark = [pytest.mark.uml, pytest.mark.full]
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.archive import ArchiveError
-from tcpf_lab.testbed import uml_kernel, uml_package
-from tcpf_lab.testbed.uml_kernel import Kernel
-from tcpf_lab.testbed.uml_package import Package
+from tcpf_lab.results.storage import ArchiveError
+from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml import package as uml_package
+from tcpf_lab.testbed.uml.kernel import Kernel
+from tcpf_lab.testbed.uml.package import Package
 
 
 @pytest.fixture

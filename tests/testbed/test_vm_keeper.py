@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from test_guest_process import alive
 
-from tcpf_lab.errors import TestbedError
-from tcpf_lab.testbed import vm, vm_keeper, vm_state, vm_wait
-from tcpf_lab.testbed.vm_state import State
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.vm import guests
+from tcpf_lab.testbed.vm import keeper as vm_keeper
+from tcpf_lab.testbed.vm.guests import State
 
 SLEEP = ["sleep", "300"]
 
@@ -35,13 +36,13 @@ def state(tmp_path: Path) -> Iterator[State]:
     found = State(tmp_path / "cache")
     found.create()
     yield found
-    vm.down(lambda *_: None, found.cache)
+    guests.down(lambda *_: None, found.cache)
 
 
 def keep(state: State, **commands: list[str]) -> dict[str, int]:
     """Start a keeper; return its programs' process numbers."""
     (state.directory / vm_keeper.COMMANDS).write_text(json.dumps(commands))
-    vm._start_keeper(state)
+    guests._start_keeper(state)
     until(lambda: len(state.processes()) == len(commands))
     return state.processes()
 
@@ -53,11 +54,11 @@ def test_keeper_is_known_as_long_as_it_lives(state: State) -> None:
     assert keeper is not None
     assert os.getsid(keeper) != os.getsid(0)
     assert all(alive(pid) for pid in programs.values())
-    assert vm.down(lambda *_: None, state.cache)
+    assert guests.down(lambda *_: None, state.cache)
     assert state.keeper() is None
     assert not any(alive(pid) for pid in (keeper, *programs.values()))
     assert not state.directory.exists()
-    assert not vm.down(lambda *_: None, state.cache)
+    assert not guests.down(lambda *_: None, state.cache)
 
 
 def test_one_program_that_ends_takes_the_other_along(state: State) -> None:
@@ -70,7 +71,7 @@ def test_one_program_that_ends_takes_the_other_along(state: State) -> None:
         "the emulator of 'ends' with status -9\n"
     )
     state.console("ends").write_text("its last words\n")
-    error = vm_wait.ended(state)
+    error = guests.ended(state)
     assert "of 'ends' with status -9" in str(error)
     assert "no luck" in str(error)
     assert "its last words" in str(error)
@@ -91,23 +92,23 @@ def test_killed_keeper_takes_its_programs_along(state: State) -> None:
     os.kill(keeper, signal.SIGKILL)
     until(lambda: not any(alive(pid) for pid in programs.values()))
     assert state.keeper() is None
-    assert vm.status(state.cache) == {
+    assert guests.status(state.cache) == {
         "up": False,
         "crashed": True,
         "files": str(state.directory),
     }
     with pytest.raises(TestbedError, match="the guests are not up"):
-        vm.require_up(state.cache)
+        guests.require_up(state.cache)
     state.inventory.touch()
     with pytest.raises(TestbedError, match="have ended by themselves"):
-        vm.require_up(state.cache)
+        guests.require_up(state.cache)
 
 
 def test_program_that_does_not_listen_is_killed(state: State) -> None:
     deaf = ["sh", "-c", 'trap "" TERM; echo deaf; while :; do sleep 1; done']
     programs = keep(state, ends=deaf)
     until(lambda: state.emulator("ends").read_text() != "")
-    vm.down(lambda *_: None, state.cache)
+    guests.down(lambda *_: None, state.cache)
     assert not alive(programs["ends"])
 
 
@@ -115,21 +116,21 @@ def test_wire_leads_from_one_program_to_the_other(state: State) -> None:
     talk = ["sh", "-c", "echo over the wire >&{wire0}; exec sleep 300"]
     listen = ["sh", "-c", "exec head -n 1 <&{wire0}"]
     (state.directory / vm_keeper.COMMANDS).write_text(json.dumps({"ends": talk, "routers": listen}))
-    vm._start_keeper(state)
+    guests._start_keeper(state)
     until(lambda: state.keeper() is None)  # `listen` has ended
     assert state.emulator("routers").read_text() == "over the wire\n"
 
 
 def test_port_that_was_taken_is_recognised(state: State) -> None:
     state.emulator("routers").write_text("Could not set up host forwarding rule 'tcp:...'\n")
-    assert isinstance(vm_wait.ended(state), vm_wait.PortTakenError)
+    assert isinstance(guests.ended(state), guests.PortTakenError)
 
 
 def test_second_one_waits_for_the_first(state: State) -> None:
     phases: list[str] = []
     script = (
-        "import sys; from pathlib import Path; from tcpf_lab.testbed import vm_state\n"
-        "with vm_state.working(vm_state.State(Path(sys.argv[1])), print): \n"
+        "import sys; from pathlib import Path; from tcpf_lab.testbed.vm import guests\n"
+        "with guests.working(guests.State(Path(sys.argv[1])), print): \n"
         "    print('has it', flush=True); sys.stdin.read()\n"
     )
     other = subprocess.Popen(
@@ -146,7 +147,7 @@ def test_second_one_waits_for_the_first(state: State) -> None:
         assert other.stdin
         other.stdin.close()
 
-    with vm_state.working(state, waiting):
+    with guests.working(state, waiting):
         assert phases == ["wait for another `tcpf-lab vm`"]
     assert other.wait(10) == 0
     other.stdout.close()

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.errors import RequestError, TestbedError
-from tcpf_lab.testbed import vm_kernel, vm_packages
-from tcpf_lab.testbed.vm_kernel import GuestKernel
+from tcpf_lab.base.errors import RequestError, TestbedError
+from tcpf_lab.testbed.vm import kernel as vm_kernel
+from tcpf_lab.testbed.vm import kernel as vm_packages
+from tcpf_lab.testbed.vm.kernel import GuestKernel
 
 RELEASE = "6.12.9-amd64"
 

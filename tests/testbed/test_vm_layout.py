@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.testbed import vm_layout
 from tcpf_lab.testbed.inventory import load_inventory
-from tcpf_lab.testbed.vm_layout import GUESTS, ROLES, WIRES, End
+from tcpf_lab.testbed.vm import layout
+from tcpf_lab.testbed.vm.layout import GUESTS, ROLES, WIRES, End
 
 PORTS = {role: 40000 + number for number, role in enumerate(ROLES)}
 ENDS, ROUTERS = GUESTS
@@ -24,7 +24,7 @@ def test_every_role_is_in_one_guest() -> None:
 def test_wires_join_neighbours_along_the_path() -> None:
     joined = [f"{a.role}-{b.role}" for a, b in WIRES]
     assert joined == ["S-R0", "R0-R1", "R1-R2", "R2-D"]
-    assert [f"{a.role}-{b.role}" for a, b in vm_layout.crossing()] == ["S-R0", "R2-D"]
+    assert [f"{a.role}-{b.role}" for a, b in layout.crossing()] == ["S-R0", "R2-D"]
 
 
 @pytest.mark.parametrize(
@@ -46,21 +46,21 @@ def test_data0_is_towards_the_sender(role: str, peer: str, interface: str) -> No
 
 def test_no_two_interfaces_have_one_address() -> None:
     addresses = [end.mac for wire in WIRES for end in wire]
-    addresses += [vm_layout.mac(role, 0) for role in ROLES]
+    addresses += [layout.mac(role, 0) for role in ROLES]
     assert len(set(addresses)) == len(addresses) == 13
     # Locally administered, of one host.
     assert all(int(address[:2], 16) & 3 == 2 for address in addresses)
 
 
 def test_guests_are_told_all_of_their_interfaces() -> None:
-    assert vm_layout.setup(ENDS).splitlines() == [
+    assert layout.setup(ENDS).splitlines() == [
         "faster 0",
         "card 52:54:00:1a:00:00 S control",
         "card 52:54:00:1a:04:00 D control",
         "card 52:54:00:1a:00:01 S data0",
         "card 52:54:00:1a:04:01 D data0",
     ]
-    lines = vm_layout.setup(ROUTERS).splitlines()
+    lines = layout.setup(ROUTERS).splitlines()
     assert lines[0] == "faster 40"
     assert lines[-2:] == [
         "wire R0 data1 52:54:00:1a:01:02 R1 data0 52:54:00:1a:02:01",
@@ -70,7 +70,7 @@ def test_guests_are_told_all_of_their_interfaces() -> None:
 
 
 def test_every_role_is_started_in_namespaces_of_its_own() -> None:
-    lines = [line for line in vm_layout.inittab(ROUTERS).splitlines() if "/role " in line]
+    lines = [line for line in layout.inittab(ROUTERS).splitlines() if "/role " in line]
     assert [line.rpartition("/role ")[2] for line in lines] == [
         "R0 vm-R0",
         "R1 vm-R1",
@@ -81,7 +81,7 @@ def test_every_role_is_started_in_namespaces_of_its_own() -> None:
 
 def test_inventory_is_one_that_can_be_loaded(tmp_path: Path) -> None:
     path = tmp_path / "inventory.yaml"
-    path.write_text(vm_layout.inventory(PORTS, "6.12.1"))
+    path.write_text(layout.inventory(PORTS, "6.12.1"))
     found = load_inventory(path)
     assert found.name == "vm"
     assert found.roles == ROLES
@@ -100,7 +100,7 @@ def _pairs() -> list[tuple[str, str]]:
 def test_ssh_reads_the_configuration_as_it_is_meant(tmp_path: Path) -> None:
     place = tmp_path / "a b"  # a cache may be anywhere
     place.mkdir()
-    (place / "config").write_text(vm_layout.ssh_config(PORTS, place))
+    (place / "config").write_text(layout.ssh_config(PORTS, place))
     reply = subprocess.run(
         ["ssh", "-F", str(place / "config"), "-G", "vm-R1"],
         capture_output=True,
@@ -116,6 +116,6 @@ def test_ssh_reads_the_configuration_as_it_is_meant(tmp_path: Path) -> None:
 
 def test_known_hosts_names_ports() -> None:
     keys = {role: f"ssh-ed25519 key-of-{role}" for role in ROLES}
-    lines = vm_layout.known_hosts(PORTS, keys).splitlines()
+    lines = layout.known_hosts(PORTS, keys).splitlines()
     assert len(lines) == 5
     assert re.fullmatch(r"\[127\.0\.0\.1\]:40004 ssh-ed25519 key-of-D", lines[-1])

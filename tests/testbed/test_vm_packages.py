@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.errors import LabError, TestbedError
-from tcpf_lab.testbed import vm_kernel, vm_packages, vm_programs
+from tcpf_lab.base.errors import LabError, TestbedError
+from tcpf_lab.testbed.vm import kernel as vm_kernel
+from tcpf_lab.testbed.vm import kernel as vm_packages
+from tcpf_lab.testbed.vm import root
 
 APT_CACHE = """#!/bin/sh
 [ "$1" = depends ] && echo "$2" && cat "{home}/depends/$2"
@@ -124,7 +126,7 @@ def test_missing_programs_come_with_what_they_need(
     archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        vm_programs, "PACKAGES", {"openssh-server": lambda: False, "busybox-static": lambda: True}
+        root, "PACKAGES", {"openssh-server": lambda: False, "busybox-static": lambda: True}
     )
     archive.add("openssh-server", {"usr/sbin/sshd": b"the sshd"})
     archive.add("libwrap0", {"lib/libwrap.so.0": b"a library", "bin/odd": b""})
@@ -135,21 +137,21 @@ def test_missing_programs_come_with_what_they_need(
         "Inst openssh-server (1:9.2p1-2 Debian:12 [amd64])\n"
         "Conf libwrap0 (7.6 Debian:12 [amd64])\n"
     )
-    tree = vm_programs.fetch(silent, tmp_path / "cache")
+    tree = root.fetch(silent, tmp_path / "cache")
     assert tree.name == "openssh-server"
     assert (tree / "usr/sbin/sshd").read_bytes() == b"the sshd"
     assert (tree / "usr/lib/libwrap.so.0").read_bytes() == b"a library"
     assert (tree / "usr/bin/odd").exists()
     assert sorted(path.name for path in tree.iterdir()) == ["packages.json", "usr"]
     (archive.home / "apt-get").unlink()
-    assert vm_programs.fetch(silent, tmp_path / "cache") == tree
+    assert root.fetch(silent, tmp_path / "cache") == tree
 
 
 def test_machine_that_has_everything_gets_an_empty_tree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vm_programs, "PACKAGES", {"openssh-server": lambda: True})
-    assert list(vm_programs.fetch(silent, tmp_path).iterdir()) == []
+    monkeypatch.setattr(root, "PACKAGES", {"openssh-server": lambda: True})
+    assert list(root.fetch(silent, tmp_path).iterdir()) == []
 
 
 def test_tree_has_precedence_over_the_machine(tmp_path: Path) -> None:
@@ -157,4 +159,4 @@ def test_tree_has_precedence_over_the_machine(tmp_path: Path) -> None:
     own.parent.mkdir(parents=True)
     own.write_bytes(b"the tree's")
     own.chmod(0o755)
-    assert vm_programs.busybox(tmp_path) == b"the tree's"
+    assert root.busybox(tmp_path) == b"the tree's"

@@ -22,9 +22,17 @@ from pcap_builder import (
 from pcap_builder import timestamp_option as stamps
 from test_recovery import SCENARIOS, START, table
 
-from tcpf_lab.errors import TraceError
-from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.events import FLOW, KINDS, RULES, SPURIOUS, Analysis, ip_text
+from tcpf_lab.base.errors import TraceError
+from tcpf_lab.trace.analysis import (
+    FLOW,
+    KINDS,
+    RULES,
+    SPURIOUS,
+    Analysis,
+    Options,
+    analyse,
+    ip_text,
+)
 
 SECOND = 10**9
 ISN = 2**32 - 700

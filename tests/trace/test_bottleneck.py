@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pcap_builder import Pcap, segment
 
-from tcpf_lab.trace.bottleneck import Crossing, backlog, backlogged_rate, cross
-from tcpf_lab.trace.packet import PACKET, Packets
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.packet import PACKET, Packets, read_capture
+from tcpf_lab.trace.passage import Crossing, backlog, backlogged_rate, cross
 
 MS = 1_000_000
 

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from pcap_builder import Pcap, ethernet, ip4, ip6, sack_option, tcp, timestamp_option
 
-from tcpf_lab.trace.flow import find_flows
-from tcpf_lab.trace.packet import FIRST, LATER, WHOLE
-from tcpf_lab.trace.pcap import Capture, read_capture
+from tcpf_lab.trace.packet import FIRST, LATER, WHOLE, Capture, find_flows, read_capture
 
 RAW = 101
 HEAD = tcp(1, 2, seq=42)

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 from pcap_builder import D, Pcap, S, acknowledgement, conversation, ethernet, ip4, segment, tcp
 
-from tcpf_lab.trace.flow import find_flows
-from tcpf_lab.trace.packet import Packets
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.packet import Packets, find_flows, read_capture
 
 
 def packets(tmp_path: Path, *frames: bytes) -> Packets:

@@ -13,12 +13,9 @@ import pytest
 import zstandard
 from pcap_builder import conversation
 
-from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.events import RTO
-from tcpf_lab.trace.flow import find_flows
-from tcpf_lab.trace.follow import follow
-from tcpf_lab.trace.pcap import read_capture
-from tcpf_lab.trace.recovery import classify
+from tcpf_lab.trace.analysis import RTO, Options, analyse
+from tcpf_lab.trace.follow import classify, follow
+from tcpf_lab.trace.packet import find_flows, read_capture
 
 MS = 1_000_000
 SENDERS = Path(__file__).parents[1] / "data" / "senders"

@@ -22,9 +22,8 @@ from pcap_builder import (
 from test_analysis import Talk, distant
 
 from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.flow import find_flows
 from tcpf_lab.trace.follow import Followed, follow
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.packet import find_flows, read_capture
 
 MS = 1_000_000
 

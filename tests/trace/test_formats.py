@@ -18,10 +18,9 @@ import zstandard
 from pcap_builder import SYN, Pcap, acknowledgement, ethernet, ip6, segment, tcp
 from pcapng_builder import Pcapng
 
-from tcpf_lab.errors import TraceError
+from tcpf_lab.base.errors import TraceError
 from tcpf_lab.trace.analysis import analyse
-from tcpf_lab.trace.packet import Packets
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.packet import Packets, read_capture
 
 SECOND = 10**9
 START = 1_700_000_000 * SECOND

@@ -10,8 +10,8 @@ from pcap_builder import Pcap, conversation, ethernet, ip6, tcp
 from typer.testing import CliRunner
 
 import tcpf_lab
-from tcpf_lab.cli import app
-from tcpf_lab.errors import RequestError
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.cli.main import app
 
 SENDERS = Path(__file__).parents[1] / "data" / "senders"
 

@@ -21,12 +21,9 @@ from pcap_builder import (
     timestamp_option,
 )
 
-from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.events import KINDS, SYN_RTO, Analysis
-from tcpf_lab.trace.flow import find_flows
-from tcpf_lab.trace.follow import follow
-from tcpf_lab.trace.pcap import read_capture
-from tcpf_lab.trace.recovery import KIND_NAMES, classify
+from tcpf_lab.trace.analysis import KINDS, SYN_RTO, Analysis, Options, analyse
+from tcpf_lab.trace.follow import KIND_NAMES, classify, follow
+from tcpf_lab.trace.packet import find_flows, read_capture
 
 SECOND = 10**9
 START = 10**18

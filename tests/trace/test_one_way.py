@@ -10,10 +10,8 @@ import pytest
 from pcap_builder import Pcap, conversation
 
 from tcpf_lab.metrics.capture import capture_row, flow_row, totals
-from tcpf_lab.report.capture_headline import headline, remarks
-from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.events import KINDS, RULES, UNKNOWN, Analysis
-from tcpf_lab.trace.one_way import one_way
+from tcpf_lab.report.captures import headline, remarks
+from tcpf_lab.trace.analysis import KINDS, RULES, UNKNOWN, Analysis, Options, analyse, one_way
 
 #: Of a retransmission in a flow without acknowledgements.
 NOTHING_BACK = 22

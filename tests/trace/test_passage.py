@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from pcap_builder import Pcap, acknowledgement, ethernet, ip6, segment, tcp, timestamp_option
 
-from tcpf_lab.errors import TraceError
-from tcpf_lab.trace.identity import Marks
+from tcpf_lab.base.errors import TraceError
 from tcpf_lab.trace.packet import PACKET, Packets
-from tcpf_lab.trace.passage import Passage, passage
+from tcpf_lab.trace.passage import Marks, Passage, passage
 
 #: What one clock gains on another at most, as far as it is believed.
 LARGEST_DRIFT = 5e-4

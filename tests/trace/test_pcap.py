@@ -24,11 +24,10 @@ from pcap_builder import (
     timestamp_option,
 )
 
-from tcpf_lab.errors import TraceError
+from tcpf_lab.base.errors import TraceError
 from tcpf_lab.trace.analysis import analyse
-from tcpf_lab.trace.identity import Marks
-from tcpf_lab.trace.packet import address_text
-from tcpf_lab.trace.pcap import read_capture
+from tcpf_lab.trace.packet import address_text, read_capture
+from tcpf_lab.trace.passage import Marks
 
 SECOND = 10**9
 

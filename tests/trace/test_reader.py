@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from pcap_builder import Pcap, acknowledgement, ethernet, segment
 from pcapng_builder import Pcapng
 
-from tcpf_lab.errors import TraceError
+from tcpf_lab.base.errors import TraceError
 from tcpf_lab.trace.analysis import analyse
-from tcpf_lab.trace.packet import Packets
-from tcpf_lab.trace.pcap import Capture, read_capture
+from tcpf_lab.trace.packet import Capture, Packets, read_capture
 
 PCAP_HEADER = 24
 

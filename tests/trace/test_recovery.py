@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from pcap_builder import Pcap, conversation
 
-from tcpf_lab.trace.analysis import Options, Profile
-from tcpf_lab.trace.events import FAST, PARTIAL_ACK
-from tcpf_lab.trace.flow import find_flows
-from tcpf_lab.trace.follow import follow
-from tcpf_lab.trace.pcap import read_capture
-from tcpf_lab.trace.recovery import KIND_NAMES, RTO, Recovery, classify
+from tcpf_lab.trace.analysis import FAST, PARTIAL_ACK, Options, Profile
+from tcpf_lab.trace.follow import KIND_NAMES, RTO, Recovery, classify, follow
+from tcpf_lab.trace.packet import find_flows, read_capture
 
 # A first RTT sample of 200 ms makes the timer 200 + 400 ms; it shrinks with further samples.
 START = """

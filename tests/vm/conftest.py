@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from guest_hosts import Hosts, own_cache, silent
 
-from tcpf_lab.testbed import vm
+from tcpf_lab.testbed.vm import guests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -19,10 +19,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     """Return the hosts of guests of the tests' own; the user's are left alone."""
     cache = own_cache(tmp_path_factory.mktemp("vm"))
-    vm.up(vm.Request(), silent, cache)
+    guests.up(guests.Request(), silent, cache)
     try:
         found = Hosts(cache)
         yield found
         found.close()
     finally:
-        vm.down(silent, cache)
+        guests.down(silent, cache)

@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from tcpf_lab.testbed import uml_kernel, vm, vm_kernel, vm_layout, vm_state
-from tcpf_lab.testbed.vm_layout import ROLES
+from tcpf_lab.testbed.uml import kernel
+from tcpf_lab.testbed.vm import guests, layout
+from tcpf_lab.testbed.vm import kernel as vm_kernel
+from tcpf_lab.testbed.vm.layout import ROLES
 
 ROOT = Path(__file__).parents[2]
 #: A script on an emulated machine has ended after so long, s.
@@ -32,7 +34,7 @@ def own_cache(root: Path) -> Path:
     for name in ("kernels", "programs"):
         (shared / name).mkdir(parents=True, exist_ok=True)
         (cache / name).symlink_to(shared / name)
-    for name in ("hosts", uml_kernel.cache_directory().name):
+    for name in ("hosts", kernel.cache_directory().name):
         (shared.parent / name).mkdir(exist_ok=True)
         (cache.parent / name).symlink_to(shared.parent / name)
     return cache
@@ -105,12 +107,12 @@ class Hosts:
     """
 
     def __init__(self, cache: Path) -> None:
-        self.state = vm_state.here(cache)
-        self.facts = vm.status(cache)
+        self.state = guests.here(cache)
+        self.facts = guests.status(cache)
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(cache.parent.parent)}
         self.ports: dict[str, int] = self.facts["ports"]
         self._shells = {
-            role: Shell(self.state.ssh_config, vm_layout.host_name(role)) for role in ROLES
+            role: Shell(self.state.ssh_config, layout.host_name(role)) for role in ROLES
         }
 
     def __call__(self, role: str, script: str) -> str:
@@ -124,7 +126,7 @@ class Hosts:
 
     def armed(self, role: str, script: str) -> subprocess.Popen[bytes]:
         """Give a process that has logged in and runs ``script`` once it reads a line."""
-        host = vm_layout.host_name(role)
+        host = layout.host_name(role)
         command = f"echo armed; read line; {script}"
         process = subprocess.Popen(
             ["ssh", "-F", str(self.state.ssh_config), host, f"sh -c {shlex.quote(command)}"],

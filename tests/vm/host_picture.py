@@ -8,7 +8,7 @@ import time
 
 from guest_hosts import Hosts
 
-from tcpf_lab.testbed.vm_layout import GUESTS
+from tcpf_lab.testbed.vm.layout import GUESTS
 
 STATE = "/var/lib/tcpf-lab"
 #: Gives every host what a run could destroy: interfaces that are in use, with settings of their

@@ -10,10 +10,10 @@ from typing import Any
 
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import AgreeEpoch
-from tcpf_lab.testbed import vm_layout
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh_steps import Placement, Translator, groups
-from tcpf_lab.testbed.vm_layout import ROLES
+from tcpf_lab.testbed.ssh.steps import Placement, Translator, groups
+from tcpf_lab.testbed.vm import layout
+from tcpf_lab.testbed.vm.layout import ROLES
 
 CONTROLLER, CONNECTION, SILENCE, SSHD = "controller", "connection", "silence", "sshd"
 
@@ -66,8 +66,8 @@ class Outcome:
 
 def steps_of(plan: Plan, inventory: Inventory) -> Iterator[Step]:
     """Give the steps of a run in order, those before and after the plan's among them."""
-    first = {role: guest.roles[0] for guest in vm_layout.GUESTS for role in guest.roles}
-    owner_of = {vm_layout.host_name(a): vm_layout.host_name(b) for a, b in first.items()}
+    first = {role: guest.roles[0] for guest in layout.GUESTS for role in guest.roles}
+    owner_of = {layout.host_name(a): layout.host_name(b) for a, b in first.items()}
     anything = dict.fromkeys(owner_of, "here")
     placement = Placement(inventory, owner_of, anything, agents=dict.fromkeys(owner_of, 1))
     translator = Translator(plan, placement)

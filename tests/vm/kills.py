@@ -20,12 +20,12 @@ from kill_points import CONNECTION, CONTROLLER, SILENCE, Outcome, Point, Step, s
 from relay import Relay
 
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.results import RunFiles
-from tcpf_lab.selection import choose
-from tcpf_lab.testbed import vm_layout
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.run.selection import choose
 from tcpf_lab.testbed.inventory import load_inventory
-from tcpf_lab.testbed.ssh_run import REQUESTS
-from tcpf_lab.testbed.vm_layout import ROLES
+from tcpf_lab.testbed.ssh.run import REQUESTS
+from tcpf_lab.testbed.vm import layout
+from tcpf_lab.testbed.vm.layout import ROLES
 
 #: Two flows for two seconds, through everything that a run can bring onto a host.
 SPEC = "smoke.yaml"
@@ -79,9 +79,9 @@ class Killing:
                 for role in ROLES}  # fmt: skip
         (self.directory / "keys").symlink_to(state.keys)
         written = {
-            "ssh_config": vm_layout.ssh_config(ports, self.directory),
-            "known_hosts": vm_layout.known_hosts(ports, keys),
-            "inventory.yaml": vm_layout.inventory(ports, str(self.hosts.facts["release"])),
+            "ssh_config": layout.ssh_config(ports, self.directory),
+            "known_hosts": layout.known_hosts(ports, keys),
+            "inventory.yaml": layout.inventory(ports, str(self.hosts.facts["release"])),
         }
         for name, text in written.items():
             (self.directory / name).write_text(text)
@@ -107,7 +107,7 @@ class Killing:
     @cached_property
     def files(self) -> RunFiles:
         """The run's directory."""
-        name = f"{Path(SPEC).stem}/{vm_layout.NAME}/{self._run.id}"
+        name = f"{Path(SPEC).stem}/{layout.NAME}/{self._run.id}"
         return RunFiles(self.directory / "results" / name)
 
     @cached_property

@@ -7,7 +7,7 @@ import struct
 import threading
 from contextlib import suppress
 
-from tcpf_lab.testbed.vm_layout import HERE
+from tcpf_lab.testbed.vm.layout import HERE
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 _PIECE = 1 << 16

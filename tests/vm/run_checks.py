@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tcpf_lab.results import RunFiles, read_json
-from tcpf_lab.testbed.vm_layout import GUESTS, ROLES, guest_of, host_name
+from tcpf_lab.results.layout import RunFiles, read_json
+from tcpf_lab.testbed.vm.layout import GUESTS, ROLES, guest_of, host_name
 
 #: Checks of a verdict that only runs against real clocks have.
 OF_REAL_CLOCKS = {"clocks_agree", "started_on_time"}

@@ -19,7 +19,7 @@ from guest_hosts import ROOT, Hosts
 from kill_points import CONTROLLER, SSHD, Outcome
 from kills import Killing
 
-from tcpf_lab.testbed.vm_layout import host_name
+from tcpf_lab.testbed.vm.layout import host_name
 
 pytestmark = pytest.mark.nightly
 RESULT = ROOT / "results" / "vm" / "clean-up.json"

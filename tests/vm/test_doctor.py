@@ -14,7 +14,7 @@ import pytest
 from guest_hosts import ROOT, Hosts
 from host_picture import STATE
 
-from tcpf_lab.testbed.vm_layout import host_name
+from tcpf_lab.testbed.vm.layout import host_name
 
 pytestmark = pytest.mark.nightly
 RESULT = ROOT / "results" / "vm" / "doctor.json"

@@ -12,8 +12,8 @@ import pytest
 import run_checks
 from guest_hosts import ROOT, Hosts
 
-from tcpf_lab.results import PARTIAL, ExperimentFiles, RunFiles
-from tcpf_lab.testbed import vm_layout
+from tcpf_lab.results.layout import PARTIAL, ExperimentFiles, RunFiles
+from tcpf_lab.testbed.vm import layout
 
 pytestmark = pytest.mark.nightly
 RESULT = ROOT / "results" / "vm" / "runs.json"
@@ -28,7 +28,7 @@ def made(hosts: Hosts, directory: Path, spec: str, *words: str) -> tuple[RunFile
     process = hosts.lab("run", spec, "--testbed", "vm", *words, directory=directory)
     said = process.communicate(timeout=PATIENCE_S)[0]
     took = time.monotonic() - began
-    files = ExperimentFiles(directory / "results", Path(spec).stem, vm_layout.NAME)
+    files = ExperimentFiles(directory / "results", Path(spec).stem, layout.NAME)
     assert not list(files.root.glob(f"*{PARTIAL}")), said
     (run,) = files.runs()
     assert host_picture.until_same(hosts, before, kills.UNDONE_S) == []

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.errors import RequestError
-from tcpf_lab.testbed import vm, vm_kernel, vm_layout, vm_state, vm_wait
-from tcpf_lab.testbed.vm_layout import GUESTS, ROLES, WIRES
-from tcpf_lab.testbed.vm_state import State
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.testbed.vm import guests, layout
+from tcpf_lab.testbed.vm import kernel as vm_kernel
+from tcpf_lab.testbed.vm.guests import State
+from tcpf_lab.testbed.vm.layout import GUESTS, ROLES, WIRES
 
 pytestmark = pytest.mark.nightly
 
@@ -44,7 +45,7 @@ class Hosts:
 
     def __call__(self, role: str, script: str) -> str:
         """Run a script on the host of ``role``; return what it prints."""
-        host = vm_layout.host_name(role)
+        host = layout.host_name(role)
         reply = subprocess.run(
             ["ssh", "-F", str(self.state.ssh_config), host, f"set -e; {script}"],
             capture_output=True,
@@ -70,13 +71,13 @@ def cache(tmp_path: Path) -> Iterator[Path]:
         shared.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).symlink_to(shared)
     yield tmp_path
-    vm.down(silent, tmp_path)
+    guests.down(silent, tmp_path)
 
 
 @pytest.mark.parametrize("series", vm_kernel.SERIES)
 def test_five_hosts_come_up_as_described_and_go_without_trace(series: str, cache: Path) -> None:
-    found = vm.up(vm.Request(series), silent, cache)
-    state = vm_state.here(cache)
+    found = guests.up(guests.Request(series), silent, cache)
+    state = guests.here(cache)
     hosts = Hosts(state)
     check_identity(hosts, found["release"])
     check_clocks(hosts)
@@ -92,7 +93,7 @@ def check_identity(hosts: Hosts, release: str) -> None:
     """Every role answers with its own key, under its own name, with its own interfaces."""
     for role, port in hosts.ports.items():
         reply = subprocess.run(
-            ["ssh-keyscan", "-T", "20", "-t", "ed25519", "-p", str(port), vm_layout.HERE],
+            ["ssh-keyscan", "-T", "20", "-t", "ed25519", "-p", str(port), layout.HERE],
             capture_output=True,
             text=True,
             check=True,
@@ -106,10 +107,10 @@ def check_identity(hosts: Hosts, release: str) -> None:
     boots = {}
     for role, text in said.items():
         name, kernel, user, boot, *interfaces, address = text.splitlines()
-        assert (name, kernel, user) == (vm_layout.host_name(role), release, "0")
+        assert (name, kernel, user) == (layout.host_name(role), release, "0")
         single = ["control", "data0", "lo"]
         assert sorted(interfaces) == (single if role in "SD" else sorted([*single, "data1"]))
-        assert address == vm_layout.mac(role, 1)
+        assert address == layout.mac(role, 1)
         boots[role] = boot
     kernels = [{boots[role] for role in guest.roles} for guest in GUESTS]
     assert [len(kernel) for kernel in kernels] == [1, 1]
@@ -185,27 +186,27 @@ def check_sshd_comes_back(hosts: Hosts) -> None:
     listener = hosts("R1", "pgrep -f 'sshd.*keys/R1'").split()[0]
     hosts("R1", f"kill -9 {listener}")
     end = time.monotonic() + 30
-    while not vm_wait.greets(port):
+    while not guests.greets(port):
         assert time.monotonic() < end
     assert hosts("R1", "pgrep -f 'sshd.*keys/R1'").split()[0] != listener
 
 
 def check_second_up(series: str, cache: Path) -> None:
     """Guests that are up are taken as they are, unless others are wanted."""
-    before = vm.status(cache)
-    assert vm.up(vm.Request(series), silent, cache)["keeper"] == before["keeper"]
-    assert vm.ensure_up(cache=cache) == Path(before["inventory"])
+    before = guests.status(cache)
+    assert guests.up(guests.Request(series), silent, cache)["keeper"] == before["keeper"]
+    assert guests.ensure_up(cache=cache) == Path(before["inventory"])
     other = next(each for each in vm_kernel.SERIES if each != series)
     with pytest.raises(RequestError, match=f"up already, with series {series}"):
-        vm.up(vm.Request(other), silent, cache)
+        guests.up(guests.Request(other), silent, cache)
 
 
 def check_down(hosts: Hosts, cache: Path) -> None:
     """Nothing is left: no process, no file, no port."""
-    found = vm.status(cache)
+    found = guests.status(cache)
     processes = [found["keeper"], *(guest["pid"] for guest in found["guests"].values())]
     assert all(runs(pid) for pid in processes)
-    assert vm.down(silent, cache)
+    assert guests.down(silent, cache)
     assert not any(runs(pid) for pid in processes)
     assert sorted(path.name for path in cache.iterdir()) == [
         "keeper",
@@ -213,8 +214,8 @@ def check_down(hosts: Hosts, cache: Path) -> None:
         "lock",
         "programs",
     ]
-    assert not any(vm_wait.greets(port) for port in hosts.ports.values())
-    assert vm.status(cache) == {"up": False, "crashed": False, "files": None}
+    assert not any(guests.greets(port) for port in hosts.ports.values())
+    assert guests.status(cache) == {"up": False, "crashed": False, "files": None}
 
 
 def runs(pid: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from tcpf_lab.report.compare.bootstrap import Array, CellKey, Interval, Sample, interval
+from tcpf_lab.report.compare.statistics import Array, CellKey, Interval, Sample, interval
 
 #: Fewer seeds decide nothing: the interval of two covers half of what it should, one has none.
 FEWEST_SEEDS = 3

@@ -11,9 +11,9 @@ from itertools import product
 
 import numpy as np
 
-from tcpf_lab.reference.published import CONFIGS, FLOWS
 from tcpf_lab.report.claims.judge import Check, Claim, Look, Source
-from tcpf_lab.report.compare.bootstrap import Array, CellKey
+from tcpf_lab.report.claims.published import CONFIGS, FLOWS
+from tcpf_lab.report.compare.statistics import Array, CellKey
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
 
 FRIO, RIO, OLD, TB, FRED, TAIL_DROP, RED = CASES

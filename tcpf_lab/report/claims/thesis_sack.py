@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tcpf_lab.reference.published import THESIS_CASES
 from tcpf_lab.report.claims import terms as t
 from tcpf_lab.report.claims.judge import Check, Claim, Look, Source
-from tcpf_lab.report.compare.bootstrap import Array, CellKey
+from tcpf_lab.report.claims.published import THESIS_CASES
+from tcpf_lab.report.compare.statistics import Array, CellKey
 from tcpf_lab.report.style import DRAWN
 
 #: "One and a half orders" begins half-way between one order and that.

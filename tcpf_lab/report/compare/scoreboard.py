@@ -9,10 +9,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tcpf_lab.reference.published import CONFIGS, FLOWS
 from tcpf_lab.report.claims.judge import ClaimResult, Finding, Judgement, Reading, Verdict
+from tcpf_lab.report.claims.page import terminal_table
+from tcpf_lab.report.claims.published import CONFIGS, FLOWS
+from tcpf_lab.report.claims.published_page import agreement_table
 from tcpf_lab.report.claims.terms import NAMES
-from tcpf_lab.report.compare.bootstrap import CellKey, Interval
 from tcpf_lab.report.compare.published import (
     CellComparison,
     Comparison,
@@ -20,12 +21,9 @@ from tcpf_lab.report.compare.published import (
     LeftOut,
     TimeoutGain,
 )
-from tcpf_lab.report.compare.rank import Pair, Ranking
-from tcpf_lab.report.numerals import fixed, significant
-from tcpf_lab.report.papers.page import terminal_table
-from tcpf_lab.report.papers.published.page import agreement_table
+from tcpf_lab.report.compare.statistics import CellKey, Interval, Pair, Ranking
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
-from tcpf_lab.report.table import NOTHING, fitted, plain_table
+from tcpf_lab.report.table import NOTHING, fitted, fixed, plain_table, significant
 
 _COLOURS = {
     Verdict.HOLDS: "green",

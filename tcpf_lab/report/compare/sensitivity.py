@@ -3,17 +3,175 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tcpf_lab.errors import LabError
-from tcpf_lab.report.compare.bootstrap import CONFIDENCE, CellKey, Interval
-from tcpf_lab.report.compare.contrast import Contrast, Terms, contrast
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.report.compare.factors import DEFAULT
 from tcpf_lab.report.compare.published import LeftOut, left_out
-from tcpf_lab.report.compare.studies import Study, design, studies
-from tcpf_lab.report.section import Section
+from tcpf_lab.report.compare.scoreboard import left_out_lines
+from tcpf_lab.report.compare.statistics import (
+    CONFIDENCE,
+    CellKey,
+    Contrast,
+    Interval,
+    Terms,
+    contrast,
+    slope_weights,
+)
+from tcpf_lab.report.export.tidy import base_value
+from tcpf_lab.report.section import CellResult, Section, as_it_stands
 from tcpf_lab.report.style import METRICS
+from tcpf_lab.report.table import NOTHING, fitted, plain_table, ratios
+
+#: A straight line through fewer values says no more than their difference.
+_FEWEST_OF_A_LINE = 3
+_Settings = tuple[tuple[str, str], ...]
+
+
+@dataclass
+class Study:
+    """One factor: its levels in order, the first of them what the others are compared with.
+
+    ``cells`` has for each case (with its configuration and number of flows) what is the same but
+    for this factor, by the values of the other axes, and in it the results by level.
+    """
+
+    name: str
+    kind: Literal["factor", "axis"]
+    levels: list[str]
+    cells: dict[CellKey, dict[_Settings, dict[str, CellResult]]] = field(default_factory=dict)
+
+    @property
+    def reference(self) -> str:
+        """The level that the others are compared with."""
+        return self.levels[0]
+
+    def add(self, cell: CellKey, others: _Settings, level: str, result: CellResult) -> None:
+        """Put a result where it belongs; one without a used run tells nothing."""
+        if level not in self.levels:
+            self.levels.append(level)
+        if result.used:
+            self.cells.setdefault(cell, {}).setdefault(others, {})[level] = result
+
+    def effect_terms(self, cell: CellKey, level: str) -> Terms:
+        """Give the contrast of a level with the reference, empty if either has no runs."""
+        return self._terms(cell, {level: 1.0, self.reference: -1.0})
+
+    def line_terms(self, cell: CellKey) -> Terms:
+        """Give the contrast that is the rise of a straight line over the range; or nothing."""
+        places = self.places
+        if places is None or len(places) < _FEWEST_OF_A_LINE:
+            return ()
+        weights = slope_weights(list(places.values()))
+        return self._terms(cell, dict(zip(places, weights, strict=True)))
+
+    def _terms(self, cell: CellKey, weights: Mapping[str, float]) -> Terms:
+        """Spread weights evenly over what has every level that they are for."""
+        have = [
+            found for found in self.cells.get(cell, {}).values() if all(w in found for w in weights)
+        ]
+        return [
+            (weight / len(have), found[level])
+            for found in have
+            for level, weight in weights.items()
+        ]
+
+    @property
+    def places(self) -> dict[str, float] | None:
+        """The levels as numbers in one base unit; None if one of them is a word."""
+        values = {level: base_value(level) for level in self.levels}
+        units = {unit for _, unit in values.values()}
+        numbers = {k: value for k, (value, _) in values.items() if isinstance(value, float)}
+        whole = self.kind == "axis" and len(units) == 1 and len(numbers) == len(values)
+        return numbers if whole and len(set(numbers.values())) > 1 else None
+
+
+def studies(sections: Sequence[Section]) -> list[Study]:
+    """Give everything that was varied, the factors of a collection before the axes.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+        A level is compared with the experiment as it stands of its own configuration, or with the
+        first there is. An axis that only a level has is part of the level.
+    """
+    found: dict[tuple[str, str], Study] = {}
+    for section in sections:
+        default = as_it_stands(section, sections) if section.source.factor else None
+        if default is not None:
+            name = section.source.factor
+            study = found.setdefault(("factor", name), Study(name, "factor", [DEFAULT]))
+            _add_level(study, section, default)
+    for section in sections:
+        default = as_it_stands(section, sections) if section.source.factor else section
+        varied = _keys(default) if default else set()
+        for result in section.results:
+            for key, level in result.cell.settings:
+                if key not in varied:
+                    continue
+                study = found.setdefault(("axis", key), Study(key, "axis", []))
+                others = tuple(one for one in result.cell.settings if one[0] != key)
+                study.add(_cell_key(section, result), others, level, result)
+    return [study for study in found.values() if len(study.levels) > 1]
+
+
+def _add_level(study: Study, section: Section, default: Section) -> None:
+    known = {
+        (result.cell.flows, result.cell.case, result.cell.settings): result
+        for result in default.results
+    }
+    varied = _keys(default)
+    for result in section.results:
+        shared = tuple(one for one in result.cell.settings if one[0] in varied)
+        own = [f"{key}={value}" for key, value in result.cell.settings if key not in varied]
+        reference = known.get((result.cell.flows, result.cell.case, shared))
+        if reference is not None:
+            cell = _cell_key(default, result)
+            study.add(cell, shared, DEFAULT, reference)
+            study.add(cell, shared, ", ".join([section.source.level, *own]), result)
+
+
+def _keys(section: Section) -> set[str]:
+    """Give the keys that the section's matrix varies."""
+    return {key for result in section.results for key, _ in result.cell.settings}
+
+
+def _cell_key(section: Section, result: CellResult) -> CellKey:
+    """Name a cell by its configuration; in a level of a factor, by the level's own name."""
+    name = section.source.files.experiment if section.source.factor else section.config
+    return CellKey(name, result.cell.flows, result.cell.case)
+
+
+def design(found: Iterable[Study], sections: Sequence[Section]) -> Iterator[str]:
+    """Say in sentences how the factors were varied and what is compared with what."""
+    every = list(found)
+    factors = [study for study in every if study.kind == "factor"]
+    axes = [study for study in every if study.kind == "axis"]
+    if factors:
+        levels = sum(len(study.levels) - 1 for study in factors)
+        yield (
+            f"one factor at a time: {levels} level{'s' * (levels > 1)} of {len(factors)} "
+            f"factor{'s' * (len(factors) > 1)}, each against the experiment as it stands"
+        )
+    if axes:
+        sizes = ", ".join(f"{study.name} ({len(study.levels)} values)" for study in axes)
+        against = "each value against the first of its axis"
+        if len(axes) == 1:
+            yield f"one axis: {sizes}; {against}, {axes[0].reference}"
+        else:
+            yield f"full factorial: {sizes}; {against}, as the mean over the others' values"
+    used = {r.used for section in sections for r in section.results if r.used}
+    if used:
+        least, most = min(used), max(used)
+        seeds = f"{most} seed{'s' * (most > 1)}" if least == most else f"{least} to {most} seeds"
+        yield f"{seeds} per cell; runs of the same seed are compared with each other"
+
 
 #: What is looked at. Timeouts per flow-minute stand for their number: the ratio is the same, and
 #: it stays one if the duration is among what varies.
@@ -264,3 +422,130 @@ def _notes(found: Iterable[Study], effects: Sequence[Effect]) -> Iterator[str]:
         if cells:
             word = METRICS[metric].word
             yield f"{word}: no ratio where a mean is 0: {cells}"
+
+
+_COLUMNS = {
+    "timeouts_per_flow_minute": "timeouts\nper min",
+    "loss_percent": "loss",
+    "goodput_bytes_per_s": "goodput",
+    "goodput_cov": "CoV",
+}
+#: Stands behind a ratio that is beyond noise, for those who see no colours.
+_MOVES = "*"
+_STYLES = {"moves": "bold", "noise": "dim", "open": ""}
+
+
+def ranked_effects(found: Sensitivity, full: bool = False) -> Iterator[RenderableType]:
+    """Give what a terminal shows, part by part.
+
+    Parameters
+    ----------
+    found : Sensitivity
+        What to show.
+    full : bool
+        Show of every cell all factors, not only the strongest.
+
+    Yields
+    ------
+    rich renderable
+        The design, an overview, the ranking for each metric overall and in the cells, notes.
+    """
+    for number, sentence in enumerate(found.design):
+        yield Text.assemble(("" if number else "Design: ", "bold"), sentence)
+    for text in found.conditions:
+        yield Text.assemble(("Conditions: ", "bold"), text)
+    overall = [ranking for ranking in found.rankings if ranking.cell is None]
+    yield overview(overall)
+    for ranking in overall:
+        yield ranking_table(ranking)
+        cells = [one for one in found.rankings if one.cell and one.metric == ranking.metric]
+        if len(cells) > 1:
+            yield cell_table(cells, full)
+    yield from left_out_lines(found.left_out)
+    for note in found.notes:
+        yield Text(note, style="yellow")
+
+
+def overview(rankings: Sequence[Ranking]) -> Table:
+    """Give a row per factor and a column per metric: the ratio at the factor's strongest level."""
+    table = plain_table(
+        "What moves what",
+        "ratio at the strongest level, mean over the cells; * beyond noise (95 %)",
+    )
+    table.add_column("factor", overflow="fold")
+    for metric in LOOKED_AT:
+        table.add_column(_COLUMNS[metric], justify="right", no_wrap=True)
+    rows: dict[str, dict[str, Effect]] = {}
+    for ranking in rankings:
+        for ranked in ranking.factors:
+            rows.setdefault(ranked.factor, {})[ranking.metric] = ranked.effect
+    for factor, effects in sorted(rows.items(), key=lambda row: _strongest(row[1]), reverse=True):
+        table.add_row(Text(factor), *(_ratio(effects.get(metric)) for metric in LOOKED_AT))
+    return fitted(table)
+
+
+def _strongest(effects: dict[str, Effect]) -> tuple[float, float]:
+    return max(map(strength, effects.values()))
+
+
+def ranking_table(ranking: Ranking) -> Table:
+    """Give the factors by what they do to one metric, overall."""
+    lines = any(ranked.line for ranked in ranking.factors)
+    said = "; range: a straight line's end over its start" if lines else ""
+    table = plain_table(
+        METRICS[ranking.metric].title,
+        f"ratio of means with its 95 % interval; * beyond noise{said}",
+    )
+    table.add_column("", justify="right")
+    table.add_column("factor", overflow="fold")
+    table.add_column("level", overflow="fold")
+    for heading in ("ratio", "95 % interval", *["range"] * lines, "cells", "pairs"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for ranked in ranking.factors:
+        effect = ranked.effect
+        row = [_ratio(effect), _spread(effect)]
+        row += [_ratio(ranked.line)] if lines else []
+        row += [Text(str(effect.cells)), Text(str(effect.pairs))]
+        table.add_row(str(ranked.rank), Text(ranked.factor), Text(effect.level), *row)
+    return fitted(table)
+
+
+def cell_table(rankings: Sequence[Ranking], full: bool) -> Table:
+    """Give for every cell the factor that moves one metric most, or all of them."""
+    word = METRICS[rankings[0].metric].word
+    what = "what moves it in each cell" if full else "what moves it most in each cell"
+    table = plain_table(f"{word}: {what}", "* beyond noise")
+    table.add_column("cell", overflow="fold")
+    table.add_column("factor", overflow="fold")
+    table.add_column("level", overflow="fold")
+    for heading in ("ratio", "95 % interval"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for ranking in rankings:
+        for index, ranked in enumerate(ranking.factors if full else ranking.factors[:1]):
+            name = "" if index or ranking.cell is None else str(ranking.cell)
+            table.add_row(Text(name), *_cell_row(ranked))
+    return fitted(table)
+
+
+def _cell_row(ranked: Ranked) -> tuple[Text, ...]:
+    effect = ranked.effect
+    if effect.ratio is None and effect.verdict != "moves":
+        return Text(NOTHING), Text(effect.note, style="dim"), Text(NOTHING), Text(NOTHING)
+    return Text(ranked.factor), Text(effect.level), _ratio(effect), _spread(effect)
+
+
+def _ratio(effect: Effect | None) -> Text:
+    if effect is None:
+        return Text(NOTHING + " ", style="dim")
+    mark = _MOVES if effect.verdict == "moves" else " "
+    if effect.ratio is None:
+        return Text(NOTHING + mark, style="dim")
+    ratio, *_ = ratios(effect.ratio, *(effect.interval or ()))
+    return Text(ratio + mark, style=_STYLES[effect.verdict])
+
+
+def _spread(effect: Effect) -> Text:
+    if effect.ratio is None or effect.interval is None:
+        return Text(NOTHING)
+    _, low, high = ratios(effect.ratio, *effect.interval)
+    return Text(f"{low} to {high}")

@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 import tcpf_lab
-from tcpf_lab.command import lines
 from tcpf_lab.report.contents.answers import answer, question
-from tcpf_lab.report.contents.left_out import runs_left_out
-from tcpf_lab.report.contents.limits import limitations
+from tcpf_lab.report.contents.limits import Provenance, limitations, provenance, runs_left_out
 from tcpf_lab.report.contents.model import (
     Column,
     Contents,
@@ -23,15 +21,16 @@ from tcpf_lab.report.contents.model import (
     Reproduce,
     Table,
     Validity,
+    count,
+    listed,
+    seeds_told,
 )
 from tcpf_lab.report.contents.papers import opening_parts, page_parts, told_of_claims
 from tcpf_lab.report.contents.parameters import parameter_tables
-from tcpf_lab.report.contents.provenance import Provenance, provenance
-from tcpf_lab.report.contents.results import result_parts
+from tcpf_lab.report.contents.results import result_parts, verdicts
 from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.topology import draw_topology, told
-from tcpf_lab.report.contents.verdicts import verdicts
-from tcpf_lab.report.contents.words import count, listed, seeds_told
+from tcpf_lab.results.command import lines
 from tcpf_lab.spec.graph import Graph
 
 #: What a check of validity makes sure of; one without words here goes by its name alone.

@@ -6,9 +6,13 @@ format escapes it, always and everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from tcpf_lab.report.section import CellResult
+from tcpf_lab.report.style import METRICS
+from tcpf_lab.report.table import printed
 
 #: The pictures of a report: SVG text by `Figure.name`. Every figure of the contents is in it.
 Figures = Mapping[str, str]
@@ -238,3 +242,87 @@ class Contents:
             for parts in (self.opening, self.results)
         )
         return (*first, *self.topologies, *last)
+
+
+def listed(items: Iterable[str], conjunction: str = "and") -> str:
+    """Give ``a, b and c``.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], "or")
+    'a, b or c'
+    """
+    *first, last = items
+    return f"{', '.join(first)} {conjunction} {last}" if first else last
+
+
+def count(number: int, noun: str) -> str:
+    """Give a number with its noun: ``1 run``, ``10 runs``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def seeds_told(seeds: Iterable[int]) -> str:
+    """Give seeds with ranges for neighbours: ``1 to 10, 12``.
+
+    Examples
+    --------
+    >>> seeds_told([3, 1, 2, 7, 9, 10])
+    '1 to 3, 7, 9, 10'
+    """
+    ranges: list[list[int]] = []
+    for seed in sorted(set(seeds)):
+        if ranges and seed == ranges[-1][-1] + 1:
+            ranges[-1].append(seed)
+        else:
+            ranges.append([seed])
+    parts = (f"{r[0]} to {r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in ranges)
+    return ", ".join(parts)
+
+
+def bare(heading: str) -> str:
+    """Give the heading of a metric without its unit: ``goodput`` of ``goodput (bytes/s)``."""
+    return heading.partition(" (")[0]
+
+
+def sentence(text: str) -> str:
+    """Give a note as a sentence.
+
+    Examples
+    --------
+    >>> sentence("one seed: no interval")
+    'One seed: no interval.'
+    """
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
+def mark_id(place: int) -> str:
+    """Give the id, in a picture, of what belongs to the tooltip at this place."""
+    return f"mark-{place}"
+
+
+def bar_marks(results: Sequence[CellResult], metric: str) -> tuple[str, ...]:
+    """Say what each bar of ``figure.bar_chart`` shows, a text of several lines per result.
+
+    Parameters
+    ----------
+    results : sequence of CellResult
+        The cells of the chart, in its order.
+    metric : str
+        A name of ``style.METRICS``.
+    """
+    return tuple("\n".join(_lines(result, metric)) for result in results)
+
+
+def _lines(result: CellResult, metric: str) -> Iterator[str]:
+    style, estimate = METRICS[metric], result.metrics[metric]
+    shown = printed(estimate, style)
+    unit = f" {style.unit}" if style.unit else ""
+    yield f"{result.cell.label}, {count(result.cell.flows, 'flow')}"
+    if estimate.mean is None:
+        yield f"{style.word}: {'not measured' if result.used else 'no usable run'}"
+    else:
+        sure = ", 95 % confidence interval" if estimate.ci95 is not None else ""
+        yield f"{style.word}: {shown}{unit}{sure}, n\u00a0=\u00a0{result.used}"
+    if shown.published:
+        yield f"published: {shown.published}{unit}"

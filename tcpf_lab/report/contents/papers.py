@@ -7,14 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from tcpf_lab.command import lines
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table
-from tcpf_lab.report.contents.words import sentence
-from tcpf_lab.report.numerals import MINUS, significant
-from tcpf_lab.report.papers import page as papers
-from tcpf_lab.report.papers.claim import PaperClaim, counted, judged_rows, source_of
-from tcpf_lab.report.table import NOTHING
+from tcpf_lab.report.claims import page as papers
+from tcpf_lab.report.claims.paper import PaperClaim, counted, judged_rows, source_of
+from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table, sentence
+from tcpf_lab.report.table import MINUS, NOTHING, significant
+from tcpf_lab.results.command import lines
 
 #: A number as tables of pages have it, alone or with the half width of its interval.
 _NUMBER = re.compile(rf"([+{MINUS}-]?\d[\d ]*(?:\.\d+)?(?:e[+-]?\d+)?)(?: ± (<?\d+(?:\.\d+)?))?")

@@ -8,14 +8,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from tcpf_lab.report.compare.sensitivity import Factor
-from tcpf_lab.report.contents.model import Column, Entry, Group, Table
+from tcpf_lab.report.contents.model import Column, Entry, Group, Table, listed
 from tcpf_lab.report.contents.subject import Member, Subject
-from tcpf_lab.report.contents.words import listed
 from tcpf_lab.report.table import NOTHING
-from tcpf_lab.spec.base import SpecModel, keys
 from tcpf_lab.spec.explain import models_of
 from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS, PROFILES, Tcp
+from tcpf_lab.spec.words import SpecModel, keys
 
 #: What of an experiment is told key by key; the cases have a table of their own.
 _PARTS = ("topology", "tcp", "traffic")

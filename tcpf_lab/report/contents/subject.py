@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tcpf_lab.report.claims.page import Page
 from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.sensitivity import Sensitivity
-from tcpf_lab.report.papers.page import Page
 from tcpf_lab.report.section import Section
 from tcpf_lab.spec.model import Experiment
 

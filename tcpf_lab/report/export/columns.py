@@ -1,10 +1,12 @@
-"""What a column of a table is, and what a table is: names, units, meanings, sources."""
+"""The columns of every table and frame, from ``columns.csv``: names, units, meanings, sources."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Literal, cast
 
 #: ``count`` is a whole number, ``truth`` yes or no.
 Kind = Literal["text", "count", "number", "truth"]
@@ -66,12 +68,29 @@ class Layout:
         return replace(self, columns=(*self.columns[:at], *axes, *self.columns[at:]))
 
 
-#: Kinds of segments that were sent again but for timeouts, each with its meaning.
-SENT_AGAIN = (
-    ("fast", "segments that a fast recovery began with"),
-    ("sack_recovery", "further segments of a recovery with SACK"),
-    ("partial_ack", "further segments of a recovery without SACK"),
-    ("post_rto", "segments sent again in slow start after a timeout"),
-    ("tlp", "tail loss probes that sent data again"),
-    ("unknown", "those that none of these explains"),
-)
+def _read() -> dict[str, Layout]:
+    """Read ``columns.csv``: a row per table, then a row per column with the tables that have it."""
+    rows: dict[str, str] = {}
+    columns: dict[str, list[Column]] = {}
+    with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            if not line["column"]:
+                rows[line["tables"]] = line["meaning"]
+                continue
+            column = Column(
+                *(line["column"], cast("Kind", line["kind"])),
+                *(line["unit"], line["meaning"], line["source"]),
+                optional="optional" in line["missing"],
+                measured="measured" in line["missing"],
+            )
+            for table in line["tables"].split():
+                columns.setdefault(table, []).append(column)
+    return {name: Layout(name, row, tuple(columns[name])) for name, row in rows.items()}
+
+
+#: Every table and frame by its name, those that are exported first.
+LAYOUTS = _read()
+#: The tables that are exported.
+TABLES = tuple(LAYOUTS[name] for name in ("runs", "cells", "flows", "dscp", "checks", "left_out"))
+#: What says which run a row belongs to.
+KEY = LAYOUTS["runs"].columns[: LAYOUTS["runs"].names.index("run") + 1]

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tcpf_lab import shipped
-from tcpf_lab.report.export.calibration_columns import CALIBRATION_FRAMES
-from tcpf_lab.report.export.capture_columns import CAPTURE_FRAMES
-from tcpf_lab.report.export.columns import Layout
-from tcpf_lab.report.export.crossing_columns import CROSSING_FRAMES
-from tcpf_lab.report.export.frame_columns import FRAMES
-from tcpf_lab.report.export.table_columns import TABLES
-from tcpf_lab.results import write_text
-
-#: Every table and frame, those that are exported first.
-LAYOUTS = (*TABLES, *FRAMES, *CAPTURE_FRAMES, *CROSSING_FRAMES, *CALIBRATION_FRAMES)
+from tcpf_lab.base import shipped
+from tcpf_lab.report.export.columns import LAYOUTS, TABLES, Layout
+from tcpf_lab.results.layout import write_text
 
 _HEAD = """\
 # Data dictionary
@@ -53,7 +45,7 @@ instead, with its reasons.
 def markdown() -> str:
     """Give the dictionary as the document holds it."""
     parts = [_HEAD.format(tables=len(TABLES))]
-    parts += ["\n".join(_section(known)) for known in LAYOUTS]
+    parts += ["\n".join(_section(known)) for known in LAYOUTS.values()]
     return "\n".join(parts) + "\n"
 
 

@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.metrics.capture import capture_row, flow_row
-from tcpf_lab.report.export.capture_columns import CAPTURE_FLOWS, CAPTURES, EVENTS
+from tcpf_lab.metrics.crossing import Crossed, describe_crossing, ends_of
+from tcpf_lab.report.export.columns import LAYOUTS
 from tcpf_lab.report.export.tidy import frame, with_units
-from tcpf_lab.trace.events import KINDS, RETRANSMISSIONS, RTO, RULES, SPURIOUS, Analysis, ip_text
+from tcpf_lab.trace.analysis import KINDS, RETRANSMISSIONS, RTO, RULES, SPURIOUS, Analysis, ip_text
 
 #: Kinds that have a column of another name: they are timeouts.
 _TIMEOUTS = ("rto", "syn_rto")
@@ -52,7 +54,7 @@ class Captures:
     def captures(self) -> pd.DataFrame:
         """A row per capture: how many packets, when, and where it was taken."""
         rows = [capture_row(found) for found in self.analyses]
-        return frame(CAPTURES, [{"capture": row["file"], **row} for row in rows])
+        return frame(LAYOUTS["captures"], [{"capture": row["file"], **row} for row in rows])
 
     @cached_property
     def flows(self) -> pd.DataFrame:
@@ -62,7 +64,7 @@ class Captures:
             for found, wanted in zip(self.analyses, self.rows, strict=True)
             for row in wanted
         ]
-        return frame(CAPTURE_FLOWS, rows)
+        return frame(LAYOUTS["capture_flows"], rows)
 
     @cached_property
     def events(self) -> pd.DataFrame:
@@ -71,12 +73,12 @@ class Captures:
             _events(found, wanted) for found, wanted in zip(self.analyses, self.rows, strict=True)
         ]
         if not parts:
-            return frame(EVENTS, [])
+            return frame(LAYOUTS["events"], [])
         together = {
             column.name: pd.concat([part[column.name] for part in parts], ignore_index=True)
-            for column in EVENTS.columns
+            for column in LAYOUTS["events"].columns
         }
-        return with_units(pd.DataFrame(together), EVENTS)
+        return with_units(pd.DataFrame(together), LAYOUTS["events"])
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,11 +110,11 @@ def _events(found: Analysis, wanted: NDArray[np.int64]) -> pd.DataFrame:
         "rule": events["rule"].astype(np.int64),
         "explanation": [sentences[rule] for rule in events["rule"]],
     }
-    texts = {column.name for column in EVENTS.columns if column.kind == "text"}
+    texts = {column.name for column in LAYOUTS["events"].columns if column.kind == "text"}
     return pd.DataFrame(
         {
             name: pd.Series(columns[name], dtype="string") if name in texts else columns[name]
-            for name in EVENTS.names
+            for name in LAYOUTS["events"].names
         }
     )
 
@@ -131,3 +133,89 @@ def _ends(
     numbers = {name: chosen[name] for name in ("sport", "dport")}
     ends = {"flow": known, **texts, **numbers}
     return {name: ends[name][place] for name in _ENDS}
+
+
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """What became of the packets that entered a box, as `tcpf_lab.crossing` gives it.
+
+    Units are in ``table.attrs["units"]``.
+
+    Parameters
+    ----------
+    crossed : Crossed
+        The captures, matched.
+    """
+
+    crossed: Crossed
+
+    def __repr__(self) -> str:
+        """Say how much there is."""
+        lost = self.described["loss"]["packets_lost"]
+        judged = self.described["packets"]["judged"]
+        names = f"{self.crossed.before!r}, {self.crossed.after!r}"
+        return f"Crossing({names}, packets={judged}, lost={lost})"
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """Everything but the packets: `tcpf_lab.metrics.crossing.describe_crossing`."""
+        return describe_crossing(self.crossed)
+
+    @cached_property
+    def packets(self) -> pd.DataFrame:
+        """A row per packet that entered, in the order of arrival."""
+        found, crossing = self.crossed.passage, self.crossed.passage.crossing
+        marks, lost = found.entered, crossing.lost
+        ends = pd.DataFrame([ends_of(found, k) for k in range(found.ends.size)])
+        columns = {
+            "record": marks["record"],
+            "time_ns": crossing.arrival_ns,
+            **{name: ends[name].to_numpy()[marks["flow"]] for name in ends.columns},
+            "seq": marks["seq"].astype(np.int64),
+            "payload_bytes": marks["payload"].astype(np.int64),
+            "ip_length": crossing.ip_length,
+            "dscp": (crossing.tos >> 2).astype(np.int64),
+            "judged": self.crossed.judged,
+            "lost": lost,
+            "overtaken": found.overtaken,
+            "dscp_out": pd.array((found.tos_out >> 2).astype(np.int64), "Int64"),
+            "departure_ns": pd.array(crossing.departure_ns, "Int64"),
+            "delay_s": (crossing.departure_ns - crossing.arrival_ns) / 1e9,
+        }
+        table = pd.DataFrame(columns)
+        table.loc[lost, ["dscp_out", "departure_ns"]] = pd.NA
+        table.loc[lost, "delay_s"] = np.nan
+        text = {"src": "string", "dst": "string"}
+        return with_units(table.astype(text), LAYOUTS["crossing_packets"])
+
+    @cached_property
+    def flows(self) -> pd.DataFrame:
+        """A row per flow: loss, and its longest run."""
+        return frame(LAYOUTS["crossing_flows"], self.described["flows"])
+
+    @cached_property
+    def by_dscp(self) -> pd.DataFrame:
+        """A row per code point."""
+        rows = self.described["by_dscp"].items()
+        return frame(LAYOUTS["crossing_dscp"], [{"dscp": int(dscp), **row} for dscp, row in rows])
+
+    @cached_property
+    def over_time(self) -> pd.DataFrame:
+        """A row per part of the time that packets entered in."""
+        return frame(LAYOUTS["crossing_time"], self.described["over_time"])
+
+    def write(self, suffix: str) -> bytes:
+        """Give the packets as a file: ``csv`` or ``parquet``.
+
+        Raises
+        ------
+        RequestError
+            For any other.
+        """
+        from tcpf_lab.report.export.parquet import parquet  # here: pyarrow takes a while to load
+
+        if suffix == "parquet":
+            return parquet(self.packets, LAYOUTS["crossing_packets"])
+        if suffix != "csv":
+            raise RequestError(f"packets are written as csv or parquet, not {suffix!r}")
+        return self.packets.to_csv(index=False, lineterminator="\n").encode()

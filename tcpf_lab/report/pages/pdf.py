@@ -9,23 +9,83 @@ DejaVu, unless a letter is in neither.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import tempfile
+import warnings
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib import get_data_path
+from matplotlib.font_manager import fontManager, get_font
 
-from tcpf_lab.errors import LabError
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.contents.model import Contents, Figures
-from tcpf_lab.report.pages.plain_text import printable
+from tcpf_lab.report.pages.html import REPLACEMENT, printable
 
 if TYPE_CHECKING:
     from typst import Fonts
+
+
+#: The font of every figure, and what the PDF falls back to.
+FONT = "DejaVu Sans"
+#: A font of boxes that name the block of a letter.
+_OF_BOXES = "Last Resort"
+_WIDE_SPACE = "\u3000"
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """What shows a text: ``fonts`` besides our own, ``absent`` is what none of them has."""
+
+    fonts: tuple[str, ...]
+    absent: frozenset[str]
+
+    def shown(self, text: str) -> str:
+        """Put a sign in the place of what cannot be shown."""
+        return "".join(REPLACEMENT if letter in self.absent else letter for letter in text)
+
+
+#: Letters that were warned of: one line for all figures of a report.
+_told: set[str] = set()
+
+
+def glyphs(text: str) -> Glyphs:
+    """Find what shows a text; a letter that no font has is warned of once."""
+    seen = (letter for letter in text if letter.isprintable() or letter == _WIDE_SPACE)
+    left = frozenset(seen) - _own()
+    fonts = []
+    for font in sorted(fontManager.ttflist, key=lambda font: font.name) if left else ():
+        if not font.name.startswith(_OF_BOXES) and (found := left & _letters(font.fname)):
+            fonts.append(font.name)
+            left -= found
+    if left - _told:
+        _told.update(left)
+        warnings.warn(
+            f"no font here has {' '.join(sorted(left))}: figures and PDFs show {REPLACEMENT} "
+            "instead; install one that has, such as Noto Sans CJK",
+            stacklevel=2,
+        )
+    if fonts:  # one without bold letters is no fault
+        logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    return Glyphs(tuple(fonts), left)
+
+
+@cache
+def _own() -> frozenset[str]:
+    folder = Path(get_data_path()) / "fonts" / "ttf"
+    return _letters(folder / "DejaVuSans.ttf") & _letters(folder / "DejaVuSans-Bold.ttf")
+
+
+@cache
+def _letters(path: str | Path) -> frozenset[str]:
+    return frozenset(map(chr, get_font(path).get_charmap()))
+
 
 #: What may stand in a Typst string as it is; letters of other scripts may as well.
 _HARMLESS = re.compile(r"[^A-Za-z0-9 ]")
@@ -162,8 +222,6 @@ def compiled(
         If the compiler refuses it.
     """
     import typst  # here: loading the compiler takes a moment that other formats do not need
-
-    from tcpf_lab.report.glyphs import glyphs
 
     found = glyphs("".join(map(_letter, _ESCAPE.finditer(text))))
     text = _ESCAPE.sub(lambda code: _HARMLESS.sub(_escaped, found.shown(_letter(code))), text)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from tcpf_lab.errors import RequestError
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.collect import Cell, CellResult, Estimate
 from tcpf_lab.report.figure import bars
-from tcpf_lab.report.plots.frame import looks
+from tcpf_lab.report.plots.canvas import looks
 from tcpf_lab.report.plots.kinds import Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, Group, grouped, runs_behind, under
+from tcpf_lab.report.section import Cell, CellResult, Estimate
 from tcpf_lab.report.style import METRICS
 
 

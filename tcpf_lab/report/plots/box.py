@@ -14,12 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
-from tcpf_lab.report.conditions import NO_BREAK_SPACE
-from tcpf_lab.report.plots.canvas import Entry, head, legend
-from tcpf_lab.report.plots.frame import INK, LABEL, looks, name_panel, panels
+from tcpf_lab.report.plots.canvas import INK, LABEL, Entry, head, legend, looks, name_panel, panels
 from tcpf_lab.report.plots.kinds import Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, Panel, panelled, runs_behind, under
-from tcpf_lab.report.style import METRICS, CaseStyle, MetricStyle, is_dark
+from tcpf_lab.report.style import METRICS, NO_BREAK_SPACE, CaseStyle, MetricStyle, is_dark
 
 _MOST = 4
 #: Characters of all names that fit into a row under the axes, and of a name into a line.

@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.command import command
-from tcpf_lab.errors import LabError, RequestError
-from tcpf_lab.trace.analysis import Options, analyse
-from tcpf_lab.trace.events import RTO, Analysis, ip_text
-from tcpf_lab.trace.flow import Flows, find_flows
-from tcpf_lab.trace.packet import Packets
-from tcpf_lab.trace.pcap import Capture, read_between, read_capture
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.results.command import command
+from tcpf_lab.trace.analysis import RTO, Analysis, Options, analyse, ip_text
+from tcpf_lab.trace.packet import Capture, Flows, Packets, find_flows, read_between, read_capture
 
 
 @dataclass(frozen=True, eq=False)

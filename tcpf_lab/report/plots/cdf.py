@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tcpf_lab.report.plots.canvas import head, legend
-from tcpf_lab.report.plots.frame import (
+from tcpf_lab.report.plots.canvas import (
     LABEL,
+    head,
+    legend,
     line_entries,
     line_look,
     looks,

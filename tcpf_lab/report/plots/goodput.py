@@ -12,12 +12,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from tcpf_lab.report.plots.canvas import Entry, head, legend, sheet
-from tcpf_lab.report.plots.frame import INK
+from tcpf_lab.report.plots.canvas import INK, Entry, head, legend, sheet
 from tcpf_lab.report.plots.kinds import Subject, Wanted
 from tcpf_lab.report.plots.one_flow import OneFlow, Times, flow_of, frame
 from tcpf_lab.report.style import EVENTS
-from tcpf_lab.trace.events import KINDS, RTO
+from tcpf_lab.trace.analysis import KINDS, RTO
 
 _ACKED: dict[str, Any] = {"facecolor": "#8fb8de", "edgecolor": "#2f6db2", "linewidth": 0.8}
 _SENT: dict[str, Any] = {"color": INK, "linewidth": 1.0}

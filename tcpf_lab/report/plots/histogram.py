@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from tcpf_lab.errors import LabError
-from tcpf_lab.report.plots.canvas import head
-from tcpf_lab.report.plots.frame import INK, LABEL, looks, name_panel, panels
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.report.plots.canvas import INK, LABEL, head, looks, name_panel, panels
 from tcpf_lab.report.plots.kinds import Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, Group, panelled, runs_behind, under
 from tcpf_lab.report.style import CaseStyle

@@ -11,13 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from tcpf_lab.report.plots.canvas import Entry, head, legend, sheet
-from tcpf_lab.report.plots.frame import INK
+from tcpf_lab.report.plots.canvas import INK, Entry, head, legend, sheet
 from tcpf_lab.report.plots.kinds import Subject, Wanted
 from tcpf_lab.report.plots.one_flow import OneFlow, flow_of, frame
 from tcpf_lab.report.plots.runs import counted
 from tcpf_lab.report.style import EVENTS
-from tcpf_lab.trace.events import FAST, KINDS, RTO
+from tcpf_lab.trace.analysis import FAST, KINDS, RTO
 
 _OUTSTANDING: dict[str, Any] = {
     "color": "#2f6db2",

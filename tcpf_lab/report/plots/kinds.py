@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tcpf_lab.errors import RequestError
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.runs import DrawnRun
 from tcpf_lab.report.style import METRICS, OTHER_METRICS, MetricStyle, house_style
-from tcpf_lab.spec.suggest import unknown
+from tcpf_lab.spec.words import unknown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,18 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from tcpf_lab.command import again, command
-from tcpf_lab.errors import LabError, RequestError, TraceError, path_text
+from tcpf_lab.base.errors import LabError, RequestError, TraceError, path_text
 from tcpf_lab.metrics.captured import CapturedRecord, read_captured
 from tcpf_lab.metrics.record import made_without_captures
-from tcpf_lab.report.conditions import NO_BREAK_SPACE
 from tcpf_lab.report.plots.canvas import Entry
 from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.kinds import Subject, Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, under
-from tcpf_lab.report.style import WARM_UP
+from tcpf_lab.report.style import NO_BREAK_SPACE, WARM_UP
+from tcpf_lab.results.command import again, command
+from tcpf_lab.trace.analysis import one_way
 from tcpf_lab.trace.follow import Followed, follow
-from tcpf_lab.trace.one_way import one_way
 
 Times = NDArray[np.float64]
 

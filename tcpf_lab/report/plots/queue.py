@@ -13,16 +13,15 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from tcpf_lab.errors import LabError, RequestError, path_text
-from tcpf_lab.metrics.queue import largest_backlog, mean_backlog
-from tcpf_lab.report.plots.canvas import Entry, head, legend, sheet
+from tcpf_lab.base.errors import LabError, RequestError, path_text
+from tcpf_lab.metrics.definitions import largest_backlog, mean_backlog
+from tcpf_lab.report.plots.canvas import INK, Entry, head, legend, sheet
 from tcpf_lab.report.plots.captures import DrawnCapture
-from tcpf_lab.report.plots.frame import INK
 from tcpf_lab.report.plots.kinds import Subject, Wanted
 from tcpf_lab.report.plots.one_flow import run_record, unbroken
 from tcpf_lab.report.plots.runs import DrawnRun, counted, under
 from tcpf_lab.report.style import WARM_UP
-from tcpf_lab.trace.bottleneck import Backlog, Crossing, backlog, cross
+from tcpf_lab.trace.passage import Backlog, Crossing, backlog, cross
 
 _LENGTH: dict[str, Any] = {"color": "#2f6db2", "linewidth": 0.8, "drawstyle": "steps-post"}
 _DROPPED: dict[str, Any] = {

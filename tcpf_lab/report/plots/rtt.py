@@ -11,14 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
-from tcpf_lab.report.capture_headline import milliseconds
-from tcpf_lab.report.plots.canvas import Entry, head, legend, sheet
-from tcpf_lab.report.plots.frame import INK
+from tcpf_lab.report.captures import milliseconds
+from tcpf_lab.report.plots.canvas import INK, Entry, head, legend, sheet
 from tcpf_lab.report.plots.kinds import Subject, Wanted
 from tcpf_lab.report.plots.one_flow import OneFlow, flow_of, frame
 from tcpf_lab.report.plots.runs import counted
 from tcpf_lab.report.style import EVENTS
-from tcpf_lab.trace.events import KINDS, RTO, SYN_RTO
+from tcpf_lab.trace.analysis import KINDS, RTO, SYN_RTO
 
 _SAMPLE: dict[str, Any] = {
     "linestyle": "none",

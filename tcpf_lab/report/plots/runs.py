@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.metrics.record import with_captures_instead
-from tcpf_lab.report.conditions import NO_BREAK_SPACE, conditions
-from tcpf_lab.report.run_records import read_manifest, read_metrics
-from tcpf_lab.results import RunFiles
+from tcpf_lab.report.section import read_manifest, read_metrics
+from tcpf_lab.report.style import NO_BREAK_SPACE, conditions
+from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.spec.axis import CASE_SECTIONS
 from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.values import shown

@@ -12,8 +12,17 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from numpy.typing import NDArray
 
-from tcpf_lab.report.plots.canvas import Entry, head, legend
-from tcpf_lab.report.plots.frame import INK, LABEL, looks, marker_look, name_panel, panels
+from tcpf_lab.report.plots.canvas import (
+    INK,
+    LABEL,
+    Entry,
+    head,
+    legend,
+    looks,
+    marker_look,
+    name_panel,
+    panels,
+)
 from tcpf_lab.report.plots.kinds import DELAYS, Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, Group, Panel, panelled, runs_behind, under
 from tcpf_lab.report.style import CaseStyle

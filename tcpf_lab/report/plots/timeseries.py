@@ -14,13 +14,21 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from tcpf_lab.errors import RequestError
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.metrics.series import Series
-from tcpf_lab.report.plots.canvas import Entry, head, legend
-from tcpf_lab.report.plots.frame import INK, line_entries, line_look, panels, run_looks
+from tcpf_lab.report.plots.canvas import (
+    INK,
+    Entry,
+    head,
+    legend,
+    line_entries,
+    line_look,
+    panels,
+    run_looks,
+)
 from tcpf_lab.report.plots.kinds import Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, grouped, under
-from tcpf_lab.report.run_records import read_series
+from tcpf_lab.report.section import read_series
 from tcpf_lab.report.style import DISTINCT, WARM_UP, ranked_styles
 
 #: From so many flows on, not each has a line of its own, but most lie in a band.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from tcpf_lab.spec.base import OneOf
 from tcpf_lab.spec.queue.base import Child, Queue
 from tcpf_lab.spec.queue.bfifo import Bfifo
 from tcpf_lab.spec.queue.frio import Frio
@@ -12,6 +11,7 @@ from tcpf_lab.spec.queue.prio import Prio
 from tcpf_lab.spec.queue.red import Red
 from tcpf_lab.spec.queue.rio import Rio
 from tcpf_lab.spec.queue.tc import Tc
+from tcpf_lab.spec.words import OneOf
 
 KINDS: dict[str, type[Queue]] = {
     "red": Red,

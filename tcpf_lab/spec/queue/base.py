@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import SpecModel
-from tcpf_lab.units import Size
+from tcpf_lab.base.units import Size
+from tcpf_lab.spec.words import SpecModel
 
 
 class Child(NamedTuple):

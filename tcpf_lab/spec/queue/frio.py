@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.queue.precedence import Precedence
+from tcpf_lab.spec.words import KeyPath
 
 #: What the queue's table may hold in the kernel, TC_FRIO_FLOWS_MAX.
 MOST_QUEUED_FLOWS = 2**20

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import KeyPath
-from tcpf_lab.spec.dscp import AF11, Dscp
+from tcpf_lab.base.units import Probability, Size
 from tcpf_lab.spec.queue.base import Queue
-from tcpf_lab.spec.tc_word import tc_value
-from tcpf_lab.units import Probability, Size
+from tcpf_lab.spec.words import AF11, Dscp, KeyPath, tc_value
 
 #: The longest of the kernel's averages, TC_PRECEDENCE_EWMA_MAX: a weight of ``2**-31``.
 LARGEST_EWMA = 31

@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import KeyPath
+from tcpf_lab.base.units import Probability, Size, format_probability
 from tcpf_lab.spec.queue.base import Queue
-from tcpf_lab.units import Probability, Size, format_probability
+from tcpf_lab.spec.words import KeyPath
 
 #: tc passes the probability on in 32 bits, in which 1 would wrap around to 0.
 _LARGEST_PROBABILITY = 1 - 2.0**-32

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from tcpf_lab.spec.base import KeyPath
 from tcpf_lab.spec.queue.base import Queue
+from tcpf_lab.spec.words import KeyPath
 
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,14}", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9_.:%/+-]+", re.ASCII)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tcpf_lab.report.calibration.figures import (
+from tcpf_lab.calibration.figures import (
     Course,
     convergence_figure,
     influence_figure,

@@ -8,23 +8,17 @@ from typing import Any
 import pytest
 from outcome_maker import outcome, write_outcome
 
-from tcpf_lab.calibrating import ledger
-from tcpf_lab.calibrating import outcome as concluding
-from tcpf_lab.calibration import profile
-from tcpf_lab.errors import RequestError
-from tcpf_lab.report.calibration import page
-from tcpf_lab.report.calibration import record as reading
-from tcpf_lab.report.calibration.claims import claims_under
-from tcpf_lab.report.calibration.contents import contents_of
-from tcpf_lab.report.calibration.course import told_of_noise, told_of_search
-from tcpf_lab.report.calibration.drawings import drawings
-from tcpf_lab.report.calibration.page import (
-    build,
-    told_of_claims,
-    told_of_orders,
-)
-from tcpf_lab.report.calibration.record import Record, read_record
-from tcpf_lab.report.papers.page import Table, markdown
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.calibration import ledger, page, profile
+from tcpf_lab.calibration import outcome as concluding
+from tcpf_lab.calibration import record as reading
+from tcpf_lab.calibration.claims import claims_under
+from tcpf_lab.calibration.contents import contents_of
+from tcpf_lab.calibration.course import told_of_noise, told_of_search
+from tcpf_lab.calibration.figures import drawings
+from tcpf_lab.calibration.page import build, told_of_claims, told_of_orders
+from tcpf_lab.calibration.record import Record, read_record
+from tcpf_lab.report.claims.page import Table, markdown
 
 
 def record(told: dict[str, Any] | None = None) -> Record:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_builder import known, table
 
-from tcpf_lab.report.claims import CLAIMS
 from tcpf_lab.report.claims import terms as t
+from tcpf_lab.report.claims.every import CLAIMS
 from tcpf_lab.report.claims.judge import (
     Check,
     Claim,
@@ -27,7 +27,7 @@ from tcpf_lab.report.claims.judge import (
     read,
 )
 from tcpf_lab.report.claims.thesis_sack import narrowing
-from tcpf_lab.report.compare.bootstrap import CellKey, Sample, measured_sample, published_sample
+from tcpf_lab.report.compare.statistics import CellKey, Sample, measured_sample, published_sample
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "compare.md"
 PUBLISHED = published_sample()

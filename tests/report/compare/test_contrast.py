@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from table_builder import cell_result, with_problems, without_runs
 
-from tcpf_lab.report.collect import CellResult, Problem
-from tcpf_lab.report.compare.bootstrap import CellKey
-from tcpf_lab.report.compare.contrast import Contrast, contrast, slope_weights
+from tcpf_lab.report.compare.statistics import CellKey, Contrast, contrast, slope_weights
+from tcpf_lab.report.section import CellResult, Problem
 
 CELL = CellKey("A", 100, "TB+RIO")
 METRIC = "loss_percent"

@@ -10,11 +10,10 @@ import pytest
 from rich.console import Console
 from table_builder import cell_result, known, table
 
-from tcpf_lab.report.collect import CellResult
-from tcpf_lab.report.compare.agreement import Agreement
-from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
-from tcpf_lab.report.compare.published import compare, comparison_json
+from tcpf_lab.report.compare.published import Agreement, compare, comparison_json
 from tcpf_lab.report.compare.scoreboard import scoreboard
+from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.section import CellResult
 from tcpf_lab.report.style import DRAWN, SECOND_READINGS
 
 A = [cell for cell in PUBLISHED_CELLS if cell.config == "A"]

@@ -13,12 +13,9 @@ import pytest
 from rich.console import Console
 from table_builder import cell_result, known, table, with_problems, without_runs
 
-from tcpf_lab import campaign
-from tcpf_lab.errors import LabError
-from tcpf_lab.report.claims import CLAIMS
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.report.claims.every import CLAIMS
 from tcpf_lab.report.claims.judge import Verdict
-from tcpf_lab.report.collect import Cell, CellResult, Problem, collect
-from tcpf_lab.report.compare.bootstrap import CellKey
 from tcpf_lab.report.compare.published import (
     Comparison,
     Conditions,
@@ -27,10 +24,12 @@ from tcpf_lab.report.compare.published import (
     comparison_json,
 )
 from tcpf_lab.report.compare.scoreboard import ratio_table, scoreboard, telling
-from tcpf_lab.report.section import Source
+from tcpf_lab.report.compare.statistics import CellKey
+from tcpf_lab.report.section import Cell, CellResult, Problem, Source, collect
 from tcpf_lab.report.style import CASES, DRAWN
-from tcpf_lab.results import ExperimentFiles
-from tcpf_lab.selection import Choice
+from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.run import campaign
+from tcpf_lab.run.selection import Choice
 
 A100 = [CellKey("A", 100, case) for case in CASES]
 

@@ -11,20 +11,23 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import kendalltau
 from table_builder import cell_result, known, table
 
-from tcpf_lab.errors import LabError
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.reference.published import CONFIGS, FLOWS, THESIS_CASES
-from tcpf_lab.report.collect import Cell, CellResult, Problem
-from tcpf_lab.report.compare.bootstrap import (
+from tcpf_lab.report.claims.published import CONFIGS, FLOWS, THESIS_CASES
+from tcpf_lab.report.compare.statistics import (
     PUBLISHED_CELLS,
     CellKey,
+    Ranking,
     Sample,
+    correlation,
     interval,
     measured_sample,
     published_sample,
+    rankings,
+    tau_b,
     used_seeds,
 )
-from tcpf_lab.report.compare.rank import Ranking, correlation, rankings, tau_b
+from tcpf_lab.report.section import Cell, CellResult, Problem
 from tcpf_lab.report.style import CASES, DRAWN
 
 A100 = [CellKey("A", 100, case) for case in CASES]

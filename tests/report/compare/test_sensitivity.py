@@ -13,21 +13,20 @@ import pytest
 from rich.console import Console
 from table_builder import cell_result, without_runs
 
-from tcpf_lab.errors import LabError
-from tcpf_lab.report.collect import CellResult
-from tcpf_lab.report.compare.bootstrap import CellKey
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.compare.published import comparison_json
 from tcpf_lab.report.compare.sensitivity import (
     LOOKED_AT,
     Effect,
     Ranking,
     Sensitivity,
+    ranked_effects,
     sensitivity,
     strength,
 )
-from tcpf_lab.report.compare.sensitivity_shown import ranked_effects
-from tcpf_lab.report.section import Section, Source
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.report.compare.statistics import CellKey
+from tcpf_lab.report.section import CellResult, Section, Source
+from tcpf_lab.results.layout import ExperimentFiles
 
 LOSS, GOODPUT = "loss_percent", "goodput_bytes_per_s"
 SEEDS = (1, 2, 3, 4)

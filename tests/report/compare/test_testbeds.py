@@ -13,15 +13,19 @@ from rich.console import Console
 from scipy import stats
 from table_builder import Values, cell_result, without_runs
 
-from tcpf_lab.errors import LabError
-from tcpf_lab.report.collect import CellResult, Problem
-from tcpf_lab.report.compare.bootstrap import CellKey
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.compare.published import comparison_json
-from tcpf_lab.report.compare.testbeds import Side, TwoTestbeds, compare_testbeds, welch_half_width
-from tcpf_lab.report.compare.testbeds_shown import side_by_side
-from tcpf_lab.report.section import Section, Source
+from tcpf_lab.report.compare.statistics import CellKey
+from tcpf_lab.report.compare.testbeds import (
+    Side,
+    TwoTestbeds,
+    compare_testbeds,
+    side_by_side,
+    welch_half_width,
+)
+from tcpf_lab.report.section import CellResult, Problem, Section, Source
 from tcpf_lab.report.style import DRAWN
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.results.layout import ExperimentFiles
 
 RED, TAIL, FRIO = (
     CellKey("A", 100, case) for case in ("NoMark+RED", "NoMark+TailDrop", "TCPF+FRIO")

@@ -10,11 +10,10 @@ from subject_builder import member, subject
 from table_builder import cell_result, known, without_runs
 
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.collect import Estimate
-from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.contents.answers import answer, question
 from tcpf_lab.report.contents.subject import Member, Subject
-from tcpf_lab.report.section import Section
+from tcpf_lab.report.section import Estimate, Section
 
 
 def said(about: Subject) -> str:

@@ -13,21 +13,19 @@ import pytest
 from subject_builder import member, subject
 from table_builder import known
 
-from tcpf_lab.command import lines
-from tcpf_lab.report.collect import Problem
-from tcpf_lab.report.compare.bootstrap import CellKey
+from tcpf_lab.report.claims.published_page import build
+from tcpf_lab.report.compare.statistics import CellKey
 from tcpf_lab.report.contents.assemble import CHECKS, contents_of, figures_of
 from tcpf_lab.report.contents.model import Contents, Entry, Table
 from tcpf_lab.report.contents.parameters import parameter_tables
-from tcpf_lab.report.contents.results import result_parts
+from tcpf_lab.report.contents.results import result_parts, verdicts
 from tcpf_lab.report.contents.subject import Subject
-from tcpf_lab.report.contents.topology import draw_topology, told
-from tcpf_lab.report.contents.topology_layout import MOST_HOSTS, places
-from tcpf_lab.report.contents.verdicts import verdicts
-from tcpf_lab.report.papers.published.page import build
-from tcpf_lab.results import ExperimentFiles, write_json
+from tcpf_lab.report.contents.topology import MOST_HOSTS, draw_topology, places, told
+from tcpf_lab.report.section import Problem
+from tcpf_lab.results.command import lines
+from tcpf_lab.results.layout import ExperimentFiles, write_json
 from tcpf_lab.spec.graph import Graph
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.spec.load import apply_overrides
 from tcpf_lab.spec.topology import Chain, Dumbbell, Topology
 
 PATH = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}

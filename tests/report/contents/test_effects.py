@@ -9,10 +9,9 @@ import pytest
 from subject_builder import member, subject
 from table_builder import known
 
-from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.compare.sensitivity import sensitivity
-from tcpf_lab.report.contents.answers import answer, question
-from tcpf_lab.report.contents.effects import effects_part, effects_told
+from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.contents.answers import answer, effects_part, effects_told, question
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.results import result_parts
 from tcpf_lab.report.contents.subject import Member, Subject

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from table_builder import table, without_runs
 
-from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS
-from tcpf_lab.report.contents.marks import bar_marks, mark_id
+from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS
+from tcpf_lab.report.contents.model import bar_marks, mark_id
 from tcpf_lab.report.figure import bar_chart
-from tcpf_lab.report.pages.inline_svg import Pictures
+from tcpf_lab.report.pages.html import Pictures
 
 CELLS = [cell for cell in PUBLISHED_CELLS if cell.config == "A"]
 

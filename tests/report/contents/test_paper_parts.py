@@ -6,9 +6,9 @@ import math
 
 from matplotlib.figure import Figure
 
+from tcpf_lab.report.claims.page import Claims, Drawing, Page, Point, Table, Text
+from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim
 from tcpf_lab.report.contents.papers import page_parts
-from tcpf_lab.report.papers.claim import Measured, PaperCheck, PaperClaim
-from tcpf_lab.report.papers.page import Claims, Drawing, Page, Point, Table, Text
 from tcpf_lab.report.plots.canvas import sheet
 
 

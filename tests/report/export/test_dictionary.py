@@ -9,10 +9,10 @@ import pytest
 
 import tcpf_lab
 from tcpf_lab.metrics.summary import analyse
-from tcpf_lab.report.export.axes import base_value
-from tcpf_lab.report.export.dictionary import LAYOUTS, generate, markdown
-from tcpf_lab.report.export.table_columns import DSCP, FLOWS, RUNS
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.report.export.columns import LAYOUTS
+from tcpf_lab.report.export.dictionary import generate, markdown
+from tcpf_lab.report.export.tidy import base_value
+from tcpf_lab.results.layout import ExperimentFiles
 
 DOCUMENT = Path(tcpf_lab.__file__).parent.parent / "docs" / "data-dictionary.md"
 
@@ -24,7 +24,7 @@ def test_document_is_current(tmp_path: Path) -> None:
     assert (tmp_path / "docs" / DOCUMENT.name).read_text(encoding="utf-8") == markdown()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=lambda layout: layout.name)
 def test_every_column_is_described_once(layout) -> None:
     assert len(set(layout.names)) == len(layout.names)
     for column in layout.columns:
@@ -40,12 +40,12 @@ def test_every_column_is_described_once(layout) -> None:
 def test_every_number_of_a_run_has_a_column(made: Path) -> None:
     run = next(ExperimentFiles(made, "tiny", "fake").runs())
     found = analyse(run)
-    assert set(found["metrics"]) <= set(RUNS.names)
+    assert set(found["metrics"]) <= set(LAYOUTS["runs"].names)
     flow = found["per_flow"][0]
     names = {*flow, *(f"kernel_{name}" for name in flow["kernel"])} - {"kernel", "events"}
     names |= {f"{name}_packets" for name in flow["events"]} - {"rto_packets", "syn_rto_packets"}
-    assert names <= set(FLOWS.names)
-    assert set(next(iter(found["by_dscp"].values()))) <= set(DSCP.names)
+    assert names <= set(LAYOUTS["flows"].names)
+    assert set(next(iter(found["by_dscp"].values()))) <= set(LAYOUTS["dscp"].names)
 
 
 @pytest.mark.parametrize(

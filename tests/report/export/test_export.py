@@ -20,13 +20,13 @@ from flent import resultset
 
 from tcpf_lab.metrics.series import read_series
 from tcpf_lab.report.document import write_document
-from tcpf_lab.report.export.table_columns import TABLES
+from tcpf_lab.report.export.columns import TABLES
+from tcpf_lab.report.export.csv import csv_files
+from tcpf_lab.report.export.flent import flent_files
+from tcpf_lab.report.export.parquet import parquet_files
 from tcpf_lab.report.export.tidy import tables
-from tcpf_lab.report.export.to_csv import csv_files
-from tcpf_lab.report.export.to_flent import flent_files
-from tcpf_lab.report.export.to_parquet import parquet_files
-from tcpf_lab.report.frames.found import sections_below
-from tcpf_lab.results import ExperimentFiles, read_json, write_json
+from tcpf_lab.report.frames.results import sections_below
+from tcpf_lab.results.layout import ExperimentFiles, read_json, write_json
 
 NAMES = [layout.name for layout in TABLES]
 

@@ -8,8 +8,8 @@ import pytest
 from outcome_maker import outcome, write_outcome
 
 import tcpf_lab
-from tcpf_lab.errors import RequestError
-from tcpf_lab.report.export.calibration_columns import CALIBRATION_FRAMES
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.report.export.columns import LAYOUTS
 
 
 def test_frames_are_what_the_file_says(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_frames_are_what_the_file_says(tmp_path: Path) -> None:
 
 def test_every_frame_has_the_columns_of_the_dictionary(tmp_path: Path) -> None:
     found = tcpf_lab.load_calibration(write_outcome(tmp_path, outcome()).parent)
-    for layout in CALIBRATION_FRAMES:
+    for layout in [known for name, known in LAYOUTS.items() if name.startswith("calibration_")]:
         own = getattr(found, layout.name.removeprefix("calibration_"))
         assert list(own.columns) == layout.names
         assert len(own)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tcpf_lab.api import Results
-from tcpf_lab.report.claims import CLAIMS
-from tcpf_lab.report.frames.claims import published_table
+from tcpf_lab.report.claims.every import CLAIMS
+from tcpf_lab.report.frames.results import published_table
 from tcpf_lab.report.section import gather
+from tcpf_lab.run.api import Results
 
 
 def test_every_claim_has_a_row_with_its_verdicts(source, write_all):

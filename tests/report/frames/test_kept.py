@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from table_builder import cell_result
 
-from tcpf_lab.errors import RequestError
-from tcpf_lab.report.compare.bootstrap import CellKey
-from tcpf_lab.report.frames.kept import kept_cells, reproductions
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.report.compare.statistics import CellKey
+from tcpf_lab.report.frames.results import kept_cells, reproductions
 from tcpf_lab.report.table import csv_table
 
 

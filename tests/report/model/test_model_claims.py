@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tcpf_lab.models.rio_fixed_point import solve
+from tcpf_lab.papers.rio import model_figures
+from tcpf_lab.papers.rio.model_claims import ModelCheck
+from tcpf_lab.papers.rio.router import solve
 from tcpf_lab.report.claims.judge import Verdict
-from tcpf_lab.report.model import scans
-from tcpf_lab.report.model.claim import ModelCheck
 
 
 def test_a_number_decides_by_its_range() -> None:
@@ -25,9 +25,9 @@ def test_a_number_decides_by_its_range() -> None:
 
 @pytest.mark.full
 def test_boundary_of_a_limit_is_where_the_loss_is_the_limit() -> None:
-    first, second = scans.boundary(0.006)
+    first, second = model_figures.boundary(0.006)
     assert first[0] == 0
     assert (np.diff(second) > 0).all()
     for one, two in zip(first, second, strict=True):
-        scenario = replace(scans.base(), in_probability=one, out_probability=two)
+        scenario = replace(model_figures.base(), in_probability=one, out_probability=two)
         assert abs(solve(scenario).p_in - 0.006) < 2e-5

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import pytest
 from html_sample import BARS
 
-from tcpf_lab.errors import LabError
-from tcpf_lab.report.pages.inline_svg import Pictures
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.report.pages.html import Pictures
 
 _SVG = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
 

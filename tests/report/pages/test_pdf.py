@@ -20,12 +20,12 @@ from jinja2 import TemplateError
 from markupsafe import Markup
 from matplotlib.font_manager import fontManager
 
-from tcpf_lab.errors import LabError
-from tcpf_lab.report import glyphs
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.contents.model import Contents
+from tcpf_lab.report.pages import pdf as glyphs
 from tcpf_lab.report.pages import pdf as module
+from tcpf_lab.report.pages.html import REPLACEMENT, printable
 from tcpf_lab.report.pages.pdf import _fonts, compiled, literal, page_images, source, typeset
-from tcpf_lab.report.pages.plain_text import REPLACEMENT, printable
 
 TEMPLATE = Path(module.__file__).parent / "templates" / "report.typ.j2"
 HOSTILE = (

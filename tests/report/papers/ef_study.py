@@ -9,12 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.report.collect import Cell
-from tcpf_lab.report.papers.cell_runs import CellRuns, PaperRun
-from tcpf_lab.report.papers.ef.conditions import Conditions, Setting
-from tcpf_lab.report.papers.ef.study import (
+from tcpf_lab.papers.ef.study import (
     SHARE,
     TCPS,
+    Conditions,
+    Setting,
     Study,
     alone,
     constant,
@@ -22,8 +21,9 @@ from tcpf_lab.report.papers.ef.study import (
     study_from,
     together,
 )
-from tcpf_lab.report.section import Section, Source
-from tcpf_lab.results import ExperimentFiles, RunFiles
+from tcpf_lab.report.claims.page import CellRuns, PaperRun
+from tcpf_lab.report.section import Cell, Section, Source
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles
 
 ON_TIMES = (0.4, 1.0, 4.0, 10.0, 40.0, 100.0, 400.0)
 FLOWS = (8, 16, 32, 64, 128)

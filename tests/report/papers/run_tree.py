@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.report.collect import Cell
 from tcpf_lab.report.contents.subject import Member
-from tcpf_lab.report.section import Source, gather
-from tcpf_lab.results import FORMAT, ExperimentFiles, write_json
+from tcpf_lab.report.section import Cell, Source, gather
+from tcpf_lab.results.layout import FORMAT, ExperimentFiles, write_json
 from tcpf_lab.spec.load import dump, parse
 from tcpf_lab.spec.sweep import Run, expand
 

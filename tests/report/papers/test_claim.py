@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tcpf_lab.report.claims.judge import Verdict
-from tcpf_lab.report.papers.claim import Measured, PaperCheck, PaperClaim, counted, paired
+from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim, counted, paired
 
 
 def check(*values: float, low: float = -math.inf, high: float = math.inf) -> PaperCheck:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from run_tree import member
 
+from tcpf_lab.papers.ef import study as s
+from tcpf_lab.papers.ef.page import build, claims_of
+from tcpf_lab.papers.ef.study import Conditions, settings_of
+from tcpf_lab.papers.registry import pages_of
 from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.claims.page import markdown
 from tcpf_lab.report.contents.subject import Member
-from tcpf_lab.report.papers.ef import study as s
-from tcpf_lab.report.papers.ef.conditions import Conditions, settings_of
-from tcpf_lab.report.papers.ef.page import build, claims_of
-from tcpf_lab.report.papers.page import markdown
-from tcpf_lab.report.papers.registry import pages_of
 from tcpf_lab.spec.sweep import Run
 
 SINGLE = """\

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tcpf_lab.report.papers.lines import Frame, draw
-from tcpf_lab.report.papers.page import Point
+from tcpf_lab.papers.figures import Frame, draw
+from tcpf_lab.report.claims.page import Point
 from tcpf_lab.report.style import house_style
 
 

@@ -8,20 +8,11 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from tcpf_lab.report.papers.claim import Measured, PaperCheck, PaperClaim
-from tcpf_lab.report.papers.page import (
-    Claims,
-    Drawing,
-    Page,
-    Point,
-    Table,
-    Text,
-    pictures,
-    write,
-)
+from tcpf_lab.report.claims.page import Claims, Drawing, Page, Point, Table, Text, pictures, write
+from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim
 from tcpf_lab.report.plots.canvas import sheet
 from tcpf_lab.report.section import SUFFIXES
-from tcpf_lab.results import ExperimentFiles
+from tcpf_lab.results.layout import ExperimentFiles
 
 
 def build() -> Figure:

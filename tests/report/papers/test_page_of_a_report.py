@@ -11,9 +11,9 @@ import pytest
 from run_maker import make_runs
 from run_tree import write
 
-from tcpf_lab import run_state
-from tcpf_lab.results import ExperimentFiles, read_json, write_json
-from tcpf_lab.run_state import RunState, State
+from tcpf_lab.results.layout import ExperimentFiles, read_json, write_json
+from tcpf_lab.run import runner
+from tcpf_lab.run.runner import RunState, State
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import expand
@@ -81,7 +81,7 @@ def test_a_page_is_in_the_report_and_in_what_is_kept(
     path = tmp_path / "small.yaml"
     path.write_text(BUFFERS)
     made_up(tmp_path / "results", load(path))
-    monkeypatch.setattr(run_state, "examine", lambda *_: RunState(State.COMPLETE))
+    monkeypatch.setattr(runner, "examine", lambda *_: RunState(State.COMPLETE))
     words = ("--testbed", "fake", "--format", "html", "--reference", "kept", "--json")
     status, said, error = lab("report", path, *words)
     assert (status, error) == (0, "")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from run_tree import member
 
-from tcpf_lab.report.papers.registry import PAGES, pages_of
+from tcpf_lab.papers.registry import PAGES, pages_of
 from tcpf_lab.spec.load import load
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tcpf_lab.papers.parking_lot import blocks_of, claims
 from tcpf_lab.report.claims.judge import Verdict
-from tcpf_lab.report.collect import Cell
-from tcpf_lab.report.papers.cell_runs import CellRuns, PaperRun
-from tcpf_lab.report.papers.page import Page, drawn, markdown
-from tcpf_lab.report.papers.parking_lot.page import blocks_of, claims
-from tcpf_lab.report.section import Section, Source
-from tcpf_lab.results import ExperimentFiles, RunFiles
+from tcpf_lab.report.claims.page import CellRuns, Page, PaperRun, drawn, markdown
+from tcpf_lab.report.section import Cell, Section, Source
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles
 
 SECTION = Section(Source(ExperimentFiles(Path("made-up"), "parking_lot", "uml"), (), "", ""), ())
 CASES = ("TB+RIO", "TCPF+RIO")

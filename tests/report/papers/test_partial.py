@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from run_tree import member
 
+from tcpf_lab.papers.registry import pages_of
 from tcpf_lab.report.claims.judge import Verdict
-from tcpf_lab.report.papers.page import markdown
-from tcpf_lab.report.papers.registry import pages_of
+from tcpf_lab.report.claims.page import markdown
 from tcpf_lab.spec.load import dump, load
 from tcpf_lab.spec.sweep import Run
 

@@ -11,17 +11,15 @@ from run_tree import write
 from subject_builder import member
 from table_builder import cell_result, known, table
 
-from tcpf_lab import run_state
-from tcpf_lab.report.collect import CellResult
-from tcpf_lab.report.compare.bootstrap import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.claims.page import Drawing, Page, Table, for_terminal, markdown
+from tcpf_lab.report.claims.published_page import build, other_testbeds, points_of, scatter
 from tcpf_lab.report.compare.published import compare
-from tcpf_lab.report.papers.page import Drawing, Page, Table, for_terminal, markdown
-from tcpf_lab.report.papers.published.page import build, other_testbeds
-from tcpf_lab.report.papers.published.scatter import points_of, scatter
-from tcpf_lab.report.section import Section
+from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
+from tcpf_lab.report.section import CellResult, Section
 from tcpf_lab.report.style import DRAWN, METRICS, house_style
-from tcpf_lab.run_state import RunState, State
-from tcpf_lab.selection import choose
+from tcpf_lab.run import runner
+from tcpf_lab.run.runner import RunState, State
+from tcpf_lab.run.selection import choose
 
 MARKED = ("TCPF+FRIO", "TCPF+RIO")
 
@@ -158,7 +156,7 @@ def test_texts_and_tables_are_in_markdown_and_on_a_terminal(results: list[CellRe
 @pytest.fixture
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Write one run of every cell of some experiments of full_duplex.yaml."""
-    monkeypatch.setattr(run_state, "examine", lambda *_: RunState(State.COMPLETE))
+    monkeypatch.setattr(runner, "examine", lambda *_: RunState(State.COMPLETE))
 
     def write_all(*names: str) -> None:
         words = ("fake", tmp_path / "results")

@@ -7,9 +7,9 @@ from typing import Any
 
 from run_tree import Found, member
 
-from tcpf_lab.report.papers.page import Page, drawn, markdown
-from tcpf_lab.report.papers.queues.page import build
-from tcpf_lab.report.papers.registry import PAGES
+from tcpf_lab.papers.queues import build
+from tcpf_lab.papers.registry import PAGES
+from tcpf_lab.report.claims.page import Page, drawn, markdown
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import Run
 

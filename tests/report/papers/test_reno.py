@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 from run_tree import member
 
-from tcpf_lab.reference.published import published
+from tcpf_lab.papers.reno import build, cell_rows, gain_rows, nearer, readings_of
 from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.claims.page import Numbers, Page, drawn, markdown
+from tcpf_lab.report.claims.published import published
 from tcpf_lab.report.contents.subject import Member
-from tcpf_lab.report.papers.cell_runs import Numbers
-from tcpf_lab.report.papers.page import Page, drawn, markdown
-from tcpf_lab.report.papers.reno.page import build, cell_rows, gain_rows
-from tcpf_lab.report.papers.reno.readings import nearer, readings_of
 from tcpf_lab.spec.sweep import Run
 
 TEXT = """\

@@ -11,17 +11,15 @@ import pytest
 from run_tree import member
 
 from tcpf_lab.metrics.series import Series, write_series
-from tcpf_lab.models.rio_scenario import ACCESS_S
-from tcpf_lab.reference.published_rio import published_rio
+from tcpf_lab.papers.rio.claims import period
+from tcpf_lab.papers.rio.measured import SCENARIOS, answer, frame_of, rio_cells, scenario_of
+from tcpf_lab.papers.rio.page import build
+from tcpf_lab.papers.rio.router import ACCESS_S
 from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.claims.page import Page, cells_of, drawn, markdown
+from tcpf_lab.report.claims.published import published_rio
 from tcpf_lab.report.contents.subject import Member
-from tcpf_lab.report.papers.cell_runs import cells_of
-from tcpf_lab.report.papers.page import Page, drawn, markdown
-from tcpf_lab.report.papers.rio.measured import SCENARIOS, frame_of, rio_cells, scenario_of
-from tcpf_lab.report.papers.rio.model import answer
-from tcpf_lab.report.papers.rio.page import build
-from tcpf_lab.report.papers.rio.swings import period
-from tcpf_lab.results import write_json
+from tcpf_lab.results.layout import write_json
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.queue.rio import Rio
 from tcpf_lab.spec.sweep import Run, expand

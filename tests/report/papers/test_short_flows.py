@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from run_tree import member
 
+from tcpf_lab.papers.short_flows import build, completions
 from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.claims.page import Page, cells_of, drawn, markdown
 from tcpf_lab.report.contents.subject import Member
-from tcpf_lab.report.papers.cell_runs import cells_of
-from tcpf_lab.report.papers.page import Page, drawn, markdown
-from tcpf_lab.report.papers.short_flows.page import build, completions
 from tcpf_lab.spec.sweep import Run, expand
 
 TEXT = """\

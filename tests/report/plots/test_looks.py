@@ -14,14 +14,13 @@ from matplotlib.patches import Rectangle
 from plot_runs import TINY, tiny, usual
 from test_plots import figure, lines, texts
 
-from tcpf_lab.report import glyphs as module
-from tcpf_lab.report.collect import Cell, CellResult, Estimate
 from tcpf_lab.report.figure import bars
-from tcpf_lab.report.glyphs import glyphs
-from tcpf_lab.report.pages.plain_text import REPLACEMENT
-from tcpf_lab.report.plots.canvas import render
-from tcpf_lab.report.plots.frame import looks
+from tcpf_lab.report.pages import pdf as module
+from tcpf_lab.report.pages.html import REPLACEMENT
+from tcpf_lab.report.pages.pdf import glyphs
+from tcpf_lab.report.plots.canvas import looks, render
 from tcpf_lab.report.plots.runs import DrawnRun, grouped
+from tcpf_lab.report.section import Cell, CellResult, Estimate
 from tcpf_lab.report.style import METRICS, house_style
 
 

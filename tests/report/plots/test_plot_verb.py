@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from run_maker import make_runs
 
-from tcpf_lab.errors import RequestError
-from tcpf_lab.plot_request import parse_flows, parse_time
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.report.plots.kinds import KINDS
-from tcpf_lab.results import read_json, write_json
+from tcpf_lab.results.layout import read_json, write_json
+from tcpf_lab.run.plotting import parse_flows, parse_time
+from tcpf_lab.spec.load import apply_overrides
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.override import apply_overrides
 from tcpf_lab.testbed.fake import FakeTestbed
 
 Lab = Callable[..., tuple[int, str, str]]

@@ -16,15 +16,15 @@ from matplotlib.image import imread
 from matplotlib.patches import Ellipse, StepPatch
 from plot_runs import TINY, drawn, shipped, tiny, usual
 
-from tcpf_lab.errors import LabError, RequestError
+from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.plots import kinds
 from tcpf_lab.report.plots.kinds import KINDS, Wanted, draw, kind_named, metric_named
+from tcpf_lab.report.plots.parameter import scale_of
 from tcpf_lab.report.plots.runs import DrawnRun, grouped, panelled, read_run, varying
-from tcpf_lab.report.plots.scale import scale_of
 from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.report.style import CASES, DISTINCT, OTHER_METRICS, case_styles, house_style
-from tcpf_lab.results import RunFiles, write_json
+from tcpf_lab.results.layout import RunFiles, write_json
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import Run, expand
 

@@ -15,14 +15,14 @@ from matplotlib.patches import StepPatch
 from pcap_builder import ACK, SYN, D, Pcap, S, conversation, ethernet, ip4, segment, tcp
 from test_plots import figure, texts
 
-from tcpf_lab.errors import LabError, RequestError, TraceError
+from tcpf_lab.base.errors import LabError, RequestError, TraceError
 from tcpf_lab.report.plots import queue
 from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.goodput import interval
 from tcpf_lab.report.plots.kinds import KINDS, Wanted, draw
 from tcpf_lab.report.plots.runs import DrawnRun, read_run
 from tcpf_lab.report.style import EVENTS
-from tcpf_lab.results import RunFiles, read_json, write_json
+from tcpf_lab.results.layout import RunFiles, read_json, write_json
 from tcpf_lab.spec.load import load
 
 OF_FLOW = ["goodput", "inflight", "rtt", "time-sequence"]

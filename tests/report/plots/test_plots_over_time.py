@@ -16,15 +16,14 @@ from matplotlib.collections import LineCollection
 from plot_runs import TINY
 from test_plots import figure, lines, texts
 
-from tcpf_lab.errors import LabError, RequestError, TraceError
+from tcpf_lab.base.errors import LabError, RequestError, TraceError
 from tcpf_lab.metrics.series import read_series, write_series
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.report.plots.kinds import Wanted, draw, kind_named
 from tcpf_lab.report.plots.runs import DrawnRun, read_run
 from tcpf_lab.report.style import EVENTS
-from tcpf_lab.results import RunFiles
-from tcpf_lab.spec.load import parse
-from tcpf_lab.spec.override import apply_overrides
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.spec.load import apply_overrides, parse
 from tcpf_lab.spec.sweep import expand
 
 PAYLOAD = 960

@@ -71,7 +71,7 @@ impl Known {
 
 /// Raise what is wrong with a capture as the package's own error.
 fn raised(py: Python<'_>, error: &Error) -> PyErr {
-    let made = py.import("tcpf_lab.errors").and_then(|errors| {
+    let made = py.import("tcpf_lab.base.errors").and_then(|errors| {
         let named = PyDict::new(py);
         named.set_item("where", &error.place)?;
         named.set_item("hint", &error.hint)?;

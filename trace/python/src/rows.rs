@@ -165,11 +165,11 @@ macro_rules! element {
 }
 
 element!(PacketRow, "packet", "PACKET");
-element!(FlowRow, "events", "FLOW");
-element!(EventRow, "events", "EVENT");
+element!(FlowRow, "analysis", "FLOW");
+element!(EventRow, "analysis", "EVENT");
 element!(DetailRow, "follow", "DETAIL");
-element!(MarkRow, "identity", "MARK");
-element!(EndsRow, "identity", "ENDS");
+element!(MarkRow, "passage", "MARK");
+element!(EndsRow, "passage", "ENDS");
 
 impl From<&Packet> for PacketRow {
     fn from(p: &Packet) -> PacketRow {

@@ -1,0 +1,1 @@
+"""What every room stands on: errors, units, commands as text, files of the installation."""

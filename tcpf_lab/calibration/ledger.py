@@ -1,0 +1,340 @@
+"""The ledger of a search: every point that was chosen, before it is run."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.base.making import make_directory
+from tcpf_lab.calibration.space import Dimension, Floats, Space
+from tcpf_lab.calibration.target import cells_of
+from tcpf_lab.results.command import command, options
+from tcpf_lab.results.layout import ExperimentFiles, as_json, write_text
+from tcpf_lab.spec.calibrated import Subject, read_subject
+from tcpf_lab.spec.calibration import ID, ROUND, UNIT, Calibration, Variant
+from tcpf_lab.spec.load import named
+from tcpf_lab.spec.model import to_data
+from tcpf_lab.spec.unknown import Unknown
+
+#: The testbed whose directory needs no name of its own.
+_USUAL = "uml"
+
+
+@dataclass(frozen=True)
+class CalibrationFiles:
+    """Where everything of a calibration on one testbed is kept."""
+
+    results: Path
+    name: str
+    testbed: str
+    testbed_path: str = ""  #: the testbed as ``--testbed`` takes it, if that is a path
+    variant: Variant = field(default_factory=Variant)  #: in what the search differs from its file's
+
+    def words(self, source: Path) -> tuple[str | Path, ...]:
+        """Give the words of a command line that mean this calibration, whose file is given."""
+        chosen = options(self.testbed_path or self.testbed, self.results)
+        return named(source), *self.variant.options, *chosen
+
+    @property
+    def root(self) -> Path:
+        """Directory of the ledger and of what is concluded."""
+        parts = ["calibration", *([] if self.testbed == _USUAL else [self.testbed])]
+        return self.results / self.name / "-".join([*parts, *self.variant.names])
+
+    @property
+    def ledger(self) -> Path:
+        """Every point, its round and its values."""
+        return self.root / "points.csv"
+
+    @property
+    def outcome(self) -> Path:
+        """Everything that was found, rebuilt from the ledger and the runs."""
+        return self.root / "calibration.json"
+
+    @property
+    def cost(self) -> Path:
+        """What each session took; nothing else depends on it."""
+        return self.root / "cost.json"
+
+    @property
+    def runs(self) -> Path:
+        """Results directory of the points' experiments."""
+        return self.results / self.name / "points"
+
+    def of(self, experiment: str) -> ExperimentFiles:
+        """Give the files of the experiment of one point."""
+        return ExperimentFiles(self.runs, experiment, self.testbed)
+
+    def set_aside(self) -> Path | None:
+        """Rename a ledger, so that the next search begins anew; its runs stay."""
+        if not self.ledger.exists():
+            return None
+        names = (self.root / f"points-{number}.csv" for number in range(1, 10_000))
+        free = next(path for path in names if not path.exists())
+        self.ledger.rename(free)
+        return free
+
+
+@dataclass(frozen=True)
+class Point:
+    """A setting of all unknowns; round 0 is the design.
+
+    ``values`` are text, as they are set; ``unit`` is their place in the unit cube.
+    """
+
+    id: str
+    round: int
+    values: Mapping[str, str]
+    unit: Floats
+
+
+def space_of(subject: Subject) -> Space:
+    """Give the unknowns as the search sees them."""
+    unknowns = subject.calibration.unknowns.items()
+    return Space(tuple(_dimension(name, one, subject.defaults[name]) for name, one in unknowns))
+
+
+def _dimension(name: str, one: Unknown, default: str) -> Dimension:
+    if one.levels:
+        return Dimension(name, levels=tuple(one.levels), default=default)
+    low, high = one.ends
+    return Dimension(name, low, high, one.scale == "log", default=one.number(default))
+
+
+def point_at(subject: Subject, space: Space, unit: Floats, round_: int) -> Point:
+    """Give the point at a place: its numbers as they are written, rounded, and where these are."""
+    unknowns = subject.calibration.unknowns.items()
+    values = {
+        name: value if isinstance(value, str) else one.text(value)
+        for (name, one), value in zip(unknowns, space.values(unit), strict=True)
+    }
+    return Point(subject.point_id(values), round_, values, _place(subject, space, values))
+
+
+def _place(subject: Subject, space: Space, values: Mapping[str, str]) -> Floats:
+    unknowns = subject.calibration.unknowns.items()
+    read = [values[name] if one.levels else one.number(values[name]) for name, one in unknowns]
+    return space.units(read)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The points of a search in their order; ``outside`` are those that the ranges exclude now."""
+
+    points: tuple[Point, ...]
+    outside: tuple[Mapping[str, str], ...] = ()
+
+    def of_round(self, number: int) -> tuple[Point, ...]:
+        """Give the points of one round."""
+        return tuple(point for point in self.points if point.round == number)
+
+    def before(self, number: int) -> tuple[Point, ...]:
+        """Give the points of all earlier rounds."""
+        return tuple(point for point in self.points if point.round < number)
+
+    def with_points(self, points: Iterable[Point]) -> Ledger:
+        """Give the ledger with points that it has not got yet."""
+        every = {point.id: point for point in self.points}
+        for point in points:
+            every.setdefault(point.id, point)
+        return Ledger(tuple(every.values()), self.outside)
+
+
+def write_ledger(path: Path, ledger: Ledger, names: Sequence[str]) -> None:
+    """Write a ledger, whole or not at all."""
+    rows = [
+        {
+            ID: point.id,
+            ROUND: str(point.round),
+            **point.values,
+            **{f"{UNIT}{name}": f"{u:.9g}" for name, u in zip(names, point.unit, strict=True)},
+        }
+        for point in ledger.points
+    ]
+    text = io.StringIO()
+    columns = [ID, ROUND, *names, *(f"{UNIT}{name}" for name in names)]
+    writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows([*rows, *ledger.outside])
+    make_directory(path.parent)
+    write_text(path, text.getvalue())
+
+
+def read_ledger(path: Path, subject: Subject, space: Space) -> Ledger:
+    """Read the ledger of an earlier session; empty if there is none.
+
+    A point whose values the ranges or levels do not have any more is kept apart: its runs stay.
+
+    Raises
+    ------
+    RequestError
+        If it is damaged, or of other unknowns, or of the same names that set something else.
+    """
+    if not path.exists():
+        return Ledger(())
+    names = list(subject.calibration.unknowns)
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            found = [name for name in reader.fieldnames or () if not name.startswith(UNIT)]
+            rows = [dict(row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise _refused(f"cannot be read: {error}", path) from None
+    if set(found) != {ID, ROUND, *names}:
+        raise _refused(_other_unknowns(found, names), path)
+    points, outside = [], []
+    for number, row in enumerate(rows, start=2):
+        point = _point(row, subject, space, f"{path}:{number}")
+        if point is None:
+            outside.append(row)
+        else:
+            points.append(point)
+    return Ledger(tuple(points), tuple(outside))
+
+
+def _point(row: Mapping[str, str], subject: Subject, space: Space, where: str) -> Point | None:
+    """Make a point of a row; None if it is outside of the ranges."""
+    unknowns = subject.calibration.unknowns
+    if None in row.values() or not str(row[ROUND]).isdecimal():
+        raise _refused("the line is damaged", where)
+    values = {name: row[name] for name in unknowns}
+    try:
+        inside = all(_within(one, values[name]) for name, one in unknowns.items())
+    except ValueError:
+        inside = False
+    if not inside:
+        return None
+    if subject.point_id(values) != row[ID]:
+        raise _refused("the unknowns set something else now than when this was written", where)
+    return Point(row[ID], int(row[ROUND]), values, _place(subject, space, values))
+
+
+def _within(one: Unknown, value: str) -> bool:
+    if one.levels:
+        return value in one.levels
+    low, high = one.ends
+    return low <= one.number(value) <= high
+
+
+def _other_unknowns(found: Sequence[str], names: Sequence[str]) -> str:
+    gone = [name for name in found if name not in (ID, ROUND, *names)]
+    new = [name for name in names if name not in found]
+    parts = [f"has {', '.join(gone)}"] if gone else []
+    parts += [f"lacks {', '.join(new)}"] if new else []
+    return f"is of other unknowns: it {' and '.join(parts) or 'has not the usual columns'}"
+
+
+def _refused(message: str, where: str | Path) -> RequestError:
+    return RequestError(
+        message,
+        where=str(where),
+        hint="--fresh puts the old points aside and begins anew; runs that fit are found again",
+    )
+
+
+def units(points: Sequence[Point]) -> Floats:
+    """Give the places of points, (n, d)."""
+    return np.array([point.unit for point in points])
+
+
+#: What an outcome is of, by the names of its digests, as a sentence says it of a file.
+_PARTS = {
+    "calibration": "{} says something else by now than when this outcome was written",
+    "experiments": "The experiments of {} are others by now than those of this outcome",
+    "published": "The published numbers of {} are others by now than those of this outcome",
+}
+
+
+def digests(subject: Subject) -> dict[str, str]:
+    """Identify what is concluded from, whatever the files are called and how they are laid out.
+
+    Returns
+    -------
+    dict
+        SHA-256 of the ``calibration`` (what it sets aside from defaults, without its title), of its
+        ``experiments`` as they are run, and of the ``published`` numbers.
+    """
+    cells = cells_of(subject, subject.experiments)
+    known = [[str(value) for value in row] for row in cells.published.tolist()]
+    parts: dict[str, Any] = {
+        "calibration": subject.calibration.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True, exclude={"title"}
+        ),
+        "experiments": [to_data(experiment) for experiment in subject.experiments],
+        "published": [cells.metrics, [asdict(name) for name in cells.names], known],
+    }
+    return {key: hashlib.sha256(as_json(part).encode()).hexdigest() for key, part in parts.items()}
+
+
+def behind(
+    calibration: Calibration, source: Path, files: CalibrationFiles, told: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield in sentences what has changed since ``calibration.json`` was written.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        What its file says now.
+    source : Path
+        That file.
+    files : CalibrationFiles
+        Where the points are.
+    told : mapping
+        The outcome.
+    """
+    again = f"`{command('calibrate', *files.words(source), '--only-report')}`"
+    try:
+        subject = read_subject(calibration, source)
+        ids = {point.id for point in read_ledger(files.ledger, subject, space_of(subject)).points}
+        sentences = list(_changed(calibration, source, told, subject))
+    except LabError as error:
+        if "digests" in told:
+            reason = str(error).splitlines()[0]
+            yield f"{source.name} cannot be carried out any more ({reason})."
+            return
+        ids, sentences = _ids(files.ledger), list(_changed_of_older(calibration, source, told))
+    for sentence in sentences:
+        yield f"{sentence}: {again}."
+    more = ids - {one["id"] for one in told["points"]}
+    if more:
+        yield f"{len(more)} points of {files.ledger.name} are not part of this outcome: {again}."
+
+
+def _changed(
+    calibration: Calibration, source: Path, told: Mapping[str, Any], subject: Subject
+) -> Iterator[str]:
+    """Yield what is of another state, as the file's digests have it; older files have none."""
+    if "digests" not in told:
+        yield from _changed_of_older(calibration, source, told)
+        return
+    now = digests(subject)
+    for part, sentence in _PARTS.items():
+        if now[part] != told["digests"].get(part):
+            yield sentence.format(source.name)
+
+
+def _changed_of_older(
+    calibration: Calibration, source: Path, told: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield what an outcome without digests tells to be another."""
+    if [one["name"] for one in told["unknowns"]] != list(calibration.unknowns):
+        yield f"{source.name} has other unknowns by now than this outcome"
+    if dict(calibration.tolerance) != told.get("tolerance"):
+        yield f"{source.name} has other tolerances by now than this outcome"
+
+
+def _ids(ledger: Path) -> set[str]:
+    """Give the ids of a ledger of any unknowns; none where it is missing or damaged."""
+    try:
+        with ledger.open(encoding="utf-8", newline="") as file:
+            return {row["id"] for row in csv.DictReader(file) if row.get("id")}
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return set()

@@ -1,0 +1,209 @@
+"""The report on a calibration, from what its directory has: no run is read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.calibration.contents import contents_of
+from tcpf_lab.calibration.figures import drawings
+from tcpf_lab.calibration.frames import Calibrated
+from tcpf_lab.calibration.ledger import CalibrationFiles, behind
+from tcpf_lab.calibration.page import build
+from tcpf_lab.calibration.record import COST, OUTCOME, VARIANTS, Record, read_record
+from tcpf_lab.report.claims.page import Page, Pictures, drawn, pictures, write
+from tcpf_lab.report.document import write_document
+from tcpf_lab.report.section import SUFFIXES, Document
+from tcpf_lab.results.command import command
+from tcpf_lab.results.layout import FIGURES, as_json
+from tcpf_lab.spec.calibration import Calibration
+from tcpf_lab.spec.load import find, load_any
+from tcpf_lab.testbed import registry
+
+#: What it can be written as, and what else reports can be.
+FORMATS: tuple[str, ...] = ("md", "table", "csv", "figures", "html", "pdf")
+#: In what the figures are that `tcpf-lab calibrate` writes.
+_LOOKED_AT = ("svg", "png")
+_TABLE = "calibration-cells.csv"
+
+
+def write_figures(files: CalibrationFiles) -> list[Path]:
+    """Draw profiles, influence and the way of the search from ``calibration.json``.
+
+    Returns
+    -------
+    list of Path
+        What was written; the same bytes from the same file.
+    """
+    written = []
+    for drawing in drawings(read_record(files.root)):
+        for suffix, content in drawn(drawing, _LOOKED_AT).items():
+            path = files.root / FIGURES / f"{drawing.name}.{suffix}"
+            write_document(path, content)
+            written.append(path)
+    return written
+
+
+def write_report(
+    calibration: Calibration,
+    source: Path,
+    files: CalibrationFiles,
+    formats: Collection[str],
+    reference: Path | None = None,
+) -> list[Path]:
+    """Write the report on a calibration into its directory.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        What its file says now.
+    source : Path
+        That file.
+    files : CalibrationFiles
+        Where the outcome is.
+    formats : collection of str
+        Of ``FORMATS``.
+    reference : Path, optional
+        Where it is kept besides: page, tables, figures, PDF, HTML, and the outcome itself.
+
+    Returns
+    -------
+    list of Path
+        What was written; a PDF, if one was asked for, is the last.
+
+    Raises
+    ------
+    LabError
+        If there is no outcome, a format is not one of a calibration's, or a file cannot be written.
+    """
+    _check(formats, files, source)
+    record = read_record(files.root)
+    words = files.words(source)
+    again = command("calibrate", *words, "--only-report")
+    page = build(record, tuple(behind(calibration, source, files, record.told)), again)
+    made = command("calibrate", *words)
+    commands = [made, command("report", *words)]
+    kept = [made, command("report", *words, "--reference", reference or "")]
+    drawn_once = pictures((page,), _suffixes(formats, reference))
+    written = []
+    for path, content in (
+        *_own(record, page, files.root, formats, drawn_once, commands),
+        *_kept(record, page, reference, drawn_once, kept),
+    ):
+        write_document(path, content)
+        written.append(path)
+    return written
+
+
+def _suffixes(formats: Collection[str], reference: Path | None) -> tuple[str, ...]:
+    """Say in which formats the figures are needed."""
+    if "figures" in formats:
+        return SUFFIXES
+    pages = reference is not None or bool({"html", "pdf"} & set(formats))
+    return ("svg",) * pages + ("png",) * (reference is not None)
+
+
+def _check(formats: Collection[str], files: CalibrationFiles, source: Path) -> None:
+    other = [one for one in formats if one not in FORMATS]
+    if other:
+        message = f"a calibration is not written as {', '.join(other)}"
+        raise RequestError(
+            message, where=f"--format {','.join(formats)}", hint=f"of {', '.join(FORMATS)}"
+        )
+    if not files.outcome.exists():
+        raise RequestError(
+            "is a calibration that has concluded nothing yet",
+            where=str(source),
+            hint=f"`{command('calibrate', *files.words(source))}`; of an interrupted one, "
+            "`--only-report` concludes from the runs there are",
+        )
+
+
+def _own(
+    record: Record,
+    page: Page,
+    root: Path,
+    formats: Collection[str],
+    figures: Pictures,
+    commands: list[str],
+) -> Iterator[Document]:
+    """Yield what stands in the calibration's directory."""
+    yield from write(page, root, [f for f in formats if f in ("md", "csv", "figures")], figures)
+    if "table" in formats and "csv" not in formats:
+        yield from (one for one in write(page, root, ("csv",), figures) if one[0].name == _TABLE)
+    for suffix, content in _texts(record, page, figures, commands, formats):
+        yield root / f"report.{suffix}", content
+
+
+def _kept(
+    record: Record, page: Page, reference: Path | None, figures: Pictures, commands: list[str]
+) -> Iterator[Document]:
+    """Yield what is kept: figures once, as they are looked at, and what all of it is made from."""
+    if reference is None:
+        return
+    seen = {name: {"png": found["png"]} for name, found in figures.items()}
+    yield from write(page, reference, ("md", "csv", "figures"), seen)
+    for name in (OUTCOME, COST):
+        path = record.source.with_name(name)
+        if path.exists():
+            yield reference / name, path.read_bytes()
+    if record.variants:
+        yield reference / VARIANTS, as_json(record.variants)
+    for suffix, content in _texts(record, page, figures, commands, ("html", "pdf")):
+        yield reference / f"{record.name}.{suffix}", content
+
+
+def _texts(
+    record: Record, page: Page, figures: Pictures, commands: list[str], formats: Collection[str]
+) -> Iterator[tuple[str, str | bytes]]:
+    if not {"html", "pdf"} & set(formats):
+        return
+    contents = contents_of(record, page, tuple(commands))
+    drawings: Mapping[str, Any] = {n: str(found["svg"], "utf-8") for n, found in figures.items()}
+    if "html" in formats:
+        from tcpf_lab.report.pages.html import render
+
+        yield "html", render(contents, drawings)
+    if "pdf" in formats:
+        from tcpf_lab.report.pages.pdf import typeset
+
+        yield "pdf", typeset(contents, drawings)
+
+
+def load_calibration(
+    what: str | Path, testbed: str = "uml", results: str | Path = "results"
+) -> Calibrated:
+    """Load what a calibration has concluded.
+
+    Parameters
+    ----------
+    what : str or Path
+        A calibration as ``tcpf-lab calibrate`` takes it (``my_table.yaml``), whose results are
+        looked for in `results`; or a directory with its ``calibration.json``, such as
+        ``results/reference/lost_testbed``; or that file.
+    testbed : str
+        Name of the testbed, or the path of an inventory.
+    results : str or Path
+        The results directory.
+
+    Returns
+    -------
+    Calibrated
+        With frames `Calibrated.unknowns`, `Calibrated.cells`, `Calibrated.held_out` and more.
+
+    Raises
+    ------
+    RequestError
+        If it is no calibration, or has concluded nothing yet.
+    """
+    path = Path(what)
+    if not path.is_dir() and path.suffix != ".json":
+        read = load_any(find(str(what)))
+        if not isinstance(read, Calibration):
+            raise RequestError(
+                f"is {read.noun}, not a calibration", where=str(what), hint="`tcpf_lab.load`"
+            )
+        path = CalibrationFiles(Path(results), read.name, registry.require(testbed)).root
+    return Calibrated(read_record(path))

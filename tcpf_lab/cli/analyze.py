@@ -1,0 +1,259 @@
+"""The verb that analyses captures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.cli import console
+from tcpf_lab.cli.main import echo
+from tcpf_lab.cli.options import AsJson, At, MinRto, Probes, SenderProfile
+from tcpf_lab.report.captures import SHOWN, capture_tables, event_tables, many, packet_table
+from tcpf_lab.run import analyzing
+from tcpf_lab.run.analyzing import FORMATS, PRINTED, SORTED, TOP_BY, CapturesAsked, Looked
+from tcpf_lab.run.plotting import parse_flows
+from tcpf_lab.trace import packet
+
+if TYPE_CHECKING:
+    from tcpf_lab.results.layout import RunFiles
+
+
+#: Exit status if a part of a capture was skipped because it is damaged.
+DAMAGED = 3
+
+_Paths = Annotated[
+    list[str],
+    typer.Argument(metavar="PATH...", help="Captures, directories of them, `-`, runs or results."),
+]
+_Host = Annotated[
+    list[str] | None,
+    typer.Option("--host", metavar="ADDRESS", help="Only flows from or to it; also 10.0.0.0/24."),
+]
+_Port = Annotated[
+    list[int] | None, typer.Option("--port", metavar="N", help="Only flows from or to this port.")
+]
+_Dscp = Annotated[
+    list[str] | None,
+    typer.Option("--dscp", metavar="NAME", help="Only flows that begin with this code point."),
+]
+_Flow = Annotated[
+    str | None, typer.Option("--flow", metavar="LIST", help="Only these flows, counted from 0.")
+]
+_Sort = Annotated[
+    str,
+    typer.Option("--sort", metavar="COLUMN", help=f"Of {', '.join(SORTED)}; largest first."),
+]
+_Top = Annotated[
+    int | None,
+    typer.Option(
+        "--top",
+        metavar="N",
+        min=0,
+        help=f"List N flows, by {TOP_BY} without --sort; 0: all. Tables: {SHOWN} without it.",
+    ),
+]
+_Events = Annotated[
+    bool, typer.Option("--events", help="List what was sent again, and why, event by event.")
+]
+_Packets = Annotated[
+    int | None,
+    typer.Option(
+        "--packets",
+        metavar="EVENT",
+        min=0,
+        help="Show the packets around an event of one capture, by its number in --events.",
+    ),
+]
+_Output = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help=f"Its suffix says the format: {', '.join(FORMATS)}. More than once for several.",
+    ),
+]
+_Format = Annotated[
+    str, typer.Option("--format", metavar="|".join(PRINTED), help="How it is printed.")
+]
+
+
+def analyze(
+    paths: _Paths,
+    host: _Host = None,
+    port: _Port = None,
+    dscp: _Dscp = None,
+    flow: _Flow = None,
+    sort: _Sort = "",
+    top: _Top = None,
+    events: _Events = False,
+    packets: _Packets = None,
+    output: _Output = None,
+    form: _Format = "table",
+    min_rto: MinRto = None,
+    profile: SenderProfile = "linux",
+    at: At = None,
+    probes: Probes = True,
+    as_json: AsJson = False,
+) -> None:
+    """Say how TCP recovered from loss in captures, or rebuild the metrics of runs."""
+    files = {path: analyzing.format_of(path) for path in output or ()}
+    printed = analyzing.printed_of(form, as_json=as_json, written=bool(files))
+    paths = analyzing.spread(paths)
+    roots = [path for path in paths if analyzing.is_directory(path)]
+    asked = CapturesAsked(
+        paths=tuple(path for path in paths if path not in roots),
+        options=analyzing.options_of(min_rto, profile, at, probes=probes),
+        choice=analyzing.choice_of(host or (), port or (), dscp or (), parse_flows(flow)),
+        sort=analyzing.sort_of(sort),
+        top=top,
+        events=events or packets is not None,
+    )
+    if packets is not None and (len(asked.paths) != 1 or roots or files or printed != "table"):
+        message = "shows one capture as a table"
+        raise RequestError(message, where=f"--packets {packets}")
+    if not asked.paths:
+        _refuse_useless(asked, files, printed)
+    runs = _runs(roots)
+    with console.reading(asked.paths) as progress:
+        looked = analyzing.look(asked, progress)
+    written = _write(looked, files)
+    if packets is None:
+        _tell(looked, written, printed)
+    elif looked.analyses:
+        _show_packets(looked, packets)
+    rebuilt, failed = _rebuild(runs, printed)
+    if printed == "json":
+        lists = {"runs": list(map(str, rebuilt)), "written": list(map(str, written))}
+        console.print_json({**analyzing.document(looked), **lists})
+    _complain(looked, failed, told=printed == "table" and not files and packets is None)
+
+
+def _refuse_useless(asked: CapturesAsked, files: Mapping[Path, str], printed: str) -> None:
+    """Refuse what is said of captures where there is none."""
+    given = [*asked.given, *(f"-o {path}" for path in files)]
+    if printed not in ("table", "json"):
+        given.append(f"--format {printed}")
+    if given:
+        message = "is for captures; a run's metrics are made as its plan says"
+        raise RequestError(message, where=given[0])
+
+
+def _runs(paths: Sequence[str]) -> dict[str, list[RunFiles]]:
+    """Find the runs whose metrics are rebuilt, by the directory that was named."""
+    if not paths:
+        return {}
+    from tcpf_lab.run import campaign  # here and below: a capture should not pay for the import
+
+    return {path: campaign.kept_runs(Path(path)) for path in paths}
+
+
+def _rebuild(
+    runs: Mapping[str, Sequence[RunFiles]], printed: str
+) -> tuple[list[Path], list[LabError]]:
+    """Rebuild the metrics of runs and say so at once; the files, and what could not be read."""
+    if not runs:
+        return [], []
+    from tcpf_lab.run import campaign
+
+    for path, those in runs.items():
+        if [run.root for run in those] != [Path(path)]:
+            count = many(len(those), "run")
+            echo(f"rebuilding metrics.json and series.npz of {count} below {path}", err=True)
+    done: list[Path] = []
+    failed: list[LabError] = []
+    for result in campaign.rebuild(dict.fromkeys(run for those in runs.values() for run in those)):
+        if isinstance(result, LabError):
+            failed.append(result)
+            continue
+        done.append(result)
+        if printed != "json":
+            echo(f"rebuilt {result}{_verdict(result)}", err=printed != "table")
+    return done, failed
+
+
+def _verdict(metrics: Path) -> str:
+    """Say what is wrong with a run whose numbers were made anew, if anything is."""
+    from tcpf_lab.results.layout import read_json  # here: see `analyze`
+
+    reasons = read_json(metrics)["validity"]["reasons"]
+    return f": not valid: {'; '.join(reasons)}" if reasons else ""
+
+
+def _write(looked: Looked, files: Mapping[Path, str]) -> list[Path]:
+    """Write what was found into files of those formats; which files."""
+    if not (files and looked.analyses):
+        return []
+    from tcpf_lab.report.document import write_document
+
+    for path, form in files.items():
+        write_document(path, analyzing.content(looked, form))
+    return list(files)
+
+
+def _tell(looked: Looked, written: Sequence[Path], printed: str) -> None:
+    """Print what was found, unless it was written into files; which files."""
+    if printed == "json":
+        return  # an object that has the runs, too
+    for path in written:
+        echo(path)
+    if written or not looked.analyses:
+        return
+    if printed == "table":
+        _tables(looked)
+        return
+    echo(analyzing.content(looked, printed), nl=False)
+
+
+def _tables(looked: Looked) -> None:
+    """Print the tables of each capture: of its events, if they are asked for."""
+    width, asked = console.width(), looked.asked
+    for number, capture in enumerate(looked.described):
+        if number:
+            echo()
+        if asked.events:
+            every = looked.frames.events
+            events = every[every["capture"] == capture["file"]]
+            parts = event_tables(capture, events, width, top=asked.top, by=asked.order)
+        else:
+            parts = capture_tables(capture, width, top=asked.top, by=asked.order)
+        for part in parts:
+            console.show(part)
+
+
+def _show_packets(looked: Looked, number: int) -> None:
+    """Print the packets around an event.
+
+    Raises
+    ------
+    RequestError
+        If there is no such event.
+    """
+    (path,), events = looked.asked.paths, looked.frames.events
+    if path == "-":
+        message = "standard input cannot be read twice"
+        raise RequestError(message, where=f"--packets {number}", hint="name a file")
+    if number >= len(events):
+        there = f"events 0 to {len(events) - 1}" if len(events) else "no event"
+        raise RequestError(f"the capture has {there}", where=f"--packets {number}")
+    event = events.iloc[number]
+    for part in packet_table(event, packet.packets(path, event), console.width()):
+        console.show(part)
+
+
+def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None:
+    """Say on standard error what is wrong; the exit status says so if it is not only a cut end."""
+    for found in looked.analyses:
+        if found.capture.truncated and not told:
+            echo(f"warning: {found.capture.name}: {found.capture.truncated}", err=True)
+    problems = [*looked.problems, *failed]
+    for problem in problems:
+        echo(f"error: {problem}", err=True)
+    if problems:
+        raise typer.Exit(problems[0].exit_status)
+    if any(found.capture.skipped for found in looked.analyses):
+        raise typer.Exit(DAMAGED)

@@ -1,0 +1,360 @@
+"""What the command line shows: tables, progress, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from tcpf_lab.base.errors import InterruptedRunError, legible
+from tcpf_lab.cli.main import echo
+
+if TYPE_CHECKING:
+    from tcpf_lab.report.document import Report
+    from tcpf_lab.run.runner import Event
+    from tcpf_lab.run.selection import Choice
+    from tcpf_lab.testbed.base import Testbed
+    from tcpf_lab.testbed.doctor import Check
+    from tcpf_lab.testbed.uml.kernel import Kernel
+
+
+def run_progress(console: Console) -> Progress:
+    """Return the progress display of runs: how many of how many, and how long still."""
+    return _progress(console, MofNCompleteColumn())
+
+
+def share_progress(console: Console) -> Progress:
+    """Return the progress display of something of which a share is done, such as a build."""
+    return _progress(console, TextColumn("{task.percentage:>3.0f} %"))
+
+
+def _progress(console: Console, how_far: ProgressColumn) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        how_far,
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+    )
+
+
+#: Failures that are shown with their log's last lines; of the others the first line tells enough.
+SHOWN_IN_FULL = 3
+#: Bytes of captures from which on it is worth showing how far they have been read.
+LARGE = 20_000_000
+#: From so many seconds on a step is worth a line where there is no terminal.
+LONG_S = 10.0
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+_SAME_INTERRUPT_S = 0.5
+
+
+class _Harmless(Console):
+    """Shows what a terminal would obey as escapes, wherever it stands: tables, progress, lines."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else legible(text), style, control)
+
+
+_out = _Harmless()
+#: FORCE_COLOR, which notebooks set, asks for colours in a pipe, not for pictures that move.
+_err = _Harmless(stderr=True, force_interactive=None if sys.stderr.isatty() else False)
+
+
+def show(what: RenderableType) -> None:
+    """Print a table."""
+    _out.print(what)
+
+
+def complain(text: str) -> None:
+    """Print what went wrong, on standard error."""
+    _err.print(text, style="bold red", markup=False)
+
+
+def print_json(value: Any) -> None:
+    """Print JSON for a script."""
+    echo(json.dumps(value, indent=1, default=str))
+
+
+@contextmanager
+def busy(text: str) -> Iterator[None]:
+    """Print on standard error what takes a while; without a terminal, once it has done so."""
+    if _err.is_terminal:
+        with _err.status(text):
+            yield
+        return
+    late = threading.Timer(LONG_S, tell, (text,))
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+        late.join()  # a process that is forked next must not find it at work
+
+
+def show_report(report: Report) -> None:
+    """Print a report's tables, what was left out of them, and the files written."""
+    from tcpf_lab.report.claims.page import for_terminal
+    from tcpf_lab.report.compare.factors import (
+        terminal_factors,  # here and below: see `analyze_verbs`
+    )
+    from tcpf_lab.report.table import terminal_table
+
+    for part in for_terminal(report.opening) if report.opening else ():
+        show(part)
+    if any(section.source.factor for section in report.sections):
+        show(terminal_factors(report.sections))
+    else:
+        for section in report.sections:
+            show(terminal_table(section.results, section.source.title))
+    for problem in report.left_out:
+        _err.print(f"left out: {problem}", style="yellow", markup=False, highlight=False)
+    for path in report.written:
+        echo(path)
+
+
+def event_line(event: Event, *, in_full: bool = True) -> Text | None:
+    """Return what a run's end deserves: nothing unless something is wrong."""
+    if event.kind == "failed":
+        detail = event.detail if in_full else event.detail.partition("\n")[0]
+        return Text.assemble(("failed: ", "bold red"), detail)
+    if event.kind in ("finished", "analysed") and not event.valid:
+        return Text.assemble(
+            ("not valid: ", "bold yellow"),
+            f"{event.run.experiment.name}/{event.run.id}: {event.detail}",
+        )
+    return None
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table of text without decoration; keys in its headings break behind their dots."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in columns:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    if _width(table) > _out.width:
+        for column, heading in zip(table.columns, columns, strict=True):
+            column.header = heading.replace(".", ".\n")
+        if _width(table) <= _out.width:
+            for column in table.columns:
+                column.no_wrap = True
+    return table
+
+
+def _width(table: Table) -> int:
+    """Columns that a table needs lest anything in it be folded."""
+    return Measurement.get(_out, _out.options.update(width=1000), table).maximum
+
+
+def drive(
+    choice: Choice,
+    testbed: Testbed,
+    *,
+    jobs: int,
+    keep_pcaps: bool,
+    force: bool,
+    cluster: str | None = None,
+    events: list[Event] | None = None,
+) -> list[Event]:
+    """Carry out the runs of ``choice`` with a progress display; return how each ended.
+
+    An interrupt leaves in ``events``, if that is given, how those ended that had until then.
+    """
+    from tcpf_lab.run import runner
+
+    events = [] if events is None else events
+    failures = 0
+    with interruptible(), _executor(choice, testbed, jobs, cluster) as executor:
+        happening = runner.run_all(
+            *(choice.runs, testbed, choice.results, executor),
+            keep_pcaps=keep_pcaps,
+            force=force,
+        )
+        with run_progress(_err) as progress:
+            task = progress.add_task(choice.name, total=len(choice.runs))
+            for event in happening:
+                events.append(event)
+                progress.advance(task)
+                failures += event.kind == "failed"
+                if line := event_line(event, in_full=failures <= SHOWN_IN_FULL):
+                    progress.console.print(line, highlight=False)
+    return events
+
+
+@contextmanager
+def _executor(
+    choice: Choice, testbed: Testbed, jobs: int, cluster: str | None
+) -> Iterator[Executor]:
+    """Yield what makes runs: processes of this machine, or a cluster."""
+    from tcpf_lab.run import pool
+    from tcpf_lab.run.cluster import request as cluster_request
+
+    if cluster is not None:
+        with cluster_request.executor(cluster, testbed, choice, _say) as workers:
+            yield workers
+        return
+    with pool.local_pool(_at_a_time(choice, testbed, jobs)) as processes:
+        yield processes
+
+
+def _at_a_time(choice: Choice, testbed: Testbed, jobs: int) -> int:
+    """Count the runs that this machine makes at the same time."""
+    from tcpf_lab.run import pool
+
+    return min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
+
+
+def tell(text: str) -> None:
+    """Say on standard error how far something has come."""
+    _err.print(text, markup=False, highlight=False)
+
+
+def _say(text: str) -> None:
+    """Tell on standard error what happens meanwhile."""
+    _err.print(text, style="yellow", markup=False, highlight=False)
+
+
+class Announcer:
+    """A `Progress` that prints every new phase with the time since the start, on standard error."""
+
+    def __init__(self, noun: str = "") -> None:
+        self.noun = noun
+        self.began = time.monotonic()
+        self.last = ""
+
+    def __call__(self, phase: str, _share: float) -> None:
+        """Print a phase if it is not the last one."""
+        if phase != self.last:
+            self.last = phase
+            tell(f"{time.monotonic() - self.began:6.1f} s  {self.noun}{phase}")
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn Ctrl-C, and a request to terminate, into an error that says what is kept.
+
+    A second one that comes right behind the first is the same one: who ends a session, or a batch
+    job, sends several.  An exception amid the handling of another would break locks.
+    """
+    latest = -math.inf
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        nonlocal latest
+        again, latest = time.monotonic() - latest < _SAME_INTERRUPT_S, time.monotonic()
+        if not again:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in _INTERRUPTS}
+    try:
+        yield
+    except (KeyboardInterrupt, Exception) as error:
+        # What is called from C may make another exception of the interrupt.
+        if latest == -math.inf and not isinstance(error, KeyboardInterrupt):
+            raise
+        raise InterruptedRunError(
+            "interrupted; complete runs are kept", hint="the same command goes on from there"
+        ) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def build_kernel(source: Path | None, variant: str = "standard") -> Kernel:
+    """Build the kernel with a progress display."""
+    from tcpf_lab.testbed.uml import kernel
+    from tcpf_lab.testbed.uml import recipe as uml_recipe
+
+    recipe = uml_recipe.load(variant=variant)
+    if not _err.is_terminal:
+        return kernel.build(source, progress=Announcer("kernel: "), recipe=recipe)
+    with share_progress(_err) as progress:
+        task = progress.add_task("kernel", total=1.0)
+
+        def show(phase: str, share: float) -> None:
+            progress.update(task, description=f"kernel: {phase}", completed=share)
+
+        return kernel.build(source, progress=show, recipe=recipe)
+
+
+def ensure_kernel(choice: Choice) -> None:
+    """Build the kernel if the chosen testbed needs it and it is not there; boot what it is on."""
+    from tcpf_lab.testbed import registry
+    from tcpf_lab.testbed.uml import kernel
+
+    if choice.testbed_name == registry.VM:
+        from tcpf_lab.testbed.vm import guests
+
+        guests.ensure_up(Announcer())
+    if choice.testbed_name == "uml" and kernel.find() is None:
+        for problem in kernel.damaged():
+            complain(f"kernel {problem}; it is built again")
+        build_kernel(None)
+
+
+def check_table(checks: Sequence[Check]) -> Table:
+    """Return the doctor's findings."""
+    rows = [
+        ("ok" if check.ok else "FAULT", check.name, check.detail, "" if check.ok else check.cure)
+        for check in checks
+    ]
+    return plain_table(("", "checked", "found", "to mend it"), rows)
+
+
+def width() -> int:
+    """Give the number of columns that tables may take."""
+    return _out.width
+
+
+@contextmanager
+def reading(paths: Sequence[str]) -> Iterator[Callable[[str, int], None] | None]:
+    """Show how far large files have been read; the block is told how to say so, if it is shown."""
+    # Path raises where nobody may look.
+    read = {path: 0 for path in paths if os.path.isfile(path)}  # noqa: PTH113
+    total = sum(Path(path).stat().st_size for path in read)
+    if total < LARGE or not _err.is_terminal:
+        text = "reading captures; their analysis is compiled once"
+        with nullcontext() if _err.is_terminal else busy(text):
+            yield None
+        return
+    with share_progress(_err) as progress:
+        task = progress.add_task("reading", total=float(total))
+
+        def advance(path: str, so_far: int) -> None:
+            if so_far - read.get(path, so_far) >= total // 200:  # told every few packets
+                read[path] = so_far
+                progress.update(task, completed=float(sum(read.values())))
+
+        yield advance
+        progress.update(task, completed=float(total))

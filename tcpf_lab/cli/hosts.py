@@ -1,0 +1,146 @@
+"""The verbs that look after testbeds: doctor, clean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.cli import console
+from tcpf_lab.cli.main import echo
+from tcpf_lab.cli.options import AsJson, TestbedName
+from tcpf_lab.results.command import command
+from tcpf_lab.run import campaign
+from tcpf_lab.spec.load import find, load_any
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.testbed import registry
+from tcpf_lab.testbed.doctor import Check, diagnose_uml
+from tcpf_lab.testbed.inventory import Inventory
+
+if TYPE_CHECKING:
+    from tcpf_lab.testbed.ssh.trial import Remainder
+
+
+#: Whose needs hosts are held to if no experiment is named: one that runs on any testbed.
+USUAL = "smoke.yaml"
+_RESULTS = Path("results")
+
+
+def doctor(
+    spec: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SPEC", help=f"Experiment that hosts are to be fit for; {USUAL} without it."
+        ),
+    ] = None,
+    testbed: TestbedName = "uml",
+    as_json: AsJson = False,
+) -> None:
+    """Check everything that a testbed needs, and name the command that mends what is wrong."""
+    inventory = registry.inventory(testbed)
+    if inventory is not None:
+        experiment = _experiment(spec or USUAL).on(registry.generator(testbed))
+        checks = _diagnose(inventory, experiment)
+    elif spec is None:
+        checks = diagnose_uml()
+    else:
+        message = f"testbed {testbed} is checked for all experiments at once; leave SPEC out"
+        raise RequestError(message, where=spec)
+    if as_json:
+        console.print_json([asdict(check) for check in checks])
+    else:
+        console.show(console.check_table(checks))
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+def clean(
+    testbed: Annotated[
+        str | None,
+        typer.Option("--testbed", metavar="NAME", help="Undo what is left on its hosts instead."),
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option("--results", metavar="DIR", help="Where results are kept.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Of hosts: end runs that are under way, too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what failed and interrupted runs have left: here, or on the hosts of a testbed."""
+    if testbed is None:
+        _clean_results(results or _RESULTS, dry_run, as_json)
+        return
+    if results is not None:
+        raise RequestError("either --results or --testbed: one cleans here, the other the hosts")
+    inventory = registry.inventory(testbed)
+    if inventory is None:
+        raise RequestError(
+            f"testbed {testbed} has no hosts, and leaves nothing outside of its results",
+            hint=f"`{command('clean')}` removes unfinished runs from the results",
+        )
+    _clean_hosts(inventory, dry_run, force, as_json)
+
+
+def _experiment(name: str) -> Experiment:
+    path = find(name)
+    found = load_any(path)
+    if isinstance(found, Experiment):
+        return found
+    raise RequestError(f"is {found.noun}; name one of its experiments", where=str(path))
+
+
+def _diagnose(inventory: Inventory, experiment: Experiment) -> tuple[Check, ...]:
+    from tcpf_lab.testbed.ssh.doctor import (
+        diagnose,  # here: the SSH library takes a while to load
+        survey,
+    )
+    from tcpf_lab.testbed.ssh.needs import needs
+
+    wanted = needs(experiment)
+    with console.interruptible(), console.busy(f"asking {_several(inventory)}"):
+        return diagnose(inventory, wanted, survey(inventory, wanted))
+
+
+def _several(inventory: Inventory) -> str:
+    number = len(inventory.hosts)
+    return f"{number} hosts" if number > 1 else "the host"
+
+
+def _clean_hosts(inventory: Inventory, dry_run: bool, force: bool, as_json: bool) -> None:
+    from tcpf_lab.testbed.ssh import trial  # here: the SSH library takes a while to load
+
+    with console.interruptible(), console.busy(f"asking {_several(inventory)}"):
+        found = trial.clean(inventory, dry_run=dry_run, force=force)
+    if as_json:
+        console.print_json([asdict(each) for each in found])
+    elif not found:
+        echo(f"nothing to undo on {_several(inventory)}")
+    else:
+        rows = [row for each in found for row in _rows(each)]
+        console.show(console.plain_table(("host", "run", "changes", "", ""), rows))
+    if not all(each.ok for each in found):
+        raise typer.Exit(1)
+
+
+def _rows(found: Remainder) -> Iterator[tuple[str, ...]]:
+    """Give the line of one run, and what would be undone of it below each other."""
+    first, *others = found.records or (found.detail,)
+    yield found.host, found.run, str(found.changes), found.state, first
+    yield from (("", "", "", "", record) for record in others)
+
+
+def _clean_results(results: Path, dry_run: bool, as_json: bool) -> None:
+    removed = campaign.clean(results, dry_run=dry_run)
+    if as_json:
+        console.print_json([str(path) for path in removed])
+        return
+    for path in removed:
+        echo(f"{'would remove' if dry_run else 'removed'} {path}")
+    if not removed:
+        echo(f"nothing to clean in {results}")

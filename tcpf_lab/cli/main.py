@@ -1,0 +1,217 @@
+"""The command line: its verbs, each in a module that is imported when it is called.
+
+Together they import for seconds; the list of them, or a plan, does not wait for that.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+import tcpf_lab
+from tcpf_lab.base.errors import (
+    InterruptedRunError,
+    LabError,
+    RequestError,
+    legible,
+    out_of_memory,
+    require_memory,
+)
+
+
+def new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
+    """Give a command line without verbs; ``group`` knows how they are found."""
+    return typer.Typer(
+        cls=group,
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="TCP and queue management experiments on a real Linux kernel, in virtual time.",
+    )
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print text, or a path on one line; a terminal obeys nothing that stands in it."""
+    shown = legible(str(text), keep="") if isinstance(text, Path) else legible(str(text))
+    typer.echo(shown, err=err, nl=nl)
+
+
+def run(app: typer.Typer) -> None:
+    """Run a command line; a user's mistake ends in a message, never in a traceback."""
+    debug = "--debug" in sys.argv
+    if debug:
+        sys.argv.remove("--debug")
+    try:
+        app()
+    except (LabError, MemoryError) as caught:
+        error = out_of_memory() if isinstance(caught, MemoryError) else caught
+        if debug:
+            traceback.print_exc()
+        for problem in getattr(error, "problems", None) or (error,):
+            echo(f"error: {problem}", err=True)
+        sys.exit(error.exit_status)
+    except OSError as error:
+        where = error.filename or "standard output"
+        echo(f"error: {where}: {error.strerror or error}", err=True)
+        sys.exit(1)
+
+
+class Verb(NamedTuple):
+    """Where a verb is, and what the list of all says of it: its own description's first line."""
+
+    module: str
+    member: str  #: a function, or a command line of its own
+    about: str
+    memory_mb: int = 1000  #: of address space, to load what it needs and compile the analysis
+
+
+VERBS = {
+    "run": Verb(
+        "run",
+        "run",
+        "Run an experiment or a collection; complete runs are skipped.  Ends with the report.",
+    ),
+    "plan": Verb(
+        "plan",
+        "plan",
+        "Print the commands of the first run (all that differ only in the seed are alike).",
+        memory_mb=64,
+    ),
+    "compare": Verb(
+        "run",
+        "compare",
+        "Hold what was measured against what was published, or against another testbed.",
+    ),
+    "calibrate": Verb(
+        "calibrate",
+        "calibrate",
+        "Search for settings that give published numbers; goes on where it was interrupted.",
+    ),
+    "status": Verb(
+        "results",
+        "status",
+        "List experiments, or the runs of one: complete, stale, failed, missing; and their sizes.",
+    ),
+    "analyze": Verb(
+        "analyze",
+        "analyze",
+        "Say how TCP recovered from loss in captures, or rebuild the metrics of runs.",
+    ),
+    "crossing": Verb(
+        "crossing",
+        "crossing",
+        "Say what a box did to packets, from captures on both of its sides.",
+    ),
+    "report": Verb(
+        "report",
+        "report",
+        "Write the report of an experiment or a collection from the runs there are.",
+    ),
+    "plot": Verb(
+        "plot",
+        "app",
+        "Draw a figure of runs: of experiments, or in directories; or of captures.",
+    ),
+    "doctor": Verb(
+        "hosts",
+        "doctor",
+        "Check everything that a testbed needs, and name the command that mends what is wrong.",
+        memory_mb=250,
+    ),
+    "clean": Verb(
+        "hosts",
+        "clean",
+        "Remove what failed and interrupted runs have left: here, or on the hosts of a testbed.",
+        memory_mb=250,
+    ),
+    "schema": Verb(
+        "plan",
+        "schema",
+        "Print the JSON Schema of experiment files, or of inventories.",
+        memory_mb=64,
+    ),
+    "kernel": Verb("kernel", "app", "The virtual-time kernel: build, path.", memory_mb=64),
+    "model": Verb("model", "app", "Analytic models: rio."),
+    "vm": Verb(
+        "vm",
+        "app",
+        "Two virtual machines as hosts for a testbed: up, ssh, down, status.",
+        memory_mb=250,
+    ),
+}
+
+
+def load(name: str) -> Any:
+    """Import a verb and make a command of it, of a type that typer has not made public."""
+    verb = VERBS[name]
+    require_memory(verb.memory_mb, f"tcpf-lab {name}")
+    app = member = getattr(import_module(f"tcpf_lab.cli.{verb.module}"), verb.member)
+    if not isinstance(member, typer.Typer):
+        app = new_app()
+        app.command(name)(member)
+    return typer.main.get_command(app)
+
+
+def _refuse_empty(words: list[str]) -> None:
+    """Refuse a path, or any value, that is empty: as a path it would be the current directory."""
+    for before, word in pairwise(words):
+        option, equals, value = word.partition("=")
+        if not word or (option.startswith("--") and equals and not value):
+            raise RequestError("an empty word is no path and no value", where=option or before)
+
+
+class Verbs(TyperGroup):
+    """All verbs: to list them, what is said here is enough."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the verb that is called, and import it now."""
+        name, found, rest = super().resolve_command(ctx, args)
+        if name != "vm":  # which hands words on to a host
+            _refuse_empty([f"tcpf-lab {name}", *rest])
+        return name, load(name) if name else found, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry the verb out; typer would end an interrupt without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise InterruptedRunError("interrupted") from None
+
+
+app = new_app(Verbs)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tcpf-lab {tcpf_lab.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    _version_option: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Hold the options that belong to no verb."""
+
+
+def _listed() -> None:
+    """Stand for a verb that was not imported."""
+
+
+for _name, _verb in VERBS.items():
+    app.command(_name, help=_verb.about)(_listed)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in a message, never in a traceback."""
+    run(app)

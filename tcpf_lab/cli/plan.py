@@ -1,0 +1,72 @@
+"""The verbs that only read: what would be done, and what may be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tcpf_lab.base.errors import legible
+from tcpf_lab.cli import console
+from tcpf_lab.cli.main import echo
+from tcpf_lab.cli.options import AsJson, Only, Overrides, Seeds, Spec, TestbedName
+from tcpf_lab.plan.compose import compose
+from tcpf_lab.run.selection import Choice, choose
+from tcpf_lab.spec.load import STANDARD_INPUT
+from tcpf_lab.spec.reference_docs import json_schema, schema_of
+from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.uml import guest_plan
+
+
+def size(choice: Choice) -> dict[str, Any]:
+    """Say how large an experiment is."""
+    seconds = sum(compose(run).virtual_seconds for run in choice.runs)
+    return {"spec": str(choice.source), "runs": len(choice.runs), "virtual_seconds": seconds}
+
+
+def plan_text(choice: Choice, *, instructions: bool = False) -> str:
+    """Return the plan of the first run: to read, or as the guest's instructions."""
+    plan = compose(choice.runs[0])
+    return guest_plan.render(plan) if instructions else f"# {choice.runs[0].id}\n\n{plan}"
+
+
+def plan(
+    spec: Spec,
+    testbed: TestbedName = "uml",
+    only: Only = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    check: Annotated[bool, typer.Option("--check", help="Only check the experiment.")] = False,
+    instructions: Annotated[
+        bool, typer.Option("--instructions", help="Print the guest's instructions instead.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the commands of the first run (all that differ only in the seed are alike).
+
+    `-` reads the experiment from standard input.
+    """
+    name = str(STANDARD_INPUT) if spec == "-" else spec
+    chosen = choose(name, testbed, Path("results"), only, seeds, overrides)
+    if check:
+        with console.busy(f"checking {len(chosen.runs)} runs"):
+            summary = size(chosen)
+        if as_json:
+            console.print_json(summary)
+        else:
+            echo(f"{legible(str(chosen.source), keep='')}: ok: {summary['runs']} runs")
+        return
+    text = plan_text(chosen, instructions=instructions)
+    if as_json:
+        form = "instructions" if instructions else "plan"
+        console.print_json({"run": chosen.runs[0].id, form: text.splitlines()})
+    else:
+        echo(text, nl=False)
+
+
+def schema(
+    testbed: Annotated[bool, typer.Option("--testbed", help="Of inventories instead.")] = False,
+) -> None:
+    """Print the JSON Schema of experiment files, or of inventories."""
+    console.print_json(schema_of(Inventory) if testbed else json_schema())

@@ -1,0 +1,188 @@
+"""The verb that draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.cli import console, main
+from tcpf_lab.cli.main import echo
+from tcpf_lab.cli.options import (
+    AsJson,
+    At,
+    IncludeInvalid,
+    MinRto,
+    Only,
+    Overrides,
+    Probes,
+    Results,
+    Seeds,
+    SenderProfile,
+    TestbedName,
+)
+from tcpf_lab.report.document import write_document
+from tcpf_lab.report.plots.kinds import (
+    DELAYS,
+    KINDS,
+    SCALES,
+    Kind,
+    Wanted,
+    draw,
+    kind_named,
+    metric_named,
+)
+from tcpf_lab.report.section import SUFFIXES
+from tcpf_lab.run.analyzing import format_of, options_of
+from tcpf_lab.run.plotting import FigureAsked, Gathered, gather, parse_flows, parse_time
+from tcpf_lab.spec.words import unknown
+
+_OF_CAPTURES = ("", " (or of a capture)", " (or of the captures before and after it)")
+#: What `--help` says of the verb.
+ABOUT = "\n\n".join(
+    (
+        "Draw a figure of runs: of experiments, or in directories; or of captures.  KIND says what "
+        "it answers:",
+        *(f"{kind.name}: {kind.answers}{_OF_CAPTURES[kind.captures]}" for kind in KINDS.values()),
+    )
+)
+
+
+_KindName = Annotated[str, typer.Argument(metavar="KIND", help=f"Of {', '.join(KINDS)}.")]
+_What = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SPEC|DIR|CAPTURE...", help="Experiments, runs, directories with runs; captures."
+    ),
+]
+_Output = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help=f"Its suffix says the format: {', '.join(SUFFIXES)}. More than once for several.",
+    ),
+]
+_Case = Annotated[str | None, typer.Option("--case", metavar="LIST", help="Only these cases.")]
+_Flows = Annotated[
+    str | None, typer.Option("--flows", metavar="LIST", help="Only these numbers of flows.")
+]
+_Seed = Annotated[str | None, typer.Option("--seed", metavar="LIST", help="Only these seeds.")]
+_Flow = Annotated[
+    str | None,
+    typer.Option("--flow", metavar="LIST", help="These flows of it, counted from 0."),
+]
+_Metric = Annotated[
+    str | None,
+    typer.Option("--metric", metavar="NAME", help="What to draw, as metrics.json calls it."),
+]
+_Parameter = Annotated[
+    str, typer.Option("--x", metavar="KEY", help="The parameter to draw it against.")
+]
+_Delay = Annotated[
+    str,
+    typer.Option("--delay", metavar="|".join(DELAYS), help="Which queueing delay is drawn."),
+]
+_Time = Annotated[
+    str | None,
+    typer.Option("--time", metavar="FROM..TO", help="From when to when, in seconds."),
+]
+_Scale = Annotated[
+    str,
+    typer.Option(
+        "--scale",
+        metavar="|".join(SCALES),
+        help="Axes from 0 and alike in all panels, or each as its data asks.",
+    ),
+]
+
+
+def plot(
+    kind: _KindName,
+    what: _What,
+    output: _Output = None,
+    case: _Case = None,
+    flows: _Flows = None,
+    seed: _Seed = None,
+    flow: _Flow = None,
+    metric: _Metric = None,
+    parameter: _Parameter = "",
+    delay: _Delay = "",
+    time: _Time = None,
+    scale: _Scale = "",
+    testbed: TestbedName = "uml",
+    results: Results = Path("results"),
+    only: Only = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    include_invalid: IncludeInvalid = False,
+    min_rto: MinRto = None,
+    profile: SenderProfile = "linux",
+    at: At = None,
+    probes: Probes = True,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a figure of runs, or of captures, and write it into files."""
+    wanted = Wanted(
+        metric_named(metric) if metric is not None else None,
+        *(parse_flows(flow), parameter, _one_of(delay, tuple(DELAYS), "--delay")),
+        *(parse_time(time), _one_of(scale, SCALES, "--scale")),
+    )
+    figure = kind_named(kind, wanted)
+    files = _files(output or [], figure, metric)
+    options = options_of(min_rto, profile, at, probes=probes)
+    asked = FigureAsked(
+        *(tuple(what), case, flows, seed, include_invalid, testbed, results),
+        *(tuple(only or ()), seeds, tuple(overrides or ()), options),
+    )
+    _tell(figure, _write(figure, asked, wanted, files), list(files), as_json)
+
+
+def _write(kind: Kind, asked: FigureAsked, wanted: Wanted, files: dict[Path, str]) -> Gathered:
+    """Draw what was asked for into files; of what it was drawn."""
+    found = gather(asked, kind)
+    drawn = draw(kind, found.subjects, wanted, list(dict.fromkeys(files.values())))
+    for path, suffix in files.items():
+        write_document(path, drawn[suffix])
+    for capture in found.captures:
+        if capture.truncated:
+            echo(f"warning: {capture.path}: {capture.truncated}", err=True)
+    return found
+
+
+def _one_of(word: str, allowed: Sequence[str], option: str) -> str:
+    if word and word not in allowed:
+        raise RequestError(unknown(f"unknown word '{word}'", word, allowed), where=option)
+    return word
+
+
+def _files(output: Sequence[Path], kind: Kind, metric: str | None) -> dict[Path, str]:
+    """Give the format of every file that is to be written; a PNG here if none is named."""
+    named = output or [Path(f"{kind.name}{f'-{metric}' if metric else ''}.png")]
+    return {path: format_of(path, SUFFIXES) for path in named}
+
+
+def _tell(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> None:
+    if as_json:
+        console.print_json(
+            {
+                "kind": kind.name,
+                "written": [str(path) for path in files],
+                "runs": [str(run.files.root) for run in found.runs],
+                "captures": [str(capture.path) for capture in found.captures],
+                "left_out": dict(found.left_out),
+            }
+        )
+        return
+    if found.remark:
+        echo(found.remark, err=True)
+    for path in files:
+        echo(path)
+
+
+app = main.new_app()
+app.command(help=ABOUT)(plot)

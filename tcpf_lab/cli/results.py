@@ -1,0 +1,151 @@
+"""The verb that lists results: status."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from tcpf_lab.cli import console
+from tcpf_lab.cli.main import echo
+from tcpf_lab.cli.options import AsJson, Only, Overrides, Results, Seeds, TestbedName
+from tcpf_lab.results.command import command, options
+from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.results.storage import KINDS, Inventory, inventory, occupied, readable
+from tcpf_lab.run.runner import RunState, State
+from tcpf_lab.run.selection import Choice, choose
+from tcpf_lab.spec.sweep import Run
+from tcpf_lab.spec.variant import Settings
+
+
+def status(
+    spec: Annotated[str | None, typer.Argument(metavar="[SPEC]")] = None,
+    testbed: TestbedName = "uml",
+    results: Results = Path("results"),
+    only: Only = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """List experiments, or the runs of one: complete, stale, failed, missing; and their sizes."""
+    if spec is not None:
+        show_states(choose(spec, testbed, results, only, seeds, overrides), as_json)
+        return
+    found = inventory(results)
+    if as_json:
+        console.print_json(_inventory_json(found, results))
+    elif not found.stored:
+        echo(f"no results in {results}")
+    else:
+        console.show(_experiments_table(found))
+        echo(_total(found, results))
+
+
+def show_states(choice: Choice, as_json: bool) -> None:
+    """Print which runs are complete, stale, failed or missing, and what they take on disk."""
+    with console.busy(f"looking at {len(choice.runs)} runs"):
+        found = list(choice.states())
+    if as_json:
+        rows = [
+            {
+                "experiment": part.experiment.name,
+                "run": run.id,
+                **({"settings": dict(run.settings)} if run.settings else {}),
+                "state": now.state.value,
+                **({"causes": list(now.causes)} if now.causes else {}),
+                "bytes": _size(run, part.files),
+            }
+            for part, states in found
+            for run, now in states
+        ]
+        console.print_json(rows)
+        return
+    for part, states in found:
+        table = _state_table(states, part.files)
+        table.title = Text(part.experiment.name) if choice.collection else None
+        console.show(table)
+    causes = Counter(cause for _, states in found for _, now in states for cause in now.causes)
+    if causes:
+        listed = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
+        echo(f"stale or outdated, by cause (runs): {listed}")
+
+
+def _size(run: Run, files: ExperimentFiles) -> int:
+    """Bytes on disk of a run, and of what an unfinished try has left."""
+    return sum(occupied(place.root) for place in (files.run(run.id), files.partial(run.id)))
+
+
+def _state_table(states: Sequence[tuple[Run, RunState]], files: ExperimentFiles) -> Table:
+    """Return the states of the runs, a row for each cell."""
+    grouped: dict[tuple[str, Settings, int], Counter[State]] = {}
+    sizes: Counter[tuple[str, Settings, int]] = Counter()
+    for run, now in states:
+        cell = run.case_name, run.settings, run.flows
+        grouped.setdefault(cell, Counter())[now.state] += 1
+        sizes[cell] += _size(run, files)
+    axes = list(dict.fromkeys(key for _, settings, _ in grouped for key, _ in settings))
+    columns = ("case", *axes, "flows", *(state.value for state in State), "size")
+    rows = [
+        (
+            case,
+            *(dict(settings).get(key, "-") for key in axes),
+            str(flows),
+            *(str(counts[state] or "-") for state in State),
+            _shown(sizes[case, settings, flows]),
+        )
+        for (case, settings, flows), counts in grouped.items()
+    ]
+    return console.plain_table(columns, rows)
+
+
+def _shown(size: int) -> str:
+    return readable(size) if size else "-"
+
+
+def _experiments_table(found: Inventory) -> Table:
+    """Return a row for each experiment of a results directory."""
+    columns = ("experiment", "testbed", "complete", "failed", "size", *KINDS)
+    rows = [
+        (
+            each.experiment,
+            each.testbed,
+            str(each.complete),
+            str(each.failed or "-"),
+            readable(each.total),
+            *(_shown(each.sizes[kind]) for kind in KINDS),
+        )
+        for each in found.stored
+    ]
+    return console.plain_table(columns, rows)
+
+
+def _total(found: Inventory, results: Path) -> str:
+    text = f"{results}: {readable(found.total)} on disk"
+    if found.elsewhere:
+        text += f", {readable(found.elsewhere)} of it in no experiment"
+    again = command("clean", *options(results=results))
+    return f"{text}; `{again}` would free {readable(found.freed_by_clean)}"
+
+
+def _inventory_json(found: Inventory, results: Path) -> dict[str, Any]:
+    return {
+        "results": str(results),
+        "bytes": found.total,
+        "bytes_elsewhere": found.elsewhere,
+        "bytes_freed_by_clean": found.freed_by_clean,
+        "experiments": [
+            {
+                "experiment": each.experiment,
+                "testbed": each.testbed,
+                "complete": each.complete,
+                "failed": each.failed,
+                "bytes": {"total": each.total, **each.sizes},
+            }
+            for each in found.stored
+        ],
+    }

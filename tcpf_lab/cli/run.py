@@ -1,0 +1,131 @@
+"""The verbs that make an experiment's runs and say what became of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tcpf_lab.base.errors import LabError
+from tcpf_lab.cli import console
+from tcpf_lab.cli import results as results_verbs
+from tcpf_lab.cli.options import (
+    AsJson,
+    Cluster,
+    IncludeInvalid,
+    Jobs,
+    KeepPcaps,
+    Only,
+    Overrides,
+    Results,
+    Seeds,
+    Spec,
+    TestbedName,
+    TestbedNames,
+)
+from tcpf_lab.report.compare.published import Comparison, comparison_json
+from tcpf_lab.report.compare.scoreboard import scoreboard
+from tcpf_lab.report.compare.sensitivity import Sensitivity, ranked_effects
+from tcpf_lab.report.compare.testbeds import TwoTestbeds, side_by_side
+from tcpf_lab.run import campaign, reporting
+from tcpf_lab.run.cluster import request as cluster_request
+from tcpf_lab.run.runner import Event
+from tcpf_lab.run.selection import Choice, choose, one_or_two
+
+
+def run(
+    spec: Spec,
+    testbed: TestbedName = "uml",
+    results: Results = Path("results"),
+    jobs: Jobs = 0,
+    cluster: Cluster = None,
+    only: Only = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    keep_pcaps: KeepPcaps = False,
+    force: Annotated[bool, typer.Option("--force", help="Repeat complete runs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    include_invalid: IncludeInvalid = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment or a collection; complete runs are skipped.  Ends with the report."""
+    chosen = choose(spec, testbed, results, only, seeds, overrides)
+    if dry_run:
+        results_verbs.show_states(chosen, as_json)
+        return
+    outcome = _carry_out(chosen, jobs, cluster, keep_pcaps=keep_pcaps, force=force)
+    failed = [event for event in outcome if event.kind == "failed"]
+    report, problem = None, None
+    if len(failed) < len(chosen.runs):
+        try:
+            report = reporting.report(chosen, include_invalid=include_invalid)
+        except LabError as error:
+            problem = error  # a script is told how the runs ended all the same
+    if as_json:
+        console.print_json(campaign.outcome_json(chosen, outcome, report))
+    elif report:
+        console.show_report(report)
+    if failed:
+        console.complain(f"{len(failed)} of {len(chosen.runs)} runs failed")
+    if problem:
+        raise problem
+    if failed:
+        raise typer.Exit(1)
+
+
+def _carry_out(
+    chosen: Choice,
+    jobs: int,
+    cluster: str | None,
+    *,
+    keep_pcaps: bool,
+    force: bool,
+) -> list[Event]:
+    """Make the runs where they were asked for; refuse at once what cannot be."""
+    cluster_request.check(cluster, chosen, jobs)
+    console.ensure_kernel(chosen)
+    bed = campaign.ready_testbed(chosen, elsewhere=cluster is not None)
+    return console.drive(
+        *(chosen, bed),
+        jobs=jobs,
+        cluster=cluster,
+        keep_pcaps=keep_pcaps,
+        force=force,
+    )
+
+
+def compare(
+    spec: Spec,
+    testbed: TestbedNames = None,
+    results: Results = Path("results"),
+    only: Only = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    include_invalid: IncludeInvalid = False,
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Rank instead what varies by what it moves.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show every reading of a claim, every factor of a cell.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Hold what was measured against what was published, or against another testbed."""
+    names = one_or_two(testbed)
+    chosen = [choose(spec, name, results, only, seeds, overrides) for name in names]
+    found: Comparison | TwoTestbeds | Sensitivity
+    if sensitivity:
+        found = campaign.sensitivity_of(chosen, include_invalid=include_invalid)
+        shown = ranked_effects(found, full)
+    elif len(chosen) == 2:
+        found = campaign.two_testbeds(*chosen, include_invalid=include_invalid)
+        shown = side_by_side(found)
+    else:
+        found = campaign.comparison(chosen[0], include_invalid=include_invalid)
+        shown = scoreboard(found, full)
+    if as_json:
+        console.print_json(comparison_json(found))
+        return
+    for part in shown:
+        console.show(part)

@@ -1,1 +1,0 @@
-"""Analytic models of queues and of TCP."""

@@ -1,0 +1,1 @@
+"""The papers: for each its published numbers, claims and page."""

@@ -1,0 +1,1 @@
+"""The study of buffers in slices of a flow (003)."""

@@ -1,0 +1,1 @@
+"""The study of assured and expedited forwarding."""

@@ -1,0 +1,323 @@
+"""Figures 2 to 5 and 7 of paper 001: a quantity over the length of bursts or the flows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from tcpf_lab.papers.ef.study import (
+    MANY,
+    ON_MS,
+    RTT_MS,
+    TCPS,
+    Conditions,
+    Quantity,
+    Study,
+    Tcp,
+    alone,
+    constant,
+    loss,
+    loss_of_left,
+    min_max,
+    network,
+    timeouts,
+    together,
+    told,
+)
+from tcpf_lab.papers.ef.throughput import RTTS_MS
+from tcpf_lab.papers.figures import Frame, draw
+from tcpf_lab.report.claims.page import Drawing, Point, in_units
+
+BURSTS = "Mean length of EF bursts (ms)"
+LOST = "Loss of use, U_CBR - U_EF"
+EXPIRED = "Timeouts per flow and minute"
+EVEN = "M = min / max throughput"
+_LOSS = (
+    "Use of the bandwidth that EF traffic leaves: with EF traffic of a constant rate less with "
+    "bursts, of the same seed."
+)
+_LEFT = (
+    "As Figure 2(a), but use of what EF traffic left in the run itself: few long bursts fit into a "
+    "run, and take more or less than their 30 %."
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a setting is drawn."""
+
+    series: str
+    x: float
+    known: Conditions
+    panel: str = ""
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A figure before it is drawn: its number in the paper, words, axes, and what is drawn.
+
+    ``series`` are the lines that the paper has, which the experiments may not.
+    """
+
+    number: str
+    title: str
+    y: str
+    x: str
+    quantity: Quantity
+    places: tuple[Place, ...]
+    caption: str
+    under: str
+    series: tuple[str, ...] = ()
+    bottom: float | None = 0.0
+
+    def drawing(self, study: Study) -> Drawing:
+        """Give the drawing of what was measured; what was asked for and not is said."""
+        points = tuple(
+            Point(place.series, place.x, found.values_by_seed, place.panel)
+            for place in self.places
+            if (found := self.quantity(study, place.known))
+        )
+        ticks = tuple(sorted({place.x for place in self.places if not math.isnan(place.x)}))
+        frame = Frame(
+            title=self.title[0].upper() + self.title[1:],
+            subtitle=f"Figure {self.number} of paper 001; {self.under}; {runs_behind(points)}",
+            x=self.x,
+            y=self.y,
+            ticks=ticks,
+            bottom=self.bottom,
+        )
+        return Drawing(
+            name=name_of(self.number),
+            title=f"Figure {self.number} of paper 001: {self.title}",
+            caption=self.caption,
+            points=points,
+            build=partial(draw, points, frame),
+            missing=tuple(missing_of(study, self)),
+            axis=self.y,
+            place=in_units("ms" if self.x == BURSTS else "flows"),
+        )
+
+
+def name_of(number: str) -> str:
+    """Give the file's name of a figure: ``2(a)`` is ``fig-ef-2a``, with words behind a dash."""
+    plain = number.replace("(", "").replace(")", "").replace(", ", "-").lower()
+    return f"fig-ef-{plain}"
+
+
+def runs_behind(points: Sequence[Point]) -> str:
+    """Say how many runs a point stands for, in one word: ``n=5``, ``n=3..5``."""
+    counts = sorted({len(point.values) for point in points})
+    return "n=" + "..".join(map(str, dict.fromkeys(counts[:1] + counts[-1:])))
+
+
+def missing_of(study: Study, sketch: Sketch) -> Iterator[str]:
+    """Say what of a figure was not measured."""
+    absent = set(sketch.series) - {place.series for place in sketch.places}
+    lacking = [one for one in sketch.places if not sketch.quantity(study, one.known)]
+    if not sketch.places:
+        yield "nothing of it is in the experiments"
+    elif len(lacking) == len(sketch.places):
+        yield "no run of any of it"
+    elif lacking:
+        first = ", ".join(told(one.known) for one in lacking[:2])
+        yield f"{len(lacking)} of {len(sketch.places)} points, such as {first}"
+    if sketch.places and absent:
+        yield f"the experiments have no {', '.join(one for one in sketch.series if one in absent)}"
+
+
+def throughput_figures(study: Study) -> Iterator[Drawing]:
+    """Yield Figures 2 to 4; Figures 3 and 4 for each TCP that was asked for."""
+    where = f"1 flow, RTT {RTT_MS:g} ms, EF 30 %"
+    single = tuple(_over_bursts(study, [(tcp, alone(tcp)) for tcp in TCPS]))
+    seconds = _seconds(study, single)
+    yield Sketch(
+        *("2(a)", "loss of one flow by EF bursts", LOST, BURSTS, loss, single),
+        *(_LOSS, f"{where}{seconds}"),
+        bottom=None,
+    ).drawing(study)
+    if any(loss_of_left(study, place.known) for place in single):
+        yield Sketch(
+            *("2(a), left", "the same by what bursts left in each run", LOST, BURSTS),
+            *(loss_of_left, single, _LEFT, f"{where}{seconds}"),
+            bottom=None,
+        ).drawing(study)
+    yield Sketch(
+        *("2(b)", "timeouts of one flow", EXPIRED, BURSTS, timeouts, single),
+        *("Timeouts in the measured time, per minute.", f"{where}{seconds}"),
+    ).drawing(study)
+    for tcp in TCPS:
+        yield from _per_tcp(study, tcp)
+
+
+def _per_tcp(study: Study, tcp: Tcp) -> Iterator[Drawing]:
+    also = "" if tcp == TCPS[0] else f", {tcp}"
+    lines = [(f"RTT {rtt:g} ms", alone(tcp, rtt_ms=rtt)) for rtt in RTTS_MS]
+    trips = tuple(_over_bursts(study, lines))
+    if trips or not also:
+        yield Sketch(
+            *(f"3{also}", "loss of one flow by its round trip", LOST, BURSTS, loss, trips),
+            *(_LOSS, f"1 flow of {tcp}, EF 30 %{_seconds(study, trips)}"),
+            series=tuple(series for series, _ in lines),
+            bottom=None,
+        ).drawing(study)
+    flows = tuple(_over_flows(study, tcp))
+    if flows or not also:
+        under = f"{tcp}, RTT 12 to 26 ms, EF 30 %{_seconds(study, flows)}"
+        yield Sketch(
+            *(f"4(a){also}", "loss of all flows together", LOST, "TCP flows", loss, flows),
+            *(_LOSS, under),
+            bottom=None,
+        ).drawing(study)
+        yield Sketch(
+            *(f"4(b){also}", "timeouts per flow", EXPIRED, "TCP flows", timeouts, flows),
+            *("Timeouts in the measured time, per flow and minute.", under),
+        ).drawing(study)
+
+
+def fairness_figures(study: Study) -> Iterator[Drawing]:
+    """Yield Figures 5 and 7 for each TCP that was asked for."""
+    for tcp in TCPS:
+        also = "" if tcp == TCPS[0] else f", {tcp}"
+        for letter, rtt, words in (("a", RTT_MS, "RTT 8 ms"), ("b", None, "RTT 12 to 26 ms")):
+            bursts = tuple(_four_over_bursts(study, tcp, rtt))
+            if bursts or not also:
+                yield Sketch(
+                    *(f"5({letter}){also}", f"fairness of {MANY} flows by EF bursts", EVEN, BURSTS),
+                    *(min_max, bursts, "1 is fair; a network without EF traffic is a level."),
+                    f"{tcp}, {words}, EF 30 %{_seconds(study, bursts)}",
+                    series=tuple(series for series, _ in four(tcp, rtt)),
+                ).drawing(study)
+            counts = tuple(_four_over_flows(study, tcp, rtt))
+            if counts or not also:
+                yield Sketch(
+                    *(f"7({letter}){also}", "fairness by the number of flows", EVEN, "TCP flows"),
+                    *(min_max, counts, "1 is fair."),
+                    f"{tcp}, {words}, EF 30 % in bursts of {ON_MS:g} ms{_seconds(study, counts)}",
+                    series=tuple(series for series, _ in four(tcp, rtt)),
+                ).drawing(study)
+
+
+def _over_bursts(study: Study, lines: Iterable[tuple[str, Conditions]]) -> Iterator[Place]:
+    for series, like in lines:
+        for on in study.on_times(like):
+            yield Place(series, on, replace(like, on_ms=on))
+
+
+def _over_flows(study: Study, tcp: Tcp) -> Iterator[Place]:
+    like = together(tcp, 1)
+    wanted = {one for one in study.settings if replace(one, on_ms=0.0, flows=1) == like}
+    for known in sorted(wanted, key=lambda one: (one.on_ms, one.flows)):
+        yield Place(f"bursts of {known.on_ms:g} ms", known.flows, known)
+
+
+def four(tcp: Tcp, rtt_ms: float | None, flows: int = MANY) -> Iterator[tuple[str, Conditions]]:
+    """Yield the four networks of the fairness figures by their names, bursts of 1 ms."""
+    for on, ef in ((None, ""), (ON_MS, "+EF")):
+        for udp, label in ((False, "TCP-only"), (True, "TCP+UDP")):
+            yield label + ef, network(tcp, rtt_ms, udp=udp, on_ms=on, flows=flows)
+
+
+def _four_over_bursts(study: Study, tcp: Tcp, rtt_ms: float | None) -> Iterator[Place]:
+    for series, like in four(tcp, rtt_ms):
+        if like.ef == "none":
+            if like in study.settings:
+                yield Place(series, math.nan, like)
+        else:
+            yield from _over_bursts(study, [(series, like)])
+
+
+def _four_over_flows(study: Study, tcp: Tcp, rtt_ms: float | None) -> Iterator[Place]:
+    for series, like in four(tcp, rtt_ms):
+        for flows in study.flows(like):
+            yield Place(series, flows, replace(like, flows=flows))
+
+
+def _seconds(study: Study, places: Sequence[Place]) -> str:
+    """Say how long the runs of a figure took."""
+    known = {one for place in places for one in (place.known, constant(place.known))}
+    found = sorted({study.settings[one].seconds for one in known if one in study.settings})
+    return f", {' or '.join(f'{one:g}' for one in found)} s" if found else ""
+
+
+#: Width of a class, of which one has the fair share in its middle.
+WIDTH = 0.1
+_CAPTION = (
+    "Each flow's throughput over its fair share of what EF and UDP traffic leave, frames on both "
+    "sides; classes of 0.1; dashed: the fair share. Means over the seeds."
+)
+#: A line: its panel, its name, and of which conditions it is.
+Line = tuple[str, str, Conditions]
+
+
+def histogram_figures(study: Study) -> Iterator[Drawing]:
+    """Yield Figures 6, 8 and 9 for each TCP that was asked for."""
+    for tcp in TCPS:
+        also = "" if tcp == TCPS[0] else f", {tcp}"
+        for letter, rtt, words in (("a", RTT_MS, "RTT 8 ms"), ("b", None, "RTT 12 to 26 ms")):
+            lines = [
+                (label.removesuffix("+EF"), "with EF" if known.ef != "none" else "no EF", known)
+                for label, known in four(tcp, rtt)
+            ]
+            title = f"spread over {MANY} flows, with and without EF"
+            under = f"{tcp}, {words}, EF 30 % in bursts of {ON_MS:g} ms"
+            yield from _drawing(study, f"6({letter}){also}", title, under, lines)
+        for figure, rtt, words in (("8", RTT_MS, "RTT 8 ms"), ("9", None, "RTT 12 to 26 ms")):
+            for letter, on, ef in (("a", None, ""), ("b", ON_MS, "+EF")):
+                title = f"spread over the flows, TCP+UDP{ef}"
+                under = f"{tcp}, {words}" + (f", bursts of {on:g} ms" if on else "")
+                lines = list(_by_flows(study, network(tcp, rtt, udp=True, on_ms=on)))
+                yield from _drawing(study, f"{figure}({letter}){also}", title, under, lines)
+
+
+def _by_flows(study: Study, like: Conditions) -> Iterator[Line]:
+    for flows in study.flows(like):
+        yield "", f"{flows} flows", replace(like, flows=flows)
+
+
+def _drawing(
+    study: Study, number: str, title: str, under: str, lines: Sequence[Line]
+) -> Iterator[Drawing]:
+    """Yield a figure; of a TCP that is not the paper's only if something of it was asked for."""
+    asked = [line for line in lines if line[2] in study.settings]
+    if not asked and ", " in number:
+        return
+    points = tuple(point for line in asked for point in _points(study, line))
+    lacking = [told(known) for _, _, known in asked if study.at(known) is None]
+    missing = lacking if asked else ["nothing of it is in the experiments"]
+    frame = Frame(
+        title=title[0].upper() + title[1:],
+        subtitle=f"Figure {number} of paper 001; {under}; {runs_behind(points)}",
+        x="Throughput of a flow / fair share",
+        y="Share of flows",
+        mark=1.0,
+        steps="mid",
+    )
+    yield Drawing(
+        name=name_of(number),
+        title=f"Figure {number} of paper 001: {title}",
+        caption=_CAPTION,
+        points=points,
+        build=partial(draw, points, frame),
+        missing=tuple(missing),
+        axis=frame.y,
+        place=in_units("of the fair share"),
+    )
+
+
+def _points(study: Study, line: Line) -> Iterator[Point]:
+    panel, series, known = line
+    found = study.at(known)
+    runs = found.normalised() if found else {}
+    if not runs:
+        return
+    most = max(max(flows) for flows in runs.values())
+    count = max(2, math.ceil(most / WIDTH + 0.5))
+    edges = WIDTH * (np.arange(count + 2) - 0.5)  # one class around 0, one around 1, and so on
+    shares = [np.histogram(runs[seed], edges)[0] / len(runs[seed]) for seed in sorted(runs)]
+    for place in range(count + 1):
+        values = tuple(float(share[place]) for share in shares)
+        yield Point(series, round(WIDTH * place, 9), values, panel)

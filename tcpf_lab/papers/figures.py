@@ -1,0 +1,227 @@
+"""Bars of cases in groups, a panel per quantity: means over seeds with their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Literal
+
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.claims.page import Numbers, Point
+from tcpf_lab.report.style import CASES, FALLBACK, CaseStyle, case_styles, is_dark
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_INK = "#111111"
+_GROUP_WIDTH, _WIDEST = 0.84, 0.28  # of the distance between two groups
+
+
+@dataclass(frozen=True, eq=False)
+class BarPanel:
+    """One quantity: the y axis' words, groups from left to right, a number by case and group."""
+
+    axis: str
+    groups: tuple[str, ...]
+    values: Mapping[tuple[str, str], Numbers]
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """The cases that have bars, in order."""
+        return tuple(dict.fromkeys(case for case, _ in self.values))
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """What is drawn: x is the place of the group, counted from 0."""
+        return tuple(
+            Point(case, float(self.groups.index(group)), numbers.values_by_seed, self.axis)
+            for (case, group), numbers in self.values.items()
+            if numbers
+        )
+
+
+def groups_of(parts: Sequence[BarPanel], then: str = ", ") -> Callable[[Point], str]:
+    """Give a function that says of which group a bar is: ``for 2 bottlenecks``.
+
+    ``then`` stands in it for the break between two lines of a group's name.
+    """
+    groups = {part.axis: part.groups for part in parts}
+    return lambda point: f"for {groups[point.panel][round(point.x)]}".replace("\n", then)
+
+
+def draw_bars(parts: Sequence[BarPanel], title: str, subtitle: str) -> Figure:
+    """Draw panels above each other, a bar per case in each group; within ``house_style``."""
+    from matplotlib.patches import Patch
+
+    from tcpf_lab.report.plots.canvas import Entry, head, legend, panels
+
+    styles = case_styles([case for part in parts for case in part.cases])
+    figure, every = panels(len(parts), 2.6 if len(parts) == 1 else 1.9)
+    for axes, part in zip(every, parts, strict=True):
+        _bar_panel(axes, part, styles)
+    head(every[0], title, subtitle)
+    entries = [
+        Entry(style.label, tuple(Patch(**look) for look in _looks(style)))
+        for style in styles.values()
+    ]
+    legend(figure, entries)
+    return figure
+
+
+def _bar_panel(axes: Axes, part: BarPanel, styles: Mapping[str, CaseStyle]) -> None:
+    width = min(_GROUP_WIDTH / len(styles), _WIDEST)
+    for place, (case, style) in enumerate(styles.items()):
+        shift = (place - (len(styles) - 1) / 2) * width
+        for at, group in enumerate(part.groups):
+            mean, half = part.values.get((case, group), Numbers({})).mean_ci
+            if mean is None:
+                continue
+            for look in _looks(style):
+                axes.bar(at + shift, mean, 0.92 * width, zorder=2, **look)
+            if half is not None:
+                drawn = [[min(half, mean)], [half]]
+                axes.errorbar(at + shift, mean, yerr=drawn, fmt="none", zorder=4, **_INTERVAL)
+    axes.set_xticks(range(len(part.groups)), list(part.groups))
+    axes.set_xlim(-0.5, len(part.groups) - 0.5)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(part.axis)
+
+
+_INTERVAL: dict[str, Any] = {"ecolor": _INK, "elinewidth": 1.1, "capsize": 2.4, "capthick": 1.1}
+
+
+def _looks(style: CaseStyle) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two looks drawn over each other: matplotlib ties a hatch's colour to the edge's."""
+    light = "#ffffff" if is_dark(style.colour) else _INK
+    fill = {"facecolor": style.colour, "hatch": style.hatch, "edgecolor": light, "linewidth": 0}
+    return fill, {"facecolor": "none", "edgecolor": _INK, "linewidth": 0.7}
+
+
+_EACH = {1: 3.2, 2: 2.1}  # inches of one of so many panels
+_SIZE = 5
+#: The order in which looks are taken, so that those of few lines are far apart.
+_LOOKS = (
+    *(CASES[name] for name in ("TCPF+FRIO", "TB+RIO", "TCPF(O)+RIO", "NoMark+TailDrop")),
+    *FALLBACK,
+    *(CASES[name] for name in ("TCPF+RIO", "NoMark+FRED", "NoMark+RED")),
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands around the lines.
+
+    Parameters
+    ----------
+    title, subtitle : str
+        What is drawn; of which runs.
+    x, y : str
+        Names of the axes.
+    ticks : tuple of float
+        Written under a logarithmic x axis; without them it is linear.
+    top : float or None
+        Upper end of the y axis.
+    bottom : float or None
+        Its lower end; None for 0, or lower if there is something below it.
+    mark : float or None
+        A vertical line: the fair share, or a bound of the text.
+    steps : str
+        Draw steps without intervals: ``mid`` for histograms, ``post`` for distributions.
+    """
+
+    title: str
+    subtitle: str
+    x: str
+    y: str
+    ticks: tuple[float, ...] = ()
+    top: float | None = None
+    bottom: float | None = 0.0
+    mark: float | None = None
+    steps: Literal["", "mid", "post"] = ""
+
+
+def draw(points: Sequence[Point], frame: Frame) -> Figure:
+    """Draw points as a line per series, a panel for each of theirs.
+
+    A point whose ``x`` is not a number has no place on the axis: its series is a level, drawn over
+    the whole width.
+    """
+    from tcpf_lab.report.plots.canvas import LABEL, head, legend, line_entries, name_panel, panels
+
+    names = list(dict.fromkeys(point.panel for point in points))
+    figure, every = panels(len(names), _EACH.get(len(names), 1.7), share_y=True)
+    series = dict.fromkeys(point.series for point in points)
+    styles = {name: replace(look, label=name) for name, look in zip(series, cycle(_LOOKS))}
+    for axes, name in zip(every, names, strict=True):
+        _panel(axes, [point for point in points if point.panel == name], styles, frame)
+        if len(names) > 1:
+            name_panel(axes, name)
+        axes.set_ylabel(frame.y)
+    _limits(every[0], frame)
+    every[-1].set_xlabel(frame.x)
+    head(every[0], frame.title, frame.subtitle, LABEL if len(names) > 1 else 0)
+    legend(figure, line_entries(styles, 0 if frame.steps else _SIZE))
+    return figure
+
+
+def _panel(
+    axes: Axes, points: Sequence[Point], styles: Mapping[str, CaseStyle], frame: Frame
+) -> None:
+    for series in dict.fromkeys(point.series for point in points):
+        own = [point for point in points if point.series == series]
+        if math.isnan(own[0].x):
+            _level(axes, own[0], styles[series])
+        else:
+            _line(axes, sorted(own, key=lambda point: point.x), styles[series], frame)
+    if frame.ticks:
+        _logarithmic(axes, frame.ticks)
+    if frame.mark is not None:
+        axes.axvline(frame.mark, color="#111111", linewidth=1.0, linestyle=(0, (3, 2)), zorder=1)
+    if frame.bottom is None:
+        axes.axhline(0, color="#111111", linewidth=0.8, zorder=1)
+    axes.tick_params(axis="x", bottom=True)
+
+
+def _limits(axes: Axes, frame: Frame) -> None:
+    """Limit the axis that all panels share, once all of them are drawn."""
+    low, high = axes.get_ylim()
+    bottom = min(0.0, low) if frame.bottom is None else frame.bottom
+    # Room above what is drawn, which values that are nearly alike leave next to none of.
+    axes.set_ylim(bottom, high + 0.04 * (high - bottom) if frame.top is None else frame.top)
+
+
+def _line(axes: Axes, points: Sequence[Point], style: CaseStyle, frame: Frame) -> None:
+    from tcpf_lab.report.plots.canvas import line_look, marker_look
+
+    x = [point.x for point in points]
+    found = [mean_ci(point.values) for point in points]
+    y = [mean for mean, _ in found]
+    if frame.steps:
+        axes.plot(x, y, drawstyle=f"steps-{frame.steps}", zorder=3, **line_look(style))
+        return
+    axes.plot(x, y, zorder=3, **line_look(style))
+    axes.plot(x, y, zorder=4, **marker_look(style, _SIZE))
+    for at, (mean, half) in zip(x, found, strict=True):
+        if half is not None:
+            axes.errorbar(
+                at, mean, yerr=half, fmt="none", ecolor="#111111", elinewidth=0.9, capsize=2.4
+            )
+
+
+def _level(axes: Axes, point: Point, style: CaseStyle) -> None:
+    from tcpf_lab.report.plots.canvas import line_look
+
+    mean, half = mean_ci(point.values)
+    axes.axhline(mean, zorder=2, **line_look(style))
+    if half is not None:
+        axes.axhspan(mean - half, mean + half, color=style.colour, alpha=0.15, linewidth=0)
+
+
+def _logarithmic(axes: Axes, ticks: Sequence[float]) -> None:
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    axes.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])

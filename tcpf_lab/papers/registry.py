@@ -1,0 +1,88 @@
+"""Which pages there are, and which experiments each is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tcpf_lab.papers.buffers.page import build as buffers
+from tcpf_lab.papers.ef.page import build as ef
+from tcpf_lab.papers.parking_lot import build as parking_lot
+from tcpf_lab.papers.queues import build as queues
+from tcpf_lab.papers.reno import build as reno
+from tcpf_lab.papers.rio.page import build as rio
+from tcpf_lab.papers.short_flows import build as short_flows
+from tcpf_lab.report.claims.page import Page, Text
+from tcpf_lab.report.contents.limits import told_of_left_out
+from tcpf_lab.report.contents.subject import Member
+from tcpf_lab.spec.model import Experiment
+
+#: Makes a page of experiments and the words that run them; None where it has nothing to say.
+Build = Callable[[Sequence[Member], str], Page | None]
+
+
+@dataclass(frozen=True)
+class PageKind:
+    """A page: ``covers`` tells the experiments it is of."""
+
+    covers: Callable[[Experiment], bool]
+    build: Build
+
+
+def _of_paper(paper: str) -> Callable[[Experiment], bool]:
+    return lambda experiment: experiment.paper == paper
+
+
+def _has_users(experiment: Experiment) -> bool:
+    """Tell an experiment with users that is not one of a paper with a page of its own."""
+    return experiment.traffic.users is not None and experiment.paper is None
+
+
+def _has_bottlenecks(experiment: Experiment) -> bool:
+    """Tell an experiment whose flows pass several queues under test."""
+    return sum(link.bottleneck for link in experiment.topology.graph().links) > 1
+
+
+def _without_sack(experiment: Experiment) -> bool:
+    """Tell a published configuration in which the recovery matters."""
+    return experiment.config is not None and not experiment.tcp.sack
+
+
+def _has_foreign_queue(experiment: Experiment) -> bool:
+    """Tell an experiment that has a queue by the words of ``tc``: one that is to be compared."""
+    return any(case.queue.kind == "tc" for case in experiment.cases.values())
+
+
+#: Every page by its name.
+PAGES: dict[str, PageKind] = {
+    "ef": PageKind(_of_paper("001"), ef),
+    "buffers": PageKind(_of_paper("003"), buffers),
+    "rio": PageKind(_of_paper("004"), rio),
+    "parking-lot": PageKind(_has_bottlenecks, parking_lot),
+    "queues": PageKind(_has_foreign_queue, queues),
+    "reno": PageKind(_without_sack, reno),
+    "short-flows": PageKind(_has_users, short_flows),
+}
+
+
+def pages_of(members: Sequence[Member], command: str) -> Iterator[Page]:
+    """Yield the pages of a report.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        Its experiments, with what their runs say.
+    command : str
+        What runs them, ``tcpf-lab run ef.yaml``.
+    """
+    for kind in PAGES.values():
+        own = [member for member in members if kind.covers(member.experiment)]
+        page = kind.build(own, command) if own else None
+        if page is not None:
+            yield _with_left_out(page, told_of_left_out([member.section for member in own]))
+
+
+def _with_left_out(page: Page, told: str) -> Page:
+    """Say below what a page begins with which runs it is not made of."""
+    first, *others = page.blocks
+    return replace(page, blocks=(first, Text(told), *others)) if told else page

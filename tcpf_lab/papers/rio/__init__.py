@@ -1,0 +1,1 @@
+"""The model of RIO: fixed point, claims, page."""

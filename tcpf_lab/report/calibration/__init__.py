@@ -1,1 +1,0 @@
-"""What a calibration found, as figures."""

@@ -1,0 +1,615 @@
+"""Captures, flows and events for a human: tables that fit a terminal of 80 columns or more."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tcpf_lab.base.errors import legible
+from tcpf_lab.report.style import EVENTS
+from tcpf_lab.spec.words import format_dscp
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tcpf_lab.trace.packet import Frame
+
+
+_AT = {
+    "sender": "taken at the data's sender",
+    "receiver": "taken at the data's receiver: a weaker view of what the sender did",
+    "between": "taken between the ends: a weaker view of what the sender did",
+}
+#: What is said of one packet, and of several.
+_NOT_ANALYSED = {
+    "not_ip": ("is not IP", "are not IP"),
+    "not_tcp": ("is not TCP", "are not TCP"),
+    "fragments": ("is a later fragment", "are later fragments"),
+    "copies": ("is a copy of the one before", "are copies of those before"),
+    "short": ("is cut within its headers", "are cut within their headers"),
+}
+
+
+def headline(capture: dict[str, Any]) -> Text:
+    """Say what a capture is: its size, its flows, where it was taken.
+
+    Parameters
+    ----------
+    capture : dict
+        As `tcpf_lab.metrics.capture.describe` gives it.
+    """
+    every, chosen = capture["flow_count"], capture["totals"]["flows"]
+    size = f"{many(capture['packets'], 'packet')} in {seconds(capture['duration_s'])} s"
+    count = (
+        many(every, "flow") if chosen == every else f"{grouped(chosen)} of {many(every, 'flow')}"
+    )
+    place = f"; {_place(capture)}" if every else ""
+    name = legible(capture["file"], keep="")
+    return Text.assemble((name, "bold"), f": {capture['format']}, {size}, {count}{place}")
+
+
+def _place(capture: dict[str, Any]) -> str:
+    """Say where a capture with flows was taken, and how much that is worth."""
+    if capture["one_way_count"] == capture["flow_count"]:
+        return "taken where one direction passes only"
+    if capture["at"] == "sender" and not capture["handshake_count"]:
+        return "no handshake in it tells where it was taken: the data's sender is assumed"
+    return _AT[capture["at"]]
+
+
+def remarks(capture: dict[str, Any]) -> Iterator[Text]:
+    """Say what of a capture was not analysed, and what it cannot tell.
+
+    Parameters
+    ----------
+    capture : dict
+        As `tcpf_lab.metrics.capture.describe` gives it.
+    """
+    said = [
+        f"{grouped(capture[key])} {one if capture[key] == 1 else several}"
+        for key, (one, several) in _NOT_ANALYSED.items()
+        if capture[key]
+    ]
+    if said:
+        yield dim(f"not analysed: {', '.join(said)}")
+    yield from map(_warning, _weaknesses(capture))
+    if capture["truncated"]:
+        yield _warning(capture["truncated"])
+
+
+def _weaknesses(capture: dict[str, Any]) -> Iterator[str]:
+    """Say what the capture cannot tell."""
+    every, alone = capture["flow_count"], capture["one_way_count"]
+    if not every and capture["packets"] > sum(capture[key] for key in _NOT_ANALYSED):
+        yield "no flow: none of its TCP packets carries data, or begins a connection"
+    flows = capture["flows"]
+    if flows and alone == every and not any(flow["data_packets"] for flow in flows):
+        yield "acknowledgements only: the data that they are for went another way"
+    elif alone:
+        whose = "" if alone == every else f" of {grouped(alone)} of {many(every, 'flow')}"
+        yield (
+            f"nothing comes back{whose}: what was sent again is seen, but not why (unknown), and "
+            "neither timeouts nor round trips nor what was acknowledged can be told"
+        )
+    bare = every - alone - capture["handshake_count"]
+    if bare > 0 and capture["at"] != "sender":
+        whose = many(bare, "flow") if bare < every else "the flows"
+        yield f"without a handshake, {whose} can only be followed as if captured at the sender"
+
+
+def _warning(text: str) -> Text:
+    return Text(text, style="yellow")
+
+
+def dim(text: str) -> Text:
+    """Give a line that explains others."""
+    return Text(text, style="dim")
+
+
+def grouped(number: int) -> str:
+    """Write a whole number, with thin gaps where it is long."""
+    return f"{int(number):,}".replace(",", " ") if abs(int(number)) > 9999 else str(int(number))
+
+
+def many(number: int, thing: str) -> str:
+    """Write how many of a thing there are."""
+    return f"{grouped(number)} {thing}{'' if number == 1 else 's'}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Write a time in milliseconds: tenths, or two digits of less than one.
+
+    Examples
+    --------
+    >>> milliseconds(0.2), milliseconds(0.0000213)
+    ('200.0', '0.021')
+    """
+    value = 1e3 * seconds
+    return f"{value:.1f}" if value >= 1 or value <= 0 else f"{value:.2g}"
+
+
+def seconds(number: float) -> str:
+    """Write a time in seconds, with fewer decimals where it is long."""
+    return f"{number:.3f}" if number < 100 else f"{number:.1f}"
+
+
+#: Rows of a table that is not asked for in full.
+SHOWN = 20
+#: Blanks between columns.
+GAP = 2
+#: Stands where there is no value.
+NOTHING = "–"
+
+
+def aligned_table(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]]) -> Table:
+    """Give a table without lines.
+
+    Parameters
+    ----------
+    columns : iterable of (str, bool)
+        Headings, and whether what is below is aligned to the right.
+    rows : iterable of iterable of str
+        Entries, as they are: no markup.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
+    for heading, right in columns:
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, its entries, and how long it is kept when room is short."""
+
+    heading: str
+    entries: tuple[str, ...]
+    rank: int
+    right: bool = True
+
+    @property
+    def width(self) -> int:
+        """Characters that it takes."""
+        return max(map(len, (self.heading, *self.entries)))
+
+
+def fitting(columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
+    """Give a table without lines of the columns that have room, and say which have not.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        From left to right; entries are as they are: no markup.
+    width : int
+        Columns of the terminal.
+    """
+    ranked = sorted(columns, key=lambda column: column.rank)
+    taken = accumulate((column.width + GAP for column in ranked), initial=-GAP)
+    kept = [column for column, end in zip(ranked, list(taken)[1:], strict=True) if end <= width]
+    kept = kept or ranked[:1]
+    shown = [column for column in columns if column in kept]
+    rows = zip(*(column.entries for column in shown), strict=True)
+    yield aligned_table([(column.heading, column.right) for column in shown], rows)
+    left_out = [column.heading for column in columns if column not in kept]
+    if left_out:
+        yield Text(f"no room for: {', '.join(left_out)}; --json has everything", style="dim")
+
+
+def host(address: str) -> str:
+    """Write an address so that a port may follow."""
+    return f"[{address}]" if ":" in address else address
+
+
+_ENDS = ("src", "sport", "dst", "dport")
+
+
+def capture_tables(
+    capture: dict[str, Any], width: int, *, top: int | None = None, by: str = ""
+) -> Iterator[RenderableType]:
+    """Give what a terminal shows of a capture: the capture, its retransmissions, its flows.
+
+    Parameters
+    ----------
+    capture : dict
+        As `tcpf_lab.metrics.capture.describe` gives it, its flows in the order to show.
+    width : int
+        Columns of the terminal.
+    top : int, optional
+        So many flows; ``SHOWN`` by default, 0: all.
+    by : str
+        What the flows were sorted by.
+    """
+    yield headline(capture)
+    yield from remarks(capture)
+    totals = capture["totals"]
+    if any(totals["events"].values()):
+        yield Text()
+        yield from fitting(_kind_columns(totals), width)
+    if totals["flows"]:
+        yield Text()
+        most = SHOWN if top is None else top or totals["flows"]
+        rows = capture["flows"][:most]
+        yield from fitting(_flow_columns(rows), width)
+        if len(rows) < totals["flows"]:
+            yield dim(f"{_share(rows, totals, by)}; --top 0 shows all")
+
+
+def _share(rows: Sequence[Any], totals: dict[str, Any], by: str) -> str:
+    """Say how many of the flows these rows are, and which."""
+    order = f"sorted by {by}" if by else "the first"
+    return f"{len(rows)} of {totals['flows']} flows, {order}"
+
+
+def _kind_columns(totals: dict[str, Any]) -> list[Column]:
+    """Give a row for each kind of event that occurred."""
+    counts = {kind: count for kind, count in totals["events"].items() if count}
+    every = sum(counts.values())
+    needless = [totals["spurious"].get(kind, 0) for kind in counts]
+    words = tuple(EVENTS[kind][0] for kind in counts)
+    return [
+        Column("kind", tuple(counts), 0, right=False),
+        Column("what made the sender send it", words, 4, right=False),
+        Column("packets", tuple(map(grouped, counts.values())), 1),
+        Column("%", tuple(f"{100 * count / every:.1f}" for count in counts.values()), 2),
+        Column("needless", tuple(grouped(count) if count else "" for count in needless), 3),
+    ]
+
+
+def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[Column]:
+    def column(
+        heading: str, rank: int, entries: Sequence[str], *, right: bool = True
+    ) -> list[Column]:
+        filled = any(entry not in ("", NOTHING, "0") for entry in entries)
+        return [Column(heading, tuple(entries), rank, right)] if filled or rank < 10 else []
+
+    def counts(heading: str, rank: int, key: str) -> list[Column]:
+        told = [NOTHING if row[key] is None else grouped(row[key]) for row in rows]
+        return column(heading, rank, told)
+
+    def kind(heading: str, rank: int, key: str) -> list[Column]:
+        return column(heading, rank, [grouped(row["events"][key]) for row in rows])
+
+    needless = [grouped(sum(row["spurious"].values())) for row in rows]
+    return [
+        *counts("flow", 0, "flow"),
+        *column("sender", 1, [f"{host(row['src'])}:{row['sport']}" for row in rows], right=False),
+        *column("receiver", 6, [f"{host(row['dst'])}:{row['dport']}" for row in rows], right=False),
+        *column("start s", 16, [seconds(row["start_s"]) for row in rows]),
+        *column("time s", 13, [seconds(row["duration_s"]) for row in rows]),
+        *counts("data", 5, "data_packets"),
+        *counts("acked bytes", 4, "acked_bytes"),
+        *counts("resent", 3, "retransmissions"),
+        *counts("timeouts", 2, "timeouts"),
+        *counts("SYN", 10, "syn_timeouts"),
+        *kind("fast", 11, "fast"),
+        *kind("SACK", 14, "sack_recovery"),
+        *kind("partial", 14, "partial_ack"),
+        *kind("post-RTO", 15, "post_rto"),
+        *kind("TLP", 14, "tlp"),
+        *kind("unknown", 12, "unknown"),
+        *column("needless", 12, needless),
+        *column("RTT ms", 7, [_milliseconds(row["rtt_mean_s"]) for row in rows]),
+        *column("min", 17, [_milliseconds(row["rtt_min_s"]) for row in rows]),
+        *column("MSS", 18, [_known(row["mss"]) for row in rows]),
+        *column("DSCP", 19, [_known(row["dscp"]) for row in rows]),
+        *column("options", 20, [_agreed(row) for row in rows], right=False),
+    ]
+
+
+def _known(number: int | None) -> str:
+    return NOTHING if number is None else str(number)
+
+
+def _agreed(row: dict[str, Any]) -> str:
+    scale = row["window_scale"]
+    words = [*["SACK"] * row["sack"], *["TS"] * row["timestamps"]]
+    return " ".join([*words, *([f"WS{scale}"] if scale is not None else [])]) or NOTHING
+
+
+def event_tables(
+    capture: dict[str, Any],
+    events: pd.DataFrame,
+    width: int,
+    *,
+    top: int | None = None,
+    by: str = "",
+) -> Iterator[RenderableType]:
+    """Give what a terminal shows of the events of a capture, and the rules that named them.
+
+    Parameters
+    ----------
+    capture : dict
+        As `tcpf_lab.metrics.capture.describe` gives it.
+    events : DataFrame
+        Its events, as `tcpf_lab.report.frames.captures.Captures` has them.
+    width : int
+        Columns of the terminal.
+    top : int, optional
+        So many flows were asked for: all their events are shown, and else ``SHOWN``.
+    by : str
+        What the flows were sorted by.
+    """
+    yield headline(capture)
+    yield from remarks(capture)
+    if len(capture["flows"]) < capture["totals"]["flows"]:
+        yield dim(f"of {_share(capture['flows'], capture['totals'], by)}; --top 0 takes all")
+    if not len(events):
+        yield Text("no event: nothing was sent again, or out of its turn")
+        return
+    first = datetime.fromtimestamp(events["time_ns"].iloc[0] // 10**9, UTC)
+    yield Text(f"{many(len(events), 'event')} from {first:%Y-%m-%d %H:%M:%S} UTC on")
+    yield Text()
+    part = events.head(SHOWN) if top is None else events
+    yield from fitting(_event_columns(part), width)
+    if len(part) < len(events):
+        yield dim(f"{len(part)} of {grouped(len(events))} events, the first; --top 0 shows all")
+    yield Text()
+    rules = part[["rule", "explanation"]].drop_duplicates().sort_values("rule")
+    for rule, sentence in rules.itertuples(index=False):
+        yield dim(f"rule {rule}: {sentence}")
+
+
+def _between(src: str, sport: int, dst: str, dport: int) -> str:
+    return f"{host(src)}:{sport} > {host(dst)}:{dport}"
+
+
+def _event_columns(rows: pd.DataFrame) -> list[Column]:
+    def column(heading: str, rank: int, entries: Sequence[str], right: bool = True) -> Column:
+        return Column(heading, tuple(entries), rank, right)
+
+    clock = [
+        datetime.fromtimestamp(at // 10**9, UTC).strftime("%H:%M:%S") + f".{at % 10**9 // 1000:06d}"
+        for at in rows["time_ns"]
+    ]
+    ends = list(map(_between, *(rows[name] for name in _ENDS)))
+    evidence = [NOTHING if missing else word for word, missing in _spurious(rows)]
+    return [
+        column("event", 7, [str(number) for number in rows.index]),
+        column("time s", 0, [f"{at:.6f}" for at in rows["time_s"]]),
+        column("UTC", 8, clock),
+        column("flow", 1, [str(flow) for flow in rows["flow"]]),
+        column("ends", 9, ends, False),
+        column("seq", 4, [grouped(seq) for seq in rows["seq"]]),
+        column("bytes", 5, [grouped(size) for size in rows["payload_bytes"]]),
+        column("kind", 2, list(rows["kind"]), False),
+        column("backoff", 6, [str(n) if n else "" for n in rows["backoff"]]),
+        column("needless", 7, evidence, False),
+        column("rule", 3, [str(rule) for rule in rows["rule"]]),
+    ]
+
+
+def packet_table(event: pd.Series, frames: Sequence[Frame], width: int) -> Iterator[RenderableType]:
+    """Give what a terminal shows of the packets around an event.
+
+    Parameters
+    ----------
+    event : Series
+        A row of `tcpf_lab.report.frames.captures.Captures.events`.
+    frames : sequence of Frame
+        As `tcpf_lab.trace.packet.packets` gives them.
+    width : int
+        Columns of the terminal.
+    """
+    ends = (event[name] for name in _ENDS)
+    yield Text(
+        f"flow {event['flow']}, {_between(*ends)}: {event['kind']}, byte {grouped(event['seq'])}"
+    )
+    yield Text(f"rule {event['rule']}: {event['explanation']}")
+    yield Text()
+    (own,) = (frame for frame in frames if frame.record == event["record"])
+    start, first = int(event["seq"]), int(own.tcp.seq)
+
+    def relative(number: int) -> int:
+        """Unwrap a number of the event's direction near that of its packet."""
+        return start + (number - first + 2**31) % 2**32 - 2**31
+
+    edges = [f"{relative(f.tcp.seq)}" if f.forward else "" for f in frames]
+    acks = ["" if f.forward else f"{relative(f.tcp.ack)}" for f in frames]
+    marks = ["*" if frame is own else "" for frame in frames]
+    yield from fitting(
+        [
+            Column("", tuple(marks), 0, right=False),
+            Column("record", tuple(str(frame.record) for frame in frames), 3),
+            Column("ms", tuple(f"{(f.time_ns - own.time_ns) / 1e6:+.3f}" for f in frames), 0),
+            Column("", tuple(">" if frame.forward else "<" for frame in frames), 0),
+            Column("seq", tuple(edges), 1),
+            Column("bytes", tuple(str(frame.payload or "") for frame in frames), 2),
+            Column("ack", tuple(acks), 1),
+            Column("flags", tuple(_flags(frame.tcp.flags) for frame in frames), 5, right=False),
+            Column("SACK", tuple(_sacked(f, relative) for f in frames), 4, right=False),
+        ],
+        width,
+    )
+
+
+def _flags(flags: int) -> str:
+    return "".join(letter for bit, letter in enumerate("FSRPAUEC") if flags >> bit & 1)
+
+
+def _sacked(frame: Frame, relative: Callable[[int], int]) -> str:
+    """Give the blocks of SACK."""
+    import dpkt  # here: a table without packets should not pay for the import
+
+    blocks = []
+    for kind, value in dpkt.tcp.parse_opts(frame.tcp.opts):
+        if kind == dpkt.tcp.TCP_OPT_SACK:
+            edges = [relative(edge) for edge in struct.unpack(f">{len(value) // 4}I", value)]
+            blocks += [f"{low}-{high}" for low, high in zip(edges[::2], edges[1::2], strict=True)]
+    return " ".join(blocks)
+
+
+def _spurious(rows: pd.DataFrame) -> Iterator[tuple[str, bool]]:
+    yield from zip(rows["spurious"], rows["spurious"].isna(), strict=True)
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return NOTHING if seconds is None else milliseconds(seconds)
+
+
+def crossing_tables(
+    found: dict[str, Any], width: int, *, top: int = SHOWN
+) -> Iterator[RenderableType]:
+    """Give what a terminal shows.
+
+    Parameters
+    ----------
+    found : dict
+        From `tcpf_lab.metrics.crossing.describe_crossing`.
+    width : int
+        Columns of the terminal.
+    top : int
+        So many flows, those that lost most first, and parts of the time; 0: all.
+    """
+    yield Text.assemble((found["before"], "bold"), " to ", (found["after"], "bold"))
+    yield from (Text(text, style="yellow") for text in found["warnings"])
+    yield from _clock(found["clock"])
+    yield from _remarks(found)
+    yield Text()
+    yield from _table(("entered with", *_LOST, "% of bytes"), _classes(found), width)
+    yield Text()
+    yield Text(_delay(found["delay"]))
+    yield from _runs(found["runs"])
+    flows = sorted(found["flows"], key=lambda row: -int(row["packets_lost"]))
+    yield from _part(
+        "flows", ("from", "to", *_LOST, "longest run"), map(_flow, flows), (top, width)
+    )
+    rows = [
+        (f"{row['time_s']:g}", *_lost(row), _ms(row["delay_mean_s"]), _ms(row["delay_max_s"]))
+        for row in found["over_time"]
+    ]
+    yield from _part(
+        "parts of the time", ("from s", *_LOST, "mean ms", "max ms"), rows, (top, width)
+    )
+
+
+_LOST = ("packets", "lost", "% of packets")
+
+
+def _clock(clock: dict[str, Any]) -> Iterator[Text]:
+    if clock["given"]:
+        yield Text(f"second clock less first: {_seconds(clock['offset_ns'])}, as given")
+        return
+    said = f"second clock less first: {_seconds(clock['offset_ns'])}, the least delay included"
+    if clock["between_ns"]:
+        low, high = map(_seconds, clock["between_ns"])
+        said = f"second clock less first: between {low} and {high}"
+    drift = f"{clock['drift_ppm']:+.2f} ppm" if clock["drift_ppm"] else "no drift"
+    yield Text(f"{said}; {drift} ({many(clock['coincidences'], 'coincidence')})")
+    if clock["ambiguous"]:
+        yield Text("another offset explains nearly as many packets: give it", style="yellow")
+
+
+def _remarks(found: dict[str, Any]) -> Iterator[Text]:
+    """Say what the numbers do not count, and what else happened to packets."""
+    packets = found["packets"]
+    near = packets["entered"] - packets["judged"] - packets["outside"]
+    said = {
+        "outside of the time asked for": packets["outside"],
+        "too near an end of the captures to be judged": near,
+        "crossing the other way": packets["back_before"],
+        "between hosts of which nothing crossed": packets["elsewhere_before"],
+    }
+    words = [f"{count} {text}" for text, count in said.items() if count]
+    if words:
+        yield Text(f"not counted: {', '.join(words)}", style="dim")
+    more = {
+        "overtaken by later ones": packets["overtaken"],
+        "left once more than they came": packets["copies"],
+        "left without having come": packets["foreign"],
+        "marked with congestion experienced": found["remarked"]["congestion_experienced"],
+    }
+    words = [f"{count} {text}" for text, count in more.items() if count]
+    words += [
+        f"{row['packets']} remarked {format_dscp(row['from'])} to {format_dscp(row['to'])}"
+        for row in found["remarked"]["dscp"]
+    ]
+    if words:
+        yield Text(f"packets: {', '.join(words)}")
+
+
+def _classes(found: dict[str, Any]) -> list[tuple[str, ...]]:
+    rows = [(str(format_dscp(int(dscp))), *_full(row)) for dscp, row in found["by_dscp"].items()]
+    return [*rows, ("all", *_full(found["loss"]))]
+
+
+def _full(row: dict[str, Any]) -> tuple[str, ...]:
+    return (*_lost(row), _percent(row["loss_percent"]))
+
+
+def _lost(row: dict[str, Any]) -> tuple[str, ...]:
+    return str(row["packets"]), str(row["packets_lost"]), _percent(row["packet_loss_percent"])
+
+
+def _flow(row: dict[str, Any]) -> tuple[str, ...]:
+    ends = (f"{host(row['src'])}:{row['sport']}", f"{host(row['dst'])}:{row['dport']}")
+    return (*ends, *_lost(row), str(row["longest_run"]))
+
+
+def _delay(delay: dict[str, Any]) -> str:
+    if not delay["packets"]:
+        return "delay: no packet that was judged left"
+    names = ("mean_s", "median_s", "p95_s", "p99_s", "max_s")
+    said = ", ".join(f"{name.removesuffix('_s')} {_ms(delay[name])}" for name in names)
+    least = "above the least of all" if delay["least_is_zero"] else f"least {_ms(delay['min_s'])}"
+    return f"delay in ms ({least}): {said}"
+
+
+def _runs(runs: dict[str, Any]) -> Iterator[Text]:
+    for name, who in (("all", "of all packets"), ("flows", "of a flow's packets")):
+        found = runs[name]
+        if found["mean"] is not None:
+            lengths = list(found["lengths"].items())
+            said = ", ".join(f"{length}: {count}" for length, count in lengths[:8])
+            more = f", … {lengths[-1][0]}: {lengths[-1][1]}" if len(lengths) > 8 else ""
+            yield Text(f"lost in a row, {who}: {found['mean']:.2f} on average ({said}{more})")
+
+
+def _part(
+    what: str, heads: Sequence[str], rows: Any, room: tuple[int, int]
+) -> Iterator[RenderableType]:
+    """Give a table of some rows, and say how many there are; ``room``: rows, and columns."""
+    top, width = room
+    every = list(rows)
+    shown = every[:top] if top else every
+    if not shown:
+        return
+    yield Text()
+    yield from _table(heads, shown, width)
+    if len(shown) < len(every):
+        yield Text(f"{len(shown)} of {len(every)} {what}; --top 0 shows all", style="dim")
+
+
+#: What is kept where room is short, most telling first; then what else there is, from the left.
+_FIRST = ("from", "from s", "entered with", "packets", "lost")
+
+
+def _table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> Iterator[RenderableType]:
+    ranks = {head: rank for rank, head in enumerate(dict.fromkeys((*_FIRST, *heads)))}
+    columns = [
+        Column(head, entries, ranks[head], right=place > 0 and head != "to")
+        for place, (head, entries) in enumerate(zip(heads, zip(*rows, strict=True), strict=True))
+    ]
+    return fitting(columns, width)
+
+
+def _percent(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}"
+
+
+def _ms(seconds: float | None) -> str:
+    return NOTHING if seconds is None else f"{1e3 * seconds:.3f}"
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e9:+.6f} s"

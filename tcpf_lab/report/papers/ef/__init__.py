@@ -1,1 +1,0 @@
-"""Paper 001: what EF traffic with priority does to TCP."""

@@ -1,1 +1,0 @@
-"""Flows over several bottlenecks against cross traffic over each: the open question of 002."""

@@ -1,1 +1,0 @@
-"""Queues of all makes on one workload: what throughput costs in delay, loss and fairness."""

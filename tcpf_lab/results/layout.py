@@ -1,0 +1,284 @@
+"""Where everything of a run is kept: the only module that spells file names.
+
+A run is written to ``<id>.partial`` and renamed to ``<id>`` when it is whole, so a directory
+without that suffix is always complete.  ``docs/results-format.md`` describes every file.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.base import making
+from tcpf_lab.base.errors import RequestError
+
+#: Version of the run directory's layout, written to ``manifest.json`` and ``metrics.json``.
+FORMAT = 2
+#: What reads an earlier one.
+_READERS = {1: "tcpf-lab 0.1"}
+#: The files that say of which version they are.
+_RECORDS = ("manifest.json", "metrics.json")
+#: Directory of the figures of a report, beside its tables.
+FIGURES = "figures"
+PARTIAL = ".partial"
+#: An older run while a newer one takes its place.
+REPLACED = ".replaced" + PARTIAL
+
+
+class FormatError(RequestError):
+    """A record of a run whose directory has another layout."""
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of one run directory (complete or partial)."""
+
+    root: Path
+
+    @property
+    def spec(self) -> Path:
+        """The resolved spec of this one run; running it repeats the run."""
+        return self.root / "run.yaml"
+
+    @property
+    def plan(self) -> Path:
+        """The commands, as ``tcpf-lab plan`` prints them."""
+        return self.root / "plan.txt"
+
+    @property
+    def manifest(self) -> Path:
+        """Facts about the run, written once."""
+        return self.root / "manifest.json"
+
+    @property
+    def metrics(self) -> Path:
+        """Derived numbers and the validity verdict; rebuilt by ``tcpf-lab analyze``."""
+        return self.root / "metrics.json"
+
+    @property
+    def series(self) -> Path:
+        """Goodput of the flows and length of the queue over time, derived like the metrics."""
+        return self.root / "series.npz"
+
+    @property
+    def transfers(self) -> Path:
+        """What closed-loop users transferred, derived like the metrics."""
+        return self.root / "transfers.npz"
+
+    @property
+    def checksums(self) -> Path:
+        """What every other file holds, as ``sha256sum`` writes it."""
+        return self.root / "SHA256SUMS"
+
+    @property
+    def log(self) -> Path:
+        """Console and standard error of every program."""
+        return self.root / "log"
+
+    @property
+    def pcap(self) -> Path:
+        """Captures, kept only on request."""
+        return self.root / "pcap"
+
+    @property
+    def stats(self) -> Path:
+        """Counters read from the testbed."""
+        return self.root / "stats"
+
+    def capture(self, point: str) -> Path:
+        """Path of the capture taken at ``point``: as it was kept, or unpacked."""
+        plain = self.pcap / f"{point}.pcap"
+        packed = plain.with_suffix(".pcap.zst")
+        return packed if packed.exists() else plain
+
+    def create(self) -> None:
+        """Make the directory, which has to be new, and its sub-directories.
+
+        Raises
+        ------
+        LabError
+            If it cannot be made, or something is there.
+        """
+        for directory in (self.root, self.log, self.pcap, self.stats):
+            making.make_directory(directory, new=True)
+
+    def own(self) -> Iterator[Path]:
+        """Yield the files that make a run but for ``SHA256SUMS``: none that it did not write."""
+        records = (self.spec, self.plan, self.manifest, self.metrics, self.series, self.transfers)
+        inside = (path for part in (self.log, self.pcap, self.stats) for path in part.rglob("*"))
+        for path in (*records, *inside):
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+@dataclass(frozen=True)
+class ExperimentFiles:
+    """``<results>/<experiment>/<testbed>/``: the runs of one experiment on one testbed."""
+
+    results: Path
+    experiment: str
+    testbed: str
+
+    @property
+    def root(self) -> Path:
+        """Directory that holds the runs and the tables."""
+        return self.results / self.experiment / self.testbed
+
+    def run(self, run_id: str) -> RunFiles:
+        """Files of a complete run."""
+        return RunFiles(self.root / run_id)
+
+    def partial(self, run_id: str) -> RunFiles:
+        """Files of the same run while it is being made."""
+        return RunFiles(self.root / (run_id + PARTIAL))
+
+    def discard(self, run_id: str) -> None:
+        """Remove what an end by force has left of a run that was being made, or replaced."""
+        shutil.rmtree(self.partial(run_id).root, ignore_errors=True)
+        making.remove(self.run(run_id + REPLACED).root)
+
+    def runs(self) -> Iterator[RunFiles]:
+        """Yield every complete run, in name order."""
+        if not self.root.is_dir():
+            return
+        for path in sorted(self.root.iterdir()):
+            if path.is_dir() and not path.name.endswith(PARTIAL) and (path / "run.yaml").exists():
+                yield RunFiles(path)
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep every other program from making or removing runs here: `locked`."""
+        return locked(self.root)
+
+    def report(self, suffix: str) -> Path:
+        """Path of ``report.pdf`` or ``report.html``."""
+        return self.root / f"report.{suffix}"
+
+    def table(self, suffix: str) -> Path:
+        """Path of ``table.md`` or ``table.csv``."""
+        return self.root / f"table.{suffix}"
+
+    def figure(self, name: str, suffix: str) -> Path:
+        """Path of a figure."""
+        return self.root / FIGURES / f"{name}.{suffix}"
+
+    def data(self, name: str, suffix: str) -> Path:
+        """Path of a tidy table for other programs."""
+        return self.root / "data" / f"{name}.{suffix}"
+
+    def flent(self, run: str) -> Path:
+        """Path of a run for Flent."""
+        return self.root / "flent" / f"{run}.flent.gz"
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep every other program from making or removing runs in a directory.
+
+    The lock is on the directory itself: it leaves no file, and ends with the last process that has
+    it open, workers included.
+
+    Raises
+    ------
+    LabError
+        If another program holds it, or the directory cannot be made.
+    """
+    making.make_directory(directory)
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise RequestError(f"cannot be used: {error.strerror}", where=str(directory)) from None
+    try:
+        with suppress(OSError):  # a file system without locks has to do without
+            _lock(handle, directory)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, directory: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RequestError(
+            "another tcpf-lab is at work in this directory",
+            where=str(directory),
+            hint="wait until it has ended, or give another one with --results DIR",
+        ) from None
+
+
+def complete(partial: RunFiles, final: RunFiles) -> None:
+    """Rename a finished run into place, replacing an older one of the same name."""
+    trash = final.root.with_name(final.root.name + REPLACED)
+    making.remove(trash)
+    if os.path.lexists(final.root):
+        final.root.rename(trash)
+    partial.root.rename(final.root)
+    making.remove(trash)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as readable, byte-stable JSON, atomically."""
+    write_text(path, as_json(value))
+
+
+def as_json(value: Any) -> str:
+    """Give ``value`` as readable JSON, the same bytes for the same value."""
+    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file as `making.write` does."""
+    making.write(path, text.encode("utf-8"))
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read: a pipe in its place would keep us waiting, a device would never end.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened, or is no regular file.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return path.open("rb")
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON.
+
+    Raises
+    ------
+    RequestError
+        If the file is missing or broken.
+    FormatError
+        If it is a record of a run of another format.
+    """
+    try:
+        with open_regular(path) as file:
+            found = json.loads(file.read().decode("utf-8"))
+    except FileNotFoundError:
+        raise RequestError("no such file", where=str(path)) from None
+    except OSError as error:
+        raise RequestError(error.strerror or str(error), where=str(path)) from None
+    except (ValueError, RecursionError) as error:  # neither JSON nor, at times, UTF-8
+        raise RequestError(f"not JSON: {error}", where=str(path)) from None
+    if path.name in _RECORDS and isinstance(found, dict):
+        _require_format(found.get("format"), path)
+    return found
+
+
+def _require_format(version: object, path: Path) -> None:
+    if type(version) is not int or version < 1 or version == FORMAT:
+        return  # what reads a record says what is wrong with it
+    reader = _READERS.get(version, "a later tcpf-lab")
+    raise FormatError(f"is of format {version}, which {reader} reads", where=str(path))

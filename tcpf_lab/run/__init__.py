@@ -1,0 +1,1 @@
+"""A choice of runs carried out, analysed and reported."""

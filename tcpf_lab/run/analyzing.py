@@ -1,0 +1,484 @@
+"""Captures, analysed: what was found, in every form that it can be had in."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.base.errors import LabError, RequestError, TraceError
+from tcpf_lab.base.making import require_place
+from tcpf_lab.base.units import parse_duration
+from tcpf_lab.metrics.capture import FlowChoice, Network, describe, flow_row
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.run import pool
+from tcpf_lab.spec.words import parse_dscp, unknown
+from tcpf_lab.trace.analysis import Analysis, Options, Place, Profile, analyse
+
+if TYPE_CHECKING:
+    from tcpf_lab.report.frames.captures import Captures
+
+
+#: Formats of files, by their suffix; those that are text can be printed too.
+FORMATS: tuple[str, ...] = ("json", "jsonl", "csv", "parquet")
+PRINTED: tuple[str, ...] = ("table", "json", "jsonl", "csv")
+PROFILES: tuple[Profile, ...] = ("linux", "linux-2.2", "rfc6298")
+PLACES: tuple[Place, ...] = ("sender", "receiver", "between")
+#: What flows can be sorted by: largest first, but for those that tell when or which.
+SORTED: tuple[str, ...] = (
+    *("flow", "start_s", "duration_s", "packets", "wire_bytes", "data_packets", "payload_bytes"),
+    *("acked_bytes", "retransmissions", "timeouts", "syn_timeouts", "timeout_episodes"),
+    *("rtt_min_s", "rtt_mean_s", "mss", "dscp"),
+)
+#: What ``--top`` chooses by without ``--sort``.
+TOP_BY = "retransmissions"
+#: Names of captures in a directory: packed or not, and numbered as ``tcpdump -C`` does.
+_CAPTURE = re.compile(r".*\.(pcap|pcapng|cap)\d*(\.(zst|gz|xz|bz2|lz4))?", re.IGNORECASE)
+#: These smallest first.
+ASCENDING = ("flow", "start_s")
+
+_Value = TypeVar("_Value", str, int, str | int)
+
+
+@dataclass(frozen=True)
+class CapturesAsked:
+    """What was asked for.
+
+    Parameters
+    ----------
+    paths : tuple of str
+        Captures; ``-`` is standard input.
+    options : Options
+        What is known of the senders, and of where the captures were taken.
+    choice : FlowChoice
+        Which flows.
+    sort : str
+        One of ``SORTED``; empty: `order` decides.
+    top : int, optional
+        So many flows of each capture, the first by `order`; 0 or None: all.  Totals count all.
+    events : bool
+        Whether the events are wanted, and not only their counts.
+    """
+
+    paths: tuple[str, ...]
+    options: Options = field(default_factory=Options)
+    choice: FlowChoice = field(default_factory=FlowChoice)
+    sort: str = ""
+    top: int | None = None
+    events: bool = False
+
+    @property
+    def order(self) -> str:
+        """What flows are sorted by: a choice of some without a column takes the most troubled."""
+        return self.sort or (TOP_BY if self.top else "")
+
+    @property
+    def given(self) -> list[str]:
+        """Options that were given, as the command line has them."""
+        known = {
+            "--sort": self.sort,
+            "--top": self.top is not None,
+            "--events": self.events,
+            "--min-rto": self.options.rto_min_ns,
+            "--profile": self.options.profile != Options().profile,
+            "--at": self.options.at,
+            "--no-probes": not self.options.probes,
+        }
+        choice = [str(self.choice)] if self.choice else []
+        return [*choice, *(name for name, there in known.items() if there)]
+
+
+def spread(paths: Sequence[str]) -> list[str]:
+    """Put the captures in a directory, by name, in its place, unless it is a run; once each.
+
+    A directory without any stays: it may have runs.
+
+    Raises
+    ------
+    RequestError
+        If a directory cannot be listed.
+    """
+    return list(dict.fromkeys(found for path in paths for found in _inside(path) or [path]))
+
+
+def is_directory(path: str) -> bool:
+    """Tell whether a path is a directory; where nobody may look, opening it says so."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path raises there
+
+
+def _inside(path: str) -> list[str]:
+    directory = Path(path)
+    if not is_directory(path):
+        return []
+    try:
+        if RunFiles(directory).manifest.exists():
+            return []
+        files = [file for file in directory.iterdir() if _CAPTURE.fullmatch(file.name)]
+        return sorted(str(file) for file in files if file.is_file() or file.is_symlink())
+    except OSError as error:
+        message = f"cannot read the directory: {error.strerror}"
+        raise RequestError(message, where=path) from None
+
+
+def choice_of(
+    hosts: str | Sequence[str] = (),
+    ports: int | Sequence[int] = (),
+    dscps: str | int | Sequence[str | int] = (),
+    flows: int | Sequence[int] = (),
+) -> FlowChoice:
+    """Read which flows are wanted; one value stands for a sequence of one.
+
+    Parameters
+    ----------
+    hosts : sequence of str
+        Addresses, or networks as ``10.0.0.0/24``.
+    ports : sequence of int
+        Ports of either end.
+    dscps : sequence of str or int
+        Code points, by number or name.
+    flows : sequence of int
+        Numbers of flows.
+
+    Raises
+    ------
+    RequestError
+        If one is not of this form.
+    """
+    for port in _several(ports):
+        if not str(port).isdecimal() or int(port) > 65535:
+            raise RequestError("ports are numbers from 0 to 65535", where=f"--port {port}")
+    for flow in _several(flows):
+        if not str(flow).isdecimal():
+            message = "write the numbers of flows, counted from 0"
+            raise RequestError(message, where=f"--flow {flow}")
+    return FlowChoice(
+        hosts=tuple(_network(host) for host in _several(hosts)),
+        ports=tuple(map(int, _several(ports))),
+        dscps=tuple(_dscp(word) for word in _several(dscps)),
+        flows=tuple(map(int, _several(flows))),
+    )
+
+
+def _several(given: _Value | Sequence[_Value]) -> tuple[_Value, ...]:
+    """Take one value as a sequence of one."""
+    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+
+
+def _network(text: str) -> Network:
+    """Read an address as tables print it, too; an IPv4 one may be written as IPv6 maps it."""
+    try:
+        network = ipaddress.ip_network(text.strip("[]"), strict=False)
+        mapped = getattr(network.network_address, "ipv4_mapped", None)
+        return ipaddress.ip_network(mapped) if mapped and network.prefixlen == 128 else network
+    except ValueError:
+        message = "write an address or a network, as 10.0.0.1, 10.0.0.0/24 or 2001:db8::/32"
+        raise RequestError(message, where=f"--host {text}") from None
+
+
+def _dscp(word: str | int) -> int:
+    try:
+        return parse_dscp(int(word) if str(word).isdecimal() else word)
+    except ValueError as error:
+        raise RequestError(str(error), where=f"--dscp {word}") from None
+
+
+def options_of(
+    min_rto: str | float | None = None,
+    profile: str = "linux",
+    at: str | None = None,
+    *,
+    probes: bool = True,
+) -> Options:
+    """Read what is known of the senders.
+
+    Parameters
+    ----------
+    min_rto : str or float, optional
+        Least timer, ``200 ms`` or seconds; the profile's own without it.
+    profile : str
+        One of ``PROFILES``: whose timer.
+    at : str, optional
+        One of ``PLACES``: where the capture was taken; found from it without this.
+    probes : bool
+        Whether senders may send tail loss probes.
+
+    Raises
+    ------
+    RequestError
+        If one of them is not allowed.
+    """
+    if profile not in PROFILES:
+        raise RequestError(unknown(f"unknown profile '{profile}'", profile, PROFILES))
+    if at is not None and at not in PLACES:
+        raise RequestError(unknown(f"unknown place '{at}'", at, PLACES), where="--at")
+    seconds = 0.0 if min_rto is None else _seconds(min_rto)
+    return Options(
+        rto_min_ns=round(1e9 * seconds),
+        probes=probes,
+        profile=profile,
+        at=at,
+    )
+
+
+def _seconds(text: str | float) -> float:
+    try:
+        seconds = parse_duration(text) if isinstance(text, str) else float(text)
+    except LabError as error:
+        raise RequestError(error.message, where=f"--min-rto {text}") from None
+    if not 0 < seconds <= 120:
+        raise RequestError("a timer is longer than 0 and at most 120 s", where=f"--min-rto {text}")
+    return seconds
+
+
+def sort_of(word: str) -> str:
+    """Read what flows are sorted by.
+
+    Raises
+    ------
+    RequestError
+        If it is none of ``SORTED``.
+    """
+    if word and word not in SORTED:
+        raise RequestError(unknown(f"unknown column '{word}'", word, SORTED), where="--sort")
+    return word
+
+
+def printed_of(form: str, *, as_json: bool, written: bool) -> str:
+    """Read how it is printed: one of ``PRINTED``.
+
+    Parameters
+    ----------
+    form : str
+        The word behind ``--format``.
+    as_json : bool
+        Whether ``--json`` was given.
+    written : bool
+        Whether files are written: then only their names are printed, as lines or as JSON.
+
+    Raises
+    ------
+    RequestError
+        If there is no such form, or it says something else than ``--json`` or the files do.
+    """
+    if form not in PRINTED:
+        raise RequestError(unknown(f"unknown format '{form}'", form, PRINTED), where="--format")
+    if as_json and form not in ("table", "json"):
+        raise RequestError("--json says another format; give one", where=f"--format {form}")
+    if written and form not in ("table", "json"):
+        message = "is of what is printed; the suffix of a file says its format"
+        raise RequestError(message, where=f"--format {form}", hint=f"-o FILE.{form}, or no -o")
+    return "json" if as_json else form
+
+
+def format_of(path: Path, formats: Sequence[str] = FORMATS) -> str:
+    """Give the format of a file by its suffix; refuse one that could not be written in the end.
+
+    Parameters
+    ----------
+    path : Path
+        A file that is to be written.
+    formats : sequence of str
+        What it may be.
+
+    Raises
+    ------
+    RequestError
+        If there is no such format, or no place for it: `making.require_place`.
+    """
+    suffix = path.suffix.removeprefix(".").lower()
+    if suffix not in formats:
+        message = f"the suffix of the file says its format: {', '.join(formats)}"
+        raise RequestError(message, where=f"-o {path}")
+    require_place(path)
+    return suffix
+
+
+#: Told of each file while it is read: how many bytes so far.
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was found, and which captures could not be read; ``rows``: the wanted flows, sorted."""
+
+    asked: CapturesAsked
+    analyses: tuple[Analysis, ...]
+    problems: tuple[LabError, ...] = ()
+    rows: tuple[NDArray[np.int64], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the flows."""
+        object.__setattr__(self, "rows", tuple(_rows(found, self.asked) for found in self.analyses))
+
+    @functools.cached_property
+    def described(self) -> list[dict[str, Any]]:
+        """The captures in words and base units: `tcpf_lab.metrics.capture.describe`."""
+        pairs = zip(self.analyses, self.rows, strict=True)
+        return [describe(found, rows, top=self.asked.top) for found, rows in pairs]
+
+    @functools.cached_property
+    def frames(self) -> Captures:
+        """The same as frames."""
+        from tcpf_lab.report.frames.captures import Captures  # here: pandas takes a while to load
+
+        top = self.asked.top or None
+        return Captures(self.analyses, tuple(rows[:top] for rows in self.rows))
+
+
+def look(asked: CapturesAsked, progress: Progress | None = None) -> Looked:
+    """Analyse captures, several at a time; one that cannot be read does not stop the others.
+
+    If no flow of any capture is what was asked for, that is a problem too, and nothing is left.
+
+    Raises
+    ------
+    RequestError
+        If standard input is asked for twice.
+    """
+    if asked.paths.count("-") > 1:
+        raise RequestError("standard input can be read once", where="-")
+    workers = max(1, min(len(asked.paths), pool.cores()))
+    with warnings.catch_warnings(), ThreadPoolExecutor(workers) as executor:
+        warnings.simplefilter("ignore", UserWarning)  # a cut end is told with the capture
+        found = list(executor.map(lambda path: _one(path, asked, progress), asked.paths))
+    analyses = tuple(one for one in found if isinstance(one, Analysis))
+    looked = Looked(asked, analyses, tuple(one for one in found if isinstance(one, LabError)))
+    if asked.choice and analyses and not any(map(len, looked.rows)):
+        return Looked(asked, (), (*looked.problems, _none(looked)))
+    return looked
+
+
+def _one(path: str, asked: CapturesAsked, progress: Progress | None) -> Analysis | LabError:
+    """Analyse one capture, or say in one line why it cannot be read."""
+    try:
+        return analyse(
+            path,
+            options=asked.options,
+            events=asked.events,
+            progress=functools.partial(progress, path) if progress else None,
+        )
+    except TraceError as error:
+        error.where = error.where or path
+        return error
+
+
+def _rows(found: Analysis, asked: CapturesAsked) -> NDArray[np.int64]:
+    """Numbers of the wanted flows, in the wanted order."""
+    rows = asked.choice.rows(found)
+    if by := asked.order:
+        values = np.array([_number(flow_row(found, int(row))[by]) for row in rows])
+        rows = rows[np.argsort(values if by in ASCENDING else -values, kind="stable")]
+    return rows
+
+
+def _number(value: float | None) -> float:
+    return -np.inf if value is None else float(value)
+
+
+def _none(looked: Looked) -> RequestError:
+    """Say that no flow is what was asked for, and what there is."""
+    flows = np.concatenate([found.flows for found in looked.analyses])
+    if not flows.size:
+        return RequestError("the capture has no TCP flow", where=str(looked.asked.choice))
+    ports = sorted({int(port) for name in ("sport", "dport") for port in flows[name]})
+    shown = ", ".join(map(str, ports[:8])) + (", ..." if len(ports) > 8 else "")
+    last = max(found.flows.size for found in looked.analyses) - 1
+    codes = ", ".join(str(code) for code in np.unique(flows["dscp"][flows["dscp"] >= 0]))
+    several = f"none of the {flows.size} flows is this"
+    return RequestError(
+        several if flows.size > 1 else "the only flow is not this",
+        where=str(looked.asked.choice),
+        hint=f"there are ports {shown}; code points {codes or 'none'}; "
+        + (f"flows 0 to {last}" if last else "flow 0"),
+    )
+
+
+def content(looked: Looked, form: str) -> str | bytes:
+    """Give what was found in one of the ``FORMATS``: the flows, or the events if asked for."""
+    from tcpf_lab.report.export import captures as writers
+
+    events = looked.asked.events
+    if form == "json":
+        return json.dumps(document(looked), indent=1) + "\n"
+    if form == "parquet":
+        return writers.parquet_file(looked.frames, events=events)
+    if form == "csv":
+        return writers.csv_text(looked.frames, events=events)
+    return writers.json_lines(looked.frames, events=events)
+
+
+def document(looked: Looked) -> dict[str, list[dict[str, Any]]]:
+    """Give what was found as JSON has it: each capture with its flows, and with its events."""
+    if not looked.asked.events:
+        return {"captures": looked.described}
+    from tcpf_lab.report.export.captures import event_lists
+
+    together = zip(looked.described, event_lists(looked.frames), strict=True)
+    return {"captures": [{**capture, "event_list": rows} for capture, rows in together]}
+
+
+def analyze(
+    *paths: str | Path,
+    min_rto: str | float | None = None,
+    profile: str = "linux",
+    at: str | None = None,
+    probes: bool = True,
+    host: str | Sequence[str] = (),
+    port: int | Sequence[int] = (),
+    dscp: str | int | Sequence[str | int] = (),
+    flow: int | Sequence[int] = (),
+) -> Captures:
+    """Analyse captures: how TCP recovered from loss, flow by flow and event by event.
+
+    Parameters
+    ----------
+    *paths : str or Path
+        Captures, plain or packed, or directories of them; ``-`` is standard input.
+    min_rto : str or float, optional
+        Least timer of the senders, ``"200 ms"`` or seconds; the profile's own without it.
+    profile : {"linux", "linux-2.2", "rfc6298"}
+        Whose timer the senders have.
+    at : {"sender", "receiver", "between"}, optional
+        Where the captures were taken; found from them without this.
+    probes : bool
+        Whether senders may send tail loss probes.
+    host, port, dscp, flow
+        Only flows that are all of this, as the options of ``tcpf-lab analyze``: addresses or
+        networks, ports, code points, numbers; each of them one, or a sequence.
+
+    Returns
+    -------
+    Captures
+        With frames `Captures.captures`, `Captures.flows` and `Captures.events`.
+
+    Raises
+    ------
+    LabError
+        If a capture cannot be read, or no flow is what was asked for.
+
+    Examples
+    --------
+    >>> import tcpf_lab
+    >>> found = tcpf_lab.analyze("S.pcap", min_rto="200 ms")  # doctest: +SKIP
+    >>> found.events.query("kind == 'rto'").groupby("flow").size()  # doctest: +SKIP
+    """
+    if not paths:
+        raise RequestError("no capture to analyse", hint='name one: tcpf_lab.analyze("S.pcap")')
+    options = options_of(min_rto, profile, at, probes=probes)
+    names = tuple(spread(list(map(str, paths))))
+    choice = choice_of(host, port, dscp, flow)
+    looked = look(CapturesAsked(names, options, choice, events=True))
+    if looked.problems:
+        raise looked.problems[0]
+    return looked.frames

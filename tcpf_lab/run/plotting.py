@@ -1,0 +1,334 @@
+"""What to draw: runs of experiments that are complete, runs in a directory, or captures."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.base.units import parse_duration
+from tcpf_lab.report.export.tidy import base_value
+from tcpf_lab.report.plots.captures import DrawnCapture
+from tcpf_lab.report.plots.kinds import KINDS, Kind, Subject
+from tcpf_lab.report.plots.runs import DrawnRun, read_run
+from tcpf_lab.report.style import CASES
+from tcpf_lab.results.command import command
+from tcpf_lab.results.layout import PARTIAL, RunFiles
+from tcpf_lab.run.runner import State
+from tcpf_lab.run.selection import RunsAsked, choose
+from tcpf_lab.spec.load import load
+from tcpf_lab.spec.model import Experiment, case_slug
+from tcpf_lab.spec.values import shown
+from tcpf_lab.spec.words import unknown
+from tcpf_lab.trace.analysis import Options
+
+#: What a word ends in that can only mean a capture, packed or not.
+_CAPTURE = re.compile(r"\.(pcap|pcapng|cap)(\.(gz|zst|xz))?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class FigureAsked:
+    """What was asked to be drawn.
+
+    ``what`` are experiments, collections, runs or directories with runs; or captures, whose senders
+    are as ``options`` say. ``case``, ``flows`` and ``seed`` are comma-separated lists that hold for
+    all runs; ``testbed``, ``results``, ``only``, ``seeds`` and ``overrides`` choose runs of
+    experiments.
+    """
+
+    what: tuple[str, ...]
+    case: str | None = None
+    flows: str | None = None
+    seed: str | None = None
+    include_invalid: bool = False
+    testbed: str = "uml"
+    results: Path = Path("results")
+    only: tuple[str, ...] = ()
+    seeds: int | None = None
+    overrides: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+
+    @property
+    def captures(self) -> list[str]:
+        """Those of ``what`` that are captures: files that no experiment stands in."""
+        return [
+            word
+            for word in self.what
+            if Path(word).is_file() and Path(word).suffix not in (".yaml", ".yml")
+        ]
+
+    def refuse_missing_captures(self) -> None:
+        """Refuse words that mean a capture where there is none.
+
+        Raises
+        ------
+        RequestError
+            If a word is ``-``, or names no file and ends as captures do.
+        """
+        for word in self.what:
+            if word == "-":
+                message = "figures read a capture twice, which standard input is not"
+                raise RequestError(message, where="-", hint="save it in a file first")
+            if _CAPTURE.search(word) and not Path(word).exists():
+                raise RequestError("no such capture", where=word)
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The lists that were given, by their key."""
+        given = {"case": self.case, "flows": self.flows, "seed": self.seed}
+        return {key: value for key, value in given.items() if value is not None}
+
+
+def parse_time(text: str | None) -> tuple[float, float] | None:
+    """Read ``20..30`` or ``20 s..1 min``, seconds after the start of the run.
+
+    Raises
+    ------
+    RequestError
+        If it is not of that form, or ends before it starts.
+    """
+    if text is None:
+        return None
+    first, dots, last = text.partition("..")
+    try:
+        start, end = (_seconds(part.strip()) for part in (first, last))
+    except (RequestError, ValueError):
+        dots = ""
+    if not dots or start >= end:
+        message = "write FROM..TO in seconds after the start of the run, as 20..30"
+        raise RequestError(message, where=f"--time {text}")
+    return start, end
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
+
+
+def parse_flows(text: str | None) -> tuple[int, ...]:
+    """Read a list of flows, ``3`` or ``0,3,7``.
+
+    Raises
+    ------
+    RequestError
+        If one is no whole number.
+    """
+    words = [word.strip() for word in text.split(",")] if text is not None else []
+    if not all(word.isdecimal() for word in words):
+        message = "write the numbers of flows, counted from 0, as 3 or 0,3,7"
+        raise RequestError(message, where=f"--flow {text}")
+    return tuple(map(int, dict.fromkeys(words)))
+
+
+#: A run, what it was made from, and all cases of its experiment.
+_Found = tuple[RunFiles, Experiment, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What to draw, and how many other runs there are for each reason."""
+
+    subjects: tuple[Subject, ...]
+    left_out: Counter[str]
+
+    @property
+    def runs(self) -> list[DrawnRun]:
+        """Those that are runs."""
+        return [subject for subject in self.subjects if isinstance(subject, DrawnRun)]
+
+    @property
+    def captures(self) -> list[DrawnCapture]:
+        """Those that are captures."""
+        return [subject for subject in self.subjects if isinstance(subject, DrawnCapture)]
+
+    @property
+    def remark(self) -> str:
+        """What was left out: ``left out: 2 missing, 1 invalid``; empty if nothing was."""
+        return f"left out: {_told(self.left_out)}" if self.left_out else ""
+
+
+def _told(left_out: Counter[str]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
+
+
+def gather(asked: FigureAsked, kind: Kind) -> Gathered:
+    """Find the runs and read their numbers, or take the captures.
+
+    Raises
+    ------
+    LabError
+        If there is none to draw, one is there twice, an experiment or a run cannot be read, a
+        filter matches none, or the kind cannot be drawn of captures.
+    """
+    if kind.captures:
+        asked.refuse_missing_captures()
+    if asked.captures:
+        _refuse_captures(asked, kind)
+        captures = (DrawnCapture(Path(word), asked.options) for word in asked.captures)
+        return Gathered(tuple(captures), Counter())
+    if asked.options != Options():
+        raise RequestError(
+            "is for captures; what a run's senders were is in the run",
+            where="--min-rto, --profile, --at, --no-probes",
+        )
+    left_out: Counter[str] = Counter()
+    found: dict[Path, DrawnRun] = {}
+    directories = [word for word in asked.what if Path(word).is_dir()]
+    _refuse_useless(asked, directories)
+    for word in asked.what:
+        source = _in_directory if word in directories else _of_experiment
+        for files, experiment, cases in source(word, asked, left_out):
+            run = read_run(files, experiment, cases)
+            if run.valid or asked.include_invalid:
+                found[files.root.resolve()] = run
+            else:
+                left_out["invalid"] += 1
+    if not found:
+        raise _nothing(asked, directories, left_out)
+    _refuse_copies(found.values())
+    return Gathered(tuple(found.values()), left_out)
+
+
+def _refuse_captures(asked: FigureAsked, kind: Kind) -> None:
+    """Refuse captures where runs are needed, and options that choose among runs."""
+    first = asked.captures[0]
+    if not kind.captures:
+        takers = ", ".join(other.name for other in KINDS.values() if other.captures)
+        raise RequestError(
+            f"a capture; {kind.name} is drawn of runs", where=first, hint=f"of captures: {takers}"
+        )
+    others = [word for word in asked.what if word not in asked.captures]
+    if others:
+        raise RequestError(f"a capture, and {others[0]} is none; draw either", where=first)
+    chosen = {
+        **{f"--{key}": value for key, value in asked.filters.items()},
+        "--only": asked.only,
+        "--seeds": asked.seeds,
+        "--set": asked.overrides,
+    }
+    for option, value in chosen.items():
+        if value:
+            raise RequestError("chooses among runs, and this is a capture", where=option)
+
+
+def _refuse_copies(runs: Iterable[DrawnRun]) -> None:
+    """Refuse a run that was made twice: it would count as two seeds do."""
+    seen: dict[tuple[object, ...], DrawnRun] = {}
+    for run in runs:
+        first = seen.setdefault((run.cell, run.seed), run)
+        if first is not run:
+            raise RequestError(
+                f"is the same run as {first.files.root}, and would count twice",
+                where=str(run.files.root),
+                hint="name the directory of one of them",
+            )
+
+
+def _refuse_useless(asked: FigureAsked, directories: Sequence[str]) -> None:
+    if len(directories) < len(asked.what):
+        return
+    given = {"--only": asked.only, "--seeds": asked.seeds, "--set": asked.overrides}
+    for option, value in given.items():
+        if value:
+            raise RequestError(
+                "chooses among the runs of an experiment; a directory has the runs that it has",
+                where=option,
+                hint="--case, --flows or --seed",
+            )
+
+
+def _of_experiment(word: str, asked: FigureAsked, left_out: Counter[str]) -> Iterator[_Found]:
+    if Path(word).is_fifo():
+        raise RequestError(
+            "is a pipe or a device, and figures read a capture twice",
+            where=word,
+            hint="name the capture's file; a packed one is read as it is",
+        )
+    only = [*asked.only, *(f"{key}={value}" for key, value in asked.filters.items())]
+    try:
+        choice = choose(word, asked.testbed, asked.results, only, asked.seeds, asked.overrides)
+    except RequestError as error:
+        raise _as_typed(error, asked) from None
+    for part, states in choice.states():
+        for run, now in states:
+            if now.state is State.COMPLETE:
+                yield part.files.run(run.id), run.experiment, tuple(part.experiment.cases)
+            else:
+                left_out[now.state.value] += 1
+
+
+def _as_typed(error: RequestError, asked: FigureAsked) -> RequestError:
+    """Give an error of ``--only case=X`` as one of ``--case X``, which it came from."""
+    for key, value in asked.filters.items():
+        if error.where == f"--only {key}={value}":
+            return RequestError(error.message, where=f"--{key} {value}", hint=error.hint)
+    return error
+
+
+def _in_directory(word: str, asked: FigureAsked, left_out: Counter[str]) -> Iterator[_Found]:
+    """Yield the runs at or below a directory, cases as the papers have them, axes upwards."""
+    specs = sorted(Path(word).rglob("run.yaml"))
+    there = [RunFiles(path.parent) for path in specs if not path.parent.name.endswith(PARTIAL)]
+    analysed = [files for files in there if files.metrics.exists()]
+    left_out["unfinished"] += len(specs) - len(there)
+    left_out["without metrics.json"] += len(there) - len(analysed)
+    left_out += Counter()  # forgets what is 0
+    runs = [(files, load(files.spec)) for files in analysed]
+    cases = tuple(dict.fromkeys(experiment.selected_cases[0] for _, experiment in runs))
+    for files, experiment in _filtered(sorted(runs, key=lambda run: _place(run[1])), asked):
+        yield files, experiment, cases
+
+
+def _place(experiment: Experiment) -> tuple[object, ...]:
+    """Where a run stands among others: words of an axis after its numbers."""
+    case = experiment.selected_cases[0]
+    rank = list(CASES).index(case) if case in CASES else len(CASES)
+    settings = []
+    for axis in experiment.matrix.axes:
+        value, _ = base_value(shown(axis.values[0]))
+        settings.append((axis.key, isinstance(value, str), value))
+    return experiment.name, rank, case, settings, experiment.matrix.flows, experiment.matrix.seed
+
+
+#: What a filter compares, as text, by its key.
+_WORDS: dict[str, Callable[[Experiment], str]] = {
+    "case": lambda experiment: case_slug(experiment.selected_cases[0]),
+    "flows": lambda experiment: str(experiment.matrix.flows[0]),
+    "seed": lambda experiment: str(experiment.matrix.seed[0]),
+}
+
+
+def _filtered(
+    runs: Sequence[tuple[RunFiles, Experiment]], asked: FigureAsked
+) -> Iterator[tuple[RunFiles, Experiment]]:
+    wanted: dict[str, set[str]] = {}
+    for key, text in asked.filters.items():
+        words = [word.strip() for word in text.split(",")]
+        known = dict.fromkeys(_WORDS[key](experiment) for _, experiment in runs)
+        wanted[key] = {case_slug(word) if key == "case" else word for word in words}
+        for word in sorted(wanted[key] - set(known)) if runs else ():
+            message = unknown(f"unknown {key} '{word}'", word, known)
+            raise RequestError(message, where=f"--{key} {text}")
+    for files, experiment in runs:
+        if all(_WORDS[key](experiment) in words for key, words in wanted.items()):
+            yield files, experiment
+
+
+def _nothing(asked: FigureAsked, directories: Sequence[str], left_out: Counter[str]) -> LabError:
+    """Say why there is nothing to draw, and what to type about it."""
+    message = f"no run to draw: {_told(left_out) or 'there is none'}"
+    specs = [word for word in asked.what if word not in directories]
+    if left_out["invalid"]:
+        hint = "`--include-invalid` draws them all the same"
+    elif specs:
+        only = (*asked.only, *(f"{key}={value}" for key, value in asked.filters.items()))
+        runs = RunsAsked(specs[0], only, asked.seeds, tuple(asked.overrides))
+        hint = f"`{command('run', *runs.words(asked.testbed, asked.results))}`"
+    elif left_out["without metrics.json"]:
+        again = "; ".join(command("analyze", Path(word)) for word in asked.what)
+        hint = f"`{again}`, if captures were kept"
+    else:
+        hint = "name a run's directory, or one that holds runs, such as results/configA/uml"
+    return LabError(message, where=" ".join(asked.what), hint=hint)

@@ -1,0 +1,290 @@
+"""The report on a choice of runs, in every format that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.papers.registry import pages_of
+from tcpf_lab.report.chapter import numbered
+from tcpf_lab.report.claims.page import Page, Pictures, write
+from tcpf_lab.report.claims.page import pictures as papers_drawn
+from tcpf_lab.report.claims.published_page import build as published
+from tcpf_lab.report.claims.published_page import other_testbeds
+from tcpf_lab.report.compare.published import Comparison, compare
+from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
+from tcpf_lab.report.contents.model import Figures
+from tcpf_lab.report.contents.subject import Member, Subject
+from tcpf_lab.report.document import Report, reproduction, write_document, write_report
+from tcpf_lab.report.section import SUFFIXES, CellResult, Document, Section, gather
+from tcpf_lab.results.command import command
+from tcpf_lab.run.campaign import sources
+from tcpf_lab.run.selection import Choice, choose
+from tcpf_lab.spec.words import unknown
+
+#: Everything that a report can be written as: ``table`` is ``table.csv`` alone, ``csv`` the tidy
+#: tables too; ``figures`` are PNG, PDF and SVG.
+FORMATS: tuple[str, ...] = ("md", "table", "csv", "figures", "parquet", "flent", "html", "pdf")
+#: The collection with the published configurations on other testbeds.
+OTHER_TESTBEDS = "full_duplex.yaml"
+#: What it is written as unless something else is asked for.
+USUAL: tuple[str, ...] = ("md", "table", "figures", "pdf")
+
+
+def formats_of(words: str | None) -> tuple[str, ...]:
+    """Read a list of formats, separated by commas; the usual ones without it.
+
+    Raises
+    ------
+    RequestError
+        If there is no such format.
+    """
+    if words is None:
+        return USUAL
+    wanted = [word.strip() for word in words.split(",")]
+    for word in wanted:
+        if word not in FORMATS:
+            message = unknown(f"unknown format '{word}'", word, FORMATS)
+            raise RequestError(message, where=f"--format {words}")
+    return tuple(name for name in FORMATS if name in wanted)
+
+
+def report(
+    choice: Choice,
+    *,
+    include_invalid: bool = False,
+    formats: Collection[str] = USUAL,
+    reference: Path | None = None,
+) -> Report:
+    """Write a report from the runs that are there.
+
+    Parameters
+    ----------
+    choice : Choice
+        The runs.
+    include_invalid : bool
+        Let runs that failed a check into the means.
+    formats : collection of str
+        Of ``FORMATS``.
+    reference : Path, optional
+        Where a reproduction to keep goes besides: tables, figures, pages on papers, PDF
+        and HTML.
+
+    Returns
+    -------
+    Report
+        What was written; a PDF, if one was asked for, is the last.
+
+    Raises
+    ------
+    LabError
+        If there is not a single usable run, or a file cannot be written.
+    """
+    implied = {"table"} if "csv" in formats else set()
+    implied |= {"svg"} if {"html", "pdf"} & set(formats) or reference is not None else set()
+    written = write_report(
+        choice.files,
+        sources(choice),
+        choice.title or choice.name,
+        again=command("run", *choice.words()),
+        collection=choice.collection,
+        include_invalid=include_invalid,
+        formats={*formats, *implied},
+    )
+    comparison = _comparison(written.sections)
+    papers = _papers(choice, written.sections, comparison, include_invalid)
+    pictures = papers_drawn(papers, _suffixes(formats, implied, reference))
+    drawn = {n: str(found["svg"], "utf-8") for n, found in pictures.items() if "svg" in found}
+    opening = next((page for page in papers if page.opening), None)
+    written = replace(written, drawings={**written.drawings, **drawn}, opening=opening)
+    paths = list(written.written)
+    for path, content in chain(
+        _exports(choice, written, formats),
+        *(write(page, choice.files.root, formats, pictures) for page in papers),
+        *(_kept(page, reference, pictures) for page in papers),
+        _pages(
+            choice,
+            written,
+            papers,
+            comparison,
+            formats,
+            include_invalid=include_invalid,
+            reference=reference,
+        ),
+    ):
+        write_document(path, content)
+        paths.append(path)
+    return replace(written, written=tuple(paths))
+
+
+def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Iterator[Document]:
+    """Yield tidy tables and the files for other programs."""
+    if {"csv", "parquet"} & set(formats):
+        from tcpf_lab.report.export.tidy import tables  # here: pandas takes a while to load
+
+        found = tables(written.sections)
+        if "csv" in formats:
+            from tcpf_lab.report.export.csv import csv_files
+
+            yield from csv_files(choice.files, found)
+        if "parquet" in formats:
+            from tcpf_lab.report.export.parquet import parquet_files
+
+            yield from parquet_files(choice.files, found)
+    if "flent" in formats:
+        from tcpf_lab.report.export.flent import flent_files
+
+        yield from flent_files(choice.files, written.sections)
+
+
+def _papers(
+    choice: Choice,
+    sections: Sequence[Section],
+    comparison: Comparison | None,
+    include_invalid: bool,
+) -> tuple[Page, ...]:
+    """Give the pages on papers and workloads that the experiments are of."""
+    again = command("run", *choice.words())
+    opening = _opening(choice, sections, comparison, include_invalid)
+    return (*filter(None, (opening,)), *pages_of(_members(choice, sections), again))
+
+
+def _opening(
+    choice: Choice,
+    sections: Sequence[Section],
+    comparison: Comparison | None,
+    include_invalid: bool,
+) -> Page | None:
+    """Give the page on the published tables; none where something else is varied."""
+    if comparison is None:
+        return None
+    others, needed = other_testbeds(sections), ""
+    if not others and any(section.source.factor or section.swept for section in sections):
+        return None
+    if not others and not choice.asked.overrides:
+        words = (choice.testbed_name, choice.results)
+        same = choose(OTHER_TESTBEDS, *words, seeds=choice.asked.seeds)
+        levels = [source for source in sources(same) if source.factor]
+        others = other_testbeds(gather(levels, include_invalid))
+        needed = "" if others else command("run", *same.words())
+    return published(comparison, _as_published(sections), others, needed)
+
+
+def _suffixes(
+    formats: Collection[str], implied: Collection[str], reference: Path | None
+) -> Collection[str]:
+    """Say in which formats the figures of pages are needed."""
+    if "figures" in formats:
+        return SUFFIXES
+    return ("svg",) * ("svg" in implied) + ("png",) * (reference is not None)
+
+
+def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Document]:
+    """Yield a page as a reproduction to keep has it: its figures once, as they are looked at."""
+    if reference is not None:
+        seen = {name: {"png": found["png"]} for name, found in pictures.items()}
+        yield from write(page, reference, ("md", "csv", "figures"), seen)
+
+
+def _members(choice: Choice, sections: Sequence[Section]) -> tuple[Member, ...]:
+    return tuple(
+        Member(part.experiment, section)
+        for part, section in zip(choice.parts, sections, strict=True)
+    )
+
+
+def _pages(
+    choice: Choice,
+    written: Report,
+    papers: tuple[Page, ...],
+    comparison: Comparison | None,
+    formats: Collection[str],
+    *,
+    include_invalid: bool,
+    reference: Path | None,
+) -> Iterator[Document]:
+    """Yield the report to read, and the reproduction to keep, which has it too."""
+    if not {"html", "pdf"} & set(formats) and reference is None:
+        return
+    commands = _commands(choice, include_invalid)
+    subject = _subject(choice, written.sections, papers, comparison, commands)
+    for suffix, content in _texts(subject, written.drawings, formats):
+        yield choice.files.report(suffix), content
+    if reference is not None:
+        run, _ = subject.commands
+        kept = (run, _report(choice, include_invalid, reference))
+        yield from reproduction(written.sections, reference, kept)
+        for suffix, content in _texts(replace(subject, commands=kept), written.drawings):
+            yield reference / f"{choice.name}.{suffix}", content
+
+
+def _texts(
+    subject: Subject, drawings: Figures, formats: Collection[str] = ("html", "pdf")
+) -> Iterator[tuple[str, str | bytes]]:
+    """Yield the report to read, by the suffix of its file."""
+    if not {"html", "pdf"} & set(formats):
+        return
+    from tcpf_lab.report.contents.assemble import contents_of, figures_of  # here: it draws
+
+    contents, figures = contents_of(subject), figures_of(subject, drawings)
+    if "html" in formats:
+        from tcpf_lab.report.pages.html import render
+
+        yield "html", render(contents, figures)
+    if "pdf" in formats:
+        from tcpf_lab.report.pages.pdf import typeset
+
+        yield "pdf", typeset(contents, figures)
+
+
+def _subject(
+    choice: Choice,
+    sections: Sequence[Section],
+    papers: tuple[Page, ...],
+    comparison: Comparison | None,
+    commands: Sequence[str],
+) -> Subject:
+    return Subject(
+        title=choice.title or choice.name,
+        members=_members(choice, sections),
+        collection=choice.collection,
+        comparison=comparison,
+        sensitivity=_sensitivity(sections),
+        commands=tuple(commands),
+        pages=papers,
+    )
+
+
+def _comparison(sections: Sequence[Section]) -> Comparison | None:
+    """Hold the cells of published configurations against the published ones, if any were run."""
+    results = _as_published(sections)
+    if not any(result.used and result.cell.known for result in results):
+        return None
+    return compare(results)
+
+
+def _as_published(sections: Sequence[Section]) -> list[CellResult]:
+    return [r for section in sections if numbered(section, sections) for r in section.results]
+
+
+def _sensitivity(sections: Sequence[Section]) -> Sensitivity | None:
+    """Rank what varies by what it moves; None where nothing varies, or nothing can be compared."""
+    if not any(section.source.factor or section.swept for section in sections):
+        return None
+    try:
+        return sensitivity(sections)
+    except LabError:
+        return None  # no level can be compared with anything: the tables tell what there is
+
+
+def _commands(choice: Choice, include_invalid: bool) -> tuple[str, str]:
+    return command("run", *choice.words()), _report(choice, include_invalid)
+
+
+def _report(choice: Choice, include_invalid: bool, reference: Path | None = None) -> str:
+    last = ("--include-invalid",) * include_invalid
+    kept = ("--reference", reference) if reference is not None else ()
+    return command("report", *choice.words(), *last, *kept)

@@ -1,0 +1,272 @@
+"""What was asked for: the runs of an experiment or of a collection, a testbed, a directory.
+
+To choose runs needs nothing of what makes or reads them, and takes no time to load.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tcpf_lab.base.errors import RequestError
+from tcpf_lab.plan.effect import refuse_idle_axes, refuse_idle_settings
+from tcpf_lab.results.command import TESTBED, command, options
+from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.spec.axis import may_be_axis, path_of
+from tcpf_lab.spec.calibration import Calibration
+from tcpf_lab.spec.collection import Collection
+from tcpf_lab.spec.load import apply_overrides, find, load_any, overlap
+from tcpf_lab.spec.members import Level, members
+from tcpf_lab.spec.model import Experiment
+from tcpf_lab.spec.narrow import KEYS, narrow_each, parse_only
+from tcpf_lab.spec.sweep import Run, expand
+from tcpf_lab.spec.traffic import Generator
+from tcpf_lab.spec.variant import Settings
+from tcpf_lab.spec.words import unknown
+from tcpf_lab.testbed import registry
+
+if TYPE_CHECKING:
+    from tcpf_lab.report.section import Cell
+    from tcpf_lab.run.runner import RunState
+
+
+#: Key of ``--only`` that chooses among the experiments of a collection.
+_CONFIG = "config"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One experiment of a choice, and which of its runs."""
+
+    level: Level
+    runs: tuple[Run, ...]
+    files: ExperimentFiles
+
+    @property
+    def experiment(self) -> Experiment:
+        """What its runs are made from."""
+        return self.level.experiment
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Group the runs that differ only in their seed."""
+        from tcpf_lab.report.section import Cell
+
+        grouped: dict[tuple[str, Settings, int], list[str]] = {}
+        for run in self.runs:
+            grouped.setdefault((run.case_name, run.settings, run.flows), []).append(run.id)
+        return tuple(
+            Cell(self.level.config, case, flows, tuple(ids), self.level.published, settings)
+            for (case, settings, flows), ids in grouped.items()
+        )
+
+
+@dataclass(frozen=True)
+class RunsAsked:
+    """The words of a command line that decide what is run, as they were typed."""
+
+    spec: str
+    only: tuple[str, ...] = ()
+    seeds: int | None = None
+    overrides: tuple[str, ...] = ()
+
+    def words(self, testbed: str, results: Path) -> tuple[str | Path, ...]:
+        """Give the words of a command line that choose this, of a testbed and in a directory."""
+        return (
+            Path(self.spec),
+            *options(testbed, results),
+            *chain.from_iterable(("--only", wanted) for wanted in self.only),
+            *(("--seeds", str(self.seeds)) if self.seeds is not None else ()),
+            *chain.from_iterable(("--set", setting) for setting in self.overrides),
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Everything that a verb works on; an experiment by itself is a choice of one part."""
+
+    source: Path
+    name: str
+    title: str
+    collection: bool
+    parts: tuple[Part, ...]
+    testbed_name: str  #: as it was asked for: may be an inventory's path
+    results: Path
+    asked: RunsAsked
+    directory: str  #: of the testbed, below each experiment's
+
+    @property
+    def files(self) -> ExperimentFiles:
+        """Where the report goes; the runs of a collection are each with their experiment."""
+        return ExperimentFiles(self.results, self.name, self.directory)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, in the order of the parts."""
+        return tuple(run for part in self.parts for run in part.runs)
+
+    def words(self) -> tuple[str | Path, ...]:
+        """Give the words of a command line that choose the same."""
+        return self.asked.words(self.testbed_name, self.results)
+
+    def states(self) -> Iterator[tuple[Part, list[tuple[Run, RunState]]]]:
+        """Tell for each run whether it is complete, stale (and why), failed or missing."""
+        from tcpf_lab.run.runner import examine
+
+        identity = registry.identity(self.testbed_name)
+        for part in self.parts:
+            yield part, [(run, examine(run, part.files, identity)) for run in part.runs]
+
+
+def choose(
+    spec: str,
+    testbed: str,
+    results: Path,
+    only: Sequence[str] | None = None,
+    seeds: int | None = None,
+    overrides: Sequence[str] | None = None,
+) -> Choice:
+    """Read an experiment or a collection and select runs; touches nothing but the files.
+
+    Parameters
+    ----------
+    spec : str
+        A path or a shipped name.
+    testbed : str
+        Name of the testbed, or the path of an inventory.
+    results : Path
+        The results directory.
+    only, seeds, overrides
+        As the options ``--only``, ``--seeds`` and ``--set``; ``config`` in ``only`` takes
+        configurations or names of experiments, and the other keys then hold for what is left.
+
+    Raises
+    ------
+    RequestError
+        If a file, a key, a value or the testbed is not what it should be.
+    """
+    asked = RunsAsked(spec, tuple(only or ()), seeds, tuple(overrides or ()))
+    directory = registry.require(testbed)
+    source = find(spec)
+    read = load_any(source)
+    if isinstance(read, Calibration):
+        raise RequestError(
+            "is a calibration", where=str(source), hint=f"`{command('calibrate', Path(spec))}`"
+        )
+    collection = isinstance(read, Collection)
+    wanted = _wanted(asked.only)
+    levels = members(read, source) if isinstance(read, Collection) else (Level(read),)
+    generator = registry.generator(testbed)
+    unset = list(_chosen(levels, wanted.pop(_CONFIG, None)))
+    chosen = [_settled(level, asked.overrides, generator) for level in unset]
+    before, after = ([level.experiment for level in those] for those in (unset, chosen))
+    refuse_idle_settings(before, after, asked.overrides)
+    refuse_idle_axes(after, asked.overrides, source)
+    if isinstance(read, Collection):
+        _refuse_equal_names(read.name, levels, chosen, source)
+    parts = tuple(
+        Part(level, runs, ExperimentFiles(results, level.experiment.name, directory))
+        for level, runs in _expanded(chosen, wanted, seeds)
+    )
+    named = read if collection else parts[0].experiment
+    return Choice(
+        *(source, named.name, named.title, collection, parts, testbed, results, asked, directory)
+    )
+
+
+def one_or_two(testbeds: Sequence[str] | None) -> tuple[str, ...]:
+    """Give the testbeds of a comparison: with the published numbers, or of two with each other.
+
+    Raises
+    ------
+    RequestError
+        If there are more.
+    """
+    names = tuple(testbeds or (TESTBED,))
+    if len(names) > 2:
+        words = " ".join(f"--testbed {name}" for name in names)
+        raise RequestError(f"two testbeds are compared, not {len(names)}", where=words)
+    return names
+
+
+def _wanted(only: Sequence[str]) -> dict[str, str]:
+    wanted = parse_only(only)
+    for key in wanted:
+        if key not in (_CONFIG, *KEYS) and not may_be_axis(path_of(key)):
+            message = unknown(f"unknown key '{key}'", key, (_CONFIG, *KEYS))
+            raise RequestError(message, where=f"--only {key}=...")
+    return wanted
+
+
+def _expanded(
+    levels: Iterable[Level], wanted: Mapping[str, str], seeds: int | None
+) -> list[tuple[Level, tuple[Run, ...]]]:
+    """Expand what every level has of what is wanted; in a collection not all have every case."""
+    every = list(levels)
+    narrowed = narrow_each([level.experiment for level in every], wanted, seeds)
+    found = [
+        (level, expand(experiment))
+        for level, experiment in zip(every, narrowed, strict=True)
+        if experiment is not None
+    ]
+    if not found:
+        words = " ".join(f"--only {key}={value}" for key, value in wanted.items())
+        raise RequestError("no experiment has a run that is all of this", where=words)
+    return found
+
+
+def _settled(level: Level, overrides: Sequence[str], generator: Generator) -> Level:
+    """Change a level as the command line says, which must not undo what makes it a level.
+
+    What it leaves to the testbed is then settled too, so that a run says all by itself.
+    """
+    for setting in overrides:
+        own = next((own for own in level.settings if overlap(own, setting)), None)
+        if own is not None:
+            raise RequestError(
+                f"the level '{level.factor} {level.level}' of the collection sets {own}",
+                where=f"--set {setting}",
+                hint=f"leave it out: --only {_CONFIG}=... with the experiments to change",
+            )
+    return replace(level, experiment=apply_overrides(level.experiment, overrides).on(generator))
+
+
+def _chosen(levels: Iterable[Level], wanted: str | None) -> Iterator[Level]:
+    """Yield the levels that ``--only config=...`` names, in their own order."""
+    known = list(levels)
+    if wanted is None:
+        yield from known
+        return
+    names = {name: None for level in known for name in (level.config, level.experiment.name)}
+    words = [word.strip() for word in wanted.split(",")]
+    for word in words:
+        if word not in names:
+            message = unknown(f"unknown config '{word}'", word, names)
+            raise RequestError(message, where=f"--only {_CONFIG}={wanted}")
+    yield from (level for level in known if level.config in words or level.experiment.name in words)
+
+
+def _refuse_equal_names(
+    own: str, levels: Iterable[Level], chosen: Iterable[Level], source: Path
+) -> None:
+    """Two experiments of one name would take each other's results for stale.
+
+    The collection's report goes where an experiment of its name has its own, chosen or not.
+    """
+    counts = Counter(level.experiment.name for level in chosen)
+    if own in counts or own in (level.experiment.name for level in levels):
+        raise RequestError(
+            f"the collection and an experiment of it are both called '{own}'",
+            where=str(source),
+            hint="give the collection a name of its own: its report has a directory too",
+        )
+    for name, count in counts.items():
+        if count > 1:
+            raise RequestError(
+                f"{count} experiments are called '{name}'; their results would be mixed",
+                where=str(source),
+                hint="give each a name of its own",
+            )

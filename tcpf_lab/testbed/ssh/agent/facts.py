@@ -1,0 +1,270 @@
+"""What this host is and has, without changing anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.testbed.ssh.agent import journal, modules, session, system
+from tcpf_lab.testbed.ssh.agent import system as commands
+from tcpf_lab.testbed.ssh.agent.errors import AgentError
+
+_CLASS = Path("/sys/class/net")
+_FEATURE = re.compile(r"^\t?([\w-]+): (on|off)(.*)$", re.M)
+
+
+def gather_network() -> dict[str, Any]:
+    """Gather interfaces, addresses, routes and rules, and who takes care of them."""
+    links = _ip("-d", "link", "show")
+    names = [link["ifname"] for link in links if "ifname" in link]
+    managers = {"NetworkManager": _network_manager(), "systemd-networkd": _networkd()}
+    return {
+        "links": links,
+        "addresses": _ip("address", "show"),
+        "routes": [*_ip("route", "show", "table", "all"), *_ip("-6", "route", "show")],
+        "rules": [*_ip("rule", "show"), *_ip("-6", "rule", "show")],
+        "drivers": {name: {**_device(name), **_managed(name, managers)} for name in names},
+        "offloads": {name: _offloads(name) for name in names},
+        "networkmanager": managers["NetworkManager"],
+        "networkd": managers["systemd-networkd"],
+    }
+
+
+def _ip(*words: str) -> list[dict[str, Any]]:
+    said = _said(["ip", "-j", *words])
+    try:
+        return [entry for entry in json.loads(said or "[]") if entry]
+    except ValueError:
+        return []
+
+
+def _device(name: str) -> dict[str, Any]:
+    root = _CLASS / name
+    speed, carrier = _network_text(root / "speed"), _network_text(root / "carrier")
+    return {
+        "driver": _target(root / "device" / "driver"),
+        "bus": _target(root / "device" / "subsystem"),
+        "speed": int(speed) if speed and speed.lstrip("-").isdigit() else None,
+        "duplex": _network_text(root / "duplex"),
+        "carrier": int(carrier) if carrier else None,
+        "physical": (root / "device").exists(),
+        "wireless": (root / "wireless").exists() or (root / "phy80211").exists(),
+    }
+
+
+def _offloads(name: str) -> dict[str, dict[str, bool]]:
+    said = _said(["ethtool", "-k", name]) or ""
+    return {
+        match[1]: {"on": match[2] == "on", "fixed": "[fixed]" in match[3]}
+        for match in _FEATURE.finditer(said)
+    }
+
+
+def _network_manager() -> dict[str, str] | None:
+    said = _said(["nmcli", "-t", "-f", "DEVICE,STATE", "device"])
+    if said is None:
+        return None
+    pairs = (line.rpartition(":") for line in said.splitlines())
+    return {name: _word(state) for name, _, state in pairs if name}
+
+
+def _networkd() -> dict[str, str] | None:
+    said = _said(["networkctl", "list", "--no-legend", "--no-pager"])
+    if said is None:
+        return None
+    rows = (line.split() for line in said.splitlines())
+    return {row[1]: _word(row[4]) for row in rows if len(row) >= 5}
+
+
+def _word(state: str) -> str:
+    """Read a state; a service that does not run says ``n/a`` of everything."""
+    return "unmanaged" if state.startswith(("unmanaged", "n/a")) else "managed"
+
+
+def _managed(name: str, managers: dict[str, dict[str, str] | None]) -> dict[str, str]:
+    return {
+        service: states[name]
+        for service, states in managers.items()
+        if states is not None and name in states
+    }
+
+
+def _said(argv: list[str]) -> str | None:
+    """Give what a program says, None if it is missing or fails."""
+    try:
+        said = system.run(argv)
+    except AgentError:
+        return None
+    return said.output if said.status == 0 else None
+
+
+def _target(link: Path) -> str | None:
+    try:
+        return link.readlink().name
+    except OSError:
+        return None
+
+
+def _network_text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:  # a device without link tells no speed
+        return None
+
+
+#: Program -> the option that makes it tell its version.
+_TOOLS = {
+    "ip": "-V", "tc": "-V", "ethtool": "--version", "tcpdump": "--version", "iperf3": "--version",
+    "stdbuf": "--version", "gcc": "--version", "make": "--version", "ping": "-V",
+    "modprobe": "--version", "insmod": "--version", "rmmod": "--version", "dkms": "--version",
+    "nmcli": "--version", "ss": "-V", "sysctl": "--version", "nsenter": "--version",
+}  # fmt: skip
+#: Modules that a plan or the project has to do with.
+_MODULES = (
+    *("sch_tbf", "sch_netem", "sch_red", "sch_fifo", "sch_ingress", "sch_htb", "sch_fq"),
+    *("sch_fq_codel", "sch_codel", "sch_pie", "sch_fq_pie", "sch_prio", "sch_cake", "sch_choke"),
+    *("sch_sfq", "sch_hhf", "sch_sfb", "cls_matchall", "act_gact", "act_mirred", "veth"),
+    *("tcp_cubic", "tcp_bbr", "sch_rio", "sch_frio", "act_tcpf", "act_token", "csma"),
+)
+
+
+def gather(state: Path) -> dict[str, Any]:
+    """Gather everything; what this host does not tell is None or missing."""
+    system = os.uname()
+    return {
+        "uname": {
+            "system": system.sysname,
+            "release": system.release,
+            "version": system.version,
+            "machine": system.machine,
+        },
+        "boot_id": journal.boot_id(),
+        "hostname": socket.gethostname(),
+        "os": _release(),
+        "python": platform.python_version(),
+        "uid": os.geteuid(),
+        "capabilities": _capabilities(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory": _memory(),
+        "disk": _disk(state),
+        "tools": {name: _tool(name, option) for name, option in _TOOLS.items()},
+        **gather_network(),
+        "control": _control(),
+        **_modules(system.release),
+        "clock": _clock(system.release),
+        "virtualization": _first_line(["systemd-detect-virt"]),
+        "selinux": _text("/sys/fs/selinux/enforce"),
+        "unfinished": [{"run": r["token"], **r} for r in journal.unfinished(state)],
+    }
+
+
+def _release() -> dict[str, str]:
+    lines = (_text("/etc/os-release") or "").splitlines()
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {key: value.strip("\"'") for key, _, value in pairs}
+
+
+def _capabilities() -> str | None:
+    found = re.search(r"^CapEff:\s*(\w+)", _text("/proc/self/status") or "", re.M)
+    return found[1] if found else None
+
+
+def _memory() -> dict[str, int]:
+    pattern = re.compile(r"^(MemTotal|MemAvailable):\s*(\d+) kB", re.M)
+    return {m[1]: int(m[2]) * 1024 for m in pattern.finditer(_text("/proc/meminfo") or "")}
+
+
+def _disk(state: Path) -> dict[str, Any]:
+    place = next(path for path in (state, *state.parents) if path.is_dir())
+    return {"path": str(state), "free": shutil.disk_usage(place).free}
+
+
+def _tool(name: str, option: str) -> dict[str, str | None] | None:
+    try:
+        path = commands.resolve([name])[0]
+    except AgentError:
+        return None
+    return {"path": path, "version": _first_line([path, option])}
+
+
+def _first_line(argv: list[str]) -> str | None:
+    try:
+        said = subprocess.run(
+            commands.resolve(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=10,
+            check=False,
+        )
+    except (AgentError, OSError, subprocess.SubprocessError):
+        return None
+    lines = said.stdout.decode(errors="replace").split("\n")
+    return next((line.strip() for line in lines if line.strip()), None)
+
+
+def _control() -> dict[str, str | None]:
+    """Tell the two ends of the connection from the controller, and the way back to it."""
+    client, server = session.connection() or (None, None)
+    back = session.way_to(client) if client else None
+    return {"client": client, "server": server, "device": back}
+
+
+def _modules(release: str) -> dict[str, Any]:
+    directory = Path("/lib/modules") / release
+    listed = {kind: _text(str(directory / f"modules.{kind}")) for kind in ("builtin", "dep")}
+    names = {kind: _names(text or "") for kind, text in listed.items()}
+    loaded = sorted(modules.loaded())
+    build = directory / "build"
+    return {
+        "modules": loaded,
+        "modules_directory": directory.is_dir(),
+        "modules_here": {name: _state(name, loaded, names) for name in _MODULES},
+        "headers": str(build) if (build / "Makefile").exists() else None,
+        "sig_enforce": _text("/sys/module/module/parameters/sig_enforce") == "Y",
+        "lockdown": _lockdown(),
+    }
+
+
+def _names(text: str) -> set[str]:
+    """Give the names of the modules that a list of files in ``/lib/modules`` is about."""
+    files = (line.split(":")[0].split() for line in text.splitlines())
+    return {modules.called(Path(f[0]).name.split(".ko")[0]) for f in files if f}
+
+
+def _state(name: str, loaded: list[str], names: dict[str, set[str]]) -> str:
+    if name in loaded:
+        return "loaded"
+    if name in names["builtin"] or Path("/sys/module", name).exists():
+        return "builtin"
+    return "available" if name in names["dep"] else "missing"
+
+
+def _lockdown() -> str | None:
+    found = re.search(r"\[(\w+)\]", _text("/sys/kernel/security/lockdown") or "")
+    return found[1] if found else None
+
+
+def _clock(release: str) -> dict[str, Any]:
+    source = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    found = re.search(r"^CONFIG_HZ=(\d+)", _text(f"/boot/config-{release}") or "", re.M)
+    return {
+        "resolution_ns": round(time.clock_getres(time.CLOCK_MONOTONIC) * 1e9),
+        "source": _text(source),
+        "hz": int(found[1]) if found else None,
+    }
+
+
+def _text(path: str) -> str | None:
+    try:
+        return Path(path).read_text(errors="replace").strip()
+    except OSError:
+        return None

@@ -1,0 +1,173 @@
+"""Network namespaces: the nodes of a run, the host's own, and that of the first process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from tcpf_lab.testbed.ssh.agent.errors import AgentError
+
+T = TypeVar("T")
+
+NAMED = Path("/run/netns")
+#: Before a node's name, so that a host's own namespaces are never meant.
+PREFIX = "tcpf-"
+#: Namespace of the kernel's first process: settings that exist once per kernel are made there.
+FIRST = Path("/proc/1/ns/net")
+OWN = Path("/proc/self/ns/net")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_CLONE_NEWNET = 0x40000000
+_setns = ctypes.CDLL(None, use_errno=True).setns
+_umount = ctypes.CDLL(None).umount2
+
+
+def name(node: str) -> str:
+    """Say what ``ip netns`` calls a node's namespace.
+
+    Raises
+    ------
+    AgentError
+        If the name cannot be that of a namespace.
+    """
+    if not _NAME.fullmatch(node):
+        raise AgentError(f"{node!r} cannot be the name of a node")
+    return PREFIX + node
+
+
+def place(node: str) -> Path:
+    """Say by which file a node's namespace is reached."""
+    return NAMED / name(node)
+
+
+def exists(node: str) -> bool:
+    """Say whether there is such a node."""
+    return place(node).exists()
+
+
+def is_one(path: Path) -> bool:
+    """Say whether a name leads to a namespace: it is an empty file until it does."""
+    try:
+        return path.stat().st_dev == OWN.stat().st_dev
+    except FileNotFoundError:
+        return False
+
+
+def mounted() -> bool:
+    """Say whether the directory of names is mounted on itself, as ``ip`` does with the first."""
+    return NAMED.exists() and _mount(NAMED) != _mount(NAMED.parent)
+
+
+def unmount() -> None:
+    """Undo that mount; the program ``umount`` would leave a directory of its own in ``/run``."""
+    _umount(os.fsencode(NAMED), 0)
+
+
+def _mount(path: Path) -> str:
+    """Identify the mount that a path lies on: another one may be hidden below it."""
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        lines = Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines()
+    finally:
+        os.close(handle)
+    return next(line for line in lines if line.startswith("mnt_id"))
+
+
+def number(path: Path) -> int | None:
+    """Identify a namespace; None if there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def enter(path: Path) -> None:
+    """Put the calling thread, and what it starts, into a namespace, for good.
+
+    Raises
+    ------
+    AgentError
+        If there is none, or it may not be entered.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise AgentError(f"there is no namespace {path}") from None
+    try:
+        if _setns(handle, _CLONE_NEWNET):
+            status = ctypes.get_errno()
+            raise AgentError(f"cannot enter the namespace {path}: {os.strerror(status)}")
+    finally:
+        os.close(handle)
+
+
+class _Inside(threading.Thread, Generic[T]):
+    """Calls a function within a namespace: a thread has its own, the others stay where they are."""
+
+    def __init__(self, path: Path, function: Callable[[], T]) -> None:
+        super().__init__(daemon=True)
+        self._path = path
+        self._function = function
+        self._value: list[T] = []
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Enter and call."""
+        try:
+            enter(self._path)
+            self._value.append(self._function())
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            self._error = error
+
+    def result(self) -> T:
+        """Await the value."""
+        self.start()
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
+
+
+def inside(path: Path, function: Callable[[], T]) -> T:
+    """Call ``function`` within the namespace at ``path``, and return its value."""
+    return _Inside(path, function).result()
+
+
+MARK = NAMED.with_name("tcpf-lab-netns")
+_KEPT, _MADE = "kept", "made"
+
+
+def to_be_released() -> bool:
+    """Say whether the mount is a run's doing, or is going to be with the next name."""
+    return MARK.exists() or not mounted()
+
+
+def claim() -> None:
+    """Take note that what is mounted from now on is a run's doing."""
+    with suppress(FileExistsError), MARK.open("x") as file:
+        file.write(_KEPT if NAMED.exists() else _MADE)
+
+
+def release() -> None:
+    """Make the directory what it was before the first run, unless there are names in it.
+
+    A namespace that somebody else has made meanwhile keeps it as it is.
+    """
+    try:
+        before = MARK.read_text()
+    except FileNotFoundError:  # never mounted by a run, or released already
+        return
+    if NAMED.exists():
+        if any(NAMED.iterdir()):
+            return
+        if mounted():
+            unmount()
+        if before == _MADE:
+            with suppress(OSError):
+                NAMED.rmdir()
+    MARK.unlink(missing_ok=True)

@@ -1,0 +1,276 @@
+"""One run on this host: what a request may do, and what it has to write down before."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tcpf_lab.testbed.ssh.agent import (
+    journal,
+    modules,
+    namespaces,
+    netlink,
+    nic,
+    node,
+    programs,
+    system,
+)
+from tcpf_lab.testbed.ssh.agent.errors import AgentError, Cancelled
+from tcpf_lab.testbed.ssh.agent.programs import Programs
+
+_VARIABLE = b"SSH_CONNECTION="
+
+
+def refuse(interface: str) -> None:
+    """Refuse an interface that carries the connection to the controller.
+
+    Raises
+    ------
+    AgentError
+        If it does.
+    """
+    ends = connection()
+    if ends is None:
+        return
+    client, server = ends
+    shown = system.checked(["ip", "-j", "address", "show", "dev", interface]).output
+    own = [info.get("local") for entry in json.loads(shown) for info in entry["addr_info"]]
+    if server in own or interface == way_to(client):
+        raise AgentError(
+            f"interface {interface} carries the control connection ({server} to {client})"
+        )
+
+
+def way_to(client: str) -> str | None:
+    """Give the interface by which the kernel would send to an address, all its rules considered."""
+    said = system.run(["ip", "-j", "route", "get", client])
+    routes = json.loads(said.output or "[]") if said.status == 0 else []
+    return next((str(route["dev"]) for route in routes if "dev" in route), None)
+
+
+def connection() -> tuple[str, str] | None:
+    """Give the addresses of the ssh client and server this was started by; None if by none.
+
+    ``sudo`` takes the variable away, so the processes above this one are asked too.
+    """
+    pid = os.getpid()
+    while pid > 0:
+        found = _variable(pid)
+        if found is not None:
+            client, _, server, _ = found.split()
+            return _plain(client), _plain(server)
+        pid = _parent(pid)
+    return None
+
+
+def _plain(address: str) -> str:
+    """Leave a zone away; write an IPv4 address that came in by an IPv6 socket as what it is."""
+    return re.sub(r"^::ffff:(?=\d+\.)", "", address.partition("%")[0])
+
+
+def _variable(pid: int) -> str | None:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    found = [entry[len(_VARIABLE) :] for entry in environment if entry.startswith(_VARIABLE)]
+    return found[0].decode() if found and len(found[0].split()) == 4 else None
+
+
+def _parent(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+T = TypeVar("T")
+
+
+class Session:
+    """A run that has begun.
+
+    Parameters
+    ----------
+    state : Path
+        The state directory.
+    token : str
+        The run.
+    owner : bool
+        Whether this agent answers for what exists once per kernel.
+    plugins : str, optional
+        Directory of the plugins of ``tc``.
+    cancel : Event
+        Set when the run is being ended.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        token: str,
+        owner: bool,
+        plugins: str | None,
+        cancel: threading.Event,
+    ) -> None:
+        self.token = token
+        self.owner = owner
+        self.cancel = cancel
+        self._journal = journal.Journal.create(state, token, owner=owner)
+        self.files = self._journal.root / journal.FILES
+        self.files.mkdir()
+        # What is started has the agent's own environment.
+        pid = os.getpid()
+        os.environ[programs.VARIABLE] = programs.mark(token, pid, programs.start_time(pid))
+        if plugins:
+            os.environ["TC_LIB_DIR"] = plugins
+            os.environ["IP_LIB_DIR"] = plugins
+        self.programs = Programs(self.files, cancel)
+        self._nodes: set[str] = set()
+        self._modules: set[str] = set()
+        if owner:
+            self._journal.add("modules_before", names=sorted(modules.loaded()))
+
+    def close(self) -> None:
+        """Write nothing more: the run is about to be undone."""
+        self.programs.settle()
+        self._journal.close()
+
+    def inside(self, name: str, function: Callable[[], T]) -> T:
+        """Call a function within a node of the run: outside of all there is the control network.
+
+        Raises
+        ------
+        AgentError
+            If the run has no such node.
+        """
+        return namespaces.inside(self.place(name), function)
+
+    def place(self, name: str) -> Path:
+        """Say how a node of the run is reached.
+
+        Raises
+        ------
+        AgentError
+            If the run has no such node.
+        """
+        if name not in self._nodes:
+            raise AgentError(
+                f"the run has no node {name!r}, only {', '.join(sorted(self._nodes)) or 'none'}"
+            )
+        return namespaces.place(name)
+
+    def output(self, name: str) -> Path:
+        """Give the path of a file of the run."""
+        return system.within(self.files, name)
+
+    def add_node(self, name: str) -> None:
+        """Make a node."""
+        if namespaces.exists(name):
+            raise AgentError(
+                f"File exists: there is a namespace {namespaces.name(name)} already, "
+                "left by another run or made by another program"
+            )
+        self._claim_directory()
+        self._journal.add("namespace", node=name)
+        node.make(name)
+        self._nodes.add(name)
+
+    def _claim_directory(self) -> None:
+        """Take note of the mount that the first name of a namespace makes; once is enough."""
+        if not self._nodes and namespaces.to_be_released():
+            self._journal.add("netns_directory")
+            namespaces.claim()
+
+    def add_veth(
+        self, ends: Sequence[Mapping[str, Any]], mtu: int, wire: Mapping[str, int] | None
+    ) -> None:
+        """Join two nodes of this kernel, by a half-duplex wire if one is asked for.
+
+        An end in a node of another agent goes with that node.
+        """
+        own = [end for end in ends if "agent" not in end]
+        for end in own:
+            self._refuse_taken(end["node"], end["device"])
+        kept = [{"node": end["node"], "device": end["device"]} for end in own]
+        self._journal.add("veth", ends=kept)
+        node.join(ends, mtu, wire)
+
+    def take_nic(self, interface: str, name: str, device: str, mac: str, mtu: int) -> None:
+        """Move an interface of the host into a node."""
+        self._refuse_taken(name, device)
+        link = netlink.find(interface)
+        if link is None:
+            raise AgentError(f"Cannot find device {interface!r} on this host")
+        netlink.refuse(link)
+        refuse(interface)
+        if netlink.by_nexthop(link.index):
+            raise AgentError(f"interface {interface} has routes by nexthop objects (`ip nexthop`)")
+        self._journal.add("nic", node=name, device=device, state=nic.describe(link))
+        nic.take(link, name, device, mac, mtu)
+
+    def _refuse_taken(self, name: str, device: str) -> None:
+        if self.inside(name, lambda: netlink.find(device)) is not None:
+            raise AgentError(f"File exists: node {name} has an interface {device} already")
+
+    def set_sysctl(self, name: str | None, key: str, value: str) -> None:
+        """Set a kernel parameter: of a node, whose end is also its end, or of the kernel."""
+        if name is not None:
+            self.inside(name, lambda: system.write(key, value))
+            return
+        self._refuse_unless_owner(f"set {key}")
+
+        def change() -> None:
+            old = system.read(key)
+            if old.split() != value.split():
+                self._journal.add("sysctl", key=key, value=old)
+                system.write(key, value)
+
+        namespaces.inside(namespaces.FIRST, change)
+
+    def load_module(self, path: str | None, name: str) -> bool:
+        """Load a module; say whether that was necessary."""
+        self._refuse_unless_owner(f"load the module {name}")
+        name = modules.called(name)
+        if name in modules.loaded():
+            if path is None or name in self._modules:
+                return False
+            raise AgentError(
+                f"File exists: the module {name} is loaded already, and not by this run: "
+                f"`rmmod {name}`"
+            )
+        self._journal.add("module", name=name)
+        self._modules.add(name)
+        modules.load(path, name)
+        return True
+
+    def _refuse_unless_owner(self, what: str) -> None:
+        if not self.owner:
+            raise AgentError(f"cannot {what}: another agent answers for this kernel")
+
+    def run(self, name: str, argv: Sequence[str], output: str | None) -> str:
+        """Run a program to its end; return what it said, unless that went to a file."""
+        if output is None:
+            return self.inside(name, lambda: system.checked(argv, cancel=self.cancel)).output
+        with self.output(output).open("wb") as file:
+            self.inside(name, lambda: system.checked(argv, output=file, cancel=self.cancel))
+        return ""
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass.
+
+        Raises
+        ------
+        Cancelled
+            If the run is being ended.
+        """
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self.cancel.wait(left):
+                raise Cancelled

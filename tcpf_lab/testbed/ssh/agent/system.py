@@ -1,0 +1,353 @@
+"""Programs run to their end, kernel parameters and files of a run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from tcpf_lab.testbed.ssh.agent import namespaces
+from tcpf_lab.testbed.ssh.agent.errors import AgentError, Cancelled, tail
+
+#: Where programs are looked for: a shell without login has no directories for administrators.
+PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+#: So many bytes of what a command says are given in the reply.
+SAID_BYTES = 65536
+_LOOK_S = 0.05
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def resolve(argv: Sequence[str]) -> list[str]:
+    """Replace the program's name by its path.
+
+    Raises
+    ------
+    AgentError
+        If it is nowhere to be found.
+    """
+    if not argv:
+        raise AgentError("a command without a program")
+    path = os.pathsep.join(part for part in (os.environ.get("PATH", ""), PATH) if part)
+    found = shutil.which(argv[0], path=path)
+    if found is None:
+        raise AgentError(f"there is no program '{argv[0]}' on this host", argv, 127)
+    return [found, *argv[1:]]
+
+
+def run(
+    argv: Sequence[str],
+    text: str = "",
+    output: IO[bytes] | None = None,
+    cancel: threading.Event | None = None,
+) -> Said:
+    """Run a program to its end, in the namespace of the calling thread.
+
+    Parameters
+    ----------
+    argv : sequence of str
+        Program and arguments.
+    text : str
+        Its standard input.
+    output : file, optional
+        Gets standard output.
+    cancel : Event, optional
+        The program is killed when this is set.
+
+    Raises
+    ------
+    AgentError
+        If there is no such program, or it cannot be started.
+    Cancelled
+        If it was killed.
+    """
+    with _memory("input") as given, _memory("output") as said, _memory("errors") as errors:
+        given.write(text.encode())
+        given.seek(0)
+        process = popen(argv, stdin=given, stdout=output or said, stderr=errors)
+        status = _await(process, cancel)
+        return Said(status, "" if output else _content(said), _content(errors))
+
+
+def checked(argv: Sequence[str], **more: Any) -> Said:
+    """Run as `run` does, and refuse any exit status but zero.
+
+    Raises
+    ------
+    AgentError
+        With the command, its status and what it said.
+    """
+    said = run(argv, **more)
+    if said.status:
+        text = said.errors if said.errors.strip() else said.output
+        raise AgentError(f"{argv[0]} {ending(said.status)}", argv, said.status, text)
+    return said
+
+
+def popen(
+    argv: Sequence[str],
+    **files: Any,
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own.
+
+    Descriptors are closed by the program's start itself: so long as a child is not yet the program
+    it is to become, it holds the agent's end of the pipe that the watch process reads.
+
+    Raises
+    ------
+    AgentError
+        If it cannot be started.
+    """
+    words = resolve(argv)
+    try:
+        return subprocess.Popen(  # the plan's own words, which no shell reads
+            words, close_fds=False, start_new_session=True, **files
+        )
+    except OSError as error:
+        raise AgentError(f"cannot be started: {error.strerror}", argv) from None
+
+
+def batch(
+    program: str,
+    node: str,
+    lines: Sequence[Sequence[str]],
+    cancel: threading.Event | None = None,
+) -> None:
+    """Give commands of ``ip`` or ``tc`` to one process.
+
+    Raises
+    ------
+    AgentError
+        Naming the command that failed.
+    """
+    if program not in ("ip", "tc"):
+        raise AgentError(f"'{program}' has no batches; allowed: ip, tc")
+    text = "".join(" ".join(map(_quoted, line)) + "\n" for line in lines)
+    argv = [program, "-n", namespaces.name(node), "-batch", "-"]
+    said = run(argv, text=text, cancel=cancel)
+    if said.status == 0:
+        return
+    failed = re.search(r"Command failed -:(\d+)", said.errors)
+    number = int(failed[1]) if failed else int(len(lines) == 1)
+    if 1 <= number <= len(lines):
+        command = [program, *lines[number - 1]]
+        message = f"command {number} of {len(lines)} failed in node {node}"
+    else:  # it was killed, could not enter the node, or `tc` misses a word and does not say where
+        command = argv
+        message = f"a batch of {len(lines)} commands {ending(said.status)} in node {node}"
+    text = re.sub(r"Command failed -:\d+\n?", "", said.errors)
+    raise AgentError(message, command, said.status, text or said.output)
+
+
+def ending(status: int) -> str:
+    """Say how a program ended."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"
+
+
+def signal_all(pid: int, number: int) -> None:
+    """Send a signal to a program and those of its children that are in its group."""
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _await(process: subprocess.Popen[bytes], cancel: threading.Event | None) -> int:
+    if cancel is None:
+        return process.wait()
+    while True:
+        try:
+            return process.wait(_LOOK_S)
+        except subprocess.TimeoutExpired:
+            if cancel.is_set():
+                signal_all(process.pid, signal.SIGKILL)
+                process.wait()
+                raise Cancelled from None
+
+
+def _quoted(word: str) -> str:
+    """Write a word such that the batch reader of iproute2 takes it as one.
+
+    A ``#`` begins a comment there, quoted or not.
+    """
+    if "\n" in word or "#" in word or ('"' in word and "'" in word):
+        raise AgentError(
+            f"not a word of a batch: {word!r}; it may hold no newline, no '#', and "
+            "one kind of quotes only"
+        )
+    if word and not re.search(r"[\s\"'\\]", word):
+        return word
+    quote = "'" if '"' in word else '"'
+    return f"{quote}{word}{quote}"
+
+
+def _memory(name: str) -> IO[bytes]:
+    """Make a file without a name or a disk: pipes would have to be read meanwhile."""
+    return os.fdopen(os.memfd_create(name), "w+b")
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0, os.SEEK_END)
+    file.seek(max(0, file.tell() - SAID_BYTES))
+    return file.read().decode(errors="replace")
+
+
+ROOT = Path("/proc/sys")
+_PART = re.compile(r"[\w-][\w.@-]*", re.ASCII)
+#: Below ``net``, with a directory for each interface.
+_PER_DEVICE = ("ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh")
+
+
+def path(key: str) -> Path:
+    """Say which file is the parameter ``key``, such as ``net.ipv4.tcp_sack``.
+
+    A name with slashes, as ``sysctl`` takes it too, may have dots in its parts.
+
+    Raises
+    ------
+    AgentError
+        If it cannot be the name of one.
+    """
+    parts = key.split("/" if "/" in key else ".")
+    if len(parts) < 2 or not all(map(_PART.fullmatch, parts)):
+        raise AgentError(f"{key!r} is not the name of a kernel parameter")
+    return ROOT.joinpath(*parts)
+
+
+def read(key: str) -> str:
+    """Read a parameter, without the line's end.
+
+    Raises
+    ------
+    AgentError
+        If there is none of that name.
+    """
+    try:
+        return path(key).read_text().rstrip("\n")
+    except OSError as error:
+        raise AgentError(f"cannot read {key}: {error.strerror}") from None
+
+
+def write(key: str, value: str) -> None:
+    """Set a parameter.
+
+    Raises
+    ------
+    AgentError
+        If there is none of that name, or the kernel refuses the value.
+    """
+    try:
+        path(key).write_text(value + "\n")
+    except OSError as error:
+        raise AgentError(f"cannot set {key} to {value!r}: {error.strerror}") from None
+
+
+def lines(keys: list[str]) -> str:
+    """Give ``key = value`` lines, as ``sysctl`` prints them, with single blanks."""
+    return "".join(f"{key} = {read(key).replace(chr(9), ' ')}\n" for key in keys)
+
+
+def of_device(name: str) -> dict[str, str]:
+    """Read all parameters of one interface, by their paths below ``/proc/sys/net``."""
+    found = {}
+    for directory in _PER_DEVICE:
+        for file in _files(ROOT / "net" / directory / name):
+            try:
+                found[f"{directory}/{file.name}"] = file.read_text()
+            except OSError:  # not set, such as stable_secret, or only to be written
+                continue
+    return found
+
+
+def restore_device(name: str, before: dict[str, str]) -> None:
+    """Write those parameters of an interface that are not as they were.
+
+    Some only tell a state, such as an interface's MTU; the kernel refuses these, or has set them
+    already.
+    """
+    now = of_device(name)
+    for key, value in before.items():
+        directory, _, parameter = key.rpartition("/")
+        if now.get(key, value) == value:
+            continue
+        try:
+            (ROOT / "net" / directory / name / parameter).write_text(value)
+        except OSError:
+            continue
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    try:
+        yield from sorted(directory.iterdir())
+    except OSError:  # without IPv6, say
+        return
+
+
+_TAIL_BYTES = 8192
+
+
+def within(root: Path, name: str) -> Path:
+    """Give the path of a file of the run, and make the directories that lead to it.
+
+    Raises
+    ------
+    AgentError
+        If it would lie elsewhere.
+    """
+    path = Path(name)
+    if not name or path.is_absolute() or ".." in path.parts:
+        raise AgentError(f"{name!r} is not a path within the run's files")
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def last_lines(path: Path) -> str:
+    """Give the last lines of a file, and none if it is not there."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            return tail(file.read().decode(errors="replace"))
+    except OSError:
+        return ""
+
+
+def holds(path: Path, text: str) -> bool:
+    """Say whether a text stands in a file."""
+    try:
+        return text.encode() in path.read_bytes()
+    except OSError:
+        return False
+
+
+def content(path: str) -> bytes:
+    """Read a file, of ``/proc`` for example, whose size nobody knows before."""
+    return Path(path).read_bytes()
+
+
+def of_this_thread(path: str) -> str:
+    """Replace the names by which ``/proc`` means the whole agent's namespace, not the thread's."""
+    for start in ("/proc/net/", "/proc/self/net/"):
+        if path.startswith(start):
+            return f"/proc/thread-self/net/{path[len(start) :]}"
+    return path

@@ -1,0 +1,244 @@
+"""Files to and from hosts: sent only if they differ, and never taken for whole unchecked."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.ssh.hosts import BROKEN, SILENCE_S, Host, Reply, lost, run
+
+#: Takes a file's content; the last words are path, SHA-256 and mode.
+_PUT = """
+set -e
+umask 022
+mkdir -p "$(dirname "$1")"
+trap 'rm -f "$1.$$"' EXIT
+cat > "$1.$$"
+[ "$(sha256sum < "$1.$$")" = "$2  -" ] || { echo 'damaged on its way' >&2; exit 65; }
+chmod "$3" "$1.$$"
+mv -f "$1.$$" "$1"
+"""
+#: Takes a tar archive: into a directory that is renamed once it is whole.
+_UNPACK = """
+set -e
+umask 022
+mkdir -p "$(dirname "$1")"
+trap 'rm -rf "$1.$$"' EXIT
+mkdir "$1.$$"
+cd "$1.$$"
+cat > archive.tar
+[ "$(sha256sum < archive.tar)" = "$2  -" ] || { echo 'damaged on its way' >&2; exit 65; }
+tar -xf archive.tar
+rm -f archive.tar
+cd /
+rm -rf "$1"
+mv "$1.$$" "$1"
+"""
+#: Says what is wrong with the directory $1, which is made if nothing is wrong with where it goes.
+#: A directory of others is told by its owner, one that they can write to by its mode: in one with
+#: the sticky bit they can rename and remove only what is theirs.
+_STATE = """
+set -e
+umask 022
+closed() {
+    mode=$(stat -c %a "$1")
+    [ $((0$mode & 022)) = 0 ] || [ $((0$mode & 01000)) != 0 ] || {
+        echo "others may write to $(cd "$1" && pwd -P) (mode $mode)"; exit 66; }
+}
+there=$1
+while [ ! -e "$there" ]; do there=$(dirname "$there"); done
+closed "$there"
+mkdir -p "$1"
+closed "$1/."
+closed "$1/.."
+owner=$(stat -c %u "$1/.")
+[ "$owner" = "$(id -u)" ] || { echo "it belongs to user $owner, not to $(id -un)"; exit 66; }
+"""
+_NOT_OURS = 66
+_SUMS_IF_ANY = '[ ! -d "$1" ] || { cd "$1" && find . -type f -exec sha256sum {} +; }'
+_SUMS = 'cd "$1" && find . -type f -exec sha256sum {} +'
+
+
+def put(host: Host, content: bytes, path: str, mode: str = "0644") -> bool:
+    """Give ``host`` a file, unless it has it already; say whether it was sent.
+
+    Raises
+    ------
+    TestbedError
+        If it cannot be written there, or arrives damaged.
+    """
+    digest = hashlib.sha256(content).hexdigest()
+    there = run(host, ("sh", "-c", '[ ! -f "$1" ] || sha256sum < "$1"', "sh", path))
+    if there.text.split()[:1] == [digest]:
+        return False
+    _written(host, path, run(host, ("sh", "-c", _PUT, "sh", path, digest, mode), content))
+    return True
+
+
+def put_tree(host: Host, files: Mapping[str, bytes], path: str) -> bool:
+    """Give ``host`` a directory of these files and no other, unless it has it; say if it was sent.
+
+    It is there whole or not at all.
+
+    Raises
+    ------
+    TestbedError
+        If it cannot be written there, or arrives damaged.
+    """
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    there = run(host, ("sh", "-c", _SUMS_IF_ANY, "sh", path))
+    if there.status == 0 and sums == _read_sums(host, there):
+        return False
+    archive = pack(files)
+    digest = hashlib.sha256(archive).hexdigest()
+    _written(host, path, run(host, ("sh", "-c", _UNPACK, "sh", path, digest), archive))
+    return True
+
+
+def refuse_state(host: Host, path: str) -> None:
+    """Make the state directory unless it is there, and refuse one that others can put things into.
+
+    Raises
+    ------
+    TestbedError
+        If it is not of whoever we are on the host, or it or the directory that it is in can be
+        written to by others and has no sticky bit; or if it cannot be made.
+    """
+    reply = run(host, ("sh", "-c", _STATE, "sh", path))
+    if reply.status not in (0, _NOT_OURS):
+        _written(host, path, reply)
+    if reply.status == _NOT_OURS:
+        raise TestbedError(
+            f"the state directory {path} is not safe: {reply.text.strip()}",
+            where=f"host {host.name}",
+            hint="what lies there is run as root: look at it, then `chown root` and `chmod go-w`, "
+            "or name another `state_directory` in the inventory",
+        )
+
+
+def _written(host: Host, path: str, reply: Reply) -> None:
+    if reply.status != 0:
+        raise TestbedError(
+            f"{path} cannot be written: {reply.errors or f'status {reply.status}'}",
+            where=f"host {host.name}",
+            hint="is the disk full or read-only? `state_directory` in the inventory names another",
+        )
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """Make a tar archive that depends on nothing but names and contents."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name in sorted(files):
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(files[name]), 0o644
+            archive.addfile(info, io.BytesIO(files[name]))
+    return buffer.getvalue()
+
+
+def unpack(archive: bytes) -> dict[str, bytes]:
+    """Give the files of a tar archive by name."""
+    found = {}
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        for member in tar:
+            handle = tar.extractfile(member)
+            if handle:
+                found[str(PurePosixPath(member.name))] = handle.read()
+    return found
+
+
+def tree(root: Path, parts: Iterable[str], suffixes: Iterable[str] = ()) -> dict[str, bytes]:
+    """Read the files below ``root`` in ``parts``, leaving out what a build has left there.
+
+    Parameters
+    ----------
+    root : Path
+        Names of files are relative to it.
+    parts : iterable of str
+        Directories or files below it.
+    suffixes : iterable of str
+        Endings of names that are left out.
+    """
+    left_out = tuple(suffixes)
+    every = (path for part in parts for path in (root / part, *sorted((root / part).rglob("*"))))
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in every
+        if path.is_file() and not (left_out and path.name.endswith(left_out))
+    }
+
+
+def fetch(host: Host, directory: str, target: Path) -> int:
+    """Copy all files below ``directory`` of ``host`` into ``target``; return how many.
+
+    Raises
+    ------
+    TestbedError
+        If one is missing, does not have its checksum, or is not allowed to be called so.
+    """
+    sums = _checksums(host, directory)
+    if not sums:
+        return 0
+    found: dict[str, str] = {}
+    try:
+        process = host.start(("tar", "-C", directory, "-cf", "-", "."), SILENCE_S)
+        with tarfile.open(fileobj=process.output, mode="r|") as archive:
+            for member in archive:
+                if member.isfile():
+                    name = _inside(host, member.name)
+                    found[name] = _copy(archive, member, target / name)
+        process.close()
+    except tarfile.TarError as error:
+        raise lost(host.name, f"while files were fetched from {directory}", error) from None
+    except BROKEN as error:
+        raise lost(host.name, f"while files were fetched from {directory}", error) from None
+    wrong = sorted(name for name, digest in sums.items() if found.get(name) != digest)
+    if wrong:
+        raise TestbedError(
+            f"arrived damaged or not at all: {', '.join(wrong[:4])}",
+            where=f"host {host.name}",
+            hint="does a program still write to it? Run it again",
+        )
+    return len(sums)
+
+
+def _checksums(host: Host, directory: str) -> dict[str, str]:
+    reply = run(host, ("sh", "-c", _SUMS, "sh", directory))
+    if reply.status != 0:
+        raise TestbedError(
+            f"the files in {directory} cannot be read: {reply.errors}",
+            where=f"host {host.name}",
+            hint="was the run undone meanwhile, by a `clean` or after a silence?",
+        )
+    return _read_sums(host, reply)
+
+
+def _read_sums(host: Host, reply: Reply) -> dict[str, str]:
+    lines = [line.partition("  ") for line in reply.text.splitlines()]
+    odd = [digest for digest, gap, name in lines if not gap or digest.startswith("\\")]
+    if odd:  # a name with a line break, which none of ours has
+        raise TestbedError(f"offers a file called {odd[0]!r}", where=f"host {host.name}")
+    return {_inside(host, name): digest for digest, _, name in lines}
+
+
+def _inside(host: Host, name: str) -> str:
+    """Refuse a name that would lead out of the run's directory: a host is not trusted with that."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise TestbedError(f"offers a file called {name!r}", where=f"host {host.name}")
+    return str(path)
+
+
+def _copy(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> str:
+    source = archive.extractfile(member)
+    assert source is not None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with source, target.open("wb") as sink:
+        shutil.copyfileobj(source, sink, 1 << 20)
+    with target.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

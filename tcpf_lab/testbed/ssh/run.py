@@ -1,0 +1,544 @@
+"""Real hosts: the plan is carried out by agents that are reached over SSH.
+
+Each role of the topology is a network namespace on its host, and the host's interfaces are moved
+into it, so that the control network cannot be touched by any step.  Whatever is changed on a host
+is recorded there before, and undone at the end, whatever the end is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.base.errors import LabError, TestbedError
+from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.step import (
+    AddLink,
+    AddNode,
+    AgreeEpoch,
+    LoadModule,
+    ReadFile,
+    Start,
+    Step,
+    Sysctl,
+)
+from tcpf_lab.results.command import command
+from tcpf_lab.results.layout import RunFiles, as_json, write_json
+from tcpf_lab.spec.tcp import (
+    LINUX22_BEHAVIOURS,
+    LINUX22_SYSCTL,
+    NO_LIMITED_TRANSMIT,
+    RENO_SYSCTL,
+)
+from tcpf_lab.testbed.base import ON_HOSTS
+from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh import clock as ssh_clock
+from tcpf_lab.testbed.ssh import files, hosts, modules, needs, programs
+from tcpf_lab.testbed.ssh import modules as ssh_modules
+from tcpf_lab.testbed.ssh import programs as ssh_programs
+from tcpf_lab.testbed.ssh.beside import side_by_side
+from tcpf_lab.testbed.ssh.channel import Request
+from tcpf_lab.testbed.ssh.clock import Sample
+from tcpf_lab.testbed.ssh.hosts import Host, Reply, run
+from tcpf_lab.testbed.ssh.needs import programs_of, starts_ours
+from tcpf_lab.testbed.ssh.session import BY_HAND, Connect, Session
+from tcpf_lab.testbed.ssh.steps import Group, Placement, Translator, groups
+
+#: The agent is written for this Python and newer ones.
+OLDEST_PYTHON = (3, 9)
+#: Kernel parameters that patches of ours make, and what else can be done.
+_PATCHED = {
+    RENO_SYSCTL: "only the virtual-time kernel has it; `tcp.recovery: newreno` runs here",
+    NO_LIMITED_TRANSMIT: "only the virtual-time kernel has it; without `tcp.limited_transmit` the "
+    "experiment runs here",
+    **{
+        f"{LINUX22_SYSCTL}{name}": "only the virtual-time kernel has it; `tcp.profile: sysctl-2.2` "
+        "without `tcp.linux22` runs here"
+        for name in LINUX22_BEHAVIOURS
+    },
+}
+#: $1 is the address we come from, $2 the interfaces, $3 the programs, $4 kernel parameters:
+#: lists of words, in which a star is no pattern.
+_PROBE = """
+set -f
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+python3 -c 'import sys; print("python", *sys.version_info[:2])' 2>/dev/null || echo python 0 0
+[ -z "$1" ] || ip -o route get "$1" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/route \\1/p'
+for name in $2; do ip link show dev "$name" >/dev/null 2>&1 || echo interface "$name"; done
+for name in $3; do command -v "$name" >/dev/null || echo program "$name"; done
+for name in $4; do [ -e "/proc/sys/$(echo "$name" | tr . /)" ] || echo parameter "$name"; done
+"""
+_HERE = "lo"
+
+
+def probed_programs(plan: Plan, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the programs of the system that ``plan`` runs on the nodes ``roles``."""
+    steps = (step for step in plan.steps if getattr(step, "node", None) in roles)
+    return tuple(sorted({"ip", "tc"}.union(*map(programs_of, steps))))
+
+
+def parameters(plan: Plan, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the kernel parameters of patches of ours that ``plan`` sets on the nodes ``roles``."""
+    steps = (step for step in plan.steps if isinstance(step, Sysctl) and step.node in roles)
+    return tuple(sorted({step.key for step in steps} & _PATCHED.keys()))
+
+
+def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
+    """Yield a sentence for everything on ``host`` that is in the way of ``plan``.
+
+    Raises
+    ------
+    TestbedError
+        If the host cannot be asked.
+    """
+    entry = inventory.hosts[host.name]
+    interfaces = tuple(entry.interfaces.values())
+    asked = (interfaces, probed_programs(plan, entry.roles), parameters(plan, entry.roles))
+    wanted = map(" ".join, asked)
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted))
+    for line in _lines(reply):
+        word, *rest = line
+        if word == "python" and tuple(map(int, rest)) < OLDEST_PYTHON:
+            yield f"{host.name}: no Python {oldest} or newer (apt-get install python3)"
+        elif word == "route" and rest:
+            yield from _route(host.name, entry.control, interfaces, rest[0])
+        elif word == "interface":
+            yield (
+                f"{host.name}: no interface {rest[0]} (compare `ip -br link` there; an interrupted "
+                f"run may hold it: {command('clean', '--testbed', inventory.testbed)})"
+            )
+        elif word == "program":
+            yield (
+                f"{host.name}: no {rest[0]} "
+                f"({command('doctor', '--testbed', inventory.testbed)} names its package)"
+            )
+        elif word == "parameter":
+            yield f"{host.name}: its kernel has no {rest[0]} ({_PATCHED[rest[0]]})"
+
+
+def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:
+    """Refuse a host that something is in the way on.
+
+    Raises
+    ------
+    TestbedError
+        Naming everything.
+    """
+    found = tuple(problems(host, inventory, plan))
+    if found:
+        raise TestbedError(
+            "; ".join(found),
+            where=f"host {host.name}",
+            hint=f"`{command('doctor', '--testbed', inventory.testbed)}` looks at all hosts",
+        )
+
+
+def _lines(reply: Reply) -> Iterator[list[str]]:
+    for line in reply.text.splitlines():
+        if words := line.split():
+            yield words
+
+
+def _route(host: str, control: str, interfaces: tuple[str, ...], used: str) -> Iterator[str]:
+    """Refuse to take away the interface by which the host is reached."""
+    if used in interfaces:
+        yield (
+            f"{host}: {used} is to carry data, but the host is reached by it (the control network "
+            "must stand by itself)"
+        )
+    elif used not in (control, _HERE):
+        yield (f"{host}: it is reached by {used}, not by {control} (correct `control` of {host})")
+
+
+#: Between the agreement on the epoch and the epoch the plan's programs are started.  On top of what
+#: the plan gives, a host gets so long, and so long again for each program, s.
+LEAD_MORE_S = 4.0
+LEAD_EACH_S = 0.1
+#: Files of the run directory.
+REQUESTS = "log/requests.jsonl"
+CLOCK = "stats/clock.json"
+HOSTS = "stats/hosts.json"
+LATENESS = "stats/lateness.json"
+COUNTED_BEFORE = "stats/dev-before-{}.txt"
+
+
+class RequestLog:
+    """Writes a line for every request that a host has answered."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._clock = ssh_clock.Reference()
+
+    def __call__(self, host: str, request: Request, seconds: float, fault: str | None) -> None:
+        """Note a request, how long its answer took, and the error if there was one."""
+        record = {
+            "time_ns": self._clock.now(),
+            "host": host,
+            "node": request.node,
+            "do": request.do,
+            "text": request.text,
+            "seconds": round(seconds, 6),
+            **({"error": fault} if fault else {}),
+        }
+        with self._lock, self._path.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(record) + "\n")
+
+
+class HostRun:
+    """Carries one plan out in an open session.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to do.
+    session : Session
+        The hosts, connected, no run begun.
+    run : RunFiles
+        Where everything is brought.
+    """
+
+    def __init__(self, plan: Plan, session: Session, run: RunFiles) -> None:
+        self._plan = plan
+        self._session = session
+        self._run = run
+        self._inventory = session.inventory
+        self._reference = ssh_clock.Reference()
+        self._before: dict[str, tuple[Sample, ...]] = {}
+        self._epoch: int | None = None
+        self._epochs: dict[str, int] = {}
+        self._facts: dict[str, Any] = {}
+
+    def carry_out(self) -> dict[str, Any]:
+        """Do all of it but the undoing; return the facts of the hosts.
+
+        Raises
+        ------
+        TestbedError
+            Of the first thing that fails.
+        """
+        self._look()
+        placement = self._prepare()
+        translator = Translator(self._plan, placement)
+        self._before = self._clocks()
+        for group in groups(self._plan):
+            if isinstance(group.steps[0], AgreeEpoch):
+                self._session.carry_out(translator.requests(self._counted_before(), {}))
+                self._agree(group.steps[0])
+                continue
+            self._session.carry_out(translator.requests(group, self._epochs))
+            self._refuse_lateness(group)
+        self._bring()
+        return self._facts
+
+    def bring_logs(self) -> None:
+        """Bring what the programs have said, as far as that is possible after a failure."""
+        for name, directory in self._session.files.items():
+            if not self._session.agents[name].usable:
+                continue
+            with suppress(TestbedError, OSError):
+                host = self._session.hosts[name]
+                files.fetch(host, f"{directory}/log", self._run.log)
+
+    def _look(self) -> None:
+        """Collect facts, and refuse hosts whose data interfaces carry the way to us."""
+
+        def look(name: str) -> Any:
+            session = self._session
+            refuse(session.hosts[name], self._inventory, self._plan)
+            return session.agents[name].call(Request("facts", text="facts of the host"))
+
+        found = self._session.each(look, self._inventory.hosts)
+        self._facts = {
+            name: {"roles": list(self._inventory.hosts[name].roles), **facts}
+            for name, facts in found.items()
+        }
+
+    def _prepare(self) -> Placement:
+        """See to modules, plugins and programs; begin the run on every host."""
+        owner_of = self._session.owner_of
+        modules: dict[str, str | None] = {}
+        plugins: dict[str, str] = {}
+        for name, names in self._modules().items():
+            for host in dict.fromkeys((name, owner_of[name])):
+                products = self._provide(host, names)
+                plugins[host] = products.plugins
+                if host == owner_of[name]:
+                    modules[host] = products.modules
+        programs = {name: self._provide_programs(name) for name in self._with_programs()}
+        self._session.begin(plugins)
+        agents = {name: agent.ready()["pid"] for name, agent in self._session.agents.items()}
+        return Placement(self._inventory, owner_of, modules, programs, agents)
+
+    def _modules(self) -> dict[str, tuple[str, ...]]:
+        """Name the modules that the roles of each host need, and need the plugins of."""
+        found: dict[str, dict[str, None]] = {}
+        for step in self._plan.steps:
+            match step:
+                case LoadModule(node, name):
+                    found.setdefault(self._inventory.host_of(node), {})[name] = None
+                case AddLink(ends=ends) if step.ring:
+                    for end in ends:
+                        found.setdefault(self._inventory.host_of(end.node), {})["csma"] = None
+        return {host: tuple(names) for host, names in found.items()}
+
+    def _with_programs(self) -> tuple[str, ...]:
+        """Name the hosts on which programs of the project are started."""
+        needing = filter(needs.starts_ours, self._plan.steps)
+        return tuple(dict.fromkeys(self._inventory.host_of(step.node) for step in needing))
+
+    def _provide(self, name: str, modules: tuple[str, ...]) -> ssh_modules.Products:
+        uname = self._facts[name]["uname"]
+        state, testbed = self._inventory.state_directory, self._inventory.testbed
+        kernel = (uname["release"], uname["version"], uname["machine"])
+        host = self._session.hosts[name]
+
+        def provide(_name: str) -> ssh_modules.Products:
+            return ssh_modules.provide(host, modules, kernel, state, testbed)
+
+        products = self._session.each(provide, (name,))[name]
+        self._facts[name]["project_modules"] = products.hashes
+        return products
+
+    def _provide_programs(self, name: str) -> str:
+        machine = self._facts[name]["uname"]["machine"]
+        state, testbed = self._inventory.state_directory, self._inventory.testbed
+        host, build = self._session.hosts[name], self._inventory.programs == "build"
+
+        def provide(_name: str) -> str:
+            return ssh_programs.provide(host, machine, state, testbed, build=build)
+
+        return self._session.each(provide, (name,))[name]
+
+    def _clocks(self) -> dict[str, tuple[Sample, ...]]:
+        """Measure the clocks one after the other: side by side they would disturb each other."""
+
+        def measured(name: str) -> tuple[Sample, ...]:
+            agent = self._session.agents[name]
+            clock = Request("clock", text="the host's time")
+            return ssh_clock.measure(lambda: agent.call(clock), self._reference.now)
+
+        return {name: self._session.each(measured, (name,))[name] for name in self._inventory.hosts}
+
+    def _agree(self, step: AgreeEpoch) -> None:
+        """Choose an epoch late enough for everything that has to be started before it."""
+        self._before = self._clocks()
+        steps = self._plan.steps
+        programs = sum(isinstance(each, Start) for each in steps[steps.index(step) :])
+        lead = step.lead + LEAD_MORE_S + LEAD_EACH_S * programs
+        self._epoch = self._reference.now() + round(lead * ssh_clock.NSEC)
+        self._epochs = {
+            name: self._epoch + ssh_clock.best(samples).offset_ns
+            for name, samples in self._before.items()
+        }
+
+    def _counted_before(self) -> Group:
+        """Read what the interfaces have counted so far: a host's may have done so for days."""
+        nodes = [step.node for step in self._plan.steps if isinstance(step, AddNode)]
+        reads = (ReadFile(name, "/proc/net/dev", COUNTED_BEFORE.format(name)) for name in nodes)
+        return Group("counters before the traffic", "nodes", tuple(reads))
+
+    def _refuse_lateness(self, group: Group) -> None:
+        """Refuse to go on if programs were not started, and ready, by their time."""
+        if self._epoch is None or group.kind != "start":
+            return
+        at = min(_due(step) for step in group.steps)
+        late = (self._reference.now() - self._epoch) / ssh_clock.NSEC - at
+        if late > 0:
+            raise TestbedError(
+                f"{len(group.steps)} programs were ready {late:.1f} s after the agreed time",
+                where=f"testbed {self._inventory.name}, {group.phase}",
+                hint="the hosts are too slow for so many: fewer flows, or the native generator",
+            )
+
+    def _bring(self) -> None:
+        """Measure the clocks again, bring the files of all hosts, and write down the facts."""
+        after = self._clocks()
+        samples = {name: self._samples(name, after[name]) for name in after}
+        for name, found in samples.items():
+            ssh_clock.refuse_step(name, found)
+        self._write_clocks(samples, after)
+        self._write_lateness()
+        write_json(self._run.root / HOSTS, self._facts)
+
+        def bring(name: str) -> int:
+            host, directory = self._session.hosts[name], self._session.files[name]
+            return files.fetch(host, directory, self._run.root)
+
+        self._session.each(bring, self._inventory.hosts)
+
+    def _samples(self, name: str, after: tuple[Sample, ...]) -> tuple[Sample, ...]:
+        """Give both measurements of a host's clock and what its beats have told between them."""
+        before = self._before[name]
+        told = map(self._reference.sample, self._session.agents[name].exchanges)
+        return (*before, *ssh_clock.between(before, told, after), *after)
+
+    def _write_clocks(
+        self, samples: Mapping[str, tuple[Sample, ...]], after: Mapping[str, tuple[Sample, ...]]
+    ) -> None:
+        of_nodes = {
+            role: [each.as_json() for each in samples[name]]
+            for name, host in self._inventory.hosts.items()
+            for role in host.roles
+        }
+        write_json(self._run.root / CLOCK, of_nodes)
+        output = next((s.output for s in self._plan.steps if isinstance(s, AgreeEpoch)), None)
+        if output is None or self._epoch is None:
+            return
+        nodes = {
+            role: ssh_clock.node(self._epoch, ssh_clock.line(self._before[name], after[name]))
+            for name, host in self._inventory.hosts.items()
+            for role in host.roles
+        }
+        write_json(self._run.root / output, {"epoch_ns": self._epoch, "nodes": nodes})
+
+    def _write_lateness(self) -> None:
+        def ask(name: str) -> dict[str, float]:
+            value = self._session.agents[name].call(Request("lateness", text="lateness"))
+            return dict(value)
+
+        found = self._session.each(ask, self._inventory.hosts)
+        merged = {program: late for each in found.values() for program, late in each.items()}
+        write_json(self._run.root / LATENESS, merged)
+
+
+def _due(step: Step) -> float:
+    """Give when a program must have been started, seconds after the epoch."""
+    at = getattr(step, "at", None)
+    return 0.0 if at is None else float(at)
+
+
+#: Keys of an inventory that say how hosts are reached and kept, not what runs on what.
+_NOT_IDENTITY = {"title", "ssh", "state_directory"}
+_NOT_IDENTITY_OF_HOSTS = {"user", "port", "control", "kernel"}
+
+
+@dataclass(frozen=True)
+class SshTestbed:
+    """Run plans on the hosts of an inventory."""
+
+    inventory: Inventory
+    kernel: str = ""  #: release of the hosts' kernels, where it is known without asking them
+    connect: Connect = hosts.SshHost
+    _seen: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    clock = "real"
+    generator = ON_HOSTS
+    parallel = False
+
+    @property
+    def name(self) -> str:
+        """The inventory's name."""
+        return self.inventory.name
+
+    def identity(self, plan: Plan) -> dict[str, str]:
+        """Identify the inventory, the kernel, and the sources of what ``plan`` loads and starts.
+
+        Asks no host: the state of results can be told without them.  Kernels that are not known
+        beforehand are recorded in the facts of each run.
+        """
+        parts = {"inventory": as_json(_what_matters(self.inventory)), "kernel": self.kernel}
+        if _modules(plan):
+            parts["modules"] = modules.source_hash(modules.sources())
+        if any(map(starts_ours, plan.steps)):
+            parts["programs"] = programs.source_hash()
+        return parts
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Look at the plan, then at every host, changing nothing; return all problems."""
+        roles = [step.node for step in plan.steps if isinstance(step, AddNode)]
+        links = [step for step in plan.steps if isinstance(step, AddLink)]
+        rates = {(link.ends[0].node, link.ends[1].node): link.rate for link in links}
+        wires = [(link.ends[0].node, link.ends[1].node) for link in links if link.ring]
+        found = [*self.inventory.misfits(roles, rates, wires)]
+        files = modules.sources()
+        found += [
+            f"there is no kernel module {name} in tcpf-lab (kernel/sched/{name}.c)"
+            for name in modules.missing(_modules(plan), files)
+        ]
+        return (*found, *self._problems_of_hosts(plan))
+
+    def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:  # noqa: ARG002 - in the plan
+        """Carry ``plan`` out; whatever happens, have everything undone on all hosts."""
+        token = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
+        session = Session(self.inventory, token, self.connect, RequestLog(run.root / REQUESTS))
+        work = HostRun(plan, session, run)
+        try:
+            session.open()
+            self._seen["hosts"] = work.carry_out()
+        except LabError as error:
+            work.bring_logs()
+            raise _with_remainder(error, session.end(), self.inventory.testbed, run) from None
+        except BaseException:
+            _tell(session.end())
+            raise
+        if left := session.end():
+            raise _with_remainder(
+                TestbedError("not everything was undone"), left, self.inventory.testbed, run
+            )
+
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        """Describe the inventory and, after a run of this process, the hosts as they were then."""
+        return {
+            "inventory": _what_matters(self.inventory),
+            "modules": list(_modules(plan)),
+            "hosts": {name: _brief(facts) for name, facts in self._seen.get("hosts", {}).items()},
+        }
+
+    def _problems_of_hosts(self, plan: Plan) -> list[str]:
+        def look(name: str) -> list[str]:
+            try:
+                with contextlib.closing(self.connect(self.inventory, name)) as host:
+                    return [*problems(host, self.inventory, plan)]
+            except TestbedError as error:
+                return [f"{error.where}: {error.message} ({error.hint})"]
+
+        found = side_by_side(look, self.inventory.hosts)
+        return [sentence for each in found.values() for sentence in each]
+
+
+def _modules(plan: Plan) -> tuple[str, ...]:
+    """List the modules that ``plan`` loads, each once."""
+    return tuple(dict.fromkeys(step.name for step in plan.steps if isinstance(step, LoadModule)))
+
+
+def _what_matters(inventory: Inventory) -> dict[str, Any]:
+    """Give what of an inventory may change results."""
+    data: dict[str, Any] = inventory.model_dump(mode="json", exclude=_NOT_IDENTITY)
+    for host in data["hosts"].values():
+        for key in _NOT_IDENTITY_OF_HOSTS:
+            host.pop(key, None)
+    return data
+
+
+def _brief(facts: dict[str, Any]) -> dict[str, Any]:
+    kept = ("roles", "uname", "os", "cpus", "virtualization", "tools", "project_modules")
+    return {key: facts[key] for key in kept if key in facts}
+
+
+def _with_remainder(error: LabError, left: tuple[str, ...], name: str, run: RunFiles) -> LabError:
+    """Give the first error, and after it what could not be undone."""
+    more = "".join(f"\n  {sentence}" for sentence in left)
+    hints = [error.hint] if error.hint else []
+    if any(BY_HAND not in sentence for sentence in left):
+        hints.append(f"`{command('clean', '--testbed', name)}` undoes what is left")
+    if any(BY_HAND in sentence for sentence in left):
+        hints.append("what is lost is to be mended by hand: no record of it is kept")
+    message = f"{error.message}{more}\n  log: {run.log}"
+    return type(error)(message, where=error.where, hint="; ".join(hints))
+
+
+def _tell(left: tuple[str, ...]) -> None:
+    """Say what could not be undone when nobody takes an error any more."""
+    for sentence in left:
+        logging.getLogger(__name__).warning(sentence)

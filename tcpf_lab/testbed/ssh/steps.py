@@ -1,0 +1,323 @@
+"""A plan's steps as requests to the agents of hosts.
+
+Steps of one phase that concern single nodes go to their hosts side by side, each host keeping the
+order; what begins or ends programs, agrees on the epoch or waits is a group of its own.  A group
+begins when the one before has ended on every host.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.step import (
+    BATCH_PROGRAMS,
+    EPOCH,
+    PROGRAMS,
+    AddLink,
+    AddNode,
+    AgreeEpoch,
+    Command,
+    Drained,
+    Finish,
+    LetPass,
+    LoadModule,
+    OffloadsOff,
+    ReadFile,
+    ReadSysctls,
+    Start,
+    Step,
+    Stop,
+    Sysctl,
+)
+from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh import clock
+from tcpf_lab.testbed.ssh.channel import PATIENCE_S, Request
+
+#: A program is given so much longer to be ready for each that is started with it, s.
+READY_EACH_S = 0.3
+#: Requests of each host, in its order.
+PerHost = dict[str, list[Request]]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where things are on the hosts of an inventory, as found once they are connected."""
+
+    inventory: Inventory
+    #: Host -> the host whose agent answers for its kernel.
+    owner_of: Mapping[str, str]
+    #: Host -> directory of the modules for its kernel; None loads what is installed.
+    modules: Mapping[str, str | None] = field(default_factory=dict)
+    #: Host -> directory of the project's programs.
+    programs: Mapping[str, str] = field(default_factory=dict)
+    #: Host -> process number of its agent.
+    agents: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """One host for each kernel, in the inventory's order."""
+        return tuple(dict.fromkeys(self.owner_of[host] for host in self.inventory.hosts))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Steps that are carried out together."""
+
+    phase: str
+    kind: str
+    steps: tuple[Step, ...]
+
+
+def groups(plan: Plan) -> Iterator[Group]:
+    """Give the groups of ``plan`` in order."""
+    for phase in plan.phases:
+        for kind, steps in itertools.groupby(phase.steps, _kind):
+            if kind == "alone":
+                yield from (Group(phase.name, kind, (step,)) for step in steps)
+            else:
+                yield Group(phase.name, kind, tuple(steps))
+
+
+def _kind(step: Step) -> str:
+    match step:
+        case Start():
+            return "start"
+        case Finish() | Stop():
+            return type(step).__name__.lower()
+        case AgreeEpoch() | LetPass() | Drained():
+            return "alone"
+        case AddLink() if step.ring:  # one agent reaches the nodes of two, which must be there
+            return "alone"
+        case _:
+            return "nodes"
+
+
+class Translator:
+    """Makes requests of the groups of one plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        All of it: what is stopped must be looked for where it was started.
+    placement : Placement
+        Where things are.
+    """
+
+    def __init__(self, plan: Plan, placement: Placement) -> None:
+        self._placement = placement
+        self._host_of = placement.inventory.host_of
+        self._started = {s.name: self._host_of(s.node) for s in plan.steps if isinstance(s, Start)}
+        self._loaded: set[tuple[str, str]] = set()
+
+    def requests(self, group: Group, epochs: Mapping[str, int]) -> PerHost:
+        """Translate a group.
+
+        Parameters
+        ----------
+        group : Group
+            Any but that of `AgreeEpoch`, which is not carried out by hosts.
+        epochs : mapping of str to int
+            The epoch on each host's clock, ns; empty before it has been agreed on.
+        """
+        by_host = self._by_host(group.steps).items()
+        if group.kind == "start":
+            return {host: [self._starts(host, steps, epochs)] for host, steps in by_host}
+        return {host: [*self._in_order(host, steps, epochs)] for host, steps in by_host}
+
+    def _by_host(self, steps: Iterable[Step]) -> dict[str, list[Step]]:
+        found: dict[str, list[Step]] = {}
+        for step in steps:
+            for host in self._hosts(step):
+                found.setdefault(host, []).append(step)
+        return found
+
+    def _hosts(self, step: Step) -> tuple[str, ...]:
+        match step:
+            case AddLink(ends=ends) if step.ring:
+                return (self._host_of(ends[0].node),)
+            case AddLink(ends=ends):
+                return tuple(dict.fromkeys(self._host_of(end.node) for end in ends))
+            case LoadModule(node, _):
+                return (self._placement.owner_of[self._host_of(node)],)
+            case Finish(names, _) | Stop(names):
+                return tuple(dict.fromkeys(self._started[name] for name in names))
+            case Sysctl(None):
+                return self._placement.owners
+            case LetPass():
+                return self._placement.owners[:1]
+            case Command(None):
+                raise TestbedError(
+                    "on hosts a command runs in a node; only kernel parameters may go without one",
+                    where=f"`{_text(step)}`",
+                )
+            case _:
+                return (self._host_of(getattr(step, "node")),)  # noqa: B009 - all others have one
+
+    def _in_order(
+        self, host: str, steps: Sequence[Step], epochs: Mapping[str, int]
+    ) -> Iterator[Request]:
+        for (program, node), same in itertools.groupby(steps, _batch_key):
+            if program:
+                yield _batch(program, node, [s for s in same if isinstance(s, Command)])
+                continue
+            for step in same:
+                yield from self._request(host, step, epochs)
+
+    def _request(self, host: str, step: Step, epochs: Mapping[str, int]) -> Iterator[Request]:
+        match step:
+            case AddNode(node):
+                yield _of(step, "node", node)
+            case AddLink():
+                yield from self._link(host, step)
+            case Command(node, argv, output):
+                words = self._words(host, argv, epochs)
+                yield _of(step, "run", node, argv=words, output=output)
+            case LoadModule(_, name):
+                yield from self._module(host, step, name)
+            case Finish(names, deadline):
+                at = epochs[host] + round(deadline * clock.NSEC)
+                own = self._own(host, names)
+                patience = deadline + 2 * PATIENCE_S
+                yield _of(step, "finish", None, patience, names=own, deadline_ns=at)
+            case Stop(names):
+                yield _of(step, "stop", None, names=self._own(host, names))
+            case _:
+                yield _plain(step)
+
+    def _link(self, host: str, step: AddLink) -> Iterator[Request]:
+        """Move a host's interface into each node, or join two nodes of one kernel."""
+        inventory = self._placement.inventory
+        near, far = step.ends
+        if step.ring or inventory.interface(near.node, far.node) is None:
+            ends: list[dict[str, Any]] = [
+                {"node": e.node, "device": e.device, "mac": e.mac} for e in step.ends
+            ]
+            words: dict[str, Any] = {"ends": ends, "mtu": step.mtu}
+            if step.ring:
+                rate = step.rate // 10**6
+                words["wire"] = {"rate": rate, "seed": step.seed, "ring": step.ring}
+            if (other := self._host_of(far.node)) != host:
+                ends[1]["agent"] = self._agent(other, host)
+            yield Request("veth", words, near.node, _text(step))
+            return
+        for end, peer in ((near, far), (far, near)):
+            if self._host_of(end.node) == host:
+                moved = {
+                    "node": end.node,
+                    "interface": inventory.interface(end.node, peer.node),
+                    "device": end.device,
+                    "mac": end.mac,
+                    "mtu": step.mtu,
+                }
+                text = f"move {moved['interface']} into {end.node} as {end.device}"
+                yield Request("nic", moved, end.node, text)
+
+    def _agent(self, other: str, host: str) -> int:
+        """Give the process by which ``host`` reaches the nodes of another host of its kernel."""
+        owner_of = self._placement.owner_of
+        if owner_of[other] != owner_of[host]:
+            raise TestbedError(
+                f"the inventory gives {host} and {other} one kernel, but they have two",
+                where=f"testbed {self._placement.inventory.name}",
+                hint="correct `kernel` of these hosts",
+            )
+        return self._placement.agents[other]
+
+    def _module(self, host: str, step: LoadModule, name: str) -> Iterator[Request]:
+        """Load a module once into each kernel, whichever nodes ask for it."""
+        if (host, name) in self._loaded:
+            return
+        self._loaded.add((host, name))
+        directory = self._placement.modules[host]
+        path = f"{directory}/{name}.ko" if directory else None
+        yield Request("module", {"path": path, "name": name}, step.node, _text(step))
+
+    def _starts(self, host: str, steps: Sequence[Step], epochs: Mapping[str, int]) -> Request:
+        starts = [step for step in steps if isinstance(step, Start)]
+        more = READY_EACH_S * len(starts)
+        every = [self._start(host, start, epochs, more) for start in starts]
+        longest = max((start.ready.timeout for start in starts if start.ready), default=0.0)
+        text = _text(starts[0]) if len(starts) == 1 else f"start {len(starts)} programs"
+        node = starts[0].node if len(starts) == 1 else None
+        return Request("start", {"starts": every}, node, text, longest + more + PATIENCE_S)
+
+    def _start(
+        self, host: str, start: Start, epochs: Mapping[str, int], more: float
+    ) -> dict[str, Any]:
+        ready = start.ready and {
+            "path": start.ready.path,
+            "text": start.ready.text,
+            "timeout": start.ready.timeout + more,
+        }
+        at = None if start.at is None else epochs[host] + round(start.at * clock.NSEC)
+        return {
+            "node": start.node,
+            "name": start.name,
+            "argv": self._words(host, start.argv, epochs),
+            "output": start.output,
+            "errors": start.errors,
+            "at_ns": at,
+            "ready": ready,
+        }
+
+    def _own(self, host: str, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self._started[name] == host]
+
+    def _words(self, host: str, argv: Iterable[str], epochs: Mapping[str, int]) -> list[str]:
+        programs = self._placement.programs.get(host, "")
+        words = [word.replace(PROGRAMS, programs) for word in argv]
+        if host in epochs:
+            words = [word.replace(EPOCH, clock.seconds(epochs[host])) for word in words]
+        return words
+
+
+def _batch_key(step: Step) -> tuple[str | None, str | None]:
+    """Commands with equal keys that follow each other go to a single process."""
+    match step:
+        case Command(node, (program, *_), None) if program in BATCH_PROGRAMS:
+            return program, node
+        case _:
+            return None, None
+
+
+def _batch(program: str, node: str | None, commands: Sequence[Command]) -> Request:
+    lines = [list(command.argv[1:]) for command in commands]
+    text = _text(commands[0]) if len(commands) == 1 else f"{len(commands)} commands of {program}"
+    return Request("batch", {"node": node, "program": program, "lines": lines}, node, text)
+
+
+def _plain(step: Step) -> Request:
+    match step:
+        case Sysctl(node, key, value):
+            return _of(step, "sysctl", node, key=key, value=value)
+        case ReadSysctls(node, keys, output):
+            return _of(step, "sysctls", node, keys=list(keys), output=output)
+        case ReadFile(node, path, output, optional):
+            return _of(step, "read", node, path=path, output=output, optional=optional)
+        case OffloadsOff(node, device, features, output):
+            off = list(features)
+            return _of(step, "offloads", node, device=device, features=off, output=output)
+        case Drained(node, device, timeout):
+            patience = timeout + PATIENCE_S
+            return _of(step, "drained", node, patience, device=device, timeout=timeout)
+        case LetPass(seconds):
+            return Request("pass", {"seconds": seconds}, None, _text(step), seconds + PATIENCE_S)
+    raise AssertionError(f"no request for {type(step).__name__}")
+
+
+def _of(
+    step: Step, do: str, node: str | None, patience: float = PATIENCE_S, **arguments: Any
+) -> Request:
+    if do not in ("finish", "stop"):
+        arguments = {"node": node, **arguments}
+    return Request(do, arguments, node, _text(step), patience)
+
+
+def _text(step: Step) -> str:
+    """Give the plan's words for a step, without its node, which messages name by themselves."""
+    return " ".join(str(step).split("  #")[0].split()[1:])

@@ -1,0 +1,1 @@
+"""User-Mode Linux in virtual time: the kernel, its build, a guest for each run."""

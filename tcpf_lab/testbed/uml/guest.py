@@ -1,0 +1,364 @@
+"""The default testbed: a User-Mode Linux kernel in virtual time, one per run.
+
+The whole plan runs inside one guest whose five machines are network namespaces.  The guest's root
+is the host's, read-only; it can write to the run's own directory.  Nothing here needs privileges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tcpf_lab.base.errors import DiskFullError, TestbedError
+from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.step import LoadModule
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.testbed.base import IN_VIRTUAL_TIME, bound
+from tcpf_lab.testbed.uml import guest_plan, preflight, steps
+from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.withheld import GivenTime, QueuedTime
+
+#: How often a waiting worker looks whether it should stop, s.
+LOOK_EVERY_S = 0.2
+#: Most that the time between two looks may count: a clock that jumps makes no guest hang.
+LONGEST_LOOK_S = 2.0
+
+_should_stop: Callable[[], bool] = lambda: False  # noqa: E731
+
+
+def stop_when(condition: Callable[[], bool]) -> None:
+    """Make every guest of this process end with ``KeyboardInterrupt`` once ``condition`` holds."""
+    global _should_stop
+    _should_stop = condition
+
+
+def stopping() -> bool:
+    """Tell whether the condition given to :func:`stop_when` holds: what runs here is to end."""
+    return _should_stop()
+
+
+def run_guest(
+    command: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    console: BinaryIO,
+    deadline: float,
+) -> int | None:
+    """Run the guest in ``directory`` to its end.
+
+    Returns
+    -------
+    int or None
+        Exit status, negative for a signal; None if it was killed after ``deadline`` seconds in
+        which the machine had its processors and the guest did not wait for one of them.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the condition given to :func:`stop_when` came true.
+    """
+    guest = subprocess.Popen(
+        bound(command),
+        cwd=directory,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=console,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        return _wait(guest, deadline)
+    finally:
+        _kill_group(guest)
+
+
+def _wait(guest: subprocess.Popen[bytes], deadline: float) -> int | None:
+    descriptor, passed = os.pidfd_open(guest.pid), GivenTime(longest=LONGEST_LOOK_S)
+    queued = QueuedTime(guest.pid)
+    try:
+        while True:
+            ended, _, _ = select.select([descriptor], [], [], LOOK_EVERY_S)
+            if ended:
+                return guest.wait()
+            if stopping():
+                raise KeyboardInterrupt
+            if passed.seconds() - queued.seconds() > deadline:
+                return None
+    finally:
+        os.close(descriptor)
+
+
+def _kill_group(guest: subprocess.Popen[bytes]) -> None:
+    """Kill the kernel and the guest's processes, which share its process group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
+        os.killpg(guest.pid, signal.SIGKILL)
+    guest.wait()
+
+
+TAIL_LINES = 12
+#: A disk with less room than this is full: writes of a guest have failed.
+SPARE_BYTES = 300_000
+#: Cause and cure where the file that a guest's memory is could not grow.
+_NO_ROOM = (
+    "there was no room for guests' memory any more",
+    "make room in /dev/shm, or in what TMPDIR names if that is used; or fewer --jobs",
+)
+
+
+#: A line by which a kernel reports a fault of its own or of a module.
+_FAULT = re.compile(
+    r"^\[ *\d+\.\d+\] "
+    r"(.*\b(BUG: |BUG [a-z0-9-]+ \(|WARNING: |UBSAN: |ODEBUG: |refcount_t: |ref_tracker: .*leak)"
+    r"|INFO: |h?list_(add|del) corruption)"
+)
+
+
+def faults(console: str) -> list[str]:
+    """Return the first line of every fault that the kernel has reported."""
+    return [line.partition("] ")[2].strip() for line in console.splitlines() if _FAULT.match(line)]
+
+
+def judge(
+    run: RunFiles, status: int | None, elapsed: float, deadline: float, memory_mb: int
+) -> None:
+    """Raise unless the guest carried its whole plan out and its kernel reports no fault.
+
+    Raises
+    ------
+    TestbedError
+        Naming the run, the cause, the log and what to try.
+    DiskFullError
+        If that is the cause.
+    """
+    failed = run.root / guest_plan.FAILED
+    finished = (run.root / guest_plan.FINISHED).exists() and not failed.exists()
+    console = run.log / "console.txt"
+    text = console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
+    if _disk_is_full(run.root):
+        raise DiskFullError("the disk is full", where=f"run {_name(run.root)}")
+    # A guest that had to end a program of its own for want of memory has worked with too little.
+    if finished and not (_out_of_memory(text) or faults(text)):
+        return
+    cause, hint = _cause(text, failed, status, elapsed, deadline, memory_mb)
+    said = _tail(text) + "".join(_logs_of_programs(run, cause))
+    raise TestbedError(
+        f"{cause}\n  log: {console}{said}", where=f"run {_name(run.root)}", hint=hint
+    )
+
+
+def _name(root: Path) -> str:
+    return root.name.removesuffix(".partial")
+
+
+def _tail(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()][-TAIL_LINES:]
+    return "".join(f"\n  | {line}" for line in lines)
+
+
+def _logs_of_programs(run: RunFiles, cause: str) -> Iterator[str]:
+    """Yield the last lines of the log of every program that the cause names."""
+    for log in sorted(run.log.glob("*.log")):
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if log.stem in cause and text.strip():
+            yield f"\n  log: {log}{_tail(text)}"
+
+
+def _out_of_memory(console: str) -> bool:
+    return "Out of memory" in console or "oom-kill" in console
+
+
+def _disk_is_full(directory: Path) -> bool:
+    room = os.statvfs(directory)
+    return room.f_bavail * room.f_frsize < SPARE_BYTES
+
+
+def _cause(
+    text: str, failed: Path, status: int | None, elapsed: float, deadline: float, memory_mb: int
+) -> tuple[str, str]:
+    """Order matters: the first explanation that fits is the most specific one."""
+    if _out_of_memory(text):
+        return (
+            f"the guest ran out of its {memory_mb} MB of memory",
+            "fewer flows or smaller socket buffers",
+        )
+    step = failed.read_text().strip() if failed.exists() else ""
+    if "Bus error" in text or step.endswith("was killed by signal 7"):  # of the kernel, a program
+        return _NO_ROOM
+    if step:
+        return f"failed in the guest: {step}", "read the log's last lines"
+    if reports := faults(text):
+        return f"the guest's kernel reports {len(reports)} fault(s): {reports[0]}", (
+            "find the report in the log; a kernel module of the project may be at fault"
+        )
+    if "ptrace" in text and "errno" in text:
+        return (
+            "the host does not let the guest trace its processes (ptrace)",
+            "allow ptrace: in a container add --cap-add SYS_PTRACE; see kernel.yama.ptrace_scope",
+        )
+    if status is None:
+        limit = f"{deadline:.0f} s with the machine's processors"
+        return (
+            f"the guest hung: stopped after {elapsed:.0f} s of real time (limit: {limit})",
+            "run it again with --jobs 1; if it hangs again, keep the log for a report",
+        )
+    if "Kernel panic" in text:
+        panic = next(line for line in text.splitlines() if "Kernel panic" in line)
+        return f"the guest's kernel panicked: {panic.strip()}", "keep the log for a report"
+    if status < 0:
+        return (
+            f"the guest was killed by {signal.Signals(-status).name} after {elapsed:.1f} s",
+            "if nobody killed it, look for the host's out-of-memory killer (dmesg)",
+        )
+    return f"the guest ended early with status {status}", "read the log's last lines"
+
+
+#: The guest's clock at boot, ns: fixed, so that no run depends on the date (2001-09-09 01:46:40
+#: UTC).
+CLOCK_START_NS = 1_000_000_000 * 10**9
+MEMORY_MB = 512
+#: Real seconds a guest may take for boot and set-up; the plan says how many a virtual second may.
+WATCHDOG_BASE_S = 60.0
+#: What of the kernel's messages the console shows: reports of the kasan variant are warnings, and
+#: its first one must not silence the others.
+MESSAGES = {
+    "standard": ("quiet",),
+    "kasan": ("loglevel=7", "kasan_multi_shot"),
+    "unlogged": ("quiet",),
+}
+#: Symbolic link in the run directory through which the guest finds the project's programs.
+PROGRAMS_LINK = ".programs"
+#: UML makes a directory of this name in HOME, which is the run directory: its working directory.
+UML_DIRECTORY = ".uml"
+
+
+@dataclass(frozen=True)
+class UmlTestbed:
+    """Run plans in User-Mode Linux guests built by ``tcpf-lab kernel build``."""
+
+    kernel: uml_kernel.Kernel
+    memory_mb: int = MEMORY_MB
+    watchdog_base: float = WATCHDOG_BASE_S
+
+    name = "uml"
+    clock = "virtual"
+    generator = IN_VIRTUAL_TIME
+    parallel = True
+
+    def identity(self, plan: Plan) -> dict[str, str]:
+        """Name the kernel, its command line, the guest programs, and the modules ``plan`` loads."""
+        _, *parameters = self._command(plan, seed=0)
+        return {
+            "kernel": self.kernel.kernel_key,
+            "kernel command line": " ".join(parameters),
+            **self.kernel.programs,
+            **self._loaded(plan),
+        }
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Return what can be seen to be wrong before a boot, one sentence per problem."""
+        return tuple(
+            problem
+            for problem in (
+                preflight.machine_problem(),
+                preflight.tools_problem(plan.programs),
+                preflight.modules_problem(self._loaded(plan)),
+                preflight.memory_problem(self._memory_mb(plan)),
+                preflight.ptrace_problem(),
+            )
+            if problem
+        )
+
+    def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:
+        """Boot a guest, let it carry ``plan`` out, and make sure that nothing of it remains."""
+        _prepare(run, plan, self.kernel)
+        console = run.log / "console.txt"
+        deadline = self.watchdog_base + plan.slowness * plan.virtual_seconds
+        started = time.monotonic()
+        try:
+            with console.open("wb") as sink:
+                status = run_guest(
+                    self._command(plan, seed), run.root, self._environment(plan), sink, deadline
+                )
+        finally:
+            _clean(run)
+        elapsed = time.monotonic() - started
+        judge(run, status, elapsed, deadline, self._memory_mb(plan))
+
+    def facts(self, plan: Plan) -> dict[str, Any]:
+        """Describe kernel, programs, and the modules that ``plan`` loads by version and content."""
+        return {
+            "kernel": self.kernel.version,
+            "kernel_key": self.kernel.key,
+            "kernel_sha256": self.kernel.sha256,
+            "kernel_patches": list(self.kernel.patches),
+            "modules": self._loaded(plan),
+            "memory_mb": self._memory_mb(plan),
+            "host_machine": platform.machine(),
+            "programs": preflight.versions(),
+        }
+
+    def _loaded(self, plan: Plan) -> dict[str, str]:
+        """Give the hashes of the modules that ``plan`` loads and of their ``tc`` plugins."""
+        names = _modules(plan)
+        plugins = map(steps.plugin_of, names)
+        built = self.kernel.modules | self.kernel.plugins
+        return {name: built.get(name, preflight.NOT_BUILT) for name in (*names, *plugins)}
+
+    def _memory_mb(self, plan: Plan) -> int:
+        return self.memory_mb + plan.memory_mb
+
+    def _command(self, plan: Plan, seed: int) -> list[str]:
+        """Give the command line; no path of this machine is in it."""
+        return [
+            str(self.kernel.path),
+            f"mem={self._memory_mb(plan)}M",
+            "time-travel=inf-cpu",
+            f"time-travel-start={CLOCK_START_NS}",
+            f"random_seed={seed}",
+            "rootfstype=hostfs",
+            "rootflags=/",
+            "ro",
+            *MESSAGES[self.kernel.variant],
+            "con=null",
+            "con0=null,fd:1",
+            "ssl=null",
+            f"init=/proc/self/cwd/{PROGRAMS_LINK}/tcpf-guest",
+        ]
+
+    def _environment(self, plan: Plan) -> dict[str, str]:
+        """UML keeps its memory in a file under TMPDIR and a directory of its own under HOME."""
+        memory = preflight.memory_directory(self._memory_mb(plan))
+        return {
+            "PATH": os.defpath,
+            "HOME": ".",
+            "TMPDIR": str(memory or "/tmp"),  # noqa: S108
+        }
+
+
+def _modules(plan: Plan) -> tuple[str, ...]:
+    """List the modules that ``plan`` loads, each once."""
+    return tuple(dict.fromkeys(step.name for step in plan.steps if isinstance(step, LoadModule)))
+
+
+def _prepare(run: RunFiles, plan: Plan, kernel: uml_kernel.Kernel) -> None:
+    instructions = run.root / guest_plan.INSTRUCTIONS
+    instructions.write_text(guest_plan.render(plan), encoding="utf-8")
+    link = run.root / PROGRAMS_LINK
+    link.unlink(missing_ok=True)
+    link.symlink_to(kernel.directory.resolve())  # the guest follows one link, not a chain
+
+
+def _clean(run: RunFiles) -> None:
+    (run.root / PROGRAMS_LINK).unlink(missing_ok=True)
+    shutil.rmtree(run.root / UML_DIRECTORY, ignore_errors=True)

@@ -1,0 +1,496 @@
+"""The virtual-time kernel: find it in the user's cache, or build it there.
+
+A build is identified by the hash of everything that goes into it (`uml_recipe`).  It is made in a
+temporary directory beside its final place and renamed when it is whole, so an entry in the cache is
+never half a kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import functools
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tcpf_lab.base.errors import KernelBuildError, RequestError
+from tcpf_lab.base.making import is_disk_full, opened
+from tcpf_lab.results.command import command
+from tcpf_lab.results.layout import as_json, read_json, write_json
+from tcpf_lab.testbed.uml import recipe as uml_recipe
+from tcpf_lab.testbed.uml import steps
+from tcpf_lab.testbed.uml.recipe import BUILT_WITH, DEFAULT_SOURCE, Recipe
+from tcpf_lab.testbed.workshop import Progress, Workshop
+
+#: Most that a build occupies while it runs (source 0.5 GB, objects 0.3 GB), and room to spare.
+NEEDED_BYTES = 1_200_000_000
+KERNEL = "linux"
+FACTS = "kernel.json"
+TREE = "tree"
+LOG = "build.log"
+FAILED_LOG = "failed-build.log"
+TEMPORARY = ".building-"
+#: What every entry says of itself.
+_NEEDED = {
+    *("recipe", "kernel_key", "variant", "version", "sha256", "patches"),
+    *("programs", "modules", "plugins", "digest"),
+}
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be built, from what, and where it will be kept."""
+
+    recipe: Recipe
+    source: Path
+    top: str  #: name of the source's top directory
+    version: str  #: of the source
+    source_sha256: str
+    compiler: str
+    root: Path  #: the cache
+    progress: Progress
+
+    @cached_property
+    def entry(self) -> Path:
+        """Directory of the finished kernel, programs and modules."""
+        return self.root / uml_recipe.key(self.recipe.digest, self.source_sha256, self.compiler)
+
+    @cached_property
+    def kernel_key(self) -> str:
+        """Identify the kernel alone: equal for entries that differ in programs and modules."""
+        return uml_recipe.key(self.recipe.kernel_digest, self.source_sha256, self.compiler)
+
+
+def make(order: Order, lock: int, before: Order | None = None) -> None:
+    """Build what was ordered.
+
+    Parameters
+    ----------
+    order : Order
+        What is to be built.
+    lock : int
+        A descriptor that every program started inherits.
+    before : Order, optional
+        A variant with the same patches, to be built first and in the same source tree.
+    """
+    work = order.entry.with_name(TEMPORARY + order.entry.name)
+    shutil.rmtree(work, ignore_errors=True)
+    log = work / LOG
+    try:
+        (work / "source").mkdir(parents=True)
+        environment = steps.build_environment()
+        shop = Workshop(work / "source", log, order.progress, environment, keep_open=(lock,))
+        for each in (before, order) if before else (order,):
+            _make_one(each, shop, work / each.recipe.variant)
+    except KernelBuildError as error:
+        raise _with_log_saved(error, log, order.root) from None
+    finally:
+        order.progress("clean", 0.0)
+        shutil.rmtree(work, ignore_errors=True)
+    order.progress("clean", 1.0)
+
+
+def _make_one(order: Order, shop: Workshop, result: Path) -> None:
+    started = time.monotonic()
+    result.mkdir()
+    _fill(order, shop, result)
+    shutil.copyfile(shop.log, result / LOG)
+    _write_facts(order, result, time.monotonic() - started)
+    shutil.rmtree(order.entry, ignore_errors=True)
+    result.rename(order.entry)
+
+
+def _fill(order: Order, shop: Workshop, result: Path) -> None:
+    """Put kernel, module tree, programs and modules into ``result``."""
+    twin = twin_of(order)
+    if twin:
+        for name in (KERNEL, TREE):
+            _link(twin / name, result / name)
+    else:
+        _build_kernel(order, shop, result)
+    steps.compile_programs(order.recipe, result, shop)
+    steps.compile_modules(order.recipe, result / TREE, result, shop)
+
+
+def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
+    _require_room(order.root)
+    if not any(shop.tree.iterdir()):
+        steps.unpack(order.source, order.top, shop)
+        steps.apply_patches(order.recipe, shop)
+    steps.configure(order.recipe, shop)
+    steps.compile_kernel(shop, len(os.sched_getaffinity(0)))
+    shutil.copy2(shop.tree / KERNEL, result / KERNEL)
+    steps.keep_for_modules(shop.tree, result / TREE)
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Read what an entry of the cache says of itself; nothing if it is damaged."""
+    try:
+        facts = read_json(path)
+    except RequestError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def twin_of(order: Order) -> Path | None:
+    """Find an entry with the same kernel; programs or modules are of another version."""
+    for facts in order.root.glob(f"[!.]*/{FACTS}"):
+        entry = facts.parent
+        same = read_facts(facts).get("kernel_key") == order.kernel_key
+        if same and not {FACTS, KERNEL} & set(damage(entry)):
+            return entry
+    return None
+
+
+def damage(entry: Path) -> tuple[str, ...]:
+    """Name the files of an entry that are missing or not what was built.
+
+    The tree for modules is not looked at: it is many files, and what is built in it is.
+    """
+    facts = read_facts(entry / FACTS)
+    if not _sound(facts):
+        return (FACTS,)
+    expected = {
+        KERNEL: facts["sha256"],
+        **{f"{steps.MODULES}/{name}.ko": d for name, d in facts["modules"].items()},
+        **{f"{steps.PLUGINS}/{name}.so": d for name, d in facts["plugins"].items()},
+        **facts["programs"],
+    }
+    return tuple(name for name, digest in expected.items() if _content(entry / name) != digest)
+
+
+def _sound(facts: dict[str, Any]) -> bool:
+    """Whether an entry's record of itself is what was written, as far as it can tell."""
+    return set(facts) >= _NEEDED and facts["digest"] == _digest(facts)
+
+
+def _content(path: Path) -> str | None:
+    """Hash a file, or recall its hash as long as it looks the same; None if it cannot be read."""
+    try:
+        seen = path.stat()
+        return _hashed(path, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _hashed(path: Path, *_seen: int) -> str:
+    return uml_recipe.sha256_of(path)
+
+
+def with_digest(facts: dict[str, Any]) -> dict[str, Any]:
+    """Give what an entry says of itself with the hash of that, by which damage is seen."""
+    return {**facts, "digest": _digest(facts)}
+
+
+def _digest(facts: dict[str, Any]) -> str:
+    """Hash what an entry says of itself, without this hash."""
+    text = as_json({name: value for name, value in facts.items() if name != "digest"})
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give files a second name: it takes no room and outlives the first."""
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, copy_function=os.link)
+    else:
+        target.hardlink_to(source)
+
+
+def _write_facts(order: Order, result: Path, seconds: float) -> None:
+    facts = {
+        "recipe": order.recipe.digest,
+        "kernel_key": order.kernel_key,
+        "variant": order.recipe.variant,
+        "modules": steps.hashes(result / steps.MODULES),
+        "plugins": steps.hashes(result / steps.PLUGINS),
+        "version": order.version,
+        "sha256": uml_recipe.sha256_of(result / KERNEL),
+        "programs": {name: uml_recipe.sha256_of(result / name) for name in order.recipe.programs},
+        "patches": [patch.name for patch in order.recipe.patches],
+        "compiler": order.compiler,
+        "source": order.source.name,
+        "build_seconds": round(seconds, 1),
+    }
+    write_json(result / FACTS, with_digest(facts))
+
+
+def _require_room(directory: Path) -> None:
+    free = shutil.disk_usage(directory).free
+    if free < NEEDED_BYTES:
+        raise KernelBuildError(
+            f"a kernel build needs {NEEDED_BYTES / 1e9:.1f} GB, there are {free / 1e9:.1f} GB free",
+            where=str(directory),
+            hint="make room, or set XDG_CACHE_HOME to a directory on a larger disk",
+        )
+
+
+def _with_log_saved(error: KernelBuildError, log: Path, root: Path) -> KernelBuildError:
+    """Keep the log of a build that failed, and let the error point to it."""
+    saved = root / FAILED_LOG
+    if not log.exists():
+        return error
+    shutil.copyfile(log, saved)
+    where, hint = (text.replace(str(log), str(saved)) for text in (error.where, error.hint))
+    return KernelBuildError(error.message, where=where, hint=hint)
+
+
+_ELSEWHERE = "set XDG_CACHE_HOME to a directory that can be written"
+#: Link to the last kernel built or asked for; a variant's name is appended.
+_CURRENT = "current"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that has been built, with the guest programs and the modules beside it."""
+
+    path: Path  #: the executable ``linux``
+    key: str  #: name of the cache entry: hash of all inputs
+    kernel_key: str  #: hash of the inputs of the kernel alone
+    variant: str  #: ``standard``, or one of the others in ``uml_recipe.VARIANTS``
+    version: str  #: of the source, ``6.12.117``
+    sha256: str  #: of the executable
+    patches: tuple[str, ...]  #: file names of the project's patches in it
+    programs: dict[str, str]  #: of the guest: name -> content hash, ``tcpf-traffic``
+    modules: dict[str, str]  #: name -> content hash, ``sch_rio``
+    plugins: dict[str, str]  #: of ``tc``: name -> content hash, ``q_rio``
+
+    @property
+    def directory(self) -> Path:
+        """The cache entry; ``tcpf-traffic`` and ``tcpf-guest`` are in it too."""
+        return self.path.parent
+
+    @property
+    def traffic(self) -> Path:
+        """The native traffic generator."""
+        return self.directory / "tcpf-traffic"
+
+    @property
+    def guest(self) -> Path:
+        """The guest's first process and small helper."""
+        return self.directory / "tcpf-guest"
+
+    @property
+    def tree(self) -> Path:
+        """What `make ARCH=um M=dir modules` needs of the kernel's source."""
+        return self.directory / TREE
+
+
+def cache_directory() -> Path:
+    """Return where kernels are kept: ``$XDG_CACHE_HOME/tcpf-lab/kernel``."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        root = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    except RuntimeError:
+        message = "HOME is not set, and this user has no home"
+        raise KernelBuildError(message, hint=_ELSEWHERE) from None
+    return root / "tcpf-lab" / "kernel"
+
+
+def make_cache(directory: Path) -> None:
+    """Make a directory of the cache, but no home for it: one that is missing is a mistake.
+
+    Raises
+    ------
+    KernelBuildError
+        If it would be in a home that does not exist, or cannot be made.
+    """
+    home = os.environ.get("HOME", "")
+    if home and directory.is_relative_to(home) and not Path(home).is_dir():
+        raise KernelBuildError("this home directory does not exist", where=home, hint=_ELSEWHERE)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refused(str(directory), "made", error) from error
+
+
+def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | None:
+    """Return the kernel that was built (or asked for) last from the present recipe, if any.
+
+    One that is damaged is none.
+    """
+    for entry in _entries(cache, recipe):
+        if not damage(entry):
+            return _kernel(entry)
+    return None
+
+
+def damaged(cache: Path | None = None, recipe: Recipe | None = None) -> list[str]:
+    """Say of each kernel of the present recipe that is not what was built, which files differ."""
+    found = ((entry, damage(entry)) for entry in _entries(cache, recipe))
+    return [f"{entry}: damaged: {', '.join(names)}" for entry, names in found if names]
+
+
+def _entries(cache: Path | None, recipe: Recipe | None) -> list[Path]:
+    """Give the entries of a recipe, the last one used first."""
+    root = cache or cache_directory()
+    wanted = (recipe or uml_recipe.load()).digest
+    entries = [
+        facts
+        for facts in root.glob(f"[!.]*/{FACTS}")
+        if not facts.parent.is_symlink()  # the links to the last one
+    ]
+    used = sorted(entries, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)
+    return [facts.parent for facts in used if read_facts(facts).get("recipe") == wanted]
+
+
+def require(variant: str) -> Kernel:
+    """Return the kernel of that variant.
+
+    Raises
+    ------
+    RequestError
+        If there is no such variant.
+    KernelBuildError
+        If it has not been built from the present recipe.
+    """
+    kernel = find(recipe=uml_recipe.load(variant=variant))
+    if kernel is None:
+        raise KernelBuildError(
+            f"the {variant} kernel has not been built",
+            hint=f"`{command('kernel', 'build', '--variant', variant)}`",
+        )
+    return kernel
+
+
+def build(
+    source: Path | None = None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+    recipe: Recipe | None = None,
+) -> Kernel:
+    """Build kernel, guest programs and modules, unless the cache has them already.
+
+    Parameters
+    ----------
+    source : Path, optional
+        Kernel source tarball; by default that of the distribution's package.
+    cache : Path, optional
+        Directory to keep kernels in; by default `cache_directory`.
+    progress : callable, optional
+        Called with a phase (``wait``, ``unpack``, ``patch``, ``configure``, ``compile``,
+        ``programs``, ``modules``, ``clean``) and the share of it that is done, 0 to 1.
+    recipe : Recipe, optional
+        What to build; by default the project's own.
+
+    Raises
+    ------
+    KernelBuildError
+        If a tool or the source is missing, the source has another version, the disk is too small,
+        or a step fails.
+    """
+    tarball = source or DEFAULT_SOURCE
+    what = recipe or uml_recipe.load()
+    root = cache or cache_directory()
+    tell = progress or (lambda _phase, _share: None)
+    steps.require_tools()
+    top, version = uml_recipe.source_version(tarball)
+    uml_recipe.check_version(version, what, tarball)
+    with _disk_errors(root):
+        make_cache(root)
+        with _lock(root, tell) as lock:  # before the hash: two that wrote it down would collide
+            sha256 = uml_recipe.source_sha256(tarball, root)
+            compiler = uml_recipe.compiler_version()
+            order = Order(what, tarball, top, version, sha256, compiler, root, tell)
+            if damage(order.entry):
+                first = _to_build_first(order)
+                make(order, lock, first)
+                if first:
+                    _select(first.entry, first.recipe.variant)
+            _select(order.entry, what.variant)
+    return _kernel(order.entry)
+
+
+def status(cache: Path | None = None) -> dict[str, Any]:
+    """Describe the present kernel, or what stands in the way of building one."""
+    kernel = find(cache)
+    root = cache or cache_directory()
+    return {
+        "built": kernel is not None,
+        "path": str(kernel.path) if kernel else None,
+        "version": kernel.version if kernel else None,
+        "patches": list(kernel.patches) if kernel else None,
+        "modules": sorted(kernel.modules) if kernel else None,
+        "plugins": sorted(kernel.plugins) if kernel else None,
+        "cache": str(root),
+        "missing_packages": list(steps.missing_packages()),
+        "source": str(DEFAULT_SOURCE) if DEFAULT_SOURCE.exists() else None,
+    }
+
+
+def _to_build_first(order: Order) -> Order | None:
+    """Return the order of the variant that shares its source tree, if neither is there."""
+    variant = BUILT_WITH.get(order.recipe.variant)
+    if variant is None or twin_of(order):
+        return None
+    first = dataclasses.replace(order, recipe=uml_recipe.load(order.recipe.root, variant))
+    return None if twin_of(first) else first
+
+
+def _kernel(entry: Path) -> Kernel:
+    facts = read_facts(entry / FACTS)
+    return Kernel(
+        path=entry / KERNEL,
+        key=entry.name,
+        kernel_key=facts["kernel_key"],
+        variant=facts["variant"],
+        version=facts["version"],
+        sha256=facts["sha256"],
+        patches=tuple(facts["patches"]),
+        programs=facts["programs"],
+        modules=facts["modules"],
+        plugins=facts["plugins"],
+    )
+
+
+def _select(entry: Path, variant: str) -> None:
+    """Make ``entry`` the one that `find` prefers and that the link ``current`` leads to."""
+    (entry / FACTS).touch()
+    link = entry.with_name(_CURRENT if variant == "standard" else f"{_CURRENT}-{variant}")
+    temporary = entry.with_name(f"{link.name}.new")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(entry.name)
+    temporary.replace(link)
+
+
+@contextmanager
+def _lock(root: Path, progress: Progress) -> Iterator[int]:
+    """Let one build at a time work in ``root``.
+
+    The lock is the system's and belongs to the open file: it ends with the last process that has it
+    open, so one left behind by a killed build does not exist.
+    """
+    with opened(root / "lock", "a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("wait", 0.0)  # another build is at work; its result may be all we need
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            progress("wait", 1.0)
+        for leftover in root.glob(TEMPORARY + "*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        yield handle.fileno()
+
+
+@contextmanager
+def _disk_errors(root: Path) -> Iterator[None]:
+    """Turn what the file system refuses into an error that names the directory."""
+    try:
+        yield
+    except OSError as error:
+        raise _refused(str(error.filename or root), "used", error) from error
+
+
+def _refused(where: str, what: str, error: OSError) -> KernelBuildError:
+    if is_disk_full(error):
+        hint = "make room, then build again"
+        return KernelBuildError("the disk is full", where=where, hint=hint)
+    return KernelBuildError(f"cannot be {what}: {error.strerror}", where=where, hint=_ELSEWHERE)

@@ -1,0 +1,127 @@
+"""What can be seen to be wrong before a guest boots; each function gives a sentence or None."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import resource
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from tcpf_lab.base.errors import LabError, require_memory
+from tcpf_lab.results.command import command
+
+#: Programs of the host that every plan needs in the guest, and those that start it.
+GUEST_TOOLS = ("ip", "tc", "tcpdump", "stdbuf")
+HOST_TOOLS = ("setpriv",)
+TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PTRACE_TRACEME = 0
+#: Address space of a guest beside its memory: the kernel's program and its own stacks, MB.
+KERNEL_MB = 64
+#: Open files of a guest's process: its memory, its disks, and files of the host that it reads.
+OPEN_FILES = 256
+#: In the place of a module's hash.
+NOT_BUILT = "not built"
+
+
+def machine_problem() -> str | None:
+    """Say why this machine cannot run the kernel at all."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return (
+            f"the virtual-time kernel runs on Linux x86_64, this is {platform.system()} "
+            f"{platform.machine()}"
+        )
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files < OPEN_FILES:
+        return (
+            f"ulimit -n, the limit of open files, is {files}; a guest needs {OPEN_FILES} "
+            f"(`ulimit -n {OPEN_FILES}`, in a shell whose limit is not lower)"
+        )
+    return None
+
+
+def tools_problem(programs: tuple[str, ...] = ()) -> str | None:
+    """Name the programs that are missing, of those always needed and ``programs``."""
+    needed = {*GUEST_TOOLS, *HOST_TOOLS, *programs}
+    missing = sorted(name for name in needed if not shutil.which(name, path=TOOL_PATH))
+    if not missing:
+        return None
+    return f"missing programs: {', '.join(missing)} (./lab setup installs them)"
+
+
+def modules_problem(loaded: Mapping[str, str]) -> str | None:
+    """Name the kernel modules and ``tc`` plugins of a plan that have not been built."""
+    missing = [name for name, digest in loaded.items() if digest == NOT_BUILT]
+    if not missing:
+        return None
+    return f"not built: {', '.join(missing)} ({command('doctor')} shows what is)"
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Return what the guest's programs call themselves; they are the host's."""
+    asked = {"iproute2": ("ip", "-V"), "tcpdump": ("tcpdump", "--version")}
+    found = {}
+    for name, words in asked.items():
+        path = shutil.which(words[0], path=TOOL_PATH)
+        if path:
+            reply = subprocess.run([path, *words[1:]], capture_output=True, text=True, check=False)
+            found[name] = (reply.stdout or reply.stderr).partition("\n")[0]
+    return found
+
+
+def ptrace_problem() -> str | None:
+    """Say whether this machine forbids tracing, as some containers do."""
+    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
+    if scope.exists() and scope.read_text().strip() == "3":
+        return "kernel.yama.ptrace_scope is 3: tracing is forbidden, and UML needs it (set it to 1)"
+    child = os.fork()
+    if child == 0:
+        os._exit(ctypes.CDLL(None).ptrace(PTRACE_TRACEME, 0, 0, 0) != 0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        return "tracing is forbidden here, and UML needs it (in a container: --cap-add SYS_PTRACE)"
+    return None
+
+
+def memory_directory(memory_mb: int) -> Path | None:
+    """Return the first directory fit for guests' memory: writable, executable, large enough."""
+    return next((path for path in _candidates() if not _unfit(path, memory_mb)), None)
+
+
+def memory_problem(memory_mb: int) -> str | None:
+    """Say why no directory, or no process, can hold the memory of one guest per core."""
+    try:
+        require_memory(memory_mb + KERNEL_MB, "a guest")
+    except LabError as error:
+        return f"{error.message} (try: {error.hint})"
+    if memory_directory(memory_mb):
+        return None
+    reasons = "; ".join(str(_unfit(path, memory_mb)) for path in _candidates())
+    return (
+        f"no place for guests' memory ({memory_mb} MB for each core, executable): {reasons} "
+        "(try: mount -o remount,exec,size=2G /dev/shm, or set TMPDIR to a directory with room)"
+    )
+
+
+def _candidates() -> list[Path]:
+    names = ("/dev/shm", os.environ.get("TMPDIR", "/tmp"), "/var/tmp")  # noqa: S108
+    return [Path(name) for name in dict.fromkeys(names)]
+
+
+def _unfit(path: Path, memory_mb: int) -> str | None:
+    if not path.is_dir():
+        return f"{path} is not a directory"
+    if not os.access(path, os.W_OK):
+        return f"{path} cannot be written to"
+    room = os.statvfs(path)
+    if room.f_flag & os.ST_NOEXEC:
+        return f"{path} is mounted noexec"
+    free_mb = room.f_bavail * room.f_frsize // 2**20
+    if free_mb < memory_mb * len(os.sched_getaffinity(0)):
+        return f"{path} has {free_mb} MB free"
+    return None

@@ -1,0 +1,1 @@
+"""Two virtual machines as hosts."""
