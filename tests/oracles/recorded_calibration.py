@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from tcpf_lab.calibrating import evidence
-from tcpf_lab.calibrating.ledger import CalibrationFiles, Point, read_ledger
-from tcpf_lab.calibrating.outcome import find, outcome
-from tcpf_lab.calibrating.responses import Responses
-from tcpf_lab.calibrating.search import open_search
+from tcpf_lab.calibration import outcome as evidence
+from tcpf_lab.calibration.ledger import CalibrationFiles, Point, read_ledger
+from tcpf_lab.calibration.outcome import find, outcome
+from tcpf_lab.calibration.responses import Responses
+from tcpf_lab.calibration.search import open_search
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.collect import Cell, CellResult, Estimate
+from tcpf_lab.report.section import Cell, CellResult, Estimate
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.spec.calibrated import label, read_subject
 from tcpf_lab.spec.load import find as find_spec
