@@ -33,13 +33,12 @@ class Source(SpecModel):
     """What every source has."""
 
     kind: str
-    share: Probability = Field(
-        description="Mean share of the bottleneck's rate, frames counted as `tc` does."
-    )
-    packet: Size = Field(
-        default=1500, description="Length of a packet with its IP header: 68 B to the path's mtu."
-    )
-    dscp: Dscp = Field(default=0, description="Code point of the packets, such as `EF`.")
+    share: Probability
+    """Mean share of the bottleneck's rate, frames counted as `tc` does."""
+    packet: Size = 1500
+    """Length of a packet with its IP header: 68 B to the path's mtu."""
+    dscp: Dscp = 0
+    """Code point of the packets, such as `EF`."""
 
     @property
     def frame(self) -> int:
@@ -80,11 +79,12 @@ class OnOff(Source):
     depends on the seed and the source's name alone: for another `on` the same numbers are scaled.
     """
 
-    kind: Literal["onoff"] = Field(description="Exponential bursts and silences.")
-    on: Duration = Field(description="Mean length of a burst, 10 us to 100 s.")
-    rate: Rate | None = Field(
-        default=None, description="Rate of the source's link; left out, the bottleneck's."
-    )
+    kind: Literal["onoff"]
+    """Exponential bursts and silences."""
+    on: Duration
+    """Mean length of a burst, 10 us to 100 s."""
+    rate: Rate | None = None
+    """Rate of the source's link; left out, the bottleneck's."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what no source could be."""
@@ -125,7 +125,8 @@ class OnOff(Source):
 class Cbr(Source):
     """A constant rate: one packet every period, the first at a time drawn from the first period."""
 
-    kind: Literal["cbr"] = Field(description="One packet every period.")
+    kind: Literal["cbr"]
+    """One packet every period."""
 
     def misfits(self, bottleneck: int) -> Iterator[tuple[KeyPath, str]]:
         """Yield that packets are too rare."""

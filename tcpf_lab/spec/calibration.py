@@ -52,37 +52,29 @@ Only = str | int | float | bool
 class Design(SpecModel):
     """The points that are run first; the first of them is the uncalibrated experiment."""
 
-    points: int = Field(
-        default=64, ge=FEWEST_POINTS, le=10_000, description="How many; they fill the ranges."
-    )
-    seed: int = Field(
-        default=1, ge=0, le=2**31 - 1, description="Of everything that is drawn at random."
-    )
+    points: int = Field(default=64, ge=FEWEST_POINTS, le=10_000)
+    """How many; they fill the ranges."""
+    seed: int = Field(default=1, ge=0, le=2**31 - 1)
+    """Of everything that is drawn at random."""
 
 
 class Search(SpecModel):
     """What an emulator of the runs proposes after that."""
 
-    rounds: int = Field(default=6, ge=0, le=1000, description="How often it is asked.")
-    batch: int = Field(default=12, ge=1, le=1000, description="Points that it proposes each time.")
+    rounds: int = Field(default=6, ge=0, le=1000)
+    """How often it is asked."""
+    batch: int = Field(default=12, ge=1, le=1000)
+    """Points that it proposes each time."""
 
 
 class Check(SpecModel):
     """What is run after the search, on the experiments of `fit` and `test`."""
 
-    seeds: int = Field(
-        default=5,
-        ge=2,
-        description="Seeds of the uncalibrated experiment and of these settings; more than "
-        "`seeds`.",
-    )
-    settings: int = Field(
-        default=8,
-        ge=2,
-        le=100,
-        description="Most settings that are run: the best, the uncalibrated one, and others that "
-        "the published numbers do not exclude.",
-    )
+    seeds: int = Field(default=5, ge=2)
+    """Seeds of the uncalibrated experiment and of these settings; more than `seeds`."""
+    settings: int = Field(default=8, ge=2, le=100)
+    """Most settings that are run: the best, the uncalibrated one, and others that the published
+    numbers do not exclude."""
 
 
 class Calibration(SpecModel):
@@ -90,29 +82,21 @@ class Calibration(SpecModel):
 
     noun: ClassVar[str] = "a calibration"
 
-    name: Name = Field(
-        description="Directory of the results: letters, digits, `_`, `+` and `-`, at most 60."
-    )
-    title: Title = Field(default="", description="One line for the report.")
-    fit: tuple[str, ...] = Field(
-        min_length=1,
-        description="Experiments whose published numbers the search sees: files beside this one, "
-        "or names as `tcpf-lab run` takes them.",
-    )
-    test: tuple[str, ...] = Field(
-        default=(), description="Experiments that are held out: they only judge what was found."
-    )
-    seen: dict[str, str] = Field(
-        default={},
-        description="Cases of `test` whose published numbers were known when the unknowns were "
-        "chosen, each with a sentence on what was taken from them; held-out errors are given "
-        "without them too.",
-    )
-    base: tuple[str, ...] = Field(
-        default=(),
-        description="What every experiment is changed to first, `PATH=VALUE` each: the "
-        "uncalibrated setting, where that is not the experiment as it stands.",
-    )
+    name: Name
+    """Directory of the results: letters, digits, `_`, `+` and `-`, at most 60."""
+    title: Title = ""
+    """One line for the report."""
+    fit: tuple[str, ...] = Field(min_length=1)
+    """Experiments whose published numbers the search sees: files beside this one, or names as
+    `tcpf-lab run` takes them."""
+    test: tuple[str, ...] = ()
+    """Experiments that are held out: they only judge what was found."""
+    seen: dict[str, str] = Field(default={})
+    """Cases of `test` whose published numbers were known when the unknowns were chosen, each with a
+    sentence on what was taken from them; held-out errors are given without them too."""
+    base: tuple[str, ...] = ()
+    """What every experiment is changed to first, `PATH=VALUE` each: the uncalibrated setting, where
+    that is not the experiment as it stands."""
     only: dict[str, Only] = Field(
         default={},
         json_schema_extra={
@@ -128,37 +112,28 @@ class Calibration(SpecModel):
                 ]
             },
         },
-        description="Restricts `case` or `flows` of every experiment to one value or a list.",
     )
-    published: str | None = Field(
-        default=None,
-        min_length=1,
-        description="CSV file beside this one with the published numbers: columns `experiment`, "
-        "`case`, `flows`, and one for each metric. Left out: the published tables, by the "
-        "experiments' `reference`.",
-    )
-    seeds: int = Field(default=1, ge=1, description="Seeds of each point: the first so many.")
-    design: Design = Field(default=Design(), description="The points that are run first.")
-    search: Search = Field(default=Search(), description="The points that follow.")
-    check_: Check = Field(
-        default=Check(), alias="check", description="What is run after the search."
-    )
-    tolerance: dict[str, Share] = Field(
-        min_length=1,
-        description="Metrics that count, and how far the right setting may be off beside noise, "
-        "as `timeouts: 25 %`.",
-    )
-    independent: int | None = Field(
-        default=None,
-        ge=1,
-        description="How many of the published numbers the intervals take as independent of each "
-        "other: fewer make them wider. Left out: all.",
-    )
-    unknowns: dict[str, Unknown] = Field(
-        min_length=1,
-        description="What was not published, by a name in words: not `id` or `round`, "
-        "nor one that begins with `unit of`, as columns of the table of points do.",
-    )
+    """Restricts `case` or `flows` of every experiment to one value or a list."""
+    published: str | None = Field(default=None, min_length=1)
+    """CSV file beside this one with the published numbers: columns `experiment`, `case`, `flows`,
+    and one for each metric. Left out: the published tables, by the experiments' `reference`."""
+    seeds: int = Field(default=1, ge=1)
+    """Seeds of each point: the first so many."""
+    design: Design = Design()
+    """The points that are run first."""
+    search: Search = Search()
+    """The points that follow."""
+    check_: Check = Field(default=Check(), alias="check")
+    """What is run after the search."""
+    tolerance: dict[str, Share] = Field(min_length=1)
+    """Metrics that count, and how far the right setting may be off beside noise, as
+    `timeouts: 25 %`."""
+    independent: int | None = Field(default=None, ge=1)
+    """How many of the published numbers the intervals take as independent of each other: fewer make
+    them wider. Left out: all."""
+    unknowns: dict[str, Unknown] = Field(min_length=1)
+    """What was not published, by a name in words: not `id` or `round`, nor one that begins with
+    `unit of`, as columns of the table of points do."""
 
     @model_validator(mode="before")
     @classmethod

@@ -24,17 +24,15 @@ class Member(SpecModel):
     With ``set`` it is one level of a factor, and gets a name of its own from both.
     """
 
-    spec: str = Field(
-        min_length=1, description="Its file: beside this one, or a name as `tcpf-lab run` takes it."
-    )
-    factor: Title = Field(default="", description="What is varied, in words.")
-    level: Title = Field(default="", description="Its value here, in words.")
-    settings: tuple[str, ...] = Field(
-        default=(),
-        alias="set",
-        description="`PATH=VALUE` each, as for `--set`; `cases.*` means every case that has the "
-        "rest of the path. A list or a range makes an axis of it.",
-    )
+    spec: str = Field(min_length=1)
+    """Its file: beside this one, or a name as `tcpf-lab run` takes it."""
+    factor: Title = ""
+    """What is varied, in words."""
+    level: Title = ""
+    """Its value here, in words."""
+    settings: tuple[str, ...] = Field(default=(), alias="set")
+    """`PATH=VALUE` each, as for `--set`; `cases.*` means every case that has the rest of the path.
+    A list or a range makes an axis of it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -73,24 +71,21 @@ class Collection(SpecModel):
 
     noun: ClassVar[str] = "a collection"
 
-    name: Name = Field(
-        description="Directory of the report: letters, digits, `_`, `+` and `-`, at most 60."
-    )
-    title: Title = Field(default="", description="One line for the report.")
+    name: Name
+    """Directory of the report: letters, digits, `_`, `+` and `-`, at most 60."""
+    title: Title = ""
+    """One line for the report."""
     only: dict[str, str | int | float | bool] = Field(
         default={},
         json_schema_extra={
             "propertyNames": {"anyOf": [{"enum": list(KEYS)}, {"pattern": _AXIS_KEY}]}
         },
-        description="Restricts `case`, `flows`, `seed` or an axis of every experiment, as `--only` "
-        "does.",
     )
-    seeds: int | None = Field(
-        default=None, ge=1, description="Only the first so many seeds of every experiment."
-    )
-    experiments: tuple[Member, ...] = Field(
-        min_length=1, description="The experiments, in the report's order."
-    )
+    """Restricts `case`, `flows`, `seed` or an axis of every experiment, as `--only` does."""
+    seeds: int | None = Field(default=None, ge=1)
+    """Only the first so many seeds of every experiment."""
+    experiments: tuple[Member, ...] = Field(min_length=1)
+    """The experiments, in the report's order."""
 
     @model_validator(mode="before")
     @classmethod

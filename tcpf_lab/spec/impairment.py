@@ -30,30 +30,20 @@ class Impairment(SpecModel):
     loss at the bottleneck.
     """
 
-    loss: Probability = Field(default=0.0, description="Share of the packets that are lost.")
-    loss_burst: float = Field(
-        default=1.0,
-        ge=1,
-        le=_LONGEST_BURST,
-        description="Packets lost in a row, on average. 1: every packet is lost or not by itself. "
-        "More: Gilbert's model, whose bad state loses everything; it lasts so many packets.",
-    )
-    duplicate: Probability = Field(
-        default=0.0, description="Share of the packets that arrive twice."
-    )
-    reorder: Probability = Field(
-        default=0.0,
-        description="Share of the packets that are not held back for `delay`, and so overtake "
-        "those that are.",
-    )
-    delay: Duration = Field(
-        default=0.0, description="What the others are held back; it adds to the round-trip time."
-    )
-    jitter: Duration = Field(
-        default=0.0,
-        description="Every delay is drawn uniformly from `delay` less this to `delay` plus this: "
-        "packets that follow each other closer than that overtake each other.",
-    )
+    loss: Probability = 0.0
+    """Share of the packets that are lost."""
+    loss_burst: float = Field(default=1.0, ge=1, le=_LONGEST_BURST)
+    """Packets lost in a row, on average. 1: every packet is lost or not by itself. More: Gilbert's
+    model, whose bad state loses everything; it lasts so many packets."""
+    duplicate: Probability = 0.0
+    """Share of the packets that arrive twice."""
+    reorder: Probability = 0.0
+    """Share of the packets that are not held back for `delay`, and so overtake those that are."""
+    delay: Duration = 0.0
+    """What the others are held back; it adds to the round-trip time."""
+    jitter: Duration = 0.0
+    """Every delay is drawn uniformly from `delay` less this to `delay` plus this: packets that
+    follow each other closer than that overtake each other."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what netem would ignore, clip, or make an interrupted path of."""

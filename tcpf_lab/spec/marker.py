@@ -39,20 +39,16 @@ MOST_TOKENS = 2**31 - 1
 class Meter(Marker):
     """A pool of tokens, a byte each, that is refreshed every interval."""
 
-    interval: Duration = Field(description="Time after which the tokens are dealt out anew.")
-    tokens: Size = Field(description="Tokens per interval, a byte each.")
-    in_: Dscp = Field(
-        default=AF11, alias="in", description="Code point of packets in-profile, name or number."
-    )
-    out: Dscp = Field(
-        default=AF12, description="Code point of packets out-of-profile, name or number."
-    )
-    flows: int = Field(
-        default=65536,
-        ge=1,
-        le=MOST_MARKED_FLOWS,
-        description="Flows known at the same time, at most.",
-    )
+    interval: Duration
+    """Time after which the tokens are dealt out anew."""
+    tokens: Size
+    """Tokens per interval, a byte each."""
+    in_: Dscp = Field(default=AF11, alias="in")
+    """Code point of packets in-profile, name or number."""
+    out: Dscp = AF12
+    """Code point of packets out-of-profile, name or number."""
+    flows: int = Field(default=65536, ge=1, le=MOST_MARKED_FLOWS)
+    """Flows known at the same time, at most."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an interval that the kernel cannot keep, and code points that are alike."""
@@ -78,7 +74,8 @@ class Meter(Marker):
 class NoMarker(Marker):
     """Packets are left as the sender made them; written as the bare word ``none``."""
 
-    kind: Literal["none"] = Field(description="Nothing is marked.")
+    kind: Literal["none"]
+    """Nothing is marked."""
 
 
 class Tcpf(Meter):
@@ -89,18 +86,14 @@ class Tcpf(Meter):
 
     modules: ClassVar[tuple[str, ...]] = ("act_tcpf",)
 
-    kind: Literal["tcpf"] = Field(description="The TCP-friendly marker.")
-    profile: Literal["recommended", "paper", "letter"] = Field(
-        default="recommended",
-        description="How gaps of the published algorithm are filled: `recommended` keeps the rate "
-        "of IN packets and notices a timeout; `paper` does neither; `letter` is `paper`, but a "
-        "packet takes one from its flow's share of the tokens, not its length, so that the spacing "
-        "alone decides.",
-    )
-    retransmits: Literal["protect", "plain"] = Field(
-        default="protect",
-        description="Whether a retransmission is always IN, or treated like any packet.",
-    )
+    kind: Literal["tcpf"]
+    """The TCP-friendly marker."""
+    profile: Literal["recommended", "paper", "letter"] = "recommended"
+    """How gaps of the published algorithm are filled: `recommended` keeps the rate of IN packets
+    and notices a timeout; `paper` does neither; `letter` is `paper`, but a packet takes one from
+    its flow's share of the tokens, not its length, so that the spacing alone decides."""
+    retransmits: Literal["protect", "plain"] = "protect"
+    """Whether a retransmission is always IN, or treated like any packet."""
 
 
 class Token(Meter):
@@ -108,12 +101,11 @@ class Token(Meter):
 
     modules: ClassVar[tuple[str, ...]] = ("act_token",)
 
-    kind: Literal["token"] = Field(description="The token bucket marker.")
-    mode: Literal["reset", "continuous", "flow"] = Field(
-        default="reset",
-        description="`reset` fills one bucket for all packets anew at every interval; "
-        "`continuous` fills it steadily, as deep as `tokens`; `flow` does so for each flow.",
-    )
+    kind: Literal["token"]
+    """The token bucket marker."""
+    mode: Literal["reset", "continuous", "flow"] = "reset"
+    """`reset` fills one bucket for all packets anew at every interval; `continuous` fills it
+    steadily, as deep as `tokens`; `flow` does so for each flow."""
 
 
 KINDS: dict[str, type[Marker]] = {"none": NoMarker, "tcpf": Tcpf, "token": Token}

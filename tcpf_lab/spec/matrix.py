@@ -117,10 +117,8 @@ class Matrix(SpecModel):
         BeforeValidator(_listed),
         PlainSerializer(_written),
         _one_or_more({"type": "string"}),
-    ] = Field(
-        default=("all",),
-        description="Names of cases, one or a list; `all` for every one in the file's order.",
-    )
+    ] = ("all",)
+    """Names of cases, one or a list; `all` for every one in the file's order."""
     flows: Annotated[
         tuple[Flows, ...],
         BeforeValidator(_flows),
@@ -135,10 +133,8 @@ class Matrix(SpecModel):
         BeforeValidator(_seeds),
         PlainSerializer(_written_seeds),
         _one_or_more(_SEED, {"type": "string", "pattern": r"^\s*[0-9]{1,10}\.\.[0-9]{1,10}\s*$"}),
-    ] = Field(
-        default=tuple(range(1, 11)),
-        description="Seeds of all randomness: one, a list, or a range such as `1..10`.",
-    )
+    ] = tuple(range(1, 11))
+    """Seeds of all randomness: one, a list, or a range such as `1..10`."""
 
     @property
     def axes(self) -> tuple[Axis, ...]:

@@ -59,15 +59,11 @@ def case_slug(name: str) -> str:
 class Reference(SpecModel):
     """What was published: numbers for the tables, or a paper that the report holds against it."""
 
-    config: Literal["A", "B", "C", "D"] | None = Field(
-        default=None,
-        description="Configuration in the published tables, whose numbers stand beside ours.",
-    )
-    paper: Literal["001", "003", "004"] | None = Field(
-        default=None,
-        description="Paper whose figures and sentences get a page of their own in the report: "
-        "`001` (EF traffic), `003` (router buffers), `004` (model of RIO).",
-    )
+    config: Literal["A", "B", "C", "D"] | None = None
+    """Configuration in the published tables, whose numbers stand beside ours."""
+    paper: Literal["001", "003", "004"] | None = None
+    """Paper whose figures and sentences get a page of their own in the report: `001` (EF traffic),
+    `003` (router buffers), `004` (model of RIO)."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield a reference to nothing, or to two things."""
@@ -78,18 +74,15 @@ class Reference(SpecModel):
 class Case(SpecModel):
     """A row of the tables: what marks the packets, and what queues them."""
 
-    marker: AnyMarker = Field(
-        default=NoMarker(kind="none"),
-        description="`none`, or a mapping whose `kind` names the marker.",
-    )
-    queue: AnyQueue = Field(description="The queue under test; `kind` names it.")
+    marker: AnyMarker = NoMarker(kind="none")
+    """`none`, or a mapping whose `kind` names the marker."""
+    queue: AnyQueue
+    """The queue under test; `kind` names it."""
     background: Background | None = Field(
-        default=None,
-        min_length=1,
-        json_schema_extra=refuse_other_names,
-        description="Sources of UDP packets at the bottleneck, by name: a small letter, then at "
-        "most five small letters and digits. Left out, the flows are alone.",
+        default=None, min_length=1, json_schema_extra=refuse_other_names
     )
+    """Sources of UDP packets at the bottleneck, by name: a small letter, then at most five small
+    letters and digits. Left out, the flows are alone."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield a queue that takes what is marked for something else."""
@@ -110,22 +103,24 @@ class Case(SpecModel):
 class Experiment(SpecModel):
     """A whole experiment file."""
 
-    name: Name = Field(
-        description="Directory of the results: letters, digits, `_`, `+` and `-`, at most 60."
-    )
-    title: Title = Field(default="", description="One line for the report.")
-    reference: Reference | None = Field(
-        default=None, description="What was published of it, if anything was."
-    )
-    topology: Topology = Field(description="The machines and the links between them.")
-    tcp: Tcp = Field(description="Which TCP the ends speak.")
-    traffic: Traffic = Field(default=Traffic(), description="What the senders do, and when.")
+    name: Name
+    """Directory of the results: letters, digits, `_`, `+` and `-`, at most 60."""
+    title: Title = ""
+    """One line for the report."""
+    reference: Reference | None = None
+    """What was published of it, if anything was."""
+    topology: Topology
+    """The machines and the links between them."""
+    tcp: Tcp
+    """Which TCP the ends speak."""
+    traffic: Traffic = Traffic()
+    """What the senders do, and when."""
     cases: dict[CaseName, Case] = Field(
-        min_length=1,
-        json_schema_extra={"additionalProperties": False},
-        description="The cases by name: letters, digits, spaces, `_`, `(`, `)`, `+` and `-`.",
+        min_length=1, json_schema_extra={"additionalProperties": False}
     )
-    matrix: Matrix = Field(description="Which combinations are run.")
+    """The cases by name: letters, digits, spaces, `_`, `(`, `)`, `+` and `-`."""
+    matrix: Matrix
+    """Which combinations are run."""
 
     @property
     def selected_cases(self) -> tuple[str, ...]:

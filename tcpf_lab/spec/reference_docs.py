@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, get_args, get_origin
 
 from pydantic import PlainSerializer
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
 
 from tcpf_lab.base.units import DURATION, RATE, SIZE, Quantity
 from tcpf_lab.spec import background, marker, queue
@@ -127,14 +129,34 @@ def _units() -> str:
 
 def _section(heading: str, model: type[SpecModel]) -> str:
     text = (inspect.getdoc(model) or "").split("\nNotes\n")[0].replace("``", "`").strip()
-    rows = [_row(name, field) for name, field in keys(model).items()]
+    texts = descriptions(model)
+    rows = [_row(name, field, texts[name]) for name, field in keys(model).items()]
     head = "| Key | Type | Default | Meaning |\n|---|---|---|---|"
     return "\n".join([f"## {heading}\n", f"{text}\n", head, *rows, ""])
 
 
-def _row(name: str, field: FieldInfo) -> str:
+def descriptions(model: type[SpecModel]) -> dict[str, str]:
+    """Give what each key of a mapping means: the text below it in the source of the model."""
+    texts = {}
+    for base in reversed(model.__mro__):
+        if not issubclass(base, SpecModel):
+            continue
+        (written,) = ast.parse(inspect.getsource(base)).body
+        assert isinstance(written, ast.ClassDef)
+        for key, below in pairwise(written.body):
+            match key, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    texts[name] = " ".join(text.split())
+    fields = model.model_fields.items()
+    return {field.alias or name: field.description or texts[name] for name, field in fields}
+
+
+def _row(name: str, field: FieldInfo, text: str) -> str:
     default = "required" if field.is_required() else _default(field)
-    return f"| `{name}` | {_type(name, field)} | {default} | {field.description} |"
+    return f"| `{name}` | {_type(name, field)} | {default} | {text} |"
 
 
 def _default(field: FieldInfo) -> str:
@@ -206,6 +228,20 @@ def _profile(name: str, profile: Profile) -> str:
     return "\n".join([f"### `{name}`\n", f"{profile.summary}\n", head, *rows, ""])
 
 
+class _WithDescriptions(GenerateJsonSchema):
+    """Describes every key."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Give the schema of a mapping."""
+        made = super().model_schema(schema)
+        texts, properties = descriptions(schema["cls"]), made["properties"]
+        for key, field in keys(schema["cls"]).items():
+            if field.description is None:
+                described = {"description": texts[key], **properties[key]}
+                properties[key] = dict(sorted(described.items()))
+        return made
+
+
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -217,6 +253,7 @@ def json_schema() -> dict[str, Any]:
     """
     _, schema = models_json_schema(
         [(model, "validation") for model in (Experiment, Collection, Calibration)],
+        schema_generator=_WithDescriptions,
         title="An experiment, a collection of them, or a calibration",
     )
     return {
@@ -235,7 +272,8 @@ def json_schema() -> dict[str, Any]:
 
 def schema_of(model: type[SpecModel]) -> dict[str, Any]:
     """Give the JSON Schema of any other file that one model describes as a whole."""
-    return {"$schema": DIALECT, **_without_discriminator(model.model_json_schema())}
+    schema = model.model_json_schema(schema_generator=_WithDescriptions)
+    return {"$schema": DIALECT, **_without_discriminator(schema)}
 
 
 def _without_discriminator(schema: Any) -> Any:

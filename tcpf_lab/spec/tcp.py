@@ -138,84 +138,60 @@ class Linux22(SpecModel):
     What is left out is as the profile has it.
     """
 
-    rto: bool | None = Field(default=None, description="How long the timer is.")
-    rto_age: bool | None = Field(default=None, description="From when the timer counts.")
-    go_back_n: bool | None = Field(default=None, description="Recovery from a timeout.")
-    fast_retransmit: bool | None = Field(default=None, description="Recovery from duplicates.")
-    delayed_ack: bool | None = Field(default=None, description="When receivers acknowledge.")
-    growth: bool | None = Field(default=None, description="Slow start, congestion avoidance.")
+    rto: bool | None = None
+    """How long the timer is."""
+    rto_age: bool | None = None
+    """From when the timer counts."""
+    go_back_n: bool | None = None
+    """Recovery from a timeout."""
+    fast_retransmit: bool | None = None
+    """Recovery from duplicates."""
+    delayed_ack: bool | None = None
+    """When receivers acknowledge."""
+    growth: bool | None = None
+    """Slow start, congestion avoidance."""
 
 
 class Tcp(SpecModel):
     """TCP at both ends."""
 
-    profile: Literal["linux-2.2", "sysctl-2.2", "modern"] = Field(
-        description="Set of sysctls, listed under TCP profiles."
-    )
-    sack: bool = Field(
-        default=True, description="Whether selective acknowledgements are used (`tcp_sack`)."
-    )
-    congestion: str | None = Field(
-        default=None,
-        pattern=CONGESTION,
-        description="Congestion control (`tcp_congestion_control`); left out: the profile's.",
-    )
-    initcwnd: int | None = Field(
-        default=None,
-        ge=1,
-        le=1000,
-        description="Initial congestion window in segments, set on the routes; left out: the "
-        "profile's.",
-    )
-    timestamps: bool | None = Field(
-        default=None,
-        description="Whether timestamps are used (`tcp_timestamps`); left out: the profile's.",
-    )
-    window_scaling: bool | None = Field(
-        default=None,
-        description="Whether windows above 64 kB can be announced (`tcp_window_scaling`); left "
-        "out: the profile's.",
-    )
-    ecn: Literal["off", "passive", "classic"] | None = Field(
-        default=None,
-        description="Explicit Congestion Notification (`tcp_ecn`; RFC 3168): `off` is 0; `passive` "
-        "2, which accepts ECN and never requests it, so that no connection has it; `classic` 1, "
-        "which requests it for every connection; left out: the profile's, or the kernel's 2. A "
-        "queue that marks needs `classic`.",
-    )
-    quickack: bool | None = Field(
-        default=None,
-        description="Whether receivers acknowledge every packet at once, set on the routes; left "
-        "out: no, acknowledgements are delayed as the kernel sees fit.",
-    )
-    recovery: Literal["newreno", "reno"] | None = Field(
-        default=None,
-        description="How several losses in one window are recovered from without SACK: `newreno` "
-        "is the kernel's own way, `reno` that of 1990, which the virtual-time kernel alone has; "
-        "left out: `newreno`.",
-    )
-    limited_transmit: bool | None = Field(
-        default=None,
-        description="Whether the first two duplicates let new packets out (RFC 3042, of 2001); "
-        "`false`, which the virtual-time kernel alone has: not before fast retransmit; left out: "
-        "as the recovery has it, which is yes but for `recovery: reno`.",
-    )
-    mss: Size | None = Field(
-        default=None,
-        description="Largest segment that both ends announce, without headers, set on the routes; "
-        "left out: what fits into `mtu`.",
-    )
-    rto_min: Duration | None = Field(
-        default=None,
-        description="Least variance term of the retransmission timer, which is so much above the "
-        "round-trip time (with `linux22: {rto: true}` the least timer), set on the routes, which "
-        "`tcp_retries1` keeps sockets from forgetting after some timeouts; left out: the kernel's "
-        "200 ms.",
-    )
-    linux22: Linux22 = Field(
-        default=Linux22(),
-        description="What the virtual-time kernel does as Linux 2.2 did; left out: the profile's.",
-    )
+    profile: Literal["linux-2.2", "sysctl-2.2", "modern"]
+    """Set of sysctls, listed under TCP profiles."""
+    sack: bool = True
+    """Whether selective acknowledgements are used (`tcp_sack`)."""
+    congestion: str | None = Field(default=None, pattern=CONGESTION)
+    """Congestion control (`tcp_congestion_control`); left out: the profile's."""
+    initcwnd: int | None = Field(default=None, ge=1, le=1000)
+    """Initial congestion window in segments, set on the routes; left out: the profile's."""
+    timestamps: bool | None = None
+    """Whether timestamps are used (`tcp_timestamps`); left out: the profile's."""
+    window_scaling: bool | None = None
+    """Whether windows above 64 kB can be announced (`tcp_window_scaling`); left out: the
+    profile's."""
+    ecn: Literal["off", "passive", "classic"] | None = None
+    """Explicit Congestion Notification (`tcp_ecn`; RFC 3168): `off` is 0; `passive` 2, which
+    accepts ECN and never requests it, so that no connection has it; `classic` 1, which requests it
+    for every connection; left out: the profile's, or the kernel's 2. A queue that marks needs
+    `classic`."""
+    quickack: bool | None = None
+    """Whether receivers acknowledge every packet at once, set on the routes; left out: no,
+    acknowledgements are delayed as the kernel sees fit."""
+    recovery: Literal["newreno", "reno"] | None = None
+    """How several losses in one window are recovered from without SACK: `newreno` is the kernel's
+    own way, `reno` that of 1990, which the virtual-time kernel alone has; left out: `newreno`."""
+    limited_transmit: bool | None = None
+    """Whether the first two duplicates let new packets out (RFC 3042, of 2001); `false`, which the
+    virtual-time kernel alone has: not before fast retransmit; left out: as the recovery has it,
+    which is yes but for `recovery: reno`."""
+    mss: Size | None = None
+    """Largest segment that both ends announce, without headers, set on the routes; left out: what
+    fits into `mtu`."""
+    rto_min: Duration | None = None
+    """Least variance term of the retransmission timer, which is so much above the round-trip time
+    (with `linux22: {rto: true}` the least timer), set on the routes, which `tcp_retries1` keeps
+    sockets from forgetting after some timeouts; left out: the kernel's 200 ms."""
+    linux22: Linux22 = Linux22()
+    """What the virtual-time kernel does as Linux 2.2 did; left out: the profile's."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what a route cannot hold, and recoveries that are not to be had together."""

@@ -40,15 +40,12 @@ _ACKNOWLEDGEMENT = 100
 class Wires(SpecModel):
     """What a topology says of the wires of its links."""
 
-    duplex: Duplex | None = Field(
-        default=None,
-        description="`half`: the two ends of the bottleneck share one wire of 10 or 100 Mbit "
-        "(CSMA/CD, IEEE 802.3), data against acknowledgements; the queue under test stands in "
-        "front of it, without a shaper. Left out: `full`.",
-    )
-    access_duplex: Duplex | None = Field(
-        default=None, description="The same of each of the other links. Left out: `full`."
-    )
+    duplex: Duplex | None = None
+    """`half`: the two ends of the bottleneck share one wire of 10 or 100 Mbit (CSMA/CD, IEEE
+    802.3), data against acknowledgements; the queue under test stands in front of it, without a
+    shaper. Left out: `full`."""
+    access_duplex: Duplex | None = None
+    """The same of each of the other links. Left out: `full`."""
     ring: int | None = Field(
         default=None,
         ge=1,
@@ -56,11 +53,9 @@ class Wires(SpecModel):
         description="Frames that the card at either end of a half-duplex bottleneck holds behind "
         f"its queue. Left out: {RING}.",
     )
-    ack_queue: Size | None = Field(
-        default=None,
-        description="What the queue opposite to the one under test holds, towards a shared wire. "
-        "Left out: `host_queue`.",
-    )
+    ack_queue: Size | None = None
+    """What the queue opposite to the one under test holds, towards a shared wire. Left out:
+    `host_queue`."""
 
     def wire_problems(
         self, bottleneck: int, others: dict[str, int], mtu: int
@@ -102,21 +97,22 @@ class ParkingLot(Wires):
     so on. Every bottleneck has the case's queue, R0 and every Mk the case's marker.
     """
 
-    bottlenecks: int = Field(ge=1, le=3, description="Links with the queue under test.")
-    access: Rate = Field(description="Rate of the other links.")
-    bottleneck: Rate = Field(description="Rate of each bottleneck, at most `access`.")
-    delay: Duration = Field(
-        description="Delay at D's egress: the round-trip time of an idle path from S to D."
-    )
-    mtu: Size = Field(default=1000, description="Largest IP packet, 576 B to 9000 B.")
-    host_queue: Size = Field(
-        default=1_000_000,
-        description="What every queue except those under test holds at least.",
-    )
-    cross_flows: int = Field(ge=1, le=1000, description="Flows over each bottleneck alone.")
-    cross_delay: Duration = Field(
-        description="Delay at the egress of every Yk: the round-trip time of an idle path from Xk."
-    )
+    bottlenecks: int = Field(ge=1, le=3)
+    """Links with the queue under test."""
+    access: Rate
+    """Rate of the other links."""
+    bottleneck: Rate
+    """Rate of each bottleneck, at most `access`."""
+    delay: Duration
+    """Delay at D's egress: the round-trip time of an idle path from S to D."""
+    mtu: Size = 1000
+    """Largest IP packet, 576 B to 9000 B."""
+    host_queue: Size = 1_000_000
+    """What every queue except those under test holds at least."""
+    cross_flows: int = Field(ge=1, le=1000)
+    """Flows over each bottleneck alone."""
+    cross_delay: Duration
+    """Delay at the egress of every Yk: the round-trip time of an idle path from Xk."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what could not work as a bottleneck or as an IPv4 link."""
@@ -173,28 +169,23 @@ class Chain(Wires):
     The delay is added once per round trip, on what D sends.
     """
 
-    access: Rate = Field(description="Rate of the other links.")
-    bottleneck: Rate = Field(description="Rate of the link R1 - R2, at most `access`.")
-    delay: Duration = Field(
-        description="Delay at the receiver's egress: the round-trip time of an idle path, without "
-        "what `forward` and `reverse` add."
-    )
-    mtu: Size = Field(
-        default=1000,
-        description="Largest IP packet, 576 B to 9000 B; the MSS is 40 bytes less (52 with "
-        "timestamps). `tc` weighs a packet with its 14-byte Ethernet header: at the default a full "
-        "one counts 1014 bytes in rates, limits and thresholds, which it gets as they stand here.",
-    )
-    host_queue: Size = Field(
-        default=1_000_000,
-        description="What every queue except the one under test holds at least.",
-    )
-    forward: Impairment | None = Field(
-        default=None, description="What happens to data behind the bottleneck; left out: nothing."
-    )
-    reverse: Impairment | None = Field(
-        default=None, description="What happens to acknowledgements; left out: nothing."
-    )
+    access: Rate
+    """Rate of the other links."""
+    bottleneck: Rate
+    """Rate of the link R1 - R2, at most `access`."""
+    delay: Duration
+    """Delay at the receiver's egress: the round-trip time of an idle path, without what `forward`
+    and `reverse` add."""
+    mtu: Size = 1000
+    """Largest IP packet, 576 B to 9000 B; the MSS is 40 bytes less (52 with timestamps). `tc`
+    weighs a packet with its 14-byte Ethernet header: at the default a full one counts 1014 bytes in
+    rates, limits and thresholds, which it gets as they stand here."""
+    host_queue: Size = 1_000_000
+    """What every queue except the one under test holds at least."""
+    forward: Impairment | None = None
+    """What happens to data behind the bottleneck; left out: nothing."""
+    reverse: Impairment | None = None
+    """What happens to acknowledgements; left out: nothing."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what could not work as a bottleneck or as an IPv4 link."""
@@ -260,15 +251,14 @@ class Dumbbell(Chain):
     """
 
     # In place of the chain's, which is one of these: the key keeps its place in what is written.
-    delay: AnyDelays = Field(  # type: ignore[assignment]
-        description="Delay at each receiver's egress: the round-trip time of an idle path, without "
-        "what `forward` and `reverse` add. One for all pairs, a list with one for each, or "
-        "`12 ms..26 ms`: spread evenly over the pairs, both ends included, to the microsecond."
-    )
-    pairs: int = Field(ge=1, le=100, description="Senders, and receivers.")
-    edge: Rate | None = Field(
-        default=None, description="Rate of the links of the hosts; left out: that of `access`."
-    )
+    delay: AnyDelays  # type: ignore[assignment]
+    """Delay at each receiver's egress: the round-trip time of an idle path, without what `forward`
+    and `reverse` add. One for all pairs, a list with one for each, or `12 ms..26 ms`: spread evenly
+    over the pairs, both ends included, to the microsecond."""
+    pairs: int = Field(ge=1, le=100)
+    """Senders, and receivers."""
+    edge: Rate | None = None
+    """Rate of the links of the hosts; left out: that of `access`."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield delays for other pairs, and edges that together are the bottleneck."""
@@ -307,11 +297,12 @@ class Topology(SpecModel):
         }
     )
 
-    chain: Chain | None = Field(default=None, description="Five machines in a row.")
-    dumbbell: Dumbbell | None = Field(default=None, description="The chain with more hosts.")
-    parking_lot: ParkingLot | None = Field(
-        default=None, description="Several bottlenecks in a row, with cross traffic."
-    )
+    chain: Chain | None = None
+    """Five machines in a row."""
+    dumbbell: Dumbbell | None = None
+    """The chain with more hosts."""
+    parking_lot: ParkingLot | None = None
+    """Several bottlenecks in a row, with cross traffic."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an error unless exactly one builder is named."""

@@ -33,20 +33,19 @@ class Users(SpecModel):
     output/input capacity ratio", CoNEXT 2007, section 2.
     """
 
-    think: Duration = Field(description="Mean time between two transfers, exponential.")
-    size: Size = Field(
-        description="Mean size of a file, Pareto, before it is cut: the least is "
-        "`size` (`shape` - 1) / `shape`."
-    )
+    think: Duration
+    """Mean time between two transfers, exponential."""
+    size: Size
+    """Mean size of a file, Pareto, before it is cut: the least is `size` (`shape` - 1) /
+    `shape`."""
     shape: float = Field(
         default=1.5,
         json_schema_extra={"minimum": LEAST_SHAPE, "maximum": _LARGEST_SHAPE},
         description=f"Of the Pareto distribution, from {LEAST_SHAPE} to {_LARGEST_SHAPE}: the "
         "smaller, the heavier its tail.",
     )
-    largest: Size = Field(
-        default=1_000_000_000, description="No file is larger: those drawn so are cut to this."
-    )
+    largest: Size = 1_000_000_000
+    """No file is larger: those drawn so are cut to this."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield a user who never thinks, and sizes of which there is no such distribution."""
@@ -67,33 +66,25 @@ class Traffic(SpecModel):
     ``warmup`` + ``duration``, when the senders stop.
     """
 
-    generator: Generator | None = Field(
-        default=None,
-        description="`native` blocks in the kernel all the time and is fast in virtual time; "
-        "`iperf3` is the well-known one. Left out, the testbed decides: `native` on `uml`, "
-        "`iperf3` everywhere else.",
-    )
-    start_spread: Duration = Field(
-        default=2.0,
-        description="Flows start at times drawn uniformly from 0 to this; at most `warmup`.",
-    )
-    warmup: Duration = Field(default=10.0, description="Time before anything is measured.")
-    duration: Duration = Field(default=60.0, description="Time measured.")
-    socket_buffer: Size = Field(
-        default=1_000_000, description="Send buffer and receive buffer of every socket."
-    )
-    captures: bool | None = Field(
-        default=None,
-        description="Whether packets are captured; left out: yes. Without captures the numbers "
-        "come from `TCP_INFO` and the queue's counters, and what only packets tell is left out; "
-        "for runs whose captures would be too large. With the `native` generator only.",
-    )
-    users: Users | None = Field(
-        default=None,
-        description="What each of the matrix's `flows` does, if it is a user and no long-lived "
-        "flow. The send buffer then grows with the window, to twice `socket_buffer` at most. Needs "
-        "`captures: false`, and with it the `native` generator.",
-    )
+    generator: Generator | None = None
+    """`native` blocks in the kernel all the time and is fast in virtual time; `iperf3` is the
+    well-known one. Left out, the testbed decides: `native` on `uml`, `iperf3` everywhere else."""
+    start_spread: Duration = 2.0
+    """Flows start at times drawn uniformly from 0 to this; at most `warmup`."""
+    warmup: Duration = 10.0
+    """Time before anything is measured."""
+    duration: Duration = 60.0
+    """Time measured."""
+    socket_buffer: Size = 1_000_000
+    """Send buffer and receive buffer of every socket."""
+    captures: bool | None = None
+    """Whether packets are captured; left out: yes. Without captures the numbers come from
+    `TCP_INFO` and the queue's counters, and what only packets tell is left out; for runs whose
+    captures would be too large. With the `native` generator only."""
+    users: Users | None = None
+    """What each of the matrix's `flows` does, if it is a user and no long-lived flow. The send
+    buffer then grows with the window, to twice `socket_buffer` at most. Needs `captures: false`,
+    and with it the `native` generator."""
 
     @property
     def captured(self) -> bool:

@@ -31,38 +31,26 @@ class Unknown(SpecModel):
     duration to the millisecond, a size to the byte, unless `round` says otherwise.
     """
 
-    paths: tuple[str, ...] = Field(
-        default=(),
-        alias="set",
-        description="Key that gets the value, as for `--set`, or a list of keys that all get it.",
-    )
-    times: str | None = Field(
-        default=None,
-        description="Key whose value in the unchanged experiment the number is multiplied with: "
-        "a rule, which carries over to experiments with other values there.",
-    )
-    low: str | int | float | None = Field(
-        default=None, alias="from", description="Least value of a number."
-    )
-    high: str | int | float | None = Field(
-        default=None, alias="to", description="Greatest value of a number."
-    )
-    scale: Literal["linear", "log"] = Field(
-        default="linear", description="How values are spread between the two."
-    )
-    integer: bool = Field(default=False, description="Whether only whole numbers are drawn.")
-    step: str | int | float | None = Field(
-        default=None, alias="round", description="Values are whole multiples of this."
-    )
-    levels: dict[str, tuple[str, ...]] = Field(
-        default={},
-        description="Instead of a number: a list of values for what `set` names; or a mapping of "
-        "names to lists of `PATH=VALUE`, where a level changes several things.",
-    )
-    default: str | int | float | bool | None = Field(
-        default=None,
-        description="The uncalibrated value; left out: the one that the experiments have.",
-    )
+    paths: tuple[str, ...] = Field(default=(), alias="set")
+    """Key that gets the value, as for `--set`, or a list of keys that all get it."""
+    times: str | None = None
+    """Key whose value in the unchanged experiment the number is multiplied with: a rule, which
+    carries over to experiments with other values there."""
+    low: str | int | float | None = Field(default=None, alias="from")
+    """Least value of a number."""
+    high: str | int | float | None = Field(default=None, alias="to")
+    """Greatest value of a number."""
+    scale: Literal["linear", "log"] = "linear"
+    """How values are spread between the two."""
+    integer: bool = False
+    """Whether only whole numbers are drawn."""
+    step: str | int | float | None = Field(default=None, alias="round")
+    """Values are whole multiples of this."""
+    levels: dict[str, tuple[str, ...]] = Field(default={})
+    """Instead of a number: a list of values for what `set` names; or a mapping of names to lists of
+    `PATH=VALUE`, where a level changes several things."""
+    default: str | int | float | bool | None = None
+    """The uncalibrated value; left out: the one that the experiments have."""
 
     @model_validator(mode="before")
     @classmethod

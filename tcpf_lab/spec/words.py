@@ -142,7 +142,10 @@ class RefusedError(ValueError):
 
 
 class SpecModel(BaseModel):
-    """A mapping of an experiment file: immutable, no unknown keys, no silent conversion."""
+    """A mapping of an experiment file: immutable, no unknown keys, no silent conversion.
+
+    The text below a key describes it in `docs/spec.md` and in the JSON Schema (`descriptions`).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
-from pydantic import Field
-
 from tcpf_lab.base.units import Size
 from tcpf_lab.spec.words import SpecModel
 
@@ -35,9 +33,8 @@ class Queue(SpecModel):
     overruled: ClassVar[dict[str, str]] = {}
 
     kind: str
-    limit: Size = Field(
-        description="What the queue can hold; a packet that does not fit any more is dropped."
-    )
+    limit: Size
+    """What the queue can hold; a packet that does not fit any more is dropped."""
 
     @abstractmethod
     def tc(self, rate: int, seed: int) -> tuple[str, ...]:

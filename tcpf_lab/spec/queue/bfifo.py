@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from tcpf_lab.spec.queue.base import Queue
 
 
 class Bfifo(Queue):
     """Tail drop: a FIFO that refuses what does not fit (Linux ``bfifo``)."""
 
-    kind: Literal["bfifo"] = Field(description="Tail drop, limited in bytes.")
+    kind: Literal["bfifo"]
+    """Tail drop, limited in bytes."""
 
     def tc(self, rate: int, seed: int) -> tuple[str, ...]:  # noqa: ARG002 - neither matters to a FIFO
         """Give the words that follow ``tc qdisc add dev X parent Y handle Z``."""

@@ -26,30 +26,18 @@ class Frio(Precedence):
 
     modules: ClassVar[tuple[str, ...]] = ("sch_frio",)
 
-    kind: Literal["frio"] = Field(description="Flow random early drop with in and out.")
-    mode: Literal["coupled", "decoupled"] = Field(
-        default="coupled",
-        description="What OUT is judged on: the whole queue, or the OUT packets in it.",
-    )
-    share: Literal["instant", "average"] = Field(
-        default="instant", description="Which backlog is divided by the flows for a fair share."
-    )
-    many_flows: bool = Field(
-        default=False,
-        description="Let every flow keep two packets where the average is above `max`.",
-    )
-    minq: int = Field(
-        default=2,
-        ge=0,
-        le=MOST_MINQ,
-        description="Packets of `avpkt` that a flow may queue before it is dropped at random.",
-    )
-    flows: int = Field(
-        default=65536,
-        ge=1,
-        le=MOST_QUEUED_FLOWS,
-        description="Flows known at the same time, at most.",
-    )
+    kind: Literal["frio"]
+    """Flow random early drop with in and out."""
+    mode: Literal["coupled", "decoupled"] = "coupled"
+    """What OUT is judged on: the whole queue, or the OUT packets in it."""
+    share: Literal["instant", "average"] = "instant"
+    """Which backlog is divided by the flows for a fair share."""
+    many_flows: bool = False
+    """Let every flow keep two packets where the average is above `max`."""
+    minq: int = Field(default=2, ge=0, le=MOST_MINQ)
+    """Packets of `avpkt` that a flow may queue before it is dropped at random."""
+    flows: int = Field(default=65536, ge=1, le=MOST_QUEUED_FLOWS)
+    """Flows known at the same time, at most."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what every such queue refuses, and packets longer than this one can count."""

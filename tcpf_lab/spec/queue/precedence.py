@@ -17,26 +17,24 @@ LARGEST_EWMA = 31
 class Precedence(Queue):
     """Thresholds on average backlogs in bytes for packets in-profile (IN) and all others (OUT)."""
 
-    in_min: Size = Field(description="Average from which IN packets are dropped at random.")
-    in_max: Size = Field(description="Average from which every IN packet is dropped.")
-    in_probability: Probability = Field(description="IN's drop probability just below `in_max`.")
-    out_min: Size = Field(description="Average from which OUT packets are dropped at random.")
-    out_max: Size = Field(description="Average from which every OUT packet is dropped.")
-    out_probability: Probability = Field(description="OUT's drop probability just below `out_max`.")
-    ewma: int = Field(
-        default=9,
-        ge=0,
-        le=LARGEST_EWMA,
-        description="The averages have the weight 2^-ewma: 9 is 1/512, 0 the instantaneous length.",
-    )
-    avpkt: Size = Field(
-        default=1000, description="Packet size assumed for ageing the averages over idle time."
-    )
-    in_: Dscp = Field(
-        default=AF11,
-        alias="in",
-        description="Code point that is IN, by name or number; every other one is OUT.",
-    )
+    in_min: Size
+    """Average from which IN packets are dropped at random."""
+    in_max: Size
+    """Average from which every IN packet is dropped."""
+    in_probability: Probability
+    """IN's drop probability just below `in_max`."""
+    out_min: Size
+    """Average from which OUT packets are dropped at random."""
+    out_max: Size
+    """Average from which every OUT packet is dropped."""
+    out_probability: Probability
+    """OUT's drop probability just below `out_max`."""
+    ewma: int = Field(default=9, ge=0, le=LARGEST_EWMA)
+    """The averages have the weight 2^-ewma: 9 is 1/512, 0 the instantaneous length."""
+    avpkt: Size = 1000
+    """Packet size assumed for ageing the averages over idle time."""
+    in_: Dscp = Field(default=AF11, alias="in")
+    """Code point that is IN, by name or number; every other one is OUT."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield thresholds in the wrong order."""

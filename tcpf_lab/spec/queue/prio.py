@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
 from tcpf_lab.spec.queue.base import Child, Queue
 
 #: The code point that goes first (RFC 3246).
@@ -40,9 +38,8 @@ class Prio(Queue):
 
     in_order: ClassVar[bool] = False
 
-    kind: Literal["prio"] = Field(
-        description="Strict priority for EF; `limit` is that of everything else."
-    )
+    kind: Literal["prio"]
+    """Strict priority for EF; `limit` is that of everything else."""
 
     @property
     def _map(self) -> list[int]:

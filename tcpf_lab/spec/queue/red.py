@@ -31,23 +31,19 @@ class Red(Queue):
     RED paper has 0.002.
     """
 
-    kind: Literal["red"] = Field(description="Random Early Detection.")
-    min: Size = Field(description="Average backlog from which packets are dropped at random.")
-    max: Size = Field(description="Average backlog from which every packet is dropped.")
-    probability: Probability = Field(
-        description="Drop probability just below `max`, before the spreading that RED applies."
-    )
-    burst: int = Field(
-        default=73,
-        ge=1,
-        le=1_000_000,
-        description="Packets of `avpkt` from which `tc` derives the weight of the average; "
-        "73 gives 1/512 for a `min` of 10 kB.",
-    )
-    avpkt: Size = Field(
-        default=1000,
-        description="Packet size assumed for `burst` and for ageing the average over idle time.",
-    )
+    kind: Literal["red"]
+    """Random Early Detection."""
+    min: Size
+    """Average backlog from which packets are dropped at random."""
+    max: Size
+    """Average backlog from which every packet is dropped."""
+    probability: Probability
+    """Drop probability just below `max`, before the spreading that RED applies."""
+    burst: int = Field(default=73, ge=1, le=1_000_000)
+    """Packets of `avpkt` from which `tc` derives the weight of the average; 73 gives 1/512 for a
+    `min` of 10 kB."""
+    avpkt: Size = 1000
+    """Packet size assumed for `burst` and for ageing the average over idle time."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what ``tc`` or the kernel would refuse, or silently replace."""

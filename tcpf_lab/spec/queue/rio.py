@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from tcpf_lab.spec.queue.precedence import Precedence
 
 
@@ -17,12 +15,10 @@ class Rio(Precedence):
 
     modules: ClassVar[tuple[str, ...]] = ("sch_rio",)
 
-    kind: Literal["rio"] = Field(description="RED with in and out.")
-    mode: Literal["coupled", "decoupled", "wred"] = Field(
-        default="coupled",
-        description="What OUT is judged on: the whole queue, or the OUT packets in it; `wred` "
-        "judges both on the whole queue. IN is judged on the IN packets otherwise.",
-    )
-    uniformize: Literal["none", "red"] = Field(
-        default="red", description="Whether drops are spread evenly over arrivals, as RED does."
-    )
+    kind: Literal["rio"]
+    """RED with in and out."""
+    mode: Literal["coupled", "decoupled", "wred"] = "coupled"
+    """What OUT is judged on: the whole queue, or the OUT packets in it; `wred` judges both on the
+    whole queue. IN is judged on the IN packets otherwise."""
+    uniformize: Literal["none", "red"] = "red"
+    """Whether drops are spread evenly over arrivals, as RED does."""

@@ -31,15 +31,12 @@ class Tc(Queue):
     in_order: ClassVar[bool] = False
     overruled: ClassVar[dict[str, str]] = {"limit": "words"}
 
-    kind: Literal["tc"] = Field(
-        description="Any qdisc of the kernel's. The words alone say what it does: `limit` is what "
-        "they let it hold, from which follows how long it may take to drain."
-    )
-    words: str = Field(
-        max_length=LONGEST,
-        description="What follows `tc qdisc add dev X parent Y handle Z`, such as "
-        "`fq_codel limit 1000 target 5ms`; the kernel refuses what it does not know.",
-    )
+    kind: Literal["tc"]
+    """Any qdisc of the kernel's. The words alone say what it does: `limit` is what they let it
+    hold, from which follows how long it may take to drain."""
+    words: str = Field(max_length=LONGEST)
+    """What follows `tc qdisc add dev X parent Y handle Z`, such as `fq_codel limit 1000 target
+    5ms`; the kernel refuses what it does not know."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield words that are not those of one queue."""
