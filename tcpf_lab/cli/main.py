@@ -5,6 +5,7 @@ Together they import for seconds; the list of them, or a plan, does not wait for
 
 from __future__ import annotations
 
+import csv
 import sys
 import traceback
 from importlib import import_module
@@ -70,83 +71,18 @@ class Verb(NamedTuple):
     module: str
     member: str  #: a function, or a command line of its own
     about: str
-    memory_mb: int = 1000  #: of address space, to load what it needs and compile the analysis
+    memory_mb: int  #: of address space, to load what it needs and compile the analysis
 
 
-VERBS = {
-    "run": Verb(
-        "run",
-        "run",
-        "Run an experiment or a collection; complete runs are skipped.  Ends with the report.",
-    ),
-    "plan": Verb(
-        "plan",
-        "plan",
-        "Print the commands of the first run (all that differ only in the seed are alike).",
-        memory_mb=64,
-    ),
-    "compare": Verb(
-        "run",
-        "compare",
-        "Hold what was measured against what was published, or against another testbed.",
-    ),
-    "calibrate": Verb(
-        "calibrate",
-        "calibrate",
-        "Search for settings that give published numbers; goes on where it was interrupted.",
-    ),
-    "status": Verb(
-        "results",
-        "status",
-        "List experiments, or the runs of one: complete, stale, failed, missing; and their sizes.",
-    ),
-    "analyze": Verb(
-        "analyze",
-        "analyze",
-        "Say how TCP recovered from loss in captures, or rebuild the metrics of runs.",
-    ),
-    "crossing": Verb(
-        "crossing",
-        "crossing",
-        "Say what a box did to packets, from captures on both of its sides.",
-    ),
-    "report": Verb(
-        "report",
-        "report",
-        "Write the report of an experiment or a collection from the runs there are.",
-    ),
-    "plot": Verb(
-        "plot",
-        "app",
-        "Draw a figure of runs: of experiments, or in directories; or of captures.",
-    ),
-    "doctor": Verb(
-        "hosts",
-        "doctor",
-        "Check everything that a testbed needs, and name the command that mends what is wrong.",
-        memory_mb=250,
-    ),
-    "clean": Verb(
-        "hosts",
-        "clean",
-        "Remove what failed and interrupted runs have left: here, or on the hosts of a testbed.",
-        memory_mb=250,
-    ),
-    "schema": Verb(
-        "plan",
-        "schema",
-        "Print the JSON Schema of experiment files, or of inventories.",
-        memory_mb=64,
-    ),
-    "kernel": Verb("kernel", "app", "The virtual-time kernel: build, path.", memory_mb=64),
-    "model": Verb("model", "app", "Analytic models: rio."),
-    "vm": Verb(
-        "vm",
-        "app",
-        "Two virtual machines as hosts for a testbed: up, ssh, down, status.",
-        memory_mb=250,
-    ),
-}
+def _verbs() -> dict[str, Verb]:
+    text = Path(__file__).with_name("verbs.csv").read_text(encoding="utf-8")
+    return {
+        row["verb"]: Verb(row["module"], row["member"], row["about"], int(row["memory_mb"]))
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+VERBS = _verbs()
 
 
 def load(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -14,25 +14,24 @@ from tcpf_lab.base.errors import LabError
 from tcpf_lab.spec.model import PATTERNS, Experiment, name_problems
 from tcpf_lab.spec.words import KeyPath, OneOf, RefusedError, SpecModel, closest, keys, unknown
 
-#: What a value should have been, for the errors that say only that it is not.
-_EXPECTED = {
-    "bool_type": "true or false",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "string_type": "text",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "tuple_type": "a list",
+#: What each error means: ``{given}`` is the value, other names are of the error's context.
+_SENTENCES = {
+    "too_short": "must not be empty",
+    "union_tag_not_found": "missing key 'kind'",
+    "greater_than_equal": "must be at least {ge}, not {given}",
+    "less_than_equal": "must be at most {le}, not {given}",
+    "bool_type": "must be true or false, not {given}",
+    "int_type": "must be a whole number, not {given}",
+    "int_from_float": "must be a whole number, not {given}",
+    "float_type": "must be a number, not {given}",
+    "string_type": "must be text, not {given}",
+    "tuple_type": "must be a list, not {given}",
+    **dict.fromkeys(
+        ("dict_type", "model_type", "model_attributes_type"), "must be a mapping, not {given}"
+    ),
 }
 #: A key is not shown longer; no name that a file may give is.
 _LONGEST_KEY = 80
-#: How the bound of a constraint is put into words, and where the error keeps it.
-_BOUNDS = {
-    "greater_than_equal": ("at least", "ge"),
-    "less_than_equal": ("at most", "le"),
-}
 
 
 def explain(
@@ -167,8 +166,7 @@ def _explain(
     elif isinstance(cause, ValueError):
         yield path, str(cause)
     else:
-        say = _SENTENCES.get(kind, _otherwise)
-        yield path, say(details, context)
+        yield path, _sentence(details, context)
 
 
 def _missing(key: str, path: KeyPath, data: Any, root: type[SpecModel]) -> str:
@@ -193,53 +191,18 @@ def _words(text: str) -> list[str]:
     return re.findall(r"'([^']*)'", text)
 
 
-def _literal(details: ErrorDetails, context: dict[str, Any]) -> str:
-    value = details["input"]
-    return unknown(
-        f"unknown value {shown_value(value)}", _word(value), _words(str(context["expected"]))
-    )
-
-
-def _word(value: Any) -> str:
-    """Give what may be a misspelt word; of anything else, nothing to compare."""
-    return value if isinstance(value, str) else ""
-
-
-def _unknown_kind(_: ErrorDetails, context: dict[str, Any]) -> str:
-    tag = str(context["tag"])
-    return unknown(f"unknown kind {shown_value(tag)}", tag, _words(str(context["expected_tags"])))
-
-
-def _no_kind(*_: object) -> str:
-    return "missing key 'kind'"
-
-
-def _pattern(details: ErrorDetails, context: dict[str, Any]) -> str:
-    rule = PATTERNS[context["pattern"]]
-    return f"{shown_value(details['input'])} is not allowed; it must be {rule}"
-
-
-def _too_short(*_: object) -> str:
-    return "must not be empty"
-
-
-def _bound(details: ErrorDetails, context: dict[str, Any]) -> str:
-    words, key = _BOUNDS[details["type"]]
-    return f"must be {words} {context[key]}, not {shown_value(details['input'])}"
-
-
-def _otherwise(details: ErrorDetails, _: dict[str, Any]) -> str:
-    expected = _EXPECTED.get(details["type"])
-    if expected is None:
-        return f"{shown_value(details['input'])}: {details['msg']}"
-    return f"must be {expected}, not {shown_value(details['input'])}"
-
-
-_SENTENCES: dict[str, Callable[[ErrorDetails, dict[str, Any]], str]] = {
-    "literal_error": _literal,
-    "union_tag_invalid": _unknown_kind,
-    "union_tag_not_found": _no_kind,
-    "string_pattern_mismatch": _pattern,
-    "too_short": _too_short,
-    **dict.fromkeys(_BOUNDS, _bound),
-}
+def _sentence(details: ErrorDetails, context: dict[str, Any]) -> str:
+    """Say what is wrong with one value by itself."""
+    kind, value = details["type"], details["input"]
+    given = shown_value(value)
+    if kind == "literal_error":
+        word = value if isinstance(value, str) else ""
+        return unknown(f"unknown value {given}", word, _words(context["expected"]))
+    if kind == "union_tag_invalid":
+        tag = str(context["tag"])
+        return unknown(f"unknown kind {shown_value(tag)}", tag, _words(context["expected_tags"]))
+    if kind == "string_pattern_mismatch":
+        return f"{given} is not allowed; it must be {PATTERNS[context['pattern']]}"
+    if kind in _SENTENCES:
+        return _SENTENCES[kind].format(given=given, **context)
+    return f"{given}: {details['msg']}"

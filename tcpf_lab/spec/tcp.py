@@ -1,10 +1,12 @@
-"""TCP profiles: which TCP the two ends speak, as data."""
+"""TCP profiles: which TCP the two ends speak; ``tcp.toml`` has what they set, and why."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -14,42 +16,16 @@ from tcpf_lab.spec.words import KeyPath, SpecModel
 #: Names of congestion control algorithms (the kernel keeps them in 16 bytes).
 CONGESTION = r"^[a-z][a-z0-9_]{0,14}$"
 
-#: Said wherever results with ``sack: false`` are shown.
-NEWRENO = (
-    "Without SACK, Linux's `reno` is NewReno: it stays in recovery and retransmits one hole per "
-    "partial acknowledgement, where the Reno of 1990 left recovery at the first one."
-)
-#: Said instead where ``recovery: reno`` is.
-RENO = (
-    "Recovery is that of the Reno of 1990, by a patch to the kernel: it ends at the first partial "
-    "acknowledgement, the next hole needs three duplicates of its own or a timeout, and the first "
-    "two duplicates let nothing new out. The window still comes down by proportional rate "
-    "reduction, and after a timeout everything is as in Linux."
-)
-#: Said instead where Linux 2.2's fast retransmit is.
-LINUX22 = (
-    "Recovery without SACK is that of Linux 2.2, by a patch to the kernel: fast retransmit at the "
-    "third duplicate, each further one adds a packet to the window, and a partial acknowledgement "
-    "has the next hole retransmitted."
-)
-#: The switch of that patch (``kernel/uml/patches/0008-*``): other kernels have none.
+_DATA = tomllib.loads(Path(__file__).with_name("tcp.toml").read_text(encoding="utf-8"))
+#: Said wherever results with ``sack: false`` are shown; instead where ``recovery: reno`` is, or
+#: Linux 2.2's fast retransmit.
+NEWRENO, RENO, LINUX22 = (_DATA["without_sack"][name] for name in ("newreno", "reno", "linux22"))
+#: The switch of Reno's patch (``kernel/uml/patches/0008-*``): other kernels have none.
 RENO_SYSCTL = "net.ipv4.tcp_reno_recovery"
 #: The switch of ``kernel/uml/patches/0013-*``.
 NO_LIMITED_TRANSMIT = "net.ipv4.tcp_no_limited_transmit"
 #: What Linux 2.2 did otherwise, and `kernel/uml/patches/0012-*` brings back, each by a switch.
-LINUX22_BEHAVIOURS: dict[str, str] = {
-    "rto": "The retransmission timer is longer the smaller the window, in steps of 10 ms; 3 s at "
-    "first.",
-    "rto_age": "The retransmission timer counts from the oldest packet, not from the last "
-    "acknowledgement.",
-    "go_back_n": "After a timeout SACK marks are forgotten, nothing new goes out and the backoff "
-    "is kept until all that was outstanding is acknowledged.",
-    "fast_retransmit": "Fast retransmit at the third duplicate, or with SACK when three packets or "
-    "more are below the highest SACKed one; the window is half of what it was plus three.",
-    "delayed_ack": "A lone segment's acknowledgement waits for about twice the gap between "
-    "arrivals, half a second at most.",
-    "growth": "The window grows with acknowledgements, not with what they acknowledge.",
-}
+LINUX22_BEHAVIOURS: dict[str, str] = _DATA["linux22"]
 LINUX22_SYSCTL = "net.ipv4.tcp_linux22_"
 #: Values of ``tcp_ecn``: never, only if the other end requests it, for every connection.
 ECN = {"off": "0", "passive": "2", "classic": "1"}
@@ -77,59 +53,23 @@ class Profile:
 
     summary: str
     settings: tuple[Setting, ...]
-    initcwnd: int | None = None
-    window_reason: str = ""
-    linux22: tuple[str, ...] = ()
+    initcwnd: int | None
+    window_reason: str
+    linux22: tuple[str, ...]
 
 
-_NO_METRICS = Setting(
-    "tcp_no_metrics_save", "1", "No flow inherits ssthresh or round-trip time from an earlier one."
-)
-
-
-def _of_2000(timestamps: Setting, *more: Setting) -> tuple[Setting, ...]:
-    return (
-        Setting("tcp_recovery", "0", "No RACK: it finds lost retransmissions without a timeout."),
-        Setting("tcp_early_retrans", "0", "No tail loss probe: it forestalls timeouts."),
-        Setting("tcp_frto", "0", "No F-RTO: a timeout is never taken back as spurious."),
-        Setting("tcp_dsack", "0", "No duplicate SACK: it undoes window reductions."),
-        timestamps,
-        Setting("tcp_ecn", "0", "No ECN: every congestion signal is a loss."),
-        _NO_METRICS,
-        Setting("tcp_congestion_control", "reno", "Additive increase, halving on loss."),
-        Setting("tcp_window_scaling", "1", "Windows above 64 kB, on by default then and now."),
-        *more,
+def _profile(told: dict[str, Any]) -> Profile:
+    settings = {**(_DATA["of_2000"] if told.get("of_2000") else {}), **told.get("settings", {})}
+    return Profile(
+        summary=told["summary"],
+        settings=tuple(Setting(name, *said) for name, said in settings.items()),
+        initcwnd=told.get("initcwnd"),
+        window_reason=told.get("window_reason", ""),
+        linux22=tuple(LINUX22_BEHAVIOURS) if told.get("linux22") else (),
     )
 
 
-_TWO_SEGMENTS = "Two segments (RFC 2581) instead of the ten of RFC 6928."
-
-PROFILES: dict[str, Profile] = {
-    "linux-2.2": Profile(
-        summary="What came after 2000 is off, and a patch to the kernel brings back how Linux 2.2 "
-        "timed, recovered, grew and acknowledged.",
-        settings=_of_2000(
-            Setting("tcp_timestamps", "1", "On by default in Linux 2.2."),
-            Setting("tcp_syn_linear_timeouts", "0", "A lost SYN waits twice as long each time."),
-            Setting("tcp_slow_start_after_idle", "0", "The window stands while nothing is sent."),
-        ),
-        initcwnd=2,
-        window_reason=_TWO_SEGMENTS,
-        linux22=tuple(LINUX22_BEHAVIOURS),
-    ),
-    "sysctl-2.2": Profile(
-        summary="Switches off what TCP in Linux learned after 2000, as far as sysctls reach.",
-        settings=_of_2000(
-            Setting("tcp_timestamps", "0", "No timestamps: the MSS stays 40 bytes below the MTU.")
-        ),
-        initcwnd=2,
-        window_reason=_TWO_SEGMENTS,
-    ),
-    "modern": Profile(
-        summary="The kernel's own defaults.",
-        settings=(_NO_METRICS,),
-    ),
-}
+PROFILES = {name: _profile(told) for name, told in _DATA["profiles"].items()}
 
 
 class Linux22(SpecModel):
