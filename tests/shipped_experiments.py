@@ -7,8 +7,7 @@ from tcpf_lab.base import shipped
 from tcpf_lab.spec.calibrated import Subject, read_subject
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection
-from tcpf_lab.spec.load import load_any
-from tcpf_lab.spec.members import members
+from tcpf_lab.spec.load import load_any, members
 from tcpf_lab.spec.model import Experiment
 
 SHIPPED = sorted(shipped.directory("experiments").glob("*.yaml"))

@@ -14,10 +14,10 @@ from tcpf_lab.base.errors import SpecError
 from tcpf_lab.base.units import DURATION, RATE, SIZE
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.spec.axis import measured, written
 from tcpf_lab.spec.load import apply_overrides, parse
 from tcpf_lab.spec.reference_docs import json_schema
 from tcpf_lab.spec.sweep import expand
-from tcpf_lab.spec.values import measured, written
 from tcpf_lab.testbed.uml import guest_plan
 
 Row = TypeVar("Row")

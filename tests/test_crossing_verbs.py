@@ -14,7 +14,7 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.cli.main import app, main
 from tcpf_lab.metrics.crossing import BoxKnown
 from tcpf_lab.report.export.columns import LAYOUTS
-from tcpf_lab.run.crossing import box_known, nanoseconds
+from tcpf_lab.run.analyzing import box_known, nanoseconds
 
 
 @pytest.fixture

@@ -22,8 +22,7 @@ from tcpf_lab.base.errors import LabError, SpecError, TestbedError
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import BATCH_PROGRAMS, Command, Start
 from tcpf_lab.results.layout import ExperimentFiles
-from tcpf_lab.spec.load import apply_overrides, each, load_any, parse
-from tcpf_lab.spec.members import members
+from tcpf_lab.spec.load import apply_overrides, each, load_any, members, parse
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.inventory import Inventory, load_inventory

@@ -13,8 +13,8 @@ from tcpf_lab.base import shipped
 from tcpf_lab.metrics.captured import read_captured
 from tcpf_lab.metrics.counters import queue_window
 from tcpf_lab.metrics.from_counters import from_counters
-from tcpf_lab.metrics.from_packets import from_packets
 from tcpf_lab.metrics.record import read_record
+from tcpf_lab.metrics.summary import from_packets
 from tcpf_lab.plan import collect
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.load import apply_overrides, load

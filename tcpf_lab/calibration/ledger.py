@@ -19,10 +19,9 @@ from tcpf_lab.calibration.target import cells_of
 from tcpf_lab.results.command import command, options
 from tcpf_lab.results.layout import ExperimentFiles, as_json, write_text
 from tcpf_lab.spec.calibrated import Subject, read_subject
-from tcpf_lab.spec.calibration import ID, ROUND, UNIT, Calibration, Variant
+from tcpf_lab.spec.calibration import ID, ROUND, UNIT, Calibration, Unknown, Variant
 from tcpf_lab.spec.load import named
 from tcpf_lab.spec.model import to_data
-from tcpf_lab.spec.unknown import Unknown
 
 #: The testbed whose directory needs no name of its own.
 _USUAL = "uml"

@@ -28,8 +28,8 @@ from tcpf_lab.report.section import CellResult, Section, Source
 from tcpf_lab.report.style import conditions
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.spec.calibrated import label
+from tcpf_lab.spec.calibration import Unknown
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.unknown import Unknown
 
 #: What each setting of the close look measured, by the setting's id.
 Results = Mapping[str, Sequence[CellResult]]

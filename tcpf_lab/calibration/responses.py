@@ -17,10 +17,9 @@ from tcpf_lab.report.style import METRICS
 from tcpf_lab.run.runner import stale_runs
 from tcpf_lab.run.selection import Choice, Part, RunsAsked
 from tcpf_lab.spec.calibrated import Subject, label
-from tcpf_lab.spec.members import Level
+from tcpf_lab.spec.load import Level
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.narrow import narrow
-from tcpf_lab.spec.sweep import expand
+from tcpf_lab.spec.sweep import expand, narrow
 from tcpf_lab.testbed import registry
 
 

@@ -19,8 +19,7 @@ from tcpf_lab.results.layout import ExperimentFiles
 from tcpf_lab.results.storage import KINDS, Inventory, inventory, occupied, readable
 from tcpf_lab.run.runner import RunState, State
 from tcpf_lab.run.selection import Choice, choose
-from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.variant import Settings
+from tcpf_lab.spec.sweep import Run, Settings
 
 
 def status(

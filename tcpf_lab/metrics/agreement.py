@@ -278,7 +278,7 @@ def truth(files: RunFiles, run: CapturedRecord, flows: list[dict[str, Any]]) -> 
     run : Record
         What was read from it.
     flows : list of dict
-        Rows of `tcpf_lab.metrics.per_flow.flow_row`.
+        Rows of `tcpf_lab.metrics.captured.flow_row`.
 
     Returns
     -------

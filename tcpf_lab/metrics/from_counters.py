@@ -12,9 +12,9 @@ from typing import Any
 from tcpf_lab.metrics import definitions
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.agreement import WRAPS, kernel_alone
+from tcpf_lab.metrics.captured import kernel_words, planned_port
 from tcpf_lab.metrics.counters import QueueWindow, queue_window
 from tcpf_lab.metrics.definitions import goodput, mean_goodput, utilisation
-from tcpf_lab.metrics.per_flow import kernel_words, planned_port
 from tcpf_lab.metrics.record import Record, UnreadableError
 from tcpf_lab.metrics.validity import Check, acked_by_kernel, check_counted
 from tcpf_lab.results.layout import RunFiles
@@ -167,7 +167,7 @@ def syn_expiries(files: RunFiles, run: Record) -> dict[int, list[int]] | None:
 
 
 def _flow_row(run: Record, flow: int, expiries: dict[int, list[int]] | None) -> dict[str, Any]:
-    """Give the numbers of one flow by the rules of `tcpf_lab.metrics.per_flow.flow_row`.
+    """Give the numbers of one flow by the rules of `tcpf_lab.metrics.captured.flow_row`.
 
     The kernel counts expiries and retransmissions of the SYN with those of data.  Its list tells
     them apart; without the list, a flow that was up when the window began had none in it.

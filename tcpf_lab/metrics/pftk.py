@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tcpf_lab.base.errors import RequestError
-from tcpf_lab.metrics.captured import CapturedRecord
+from tcpf_lab.metrics.captured import CapturedRecord, gained_bytes
 from tcpf_lab.metrics.from_counters import Extra
-from tcpf_lab.metrics.per_flow import gained_bytes
 from tcpf_lab.metrics.record import Record
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.analysis import FAST, RTO

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.metrics import retransmission_log
-from tcpf_lab.metrics.clock import Clocks
 from tcpf_lab.metrics.in_force import Finding, verdict
-from tcpf_lab.metrics.record import Record, UnreadableError
+from tcpf_lab.metrics.record import Clocks, Record, UnreadableError
 from tcpf_lab.results.layout import RunFiles
 
 #: `struct record` of ``kernel/traffic/tcpf-users.c``.

@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from tcpf_lab.metrics import in_force, per_flow
+from tcpf_lab.metrics import in_force
 from tcpf_lab.metrics.agreement import timeouts_match
-from tcpf_lab.metrics.captured import CapturedRecord
-from tcpf_lab.metrics.clock import EPOCH_FILE
+from tcpf_lab.metrics.captured import CapturedRecord, flows_match, is_possible_gain
 from tcpf_lab.metrics.counters import background_drops, given_up, ring_of, sources, window_counters
 from tcpf_lab.metrics.in_force import Finding, differences, verdict
-from tcpf_lab.metrics.per_flow import is_possible_gain
 from tcpf_lab.metrics.record import (
+    EPOCH_FILE,
     Record,
     UnreadableError,
     action,
@@ -398,7 +397,7 @@ def check_captured(
         "bottleneck_rate": lambda f, _: _bottleneck_rate(f, run),
         "all_connected": _all_connected,
         "goodput_matches_tcp_info": lambda f, _: _goodput_matches(f, run, gained),
-        "flows_match_iperf3": lambda f, _: per_flow.flows_match(f, run),
+        "flows_match_iperf3": lambda f, _: flows_match(f, run),
         "retransmissions_explained": lambda f, _: _retransmissions_explained(f, run),
         "timeouts_match_kernel": lambda f, _: timeouts_match(f, run, truth),
         **_ON_TIME,

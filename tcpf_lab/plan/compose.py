@@ -13,8 +13,7 @@ from tcpf_lab.plan.topology import Interface, owned
 from tcpf_lab.plan.traffic import background, generator, traffic, users
 from tcpf_lab.plan.traffic.flows import PORT, count, window
 from tcpf_lab.spec.background import with_sources
-from tcpf_lab.spec.graph import Graph, Node
-from tcpf_lab.spec.impairment import Impairment
+from tcpf_lab.spec.graph import Graph, Impairment, Node
 from tcpf_lab.spec.sweep import Run
 
 #: Segmentation and coalescing would turn "packets" into 64 kB objects and make every number wrong.

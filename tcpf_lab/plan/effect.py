@@ -16,8 +16,7 @@ from tcpf_lab.plan.step import Drained
 from tcpf_lab.spec.axis import ANY, Axis, has, key_of, may_be_axis, meet, path_of
 from tcpf_lab.spec.load import apply_overrides, places
 from tcpf_lab.spec.model import Experiment, to_data
-from tcpf_lab.spec.sweep import Run
-from tcpf_lab.spec.variant import Point, at, points, touching
+from tcpf_lab.spec.sweep import Point, Run, at, points, touching
 from tcpf_lab.spec.words import KeyPath
 
 #: An axis of which so many pairs of plans are equal is taken to act elsewhere.

@@ -15,8 +15,7 @@ from typing import Any
 
 from tcpf_lab.plan.step import Command, Phase, Step
 from tcpf_lab.plan.topology import Interface, interfaces, senders_at, toward
-from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS, Graph
-from tcpf_lab.spec.impairment import Impairment
+from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS, Graph, Impairment
 from tcpf_lab.spec.marker import Marker, NoMarker
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run

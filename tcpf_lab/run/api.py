@@ -30,8 +30,7 @@ from tcpf_lab.report.section import Problem, Section, gather
 from tcpf_lab.report.style import METRICS, CaseStyle, case_styles
 from tcpf_lab.results.command import command
 from tcpf_lab.run import campaign
-from tcpf_lab.run.analyzing import analyze
-from tcpf_lab.run.crossing import crossing
+from tcpf_lab.run.analyzing import analyze, crossing
 from tcpf_lab.run.selection import choose
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.trace.packet import packets

@@ -19,9 +19,9 @@ from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import PARTIAL, RunFiles
 from tcpf_lab.run.runner import State
 from tcpf_lab.run.selection import RunsAsked, choose
+from tcpf_lab.spec.axis import shown
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment, case_slug
-from tcpf_lab.spec.values import shown
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.trace.analysis import Options
 

@@ -28,8 +28,7 @@ import tcpf_lab
 from tcpf_lab.base.errors import DiskFullError, LabError, RequestError, TraceError
 from tcpf_lab.base.making import is_disk_full
 from tcpf_lab.metrics import summary
-from tcpf_lab.metrics.clock import Clocks
-from tcpf_lab.metrics.record import UnreadableError
+from tcpf_lab.metrics.record import Clocks, UnreadableError
 from tcpf_lab.metrics.transfers import read_transfers
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.results import checksums, storage

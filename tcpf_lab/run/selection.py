@@ -19,13 +19,10 @@ from tcpf_lab.results.layout import ExperimentFiles
 from tcpf_lab.spec.axis import may_be_axis, path_of
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection
-from tcpf_lab.spec.load import apply_overrides, find, load_any, overlap
-from tcpf_lab.spec.members import Level, members
+from tcpf_lab.spec.load import Level, apply_overrides, find, load_any, members, overlap
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.narrow import KEYS, narrow_each, parse_only
-from tcpf_lab.spec.sweep import Run, expand
+from tcpf_lab.spec.sweep import KEYS, Run, Settings, expand, narrow_each, parse_only
 from tcpf_lab.spec.traffic import Generator
-from tcpf_lab.spec.variant import Settings
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.testbed import registry
 

@@ -1,13 +1,226 @@
-"""An axis of the matrix: a key of the experiment and the values that it takes."""
+"""An axis of the matrix: a key of the experiment and the values that it takes.
+
+Every value is kept in one way of writing, so that ``0.1 MB`` and ``100 kB`` are one value wherever
+values are compared, and part of one run id. Ranges are counted in exact fractions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
-from tcpf_lab.spec.values import Value
+from tcpf_lab.base.units import (
+    DURATION,
+    RATE,
+    SIZE,
+    Quantity,
+    format_duration,
+    format_rate,
+    format_size,
+    parse_duration,
+    parse_rate,
+    parse_size,
+)
 from tcpf_lab.spec.words import KeyPath
+
+#: Most values of one axis, and most combinations of all axes' values that one case may have.
+MOST_VALUES = 1000
+#: A value of an axis, as YAML has it.
+Value = str | int | float | bool
+
+_NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?"
+_AMOUNT = re.compile(rf"({_NUMBER})\s*([A-Za-z/]*)", flags=re.ASCII)
+_RANGE = re.compile(r"(.+?)\.\.(.+?)(?::(.+))?", flags=re.DOTALL)
+_HOW = "write FIRST..LAST:STEP, as 100 kB..300 kB:50 kB or 0.01..0.05:0.01, or a list"
+_WRITTEN: tuple[tuple[Quantity, Callable[[str], str]], ...] = (
+    (RATE, lambda text: format_rate(parse_rate(text))),
+    (SIZE, lambda text: format_size(parse_size(text))),
+    (DURATION, lambda text: format_duration(parse_duration(text))),
+)
+
+
+def spread(value: Any) -> Any:
+    """Give the values that a file means: of a list, of a range, or the one there is.
+
+    Raises
+    ------
+    ValueError
+        If a range is malformed, does not go upwards, does not end at its last value, or has more
+        than `MOST_VALUES` values; or a list has.
+    """
+    if isinstance(value, list | tuple):
+        if len(value) > MOST_VALUES:
+            raise ValueError(f"has {len(value)} values; an axis has at most {MOST_VALUES}")
+        return tuple(value)
+    return _range(value) if is_range(value) else (value,)
+
+
+def is_range(value: Any) -> bool:
+    """Tell whether a value is written as a range."""
+    return isinstance(value, str) and ".." in value
+
+
+def plain(value: Any) -> Value:
+    """Give a value in the one way that it is kept.
+
+    Examples
+    --------
+    >>> plain("0.10 MB"), plain("10mbit/s"), plain(0.5), plain("cubic")
+    ('100 kB', '10 Mbit', 0.5, 'cubic')
+
+    Raises
+    ------
+    ValueError
+        If it is no single value.
+    """
+    if isinstance(value, bool | int | float):
+        return value
+    if not isinstance(value, str):
+        what = "nothing" if value is None else "more than one value"
+        raise ValueError(  # noqa: TRY004 - the model reports it as a wrong value
+            f"an axis takes single values; this is {what}"
+        )
+    if is_range(value):
+        raise ValueError(f"{value!r} is a range within a list; write either of them")
+    found = _AMOUNT.fullmatch(value.strip())
+    for quantity, written in _WRITTEN:
+        if found and found[2] and quantity.factor(found[2]) is not None:
+            return written(value)
+    return value
+
+
+def shown(value: Value) -> str:
+    """Write a value as text.
+
+    Examples
+    --------
+    >>> shown(True), shown(1e-05), shown(2.0), shown("100 kB")
+    ('true', '0.00001', '2', '100 kB')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
+    return str(value)
+
+
+def word(text: str) -> str:
+    """Give the text that is compared when a value is asked for on the command line.
+
+    Examples
+    --------
+    >>> word("0.1 MB") == word(shown("100 kB")), word("0.050") == word("0.05")
+    (True, True)
+    """
+    found = _AMOUNT.fullmatch(text.strip())
+    if found and not found[2]:
+        return shown(float(found[1])) if "." in found[1] else found[1]
+    return shown(plain(text.strip())).replace(" ", "")
+
+
+def measured(value: Any) -> tuple[Fraction, Quantity | None]:
+    """Give the number that a value stands for, in base units, and the kind of its unit.
+
+    Examples
+    --------
+    >>> measured("200 ms")[0], measured(3)
+    (Fraction(1, 5), (Fraction(3, 1), None))
+
+    Raises
+    ------
+    ValueError
+        If it is no number, or its unit is unknown.
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    found = _AMOUNT.fullmatch(shown(value).strip()) if number or isinstance(value, str) else None
+    amount = _measured(found) if found else None
+    if amount is None:
+        shape = shown(value) if isinstance(value, Value) else "this"
+        raise ValueError(f"{shape!r} is no number, with a unit if its key needs one")
+    return amount
+
+
+def written(number: Fraction, quantity: Quantity | None) -> Value:
+    """Write a number in base units as a value; `measured` gives back the same number.
+
+    Examples
+    --------
+    >>> written(Fraction(437, 1000), DURATION), written(Fraction(5, 2), None)
+    ('437 ms', 2.5)
+    """
+    return _value(number, quantity, whole=number.denominator == 1)
+
+
+def _measured(found: re.Match[str]) -> tuple[Fraction, Quantity | None] | None:
+    """Number and kind of unit of an amount; None if the unit is unknown."""
+    if not found[2]:
+        return Fraction(found[1]), None
+    for quantity, _ in _WRITTEN:
+        factor = quantity.factor(found[2])
+        if factor is not None:
+            return Fraction(found[1]) * factor, quantity
+    return None
+
+
+def _range(text: str) -> tuple[Value, ...]:
+    found = _RANGE.fullmatch(text.strip())
+    parts = [part.strip() if part else None for part in found.groups()] if found else []
+    if not parts or any(part and ".." in part for part in parts):
+        raise ValueError(f"{text!r} is not a range; {_HOW}")
+    first, last = _end(parts[0], text), _end(parts[1], text)
+    if parts[2] is None and (first[1] or last[1] or "." in f"{parts[0]}{parts[1]}"):
+        raise ValueError(f"{text!r} needs a step; {_HOW}")
+    step = _end(parts[2] or "1", text)
+    kinds = {quantity.noun if quantity else "plain number" for _, quantity in (first, last, step)}
+    if len(kinds) > 1:
+        raise ValueError(f"{text!r} mixes {' and '.join(sorted(kinds))}; {_HOW}")
+    values = _counted(first[0], last[0], step[0], text)
+    return tuple(
+        _value(value, first[1], whole="." not in text.replace("..", "")) for value in values
+    )
+
+
+def _end(part: str | None, text: str) -> tuple[Fraction, Quantity | None]:
+    found = _AMOUNT.fullmatch(part or "")
+    measured = _measured(found) if found else None
+    if measured is None:
+        raise ValueError(f"{text!r} is not a range: {part!r} is no number; {_HOW}")
+    return measured
+
+
+def _counted(first: Fraction, last: Fraction, step: Fraction, text: str) -> list[Fraction]:
+    if step <= 0:
+        raise ValueError(f"{text!r} needs a step above 0")
+    if last < first:
+        raise ValueError(f"{text!r} must go upwards, from the least value to the greatest")
+    steps = (last - first) / step
+    if steps.denominator != 1:
+        below = first + int(steps) * step
+        raise ValueError(
+            f"{text!r} steps over its last value; end at {_near(below, text)} or "
+            f"{_near(below + step, text)}"
+        )
+    if steps >= MOST_VALUES:
+        raise ValueError(f"{text!r} has {steps + 1} values; an axis has at most {MOST_VALUES}")
+    return [first + step * index for index in range(int(steps) + 1)]
+
+
+def _near(value: Fraction, text: str) -> str:
+    """Write an end that a range should have had, in the unit of its first value."""
+    return shown(_value(value, _end(text.partition("..")[0].strip(), text)[1], whole=False))
+
+
+def _value(value: Fraction, quantity: Quantity | None, *, whole: bool) -> Value:
+    exact = Decimal(value.numerator) / Decimal(value.denominator)
+    if quantity is None:
+        return int(value) if whole else float(exact)
+    base = next(unit for unit, size in quantity.units.items() if size == 1)
+    return plain(f"{exact:f} {base}")
+
 
 #: Stands for every case in a key.
 ANY = "*"

@@ -10,14 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.base.errors import RequestError, SpecError
-from tcpf_lab.spec.axis import ANY, has, path_of
-from tcpf_lab.spec.calibration import FEWEST_POINTS, ID_LENGTH, Calibration, Variant, name_problem
-from tcpf_lab.spec.load import apply_overrides, each, find, load_any, places, raise_all
+from tcpf_lab.base.errors import SpecError
+from tcpf_lab.spec.axis import ANY, has, measured, path_of, plain, shown, written
+from tcpf_lab.spec.calibration import (
+    FEWEST_POINTS,
+    ID_LENGTH,
+    Calibration,
+    Unknown,
+    Variant,
+    grain,
+    name_problem,
+    scalar,
+    significant,
+)
+from tcpf_lab.spec.load import apply_overrides, each, load_named, places, raise_all
 from tcpf_lab.spec.model import Experiment, to_data
-from tcpf_lab.spec.narrow import narrow_each
-from tcpf_lab.spec.unknown import Unknown, grain, scalar, significant
-from tcpf_lab.spec.values import measured, plain, shown, written
+from tcpf_lab.spec.sweep import narrow_each
 from tcpf_lab.spec.words import KeyPath, unknown
 
 Places = Callable[[KeyPath], str]
@@ -247,11 +255,7 @@ def _experiments(
 
 
 def _read(calibration: Calibration, spec: str, source: Path, where: str) -> Experiment:
-    try:
-        path = find(spec, beside=source.parent)
-    except RequestError as error:
-        raise SpecError(f"{error.where}: {error.message}", where=where) from None
-    read = load_any(path)
+    read = load_named(spec, source, where)
     if not isinstance(read, Experiment):
         raise SpecError(f"{spec}: is {read.noun}; name single experiments", where=where)
     if read.matrix.axes:

@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema
 
 from tcpf_lab.spec.axis import HEADS, may_be_axis, path_of
 from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
-from tcpf_lab.spec.narrow import KEYS
+from tcpf_lab.spec.sweep import KEYS
 from tcpf_lab.spec.words import KeyPath, SpecModel, unknown
 
 _AXIS_KEY = rf"^({'|'.join(HEADS)})\.[^.]+"

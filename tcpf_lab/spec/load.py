@@ -1,4 +1,4 @@
-"""Experiment files: find, read, check, write.
+"""Experiment files: find, read, check, write; and the experiments that a collection names.
 
 Everything that is wrong with a file is reported at once, each with ``file:line`` and the key path.
 Reading depends on nothing but the file.
@@ -11,6 +11,7 @@ import functools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,14 +22,13 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import RequestError, SpecError, legible
-from tcpf_lab.spec.axis import ANY, has, key_of, may_be_axis, meet, path_of, shared
+from tcpf_lab.spec.axis import ANY, has, is_range, key_of, may_be_axis, meet, path_of, shared, shown
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.explain import explain, show_path, shown_value
+from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Experiment, to_data
-from tcpf_lab.spec.sweep import axis_problems
-from tcpf_lab.spec.values import is_range
-from tcpf_lab.spec.variant import NO_KEYS, put
+from tcpf_lab.spec.sweep import NO_KEYS, axis_problems, narrow, narrow_each, put, touching
 from tcpf_lab.spec.words import KeyPath, SpecModel, unknown
 from tcpf_lab.spec.yaml_text import Document, read_yaml
 
@@ -163,6 +163,23 @@ def load_any(path: str | Path) -> Experiment | Collection | Calibration:
     """
     document = read_yaml(_read(Path(path)))
     return _build(document, str(path), _described(document.data))
+
+
+def load_named(spec: str, source: Path, where: str) -> Experiment | Collection | Calibration:
+    """Read a file that another one names: beside that first, else as `find` does.
+
+    Raises
+    ------
+    SpecError
+        If there is no such file; ``where`` is the place that names it.
+    RequestError, SpecError, SpecErrors
+        As `load`.
+    """
+    try:
+        path = find(spec, beside=source.parent)
+    except RequestError as error:
+        raise SpecError(f"{error.where}: {error.message}", where=where) from None
+    return load_any(path)
 
 
 def parse(text: str, source: str) -> Experiment:
@@ -491,3 +508,124 @@ def _put(data: dict[str, Any], path: KeyPath, value: Any, where: str) -> None:
     obstacle = put(data, path, value)
     if obstacle:
         raise SpecError(f"{show_path(obstacle)} {NO_KEYS}", where=where)
+
+
+Places = Callable[[KeyPath], str]
+
+
+@dataclass(frozen=True)
+class Level:
+    """An experiment, and which level of which factor it is; both empty for an unchanged one.
+
+    ``settings`` are the changes that make the level, ``PATH=VALUE`` each.
+    """
+
+    experiment: Experiment
+    factor: str = ""
+    level: str = ""
+    settings: tuple[str, ...] = ()
+
+    @property
+    def published(self) -> bool:
+        """Whether it is a configuration of the published tables."""
+        return self.experiment.config is not None
+
+    @property
+    def config(self) -> str:
+        """The configuration of the published tables, or the experiment's own name."""
+        return self.experiment.config or self.experiment.name
+
+
+def members(collection: Collection, source: Path) -> tuple[Level, ...]:
+    """Give the collection's experiments, changed and narrowed as it says.
+
+    One of which only cases are changed, or varied, is narrowed to these.
+
+    Parameters
+    ----------
+    collection : Collection
+        What the file says.
+    source : Path
+        The file: experiments are looked for beside it first.
+
+    Raises
+    ------
+    RequestError, SpecError, SpecErrors
+        If experiments cannot be found or read, or changes of them are not allowed; of those that
+        the collection itself has wrong, all.
+    """
+    place = places(source)
+    levels: list[Level] = []
+    problems: list[SpecError] = []
+    for index in range(len(collection.experiments)):
+        try:
+            levels.append(_level(collection, index, source, place))
+        except SpecError as error:
+            problems += each(error)
+    raise_all(problems)
+    return _narrowed(collection, levels, place)
+
+
+def _level(collection: Collection, index: int, source: Path, place: Places) -> Level:
+    member = collection.experiments[index]
+    above: KeyPath = ("experiments", index)
+    where = place((*above, "spec"))
+    experiment = load_named(member.spec, source, where)
+    if not isinstance(experiment, Experiment):
+        message = f"{member.spec}: a collection cannot contain {experiment.noun}"
+        raise SpecError(message, where=where, hint="name its experiments one by one")
+    changed = apply_overrides(
+        experiment, member.settings, lambda at: f"{place((*above, 'set', at))}: set"
+    )
+    touched = _touched(experiment, changed, place((*above, "set")))
+    name = collection.named(member, changed.name)
+    named = touched.model_copy(update={"name": name})
+    return Level(named, member.factor, member.level, member.settings)
+
+
+def _touched(before: Experiment, after: Experiment, where: str) -> Experiment:
+    """Keep of the matrix the cases that changed or vary, where nothing but cases did."""
+    varied = [axis for axis in after.matrix.axes if axis not in before.matrix.axes]
+    cases_alone = before.model_copy(
+        update={"cases": after.cases, "matrix": _with_axes(before, after)}
+    )
+    if before == after or cases_alone != after or any(a.path[0] != "cases" for a in varied):
+        return after
+    has = touching(after)
+    different = [
+        name
+        for name, case in after.cases.items()
+        if case != before.cases.get(name) or any(axis in varied for axis in has.get(name, ()))
+    ]
+    cases = tuple(name for name in after.selected_cases if name in different)
+    if not cases:
+        message = f"changes {', '.join(different)}, which the matrix does not run"
+        raise SpecError(message, where=where)
+    return narrow(after, {"case": ",".join(cases)})
+
+
+def _with_axes(before: Experiment, after: Experiment) -> Matrix:
+    """Give the matrix before with the axes after."""
+    axes = {axis.written: axis.values for axis in after.matrix.axes}
+    known = {name: getattr(before.matrix, name) for name in Matrix.model_fields}
+    return Matrix.model_validate({**known, **axes})
+
+
+def _narrowed(collection: Collection, levels: list[Level], place: Places) -> tuple[Level, ...]:
+    only = {key: shown(value) for key, value in collection.only.items()}
+    experiments = [level.experiment for level in levels]
+    found, problems = [], []
+    narrowed = narrow_each(
+        experiments,
+        only,
+        collection.seeds,
+        lambda key: place((key,) if key == "seeds" else ("only", key)),
+    )
+    for index, (level, experiment) in enumerate(zip(levels, narrowed, strict=True)):
+        if experiment is None:
+            message = f"experiments[{index}]: runs nothing of what `only` names"
+            problems.append(SpecError(message, where=place(("experiments", index))))
+        else:
+            found.append(replace(level, experiment=experiment))
+    raise_all(problems)
+    return tuple(found)

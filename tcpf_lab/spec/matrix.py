@@ -21,8 +21,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails
 
-from tcpf_lab.spec.axis import HEADS, Axis
-from tcpf_lab.spec.values import MOST_VALUES, Value, is_range, plain, shown, spread
+from tcpf_lab.spec.axis import HEADS, MOST_VALUES, Axis, Value, is_range, plain, shown, spread
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 MOST_SEEDS = 10_000

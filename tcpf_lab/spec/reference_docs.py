@@ -15,10 +15,9 @@ from pydantic_core import core_schema
 
 from tcpf_lab.base.units import DURATION, RATE, SIZE, Quantity
 from tcpf_lab.spec import background, marker, queue
-from tcpf_lab.spec.calibration import Calibration, Check, Design, Search
+from tcpf_lab.spec.calibration import Calibration, Check, Design, Search, Unknown
 from tcpf_lab.spec.collection import Collection, Member
-from tcpf_lab.spec.graph import Delays
-from tcpf_lab.spec.impairment import Impairment
+from tcpf_lab.spec.graph import Delays, Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
@@ -34,7 +33,6 @@ from tcpf_lab.spec.tcp import (
 )
 from tcpf_lab.spec.topology import Chain, Dumbbell, ParkingLot, Topology
 from tcpf_lab.spec.traffic import Traffic, Users
-from tcpf_lab.spec.unknown import Unknown
 from tcpf_lab.spec.words import SpecModel, keys
 
 _INTRODUCTION = """\

@@ -18,11 +18,12 @@ from tcpf_lab.spec.graph import (
     CrossTraffic,
     Delays,
     Graph,
+    Impairment,
     Link,
     Node,
+    delay_problem,
     link_problems,
 )
-from tcpf_lab.spec.impairment import Impairment, delay_problem
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 Duplex = Literal["full", "half"]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from run_builder import EPOCH, MANIFEST
 
-from tcpf_lab.metrics.background import background, background_sent
 from tcpf_lab.metrics.counters import background_drops, longest_pause_ns
 from tcpf_lab.metrics.record import Record, read_record
+from tcpf_lab.metrics.sections import background, background_sent
 from tcpf_lab.results.layout import RunFiles
 
 BOTTLENECK = {"node": "R1", "device": "R1-R2", "rate_bits_per_s": 40_000_000}

@@ -12,7 +12,7 @@ import pytest
 from run_builder import EPOCH, MS, build_run, make_iperf3, samples
 
 from tcpf_lab.base.errors import TraceError
-from tcpf_lab.metrics.clock import Clock
+from tcpf_lab.metrics.record import Clock
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.results.layout import RunFiles
 

@@ -11,6 +11,7 @@ import pytest
 import zstandard
 from run_builder import EPOCH, MS, build_run
 
+from tcpf_lab.metrics.sections import throughput
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.metrics.transfers import (
     FAILED,
@@ -22,7 +23,6 @@ from tcpf_lab.metrics.transfers import (
     UNDERWAY,
     UNTOLD,
 )
-from tcpf_lab.metrics.users import throughput
 from tcpf_lab.results.layout import RunFiles, read_json, write_json
 
 ROOT = {"kind": "tbf", "root": True, "bytes": 0, "packets": 0, "drops": 0, "qlen": 0}

@@ -10,8 +10,8 @@ from run_builder import MANIFEST, build_run
 
 from tcpf_lab.metrics.counters import given_up, ring_of
 from tcpf_lab.metrics.record import read_record
+from tcpf_lab.metrics.sections import wires
 from tcpf_lab.metrics.validity import Check
-from tcpf_lab.metrics.wire import wires
 from tcpf_lab.results.layout import RunFiles
 
 #: 10 frames of 1514 bytes and as many acknowledgements of 66; a frame of a and b bytes takes

@@ -10,9 +10,8 @@ import pytest
 from tcpf_lab.base.errors import RequestError, SpecError
 from tcpf_lab.spec.load import SpecErrors, apply_overrides, dump, overlap, parse
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.narrow import narrow, narrow_each
 from tcpf_lab.spec.queue import Rio
-from tcpf_lab.spec.sweep import Run, expand
+from tcpf_lab.spec.sweep import Run, expand, narrow, narrow_each
 
 RANGE = "queue.out_max=100kB..200kB:50kB"
 

@@ -9,9 +9,8 @@ import pytest
 from tcpf_lab.base.errors import RequestError, SpecError
 from tcpf_lab.base.units import SIZE
 from tcpf_lab.spec.calibrated import Subject, read_subject, settings
-from tcpf_lab.spec.calibration import Calibration, Variant
+from tcpf_lab.spec.calibration import Calibration, Unknown, Variant
 from tcpf_lab.spec.load import each, find, load_any
-from tcpf_lab.spec.unknown import Unknown
 
 HEAD = """\
 name: c
@@ -278,7 +277,7 @@ def test_two_unknowns_may_not_set_the_same(tmp_path: Path) -> None:
 
 def test_a_collection_does_not_contain_a_calibration(tmp_path: Path) -> None:
     from tcpf_lab.spec.collection import Collection
-    from tcpf_lab.spec.members import members
+    from tcpf_lab.spec.load import members
 
     write(tmp_path, HEAD + RTO)
     path = tmp_path / "all.yaml"

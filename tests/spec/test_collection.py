@@ -6,8 +6,7 @@ import pytest
 
 from tcpf_lab.base.errors import LabError, RequestError, SpecError
 from tcpf_lab.spec.collection import Collection
-from tcpf_lab.spec.load import load_any
-from tcpf_lab.spec.members import Level, members
+from tcpf_lab.spec.load import Level, load_any, members
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import expand
 

@@ -10,9 +10,8 @@ from tcpf_lab.report.claims.published import published
 from tcpf_lab.report.style import CASES
 from tcpf_lab.spec.collection import Collection
 from tcpf_lab.spec.graph import ETHERNET_HEADER
-from tcpf_lab.spec.load import load, load_any
+from tcpf_lab.spec.load import load, load_any, members
 from tcpf_lab.spec.marker import Meter, NoMarker, Tcpf, Token
-from tcpf_lab.spec.members import members
 from tcpf_lab.spec.queue import Bfifo, Frio, Red, Rio
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.spec.tcp import Tcp

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tcpf_lab.spec.impairment import Impairment
+from tcpf_lab.spec.graph import Impairment
 
 
 def impairment(**keys: Any) -> Impairment:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.spec.load import apply_overrides, dump, parse
 from tcpf_lab.spec.model import Experiment, case_slug
-from tcpf_lab.spec.narrow import parse_only
-from tcpf_lab.spec.sweep import expand
+from tcpf_lab.spec.sweep import expand, parse_only
 
 
 def test_the_matrix_expands_by_case_then_flows_then_seed(config_a: Experiment) -> None:

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tcpf_lab.spec.graph import CrossTraffic, Link
-from tcpf_lab.spec.impairment import Impairment
+from tcpf_lab.spec.graph import CrossTraffic, Impairment, Link
 from tcpf_lab.spec.topology import Topology
 
 CHAIN = {"access": "100 Mbit", "bottleneck": "10 Mbit", "delay": "200 ms"}

@@ -15,7 +15,7 @@ from tcpf_lab.base.units import (
     parse_duration,
     parse_size,
 )
-from tcpf_lab.spec.values import MOST_VALUES, is_range, plain, shown, spread, word
+from tcpf_lab.spec.axis import MOST_VALUES, is_range, plain, shown, spread, word
 
 
 @pytest.mark.parametrize(

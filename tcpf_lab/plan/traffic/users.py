@@ -18,10 +18,10 @@ from tcpf_lab.plan.traffic.flows import (
     seconds,
     window,
 )
+from tcpf_lab.spec.axis import shown
 from tcpf_lab.spec.graph import Role
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.traffic import Users
-from tcpf_lab.spec.values import shown
 
 #: Real seconds that a virtual one may take, for each user: thousands of connections a second.
 SLOWNESS_PER_USER = 0.01

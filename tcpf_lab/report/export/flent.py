@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.metrics.clock import read_clocks
 from tcpf_lab.metrics.definitions import jain_index
-from tcpf_lab.metrics.record import made_without_captures
+from tcpf_lab.metrics.record import made_without_captures, read_clocks
 from tcpf_lab.metrics.series import Series
 from tcpf_lab.report.export.tidy import UsedRun, used_runs
 from tcpf_lab.report.section import Cell, Document, Section, read_series

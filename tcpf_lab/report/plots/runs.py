@@ -12,9 +12,8 @@ from tcpf_lab.metrics.record import with_captures_instead
 from tcpf_lab.report.section import read_manifest, read_metrics
 from tcpf_lab.report.style import NO_BREAK_SPACE, conditions
 from tcpf_lab.results.layout import RunFiles
-from tcpf_lab.spec.axis import CASE_SECTIONS
+from tcpf_lab.spec.axis import CASE_SECTIONS, shown
 from tcpf_lab.spec.model import Experiment, to_data
-from tcpf_lab.spec.values import shown
 
 #: What differs between runs without making them different kinds of runs.
 _IDENTITY = ("name", "title", "reference", "matrix", "cases")
