@@ -36,6 +36,7 @@ from tcpf_lab.run.analyzing import (
     format_of,
 )
 from tcpf_lab.run.plotting import parse_flows
+from tcpf_lab.spec.words import one_of
 from tcpf_lab.trace import packet
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def analyze(
         paths=tuple(path for path in paths if path not in roots),
         options=analyzing.options_of(min_rto, profile, at, probes=probes),
         choice=analyzing.choice_of(host or (), port or (), dscp or (), parse_flows(flow)),
-        sort=analyzing.sort_of(sort),
+        sort=sort and one_of(sort, SORTED, "column", "--sort"),
         top=top,
         events=events or packets is not None,
     )

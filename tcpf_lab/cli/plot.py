@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from tcpf_lab.base.errors import RequestError
 from tcpf_lab.cli import console, main
 from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import (
@@ -38,7 +37,7 @@ from tcpf_lab.report.plots.kinds import (
 from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.run.analyzing import format_of, options_of
 from tcpf_lab.run.plotting import FigureAsked, Gathered, gather, parse_flows, parse_time
-from tcpf_lab.spec.words import unknown
+from tcpf_lab.spec.words import one_of
 
 _OF_CAPTURES = ("", " (or of a capture)", " (or of the captures before and after it)")
 #: What `--help` says of the verb.
@@ -129,8 +128,8 @@ def plot(
     """Draw a figure of runs, or of captures, and write it into files."""
     wanted = Wanted(
         metric_named(metric) if metric is not None else None,
-        *(parse_flows(flow), parameter, _one_of(delay, tuple(DELAYS), "--delay")),
-        *(parse_time(time), _one_of(scale, SCALES, "--scale")),
+        *(parse_flows(flow), parameter, delay and one_of(delay, DELAYS, "word", "--delay")),
+        *(parse_time(time), scale and one_of(scale, SCALES, "word", "--scale")),
     )
     figure = kind_named(kind, wanted)
     files = _files(output or [], figure, metric)
@@ -152,12 +151,6 @@ def _write(kind: Kind, asked: FigureAsked, wanted: Wanted, files: dict[Path, str
         if capture.truncated:
             echo(f"warning: {capture.path}: {capture.truncated}", err=True)
     return found
-
-
-def _one_of(word: str, allowed: Sequence[str], option: str) -> str:
-    if word and word not in allowed:
-        raise RequestError(unknown(f"unknown word '{word}'", word, allowed), where=option)
-    return word
 
 
 def _files(output: Sequence[Path], kind: Kind, metric: str | None) -> dict[Path, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -305,8 +306,7 @@ def _too_fast(files: RunFiles, run: Record) -> list[str]:
     if place["device"] not in run.expect["window_counters"]:
         return []
     window = queue_window(files, place["device"])
-    start, end = run.window_ns
-    most = float(place["rate_bits_per_s"]) / 8 * (end - start) / 1e9
+    most = float(place["rate_bits_per_s"]) / 8 * run.seconds
     largest = window.bytes / max(window.packets, 1)
     burst = _BURST_PACKETS + ring_of(run.expect, place["device"])
     if window.bytes <= most + burst * max(largest, 1514.0):
@@ -315,35 +315,8 @@ def _too_fast(files: RunFiles, run: Record) -> list[str]:
 
 
 #: Counters of ``TcpExt`` that have to do with loss recovery.
-RECOVERY_COUNTERS = (
-    "TCPTimeouts",
-    "TCPSpuriousRTOs",
-    "TCPFastRetrans",
-    "TCPSlowStartRetrans",
-    "TCPLostRetransmit",
-    "TCPRetransFail",
-    "TCPSynRetrans",
-    "TCPLossProbes",
-    "TCPLossProbeRecovery",
-    "TCPSackRecovery",
-    "TCPRenoRecovery",
-    "TCPSackRecoveryFail",
-    "TCPRenoRecoveryFail",
-    "TCPSackFailures",
-    "TCPRenoFailures",
-    "TCPLossFailures",
-    "TCPSACKReneging",
-    "TCPSACKReorder",
-    "TCPRenoReorder",
-    "TCPTSReorder",
-    "TCPFullUndo",
-    "TCPPartialUndo",
-    "TCPDSACKUndo",
-    "TCPLossUndo",
-    "TCPDSACKRecv",
-    "TCPDSACKOfoRecv",
-    "TCPKeepAlive",
-    "TCPWinProbe",
+RECOVERY_COUNTERS = tuple(
+    Path(__file__).with_name("recovery_counters.txt").read_text(encoding="ascii").split()
 )
 
 

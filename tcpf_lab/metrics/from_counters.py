@@ -77,6 +77,13 @@ def or_none(function: Callable[..., float], *arguments: Any) -> float | None:
         return None
 
 
+def per_minute(run: Record, expiries: int | None) -> float | None:
+    """Give timeouts per flow and minute; None where they are not known."""
+    if expiries is None:
+        return None
+    return or_none(definitions.per_flow_minute, expiries, run.count, run.seconds)
+
+
 #: Reasons of retransmissions that `metrics` counts packets of.
 _COUNTED = [name for name in KIND_NAMES.values() if name not in ("rto", "syn_rto")]
 #: What only packets tell.
@@ -115,7 +122,7 @@ def from_counters(files: RunFiles, run: Record) -> Numbers:
     expiries = syn_expiries(files, run)
     flows = [_flow_row(run, flow, expiries) for flow in range(run.count)]
     metrics = {
-        **_of_flows(run, flows),
+        **of_flows(run, flows),
         **_second_readings(run),
         **_of_queue(files, run),
         **dict.fromkeys(PACKETS_ONLY),
@@ -209,16 +216,14 @@ def _difference(
     return (int(last[name]) - int(first.get(name, 0))) % wraps - less
 
 
-def _of_flows(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int | None]:
-    seconds = (run.window_ns[1] - run.window_ns[0]) / 1e9
+def of_flows(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int | None]:
+    """Give the numbers of all flows together; None where one is not known of a flow."""
     shares = [flow["goodput_bytes_per_s"] for flow in flows]
     known = [] if None in shares else shares
     expiries = _sum(flows, "timeouts")
     return {
         "timeouts": expiries,
-        "timeouts_per_flow_minute": None
-        if expiries is None
-        else or_none(definitions.per_flow_minute, expiries, len(flows), seconds),
+        "timeouts_per_flow_minute": per_minute(run, expiries),
         "syn_timeouts": _sum(flows, "syn_timeouts"),
         "retransmissions": _sum(flows, "retransmissions"),
         "goodput_bytes_per_s": or_none(mean_goodput, known),
@@ -261,13 +266,13 @@ def _sum(flows: list[dict[str, Any]], name: str) -> int | None:
 
 def _of_queue(files: RunFiles, run: Record) -> dict[str, float | int | None]:
     """Use of the bottleneck and loss in it; None if the counters cannot be read."""
-    place, (start, end) = run.expect["bottleneck"], run.window_ns
+    place = run.expect["bottleneck"]
     try:
         found: QueueWindow = queue_window(files, place["device"])
     except UnreadableError:  # `window_counters` says so
         return {"packet_loss_percent": None, "utilisation": None}
-    rate, seconds = float(place["rate_bits_per_s"]), (end - start) / 1e9
+    rate = float(place["rate_bits_per_s"])
     return {
         "packet_loss_percent": 100 * found.drops / found.arrivals if found.arrivals > 0 else None,
-        "utilisation": or_none(utilisation, found.bytes, rate, seconds),
+        "utilisation": or_none(utilisation, found.bytes, rate, run.seconds),
     }

@@ -195,7 +195,7 @@ def observe(followed: Followed, start_ns: int, end_ns: int) -> Observed:
 
 def _row(run: CapturedRecord, flow: int) -> dict[str, Any]:
     start, end = run.window_ns
-    row, seconds = int(run.row[flow]), (end - start) / 1e9
+    row, seconds = int(run.row[flow]), run.seconds
     packets = run.captures["sender"].packets
     seen = observe(follow(packets, run.flows, row, run.options), start, end)
     largest = int(np.max(packets["payload"][run.flows.split(row)[0]], initial=0))

@@ -210,24 +210,40 @@ class Record:
         return bool(self.manifest.get("clock") == "real")
 
     @property
+    def seconds(self) -> float:
+        """Length of the measured window."""
+        return (self.window_ns[1] - self.window_ns[0]) / 1e9
+
+    @property
     def rto_min_ns(self) -> int:
-        """Least variance term of the senders' timer."""
-        return _rto_min_ns(self.expect)
+        """Least variance term of the senders' timer: their routes', or else the kernel's."""
+        asked = {metrics.get("rto_min") for metrics in (self.expect.get("routes") or {}).values()}
+        given = [milliseconds for milliseconds in asked if milliseconds is not None]
+        return 1_000_000 * int(given[0]) if given else RTO_MIN_NS
+
+    @property
+    def _sysctls(self) -> list[tuple[str, str]]:
+        """Every setting of every end."""
+        settings = (self.expect.get("sysctl") or {}).values()
+        return [(name, str(value)) for values in settings for name, value in values.items()]
 
     @property
     def probes(self) -> bool:
-        """Whether the senders send tail loss probes."""
-        return _probes(self.expect)
+        """Whether the senders send tail loss probes: with SACK, unless told otherwise."""
+        needed = ("net.ipv4.tcp_early_retrans", "net.ipv4.tcp_sack")
+        return not any((name, "0") in self._sysctls for name in needed)
 
     @property
     def classic(self) -> bool:
         """Whether the senders recover as the Reno of 1990 did."""
-        return _classic(self.expect)
+        return (RENO_SYSCTL, "1") in self._sysctls
 
     @property
     def linux22(self) -> tuple[str, ...]:
-        """What the senders do as Linux 2.2 did."""
-        return _linux22(self.expect)
+        """What the senders' kernel does as Linux 2.2 did."""
+        on = (name for name, value in self._sysctls if value == "1")
+        switches = (name for name in on if name.startswith(LINUX22_SYSCTL))
+        return tuple(dict.fromkeys(name.removeprefix(LINUX22_SYSCTL) for name in switches))
 
     def instant(self, flow: int, label: str) -> int:
         """When a flow's window starts or ends: when its TCP_INFO was read, if it was."""
@@ -348,34 +364,6 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
         if not isinstance(row, dict):
             raise TraceError("not a JSON object", where=f"{path}:{number}")
         yield row
-
-
-def _probes(expect: dict[str, Any]) -> bool:
-    """Whether the senders send tail loss probes: Linux does with SACK, unless told otherwise."""
-    needed = ("net.ipv4.tcp_early_retrans", "net.ipv4.tcp_sack")
-    settings = (expect.get("sysctl") or {}).values()
-    return not any(str(values.get(name)) == "0" for values in settings for name in needed)
-
-
-def _classic(expect: dict[str, Any]) -> bool:
-    """Whether the senders recover as the Reno of 1990 did."""
-    settings = (expect.get("sysctl") or {}).values()
-    return any(str(values.get(RENO_SYSCTL)) == "1" for values in settings)
-
-
-def _linux22(expect: dict[str, Any]) -> tuple[str, ...]:
-    """Name what the senders' kernel does as Linux 2.2 did."""
-    settings = (expect.get("sysctl") or {}).values()
-    on = (name for values in settings for name, value in values.items() if str(value) == "1")
-    names = (name.removeprefix(LINUX22_SYSCTL) for name in on if name.startswith(LINUX22_SYSCTL))
-    return tuple(dict.fromkeys(names))
-
-
-def _rto_min_ns(expect: dict[str, Any]) -> int:
-    """The senders' least variance term: their routes', the kernel's where a route has none."""
-    asked = {metrics.get("rto_min") for metrics in (expect.get("routes") or {}).values()}
-    given = [milliseconds for milliseconds in asked if milliseconds is not None]
-    return 1_000_000 * int(given[0]) if given else RTO_MIN_NS
 
 
 class UnreadableError(Exception):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tcpf_lab.metrics import definitions
 from tcpf_lab.metrics.agreement import WRAPS
 from tcpf_lab.metrics.captured import CapturedRecord
 from tcpf_lab.metrics.counters import (
@@ -26,7 +25,7 @@ from tcpf_lab.metrics.counters import (
     window_qdiscs,
 )
 from tcpf_lab.metrics.definitions import goodput, mean_goodput, percentile, utilisation
-from tcpf_lab.metrics.from_counters import Extra, or_none
+from tcpf_lab.metrics.from_counters import Extra, or_none, per_minute
 from tcpf_lab.metrics.in_force import Finding, verdict
 from tcpf_lab.metrics.record import Record, UnreadableError, qdiscs
 from tcpf_lab.metrics.series import write_arrays
@@ -173,7 +172,6 @@ def parking_lot(files: RunFiles, run: Record) -> Extra:
 
 def _bottleneck(files: RunFiles, run: Record, wanted: dict[str, Any]) -> dict[str, Any]:
     """One bottleneck's window; numbers are None where its counters cannot be read."""
-    start, end = run.window_ns
     try:
         window = queue_window(files, wanted["device"])
     except UnreadableError:  # `window_counters` says so
@@ -183,7 +181,7 @@ def _bottleneck(files: RunFiles, run: Record, wanted: dict[str, Any]) -> dict[st
     share = 100 * window.drops / window.arrivals if window.arrivals > 0 else None
     return {
         "node": wanted["node"],
-        "utilisation": utilisation(window.bytes, rate, (end - start) / 1e9),
+        "utilisation": utilisation(window.bytes, rate, run.seconds),
         "packets_dropped": window.drops,
         "packet_loss_percent": share,
     }
@@ -229,13 +227,12 @@ def _matches_captures(files: RunFiles, run: Record) -> Finding:
 
 def _not_too_fast(files: RunFiles, run: Record) -> Finding:
     """No bottleneck may have sent more than its rate lets through, and its ring holds."""
-    start, end = run.window_ns
     problems = []
     for one in run.expect["bottlenecks"]:
         share = _bottleneck(files, run, one)["utilisation"]
         held = ring_of(run.expect, one["device"]) * _FRAME
         rate = float(one["rate_bits_per_s"])
-        most = 1 + _RATE_TOLERANCE + utilisation(held, rate, (end - start) / 1e9)
+        most = 1 + _RATE_TOLERANCE + utilisation(held, rate, run.seconds)
         if share is not None and share > most:
             problems.append(f"{one['device']}: {share:.3f} of its rate")
     return verdict(problems, f"{len(run.expect['bottlenecks'])} bottlenecks")
@@ -270,9 +267,8 @@ def background(files: RunFiles, run: Record) -> Extra:
     if not run.expect.get("background"):
         return Extra()
     rate = float(run.expect["bottleneck"]["rate_bits_per_s"])
-    seconds = (run.window_ns[1] - run.window_ns[0]) / 1e9
     share, used = (
-        None if gone is None else or_none(utilisation, gone, rate, seconds)
+        None if gone is None else or_none(utilisation, gone, rate, run.seconds)
         for gone in (_readable(_tcp_bytes, files, run), _readable(_all_bytes, files, run))
     )
     sent = {name: _sent(files, run, name) for name in sources(run)}
@@ -338,8 +334,7 @@ def _sent(files: RunFiles, run: Record, name: str) -> dict[str, float | int | No
     except (UnreadableError, KeyError, ValueError):
         return {"packets": None, "bytes": None, "share": None}
     rate = float(run.expect["bottleneck"]["rate_bits_per_s"])
-    seconds = (run.window_ns[1] - run.window_ns[0]) / 1e9
-    share = or_none(utilisation, packets * int(source["frame"]), rate, seconds)
+    share = or_none(utilisation, packets * int(source["frame"]), rate, run.seconds)
     return {"packets": packets, "bytes": packets * int(source["packet"]), "share": share}
 
 
@@ -459,15 +454,12 @@ def near(size: ArrayLike, wanted: float) -> NDArray[np.bool_]:
 
 def _metrics(run: Record, done: NDArray[Any]) -> dict[str, float | int | None]:
     """What takes the place of the flows' numbers; what users got differs by what they drew."""
-    seconds = (run.window_ns[1] - run.window_ns[0]) / 1e9
     told = not np.any(done["timeouts"] == UNTOLD)
     expiries = int(np.sum(done["timeouts"], dtype=np.int64)) if told else None
-    payload = np.bincount(done["user"], done["size"], run.count) / seconds
+    payload = np.bincount(done["user"], done["size"], run.count) / run.seconds
     return {
         "timeouts": expiries,
-        "timeouts_per_flow_minute": None
-        if expiries is None
-        else or_none(definitions.per_flow_minute, expiries, run.count, seconds),
+        "timeouts_per_flow_minute": per_minute(run, expiries),
         "syn_timeouts": None,  # in the above: TCP_INFO counts them together
         "retransmissions": int(np.sum(done["retransmissions"], dtype=np.int64)),
         "goodput_bytes_per_s": or_none(mean_goodput, payload),

@@ -19,7 +19,7 @@ from tcpf_lab.metrics.captured import (
     with_captures,
 )
 from tcpf_lab.metrics.definitions import mean_goodput, utilisation
-from tcpf_lab.metrics.from_counters import Extra, Numbers, from_counters, or_none
+from tcpf_lab.metrics.from_counters import Extra, Numbers, from_counters, of_flows, or_none
 from tcpf_lab.metrics.pftk import pftk_error
 from tcpf_lab.metrics.record import Record, read_record
 from tcpf_lab.metrics.sections import background, parking_lot, users, wires
@@ -64,25 +64,13 @@ def _metrics(
     run: CapturedRecord, line: Backlog, flows: list[dict[str, Any]]
 ) -> dict[str, float | int | None]:
     """Numbers of the whole run; None where a number is undefined."""
-    start, end = run.window_ns
-    seconds = (end - start) / 1e9
     shares = [flow["goodput_bytes_per_s"] for flow in flows]
-    expiries = sum(flow["timeouts"] for flow in flows)
     sent = _sent(run)
     return {
-        "timeouts": expiries,
-        "timeouts_per_flow_minute": or_none(
-            definitions.per_flow_minute, expiries, len(flows), seconds
-        ),
-        "syn_timeouts": sum(flow["syn_timeouts"] for flow in flows),
-        "retransmissions": sum(flow["retransmissions"] for flow in flows),
-        "goodput_bytes_per_s": or_none(mean_goodput, shares),
-        "goodput_cov": or_none(definitions.coefficient_of_variation, shares),
-        "goodput_jain": or_none(definitions.jain_index, shares),
-        "goodput_min_max": or_none(definitions.min_max_ratio, shares),
+        **of_flows(run, flows),
         **_second_readings(run, sent, shares),
         **_recovery_metrics(run, sent),
-        **_queue_metrics(run, line, start, end),
+        **_queue_metrics(run, line),
     }
 
 
@@ -122,11 +110,9 @@ def _recovery_metrics(run: CapturedRecord, rows: NDArray[np.int64]) -> dict[str,
     return {"timeout_episodes": definitions.episodes(backoff[kind == RTO]), **counts}
 
 
-def _queue_metrics(
-    run: CapturedRecord, line: Backlog, start: int, end: int
-) -> dict[str, float | int | None]:
+def _queue_metrics(run: CapturedRecord, line: Backlog) -> dict[str, float | int | None]:
     """Loss, use and length of the bottleneck's queue."""
-    crossing = run.crossing
+    crossing, (start, end) = run.crossing, run.window_ns
     left = crossing.departure_ns
     gone = crossing.wire_length[(left >= start) & (left < end)]
     rate = float(run.expect["bottleneck"]["rate_bits_per_s"])
@@ -138,7 +124,7 @@ def _queue_metrics(
     return {
         "loss_percent": None if byte_loss is None else 100 * byte_loss,
         "packet_loss_percent": None if packet_loss is None else 100 * packet_loss,
-        "utilisation": utilisation(int(np.sum(gone)), rate, (end - start) / 1e9),
+        "utilisation": utilisation(int(np.sum(gone)), rate, run.seconds),
         "backlog_mean_bytes": definitions.mean_backlog(line.time_ns, line.size, start, end),
         "backlog_max_bytes": definitions.largest_backlog(line.time_ns, line.size, start, end),
         "queueing_delay_mean_s": float(np.mean(stay)) if stay.size else None,

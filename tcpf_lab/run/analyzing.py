@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from tcpf_lab.metrics.capture import FlowChoice, Network, describe, flow_row
 from tcpf_lab.metrics.crossing import BoxKnown, cross_captures
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.run import pool
-from tcpf_lab.spec.words import parse_dscp, unknown
+from tcpf_lab.spec.words import one_of, parse_dscp
 from tcpf_lab.trace.analysis import Analysis, Options, Place, Profile, analyse
 
 if TYPE_CHECKING:
@@ -218,16 +218,15 @@ def options_of(
     RequestError
         If one of them is not allowed.
     """
-    if profile not in PROFILES:
-        raise RequestError(unknown(f"unknown profile '{profile}'", profile, PROFILES))
-    if at is not None and at not in PLACES:
-        raise RequestError(unknown(f"unknown place '{at}'", at, PLACES), where="--at")
+    one_of(profile, PROFILES, "profile")
+    if at is not None:
+        one_of(at, PLACES, "place", "--at")
     seconds = 0.0 if min_rto is None else _seconds(min_rto)
     return Options(
         rto_min_ns=round(1e9 * seconds),
         probes=probes,
-        profile=profile,
-        at=at,
+        profile=cast("Profile", profile),
+        at=cast("Place | None", at),
     )
 
 
@@ -239,19 +238,6 @@ def _seconds(text: str | float) -> float:
     if not 0 < seconds <= 120:
         raise RequestError("a timer is longer than 0 and at most 120 s", where=f"--min-rto {text}")
     return seconds
-
-
-def sort_of(word: str) -> str:
-    """Read what flows are sorted by.
-
-    Raises
-    ------
-    RequestError
-        If it is none of ``SORTED``.
-    """
-    if word and word not in SORTED:
-        raise RequestError(unknown(f"unknown column '{word}'", word, SORTED), where="--sort")
-    return word
 
 
 def printed_of(form: str, *, as_json: bool, written: bool) -> str:
@@ -271,8 +257,7 @@ def printed_of(form: str, *, as_json: bool, written: bool) -> str:
     RequestError
         If there is no such form, or it says something else than ``--json`` or the files do.
     """
-    if form not in PRINTED:
-        raise RequestError(unknown(f"unknown format '{form}'", form, PRINTED), where="--format")
+    one_of(form, PRINTED, "format", "--format")
     if as_json and form not in ("table", "json"):
         raise RequestError("--json says another format; give one", where=f"--format {form}")
     if written and form not in ("table", "json"):

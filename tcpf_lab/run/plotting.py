@@ -22,7 +22,7 @@ from tcpf_lab.run.selection import RunsAsked, choose
 from tcpf_lab.spec.axis import shown
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment, case_slug
-from tcpf_lab.spec.words import unknown
+from tcpf_lab.spec.words import one_of
 from tcpf_lab.trace.analysis import Options
 
 #: What a word ends in that can only mean a capture, packed or not.
@@ -80,6 +80,17 @@ class FigureAsked:
         """The lists that were given, by their key."""
         given = {"case": self.case, "flows": self.flows, "seed": self.seed}
         return {key: value for key, value in given.items() if value is not None}
+
+    @property
+    def every_only(self) -> tuple[str, ...]:
+        """What restricts the runs of experiments, the lists included, as ``--only`` has it."""
+        return (*self.only, *(f"{key}={value}" for key, value in self.filters.items()))
+
+    @property
+    def choosing(self) -> str | None:
+        """Give the first option that chooses among the runs of an experiment, if any does."""
+        given = {"--only": self.only, "--seeds": self.seeds, "--set": self.overrides}
+        return next((option for option, value in given.items() if value), None)
 
 
 def parse_time(text: str | None) -> tuple[float, float] | None:
@@ -202,15 +213,9 @@ def _refuse_captures(asked: FigureAsked, kind: Kind) -> None:
     others = [word for word in asked.what if word not in asked.captures]
     if others:
         raise RequestError(f"a capture, and {others[0]} is none; draw either", where=first)
-    chosen = {
-        **{f"--{key}": value for key, value in asked.filters.items()},
-        "--only": asked.only,
-        "--seeds": asked.seeds,
-        "--set": asked.overrides,
-    }
-    for option, value in chosen.items():
-        if value:
-            raise RequestError("chooses among runs, and this is a capture", where=option)
+    filters = [f"--{key}" for key, value in asked.filters.items() if value]
+    if option := next(iter(filters), asked.choosing):
+        raise RequestError("chooses among runs, and this is a capture", where=option)
 
 
 def _refuse_copies(runs: Iterable[DrawnRun]) -> None:
@@ -229,14 +234,12 @@ def _refuse_copies(runs: Iterable[DrawnRun]) -> None:
 def _refuse_useless(asked: FigureAsked, directories: Sequence[str]) -> None:
     if len(directories) < len(asked.what):
         return
-    given = {"--only": asked.only, "--seeds": asked.seeds, "--set": asked.overrides}
-    for option, value in given.items():
-        if value:
-            raise RequestError(
-                "chooses among the runs of an experiment; a directory has the runs that it has",
-                where=option,
-                hint="--case, --flows or --seed",
-            )
+    if asked.choosing:
+        raise RequestError(
+            "chooses among the runs of an experiment; a directory has the runs that it has",
+            where=asked.choosing,
+            hint="--case, --flows or --seed",
+        )
 
 
 def _of_experiment(word: str, asked: FigureAsked, left_out: Counter[str]) -> Iterator[_Found]:
@@ -246,9 +249,9 @@ def _of_experiment(word: str, asked: FigureAsked, left_out: Counter[str]) -> Ite
             where=word,
             hint="name the capture's file; a packed one is read as it is",
         )
-    only = [*asked.only, *(f"{key}={value}" for key, value in asked.filters.items())]
+    runs = (asked.every_only, asked.seeds, asked.overrides)
     try:
-        choice = choose(word, asked.testbed, asked.results, only, asked.seeds, asked.overrides)
+        choice = choose(word, asked.testbed, asked.results, *runs)
     except RequestError as error:
         raise _as_typed(error, asked) from None
     for part, states in choice.states():
@@ -309,8 +312,7 @@ def _filtered(
         known = dict.fromkeys(_WORDS[key](experiment) for _, experiment in runs)
         wanted[key] = {case_slug(word) if key == "case" else word for word in words}
         for word in sorted(wanted[key] - set(known)) if runs else ():
-            message = unknown(f"unknown {key} '{word}'", word, known)
-            raise RequestError(message, where=f"--{key} {text}")
+            one_of(word, known, key, f"--{key} {text}")
     for files, experiment in runs:
         if all(_WORDS[key](experiment) in words for key, words in wanted.items()):
             yield files, experiment
@@ -323,8 +325,7 @@ def _nothing(asked: FigureAsked, directories: Sequence[str], left_out: Counter[s
     if left_out["invalid"]:
         hint = "`--include-invalid` draws them all the same"
     elif specs:
-        only = (*asked.only, *(f"{key}={value}" for key, value in asked.filters.items()))
-        runs = RunsAsked(specs[0], only, asked.seeds, tuple(asked.overrides))
+        runs = RunsAsked(specs[0], asked.every_only, asked.seeds, asked.overrides)
         hint = f"`{command('run', *runs.words(asked.testbed, asked.results))}`"
     elif left_out["without metrics.json"]:
         again = "; ".join(command("analyze", Path(word)) for word in asked.what)

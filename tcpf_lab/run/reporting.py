@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.papers.registry import pages_of
 from tcpf_lab.report.chapter import numbered
 from tcpf_lab.report.claims.page import Page, Pictures, write
@@ -23,7 +23,7 @@ from tcpf_lab.report.section import SUFFIXES, CellResult, Document, Section, gat
 from tcpf_lab.results.command import command
 from tcpf_lab.run.campaign import sources
 from tcpf_lab.run.selection import Choice, choose
-from tcpf_lab.spec.words import unknown
+from tcpf_lab.spec.words import one_of
 
 #: Everything that a report can be written as: ``table`` is ``table.csv`` alone, ``csv`` the tidy
 #: tables too; ``figures`` are PNG, PDF and SVG.
@@ -46,9 +46,7 @@ def formats_of(words: str | None) -> tuple[str, ...]:
         return USUAL
     wanted = [word.strip() for word in words.split(",")]
     for word in wanted:
-        if word not in FORMATS:
-            message = unknown(f"unknown format '{word}'", word, FORMATS)
-            raise RequestError(message, where=f"--format {words}")
+        one_of(word, FORMATS, "format", f"--format {words}")
     return tuple(name for name in FORMATS if name in wanted)
 
 

@@ -23,7 +23,7 @@ from tcpf_lab.spec.load import Level, apply_overrides, find, load_any, members, 
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import KEYS, Run, Settings, expand, narrow_each, parse_only
 from tcpf_lab.spec.traffic import Generator
-from tcpf_lab.spec.words import unknown
+from tcpf_lab.spec.words import one_of, unknown
 from tcpf_lab.testbed import registry
 
 if TYPE_CHECKING:
@@ -240,9 +240,7 @@ def _chosen(levels: Iterable[Level], wanted: str | None) -> Iterator[Level]:
     names = {name: None for level in known for name in (level.config, level.experiment.name)}
     words = [word.strip() for word in wanted.split(",")]
     for word in words:
-        if word not in names:
-            message = unknown(f"unknown config '{word}'", word, names)
-            raise RequestError(message, where=f"--only {_CONFIG}={wanted}")
+        one_of(word, names, "config", f"--only {_CONFIG}={wanted}")
     yield from (level for level in known if level.config in words or level.experiment.name in words)
 
 

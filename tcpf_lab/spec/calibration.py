@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -19,13 +19,24 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.base.units import DURATION, Quantity
 from tcpf_lab.spec.axis import Value, measured, meet, path_of, plain, shown, written
 from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
-from tcpf_lab.spec.words import KeyPath, RefusedError, SpecModel, unknown
+from tcpf_lab.spec.words import LISTED, ONE_OR_LISTED, KeyPath, SpecModel, unknown
 
 #: A drawn number is kept to so many significant digits: more would tell runs apart that are alike.
 _DIGITS = 4
 #: Fewer levels leave nothing to choose, more leave no points for each.
 _FEWEST_LEVELS, _MOST_LEVELS = 2, 20
 _MILLISECOND = Fraction(1, 1000)
+
+
+def _levels(given: Any) -> Any:
+    """Take a list of levels as levels that set nothing by themselves."""
+    if not isinstance(given, list):
+        return given
+    names = [shown(plain(level)) for level in given]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"the level {twice} is listed twice")
+    return dict.fromkeys(names, ())
 
 
 class Unknown(SpecModel):
@@ -35,7 +46,7 @@ class Unknown(SpecModel):
     duration to the millisecond, a size to the byte, unless `round` says otherwise.
     """
 
-    paths: tuple[str, ...] = Field(default=(), alias="set")
+    paths: Annotated[tuple[str, ...], ONE_OR_LISTED] = Field(default=(), alias="set")
     """Key that gets the value, as for `--set`, or a list of keys that all get it."""
     times: str | None = None
     """Key whose value in the unchanged experiment the number is multiplied with: a rule, which
@@ -50,31 +61,13 @@ class Unknown(SpecModel):
     """Whether only whole numbers are drawn."""
     step: str | int | float | None = Field(default=None, alias="round")
     """Values are whole multiples of this."""
-    levels: dict[str, tuple[str, ...]] = Field(default={})
+    levels: Annotated[dict[str, Annotated[tuple[str, ...], LISTED]], BeforeValidator(_levels)] = (
+        Field(default={})
+    )
     """Instead of a number: a list of values for what `set` names; or a mapping of names to lists of
     `PATH=VALUE`, where a level changes several things."""
     default: str | int | float | bool | None = None
     """The uncalibrated value; left out: the one that the experiments have."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _in_one_form(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        changed = dict(value)
-        if isinstance(changed.get("set"), str):
-            changed["set"] = (changed["set"],)
-        elif isinstance(changed.get("set"), list):
-            changed["set"] = tuple(changed["set"])
-        levels = changed.get("levels")
-        if isinstance(levels, list):
-            changed["levels"] = _listed(levels)
-        elif isinstance(levels, dict):
-            changed["levels"] = {
-                name: tuple(settings) if isinstance(settings, list) else settings
-                for name, settings in levels.items()
-            }
-        return changed
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -259,14 +252,6 @@ def well_formed(key: str) -> bool:
     return "=" not in key and all(path_of(key))
 
 
-def _listed(levels: list[Any]) -> dict[str, tuple[str, ...]]:
-    names = [shown(plain(level)) for level in levels]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise RefusedError(((("levels",), f"the level {twice} is listed twice"),))
-    return dict.fromkeys(names, ())
-
-
 def _popped(mapping: dict[str, Any], key: str) -> dict[str, Any]:
     return {key: mapping.pop(key)} if key in mapping else {}
 
@@ -311,6 +296,14 @@ Share = Annotated[
 Only = str | int | float | bool
 
 
+def _joined(wanted: Any) -> Any:
+    """Write a list as `--only` takes it."""
+    if wanted == []:
+        raise ValueError("name one at least")
+    scalars = isinstance(wanted, list) and all(isinstance(item, Only) for item in wanted)
+    return ",".join(str(item) for item in wanted) if scalars else wanted
+
+
 class Design(SpecModel):
     """The points that are run first; the first of them is the uncalibrated experiment."""
 
@@ -348,18 +341,18 @@ class Calibration(SpecModel):
     """Directory of the results: letters, digits, `_`, `+` and `-`, at most 60."""
     title: Title = ""
     """One line for the report."""
-    fit: tuple[str, ...] = Field(min_length=1)
+    fit: Annotated[tuple[str, ...], ONE_OR_LISTED] = Field(min_length=1)
     """Experiments whose published numbers the search sees: files beside this one, or names as
     `tcpf-lab run` takes them."""
-    test: tuple[str, ...] = ()
+    test: Annotated[tuple[str, ...], ONE_OR_LISTED] = ()
     """Experiments that are held out: they only judge what was found."""
     seen: dict[str, str] = Field(default={})
     """Cases of `test` whose published numbers were known when the unknowns were chosen, each with a
     sentence on what was taken from them; held-out errors are given without them too."""
-    base: tuple[str, ...] = ()
+    base: Annotated[tuple[str, ...], LISTED] = ()
     """What every experiment is changed to first, `PATH=VALUE` each: the uncalibrated setting, where
     that is not the experiment as it stands."""
-    only: dict[str, Only] = Field(
+    only: dict[str, Annotated[Only, BeforeValidator(_joined)]] = Field(
         default={},
         json_schema_extra={
             "propertyNames": {"enum": list(_RESTRICTED)},
@@ -397,23 +390,6 @@ class Calibration(SpecModel):
     """What was not published, by a name in words: not `id` or `round`, nor one that begins with
     `unit of`, as columns of the table of points do."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _in_one_form(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        changed = dict(value)
-        for key in ("fit", "test"):
-            if isinstance(changed.get(key), str):
-                changed[key] = (changed[key],)
-            elif isinstance(changed.get(key), list):
-                changed[key] = tuple(changed[key])
-        if isinstance(changed.get("base"), list):
-            changed["base"] = tuple(changed["base"])
-        if isinstance(changed.get("only"), dict):
-            changed["only"] = {key: _joined(key, wanted) for key, wanted in changed["only"].items()}
-        return changed
-
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield unknown words, experiments named twice, unknowns that set the same."""
         seen: set[str] = set()
@@ -432,14 +408,6 @@ class Calibration(SpecModel):
             if metric not in METRICS:
                 yield ("tolerance", metric), unknown("unknown metric", metric, METRICS)
         yield from _unknown_problems(self.unknowns)
-
-
-def _joined(key: str, wanted: Any) -> Any:
-    """Write a list as `--only` takes it."""
-    if wanted == []:
-        raise RefusedError(((("only", key), "name one at least"),))
-    scalars = isinstance(wanted, list) and all(isinstance(item, Only) for item in wanted)
-    return ",".join(str(item) for item in wanted) if scalars else wanted
 
 
 def _unknown_problems(unknowns: Mapping[str, Unknown]) -> Iterator[tuple[KeyPath, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema
 from tcpf_lab.spec.axis import HEADS, may_be_axis, path_of
 from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
 from tcpf_lab.spec.sweep import KEYS
-from tcpf_lab.spec.words import KeyPath, SpecModel, unknown
+from tcpf_lab.spec.words import LISTED, KeyPath, SpecModel, unknown
 
 _AXIS_KEY = rf"^({'|'.join(HEADS)})\.[^.]+"
 
@@ -30,18 +30,14 @@ class Member(SpecModel):
     """What is varied, in words."""
     level: Title = ""
     """Its value here, in words."""
-    settings: tuple[str, ...] = Field(default=(), alias="set")
+    settings: Annotated[tuple[str, ...], LISTED] = Field(default=(), alias="set")
     """`PATH=VALUE` each, as for `--set`; `cases.*` means every case that has the rest of the path.
     A list or a range makes an axis of it."""
 
     @model_validator(mode="before")
     @classmethod
     def _spell_out(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"spec": value}
-        if isinstance(value, dict) and isinstance(value.get("set"), list):
-            return {**value, "set": tuple(value["set"])}
-        return value
+        return {"spec": value} if isinstance(value, str) else value
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -84,15 +80,8 @@ class Collection(SpecModel):
     """Restricts `case`, `flows`, `seed` or an axis of every experiment, as `--only` does."""
     seeds: int | None = Field(default=None, ge=1)
     """Only the first so many seeds of every experiment."""
-    experiments: tuple[Member, ...] = Field(min_length=1)
+    experiments: Annotated[tuple[Member, ...], LISTED] = Field(min_length=1)
     """The experiments, in the report's order."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        if isinstance(value, dict) and isinstance(value.get("experiments"), list):
-            return {**value, "experiments": tuple(value["experiments"])}
-        return value
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield unknown restrictions, and names that are too long or given twice."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
@@ -21,7 +21,20 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.base.units import format_probability
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _as_tuple_of_one(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else _as_tuple(value)
+
+
+#: Annotations of a tuple: a file has a list there; or one word, which stands for a list of it.
+LISTED, ONE_OR_LISTED = BeforeValidator(_as_tuple), BeforeValidator(_as_tuple_of_one)
 
 
 def tc_value(value: int | float | str | bool) -> str:
@@ -62,6 +75,19 @@ def unknown(what: str, word: str, allowed: Iterable[str]) -> str:
     text = f"{what}; allowed: {', '.join(words)}"
     meant = closest(word, words)
     return f"{text}. Did you mean '{meant}'?" if meant is not None else text
+
+
+def one_of(word: str, allowed: Collection[str], what: str, where: str = "") -> str:
+    """Give a word of a request, if it is allowed.
+
+    Raises
+    ------
+    RequestError
+        If it is not; ``what`` says what it should have been: ``column``.
+    """
+    if word not in allowed:
+        raise RequestError(unknown(f"unknown {what} '{word}'", word, allowed), where=where)
+    return word
 
 
 def closest(word: str, allowed: Iterable[str]) -> str | None:
