@@ -11,7 +11,7 @@ import typer
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
-from tcpf_lab.cli.options import AsJson, At, MinRto, Probes, SenderProfile
+from tcpf_lab.cli.options import AsJson, At, MinRto, Probes, SenderProfile, argument, option
 from tcpf_lab.metrics.crossing import cross_captures, describe_crossing
 from tcpf_lab.report.captures import (
     SHOWN,
@@ -45,61 +45,17 @@ if TYPE_CHECKING:
 #: Exit status if a part of a capture was skipped because it is damaged.
 DAMAGED = 3
 
-_Paths = Annotated[
-    list[str],
-    typer.Argument(metavar="PATH...", help="Captures, directories of them, `-`, runs or results."),
-]
-_Host = Annotated[
-    list[str] | None,
-    typer.Option("--host", metavar="ADDRESS", help="Only flows from or to it; also 10.0.0.0/24."),
-]
-_Port = Annotated[
-    list[int] | None, typer.Option("--port", metavar="N", help="Only flows from or to this port.")
-]
-_Dscp = Annotated[
-    list[str] | None,
-    typer.Option("--dscp", metavar="NAME", help="Only flows that begin with this code point."),
-]
-_Flow = Annotated[
-    str | None, typer.Option("--flow", metavar="LIST", help="Only these flows, counted from 0.")
-]
-_Sort = Annotated[
-    str,
-    typer.Option("--sort", metavar="COLUMN", help=f"Of {', '.join(SORTED)}; largest first."),
-]
-_Top = Annotated[
-    int | None,
-    typer.Option(
-        "--top",
-        metavar="N",
-        min=0,
-        help=f"List N flows, by {TOP_BY} without --sort; 0: all. Tables: {SHOWN} without it.",
-    ),
-]
-_Events = Annotated[
-    bool, typer.Option("--events", help="List what was sent again, and why, event by event.")
-]
-_Packets = Annotated[
-    int | None,
-    typer.Option(
-        "--packets",
-        metavar="EVENT",
-        min=0,
-        help="Show the packets around an event of one capture, by its number in --events.",
-    ),
-]
-_Output = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help=f"Its suffix says the format: {', '.join(FORMATS)}. More than once for several.",
-    ),
-]
-_Format = Annotated[
-    str, typer.Option("--format", metavar="|".join(PRINTED), help="How it is printed.")
-]
+_Paths = Annotated[list[str], argument("analyze PATH...")]
+_Host = Annotated[list[str] | None, option("analyze --host")]
+_Port = Annotated[list[int] | None, option("analyze --port")]
+_Dscp = Annotated[list[str] | None, option("analyze --dscp")]
+_Flow = Annotated[str | None, option("analyze --flow")]
+_Sort = Annotated[str, option("analyze --sort", ", ".join(SORTED))]
+_Top = Annotated[int | None, option("analyze --top", TOP_BY, SHOWN, min=0)]
+_Events = Annotated[bool, option("analyze --events")]
+_Packets = Annotated[int | None, option("analyze --packets", min=0)]
+_Output = Annotated[list[Path] | None, option("analyze -o --output", ", ".join(FORMATS))]
+_Format = Annotated[str, option("analyze --format", metavar="|".join(PRINTED))]
 
 
 def analyze(
@@ -282,43 +238,15 @@ def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None
 #: Formats of files of packets, by their suffix.
 PACKET_FORMATS = ("csv", "parquet")
 
-_Before = Annotated[
-    str, typer.Argument(metavar="BEFORE", help="Capture of what enters; `-` is standard input.")
-]
-_After = Annotated[str, typer.Argument(metavar="AFTER", help="Capture of what leaves.")]
-_Offset = Annotated[
-    str | None,
-    typer.Option(
-        "--offset",
-        metavar="TIME",
-        help="What AFTER's clock shows more, 0 for one clock; it is found out otherwise.",
-    ),
-]
-_Delay = Annotated[
-    str, typer.Option("--max-delay", metavar="TIME", help="Longest possible stay in the box.")
-]
-_From = Annotated[
-    str | None,
-    typer.Option(
-        "--from", metavar="TIME", help="Only packets that come from then on, after the first one."
-    ),
-]
-_To = Annotated[
-    str | None,
-    typer.Option("--to", metavar="TIME", help="Only packets that come before then."),
-]
-_Bin = Annotated[
-    str, typer.Option("--bin", metavar="TIME", help="Length of the parts of loss over time.")
-]
-_PacketFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "-o", "--output", metavar="FILE", help="Every packet, as .csv or .parquet; more than once."
-    ),
-]
-_Rows = Annotated[
-    int, typer.Option("--top", metavar="N", min=0, help="So many rows of long tables; 0: all.")
-]
+_Before = Annotated[str, argument("crossing BEFORE")]
+_After = Annotated[str, argument("crossing AFTER")]
+_Offset = Annotated[str | None, option("crossing --offset")]
+_Delay = Annotated[str, option("crossing --max-delay")]
+_From = Annotated[str | None, option("crossing --from")]
+_To = Annotated[str | None, option("crossing --to")]
+_Bin = Annotated[str, option("crossing --bin")]
+_PacketFiles = Annotated[list[Path] | None, option("crossing -o --output")]
+_Rows = Annotated[int, option("crossing --top", min=0)]
 
 
 def crossing(

@@ -6,8 +6,6 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from tcpf_lab.base.errors import InterruptedRunError, RequestError
 from tcpf_lab.calibration import cost
 from tcpf_lab.calibration.emulator import check_installed
@@ -19,7 +17,7 @@ from tcpf_lab.calibration.settings import look_closely
 from tcpf_lab.calibration.target import check_numbers
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
-from tcpf_lab.cli.options import AsJson, Cluster, Jobs, Results, TestbedName
+from tcpf_lab.cli.options import AsJson, Cluster, Jobs, Results, TestbedName, argument, option
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import locked
 from tcpf_lab.run import campaign, pool
@@ -35,34 +33,17 @@ from tcpf_lab.testbed.base import Testbed
 
 
 def calibrate(
-    spec: Annotated[
-        str, typer.Argument(metavar="SPEC", help="Calibration: a path, or a shipped name.")
-    ],
+    spec: Annotated[str, argument("calibrate SPEC")],
     testbed: TestbedName = "uml",
     results: Results = Path("results"),
     jobs: Jobs = 0,
     cluster: Cluster = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew; the old points are put aside.")
-    ] = False,
-    only_report: Annotated[
-        bool, typer.Option("--only-report", help="Run nothing: conclude from the runs there are.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
-    without: Annotated[
-        str | None,
-        typer.Option(metavar="EXPERIMENT", help="Hold out an experiment of `fit`."),
-    ] = None,
-    hold: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Hold an unknown at a value; may be repeated."),
-    ] = None,
-    permuted: Annotated[
-        int | None,
-        typer.Option(
-            metavar="SEED", min=0, help="Shuffle the published rows among cells: a null hypothesis."
-        ),
-    ] = None,
+    fresh: Annotated[bool, option("calibrate --fresh")] = False,
+    only_report: Annotated[bool, option("calibrate --only-report")] = False,
+    dry_run: Annotated[bool, option("calibrate --dry-run")] = False,
+    without: Annotated[str | None, option("calibrate --without")] = None,
+    hold: Annotated[list[str] | None, option("calibrate --hold")] = None,
+    permuted: Annotated[int | None, option("calibrate --permuted", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search for settings that give published numbers; goes on where it was interrupted."""

@@ -198,9 +198,7 @@ def drive(
     failures = 0
     with interruptible(), _executor(choice, testbed, jobs, cluster) as executor:
         happening = runner.run_all(
-            *(choice.runs, testbed, choice.results, executor),
-            keep_pcaps=keep_pcaps,
-            force=force,
+            *(choice.runs, testbed, choice.results, executor), keep_pcaps=keep_pcaps, force=force
         )
         with run_progress(_err) as progress:
             task = progress.add_task(choice.name, total=len(choice.runs))

@@ -12,7 +12,7 @@ import typer
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
-from tcpf_lab.cli.options import AsJson, TestbedName
+from tcpf_lab.cli.options import AsJson, TestbedName, argument, option
 from tcpf_lab.results.command import command
 from tcpf_lab.run import campaign
 from tcpf_lab.spec.load import find, load_any
@@ -31,12 +31,7 @@ _RESULTS = Path("results")
 
 
 def doctor(
-    spec: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SPEC", help=f"Experiment that hosts are to be fit for; {USUAL} without it."
-        ),
-    ] = None,
+    spec: Annotated[str | None, argument("doctor SPEC", USUAL)] = None,
     testbed: TestbedName = "uml",
     as_json: AsJson = False,
 ) -> None:
@@ -59,17 +54,10 @@ def doctor(
 
 
 def clean(
-    testbed: Annotated[
-        str | None,
-        typer.Option("--testbed", metavar="NAME", help="Undo what is left on its hosts instead."),
-    ] = None,
-    results: Annotated[
-        Path | None, typer.Option("--results", metavar="DIR", help="Where results are kept.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Of hosts: end runs that are under way, too.")
-    ] = False,
+    testbed: Annotated[str | None, option("clean --testbed")] = None,
+    results: Annotated[Path | None, option("clean --results")] = None,
+    dry_run: Annotated[bool, option("clean --dry-run")] = False,
+    force: Annotated[bool, option("clean --force")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove what failed and interrupted runs have left: here, or on the hosts of a testbed."""

@@ -18,11 +18,7 @@ app = typer.Typer(
 
 
 @app.command()
-def build(
-    source: Source = None,
-    variant: Variant = "standard",
-    as_json: AsJson = False,
-) -> None:
+def build(source: Source = None, variant: Variant = "standard", as_json: AsJson = False) -> None:
     """Build the virtual-time kernel, its programs and modules; does nothing if that was done."""
     if source is not None and not source.is_file():
         raise RequestError("no such file", where=str(source))

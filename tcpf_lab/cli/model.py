@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from tcpf_lab.base.making import require_place
 from tcpf_lab.base.units import UnitError, parse_duration, parse_probability, parse_rate, parse_size
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
-from tcpf_lab.cli.options import AsJson
+from tcpf_lab.cli.options import AsJson, argument, option
 from tcpf_lab.papers.rio.router import Scenario, spread
 from tcpf_lab.spec.words import unknown
 
@@ -22,35 +23,16 @@ if TYPE_CHECKING:
     from tcpf_lab.papers.rio.router import Answer, Scenario, Solution
 
 
-#: Names of the scenarios of Tables 1 to 3 of RR-4469; the first is the usual one.
-SCENARIOS = ("fully_overlapped", "non_overlapped", "partially_overlapped")
-#: The words of a scenario, with the values of the report's section 4.
-DEFAULTS: Mapping[str, str] = {
-    "flows": "100",
-    "delay": "100 ms..298 ms",
-    "bottleneck": "48 Mbit",
-    "packet": "1000 B",
-    "tokens": "20 kB",
-    "interval": "500 ms",
-    "in_min": "20 kB",
-    "in_max": "100 kB",
-    "in_probability": "0.01",
-    "out_min": "20 kB",
-    "out_max": "100 kB",
-    "out_probability": "0.06",
-    "rto_min": "1 s",
-    "extra_rtt": "0 s",
-}
-_THRESHOLDS: Mapping[str, Mapping[str, str]] = {
-    "fully_overlapped": {},
-    "non_overlapped": {"in_min": "60 kB", "out_max": "60 kB"},
-    "partially_overlapped": {"in_min": "60 kB"},
-}
+_TOLD = tomllib.loads(Path(__file__).with_name("rio.toml").read_text(encoding="utf-8"))
+#: The words of a scenario, with the usual values.
+DEFAULTS: Mapping[str, str] = _TOLD["usual"]
+#: What the scenarios of Tables 1 to 3 of RR-4469 have instead; the first is the usual one.
+SCENARIOS: Mapping[str, Mapping[str, str]] = _TOLD["scenarios"]
 _MOST_FLOWS = 100_000
 _PACKETS = ("packets", "packet", "pkt")
 
 
-def scenario_of(words: Sequence[str], base: str = SCENARIOS[0]) -> Scenario:
+def scenario_of(words: Sequence[str], base: str = "fully_overlapped") -> Scenario:
     """Read a scenario.
 
     Parameters
@@ -74,7 +56,7 @@ def scenario_of(words: Sequence[str], base: str = SCENARIOS[0]) -> Scenario:
     if base not in SCENARIOS:
         message = unknown("no such scenario", base, SCENARIOS)
         raise RequestError(message, where=f"--scenario {base}")
-    given = {**DEFAULTS, **_THRESHOLDS[base], **_pairs(words)}
+    given = {**DEFAULTS, **SCENARIOS[base], **_pairs(words)}
     packet = _read(given, "packet", parse_size)
 
     def packets(key: str) -> float:
@@ -176,53 +158,14 @@ def common() -> None:
     """Make ``rio`` a verb of its own, although there is one model."""
 
 
-_Words = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[KEY=VALUE]...",
-        help="What differs from the scenario, in the words of experiment files: flows, delay, "
-        "bottleneck, packet, tokens, interval, in_min, in_max, in_probability, out_min, out_max, "
-        "out_probability, rto_min, extra_rtt.",
-    ),
-]
-_Scenario = Annotated[
-    str,
-    typer.Option(
-        "--scenario",
-        metavar="NAME",
-        help="fully_overlapped, non_overlapped or partially_overlapped: Tables 1 to 3 of RR-4469.",
-    ),
-]
-_Target = Annotated[
-    str | None,
-    typer.Option(
-        "--target",
-        metavar="QUANTITY=LIMIT",
-        help="Find settings that keep T, T_in, p_in, p_out or q at or below a limit.",
-    ),
-]
-_Vary = Annotated[
-    str | None,
-    typer.Option(
-        "--vary",
-        metavar="KEY",
-        help="The setting to find: a probability or a threshold; out_probability by default.",
-    ),
-]
-_Printed = Annotated[
-    bool, typer.Option("--printed", help="Take the formulas as the report prints them.")
-]
-_Tables = Annotated[bool, typer.Option("--tables", help="Show Tables 1 to 3 instead.")]
-_Figures = Annotated[
-    Path | None,
-    typer.Option("--figures", metavar="DIR", help="Draw Figures 1 and 6 to 13 instead."),
-]
-_PageFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--page", metavar="FILE", help="Write tables, sentences and figures as Markdown instead."
-    ),
-]
+_Words = Annotated[list[str] | None, argument("model [KEY=VALUE]...")]
+_Scenario = Annotated[str, option("model --scenario")]
+_Target = Annotated[str | None, option("model --target")]
+_Vary = Annotated[str | None, option("model --vary")]
+_Printed = Annotated[bool, option("model --printed")]
+_Tables = Annotated[bool, option("model --tables")]
+_Figures = Annotated[Path | None, option("model --figures")]
+_PageFile = Annotated[Path | None, option("model --page")]
 
 
 @app.command()

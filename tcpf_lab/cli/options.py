@@ -2,87 +2,43 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-Spec = Annotated[str, typer.Argument(metavar="SPEC", help="Experiment: a path, or a shipped name.")]
-TestbedName = Annotated[str, typer.Option("--testbed", metavar="NAME", help="Where to run.")]
-TestbedNames = Annotated[
-    list[str] | None,
-    typer.Option("--testbed", metavar="NAME", help="Where the runs were made; twice to compare."),
-]
-Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
-Only = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--only", metavar="KEY=VALUE", help="Only these of config, case, flows, seed or an axis."
-    ),
-]
-Seeds = Annotated[
-    int | None, typer.Option("--seeds", metavar="N", min=1, help="Only the first N seeds.")
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="PATH=VALUE",
-        help="Change a value of the experiment; a list or a range: an axis.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
-KeepPcaps = Annotated[
-    bool, typer.Option("--keep-pcaps", help="Keep the captures, compressed (zstd).")
-]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Runs at a time; 0: one per core.")]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Run on a Dask cluster: its scheduler, tcp://HOST:8786.",
-    ),
-]
-IncludeInvalid = Annotated[
-    bool, typer.Option("--include-invalid", help="Let invalid runs into the means.")
-]
-Source = Annotated[
-    Path | None,
-    typer.Option("--source", metavar="TARBALL", help="Kernel source of another place."),
-]
-Variant = Annotated[
-    str,
-    typer.Option(
-        "--variant",
-        metavar="standard|kasan|unlogged",
-        help="'kasan' finds faults of memory and locking in the modules, but is slow; 'unlogged' "
-        "keeps no list of retransmissions.",
-    ),
-]
-MinRto = Annotated[
-    str | None,
-    typer.Option(
-        "--min-rto", metavar="TIME", help="The senders' least timer, if it is not the profile's."
-    ),
-]
-At = Annotated[
-    str | None,
-    typer.Option(
-        "--at",
-        metavar="sender|receiver|between",
-        help="Where a capture was taken, if that cannot be seen in it.",
-    ),
-]
-Probes = Annotated[
-    bool,
-    typer.Option("--probes/--no-probes", help="Whether a capture's senders send tail loss probes."),
-]
-SenderProfile = Annotated[
-    str,
-    typer.Option(
-        "--profile",
-        metavar="NAME",
-        help="Whose timer a capture's senders have: linux, linux-2.2 or rfc6298.",
-    ),
-]
+_TOLD = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
+
+
+def option(key: str, *words: object, **others: Any) -> Any:
+    """Give an option as ``options.toml`` describes it; ``words`` fill its text."""
+    told = _TOLD[key]
+    written = (word for word in key.split() if word.startswith("-"))
+    said = {"metavar": told.get("value"), "help": told["help"].format(*words)}
+    return typer.Option(*written, **{**said, **others})
+
+
+def argument(key: str, *words: object) -> Any:
+    """Give an argument likewise; the last word of its key is what it is called."""
+    return typer.Argument(metavar=key.split()[-1], help=_TOLD[key]["help"].format(*words))
+
+
+Spec = Annotated[str, argument("SPEC")]
+TestbedName = Annotated[str, option("--testbed")]
+TestbedNames = Annotated[list[str] | None, option("compare --testbed")]
+Results = Annotated[Path, option("--results")]
+Only = Annotated[list[str] | None, option("--only")]
+Seeds = Annotated[int | None, option("--seeds", min=1)]
+Overrides = Annotated[list[str] | None, option("--set")]
+AsJson = Annotated[bool, option("--json")]
+KeepPcaps = Annotated[bool, option("--keep-pcaps")]
+Jobs = Annotated[int, option("--jobs -j", min=0)]
+Cluster = Annotated[str | None, option("--cluster")]
+IncludeInvalid = Annotated[bool, option("--include-invalid")]
+Source = Annotated[Path | None, option("--source")]
+Variant = Annotated[str, option("--variant")]
+MinRto = Annotated[str | None, option("--min-rto")]
+At = Annotated[str | None, option("--at")]
+Probes = Annotated[bool, option("--probes/--no-probes")]
+SenderProfile = Annotated[str, option("--profile")]

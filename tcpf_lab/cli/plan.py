@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from tcpf_lab.base.errors import legible
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
-from tcpf_lab.cli.options import AsJson, Only, Overrides, Seeds, Spec, TestbedName
+from tcpf_lab.cli.options import AsJson, Only, Overrides, Seeds, Spec, TestbedName, option
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.run.selection import Choice, choose
 from tcpf_lab.spec.load import STANDARD_INPUT
@@ -37,10 +35,8 @@ def plan(
     only: Only = None,
     seeds: Seeds = None,
     overrides: Overrides = None,
-    check: Annotated[bool, typer.Option("--check", help="Only check the experiment.")] = False,
-    instructions: Annotated[
-        bool, typer.Option("--instructions", help="Print the guest's instructions instead.")
-    ] = False,
+    check: Annotated[bool, option("plan --check")] = False,
+    instructions: Annotated[bool, option("plan --instructions")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the commands of the first run (all that differ only in the seed are alike).
@@ -65,8 +61,6 @@ def plan(
         echo(text, nl=False)
 
 
-def schema(
-    testbed: Annotated[bool, typer.Option("--testbed", help="Of inventories instead.")] = False,
-) -> None:
+def schema(testbed: Annotated[bool, option("schema --testbed")] = False) -> None:
     """Print the JSON Schema of experiment files, or of inventories."""
     console.print_json(schema_of(Inventory) if testbed else json_schema())

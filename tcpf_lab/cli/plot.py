@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tcpf_lab.cli import console, main
 from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import (
@@ -22,6 +20,8 @@ from tcpf_lab.cli.options import (
     Seeds,
     SenderProfile,
     TestbedName,
+    argument,
+    option,
 )
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.plots.kinds import (
@@ -50,54 +50,18 @@ ABOUT = "\n\n".join(
 )
 
 
-_KindName = Annotated[str, typer.Argument(metavar="KIND", help=f"Of {', '.join(KINDS)}.")]
-_What = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SPEC|DIR|CAPTURE...", help="Experiments, runs, directories with runs; captures."
-    ),
-]
-_Output = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help=f"Its suffix says the format: {', '.join(SUFFIXES)}. More than once for several.",
-    ),
-]
-_Case = Annotated[str | None, typer.Option("--case", metavar="LIST", help="Only these cases.")]
-_Flows = Annotated[
-    str | None, typer.Option("--flows", metavar="LIST", help="Only these numbers of flows.")
-]
-_Seed = Annotated[str | None, typer.Option("--seed", metavar="LIST", help="Only these seeds.")]
-_Flow = Annotated[
-    str | None,
-    typer.Option("--flow", metavar="LIST", help="These flows of it, counted from 0."),
-]
-_Metric = Annotated[
-    str | None,
-    typer.Option("--metric", metavar="NAME", help="What to draw, as metrics.json calls it."),
-]
-_Parameter = Annotated[
-    str, typer.Option("--x", metavar="KEY", help="The parameter to draw it against.")
-]
-_Delay = Annotated[
-    str,
-    typer.Option("--delay", metavar="|".join(DELAYS), help="Which queueing delay is drawn."),
-]
-_Time = Annotated[
-    str | None,
-    typer.Option("--time", metavar="FROM..TO", help="From when to when, in seconds."),
-]
-_Scale = Annotated[
-    str,
-    typer.Option(
-        "--scale",
-        metavar="|".join(SCALES),
-        help="Axes from 0 and alike in all panels, or each as its data asks.",
-    ),
-]
+_KindName = Annotated[str, argument("plot KIND", ", ".join(KINDS))]
+_What = Annotated[list[str], argument("plot SPEC|DIR|CAPTURE...")]
+_Output = Annotated[list[Path] | None, option("plot -o --output", ", ".join(SUFFIXES))]
+_Case = Annotated[str | None, option("plot --case")]
+_Flows = Annotated[str | None, option("plot --flows")]
+_Seed = Annotated[str | None, option("plot --seed")]
+_Flow = Annotated[str | None, option("plot --flow")]
+_Metric = Annotated[str | None, option("plot --metric")]
+_Parameter = Annotated[str, option("plot --x")]
+_Delay = Annotated[str, option("plot --delay", metavar="|".join(DELAYS))]
+_Time = Annotated[str | None, option("plot --time")]
+_Scale = Annotated[str, option("plot --scale", metavar="|".join(SCALES))]
 
 
 def plot(

@@ -26,6 +26,7 @@ from tcpf_lab.cli.options import (
     Spec,
     TestbedName,
     TestbedNames,
+    option,
 )
 from tcpf_lab.report.compare.published import Comparison, comparison_json
 from tcpf_lab.report.compare.scoreboard import scoreboard
@@ -50,8 +51,8 @@ def run(
     seeds: Seeds = None,
     overrides: Overrides = None,
     keep_pcaps: KeepPcaps = False,
-    force: Annotated[bool, typer.Option("--force", help="Repeat complete runs.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    force: Annotated[bool, option("run --force")] = False,
+    dry_run: Annotated[bool, option("run --dry-run")] = False,
     include_invalid: IncludeInvalid = False,
     as_json: AsJson = False,
 ) -> None:
@@ -81,23 +82,14 @@ def run(
 
 
 def _carry_out(
-    chosen: Choice,
-    jobs: int,
-    cluster: str | None,
-    *,
-    keep_pcaps: bool,
-    force: bool,
+    chosen: Choice, jobs: int, cluster: str | None, *, keep_pcaps: bool, force: bool
 ) -> list[Event]:
     """Make the runs where they were asked for; refuse at once what cannot be."""
     cluster_request.check(cluster, chosen, jobs)
     console.ensure_kernel(chosen)
     bed = campaign.ready_testbed(chosen, elsewhere=cluster is not None)
     return console.drive(
-        *(chosen, bed),
-        jobs=jobs,
-        cluster=cluster,
-        keep_pcaps=keep_pcaps,
-        force=force,
+        *(chosen, bed), jobs=jobs, cluster=cluster, keep_pcaps=keep_pcaps, force=force
     )
 
 
@@ -109,12 +101,8 @@ def compare(
     seeds: Seeds = None,
     overrides: Overrides = None,
     include_invalid: IncludeInvalid = False,
-    sensitivity: Annotated[
-        bool, typer.Option("--sensitivity", help="Rank instead what varies by what it moves.")
-    ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Show every reading of a claim, every factor of a cell.")
-    ] = False,
+    sensitivity: Annotated[bool, option("compare --sensitivity")] = False,
+    full: Annotated[bool, option("compare --full")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Hold what was measured against what was published, or against another testbed."""
@@ -147,16 +135,9 @@ def report(
     include_invalid: IncludeInvalid = False,
     formats: Annotated[
         str | None,
-        typer.Option(
-            "--format",
-            metavar="LIST",
-            help=f"Of {', '.join(reporting.FORMATS)}; without it {','.join(reporting.USUAL)}.",
-        ),
+        option("report --format", ", ".join(reporting.FORMATS), ",".join(reporting.USUAL)),
     ] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option("--reference", metavar="DIR", help="Also write a reproduction to keep."),
-    ] = None,
+    reference: Annotated[Path | None, option("report --reference")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the report of an experiment or a collection from the runs there are.

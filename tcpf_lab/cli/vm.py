@@ -11,7 +11,7 @@ import typer
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
-from tcpf_lab.cli.options import AsJson
+from tcpf_lab.cli.options import AsJson, option
 from tcpf_lab.results.command import command
 from tcpf_lab.testbed.vm import guests, layout, machine
 from tcpf_lab.testbed.vm import kernel as vm_kernel
@@ -24,19 +24,10 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Two virtual machines as hosts for a testbed: up, ssh, down, status.",
 )
-Kernel = Annotated[
-    str, typer.Option("--kernel", metavar="|".join(vm_kernel.SERIES), help="The guests' Linux.")
-]
-Accelerator = Annotated[
-    str,
-    typer.Option(
-        "--accelerator",
-        metavar="|".join(machine.ACCELERATORS),
-        help="'auto' tries KVM for 5 s, and emulates if nothing comes of it.",
-    ),
-]
-Processors = Annotated[int, typer.Option("--processors", min=1, max=8, help="Of each guest.")]
-Memory = Annotated[int, typer.Option("--memory", metavar="MB", min=512, help="Of each guest.")]
+Kernel = Annotated[str, option("vm --kernel", metavar="|".join(vm_kernel.SERIES))]
+Accelerator = Annotated[str, option("vm --accelerator", metavar="|".join(machine.ACCELERATORS))]
+Processors = Annotated[int, option("vm --processors", min=1, max=8)]
+Memory = Annotated[int, option("vm --memory", min=512)]
 
 
 @app.command()

@@ -202,10 +202,7 @@ def _row(run: CapturedRecord, flow: int) -> dict[str, Any]:
     predicted: dict[str, float | None] = {"full": None, "approximate": None}
     if seen.p and seen.rtt_s and seen.t0_s:
         arguments = (min(seen.p, 1.0), seen.rtt_s, seen.t0_s)
-        predicted = {
-            "full": float(full(*arguments)),
-            "approximate": float(approximate(*arguments)),
-        }
+        predicted = {"full": float(full(*arguments)), "approximate": float(approximate(*arguments))}
     return {
         "flow": flow,
         "p": seen.p,

@@ -60,22 +60,9 @@ def _unpacked(path: Path) -> bytes:
 
 #: What made the kernel send; the place is the number in the file.
 CAUSES = (
-    "other",
-    "rto",
-    "fast",
-    "recovery",
-    "post_rto",
-    "tlp",
-    "tlp_new",
-    "reordering_timer",
-    "syn_rto",
-    "synack_rto",
-    "synack_asked",
-    "synack_fast_open",
-    "window_rto",
-    "window_probe",
-    "keepalive",
-    "not_congestion",
+    *("other", "rto", "fast", "recovery", "post_rto", "tlp", "tlp_new", "reordering_timer"),
+    *("syn_rto", "synack_rto", "synack_asked", "synack_fast_open"),
+    *("window_rto", "window_probe", "keepalive", "not_congestion"),
 )
 OTHER, RTO, FAST, RECOVERY, POST_RTO, TLP, TLP_NEW, REORDERING_TIMER = range(8)
 SYN_RTO, SYNACK_RTO, SYNACK_ASKED, SYNACK_FAST_OPEN = range(8, 12)

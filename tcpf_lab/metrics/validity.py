@@ -427,10 +427,7 @@ _IN_FORCE: dict[str, Test] = {
     "sysctls_in_force": in_force.sysctls_in_force,
     "routes_in_force": in_force.routes_in_force,
 }
-_ON_TIME: dict[str, Test] = {
-    "clocks_agree": clocks_agree,
-    "started_on_time": started_on_time,
-}
+_ON_TIME: dict[str, Test] = {"clocks_agree": clocks_agree, "started_on_time": started_on_time}
 
 
 def _ecn(run: Record, test: Test) -> dict[str, Test]:

@@ -9,7 +9,7 @@ from tcpf_lab.plan import queues
 from tcpf_lab.plan.queues import bottleneck, bottlenecks, delay, rate
 from tcpf_lab.plan.step import Command, Drained, LetPass, Phase, ReadFile, Ready, Start, Step, Stop
 from tcpf_lab.plan.topology import Interface, interfaces, on_wires, other_end, senders_at, toward
-from tcpf_lab.plan.traffic.flows import end_of, window
+from tcpf_lab.plan.traffic.flows import at_window_ends, end_of
 from tcpf_lab.spec.graph import FRAMING, Graph
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run
@@ -113,7 +113,7 @@ def start_window_counters(run: Run, graph: Graph, queues: Iterable[Interface]) -
 
     Queues of the interfaces given, and every shared wire of the graph.
     """
-    return Phase("counters of the window", tuple(_readings(run, graph, queues)))
+    return Phase("counters of the window", _readings(run, graph, queues))
 
 
 def end(run: Run, graph: Graph, queues: Iterable[Interface]) -> Phase:
@@ -126,22 +126,11 @@ def of_wire(device: str) -> tuple[str, ...]:
     return ("ip", "-s", "-d", "-j", "link", "show", "dev", device)
 
 
-def _readings(run: Run, graph: Graph, queues: Iterable[Interface]) -> list[Start]:
+def _readings(run: Run, graph: Graph, queues: Iterable[Interface]) -> tuple[Start, ...]:
     tc: tuple[str, ...] = ("tc", "-s", "-d", "-j", "qdisc", "show", "dev")
     reading = [("qdisc", queue.node, queue.node, (*tc, queue.device)) for queue in queues]
     reading += [("wire", end.node, end.device, of_wire(end.device)) for end in on_wires(graph)[::2]]
-    return [
-        Start(
-            node,
-            f"{what}-window-{label}-{name}",
-            command,
-            f"stats/{what}-window-{label}-{name}.json",
-            f"log/{what}-window-{label}-{name}.log",
-            at=at,
-        )
-        for label, at in zip(("start", "end"), window(run), strict=True)
-        for what, node, name, command in reading
-    ]
+    return at_window_ends(run, reading)
 
 
 #: What TCP sent again, and why, by a kernel that keeps a list of it (the project's does).

@@ -41,10 +41,7 @@ def interfaces(graph: Graph) -> tuple[Interface, ...]:
     return tuple(
         interface
         for index, link in enumerate(graph.links)
-        for interface in (
-            Interface(link.a, link.b, index, 1),
-            Interface(link.b, link.a, index, 2),
-        )
+        for interface in (Interface(link.a, link.b, index, 1), Interface(link.b, link.a, index, 2))
     )
 
 

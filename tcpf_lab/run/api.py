@@ -26,7 +26,7 @@ from tcpf_lab.report.frames.results import (
     sections_below,
 )
 from tcpf_lab.report.frames.run import Run
-from tcpf_lab.report.section import Problem, Section, gather
+from tcpf_lab.report.section import Section, gather
 from tcpf_lab.report.style import METRICS, CaseStyle, case_styles
 from tcpf_lab.results.command import command
 from tcpf_lab.run import campaign
@@ -35,16 +35,7 @@ from tcpf_lab.run.selection import choose
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.trace.packet import packets
 
-__all__ = [
-    "Captures",
-    "Crossing",
-    "Results",
-    "Run",
-    "analyze",
-    "crossing",
-    "load",
-    "packets",
-]
+__all__ = ["Captures", "Crossing", "Results", "Run", "analyze", "crossing", "load", "packets"]
 
 #: Values that a message lists, at most.
 _SHOWN = 12
@@ -282,13 +273,10 @@ def _of_directory(path: Path, include_invalid: bool) -> Results:
 
 def _nothing(sections: Sequence[Section], where: str, hint: str) -> LabError:
     """Say what is there instead of a usable run."""
-    problems = [problem for section in sections for problem in _problems(section)]
+    results = [result for section in sections for result in section.results]
+    problems = [problem for result in results for problem in result.problems]
     counts = Counter(problem.state for problem in problems)
     told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     first = next((problem for problem in problems if problem.reasons), problems[0])
     message = f"no usable run among {len(problems)} ({told}); the first: {first}"
     return LabError(message, where=where, hint=hint)
-
-
-def _problems(section: Section) -> tuple[Problem, ...]:
-    return tuple(problem for result in section.results for problem in result.problems)

@@ -207,7 +207,7 @@ def _pages(
     """Yield the report to read, and the reproduction to keep, which has it too."""
     if not {"html", "pdf"} & set(formats) and reference is None:
         return
-    commands = _commands(choice, include_invalid)
+    commands = command("run", *choice.words()), _report(choice, include_invalid)
     subject = _subject(choice, written.sections, papers, comparison, commands)
     for suffix, content in _texts(subject, written.drawings, formats):
         yield choice.files.report(suffix), content
@@ -276,10 +276,6 @@ def _sensitivity(sections: Sequence[Section]) -> Sensitivity | None:
         return sensitivity(sections)
     except LabError:
         return None  # no level can be compared with anything: the tables tell what there is
-
-
-def _commands(choice: Choice, include_invalid: bool) -> tuple[str, str]:
-    return command("run", *choice.words()), _report(choice, include_invalid)
 
 
 def _report(choice: Choice, include_invalid: bool, reference: Path | None = None) -> str:

@@ -12,12 +12,7 @@ import subprocess
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import (
-    BrokenExecutor,
-    Executor,
-    Future,
-    as_completed,
-)
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from enum import Enum

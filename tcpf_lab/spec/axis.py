@@ -31,6 +31,8 @@ from tcpf_lab.spec.words import KeyPath
 MOST_VALUES = 1000
 #: A value of an axis, as YAML has it.
 Value = str | int | float | bool
+#: The same in JSON Schema.
+SCALAR = {"type": ["string", "number", "boolean"]}
 
 _NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?"
 _AMOUNT = re.compile(rf"({_NUMBER})\s*([A-Za-z/]*)", flags=re.ASCII)

@@ -93,18 +93,14 @@ def _given(name: str, one: Unknown, where: str) -> str:
 def _found(one: Unknown, experiment: Experiment) -> set[str]:
     """Give the values that an experiment has; none where it leaves something to the kernel."""
     if any(one.levels.values()):
-        same = (value for value in one.levels if _is_as(experiment, one.levels[value]))
-        return set(same)
+        levels = one.levels.items()
+        return {name for name, lines in levels if apply_overrides(experiment, lines) == experiment}
     data = to_data(experiment)
     values = {shown(plain(value)) for path in one.paths for value in _at(data, path_of(path))}
     if one.times is None or not values:
         return values
     base, _ = _number_at(experiment, one.times)
     return {shown(written(significant(float(measured(v)[0] / base)), None)) for v in values}
-
-
-def _is_as(experiment: Experiment, lines: tuple[str, ...]) -> bool:
-    return apply_overrides(experiment, lines) == experiment
 
 
 def _at(data: dict[str, Any], path: KeyPath) -> list[Any]:

@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.base.units import DURATION, Quantity
-from tcpf_lab.spec.axis import Value, measured, meet, path_of, plain, shown, written
+from tcpf_lab.spec.axis import SCALAR, Value, measured, meet, path_of, plain, shown, written
 from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
 from tcpf_lab.spec.words import LISTED, ONE_OR_LISTED, KeyPath, SpecModel, unknown
 
@@ -80,8 +80,7 @@ class Unknown(SpecModel):
         described["set"].pop("type")
         described["set"]["anyOf"] = [text, {"type": "array", "items": text}]
         kind = {"type": mapping.pop("type"), **_popped(mapping, "additionalProperties")}
-        scalar = {"type": ["string", "number", "boolean"]}
-        mapping["anyOf"] = [{"type": "array", "items": scalar, "minItems": 2}, kind]
+        mapping["anyOf"] = [{"type": "array", "items": SCALAR, "minItems": 2}, kind]
         return made
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
@@ -147,11 +146,16 @@ class Unknown(SpecModel):
             yield ("integer",), "needs whole numbers in from and to"
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """Least and greatest value in base units, of a number."""
+    def _ends(self) -> tuple[Fraction, Fraction]:
         assert self.low is not None
         assert self.high is not None
-        return float(measured(self.low)[0]), float(measured(self.high)[0])
+        return measured(self.low)[0], measured(self.high)[0]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Least and greatest value in base units, of a number."""
+        low, high = self._ends
+        return float(low), float(high)
 
     @property
     def quantity(self) -> Quantity | None:
@@ -165,7 +169,7 @@ class Unknown(SpecModel):
 
     def text(self, number: float) -> str:
         """Write a number of the range as the value that is set: rounded, with its unit."""
-        low, high = (measured(end)[0] for end in (self.low, self.high) if end is not None)
+        low, high = self._ends
         value = min(max(self._rounded(number), low), high)
         return shown(written(value, self.quantity))
 
@@ -186,12 +190,12 @@ class Unknown(SpecModel):
             return len(self.levels)
         if grid is None:
             return math.inf
-        low, high = (measured(end)[0] for end in (self.low, self.high) if end is not None)
+        low, high = self._ends
         return round(high / grid) - round(low / grid) + 1
 
     def why_not(self, number: Fraction) -> str | None:
         """Say why a number in base units is none of the values; None if it is one."""
-        low, high = (measured(end)[0] for end in (self.low, self.high) if end is not None)
+        low, high = self._ends
         grid = self.grid
         if not low <= number <= high:
             return "is not in the range"
@@ -357,14 +361,7 @@ class Calibration(SpecModel):
         json_schema_extra={
             "propertyNames": {"enum": list(_RESTRICTED)},
             "additionalProperties": {
-                "anyOf": [
-                    {"type": ["string", "number", "boolean"]},
-                    {
-                        "type": "array",
-                        "items": {"type": ["string", "number", "boolean"]},
-                        "minItems": 1,
-                    },
-                ]
+                "anyOf": [SCALAR, {"type": "array", "items": SCALAR, "minItems": 1}]
             },
         },
     )

@@ -91,7 +91,9 @@ def find(name: str | Path, beside: Path | None = None) -> Path:
         return path
     files = {file.name: file for folder in folders[:0:-1] for file in folder.glob("*.yaml")}
     known = sorted(
-        name for name, file in files.items() if not (beside and _kind(file) is not Experiment)
+        name
+        for name, file in files.items()
+        if beside is None or _described(read_yaml(_read(file)).data) is Experiment
     )
     message = "no such experiment in ./, ./experiments and among those that come with tcpf-lab"
     raise RequestError(unknown(message, path.name, known), where=str(name))
@@ -115,10 +117,6 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
-
-
-def _kind(path: Path) -> type[Experiment] | type[Collection] | type[Calibration]:
-    return _described(read_yaml(_read(path)).data)
 
 
 def _described(data: Any) -> type[Experiment] | type[Collection] | type[Calibration]:
@@ -216,10 +214,7 @@ def _build(document: Document, source: str, model: type[M]) -> M:
 
 
 def check(
-    data: Any,
-    where: Callable[[KeyPath], str],
-    order: Callable[[KeyPath], int],
-    model: type[M],
+    data: Any, where: Callable[[KeyPath], str], order: Callable[[KeyPath], int], model: type[M]
 ) -> M:
     """Check plain data and build the experiment, or the collection.
 
@@ -329,10 +324,7 @@ def _read(path: Path, noun: str = SpecModel.noun) -> str:
     try:
         raw = _content(path)
     except OSError as error:
-        reasons = {
-            errno.ENOENT: "no such file",
-            errno.EISDIR: f"is a directory, not {noun} file",
-        }
+        reasons = {errno.ENOENT: "no such file", errno.EISDIR: f"is a directory, not {noun} file"}
         reason = reasons.get(error.errno or 0, f"cannot be read: {error.strerror}")
         raise RequestError(reason, where=str(path)) from None
     if len(raw) > _LARGEST:
@@ -356,9 +348,7 @@ def _styled(value: Any) -> Any:
 
 
 def apply_overrides(
-    experiment: Experiment,
-    settings: Sequence[str],
-    label: Callable[[int], str] = lambda _: "--set",
+    experiment: Experiment, settings: Sequence[str], label: Callable[[int], str] = lambda _: "--set"
 ) -> Experiment:
     """Give the experiment with some values changed.
 

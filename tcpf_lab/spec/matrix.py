@@ -21,7 +21,17 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails
 
-from tcpf_lab.spec.axis import HEADS, MOST_VALUES, Axis, Value, is_range, plain, shown, spread
+from tcpf_lab.spec.axis import (
+    HEADS,
+    MOST_VALUES,
+    SCALAR,
+    Axis,
+    Value,
+    is_range,
+    plain,
+    shown,
+    spread,
+)
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 MOST_SEEDS = 10_000
@@ -84,18 +94,10 @@ AxisValues = Annotated[
     BeforeValidator(spread),
     PlainSerializer(_written),
 ]
+_AXIS_LIST = {"minItems": 1, "maxItems": MOST_VALUES, "uniqueItems": True}
 _AXIS = {
     "description": "An axis: values of this key, one, a list, or a range.",
-    "anyOf": [
-        {"type": ["string", "number", "boolean"]},
-        {
-            "type": "array",
-            "items": {"type": ["string", "number", "boolean"]},
-            "minItems": 1,
-            "maxItems": MOST_VALUES,
-            "uniqueItems": True,
-        },
-    ],
+    "anyOf": [SCALAR, {"type": "array", "items": SCALAR, **_AXIS_LIST}],
 }
 
 
@@ -125,7 +127,7 @@ class Matrix(SpecModel):
         _one_or_more(_FLOWS, {"type": "string", "pattern": _STEPPED}),
     ] = Field(
         description="Numbers of simultaneous flows: one, a list, or a range such as `10..50:10`, "
-        f"each from 1 to {MOST_SENDING}.",
+        f"each from 1 to {MOST_SENDING}."
     )
     seed: Annotated[
         tuple[Seed, ...],

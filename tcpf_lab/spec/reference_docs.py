@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Iterator
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import PlainSerializer
@@ -14,38 +15,17 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core import core_schema
 
 from tcpf_lab.base.units import DURATION, RATE, SIZE, Quantity
-from tcpf_lab.spec import background, marker, queue
+from tcpf_lab.spec import background, marker, queue, tcp
 from tcpf_lab.spec.calibration import Calibration, Check, Design, Search, Unknown
 from tcpf_lab.spec.collection import Collection, Member
 from tcpf_lab.spec.graph import Delays, Impairment
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
-from tcpf_lab.spec.tcp import (
-    LINUX22,
-    LINUX22_BEHAVIOURS,
-    NEWRENO,
-    PROFILES,
-    RENO,
-    Linux22,
-    Profile,
-    Tcp,
-)
+from tcpf_lab.spec.tcp import Linux22, Tcp
 from tcpf_lab.spec.topology import Chain, Dumbbell, ParkingLot, Topology
 from tcpf_lab.spec.traffic import Traffic, Users
 from tcpf_lab.spec.words import SpecModel, keys
-
-_INTRODUCTION = """\
-# Experiment files
-
-Generated from the model by `python -m tcpf_lab.spec.generate`; a test holds it up to date.
-
-An experiment is one YAML file: what is measured, and nothing about where. Unknown keys are refused,
-values are never converted silently, and everything that is wrong with a file is reported at once,
-with line and key. `tcpf-lab plan FILE --check` only checks. A file has at most 200 kB, and 10000
-keys and values; tags, merge keys and references of a value to itself are no part of it.
-"""
-
 
 #: Types that need other words than the annotation's.
 _SPECIAL = {
@@ -72,10 +52,16 @@ _SPECIAL = {
 
 def spec_reference() -> str:
     """Give the text of ``docs/spec.md``."""
-    parts = [_INTRODUCTION, _units()]
-    parts += [_section(heading, model) for heading, model in _sections()]
-    parts.append(_profiles())
-    return "\n".join(parts)
+    from jinja2 import Template  # here: only the documentation needs it
+
+    text = Path(__file__).with_name("reference.md.j2").read_text(encoding="utf-8")
+    template = Template(text, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    written: str = template.render(
+        quantities=(RATE, SIZE, DURATION),
+        sections=[(heading, _about(model), _rows(model)) for heading, model in _sections()],
+        tcp=tcp,
+    )
+    return written
 
 
 def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
@@ -107,30 +93,8 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`check`", Check
 
 
-def _units() -> str:
-    rows = [
-        f"| {quantity.noun} | `{quantity.example}` | {', '.join(f'`{u}`' for u in quantity.units)} "
-        f"| {quantity.smallest} to {quantity.largest} |"
-        for quantity in (RATE, SIZE, DURATION)
-    ]
-    return "\n".join(
-        [
-            "## Values with a unit\n",
-            "| Type | Example | Units | Range |",
-            "|---|---|---|---|",
-            *rows,
-            "\n`kB` is 1000 bytes, `KiB` is 1024. A number without a unit is refused. "
-            "Rates may be written in any case and with `/s`.\n",
-        ]
-    )
-
-
-def _section(heading: str, model: type[SpecModel]) -> str:
-    text = (inspect.getdoc(model) or "").split("\nNotes\n")[0].replace("``", "`").strip()
-    texts = descriptions(model)
-    rows = [_row(name, field, texts[name]) for name, field in keys(model).items()]
-    head = "| Key | Type | Default | Meaning |\n|---|---|---|---|"
-    return "\n".join([f"## {heading}\n", f"{text}\n", head, *rows, ""])
+def _about(model: type[SpecModel]) -> str:
+    return (inspect.getdoc(model) or "").split("\nNotes\n")[0].replace("``", "`").strip()
 
 
 def descriptions(model: type[SpecModel]) -> dict[str, str]:
@@ -152,9 +116,12 @@ def descriptions(model: type[SpecModel]) -> dict[str, str]:
     return {field.alias or name: field.description or texts[name] for name, field in fields}
 
 
-def _row(name: str, field: FieldInfo, text: str) -> str:
-    default = "required" if field.is_required() else _default(field)
-    return f"| `{name}` | {_type(name, field)} | {default} | {text} |"
+def _rows(model: type[SpecModel]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield key, type, default and meaning of each key of a mapping."""
+    texts = descriptions(model)
+    for name, field in keys(model).items():
+        default = "required" if field.is_required() else _default(field)
+        yield name, _type(name, field), default, texts[name]
 
 
 def _default(field: FieldInfo) -> str:
@@ -203,27 +170,6 @@ def _plain_type(annotation: Any) -> str:
         return "mapping"
     names = {bool: "true or false", int: "whole number", float: "number", str: "text"}
     return names.get(inner, str(inner))
-
-
-def _profiles() -> str:
-    parts = ["## TCP profiles\n"]
-    parts += [_profile(name, profile) for name, profile in PROFILES.items()]
-    parts.append(
-        f"`tcp_sack` is set as `sack` says. {NEWRENO}\n\nWith `recovery: reno`: {RENO}\n\n"
-        f"With `fast_retransmit` of Linux 2.2: {LINUX22}\n"
-    )
-    return "\n".join(parts)
-
-
-def _profile(name: str, profile: Profile) -> str:
-    rows = [f"| `{item.name}` | {item.value} | {item.reason} |" for item in profile.settings]
-    if profile.initcwnd is not None:
-        rows.append(f"| route `initcwnd` | {profile.initcwnd} | {profile.window_reason} |")
-    rows += [
-        f"| `linux22`: `{name}` | 1 | {LINUX22_BEHAVIOURS[name]} |" for name in profile.linux22
-    ]
-    head = "| Setting | Value | Reason |\n|---|---|---|"
-    return "\n".join([f"### `{name}`\n", f"{profile.summary}\n", head, *rows, ""])
 
 
 class _WithDescriptions(GenerateJsonSchema):

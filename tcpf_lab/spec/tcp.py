@@ -19,7 +19,8 @@ CONGESTION = r"^[a-z][a-z0-9_]{0,14}$"
 _DATA = tomllib.loads(Path(__file__).with_name("tcp.toml").read_text(encoding="utf-8"))
 #: Said wherever results with ``sack: false`` are shown; instead where ``recovery: reno`` is, or
 #: Linux 2.2's fast retransmit.
-NEWRENO, RENO, LINUX22 = (_DATA["without_sack"][name] for name in ("newreno", "reno", "linux22"))
+_SAID: dict[str, str] = _DATA["without_sack"]
+NEWRENO, RENO, LINUX22 = (_SAID[name] for name in ("newreno", "reno", "linux22"))
 #: The switch of Reno's patch (``kernel/uml/patches/0008-*``): other kernels have none.
 RENO_SYSCTL = "net.ipv4.tcp_reno_recovery"
 #: The switch of ``kernel/uml/patches/0013-*``.

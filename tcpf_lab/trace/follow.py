@@ -17,22 +17,18 @@ from tcpf_lab.trace.analysis import KINDS, RETRANSMISSIONS, RTO, SYN_RTO, UNKNOW
 from tcpf_lab.trace.packet import ACK, SYN, Flows, Packets
 
 #: What is known of the sender after each packet of its connection: columns of `Followed`.
-DETAIL = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "start",
-            "end",
-            "una",
-            "in_flight",
-            "window",
-            "rtt_ns",
-            "srtt_ns",
-            "rto_ns",
-            "expires_ns",
-        )
-    ]
-)
+_COLUMNS = [
+    "start",
+    "end",
+    "una",
+    "in_flight",
+    "window",
+    "rtt_ns",
+    "srtt_ns",
+    "rto_ns",
+    "expires_ns",
+]
+DETAIL = np.dtype([(name, np.int64) for name in _COLUMNS])
 
 
 @dataclass(frozen=True)

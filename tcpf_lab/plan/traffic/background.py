@@ -11,7 +11,7 @@ from typing import Any
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Command, Phase, Start, Step
 from tcpf_lab.plan.topology import other_end, toward
-from tcpf_lab.plan.traffic.flows import end_of, seconds, window
+from tcpf_lab.plan.traffic.flows import at_window_ends, end_of, seconds, window
 from tcpf_lab.spec.background import Source, node_of
 from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.queue.prio import goes_first
@@ -94,14 +94,4 @@ def _program(run: Run, name: str, source: Source) -> Start:
 def _readings(run: Run, graph: Graph) -> tuple[Start, ...]:
     """Read the interfaces behind the bottleneck: TCP's share goes on there, the rest does not."""
     node = graph.bottleneck.b
-    return tuple(
-        Start(
-            node,
-            f"dev-window-{label}-{node}",
-            ("cat", "/proc/net/dev"),
-            f"stats/dev-window-{label}-{node}.txt",
-            f"log/dev-window-{label}-{node}.log",
-            at=at,
-        )
-        for label, at in zip(("start", "end"), window(run), strict=True)
-    )
+    return at_window_ends(run, [("dev", node, node, ("cat", "/proc/net/dev"))])

@@ -60,6 +60,29 @@ def end_of(title: str, run: Run, steps: Iterable[Step]) -> Phase:
     return Phase(title, (Finish(names, window(run)[1] + GRACE_S),) if names else ())
 
 
+def at_window_ends(
+    run: Run, readings: Iterable[tuple[str, str, str, tuple[str, ...]]]
+) -> tuple[Start, ...]:
+    """Start programs that read counters at both ends of the window.
+
+    Each is what it reads, the node, what the file is called after, and the command; what it prints
+    goes to ``stats/<what>-window-<start or end>-<name>``, as JSON if the command asks for that.
+    """
+    wanted = list(readings)
+    return tuple(
+        Start(
+            node,
+            program := f"{what}-window-{label}-{name}",
+            command,
+            f"stats/{program}.{'json' if '-j' in command else 'txt'}",
+            f"log/{program}.log",
+            at=at,
+        )
+        for label, at in zip(("start", "end"), window(run), strict=True)
+        for what, node, name, command in wanted
+    )
+
+
 def seconds(value: float) -> str:
     """Write an instant as the programs read it: plain decimals, never an exponent, to 1 ns."""
     return f"{value:.9f}".rstrip("0").rstrip(".")

@@ -9,15 +9,7 @@ from __future__ import annotations
 import math
 
 from tcpf_lab.plan.step import Finish, Phase, Ready, Start
-from tcpf_lab.plan.traffic.flows import (
-    PORT,
-    SOURCE_PORT,
-    Pair,
-    Traffic,
-    pairs,
-    start_times,
-    window,
-)
+from tcpf_lab.plan.traffic.flows import PORT, SOURCE_PORT, Pair, Traffic, pairs, start_times, window
 from tcpf_lab.spec.sweep import Run
 
 #: A client exchanges results through the congested path before it ends.
