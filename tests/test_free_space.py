@@ -15,8 +15,7 @@ from test_runner import Here, kinds
 from tcpf_lab.base.errors import DiskFullError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.results.layout import ExperimentFiles, RunFiles
-from tcpf_lab.run.free_space import planned
-from tcpf_lab.run.runner import State, run_all, state
+from tcpf_lab.run.runner import State, planned, run_all, state
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.fake import FakeTestbed

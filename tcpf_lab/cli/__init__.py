@@ -1,1 +1,1 @@
-"""The command line: one module for each verb or noun, imported when it is called."""
+"""The command line: verbs of a kind in a module, which is imported when one is called."""

@@ -1,7 +1,7 @@
 """Carry out the runs of an experiment: skip what is complete, do the rest, in parallel.
 
 The runner takes any ``concurrent.futures.Executor`` and yields events; whoever called it draws
-them.
+them. Nothing is begun for which the disk has no room, by what the plans say that runs write.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from tcpf_lab.results.layout import (
     write_json,
     write_text,
 )
-from tcpf_lab.run import free_space
 from tcpf_lab.spec.load import dump
 from tcpf_lab.spec.model import to_data
 from tcpf_lab.spec.sweep import Run
@@ -368,7 +367,7 @@ def _events(
         ]
         states = [_state(task, force=force) for task in tasks]
         made = (task.run for task, found in zip(tasks, states, strict=True) if found not in _DONE)
-        free_space.require(made, results, keep_pcaps=keep_pcaps)
+        require_room(made, results, keep_pcaps=keep_pcaps)
         for task, found in zip(tasks, states, strict=True):
             if found is State.COMPLETE:
                 task.files.discard(task.run.id)
@@ -480,7 +479,7 @@ def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
     run, testbed = task.run, task.testbed
     plan = compose(run)
     task.files.discard(run.id)
-    free_space.require([run], task.files.results, keep_pcaps=task.keep_pcaps)
+    require_room([run], task.files.results, keep_pcaps=task.keep_pcaps)
     partial.create()
     write_text(partial.spec, dump(run.experiment))
     write_text(partial.plan, str(plan))
@@ -495,3 +494,63 @@ def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
     checksums.write(partial)
     complete(partial, task.files.run(run.id))
     return metrics
+
+
+#: Everything of a run but its captures, and the report of all runs.
+_BARE, _REPORT = 1_000_000, 10_000_000
+#: A packet's record in a capture, the headers of a full packet, and how often each packet across
+#: the bottleneck is captured: at the sender with its acknowledgement, before the queue with what
+#: the queue drops.
+_RECORD, _HEADERS = 16 + 94, 14 + 40
+_PACKETS = {"sender": 2.1, "egress": 1.0}
+_ENTERING = 1.1
+#: What captures shrink by when they are compressed, at the least.
+_PACKED = 3
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a run takes on disk, in bytes: at most while it is made, and afterwards."""
+
+    peak: int
+    after: int
+
+
+def planned(run: Run, *, keep_pcaps: bool) -> Need:
+    """Give what a run takes if its bottleneck is busy from beginning to end."""
+    plan = compose(run)
+    rate, mss = plan.expect["bottleneck"]["rate_bits_per_s"], plan.expect["mss"]
+    packets = plan.virtual_seconds * rate / 8 / (mss + _HEADERS)
+    points = sum(_PACKETS.get(role, _ENTERING) for role in plan.expect.get("captures", ()))
+    captured = round(packets * points * _RECORD)
+    return Need(captured + _BARE, _BARE + (captured // _PACKED if keep_pcaps else 0))
+
+
+def require_room(runs: Iterable[Run], directory: Path, *, keep_pcaps: bool) -> None:
+    """Refuse to begin runs, made one at a time, that would not all find room.
+
+    Raises
+    ------
+    DiskFullError
+        With what they take and what is free.
+    """
+    needs = {}  # runs that differ only in their seed take the same
+    taken = peak = 0
+    for run in runs:
+        kind = (run.experiment.name, run.case_name, run.settings, run.flows)
+        if kind not in needs:
+            needs[kind] = planned(run, keep_pcaps=keep_pcaps)
+        taken += needs[kind].after
+        peak = max(peak, needs[kind].peak)
+    place = directory.absolute()
+    while not place.exists():
+        place = place.parent
+    needed, free = taken + peak + _REPORT, shutil.disk_usage(place).free
+    if taken and needed > free:
+        raise DiskFullError(
+            f"the runs take some {storage.readable(needed)}, {storage.readable(free)} are free",
+            where=str(directory),
+            hint="free some, give --results DIR on another disk, or leave --keep-pcaps out"
+            if keep_pcaps
+            else "free some, or give --results DIR on another disk",
+        )

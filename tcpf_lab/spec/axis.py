@@ -13,6 +13,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from pydantic.config import JsonDict
+
 from tcpf_lab.base.units import (
     DURATION,
     RATE,
@@ -32,7 +34,7 @@ MOST_VALUES = 1000
 #: A value of an axis, as YAML has it.
 Value = str | int | float | bool
 #: The same in JSON Schema.
-SCALAR = {"type": ["string", "number", "boolean"]}
+SCALAR: JsonDict = {"type": ["string", "number", "boolean"]}
 
 _NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?"
 _AMOUNT = re.compile(rf"({_NUMBER})\s*([A-Za-z/]*)", flags=re.ASCII)

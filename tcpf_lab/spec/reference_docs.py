@@ -29,24 +29,17 @@ from tcpf_lab.spec.words import SpecModel, keys
 
 #: Types that need other words than the annotation's.
 _SPECIAL = {
-    "cases": "mapping of names",
+    **dict.fromkeys(("cases", "unknowns"), "mapping of names"),
     "marker": "word or mapping",
-    "probability": "number, 0 to 1",
-    "loss": "number, 0 to 1",
-    "duplicate": "number, 0 to 1",
-    "reorder": "number, 0 to 1",
-    "in": "code point",
-    "out": "code point",
+    **dict.fromkeys(("probability", "loss", "duplicate", "reorder"), "number, 0 to 1"),
+    **dict.fromkeys(("in", "out"), "code point"),
     "only": "mapping",
     "experiments": "list of words and mappings",
     "set": "text or list",
-    "from": "number, with its unit",
-    "to": "number, with its unit",
-    "round": "number, with its unit",
+    **dict.fromkeys(("from", "to", "round"), "number, with its unit"),
     "times": "text",
     "levels": "list or mapping",
     "tolerance": "mapping of percentages",
-    "unknowns": "mapping of names",
 }
 
 
