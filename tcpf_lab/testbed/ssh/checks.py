@@ -13,6 +13,7 @@ from tcpf_lab.base.units import format_rate, format_size
 from tcpf_lab.results.command import command
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.testbed.inventory import Host, Inventory
+from tcpf_lab.testbed.ssh.agent.network import configured
 from tcpf_lab.testbed.ssh.needs import Needs
 from tcpf_lab.testbed.ssh.run import OLDEST_PYTHON
 
@@ -33,12 +34,6 @@ class Nic:
         """Negotiated rate, bit/s; None if there is no link or the driver knows of no rate."""
         speed = self.more.get("speed")
         return speed * 10**6 if isinstance(speed, int) and 0 < speed < 2**31 else None
-
-    @property
-    def stands_on(self) -> str | None:
-        """Name the interface that this one is built on, as a VLAN is; a veth's peer is not that."""
-        kind = self.link.get("linkinfo", {}).get("info_kind")
-        return self.link.get("link") if kind != "veth" else None
 
     @property
     def manager(self) -> str | None:
@@ -131,11 +126,10 @@ class Facts:
             for link in links
         }
 
-    def above(self, name: str) -> list[str]:
-        """List the interfaces that are built on another one: bridges, bonds, VLANs."""
-        master = self.nics[name].link.get("master")
-        stacked = [n for n, other in self.nics.items() if other.stands_on == name]
-        return [*([master] if master else []), *stacked]
+    def configured(self, name: str) -> list[tuple[str, str]]:
+        """Say what is configured on an interface, each with the command that takes it away."""
+        links = [nic.link for nic in self.nics.values()]
+        return [*configured(name, links, self.raw.get("addresses", ()), self.raw.get("routes", ()))]
 
     def device_of(self, address: str) -> str | None:
         """Give the interface that has an address."""
@@ -485,10 +479,10 @@ def _absent(seen: Seen, link: str, name: str) -> Finding:
 
 
 def _movable(seen: Seen, name: str, nic: Nic) -> Finding:
-    above = seen.facts.above(name)
-    if above:
-        cure = f"take it out of {', '.join(above)}: ip link set {name} nomaster, or delete these"
-        return Finding(False, f"{name} is a part of {', '.join(above)}", cure)
+    control = name in (seen.facts.arrives, seen.facts.back)  # which another check tells
+    if not control and (found := seen.facts.configured(name)):
+        whats, commands = zip(*found, strict=True)
+        return Finding(False, f"{name} {', '.join(whats)}", "; ".join(commands))
     if nic.more.get("wireless"):
         return Finding(False, f"{name} is wireless", "use a wired interface")
     if nic.features.get("netns-local", {}).get("on"):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tcpf_lab.testbed.ssh.agent import nic, system
-from tcpf_lab.testbed.ssh.agent.errors import AgentError
+from tcpf_lab.testbed.ssh.agent import network, system
 from tcpf_lab.testbed.ssh.agent.session import Session
+from tcpf_lab.testbed.ssh.agent.system import AgentError
 
 Request = Mapping[str, Any]
 _LOOK_AT_QUEUE_S = 0.25
@@ -52,7 +51,7 @@ def _run(session: Session, request: Request) -> dict[str, str]:
 
 def _batch(session: Session, request: Request) -> None:
     session.place(request["node"])
-    system.batch(request["program"], request["node"], request["lines"], cancel=session.cancel)
+    network.batch(request["program"], request["node"], request["lines"], cancel=session.cancel)
 
 
 def _sysctl(session: Session, request: Request) -> None:
@@ -77,7 +76,7 @@ def _read(session: Session, request: Request) -> None:
 
 def _offloads(session: Session, request: Request) -> None:
     device, features = request["device"], request["features"]
-    text = session.inside(request["node"], lambda: nic.switch_off(device, features))
+    text = session.inside(request["node"], lambda: network.switch_off(device, features))
     session.output(request["output"]).write_text(text)
 
 
@@ -106,8 +105,8 @@ def _drained(session: Session, request: Request) -> None:
     argv = ["tc", "-s", "-j", "qdisc", "show", "dev", device]
     while True:
         session.sleep(_LOOK_AT_QUEUE_S)
-        said = session.inside(request["node"], lambda: system.checked(argv, cancel=session.cancel))
-        queues = [queue for queue in json.loads(said.output or "[]") if queue.get("qlen")]
+        shown = session.inside(request["node"], lambda: system.report(argv, cancel=session.cancel))
+        queues = [queue for queue in shown if queue.get("qlen")]
         if not queues:
             return
         if time.monotonic() > until:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tcpf_lab.testbed.ssh.agent import journal, modules, session, system
 from tcpf_lab.testbed.ssh.agent import system as commands
-from tcpf_lab.testbed.ssh.agent.errors import AgentError
+from tcpf_lab.testbed.ssh.agent.system import AgentError
 
 _CLASS = Path("/sys/class/net")
 _FEATURE = re.compile(r"^\t?([\w-]+): (on|off)(.*)$", re.M)

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tcpf_lab.testbed.ssh.agent import actions, facts, journal, undo
-from tcpf_lab.testbed.ssh.agent.errors import AgentError, Cancelled
 from tcpf_lab.testbed.ssh.agent.session import Session
+from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled
 
 #: Version of the conversation, said in the first line.
 PROTOCOL = 1

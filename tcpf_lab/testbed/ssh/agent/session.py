@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
@@ -15,15 +14,15 @@ from tcpf_lab.testbed.ssh.agent import (
     journal,
     modules,
     namespaces,
-    netlink,
-    nic,
-    node,
+    network,
     programs,
     system,
 )
-from tcpf_lab.testbed.ssh.agent.errors import AgentError, Cancelled
 from tcpf_lab.testbed.ssh.agent.programs import Programs
+from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled
 
+#: So much of what a command says is given in the reply.
+SAID_CHARACTERS = 65536
 _VARIABLE = b"SSH_CONNECTION="
 
 
@@ -39,8 +38,8 @@ def refuse(interface: str) -> None:
     if ends is None:
         return
     client, server = ends
-    shown = system.checked(["ip", "-j", "address", "show", "dev", interface]).output
-    own = [info.get("local") for entry in json.loads(shown) for info in entry["addr_info"]]
+    shown = system.report(["ip", "-j", "address", "show", "dev", interface])
+    own = [info.get("local") for entry in shown for info in entry["addr_info"]]
     if server in own or interface == way_to(client):
         raise AgentError(
             f"interface {interface} carries the control connection ({server} to {client})"
@@ -50,7 +49,7 @@ def refuse(interface: str) -> None:
 def way_to(client: str) -> str | None:
     """Give the interface by which the kernel would send to an address, all its rules considered."""
     said = system.run(["ip", "-j", "route", "get", client])
-    routes = json.loads(said.output or "[]") if said.status == 0 else []
+    routes = system.parsed(said.output) if said.status == 0 else []
     return next((str(route["dev"]) for route in routes if "dev" in route), None)
 
 
@@ -179,7 +178,7 @@ class Session:
             )
         self._claim_directory()
         self._journal.add("namespace", node=name)
-        node.make(name)
+        network.make(name)
         self._nodes.add(name)
 
     def _claim_directory(self) -> None:
@@ -200,23 +199,22 @@ class Session:
             self._refuse_taken(end["node"], end["device"])
         kept = [{"node": end["node"], "device": end["device"]} for end in own]
         self._journal.add("veth", ends=kept)
-        node.join(ends, mtu, wire)
+        network.join(ends, mtu, wire)
 
     def take_nic(self, interface: str, name: str, device: str, mac: str, mtu: int) -> None:
         """Move an interface of the host into a node."""
         self._refuse_taken(name, device)
-        link = netlink.find(interface)
+        link = network.find(interface)
         if link is None:
             raise AgentError(f"Cannot find device {interface!r} on this host")
-        netlink.refuse(link)
         refuse(interface)
-        if netlink.by_nexthop(link.index):
-            raise AgentError(f"interface {interface} has routes by nexthop objects (`ip nexthop`)")
-        self._journal.add("nic", node=name, device=device, state=nic.describe(link))
-        nic.take(link, name, device, mac, mtu)
+        network.refuse(link)
+        self._journal.add("nic", node=name, device=device, state=network.describe(link))
+        network.take(interface, name, device, mac, mtu)
 
     def _refuse_taken(self, name: str, device: str) -> None:
-        if self.inside(name, lambda: netlink.find(device)) is not None:
+        self.place(name)
+        if network.has(name, device):
             raise AgentError(f"File exists: node {name} has an interface {device} already")
 
     def set_sysctl(self, name: str | None, key: str, value: str) -> None:
@@ -257,7 +255,8 @@ class Session:
     def run(self, name: str, argv: Sequence[str], output: str | None) -> str:
         """Run a program to its end; return what it said, unless that went to a file."""
         if output is None:
-            return self.inside(name, lambda: system.checked(argv, cancel=self.cancel)).output
+            said = self.inside(name, lambda: system.checked(argv, cancel=self.cancel)).output
+            return said[-SAID_CHARACTERS:]
         with self.output(output).open("wb") as file:
             self.inside(name, lambda: system.checked(argv, output=file, cancel=self.cancel))
         return ""
