@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.testbed.ssh.agent import __main__, journal, modules, network, pack, system, undo
+from tcpf_lab.testbed.ssh.agent import __main__, journal, modules, network, system, undo
 from tcpf_lab.testbed.ssh.agent.system import AgentError
+from tcpf_lab.testbed.ssh.session import packed
 
-PACKAGE = Path(pack.__file__).parent
+PACKAGE = Path(system.__file__).parent
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
@@ -34,8 +35,8 @@ def test_every_module_is_for_python_3_9_and_its_library(path):
 
 
 def test_packed_agent_is_the_same_bytes_and_runs_by_itself(tmp_path):
-    program = pack.packed()
-    assert program == pack.packed()
+    program = packed()
+    assert program == packed()
     with zipfile.ZipFile(io.BytesIO(program)) as archive:
         names = archive.namelist()
         assert names == sorted(names)

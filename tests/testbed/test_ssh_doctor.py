@@ -16,8 +16,9 @@ from tcpf_lab.testbed.doctor import Check
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
 from tcpf_lab.testbed.ssh.agent.facts import gather
 from tcpf_lab.testbed.ssh.checks import Clock, End, Facts, Seen, Tried
-from tcpf_lab.testbed.ssh.doctor import Fault, Survey, diagnose
-from tcpf_lab.testbed.ssh.needs import Needs, needs
+from tcpf_lab.testbed.ssh.doctor import diagnose
+from tcpf_lab.testbed.ssh.steps import Needs, needs
+from tcpf_lab.testbed.ssh.survey import Fault, Survey
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDS = needs(load(find("smoke")))

@@ -9,11 +9,11 @@ import pytest
 
 from tcpf_lab.spec.load import find, load
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh.doctor import diagnose, survey
+from tcpf_lab.testbed.ssh.doctor import diagnose
 from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
-from tcpf_lab.testbed.ssh.needs import needs
-from tcpf_lab.testbed.ssh.session import Session
-from tcpf_lab.testbed.ssh.trial import Remainder, clean
+from tcpf_lab.testbed.ssh.session import Remainder, Session, clean
+from tcpf_lab.testbed.ssh.steps import needs
+from tcpf_lab.testbed.ssh.survey import survey
 
 pytestmark = pytest.mark.full
 

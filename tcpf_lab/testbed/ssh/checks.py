@@ -14,8 +14,7 @@ from tcpf_lab.results.command import command
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.testbed.inventory import Host, Inventory
 from tcpf_lab.testbed.ssh.agent.network import configured
-from tcpf_lab.testbed.ssh.needs import Needs
-from tcpf_lab.testbed.ssh.run import OLDEST_PYTHON
+from tcpf_lab.testbed.ssh.steps import OLDEST_PYTHON, Needs
 
 #: Linux capabilities by their bit: what moving interfaces and making namespaces takes.
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_MODULE": 16, "CAP_SYS_ADMIN": 21}

@@ -368,11 +368,6 @@ def holds(path: Path, text: str) -> bool:
         return False
 
 
-def content(path: str) -> bytes:
-    """Read a file, of ``/proc`` for example, whose size nobody knows before."""
-    return Path(path).read_bytes()
-
-
 def of_this_thread(path: str) -> str:
     """Replace the names by which ``/proc`` means the whole agent's namespace, not the thread's."""
     for start in ("/proc/net/", "/proc/self/net/"):
