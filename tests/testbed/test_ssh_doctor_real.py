@@ -45,7 +45,6 @@ def host(inventory: Inventory) -> Iterator[Host]:
     with contextlib.closing(SshHost(inventory, "alpha")) as host:
         done(host, "ip link add d0 mtu 1400 type veth peer name d1 mtu 1300")
         done(host, "ip link add br7 type bridge")
-        done(host, "ip address add 198.51.100.7/24 dev d1")
         yield host
         done(host, "ip link delete d0; ip link delete br7")
 

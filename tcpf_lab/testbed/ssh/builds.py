@@ -26,7 +26,6 @@ from tcpf_lab.testbed.ssh import files, hosts
 from tcpf_lab.testbed.ssh.hosts import Host, run
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml import recipe as uml_recipe
-from tcpf_lab.testbed.uml import steps
 from tcpf_lab.testbed.uml.recipe import KBUILD_PARTS, MODULE_PARTS, PROGRAM_FLAGS, TRAFFIC_PROGRAMS
 from tcpf_lab.testbed.workshop import Progress, Workshop
 
@@ -210,11 +209,11 @@ def build_modules(root: Path, kernel: tuple[str, str, str], progress: Progress) 
     with tempfile.TemporaryDirectory() as directory:
         place, result = Path(directory), Path(directory) / "result"
         result.mkdir()
-        environment = steps.build_environment()
+        environment = uml_recipe.build_environment()
         shop = Workshop(place, place / "build.log", progress, environment)
-        steps.compile_modules(recipe, tree, result, shop, make)
-        products = files.tree(result / steps.MODULES, (".",))
-        products |= files.tree(result, (steps.PLUGINS,))
+        uml_recipe.compile_modules(recipe, tree, result, shop, make)
+        products = files.tree(result / uml_recipe.MODULES, (".",))
+        products |= files.tree(result, (uml_recipe.PLUGINS,))
         keep(products, kept)
 
 

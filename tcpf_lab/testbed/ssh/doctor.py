@@ -9,10 +9,10 @@ from tcpf_lab.testbed.doctor import Check
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh.checks import (
     HOST_CHECKS,
-    NETWORK_CHECKS,
     Finding,
     cables,
     fine,
+    network,
 )
 from tcpf_lab.testbed.ssh.session import BY_HAND
 from tcpf_lab.testbed.ssh.steps import Needs
@@ -93,10 +93,8 @@ def _on_hosts(survey: Survey) -> Iterator[Row]:
             finding = look(seen)
             if finding is not None:
                 yield host, name, finding
-    for looks in NETWORK_CHECKS:
-        for host, seen in survey.seen.items():
-            for name, finding in looks(seen):
-                yield host, name, finding
+    for host, seen in survey.seen.items():
+        yield from ((host, name, finding) for name, finding in network(seen))
 
 
 def _trials(survey: Survey) -> Iterator[Row]:

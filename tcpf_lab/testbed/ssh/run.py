@@ -46,7 +46,7 @@ from tcpf_lab.testbed.ssh import builds, files, hosts
 from tcpf_lab.testbed.ssh import clock as ssh_clock
 from tcpf_lab.testbed.ssh.channel import Request, side_by_side
 from tcpf_lab.testbed.ssh.clock import Sample
-from tcpf_lab.testbed.ssh.hosts import Host, Reply, run
+from tcpf_lab.testbed.ssh.hosts import Host, run
 from tcpf_lab.testbed.ssh.session import BY_HAND, Connect, Session
 from tcpf_lab.testbed.ssh.steps import (
     OLDEST_PYTHON,
@@ -100,24 +100,30 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
     wanted = map(" ".join, asked)
     oldest = ".".join(map(str, OLDEST_PYTHON))
     reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted))
-    for line in _lines(reply):
-        word, *rest = line
-        if word == "python" and tuple(map(int, rest)) < OLDEST_PYTHON:
-            yield f"{host.name}: no Python {oldest} or newer (apt-get install python3)"
-        elif word == "route" and rest:
-            yield from _route(host.name, entry.control, interfaces, rest[0])
-        elif word == "interface":
-            yield (
-                f"{host.name}: no interface {rest[0]} (compare `ip -br link` there; an interrupted "
-                f"run may hold it: {command('clean', '--testbed', inventory.testbed)})"
-            )
-        elif word == "program":
-            yield (
-                f"{host.name}: no {rest[0]} "
-                f"({command('doctor', '--testbed', inventory.testbed)} names its package)"
-            )
-        elif word == "parameter":
-            yield f"{host.name}: its kernel has no {rest[0]} ({_PATCHED[rest[0]]})"
+    clean, doctor = (command(verb, "--testbed", inventory.testbed) for verb in ("clean", "doctor"))
+    for line in reply.text.splitlines():
+        match line.split():
+            case ["python", *version] if tuple(map(int, version)) < OLDEST_PYTHON:
+                yield f"{host.name}: no Python {oldest} or newer (apt-get install python3)"
+            case ["route", used] if used in interfaces:
+                yield (
+                    f"{host.name}: {used} is to carry data, but the host is reached by it "
+                    "(the control network must stand by itself)"
+                )
+            case ["route", used] if used not in (entry.control, _HERE):
+                yield (
+                    f"{host.name}: it is reached by {used}, not by {entry.control} "
+                    f"(correct `control` of {host.name})"
+                )
+            case ["interface", name]:
+                yield (
+                    f"{host.name}: no interface {name} (compare `ip -br link` there; an "
+                    f"interrupted run may hold it: {clean})"
+                )
+            case ["program", name]:
+                yield f"{host.name}: no {name} ({doctor} names its package)"
+            case ["parameter", name]:
+                yield f"{host.name}: its kernel has no {name} ({_PATCHED[name]})"
 
 
 def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:
@@ -135,23 +141,6 @@ def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:
             where=f"host {host.name}",
             hint=f"`{command('doctor', '--testbed', inventory.testbed)}` looks at all hosts",
         )
-
-
-def _lines(reply: Reply) -> Iterator[list[str]]:
-    for line in reply.text.splitlines():
-        if words := line.split():
-            yield words
-
-
-def _route(host: str, control: str, interfaces: tuple[str, ...], used: str) -> Iterator[str]:
-    """Refuse to take away the interface by which the host is reached."""
-    if used in interfaces:
-        yield (
-            f"{host}: {used} is to carry data, but the host is reached by it (the control network "
-            "must stand by itself)"
-        )
-    elif used not in (control, _HERE):
-        yield (f"{host}: it is reached by {used}, not by {control} (correct `control` of {host})")
 
 
 #: Between the agreement on the epoch and the epoch the plan's programs are started.  On top of what

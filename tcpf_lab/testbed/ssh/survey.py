@@ -24,7 +24,6 @@ from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import builds, clock, ping
 from tcpf_lab.testbed.ssh.channel import Agent, Request, side_by_side
 from tcpf_lab.testbed.ssh.checks import (
-    NETWORK_CHECKS,
     Clock,
     End,
     Facts,
@@ -32,6 +31,7 @@ from tcpf_lab.testbed.ssh.checks import (
     Tried,
     install,
     leftovers,
+    network,
 )
 from tcpf_lab.testbed.ssh.clock import Reference, Sample
 from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
@@ -203,7 +203,7 @@ class _Survey:
         if name not in self._asked:
             return False
         seen = self._asked[name].seen
-        found = [finding for looks in NETWORK_CHECKS for _, finding in looks(seen)]
+        found = [finding for _, finding in network(seen)]
         if all(finding.ok for finding in (*found, leftovers(seen))):
             return True
         self._untried[name] = TestbedError(
