@@ -21,7 +21,9 @@ def script(name: str) -> str:
     return "".join(line for line in lines if not line.startswith("#"))
 
 
-_PUT, _UNPACK, _STATE = map(script, ("put", "unpack", "state"))
+_PUT = script("put")
+_UNPACK = script("unpack")
+_STATE = script("state")
 #: Status by which the last one says that something is wrong.
 _NOT_OURS = 66
 _SUMS_IF_ANY = '[ ! -d "$1" ] || { cd "$1" && find . -type f -exec sha256sum {} +; }'

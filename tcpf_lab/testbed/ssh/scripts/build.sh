@@ -2,11 +2,12 @@
 # which directories have them. Status 3: there are no headers.
 set -e
 tree="/lib/modules/$(uname -r)/build"
+parts=$3
 cd "$1"
 mkdir out
 if [ "$2" = modules ]; then
     [ -e "$tree/Makefile" ] || exit 3
-    for part in $3; do
+    for part in $parts; do
         make -C "$tree" -j"$(nproc)" M="$1/$part" KCFLAGS="-ffile-prefix-map=$1/=kernel/" modules
         cp "$part"/*.ko out/
     done
