@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stress.modules import libraries
 from tcpf_lab.base.errors import TestbedError
-from tcpf_lab.testbed.vm import cpio
+from tcpf_lab.testbed.vm import root
 
 #: Programs of the host that the guest runs.
 PROGRAMS = {"ip": "iproute2", "tc": "iproute2"}
@@ -27,10 +27,10 @@ def write(target: Path, files: dict[str, Path], texts: dict[str, str]) -> None:
     """
     contents = {name: path.read_bytes() for name, path in files.items()}
     contents |= {name: text.encode() for name, text in texts.items()}
-    entries = {name: cpio.program(content) for name, content in contents.items()}
+    entries = {name: root.program(content) for name, content in contents.items()}
     # Where `ip netns` keeps its names.
-    entries["var/run"] = cpio.link("../run")
-    target.write_bytes(cpio.archive(entries, ("dev", "proc", "sys", "run", "tmp")))
+    entries["var/run"] = root.link("../run")
+    target.write_bytes(root.cpio(entries, ("dev", "proc", "sys", "run", "tmp")))
 
 
 def programs() -> dict[str, Path]:

@@ -20,7 +20,6 @@ from tcpf_lab.base.errors import KernelBuildError
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.testbed.uml import kernel
 from tcpf_lab.testbed.uml import recipe as uml_recipe
-from tcpf_lab.testbed.uml import steps as uml_make
 from tcpf_lab.testbed.workshop import Progress, Workshop
 
 KERNEL_SOURCES = Path(__file__).parents[1] / "kernel"
@@ -124,7 +123,7 @@ def _key(source_sha256: str) -> str:
 
 
 def _require_packages() -> None:
-    uml_make.require_tools()
+    uml_recipe.require_tools()
     missing = [package for header, package in HEADERS.items() if not Path(header).exists()]
     if missing:
         raise KernelBuildError(
@@ -147,9 +146,11 @@ def _make(entry: Path, source: Path, top: str, lock: int, progress: Progress) ->
     # Stays after a failure: the error points into it.
     log = entry.with_name(f"build-{entry.name}.log")
     log.unlink(missing_ok=True)
-    shop = Workshop(work / "source", log, progress, uml_make.build_environment(), keep_open=(lock,))
+    shop = Workshop(
+        work / "source", log, progress, uml_recipe.build_environment(), keep_open=(lock,)
+    )
     try:
-        uml_make.unpack(source, top, shop)
+        uml_recipe.unpack(source, top, shop)
         _configure(shop)
         _compile(shop)
         _keep(shop.tree, work / "result")
@@ -160,7 +161,7 @@ def _make(entry: Path, source: Path, top: str, lock: int, progress: Progress) ->
 
 def _configure(shop: Workshop) -> None:
     shop.run([*MAKE, f"KCONFIG_ALLCONFIG={FRAGMENT.resolve()}", "allnoconfig"])
-    dropped = uml_make.unsatisfied(FRAGMENT, shop.tree / ".config")
+    dropped = uml_recipe.unsatisfied(FRAGMENT, shop.tree / ".config")
     if dropped:
         raise KernelBuildError(
             f"the kernel's configuration did not take {', '.join(dropped)}",
@@ -183,7 +184,7 @@ def _compile(shop: Workshop) -> None:
 
 
 def _keep(tree: Path, result: Path) -> None:
-    uml_make.keep_for_modules(tree, result / "tree")
+    uml_recipe.keep_for_modules(tree, result / "tree")
     (result / "tree" / OBJTOOL).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(tree / OBJTOOL, result / "tree" / OBJTOOL)
     shutil.copy2(tree / "arch/x86/boot/bzImage", result / "bzImage")

@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 
 from stress.kernel import KERNEL_SOURCES, MAKE, SmpKernel
-from tcpf_lab.testbed.uml import steps
-from tcpf_lab.testbed.uml.recipe import KBUILD_PARTS, MODULE_PARTS
+from tcpf_lab.testbed.uml.recipe import KBUILD_PARTS, MODULE_PARTS, build_environment
 from tcpf_lab.testbed.workshop import Progress, Workshop
 
 #: Takes the locks out of the dumps of a module: what is left must be found out.
@@ -43,7 +42,7 @@ def build(kernel: SmpKernel, work: Path, progress: Progress, *, unlocked: bool =
     sources = work / "kernel"
     for part in (*MODULE_PARTS, "smp"):
         shutil.copytree(KERNEL_SOURCES / part, sources / part)
-    shop = Workshop(sources, work / "build.log", progress, steps.build_environment())
+    shop = Workshop(sources, work / "build.log", progress, build_environment())
     progress("modules", 0.0)
     flags = f"KCFLAGS=-include {sources / UNLOCKED}" if unlocked else "KCFLAGS="
     (work / "modules").mkdir()

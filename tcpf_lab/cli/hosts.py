@@ -22,7 +22,7 @@ from tcpf_lab.testbed.doctor import Check, diagnose_uml
 from tcpf_lab.testbed.inventory import Inventory
 
 if TYPE_CHECKING:
-    from tcpf_lab.testbed.ssh.trial import Remainder
+    from tcpf_lab.testbed.ssh.session import Remainder
 
 
 #: Whose needs hosts are held to if no experiment is named: one that runs on any testbed.
@@ -84,11 +84,10 @@ def _experiment(name: str) -> Experiment:
 
 
 def _diagnose(inventory: Inventory, experiment: Experiment) -> tuple[Check, ...]:
-    from tcpf_lab.testbed.ssh.doctor import (
-        diagnose,  # here: the SSH library takes a while to load
-        survey,
-    )
-    from tcpf_lab.testbed.ssh.needs import needs
+    # Here: the SSH library takes a while to load.
+    from tcpf_lab.testbed.ssh.doctor import diagnose
+    from tcpf_lab.testbed.ssh.steps import needs
+    from tcpf_lab.testbed.ssh.survey import survey
 
     wanted = needs(experiment)
     with console.interruptible(), console.busy(f"asking {_several(inventory)}"):
@@ -101,10 +100,10 @@ def _several(inventory: Inventory) -> str:
 
 
 def _clean_hosts(inventory: Inventory, dry_run: bool, force: bool, as_json: bool) -> None:
-    from tcpf_lab.testbed.ssh import trial  # here: the SSH library takes a while to load
+    from tcpf_lab.testbed.ssh import session  # here: the SSH library takes a while to load
 
     with console.interruptible(), console.busy(f"asking {_several(inventory)}"):
-        found = trial.clean(inventory, dry_run=dry_run, force=force)
+        found = session.clean(inventory, dry_run=dry_run, force=force)
     if as_json:
         console.print_json([asdict(each) for each in found])
     elif not found:

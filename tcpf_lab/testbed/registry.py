@@ -36,7 +36,7 @@ def _uml() -> Testbed:
 
 
 def _vm() -> Testbed:
-    from tcpf_lab.testbed.ssh import modules
+    from tcpf_lab.testbed.ssh import builds
     from tcpf_lab.testbed.vm import guests
     from tcpf_lab.testbed.vm import kernel as vm_kernel
 
@@ -46,7 +46,7 @@ def _vm() -> Testbed:
     build = kernel.build if kernel is not None else None
     if kernel is not None and build is not None:  # else the guests build, which takes minutes
         uname = (kernel.release, build, platform.machine())
-        modules.build(kernel.directory, uname, lambda _phase, _share: None)
+        builds.build_modules(kernel.directory, uname, lambda _phase, _share: None)
     return _up()
 
 

@@ -48,7 +48,7 @@ mkdir /run/netns /run/state
 ip netns add cable
 sysctl -qw net.ipv6.conf.default.accept_dad=0 net.ipv4.tcp_retries2=11
 ip link set lo up
-for number in 0 1 2 3; do
+for number in 0 1 2 3 4; do
     name=eth$number
     [ $number = 3 ] && name=R0-S
     ip link add name $name address 02:11:00:00:00:0$number type veth \
@@ -64,32 +64,32 @@ link set eth1 gso_max_segs 100 gso_max_size 30000
 link set eth1 multicast off
 link property add dev eth1 altname data1
 link set eth1 up
-address add 198.51.100.1/24 brd + dev eth1 label eth1:main
-address add 198.51.100.7/24 dev eth1
-address add 203.0.113.1/32 peer 203.0.113.2 dev eth1
-address add 198.18.0.1/16 dev eth1 noprefixroute metric 7
-address add 198.51.100.9/24 dev eth1 valid_lft 4000 preferred_lft 3000
-address add fd00:1::1/64 dev eth1
-address add fd00:2::1/64 dev eth1 noprefixroute
-route add default via 198.51.100.254 dev eth1 metric 50 initcwnd 10
-route add 10.9.0.0/16 via 198.51.100.253 dev eth1 src 198.51.100.7 mtu 1200
-route add 10.10.0.0/16 via 10.9.0.1 dev eth1 onlink
-route add 10.11.0.0/16 dev eth1 table 100 proto static
-route add 10.12.0.0/16 nexthop via 198.51.100.2 dev eth1 weight 2 nexthop via 192.0.2.2 dev eth0
+link set eth4 up
+address add 198.51.100.1/24 brd + dev eth4 label eth4:main
+address add 198.51.100.7/24 dev eth4
+address add 203.0.113.1/32 peer 203.0.113.2 dev eth4
+address add 198.18.0.1/16 dev eth4 noprefixroute metric 7
+address add 198.51.100.9/24 dev eth4 valid_lft 4000 preferred_lft 3000
+address add fd00:1::1/64 dev eth4
+address add fd00:2::1/64 dev eth4 noprefixroute
+route add default via 198.51.100.254 dev eth4 metric 50 initcwnd 10
+route add 10.9.0.0/16 via 198.51.100.253 dev eth4 src 198.51.100.7 mtu 1200
+route add 10.10.0.0/16 via 10.9.0.1 dev eth4 onlink
+route add 10.11.0.0/16 dev eth4 table 100 proto static
+route add 10.12.0.0/16 nexthop via 198.51.100.2 dev eth4 weight 2 nexthop via 192.0.2.2 dev eth0
 route add blackhole 10.13.0.0/16
-route add default via fd00:1::254 dev eth1 metric 80
-route add fd00:a::/48 nexthop via fd00:1::252 dev eth1 nexthop via fd00:1::251 dev eth1
-neighbour add 198.51.100.254 lladdr 02:12:00:00:00:01 dev eth1 nud permanent
-neighbour add fd00:1::254 lladdr 02:12:00:00:00:01 dev eth1 nud permanent
+route add default via fd00:1::254 dev eth4 metric 80
+route add fd00:a::/48 nexthop via fd00:1::252 dev eth4 nexthop via fd00:1::251 dev eth4
+neighbour add 198.51.100.254 lladdr 02:12:00:00:00:01 dev eth4 nud permanent
+neighbour add fd00:1::254 lladdr 02:12:00:00:00:01 dev eth4 nud permanent
 link set R0-S up
-address add 198.19.0.1/24 dev R0-S
 END
 ethtool -K eth1 tso off gro on >/dev/null
 sysctl -qw net.ipv4.conf.eth1.rp_filter=2 net.ipv6.conf.eth1.accept_ra=0
 sysctl -qw net.ipv4.neigh.eth1.gc_stale_time=77
 # The kernel takes up to a second to notice a link, and only then an address is its own.
-until [ $(ip -br link | grep -Ec '(eth[01]|R0-S).* UP ') = 3 ]; do sleep 0.02; done
-until ip route add fd00:9::/48 via fd00:1::253 dev eth1 src fd00:1::1 2>/dev/null; do
+until [ $(ip -br link | grep -Ec '(eth[014]|R0-S).* UP ') = 4 ]; do sleep 0.02; done
+until ip route add fd00:9::/48 via fd00:1::253 dev eth4 src fd00:1::1 2>/dev/null; do
     sleep 0.02
 done
 """
@@ -103,7 +103,7 @@ ip neighbour show nud permanent
 tc qdisc show | sort
 ip netns list
 ip rule show
-for name in eth0 eth1 eth2 R0-S; do ethtool -k $name; done
+for name in eth0 eth1 eth2 eth4 R0-S; do ethtool -k $name; done
 cd /proc/sys/net; grep -rs . ipv[46]/conf/[eR]* ipv[46]/neigh/[eR]*
 sysctl net.ipv4.tcp_retries2
 find /run | sort

@@ -84,7 +84,7 @@ def test_what_is_no_request_is_refused(talk):
         ("read", {"path": "/proc/net/dev", "output": "x"}),
         ("offloads", {"device": "eth0", "features": [], "output": "x"}),
         ("drained", {"device": "eth0", "timeout": 1}),
-        ("start", {"name": "p", "argv": ["true"], "output": None}),
+        ("start", {"starts": [{"node": None, "name": "p", "argv": ["true"], "output": None}]}),
         ("nic", {"interface": "eth1", "device": "x", "mac": "02:00:00:00:00:01", "mtu": 1000}),
     ],
 )

@@ -11,7 +11,7 @@ import time
 import pytest
 from private_host import ROOT, STATE, Host, Talk, needs_root
 
-from tcpf_lab.testbed.ssh.agent.pack import packed
+from tcpf_lab.testbed.ssh.session import packed
 
 pytestmark = pytest.mark.full
 

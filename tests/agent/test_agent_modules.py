@@ -10,7 +10,7 @@ import pytest
 from private_host import ROOT
 
 from tcpf_lab.testbed.ssh.agent import modules, system
-from tcpf_lab.testbed.ssh.agent.errors import Left
+from tcpf_lab.testbed.ssh.agent.system import Left
 
 
 class Kernel:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.testbed.ssh.agent import __main__, journal, modules, netlink, nic, pack, system, undo
-from tcpf_lab.testbed.ssh.agent.errors import AgentError
+from tcpf_lab.testbed.ssh.agent import __main__, journal, modules, network, system, undo
+from tcpf_lab.testbed.ssh.agent.system import AgentError
+from tcpf_lab.testbed.ssh.session import packed
 
-PACKAGE = Path(pack.__file__).parent
+PACKAGE = Path(system.__file__).parent
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
@@ -34,8 +35,8 @@ def test_every_module_is_for_python_3_9_and_its_library(path):
 
 
 def test_packed_agent_is_the_same_bytes_and_runs_by_itself(tmp_path):
-    program = pack.packed()
-    assert program == pack.packed()
+    program = packed()
+    assert program == packed()
     with zipfile.ZipFile(io.BytesIO(program)) as archive:
         names = archive.namelist()
         assert names == sorted(names)
@@ -185,7 +186,7 @@ large-receive-offload: off [fixed]
 
 
 def test_offloads_that_can_be_set_without_headings():
-    assert nic.parse(SHOWN) == {
+    assert network.offloads(SHOWN) == {
         "rx-checksumming": True,
         "tx-checksum-ip-generic": True,
         "tx-tcp-segmentation": True,
@@ -217,13 +218,13 @@ def test_proc_net_is_that_of_the_thread():
     [("up", "up"), ("a b", '"a b"'), ('a"b', "'a\"b'"), ("", '""'), ("a\\b", '"a\\b"')],
 )
 def test_words_of_a_batch(word, written):
-    assert system._quoted(word) == written
+    assert network._quoted(word) == written
 
 
 @pytest.mark.parametrize("word", ["a\nb", "\"'", "a#b", "#"])
 def test_words_that_a_batch_cannot_hold_are_refused(word):
     with pytest.raises(AgentError, match="not a word"):
-        system._quoted(word)
+        network._quoted(word)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +238,7 @@ def test_words_that_a_batch_cannot_hold_are_refused(word):
 def test_batch_that_fails_at_no_line_is_named_as_a_whole(said, message, monkeypatch):
     monkeypatch.setattr(system, "run", lambda argv, **_: said)
     with pytest.raises(AgentError, match=message) as error:
-        system.batch("ip", "S", [["link", "show"], ["address", "show"]])
+        network.batch("ip", "S", [["link", "show"], ["address", "show"]])
     named = "-batch" not in error.value.command
     assert named is message.startswith("command")
 
@@ -245,14 +246,3 @@ def test_batch_that_fails_at_no_line_is_named_as_a_whole(said, message, monkeypa
 def test_failed_program_with_a_signal_is_named():
     assert system.ending(-9) == "was ended by SIGKILL"
     assert system.ending(-77) == "was ended by signal 77"
-
-
-def test_lifetimes_of_an_address_pass():
-    body = netlink._ADDRESS.pack(2, 24, 0, 0, 5)
-    body += netlink.attribute(6, netlink.struct.pack("=IIII", 30, 40, 7, 7))
-    aged = netlink._aged(body, 9, 35.0)
-    assert aged is not None
-    assert netlink._ADDRESS.unpack_from(aged)[4] == 9
-    found = netlink.attributes(aged[netlink._ADDRESS.size :])
-    assert netlink.struct.unpack("=IIII", found[6]) == (0, 5, 0, 0)
-    assert netlink._aged(body, 9, 40.0) is None

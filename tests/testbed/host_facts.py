@@ -36,6 +36,7 @@ def facts(inventory: Inventory, name: str) -> dict[str, Any]:
         "tools": {tool: {"path": f"/usr/sbin/{tool}", "version": tool} for tool in TOOLS},
         "links": [link("lo"), link(entry.control), *(link(nic) for nic in data)],
         "addresses": [{"ifname": entry.control, "addr_info": [{"local": inventory.address(name)}]}],
+        "routes": [],
         "control": {
             "client": "192.0.2.1",
             "server": inventory.address(name),

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tcpf_lab.testbed.vm import cpio
+from tcpf_lab.testbed.vm import root
 
 ENTRIES = {
-    "init": cpio.program(b"#!/bin/sh\n"),
-    "etc/keys/secret": cpio.private(b"k" * 33),
-    "run": cpio.link("var/run"),
-    "empty": cpio.private(b""),
+    "init": root.program(b"#!/bin/sh\n"),
+    "etc/keys/secret": root.private(b"k" * 33),
+    "run": root.link("var/run"),
+    "empty": root.private(b""),
 }
 
 
@@ -23,7 +23,7 @@ ENTRIES = {
 def unpacked(tmp_path: Path) -> Path:
     reader = shutil.which("busybox")
     assert reader, "./lab test installs busybox-static"
-    archive = cpio.archive(ENTRIES, ("proc",))
+    archive = root.cpio(ENTRIES, ("proc",))
     subprocess.run([reader, "cpio", "-idm"], input=archive, cwd=tmp_path, check=True)
     return tmp_path
 
@@ -42,10 +42,10 @@ def test_links_and_empty_directories_come_back(unpacked: Path) -> None:
 
 
 def test_same_entries_give_the_same_bytes() -> None:
-    assert cpio.archive(ENTRIES) == cpio.archive(dict(ENTRIES))
+    assert root.cpio(ENTRIES) == root.cpio(dict(ENTRIES))
 
 
 def test_directories_stand_before_what_is_in_them() -> None:
-    archive = cpio.archive({"a/b/c": cpio.program(b"")})
+    archive = root.cpio({"a/b/c": root.program(b"")})
     places = [archive.index(name) for name in (b"a\0", b"a/b\0", b"a/b/c\0")]
     assert places == sorted(places)

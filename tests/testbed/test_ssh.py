@@ -31,7 +31,7 @@ from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh import channel, modules
+from tcpf_lab.testbed.ssh import builds, channel
 from tcpf_lab.testbed.ssh import clock as ssh_clock
 from tcpf_lab.testbed.ssh import run as ssh_probe
 from tcpf_lab.testbed.ssh import session as ssh_session
@@ -453,8 +453,8 @@ def test_identity_is_of_what_can_change_results(bed, inventory, recorded):
 def test_identity_is_of_the_modules_and_programs_that_a_plan_uses(bed, recorded, monkeypatch):
     plain, marked = whole(recorded), plan((LoadModule("R1", "sch_rio"),))
     before = bed.identity(plain), bed.identity(marked)
-    files = {**modules.sources(), "sched/sch_rio.c": b"another"}
-    monkeypatch.setattr(modules, "sources", lambda: files)
+    files = {**builds.sources(), "sched/sch_rio.c": b"another"}
+    monkeypatch.setattr(builds, "sources", lambda: files)
     assert bed.identity(plain) == before[0]
     assert bed.identity(marked) != before[1]
     assert bed.identity(whole(recorded, "native")) != before[0]

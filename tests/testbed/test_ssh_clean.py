@@ -15,9 +15,9 @@ from fake_agent import FakeHost, FakeNetwork, LocalProcess
 from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
-from tcpf_lab.testbed.ssh import trial
+from tcpf_lab.testbed.ssh import session
 from tcpf_lab.testbed.ssh.run import SshTestbed
-from tcpf_lab.testbed.ssh.trial import Remainder, clean
+from tcpf_lab.testbed.ssh.session import Remainder, clean
 from tcpf_lab.testbed.uml import guest
 
 TEXT = """\
@@ -96,7 +96,7 @@ def test_a_dry_run_lists_what_would_be_undone(inventory, lab_here, monkeypatch):
         "netns_directory /run/netns",
         "files /state/runs/one",
     )
-    monkeypatch.setattr(trial, "clean", lambda *_, **__: (found,))
+    monkeypatch.setattr(session, "clean", lambda *_, **__: (found,))
     status, said, _ = lab_here("clean", "--testbed", "lab", "--dry-run")
     assert status == 0
     lines = [line.split() for line in said.splitlines()]
@@ -175,20 +175,20 @@ def test_the_verb_cleans_the_hosts_of_a_testbed(lab_here, monkeypatch):
         asked.append((inventory.name, dry_run, force))
         return (Remainder("left", "one", 12, "undone"),)
 
-    monkeypatch.setattr(trial, "clean", cleaned)
+    monkeypatch.setattr(session, "clean", cleaned)
     status, said, _ = lab_here("clean", "--testbed", "lab")
     assert status == 0
     assert said.split() == ["host", "run", "changes", "left", "one", "12", "undone"]
     status, said, _ = lab_here("clean", "--testbed", "lab", "--dry-run", "--force", "--json")
     assert json.loads(said)[0]["run"] == "one"
     assert asked == [("lab", False, False), ("lab", True, True)]
-    monkeypatch.setattr(trial, "clean", lambda *_, **__: ())
+    monkeypatch.setattr(session, "clean", lambda *_, **__: ())
     assert lab_here("clean", "--testbed", "lab")[1] == "nothing to undo on 2 hosts\n"
 
 
 def test_hosts_that_are_not_clean_end_in_a_status(lab_here, monkeypatch):
     left = Remainder("left", "one", 12, "left", "eth1: busy")
-    monkeypatch.setattr(trial, "clean", lambda *_, **__: (left,))
+    monkeypatch.setattr(session, "clean", lambda *_, **__: (left,))
     status, said, _ = lab_here("clean", "--testbed", "lab")
     assert status == 1
     assert "eth1: busy" in said

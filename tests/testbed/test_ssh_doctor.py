@@ -16,8 +16,9 @@ from tcpf_lab.testbed.doctor import Check
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
 from tcpf_lab.testbed.ssh.agent.facts import gather
 from tcpf_lab.testbed.ssh.checks import Clock, End, Facts, Seen, Tried
-from tcpf_lab.testbed.ssh.doctor import Fault, Survey, diagnose
-from tcpf_lab.testbed.ssh.needs import Needs, needs
+from tcpf_lab.testbed.ssh.doctor import diagnose
+from tcpf_lab.testbed.ssh.steps import Needs, needs
+from tcpf_lab.testbed.ssh.survey import Fault, Survey
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDS = needs(load(find("smoke")))
@@ -274,14 +275,35 @@ NETWORK_FAULTS = [
     (
         "interfaces",
         nic(NIC, master="br0"),
-        "enp1s0f0 is a part of br0",
-        "ip link set enp1s0f0 nomaster",
+        "enp1s0f0 is part of br0",
+        "ip link set dev enp1s0f0 nomaster",
     ),
     (
         "interfaces",
         {"links": [*facts(FIVE, "bravo")["links"], link("vlan7", link=NIC)]},
-        "enp1s0f0 is a part of vlan7",
-        "delete",
+        "enp1s0f0 carries vlan7",
+        "ip link delete dev vlan7",
+    ),
+    (
+        "interfaces",
+        {
+            "addresses": [
+                *facts(FIVE, "bravo")["addresses"],
+                {
+                    "ifname": NIC,
+                    "addr_info": [
+                        {"local": "198.51.100.1", "prefixlen": 24, "scope": "global"},
+                        {"local": "fe80::1", "prefixlen": 64, "scope": "link"},
+                    ],
+                },
+            ],
+            "routes": [
+                {"dst": "198.51.100.0/24", "dev": NIC, "protocol": "kernel"},
+                {"dst": "default", "gateway": "198.51.100.254", "dev": NIC},
+            ],
+        },
+        "enp1s0f0 has addresses: 198.51.100.1/24, has a route to default",
+        "ip address flush dev enp1s0f0; ip route delete default dev enp1s0f0",
     ),
     ("interfaces", {"drivers": {NIC: {"wireless": True}}}, "is wireless", "wired"),
     (

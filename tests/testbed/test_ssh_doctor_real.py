@@ -9,11 +9,11 @@ import pytest
 
 from tcpf_lab.spec.load import find, load
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh.doctor import diagnose, survey
+from tcpf_lab.testbed.ssh.doctor import diagnose
 from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
-from tcpf_lab.testbed.ssh.needs import needs
-from tcpf_lab.testbed.ssh.session import Session
-from tcpf_lab.testbed.ssh.trial import Remainder, clean
+from tcpf_lab.testbed.ssh.session import Remainder, Session, clean
+from tcpf_lab.testbed.ssh.steps import needs
+from tcpf_lab.testbed.ssh.survey import survey
 
 pytestmark = pytest.mark.full
 
@@ -45,7 +45,6 @@ def host(inventory: Inventory) -> Iterator[Host]:
     with contextlib.closing(SshHost(inventory, "alpha")) as host:
         done(host, "ip link add d0 mtu 1400 type veth peer name d1 mtu 1300")
         done(host, "ip link add br7 type bridge")
-        done(host, "ip address add 198.51.100.7/24 dev d1")
         yield host
         done(host, "ip link delete d0; ip link delete br7")
 

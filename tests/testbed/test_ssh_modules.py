@@ -11,7 +11,7 @@ from fake_agent import FakeHost
 
 from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import TestbedError
-from tcpf_lab.testbed.ssh import hosts, modules
+from tcpf_lab.testbed.ssh import builds, hosts
 
 pytestmark = pytest.mark.full
 
@@ -42,8 +42,8 @@ def kernel(tmp_path, monkeypatch):
     tree = tmp_path / "kernel"
     tree.mkdir()
     (tree / "Makefile").write_text(KERNEL_MAKEFILE)
-    build = modules._BUILD.replace("/lib/modules/$(uname -r)/build", str(tree))
-    monkeypatch.setattr(modules, "_BUILD", build)
+    build = builds._BUILD.replace("/lib/modules/$(uname -r)/build", str(tree))
+    monkeypatch.setattr(builds, "_BUILD", build)
     return tree
 
 
@@ -53,13 +53,13 @@ def state(tmp_path):
 
 
 def provide(host, state):
-    return modules.provide(host, ("sch_rio",), KERNEL, state, "five")
+    return builds.provide_modules(host, ("sch_rio",), KERNEL, state, "five")
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 def test_modules_are_built_on_the_host_once_and_kept_here(host, kernel, state, cache, tmp_path):
     products = provide(host, state)
-    key = modules.key(modules.sources(), *KERNEL)
+    key = builds.key(builds.sources(), *KERNEL)
     assert products.modules == f"{state}/modules/{key}"
     assert products.plugins == f"{state}/modules/{key}/tc"
     assert set(products.hashes) == {
@@ -113,30 +113,30 @@ def test_build_that_fails_shows_what_the_compiler_said(host, kernel, state):
 
 
 def test_key_is_of_sources_and_kernel():
-    files = modules.sources()
-    mine = modules.key(files, *KERNEL)
-    assert mine == modules.key(dict(reversed(files.items())), *KERNEL)
-    assert mine != modules.key(files, "6.1.0", *KERNEL[1:])
-    assert mine != modules.key(files, KERNEL[0], "#2 SMP Debian 6.12.0-1", MACHINE)
-    assert mine != modules.key({**files, "sched/new.c": b""}, *KERNEL)
+    files = builds.sources()
+    mine = builds.key(files, *KERNEL)
+    assert mine == builds.key(dict(reversed(files.items())), *KERNEL)
+    assert mine != builds.key(files, "6.1.0", *KERNEL[1:])
+    assert mine != builds.key(files, KERNEL[0], "#2 SMP Debian 6.12.0-1", MACHINE)
+    assert mine != builds.key({**files, "sched/new.c": b""}, *KERNEL)
     assert "sched/sch_rio.c" in files
     assert not any(name.endswith((".o", ".ko")) for name in files)
 
 
 def test_module_without_sources_is_missing():
-    files = modules.sources()
-    assert modules.missing(("sch_rio", "csma", "sch_nonsense"), files) == ("sch_nonsense",)
+    files = builds.sources()
+    assert builds.missing(("sch_rio", "csma", "sch_nonsense"), files) == ("sch_nonsense",)
 
 
 def dkms(monkeypatch, reply):
     real = hosts.run
 
     def run(host, argv, *rest, **words):
-        if argv[2:3] == (modules._DKMS,):
+        if argv[2:3] == (builds._DKMS,):
             return hosts.Reply(0, reply.encode(), "")
         return real(host, argv, *rest, **words)
 
-    monkeypatch.setattr(modules, "run", run)
+    monkeypatch.setattr(builds, "run", run)
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tcpf_lab.base.errors import KernelBuildError
-from tcpf_lab.testbed.ssh import modules
+from tcpf_lab.testbed.ssh import builds
 from tcpf_lab.testbed.vm import kernel as vm_kernel
 
 RELEASE, MACHINE = "6.12.0-test", "x86_64"
@@ -36,9 +36,9 @@ def test_headers_are_used_where_they_are_unpacked(cache, tmp_path):
         "modules:\n\techo made > $(M)/sch_rio.ko\n\techo >> count\n"
     )
     for _ in range(2):
-        modules.build(root, KERNEL, quietly)
+        builds.build_modules(root, KERNEL, quietly)
     (entry,) = cache.iterdir()
-    assert entry.name == modules.key(modules.sources(), *KERNEL)
+    assert entry.name == builds.key(builds.sources(), *KERNEL)
     assert (entry / "sch_rio.ko").read_text() == "made\n"
     assert (entry / "tc/q_rio.so").exists()
     assert (root / f"usr/src/linux-headers-{RELEASE}/count").read_text() == "\n" * 2, "built once"
@@ -46,7 +46,7 @@ def test_headers_are_used_where_they_are_unpacked(cache, tmp_path):
 
 def test_missing_headers_are_named(cache, tmp_path):
     with pytest.raises(KernelBuildError, match="no headers of that kernel"):
-        modules.build(tmp_path, KERNEL, quietly)
+        builds.build_modules(tmp_path, KERNEL, quietly)
 
 
 @pytest.mark.nightly
@@ -54,8 +54,8 @@ def test_missing_headers_are_named(cache, tmp_path):
 def test_modules_are_of_the_guests_kernel(series, monkeypatch, tmp_path):
     kernel = vm_kernel.fetch(series, quietly)
     assert kernel.build.startswith("#1 SMP PREEMPT_DYNAMIC Debian ")
-    monkeypatch.setattr(modules, "cache", lambda: tmp_path)
-    modules.build(kernel.directory, (kernel.release, "#1", MACHINE), quietly)
+    monkeypatch.setattr(builds, "cache", lambda: tmp_path)
+    builds.build_modules(kernel.directory, (kernel.release, "#1", MACHINE), quietly)
     (entry,) = tmp_path.iterdir()
     for name in ("sch_rio", "sch_frio", "act_tcpf", "act_token", "csma"):
         assert f"vermagic={kernel.release} ".encode() in (entry / f"{name}.ko").read_bytes()

@@ -10,7 +10,7 @@ import pytest
 from fake_agent import FakeHost
 
 from tcpf_lab.base.errors import TestbedError
-from tcpf_lab.testbed.ssh import hosts, programs
+from tcpf_lab.testbed.ssh import builds, hosts
 
 pytestmark = pytest.mark.full
 
@@ -34,38 +34,38 @@ def state(tmp_path):
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 def test_source_that_does_not_compile_there_is_shown_and_leaves_nothing(host, state, monkeypatch):
-    sources = programs.sources()
+    sources = builds.program_sources()
     broken = {**sources, "traffic/tcpf-traffic.c": b"#error no such thing\n"}
-    monkeypatch.setattr(programs, "sources", lambda: broken)
+    monkeypatch.setattr(builds, "program_sources", lambda: broken)
     with pytest.raises(TestbedError, match="no such thing") as caught:
-        programs.provide(host, MACHINE, state, "five", build=True)
+        builds.provide_programs(host, MACHINE, state, "five", build=True)
     assert caught.value.where == "host alpha"
     assert not any(Path(state, "programs").iterdir())
     monkeypatch.undo()
-    assert programs.sources() == sources
+    assert builds.program_sources() == sources
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 def test_generator_that_was_changed_on_the_host_is_sent_again(host, state):
-    directory = programs.provide(host, MACHINE, state, "five", build=False)
+    directory = builds.provide_programs(host, MACHINE, state, "five", build=False)
     program = Path(directory, "tcpf-traffic")
     good = program.read_bytes()
     program.write_bytes(b"something else")
-    assert programs.provide(host, MACHINE, state, "five", build=False) == directory
+    assert builds.provide_programs(host, MACHINE, state, "five", build=False) == directory
     assert program.read_bytes() == good
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 @pytest.mark.parametrize("build", [False, True])
 def test_generator_runs_where_it_was_sent_or_built(host, state, build):
-    directory = programs.provide(host, MACHINE, state, "five", build=build)
+    directory = builds.provide_programs(host, MACHINE, state, "five", build=build)
     assert directory.startswith(f"{state}/programs/")
     reply = hosts.run(host, (f"{directory}/tcpf-traffic", "--help"))
     assert "--epoch" in reply.text + reply.errors
-    assert programs.provide(host, MACHINE, state, "five", build=build) == directory
+    assert builds.provide_programs(host, MACHINE, state, "five", build=build) == directory
 
 
 def test_generator_is_not_sent_to_another_kind_of_machine(host, state):
     with pytest.raises(TestbedError, match="it is riscv64") as caught:
-        programs.provide(host, "riscv64", state, "five", build=False)
+        builds.provide_programs(host, "riscv64", state, "five", build=False)
     assert "programs: build" in caught.value.hint

@@ -13,10 +13,11 @@ from host_facts import facts
 from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.spec.load import find, load
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
-from tcpf_lab.testbed.ssh import doctor
+from tcpf_lab.testbed.ssh import survey as ssh_survey
 from tcpf_lab.testbed.ssh.clock import Sample
-from tcpf_lab.testbed.ssh.doctor import Survey, clock_of, diagnose, survey
-from tcpf_lab.testbed.ssh.needs import needs
+from tcpf_lab.testbed.ssh.doctor import diagnose
+from tcpf_lab.testbed.ssh.steps import needs
+from tcpf_lab.testbed.ssh.survey import Survey, clock_of, survey
 
 NEEDS = needs(load(find("smoke")))
 TEXT = """\
@@ -137,7 +138,7 @@ def test_only_data_interfaces_are_touched_and_only_in_namespaces(inventory, netw
 def test_a_cable_without_carrier_a_slow_one_and_one_for_small_packets_are_found(
     inventory, network, cable, monkeypatch
 ):
-    monkeypatch.setattr("tcpf_lab.testbed.ssh.trial.CARRIER_S", 0.0)
+    monkeypatch.setattr("tcpf_lab.testbed.ssh.survey.CARRIER_S", 0.0)
     cable.plugged = False
     assert faults(inventory, survey(inventory, NEEDS, network)) == [
         ("link R0-R1", "no carrier at left eth1 (R0-R1), right eth1 (R1-R0)")
@@ -282,7 +283,7 @@ def test_a_drift_is_told_if_it_was_measured_long_enough():
 
 
 def test_the_verb_shows_what_is_wrong_and_ends_in_a_status(lab, inventory, network, monkeypatch):
-    monkeypatch.setattr(doctor, "survey", lambda *words: survey(*words, network))
+    monkeypatch.setattr(ssh_survey, "survey", lambda *words: survey(*words, network))
     place = Path("testbeds/lab.yaml")
     place.parent.mkdir()
     Path("lab.yaml").rename(place)

@@ -46,8 +46,6 @@ def hosts(tmp_path_factory):
             for server in found.values():
                 server.inside("ip", "link", "set", interface, "up")
         found["ends"].inside("ip", "link", "set", "eth1", "mtu", "1400")
-        found["ends"].inside("ip", "address", "add", "203.0.113.1/24", "dev", "eth1")
-        found["ends"].inside("ip", "route", "add", "203.0.113.128/25", "via", "203.0.113.9")
         _await_carriers(found.values())
         yield found
 

@@ -18,7 +18,6 @@ from tcpf_lab.cli import console
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml import recipe as uml_recipe
-from tcpf_lab.testbed.uml import steps
 from tcpf_lab.testbed.uml.guest import UmlTestbed
 from tcpf_lab.testbed.uml.recipe import Recipe
 from tcpf_lab.testbed.workshop import Progress
@@ -156,8 +155,8 @@ def test_build_leaves_patched_kernel_programs_and_module_tree(site: Site) -> Non
     assert kernel.path.read_text() == "good bye\n"
     assert kernel.version == "6.12.117"
     assert kernel.patches == ("0001-first.patch",)
-    assert kernel.traffic.stat().st_mode & 0o100
-    assert kernel.guest.stat().st_mode & 0o100
+    assert (kernel.directory / "tcpf-traffic").stat().st_mode & 0o100
+    assert (kernel.directory / "tcpf-guest").stat().st_mode & 0o100
     kept = {str(p.relative_to(kernel.tree)) for p in kernel.tree.rglob("*") if p.is_file()}
     assert {"Makefile", ".config", "Module.symvers", "scripts/basic/fixdep"} <= kept
     assert "arch/x86/Makefile.um" in kept
@@ -190,7 +189,7 @@ def test_changed_guest_program_reuses_the_kernel(site: Site) -> None:
     assert second.key != first.key
     assert second.path.samefile(first.path)
     assert (second.tree / "Module.symvers").exists()
-    assert not second.guest.samefile(first.guest)
+    assert not (second.directory / "tcpf-guest").samefile(first.directory / "tcpf-guest")
     assert changed_parts(first, second) == {"tcpf-guest"}
     assert kernel_steps(site.calls.read_text()) == kernel_steps(calls)
 
@@ -213,9 +212,9 @@ def test_build_leaves_modules_and_plugins_with_their_hashes(site: Site) -> None:
     assert kernel.modules == {"sch_a": uml_recipe.sha256_of(module)}
     assert kernel.plugins == {"q_a": uml_recipe.sha256_of(plugin)}
     assert [path.name for path in plugin.parent.iterdir()] == ["q_a.so"]
-    assert steps.plugin_of("sch_a") == "q_a"
-    assert steps.plugin_of("act_b") == "m_b"
-    assert steps.plugin_of("c") == "link_c"
+    assert uml_recipe.plugin_of("sch_a") == "q_a"
+    assert uml_recipe.plugin_of("act_b") == "m_b"
+    assert uml_recipe.plugin_of("c") == "link_c"
 
 
 def test_changed_module_reuses_kernel_and_leaves_the_machine_as_it_is(site: Site) -> None:
@@ -468,7 +467,7 @@ def test_missing_compiler_means_missing_headers_too(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(site.root))
-    assert {"gcc", "libc6-dev"} <= set(steps.missing_packages())
+    assert {"gcc", "libc6-dev"} <= set(uml_recipe.missing_packages())
 
 
 def test_small_disk_is_refused_before_anything_is_unpacked(
@@ -506,7 +505,7 @@ def test_disk_full_while_copying_the_result_is_recognised(
     def full(_tree: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(target))
 
-    monkeypatch.setattr(steps, "keep_for_modules", full)
+    monkeypatch.setattr(uml_recipe, "keep_for_modules", full)
     with pytest.raises(KernelBuildError, match="the disk is full"):
         site.build()
     assert site.entries() == []
@@ -586,7 +585,7 @@ def test_option_switched_off_is_satisfied_by_its_absence(tmp_path: Path) -> None
     fragment, config = tmp_path / "fragment", tmp_path / "config"
     fragment.write_text("# note\nCONFIG_A=n\nCONFIG_B=n\nCONFIG_C=3\nCONFIG_D=y\n")
     config.write_text("# CONFIG_A is not set\nCONFIG_B=y\nCONFIG_C=3\nCONFIG_D=m\n")
-    assert steps.unsatisfied(fragment, config) == ("CONFIG_B=n", "CONFIG_D=y")
+    assert uml_recipe.unsatisfied(fragment, config) == ("CONFIG_B=n", "CONFIG_D=y")
 
 
 def test_patch_that_does_not_fit_stops_the_build(site: Site) -> None:
@@ -605,7 +604,7 @@ def test_warning_in_a_guest_program_stops_the_build(site: Site) -> None:
 def test_environment_of_the_build_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KCFLAGS", "-O0")
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    environment = steps.build_environment()
+    environment = uml_recipe.build_environment()
     assert environment["LC_ALL"] == "C"
     assert "KCFLAGS" not in environment
 

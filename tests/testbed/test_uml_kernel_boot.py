@@ -43,7 +43,7 @@ def boot(
     """Boot in ``directory`` and return what the guest's script printed."""
     directory.mkdir(parents=True, exist_ok=True)
     script = directory / "init.sh"
-    script.write_text(SCRIPT.format(guest=kernel.guest))
+    script.write_text(SCRIPT.format(guest=kernel.directory / "tcpf-guest"))
     script.chmod(0o755)
     command = [
         *(str(kernel.path), "mem=256M", "time-travel=inf-cpu", "time-travel-start=0"),

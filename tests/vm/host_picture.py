@@ -17,10 +17,6 @@ SETTLE_IN = """
 ip link set data0 mtu 1400 txqueuelen 500  # first: the queue's parameters follow from them
 for each in /sys/class/net/data*; do ip link set ${each##*/} up; done
 ip -batch - <<END
-address add 192.0.2.1/24 dev data0
-address add fd00:7::1/64 dev data0 nodad
-route add 198.51.100.0/24 via 192.0.2.2 mtu 1200
-neighbour add 192.0.2.2 lladdr 02:00:5e:00:53:01 dev data0 nud permanent
 rule add from 203.0.113.0/24 lookup 100
 END
 ethtool -K data0 tso off

@@ -70,7 +70,7 @@ printf '"namespace":%s,"began_ns":1,"owner":true}}\\n' "$(stat -L -c %i /proc/se
         "D",
         "ip link add br7 type bridge; ip link set data0 master br7",
         "ip link delete br7; modprobe -r bridge; ! grep -q ^llc /proc/modules || rmmod llc",
-        *("interfaces", "data0 is a part of br7", "ip link set data0 nomaster"),
+        *("interfaces", "data0 is part of br7", "ip link set dev data0 nomaster"),
     ),
 )
 

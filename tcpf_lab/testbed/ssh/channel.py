@@ -1,4 +1,4 @@
-"""The conversation with the agent on one host: JSON lines over a channel.
+"""The conversation with the agent on one host, JSON lines over a channel, and hosts side by side.
 
 Requests are answered in order, each within a time that whoever asks gives.  A thread lets the agent
 hear a beat every few seconds, without which it would undo everything, and asks for the time: an
@@ -7,23 +7,24 @@ agent that has not answered anything for too long is lost, and with it everythin
 
 from __future__ import annotations
 
+import concurrent.futures
 import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import hosts
-from tcpf_lab.testbed.ssh.beside import LOOK_EVERY_S
 from tcpf_lab.testbed.ssh.clock import Exchange
 from tcpf_lab.testbed.ssh.hosts import BROKEN, Host, Process, lost
+from tcpf_lab.testbed.uml import guest
 
 PROTOCOL = 1
 #: An agent hears from us so often, s.
@@ -32,6 +33,61 @@ BEAT_S = 5.0
 LOST_AFTER = 1.5
 #: For an answer that takes no time of its own, s: an emulated machine may be slow.
 PATIENCE_S = 120.0
+#: How often somebody who waits looks for a reason to stop, s.
+LOOK_EVERY_S = 0.2
+T = TypeVar("T")
+
+
+def beside(work: Callable[[], T]) -> Future[T]:
+    """Do ``work`` in a thread that nobody has to wait for when the program ends."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever awaits the future gets it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def side_by_side(
+    work: Callable[[str], T], names: Iterable[str], look: Callable[[], None] = lambda: None
+) -> dict[str, T]:
+    """Do ``work`` for each of ``names`` at once.
+
+    Parameters
+    ----------
+    work : callable
+        Told one of the names.
+    names : iterable of str
+        The hosts.
+    look : callable
+        Called every now and then meanwhile; what it raises ends the waiting.
+
+    Returns
+    -------
+    dict of str to what ``work`` returns
+        In the order of ``names``.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the runs are to stop; what is under way is not waited for.
+    """
+    futures = {name: beside(partial(work, name)) for name in names}
+    pending = set(futures.values())
+    while pending:
+        done, pending = concurrent.futures.wait(
+            pending, LOOK_EVERY_S, concurrent.futures.FIRST_EXCEPTION
+        )
+        for future in done:
+            future.result()
+        if guest.stopping():
+            raise KeyboardInterrupt
+        look()
+    return {name: future.result() for name, future in futures.items()}
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from tcpf_lab.base.units import format_rate, format_size
 from tcpf_lab.results.command import command
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.testbed.inventory import Host, Inventory
-from tcpf_lab.testbed.ssh.needs import Needs
-from tcpf_lab.testbed.ssh.run import OLDEST_PYTHON
+from tcpf_lab.testbed.ssh.agent.network import configured
+from tcpf_lab.testbed.ssh.steps import OLDEST_PYTHON, Needs
 
 #: Linux capabilities by their bit: what moving interfaces and making namespaces takes.
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_MODULE": 16, "CAP_SYS_ADMIN": 21}
@@ -33,12 +33,6 @@ class Nic:
         """Negotiated rate, bit/s; None if there is no link or the driver knows of no rate."""
         speed = self.more.get("speed")
         return speed * 10**6 if isinstance(speed, int) and 0 < speed < 2**31 else None
-
-    @property
-    def stands_on(self) -> str | None:
-        """Name the interface that this one is built on, as a VLAN is; a veth's peer is not that."""
-        kind = self.link.get("linkinfo", {}).get("info_kind")
-        return self.link.get("link") if kind != "veth" else None
 
     @property
     def manager(self) -> str | None:
@@ -131,11 +125,10 @@ class Facts:
             for link in links
         }
 
-    def above(self, name: str) -> list[str]:
-        """List the interfaces that are built on another one: bridges, bonds, VLANs."""
-        master = self.nics[name].link.get("master")
-        stacked = [n for n, other in self.nics.items() if other.stands_on == name]
-        return [*([master] if master else []), *stacked]
+    def configured(self, name: str) -> list[tuple[str, str]]:
+        """Say what is configured on an interface, each with the command that takes it away."""
+        links = [nic.link for nic in self.nics.values()]
+        return [*configured(name, links, self.raw.get("addresses", ()), self.raw.get("routes", ()))]
 
     def device_of(self, address: str) -> str | None:
         """Give the interface that has an address."""
@@ -462,8 +455,9 @@ def control(seen: Seen) -> Finding:
 _EDIT = "correct the inventory: `ip -br link` on the host lists the interfaces"
 
 
-def interfaces(seen: Seen) -> Iterator[tuple[str, Finding]]:
-    """Check each interface of the inventory: whether it is there, and free to be moved."""
+def network(seen: Seen) -> Iterator[tuple[str, Finding]]:
+    """Check the host's network: each interface of the inventory is there, and free to be moved."""
+    yield "control", control(seen)
     for link, name in seen.host.interfaces.items():
         nic = seen.facts.nics.get(name)
         if nic is None:
@@ -485,10 +479,10 @@ def _absent(seen: Seen, link: str, name: str) -> Finding:
 
 
 def _movable(seen: Seen, name: str, nic: Nic) -> Finding:
-    above = seen.facts.above(name)
-    if above:
-        cure = f"take it out of {', '.join(above)}: ip link set {name} nomaster, or delete these"
-        return Finding(False, f"{name} is a part of {', '.join(above)}", cure)
+    control = name in (seen.facts.arrives, seen.facts.back)  # which another check tells
+    if not control and (found := seen.facts.configured(name)):
+        whats, commands = zip(*found, strict=True)
+        return Finding(False, f"{name} {', '.join(whats)}", "; ".join(commands))
     if nic.more.get("wireless"):
         return Finding(False, f"{name} is wireless", "use a wired interface")
     if nic.features.get("netns-local", {}).get("on"):
@@ -528,13 +522,6 @@ def _mtu(seen: Seen, name: str, nic: Nic) -> Finding:
     return fine(f"{wanted} B")
 
 
-#: Every check that looks at the host's network; a check may find several things.
-NETWORK_CHECKS: tuple[Callable[[Seen], Iterator[tuple[str, Finding]]], ...] = (
-    lambda seen: iter((("control", control(seen)),)),
-    interfaces,
-)
-
-
 def cables(
     inventory: Inventory, needs: Needs, tried: Mapping[End, Tried]
 ) -> Iterator[tuple[str, Finding]]:
@@ -543,82 +530,73 @@ def cables(
     A link is left out if one of its ends could not be tried: why is told of that host.
     """
     for a, b in inventory.links_of_roles():
-        ends = ((a, b), (b, a))
-        if inventory.interface(a, b) and all(end in tried for end in ends):
-            yield f"link {a}-{b}", _cable(inventory, needs, tried, ends)
+        cable = _Cable(inventory, needs, tried, ((a, b), (b, a)))
+        if inventory.interface(a, b) and all(end in tried for end in cable.ends):
+            yield f"link {a}-{b}", cable.finding()
 
 
-def _cable(
-    inventory: Inventory, needs: Needs, tried: Mapping[End, Tried], ends: tuple[End, End]
-) -> Finding:
-    for look in (_no_carrier, _elsewhere, _too_slow, _too_small):
-        finding = look(inventory, needs, tried, ends)
-        if finding is not None:
-            return finding
-    near = tried[ends[0]]
-    rate = f"{format_rate(near.rate)}/s" if near.rate else "rate not known"
-    shared = len(near.reached) > 1
-    detail = f"{rate}, {near.reached[ends[1]] * 1e3:.2f} ms, packets of {needs.mtu} B pass"
-    return fine(f"{detail}, through a network with other links" if shared else detail)
+@dataclass(frozen=True)
+class _Cable:
+    """A cable whose two ends have been tried."""
 
+    inventory: Inventory
+    needs: Needs
+    tried: Mapping[End, Tried]
+    ends: tuple[End, End]
 
-def _no_carrier(
-    inventory: Inventory, _: Needs, tried: Mapping[End, Tried], ends: tuple[End, End]
-) -> Finding | None:
-    dead = [_place(inventory, end) for end in ends if not tried[end].carrier]
-    if not dead:
-        return None
-    return Finding(False, f"no carrier at {', '.join(dead)}", "plug in the cable between the two")
+    def finding(self) -> Finding:
+        """Give the first fault, or else what the cable carries."""
+        for look in (self._no_carrier, self._elsewhere, self._too_slow, self._too_small):
+            if finding := look():
+                return finding
+        near = self.tried[self.ends[0]]
+        rate = f"{format_rate(near.rate)}/s" if near.rate else "rate not known"
+        seconds = near.reached[self.ends[1]]
+        detail = f"{rate}, {seconds * 1e3:.2f} ms, packets of {self.needs.mtu} B pass"
+        shared = len(near.reached) > 1
+        return fine(f"{detail}, through a network with other links" if shared else detail)
 
+    def _no_carrier(self) -> Finding | None:
+        dead = [self._place(end) for end in self.ends if not self.tried[end].carrier]
+        cure = "plug in the cable between the two"
+        return Finding(False, f"no carrier at {', '.join(dead)}", cure) if dead else None
 
-def _elsewhere(
-    inventory: Inventory, _: Needs, tried: Mapping[End, Tried], ends: tuple[End, End]
-) -> Finding | None:
-    """Say where the cable leads instead, or that nothing answers."""
-    for end, other in (ends, ends[::-1]):
-        reached = tried[end].reached
-        if other in reached:
-            continue
-        if reached:
-            found = ", ".join(_place(inventory, there) for there in reached)
-            detail = f"{_place(inventory, end)} leads to {found}"
-            return Finding(False, detail, "swap the plugs, or the interfaces in the inventory")
-        detail = f"nothing from {_place(inventory, end)} arrives at {_place(inventory, other)}"
-        cure = "follow the cable; is there a switch between with VLANs, or that learns no address?"
-        return Finding(False, detail, cure)
-    return None
-
-
-def _too_slow(
-    inventory: Inventory, needs: Needs, tried: Mapping[End, Tried], ends: tuple[End, End]
-) -> Finding | None:
-    wanted = max(needs.rate(*ends[0]), inventory.rate(*ends[0]) or 0)
-    for end in ends:
-        measured = tried[end]
-        if measured.half_duplex:
-            return Finding(
-                False, f"{_place(inventory, end)} is half duplex", _autoneg(inventory, end)
+    def _elsewhere(self) -> Finding | None:
+        """Say where the cable leads instead, or that nothing answers."""
+        for end, other in (self.ends, self.ends[::-1]):
+            reached = self.tried[end].reached
+            if other in reached:
+                continue
+            if reached:
+                detail = f"{self._place(end)} leads to {', '.join(map(self._place, reached))}"
+                return Finding(False, detail, "swap the plugs, or the interfaces in the inventory")
+            detail = f"nothing from {self._place(end)} arrives at {self._place(other)}"
+            cure = (
+                "follow the cable; is there a switch between with VLANs, or that learns no address?"
             )
-        if measured.rate is not None and measured.rate < wanted:
-            detail = f"{format_rate(measured.rate)}/s, not {format_rate(wanted)}/s"
-            return Finding(False, detail, f"{_autoneg(inventory, end)}; another cable")
-    return None
-
-
-def _too_small(
-    _: Inventory, needs: Needs, tried: Mapping[End, Tried], ends: tuple[End, End]
-) -> Finding | None:
-    if all(tried[end].full_size for end in ends):
+            return Finding(False, detail, cure)
         return None
-    detail = f"packets of {needs.mtu} B do not pass, smaller ones do"
-    return Finding(
-        False, detail, "raise the MTU of what is between, or lower `mtu` of the topology"
-    )
 
+    def _too_slow(self) -> Finding | None:
+        pair = self.ends[0]
+        wanted = max(self.needs.rate(*pair), self.inventory.rate(*pair) or 0)
+        for end in self.ends:
+            measured, interface = self.tried[end], self.inventory.interface(*end)
+            cure = f"on {self.inventory.host_of(end[0])}: ethtool -s {interface} autoneg on"
+            if measured.half_duplex:
+                return Finding(False, f"{self._place(end)} is half duplex", cure)
+            if measured.rate is not None and measured.rate < wanted:
+                detail = f"{format_rate(measured.rate)}/s, not {format_rate(wanted)}/s"
+                return Finding(False, detail, f"{cure}; another cable")
+        return None
 
-def _autoneg(inventory: Inventory, end: End) -> str:
-    return f"on {inventory.host_of(end[0])}: ethtool -s {inventory.interface(*end)} autoneg on"
+    def _too_small(self) -> Finding | None:
+        if all(self.tried[end].full_size for end in self.ends):
+            return None
+        detail = f"packets of {self.needs.mtu} B do not pass, smaller ones do"
+        cure = "raise the MTU of what is between, or lower `mtu` of the topology"
+        return Finding(False, detail, cure)
 
-
-def _place(inventory: Inventory, end: End) -> str:
-    return f"{inventory.host_of(end[0])} {inventory.interface(*end)} ({end[0]}-{end[1]})"
+    def _place(self, end: End) -> str:
+        interface = self.inventory.interface(*end)
+        return f"{self.inventory.host_of(end[0])} {interface} ({end[0]}-{end[1]})"

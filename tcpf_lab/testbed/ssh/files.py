@@ -12,53 +12,19 @@ from pathlib import Path, PurePosixPath
 from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.testbed.ssh.hosts import BROKEN, SILENCE_S, Host, Reply, lost, run
 
-#: Takes a file's content; the last words are path, SHA-256 and mode.
-_PUT = """
-set -e
-umask 022
-mkdir -p "$(dirname "$1")"
-trap 'rm -f "$1.$$"' EXIT
-cat > "$1.$$"
-[ "$(sha256sum < "$1.$$")" = "$2  -" ] || { echo 'damaged on its way' >&2; exit 65; }
-chmod "$3" "$1.$$"
-mv -f "$1.$$" "$1"
-"""
-#: Takes a tar archive: into a directory that is renamed once it is whole.
-_UNPACK = """
-set -e
-umask 022
-mkdir -p "$(dirname "$1")"
-trap 'rm -rf "$1.$$"' EXIT
-mkdir "$1.$$"
-cd "$1.$$"
-cat > archive.tar
-[ "$(sha256sum < archive.tar)" = "$2  -" ] || { echo 'damaged on its way' >&2; exit 65; }
-tar -xf archive.tar
-rm -f archive.tar
-cd /
-rm -rf "$1"
-mv "$1.$$" "$1"
-"""
-#: Says what is wrong with the directory $1, which is made if nothing is wrong with where it goes.
-#: A directory of others is told by its owner, one that they can write to by its mode: in one with
-#: the sticky bit they can rename and remove only what is theirs.
-_STATE = """
-set -e
-umask 022
-closed() {
-    mode=$(stat -c %a "$1")
-    [ $((0$mode & 022)) = 0 ] || [ $((0$mode & 01000)) != 0 ] || {
-        echo "others may write to $(cd "$1" && pwd -P) (mode $mode)"; exit 66; }
-}
-there=$1
-while [ ! -e "$there" ]; do there=$(dirname "$there"); done
-closed "$there"
-mkdir -p "$1"
-closed "$1/."
-closed "$1/.."
-owner=$(stat -c %u "$1/.")
-[ "$owner" = "$(id -u)" ] || { echo "it belongs to user $owner, not to $(id -un)"; exit 66; }
-"""
+_SCRIPTS = Path(__file__).with_name("scripts")
+
+
+def script(name: str) -> str:
+    """Give a shell script that runs on hosts, without the lines that say what its arguments are."""
+    lines = (_SCRIPTS / f"{name}.sh").read_text(encoding="utf-8").splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("#"))
+
+
+_PUT = script("put")
+_UNPACK = script("unpack")
+_STATE = script("state")
+#: Status by which the last one says that something is wrong.
 _NOT_OURS = 66
 _SUMS_IF_ANY = '[ ! -d "$1" ] || { cd "$1" && find . -type f -exec sha256sum {} +; }'
 _SUMS = 'cd "$1" && find . -type f -exec sha256sum {} +'

@@ -12,6 +12,7 @@ import re
 import shlex
 import socket
 import threading
+import tomllib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,63 +36,8 @@ from tcpf_lab.testbed.uml import kernel
 
 #: How much of a command's output a message shows.
 TAIL_LINES = 20
-#: Pattern in what was said -> likely cause, and what to try.  The first that fits is taken.
-_CAUSES = (
-    (
-        r"Specified qdisc (kind is unknown|not found)|Unknown qdisc|TC \w+ not found"
-        r"|Failed to load TC",
-        "its kernel has no such queue or classifier: load the module (`modprobe sch_NAME`); "
-        "distributions keep some in a package of their own, such as linux-modules-extra",
-    ),
-    (
-        r"Invalid module format|version magic|disagrees about version",
-        "the module was built for another kernel: was the host rebooted into a new one? "
-        "`apt-get install linux-headers-$(uname -r)` there; delete what was built, {built}; then "
-        "run again",
-    ),
-    (
-        r"Key was rejected|Required key not available|Lockdown",
-        "its kernel loads signed modules only (Secure Boot): enrol a key of your own for DKMS "
-        "(`mokutil --import`), or switch Secure Boot off",
-    ),
-    (
-        r"Module \S+ not found|No such file or directory.*/modules",
-        "its kernel has no such module: {doctor} names the package that has it",
-    ),
-    (
-        r"run \S+ is (under way|not undone)",
-        "another run is at work on the host, or one could not undo everything: wait, or {clean}",
-    ),
-    (
-        r"File exists",
-        "something of that name is there already, left by a run that could not undo it: {clean}",
-    ),
-    (
-        r"Cannot find device|No such device|does not exist",
-        "the interface is not there: compare the inventory with `ip -br link` on the host",
-    ),
-    (
-        r"Address already in use",
-        "a program of an earlier run, or another service, has the port: `ss -ltnp` on the host",
-    ),
-    (
-        r"a password is required|not in the sudoers|may not run sudo",
-        "let the user run sudo without a password (`USER ALL=(ALL) NOPASSWD: ALL` in a file below "
-        "/etc/sudoers.d), or log in as root",
-    ),
-    (
-        r"Operation not permitted|Permission denied|must be root",
-        "this needs root: `user: root` in the inventory, or sudo without a password",
-    ),
-    (
-        r"No space left",
-        "the host's disk is full: `df -h` there; {clean}",
-    ),
-    (
-        r"[Cc]ommand not found|No such file or directory|not found in PATH|no such program",
-        "a program is missing on the host: {doctor} names its package",
-    ),
-)
+#: What was said -> likely cause, and what to try; the first that fits is taken.
+_CAUSES = tomllib.loads(Path(__file__).with_name("causes.toml").read_text("utf-8"))["cause"]
 _MISSING_PROGRAM = 127
 #: Directory of the cache that keeps what has been built for hosts.
 BUILT = "hosts"
@@ -99,7 +45,7 @@ BUILT = "hosts"
 
 def likely(output: str, status: int | None, testbed: str, failed_command: str = "") -> str:
     """Say what is the likely cause of a failed command, and what to try."""
-    found = next((advice for cause, advice in _CAUSES if re.search(cause, output)), None)
+    found = next((each["advice"] for each in _CAUSES if re.search(each["said"], output)), None)
     if found is None and status == _MISSING_PROGRAM:
         found = "a program is missing on the host: {doctor}"
     found = found or "read what it said; {doctor} looks at every host"

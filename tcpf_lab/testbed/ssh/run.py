@@ -13,11 +13,12 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tcpf_lab.base.errors import LabError, TestbedError
 from tcpf_lab.plan.compose import Plan
@@ -41,20 +42,22 @@ from tcpf_lab.spec.tcp import (
 )
 from tcpf_lab.testbed.base import ON_HOSTS
 from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh import builds, files, hosts
 from tcpf_lab.testbed.ssh import clock as ssh_clock
-from tcpf_lab.testbed.ssh import files, hosts, modules, needs, programs
-from tcpf_lab.testbed.ssh import modules as ssh_modules
-from tcpf_lab.testbed.ssh import programs as ssh_programs
-from tcpf_lab.testbed.ssh.beside import side_by_side
-from tcpf_lab.testbed.ssh.channel import Request
+from tcpf_lab.testbed.ssh.channel import Request, side_by_side
 from tcpf_lab.testbed.ssh.clock import Sample
-from tcpf_lab.testbed.ssh.hosts import Host, Reply, run
-from tcpf_lab.testbed.ssh.needs import programs_of, starts_ours
+from tcpf_lab.testbed.ssh.hosts import Host, run
 from tcpf_lab.testbed.ssh.session import BY_HAND, Connect, Session
-from tcpf_lab.testbed.ssh.steps import Group, Placement, Translator, groups
+from tcpf_lab.testbed.ssh.steps import (
+    OLDEST_PYTHON,
+    Group,
+    Placement,
+    Translator,
+    groups,
+    programs_of,
+    starts_ours,
+)
 
-#: The agent is written for this Python and newer ones.
-OLDEST_PYTHON = (3, 9)
 #: Kernel parameters that patches of ours make, and what else can be done.
 _PATCHED = {
     RENO_SYSCTL: "only the virtual-time kernel has it; `tcp.recovery: newreno` runs here",
@@ -66,18 +69,9 @@ _PATCHED = {
         for name in LINUX22_BEHAVIOURS
     },
 }
-#: $1 is the address we come from, $2 the interfaces, $3 the programs, $4 kernel parameters:
-#: lists of words, in which a star is no pattern.
-_PROBE = """
-set -f
-PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
-python3 -c 'import sys; print("python", *sys.version_info[:2])' 2>/dev/null || echo python 0 0
-[ -z "$1" ] || ip -o route get "$1" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/route \\1/p'
-for name in $2; do ip link show dev "$name" >/dev/null 2>&1 || echo interface "$name"; done
-for name in $3; do command -v "$name" >/dev/null || echo program "$name"; done
-for name in $4; do [ -e "/proc/sys/$(echo "$name" | tr . /)" ] || echo parameter "$name"; done
-"""
+_PROBE = files.script("probe")
 _HERE = "lo"
+T = TypeVar("T")
 
 
 def probed_programs(plan: Plan, roles: tuple[str, ...]) -> tuple[str, ...]:
@@ -106,24 +100,30 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
     wanted = map(" ".join, asked)
     oldest = ".".join(map(str, OLDEST_PYTHON))
     reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted))
-    for line in _lines(reply):
-        word, *rest = line
-        if word == "python" and tuple(map(int, rest)) < OLDEST_PYTHON:
-            yield f"{host.name}: no Python {oldest} or newer (apt-get install python3)"
-        elif word == "route" and rest:
-            yield from _route(host.name, entry.control, interfaces, rest[0])
-        elif word == "interface":
-            yield (
-                f"{host.name}: no interface {rest[0]} (compare `ip -br link` there; an interrupted "
-                f"run may hold it: {command('clean', '--testbed', inventory.testbed)})"
-            )
-        elif word == "program":
-            yield (
-                f"{host.name}: no {rest[0]} "
-                f"({command('doctor', '--testbed', inventory.testbed)} names its package)"
-            )
-        elif word == "parameter":
-            yield f"{host.name}: its kernel has no {rest[0]} ({_PATCHED[rest[0]]})"
+    clean, doctor = (command(verb, "--testbed", inventory.testbed) for verb in ("clean", "doctor"))
+    for line in reply.text.splitlines():
+        match line.split():
+            case ["python", *version] if tuple(map(int, version)) < OLDEST_PYTHON:
+                yield f"{host.name}: no Python {oldest} or newer (apt-get install python3)"
+            case ["route", used] if used in interfaces:
+                yield (
+                    f"{host.name}: {used} is to carry data, but the host is reached by it "
+                    "(the control network must stand by itself)"
+                )
+            case ["route", used] if used not in (entry.control, _HERE):
+                yield (
+                    f"{host.name}: it is reached by {used}, not by {entry.control} "
+                    f"(correct `control` of {host.name})"
+                )
+            case ["interface", name]:
+                yield (
+                    f"{host.name}: no interface {name} (compare `ip -br link` there; an "
+                    f"interrupted run may hold it: {clean})"
+                )
+            case ["program", name]:
+                yield f"{host.name}: no {name} ({doctor} names its package)"
+            case ["parameter", name]:
+                yield f"{host.name}: its kernel has no {name} ({_PATCHED[name]})"
 
 
 def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:
@@ -141,23 +141,6 @@ def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:
             where=f"host {host.name}",
             hint=f"`{command('doctor', '--testbed', inventory.testbed)}` looks at all hosts",
         )
-
-
-def _lines(reply: Reply) -> Iterator[list[str]]:
-    for line in reply.text.splitlines():
-        if words := line.split():
-            yield words
-
-
-def _route(host: str, control: str, interfaces: tuple[str, ...], used: str) -> Iterator[str]:
-    """Refuse to take away the interface by which the host is reached."""
-    if used in interfaces:
-        yield (
-            f"{host}: {used} is to carry data, but the host is reached by it (the control network "
-            "must stand by itself)"
-        )
-    elif used not in (control, _HERE):
-        yield (f"{host}: it is reached by {used}, not by {control} (correct `control` of {host})")
 
 
 #: Between the agreement on the epoch and the epoch the plan's programs are started.  On top of what
@@ -294,19 +277,17 @@ class HostRun:
 
     def _with_programs(self) -> tuple[str, ...]:
         """Name the hosts on which programs of the project are started."""
-        needing = filter(needs.starts_ours, self._plan.steps)
+        needing = filter(starts_ours, self._plan.steps)
         return tuple(dict.fromkeys(self._inventory.host_of(step.node) for step in needing))
 
-    def _provide(self, name: str, modules: tuple[str, ...]) -> ssh_modules.Products:
+    def _provide(self, name: str, modules: tuple[str, ...]) -> builds.Products:
         uname = self._facts[name]["uname"]
         state, testbed = self._inventory.state_directory, self._inventory.testbed
         kernel = (uname["release"], uname["version"], uname["machine"])
         host = self._session.hosts[name]
-
-        def provide(_name: str) -> ssh_modules.Products:
-            return ssh_modules.provide(host, modules, kernel, state, testbed)
-
-        products = self._session.each(provide, (name,))[name]
+        products = self._alone(
+            name, lambda: builds.provide_modules(host, modules, kernel, state, testbed)
+        )
         self._facts[name]["project_modules"] = products.hashes
         return products
 
@@ -314,11 +295,13 @@ class HostRun:
         machine = self._facts[name]["uname"]["machine"]
         state, testbed = self._inventory.state_directory, self._inventory.testbed
         host, build = self._session.hosts[name], self._inventory.programs == "build"
+        return self._alone(
+            name, lambda: builds.provide_programs(host, machine, state, testbed, build=build)
+        )
 
-        def provide(_name: str) -> str:
-            return ssh_programs.provide(host, machine, state, testbed, build=build)
-
-        return self._session.each(provide, (name,))[name]
+    def _alone(self, name: str, work: Callable[[], T]) -> T:
+        """Do ``work`` for one host, and watch over the agents of all meanwhile."""
+        return self._session.each(lambda _name: work(), (name,))[name]
 
     def _clocks(self) -> dict[str, tuple[Sample, ...]]:
         """Measure the clocks one after the other: side by side they would disturb each other."""
@@ -328,7 +311,7 @@ class HostRun:
             clock = Request("clock", text="the host's time")
             return ssh_clock.measure(lambda: agent.call(clock), self._reference.now)
 
-        return {name: self._session.each(measured, (name,))[name] for name in self._inventory.hosts}
+        return {name: self._alone(name, partial(measured, name)) for name in self._inventory.hosts}
 
     def _agree(self, step: AgreeEpoch) -> None:
         """Choose an epoch late enough for everything that has to be started before it."""
@@ -449,9 +432,9 @@ class SshTestbed:
         """
         parts = {"inventory": as_json(_what_matters(self.inventory)), "kernel": self.kernel}
         if _modules(plan):
-            parts["modules"] = modules.source_hash(modules.sources())
+            parts["modules"] = builds.source_hash(builds.sources())
         if any(map(starts_ours, plan.steps)):
-            parts["programs"] = programs.source_hash()
+            parts["programs"] = builds.program_hash()
         return parts
 
     def check(self, plan: Plan) -> tuple[str, ...]:
@@ -461,10 +444,10 @@ class SshTestbed:
         rates = {(link.ends[0].node, link.ends[1].node): link.rate for link in links}
         wires = [(link.ends[0].node, link.ends[1].node) for link in links if link.ring]
         found = [*self.inventory.misfits(roles, rates, wires)]
-        files = modules.sources()
+        files = builds.sources()
         found += [
             f"there is no kernel module {name} in tcpf-lab (kernel/sched/{name}.c)"
-            for name in modules.missing(_modules(plan), files)
+            for name in builds.missing(_modules(plan), files)
         ]
         return (*found, *self._problems_of_hosts(plan))
 

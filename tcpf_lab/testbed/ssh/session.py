@@ -1,20 +1,25 @@
-"""Agents on all hosts of an inventory, from connecting to the last thing undone."""
+"""Agents on all hosts of an inventory, from connecting to the last thing undone, then or later."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
+import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh import files
-from tcpf_lab.testbed.ssh.agent.pack import packed
-from tcpf_lab.testbed.ssh.beside import beside, side_by_side
-from tcpf_lab.testbed.ssh.channel import Agent, Note, Request
-from tcpf_lab.testbed.ssh.hosts import BROKEN, Host
+from tcpf_lab.testbed.ssh import agent as agent_on_host
+from tcpf_lab.testbed.ssh import files, hosts
+from tcpf_lab.testbed.ssh.channel import Agent, Note, Request, beside, side_by_side
+from tcpf_lab.testbed.ssh.hosts import BROKEN, Host, SshHost, run
 
 #: An agent that has undone a run gets so long to exit, s.
 EXIT_S = 5.0
@@ -24,6 +29,9 @@ UNDONE, LEFT = 0, 1
 UNDO_S = 120.0
 #: In front of what no later attempt can undo.
 BY_HAND = "mend by hand: "
+#: What runs as the packed agent, and the date of its files.
+_MAIN = "from tcpf_lab.testbed.ssh.agent.__main__ import main\n\nmain()\n"
+_WHEN = (1980, 1, 1, 0, 0, 0)
 T = TypeVar("T")
 #: Connects to the host of that name.
 Connect = Callable[[Inventory, str], Host]
@@ -204,6 +212,27 @@ def start_agent(host: Host, inventory: Inventory, note: Note | None = None) -> A
     return Agent(host, process, inventory, note)
 
 
+def packed() -> bytes:
+    """Pack the agent as one file that ``python3`` runs, the same bytes for the same sources."""
+    directory = Path(agent_on_host.__file__).parent
+    content = {
+        "__main__.py": _MAIN.encode(),
+        **{f"tcpf_lab/{room}__init__.py": b"" for room in ("", "testbed/", "testbed/ssh/")},
+        **{
+            f"tcpf_lab/testbed/ssh/agent/{path.name}": path.read_bytes()
+            for path in directory.glob("*.py")
+        },
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(content):
+            info = zipfile.ZipInfo(name, _WHEN)
+            info.create_system = 3
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, content[name])
+    return buffer.getvalue()
+
+
 def agent_path(host: Host, inventory: Inventory) -> str:
     """Send the agent's program to ``host`` unless it is there; return its path.
 
@@ -251,3 +280,120 @@ def _hang_up(agent: Agent) -> list[str]:
     if status in (UNDONE, LEFT):
         return [f"host {name}: not undone: {agent.said()}"] if status == LEFT else []
     return [f"host {name} could not be told to end; it undoes everything by itself after a while"]
+
+
+#: Queues and programs of an emulated machine are slow to go, s.
+_UNDO_SILENCE_S = 300.0
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """What one run has left on one host, and what became of it.
+
+    Parameters
+    ----------
+    host, run : str
+        Where, and of which run.
+    changes : int
+        Changes that are written down and have not been undone.
+    state : str
+        ``undone``; ``to undo`` if it was only listed; ``under way`` if its agent lives; ``left`` if
+        something could not be undone; ``not reached`` if the host could not be asked.
+    detail : str
+        What could not be undone, or why.
+    records : tuple of str
+        What would be undone, in that order, if it was only listed.
+    """
+
+    host: str
+    run: str
+    changes: int
+    state: str
+    detail: str = ""
+    records: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is left to be done about it."""
+        return self.state in ("undone", "to undo")
+
+
+def clean(
+    inventory: Inventory,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    connect: Connect = SshHost,
+) -> tuple[Remainder, ...]:
+    """Undo what is written down on all hosts, side by side.
+
+    Parameters
+    ----------
+    inventory : Inventory
+        The hosts.
+    dry_run : bool
+        Only list.
+    force : bool
+        Also of runs that are under way: their agents are ended.
+    connect : callable
+        Connects to a host.
+
+    Returns
+    -------
+    tuple of Remainder
+        In the inventory's order; nothing of hosts on which nothing was left.
+    """
+
+    def each(name: str) -> list[Remainder]:
+        try:
+            with contextlib.closing(connect(inventory, name)) as host:
+                return [*_host(host, inventory, dry_run, force)]
+        except TestbedError as error:
+            return [Remainder(name, "-", 0, "not reached", f"{error.message} ({error.hint})")]
+
+    every = side_by_side(each, inventory.hosts).values()
+    return tuple(one for found in every for one in found)
+
+
+def _host(host: Host, inventory: Inventory, dry_run: bool, force: bool) -> Iterator[Remainder]:
+    state = inventory.state_directory
+    if run(host, ("test", "-d", f"{state}/runs")).status != 0:
+        return
+    agent = ("python3", agent_path(host, inventory))
+    for found in _ask(host, inventory, (*agent, "list", "--state", state)):
+        token, changes = str(found["token"]), int(found["entries"])
+        if found["alive"] and not force:
+            detail = f"process {found['pid']}; --force ends it"
+            yield Remainder(host.name, token, changes, "under way", detail)
+        elif dry_run:
+            listed = tuple(_words(record) for record in found.get("records", ()))
+            yield Remainder(host.name, token, changes, "to undo", records=listed)
+        else:
+            words = ("undo", "--state", state, "--run", token, *(("--force",) if force else ()))
+            yield _undone(host, (*agent, *words), token, changes)
+
+
+def _undone(host: Host, argv: tuple[str, ...], token: str, changes: int) -> Remainder:
+    reply = run(host, argv, silence=_UNDO_SILENCE_S)
+    try:
+        (report,) = json.loads(reply.text)
+    except ValueError:  # no report at all, or of no run: it was undone meanwhile
+        said = "; ".join(reply.errors.strip().splitlines())
+        return Remainder(host.name, token, changes, "left" if reply.status else "undone", said)
+    left = (*left_by(report), *((report["refused"],) if "refused" in report else ()))
+    return Remainder(host.name, token, changes, "left" if left else "undone", "; ".join(left))
+
+
+def _words(record: Mapping[str, str]) -> str:
+    """Say what a record is about; the last one is the record itself, with the run's files."""
+    kind = "files" if record["kind"] == "run" else record["kind"]
+    return f"{kind} {record['name']}".strip()
+
+
+def _ask(host: Host, inventory: Inventory, argv: tuple[str, ...]) -> list[dict[str, Any]]:
+    reply = run(host, argv)
+    if reply.status != 0:
+        where = f"host {host.name}"
+        raise hosts.failed(where, inventory.testbed, argv, reply.status, reply.errors)
+    found: list[dict[str, Any]] = json.loads(reply.text)
+    return found

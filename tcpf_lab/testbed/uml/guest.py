@@ -25,8 +25,9 @@ from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import LoadModule
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.testbed.base import IN_VIRTUAL_TIME, bound
-from tcpf_lab.testbed.uml import guest_plan, preflight, steps
+from tcpf_lab.testbed.uml import guest_plan, preflight
 from tcpf_lab.testbed.uml import kernel as uml_kernel
+from tcpf_lab.testbed.uml.recipe import plugin_of
 from tcpf_lab.testbed.withheld import GivenTime, QueuedTime
 
 #: How often a waiting worker looks whether it should stop, s.
@@ -311,7 +312,7 @@ class UmlTestbed:
     def _loaded(self, plan: Plan) -> dict[str, str]:
         """Give the hashes of the modules that ``plan`` loads and of their ``tc`` plugins."""
         names = _modules(plan)
-        plugins = map(steps.plugin_of, names)
+        plugins = map(plugin_of, names)
         built = self.kernel.modules | self.kernel.plugins
         return {name: built.get(name, preflight.NOT_BUILT) for name in (*names, *plugins)}
 

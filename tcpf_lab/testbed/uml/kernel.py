@@ -26,7 +26,6 @@ from tcpf_lab.base.making import is_disk_full, opened
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import as_json, read_json, write_json
 from tcpf_lab.testbed.uml import recipe as uml_recipe
-from tcpf_lab.testbed.uml import steps
 from tcpf_lab.testbed.uml.recipe import BUILT_WITH, DEFAULT_SOURCE, Recipe
 from tcpf_lab.testbed.workshop import Progress, Workshop
 
@@ -86,7 +85,7 @@ def make(order: Order, lock: int, before: Order | None = None) -> None:
     log = work / LOG
     try:
         (work / "source").mkdir(parents=True)
-        environment = steps.build_environment()
+        environment = uml_recipe.build_environment()
         shop = Workshop(work / "source", log, order.progress, environment, keep_open=(lock,))
         for each in (before, order) if before else (order,):
             _make_one(each, shop, work / each.recipe.variant)
@@ -116,19 +115,19 @@ def _fill(order: Order, shop: Workshop, result: Path) -> None:
             _link(twin / name, result / name)
     else:
         _build_kernel(order, shop, result)
-    steps.compile_programs(order.recipe, result, shop)
-    steps.compile_modules(order.recipe, result / TREE, result, shop)
+    uml_recipe.compile_programs(order.recipe, result, shop)
+    uml_recipe.compile_modules(order.recipe, result / TREE, result, shop)
 
 
 def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
     _require_room(order.root)
     if not any(shop.tree.iterdir()):
-        steps.unpack(order.source, order.top, shop)
-        steps.apply_patches(order.recipe, shop)
-    steps.configure(order.recipe, shop)
-    steps.compile_kernel(shop, len(os.sched_getaffinity(0)))
+        uml_recipe.unpack(order.source, order.top, shop)
+        uml_recipe.apply_patches(order.recipe, shop)
+    uml_recipe.configure(order.recipe, shop)
+    uml_recipe.compile_kernel(shop, len(os.sched_getaffinity(0)))
     shutil.copy2(shop.tree / KERNEL, result / KERNEL)
-    steps.keep_for_modules(shop.tree, result / TREE)
+    uml_recipe.keep_for_modules(shop.tree, result / TREE)
 
 
 def read_facts(path: Path) -> dict[str, Any]:
@@ -160,8 +159,8 @@ def damage(entry: Path) -> tuple[str, ...]:
         return (FACTS,)
     expected = {
         KERNEL: facts["sha256"],
-        **{f"{steps.MODULES}/{name}.ko": d for name, d in facts["modules"].items()},
-        **{f"{steps.PLUGINS}/{name}.so": d for name, d in facts["plugins"].items()},
+        **{f"{uml_recipe.MODULES}/{name}.ko": d for name, d in facts["modules"].items()},
+        **{f"{uml_recipe.PLUGINS}/{name}.so": d for name, d in facts["plugins"].items()},
         **facts["programs"],
     }
     return tuple(name for name, digest in expected.items() if _content(entry / name) != digest)
@@ -210,8 +209,8 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
         "recipe": order.recipe.digest,
         "kernel_key": order.kernel_key,
         "variant": order.recipe.variant,
-        "modules": steps.hashes(result / steps.MODULES),
-        "plugins": steps.hashes(result / steps.PLUGINS),
+        "modules": uml_recipe.hashes(result / uml_recipe.MODULES),
+        "plugins": uml_recipe.hashes(result / uml_recipe.PLUGINS),
         "version": order.version,
         "sha256": uml_recipe.sha256_of(result / KERNEL),
         "programs": {name: uml_recipe.sha256_of(result / name) for name in order.recipe.programs},
@@ -267,16 +266,6 @@ class Kernel:
     def directory(self) -> Path:
         """The cache entry; ``tcpf-traffic`` and ``tcpf-guest`` are in it too."""
         return self.path.parent
-
-    @property
-    def traffic(self) -> Path:
-        """The native traffic generator."""
-        return self.directory / "tcpf-traffic"
-
-    @property
-    def guest(self) -> Path:
-        """The guest's first process and small helper."""
-        return self.directory / "tcpf-guest"
 
     @property
     def tree(self) -> Path:
@@ -391,7 +380,7 @@ def build(
     what = recipe or uml_recipe.load()
     root = cache or cache_directory()
     tell = progress or (lambda _phase, _share: None)
-    steps.require_tools()
+    uml_recipe.require_tools()
     top, version = uml_recipe.source_version(tarball)
     uml_recipe.check_version(version, what, tarball)
     with _disk_errors(root):
@@ -421,7 +410,7 @@ def status(cache: Path | None = None) -> dict[str, Any]:
         "modules": sorted(kernel.modules) if kernel else None,
         "plugins": sorted(kernel.plugins) if kernel else None,
         "cache": str(root),
-        "missing_packages": list(steps.missing_packages()),
+        "missing_packages": list(uml_recipe.missing_packages()),
         "source": str(DEFAULT_SOURCE) if DEFAULT_SOURCE.exists() else None,
     }
 

@@ -16,7 +16,7 @@ from tcpf_lab.results import storage
 from tcpf_lab.results.storage import ArchiveError
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml.kernel import KERNEL, LOG, Kernel
-from tcpf_lab.testbed.uml.steps import MODULES, PLUGINS
+from tcpf_lab.testbed.uml.recipe import MODULES, PLUGINS
 
 _RECEIVING = ".receiving-"
 

@@ -38,46 +38,27 @@ from tcpf_lab.testbed.withheld import GivenTime
 from tcpf_lab.testbed.workshop import Progress
 
 
-@dataclass(frozen=True)
 class State:
     """The files of the guests that are up, below the cache."""
 
-    cache: Path
-
-    @property
-    def directory(self) -> Path:
-        """Where they are."""
-        return self.cache / "state"
-
-    @property
-    def inventory(self) -> Path:
-        """The inventory; written when all hosts answer."""
-        return self.directory / "inventory.yaml"
-
-    @property
-    def ssh_config(self) -> Path:
-        """Configuration for ``ssh -F``."""
-        return self.directory / "ssh_config"
-
-    @property
-    def known_hosts(self) -> Path:
-        """The hosts' public keys."""
-        return self.directory / "known_hosts"
-
-    @property
-    def keys(self) -> Path:
-        """Keys of the hosts, and the one to log in with."""
-        return self.directory / "keys"
-
-    @property
-    def facts(self) -> Path:
-        """What was started, and when all of it was ready."""
-        return self.directory / "vm.json"
-
-    @property
-    def failed(self) -> Path:
-        """Where the consoles of guests that did not come up are kept."""
-        return self.cache / "failed"
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
+        #: Where they are.
+        self.directory = cache / "state"
+        #: The inventory; written when all hosts answer.
+        self.inventory = self.directory / "inventory.yaml"
+        #: Configuration for ``ssh -F``.
+        self.ssh_config = self.directory / "ssh_config"
+        #: The hosts' public keys.
+        self.known_hosts = self.directory / "known_hosts"
+        #: Keys of the hosts, and the one to log in with.
+        self.keys = self.directory / "keys"
+        #: What was started, and when all of it was ready.
+        self.facts = self.directory / "vm.json"
+        #: Where the consoles of guests that did not come up are kept.
+        self.failed = cache / "failed"
+        #: Locked by the process that keeps the guests, whose number is in it.
+        self.keeper_lock = cache / "keeper"
 
     def console(self, guest: str) -> Path:
         """What the guest's kernel and programs have said."""
@@ -87,10 +68,10 @@ class State:
         """What the guest's emulator has said."""
         return self.directory / f"{guest}.emulator"
 
-    @property
-    def keeper_lock(self) -> Path:
-        """Locked by the process that keeps the guests, whose number is in it."""
-        return self.cache / "keeper"
+    def create(self) -> None:
+        """Make the directory, for the user alone."""
+        self.directory.mkdir(mode=0o700, parents=True)
+        self.keys.mkdir(mode=0o700)
 
     def read_facts(self) -> dict[str, Any]:
         """Return the facts; nothing if the guests were never ready."""
@@ -103,15 +84,6 @@ class State:
     def write_facts(self, facts: dict[str, Any]) -> None:
         """Keep the facts."""
         write_json(self.facts, facts)
-
-    def create(self) -> None:
-        """Make the directory, for the user alone."""
-        self.directory.mkdir(mode=0o700, parents=True)
-        self.keys.mkdir(mode=0o700)
-
-    def remove(self) -> None:
-        """Remove everything that the guests have left."""
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     def keep_consoles(self) -> dict[str, Path]:
         """Copy what guests have said to where it stays; return the places by guest."""
@@ -489,7 +461,7 @@ def _end(state: State) -> bool:
                 break
     elif state.inventory.exists():  # they were up, and nobody has ended them
         state.keep_consoles()
-    state.remove()
+    shutil.rmtree(state.directory, ignore_errors=True)
     return found
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tcpf_lab.base.errors import RequestError, TestbedError
-from tcpf_lab.testbed.vm import cpio, root
+from tcpf_lab.testbed.vm import root
 from tcpf_lab.testbed.vm.kernel import GuestKernel
 from tcpf_lab.testbed.vm.layout import ADDRESS, CONTROL, HERE, SSH_PORT, Guest, mac, own_ends
 from tcpf_lab.testbed.vm.root import Layers
@@ -187,7 +187,7 @@ def _probe(layers: Layers) -> bool:
     """Whether a guest comes alive under KVM."""
     with tempfile.TemporaryDirectory(prefix="tcpf-lab-probe-") as name:
         archive, console = Path(name, "cpio"), Path(name, "console")
-        archive.write_bytes(cpio.archive(root.common(layers)))
+        archive.write_bytes(root.cpio(root.common(layers)))
         words = _machine("kvm", Size(memory_mb=256), layers.kernel, archive)
         words[words.index("-append") + 1] += " tcpf.probe"
         words += ["-serial", f"file:{_escaped(console)}"]

@@ -6,15 +6,73 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import TestbedError
-from tcpf_lab.testbed.vm import cpio, kernel
+from tcpf_lab.testbed.vm import kernel
 from tcpf_lab.testbed.vm import kernel as vm_kernel
 from tcpf_lab.testbed.vm.kernel import GuestKernel
 from tcpf_lab.testbed.vm.layout import PLACE, ROLES, Guest, inittab, setup
 from tcpf_lab.testbed.workshop import Progress
+
+_DIRECTORY, _FILE, _PROGRAM, _LINK = 0o040755, 0o100600, 0o100755, 0o120777
+_END = "TRAILER!!!"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of the archive; its directories need not be named."""
+
+    content: bytes
+    mode: int = _PROGRAM
+
+
+def program(content: bytes) -> Entry:
+    """Return a file that everyone may read and run."""
+    return Entry(content)
+
+
+def private(content: bytes) -> Entry:
+    """Return a file for its owner alone, as keys must be."""
+    return Entry(content, _FILE)
+
+
+def link(target: str) -> Entry:
+    """Return a symbolic link."""
+    return Entry(target.encode(), _LINK)
+
+
+def cpio(entries: Mapping[str, Entry], directories: tuple[str, ...] = ()) -> bytes:
+    """Return an archive in cpio's ``newc`` format, which a kernel unpacks into its first root.
+
+    The same entries give the same bytes.
+
+    Parameters
+    ----------
+    entries : mapping
+        Name, without a slash in front, to what is there.
+    directories : tuple of str
+        Directories that are to exist even if they are empty.
+    """
+    parents = {str(parent) for name in entries for parent in PurePosixPath(name).parents}
+    every = {name: Entry(b"", _DIRECTORY) for name in sorted((parents | {*directories}) - {"."})}
+    every |= entries
+    blocks = [_block(number, name, entry) for number, (name, entry) in enumerate(every.items(), 1)]
+    return b"".join((*blocks, _block(0, _END, Entry(b"", 0))))
+
+
+def _block(number: int, name: str, entry: Entry) -> bytes:
+    links, no_time, no_owner, device = 1, 0, (0, 0), (0, 0, 0, 0)
+    size = len(entry.content)
+    words = (number, entry.mode, *no_owner, links, no_time, size, *device, len(name) + 1, 0)
+    header = b"070701" + "".join(f"{word:08x}" for word in words).encode()
+    return _padded(header + name.encode() + b"\0") + _padded(entry.content)
+
+
+def _padded(block: bytes) -> bytes:
+    return block + bytes(-len(block) % 4)
+
 
 SSHD, BUSYBOX = Path("/usr/sbin/sshd"), "busybox"
 NEEDED_BYTES = 100_000_000
@@ -115,20 +173,20 @@ def public_key(directory: Path, name: str) -> str:
     return " ".join((directory / f"{name}.pub").read_text().split()[:2])
 
 
-def common(layers: Layers) -> dict[str, cpio.Entry]:
+def common(layers: Layers) -> dict[str, Entry]:
     """Return what all guests have: busybox, scripts and modules."""
     sources = shipped.directory("kernel") / "vm"
-    files = {"init": cpio.program((sources / "init").read_bytes())}
-    own = {"busybox": cpio.program(busybox(layers.programs))}
-    own |= {name: cpio.program((sources / name).read_bytes()) for name in SCRIPTS}
-    own["sshd_config"] = cpio.private((sources / "sshd_config").read_bytes())
+    files = {"init": program((sources / "init").read_bytes())}
+    own = {"busybox": program(busybox(layers.programs))}
+    own |= {name: program((sources / name).read_bytes()) for name in SCRIPTS}
+    own["sshd_config"] = private((sources / "sshd_config").read_bytes())
     for number, path in enumerate(layers.kernel.module_files(*MODULES)):
         name = f"modules/{number:02}-{vm_kernel.module_name(path)}.ko"
-        own[name] = cpio.private(vm_kernel.module_content(path))
+        own[name] = private(vm_kernel.module_content(path))
     return files | _placed(own)
 
 
-def archive(guest: Guest, common_files: Mapping[str, cpio.Entry], keys: Path) -> bytes:
+def archive(guest: Guest, common_files: Mapping[str, Entry], keys: Path) -> bytes:
     """Return the whole archive of a guest.
 
     Parameters
@@ -143,9 +201,9 @@ def archive(guest: Guest, common_files: Mapping[str, cpio.Entry], keys: Path) ->
     own = {"setup": setup(guest), "inittab": inittab(guest)}
     own["keys/authorized"] = f"{public_key(keys, CLIENT)}\n"
     own |= {f"keys/{role}": (keys / role).read_text() for role in guest.roles}
-    private = {name: cpio.private(text.encode()) for name, text in own.items()}
-    return cpio.archive({**common_files, **_placed(private)})
+    private = {name: private(text.encode()) for name, text in own.items()}
+    return cpio({**common_files, **_placed(private)})
 
 
-def _placed(files: Mapping[str, cpio.Entry]) -> dict[str, cpio.Entry]:
+def _placed(files: Mapping[str, Entry]) -> dict[str, Entry]:
     return {f"{PLACE.removeprefix('/')}/{name}": entry for name, entry in files.items()}

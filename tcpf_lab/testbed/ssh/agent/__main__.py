@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tcpf_lab.testbed.ssh.agent import journal, modules, namespaces, undo
-from tcpf_lab.testbed.ssh.agent.errors import AgentError
 from tcpf_lab.testbed.ssh.agent.journal import Record
 from tcpf_lab.testbed.ssh.agent.serve import Agent
+from tcpf_lab.testbed.ssh.agent.system import AgentError
 
 
 def unfinished(state: Path) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -14,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.testbed.ssh.agent import journal, modules, session, system
-from tcpf_lab.testbed.ssh.agent import system as commands
-from tcpf_lab.testbed.ssh.agent.errors import AgentError
+from tcpf_lab.testbed.ssh.agent.system import AgentError
 
 _CLASS = Path("/sys/class/net")
 _FEATURE = re.compile(r"^\t?([\w-]+): (on|off)(.*)$", re.M)
@@ -39,21 +37,20 @@ def gather_network() -> dict[str, Any]:
 
 
 def _ip(*words: str) -> list[dict[str, Any]]:
-    said = _said(["ip", "-j", *words])
     try:
-        return [entry for entry in json.loads(said or "[]") if entry]
-    except ValueError:
+        return system.report(["ip", "-j", *words])
+    except (AgentError, ValueError):
         return []
 
 
 def _device(name: str) -> dict[str, Any]:
     root = _CLASS / name
-    speed, carrier = _network_text(root / "speed"), _network_text(root / "carrier")
+    speed, carrier = _text(root / "speed"), _text(root / "carrier")  # none without a link
     return {
         "driver": _target(root / "device" / "driver"),
         "bus": _target(root / "device" / "subsystem"),
         "speed": int(speed) if speed and speed.lstrip("-").isdigit() else None,
-        "duplex": _network_text(root / "duplex"),
+        "duplex": _text(root / "duplex"),
         "carrier": int(carrier) if carrier else None,
         "physical": (root / "device").exists(),
         "wireless": (root / "wireless").exists() or (root / "phy80211").exists(),
@@ -100,23 +97,15 @@ def _managed(name: str, managers: dict[str, dict[str, str] | None]) -> dict[str,
 def _said(argv: list[str]) -> str | None:
     """Give what a program says, None if it is missing or fails."""
     try:
-        said = system.run(argv)
+        return system.checked(argv).output
     except AgentError:
         return None
-    return said.output if said.status == 0 else None
 
 
 def _target(link: Path) -> str | None:
     try:
         return link.readlink().name
     except OSError:
-        return None
-
-
-def _network_text(path: Path) -> str | None:
-    try:
-        return path.read_text().strip()
-    except OSError:  # a device without link tells no speed
         return None
 
 
@@ -138,13 +127,13 @@ _MODULES = (
 
 def gather(state: Path) -> dict[str, Any]:
     """Gather everything; what this host does not tell is None or missing."""
-    system = os.uname()
+    kernel = os.uname()
     return {
         "uname": {
-            "system": system.sysname,
-            "release": system.release,
-            "version": system.version,
-            "machine": system.machine,
+            "system": kernel.sysname,
+            "release": kernel.release,
+            "version": kernel.version,
+            "machine": kernel.machine,
         },
         "boot_id": journal.boot_id(),
         "hostname": socket.gethostname(),
@@ -158,8 +147,8 @@ def gather(state: Path) -> dict[str, Any]:
         "tools": {name: _tool(name, option) for name, option in _TOOLS.items()},
         **gather_network(),
         "control": _control(),
-        **_modules(system.release),
-        "clock": _clock(system.release),
+        **_modules(kernel.release),
+        "clock": _clock(kernel.release),
         "virtualization": _first_line(["systemd-detect-virt"]),
         "selinux": _text("/sys/fs/selinux/enforce"),
         "unfinished": [{"run": r["token"], **r} for r in journal.unfinished(state)],
@@ -189,7 +178,7 @@ def _disk(state: Path) -> dict[str, Any]:
 
 def _tool(name: str, option: str) -> dict[str, str | None] | None:
     try:
-        path = commands.resolve([name])[0]
+        path = system.resolve([name])[0]
     except AgentError:
         return None
     return {"path": path, "version": _first_line([path, option])}
@@ -198,7 +187,7 @@ def _tool(name: str, option: str) -> dict[str, str | None] | None:
 def _first_line(argv: list[str]) -> str | None:
     try:
         said = subprocess.run(
-            commands.resolve(argv),
+            system.resolve(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -263,7 +252,7 @@ def _clock(release: str) -> dict[str, Any]:
     }
 
 
-def _text(path: str) -> str | None:
+def _text(path: str | Path) -> str | None:
     try:
         return Path(path).read_text(errors="replace").strip()
     except OSError:

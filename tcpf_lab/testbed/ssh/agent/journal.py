@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.testbed.ssh.agent import namespaces, programs
-from tcpf_lab.testbed.ssh.agent.errors import AgentError
+from tcpf_lab.testbed.ssh.agent.system import AgentError
 
 NAME = "journal.jsonl"
 #: The run's files.

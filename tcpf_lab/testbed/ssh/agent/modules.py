@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tcpf_lab.testbed.ssh.agent import namespaces, netlink, system
-from tcpf_lab.testbed.ssh.agent.errors import AgentError, Left
+from tcpf_lab.testbed.ssh.agent import namespaces, system
+from tcpf_lab.testbed.ssh.agent.system import AgentError, Left
 
 _PROC = Path("/proc")
 #: The kinds of interfaces that a module is for, where they are not called as it is.
@@ -63,7 +63,8 @@ def _places() -> Iterator[Path]:
 
 
 def _here() -> set[str]:
-    return {link.kind for link in netlink.every_link()}
+    links = system.report(["ip", "-j", "-d", "link", "show"])
+    return {link.get("linkinfo", {}).get("info_kind", "") for link in links}
 
 
 LOADED = Path("/proc/modules")

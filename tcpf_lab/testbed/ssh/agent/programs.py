@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tcpf_lab.testbed.ssh.agent import namespaces, system
-from tcpf_lab.testbed.ssh.agent.errors import AgentError, Cancelled
+from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled
 
 NSEC = 1_000_000_000
 #: The clock may be set meanwhile: it is looked at so often, s.

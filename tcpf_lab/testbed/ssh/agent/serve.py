@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tcpf_lab.testbed.ssh.agent import actions, facts, journal, undo
-from tcpf_lab.testbed.ssh.agent.errors import AgentError, Cancelled
-from tcpf_lab.testbed.ssh.agent.session import Session
+from tcpf_lab.testbed.ssh.agent import facts, journal, undo
+from tcpf_lab.testbed.ssh.agent.session import Session, carry_out
+from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled
 
 #: Version of the conversation, said in the first line.
 PROTOCOL = 1
@@ -137,7 +137,7 @@ class Agent:
             return self._begin(request)
         if self._session is None:
             raise AgentError(f"'{word}' before 'begin'")
-        return actions.carry_out(self._session, request)
+        return carry_out(self._session, request)
 
     def _begin(self, request: dict[str, Any]) -> dict[str, str]:
         if self._session is not None:

@@ -1,8 +1,8 @@
-"""One run on this host: what a request may do, and what it has to write down before."""
+"""One run on this host: what each request does, and what it has to write down before."""
 
 from __future__ import annotations
 
-import json
+import inspect
 import os
 import re
 import threading
@@ -15,15 +15,16 @@ from tcpf_lab.testbed.ssh.agent import (
     journal,
     modules,
     namespaces,
-    netlink,
-    nic,
-    node,
+    network,
     programs,
     system,
 )
-from tcpf_lab.testbed.ssh.agent.errors import AgentError, Cancelled
 from tcpf_lab.testbed.ssh.agent.programs import Programs
+from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled
 
+#: So much of what a command says is given in the reply.
+SAID_CHARACTERS = 65536
+_LOOK_AT_QUEUE_S = 0.25
 _VARIABLE = b"SSH_CONNECTION="
 
 
@@ -39,8 +40,8 @@ def refuse(interface: str) -> None:
     if ends is None:
         return
     client, server = ends
-    shown = system.checked(["ip", "-j", "address", "show", "dev", interface]).output
-    own = [info.get("local") for entry in json.loads(shown) for info in entry["addr_info"]]
+    shown = system.report(["ip", "-j", "address", "show", "dev", interface])
+    own = [info.get("local") for entry in shown for info in entry["addr_info"]]
     if server in own or interface == way_to(client):
         raise AgentError(
             f"interface {interface} carries the control connection ({server} to {client})"
@@ -50,7 +51,7 @@ def refuse(interface: str) -> None:
 def way_to(client: str) -> str | None:
     """Give the interface by which the kernel would send to an address, all its rules considered."""
     said = system.run(["ip", "-j", "route", "get", client])
-    routes = json.loads(said.output or "[]") if said.status == 0 else []
+    routes = system.parsed(said.output) if said.status == 0 else []
     return next((str(route["dev"]) for route in routes if "dev" in route), None)
 
 
@@ -170,26 +171,23 @@ class Session:
         """Give the path of a file of the run."""
         return system.within(self.files, name)
 
-    def add_node(self, name: str) -> None:
+    def add_node(self, node: str) -> None:
         """Make a node."""
-        if namespaces.exists(name):
+        if namespaces.exists(node):
             raise AgentError(
-                f"File exists: there is a namespace {namespaces.name(name)} already, "
+                f"File exists: there is a namespace {namespaces.name(node)} already, "
                 "left by another run or made by another program"
             )
-        self._claim_directory()
-        self._journal.add("namespace", node=name)
-        node.make(name)
-        self._nodes.add(name)
-
-    def _claim_directory(self) -> None:
-        """Take note of the mount that the first name of a namespace makes; once is enough."""
+        # The first name of a namespace makes a mount.
         if not self._nodes and namespaces.to_be_released():
             self._journal.add("netns_directory")
             namespaces.claim()
+        self._journal.add("namespace", node=node)
+        network.make(node)
+        self._nodes.add(node)
 
     def add_veth(
-        self, ends: Sequence[Mapping[str, Any]], mtu: int, wire: Mapping[str, int] | None
+        self, ends: Sequence[Mapping[str, Any]], mtu: int, wire: Mapping[str, int] | None = None
     ) -> None:
         """Join two nodes of this kernel, by a half-duplex wire if one is asked for.
 
@@ -200,29 +198,42 @@ class Session:
             self._refuse_taken(end["node"], end["device"])
         kept = [{"node": end["node"], "device": end["device"]} for end in own]
         self._journal.add("veth", ends=kept)
-        node.join(ends, mtu, wire)
+        network.join(ends, mtu, wire)
 
-    def take_nic(self, interface: str, name: str, device: str, mac: str, mtu: int) -> None:
+    def take_nic(self, interface: str, node: str, device: str, mac: str, mtu: int) -> None:
         """Move an interface of the host into a node."""
-        self._refuse_taken(name, device)
-        link = netlink.find(interface)
+        self._refuse_taken(node, device)
+        link = network.find(interface)
         if link is None:
             raise AgentError(f"Cannot find device {interface!r} on this host")
-        netlink.refuse(link)
         refuse(interface)
-        if netlink.by_nexthop(link.index):
-            raise AgentError(f"interface {interface} has routes by nexthop objects (`ip nexthop`)")
-        self._journal.add("nic", node=name, device=device, state=nic.describe(link))
-        nic.take(link, name, device, mac, mtu)
+        network.refuse(link)
+        self._journal.add("nic", node=node, device=device, state=network.describe(link))
+        network.take(interface, node, device, mac, mtu)
 
-    def _refuse_taken(self, name: str, device: str) -> None:
-        if self.inside(name, lambda: netlink.find(device)) is not None:
-            raise AgentError(f"File exists: node {name} has an interface {device} already")
+    def _refuse_taken(self, node: str, device: str) -> None:
+        self.place(node)
+        if network.has(node, device):
+            raise AgentError(f"File exists: node {node} has an interface {device} already")
 
-    def set_sysctl(self, name: str | None, key: str, value: str) -> None:
+    def run(self, node: str, argv: Sequence[str], output: str | None = None) -> dict[str, str]:
+        """Run a program to its end; return what it said, unless that went to a file."""
+        if output is None:
+            said = self.inside(node, lambda: system.checked(argv, cancel=self.cancel)).output
+            return {"output": said[-SAID_CHARACTERS:]}
+        with self.output(output).open("wb") as file:
+            self.inside(node, lambda: system.checked(argv, output=file, cancel=self.cancel))
+        return {"output": ""}
+
+    def batch(self, node: str, program: str, lines: Sequence[Sequence[str]]) -> None:
+        """Give commands of ``ip`` or ``tc`` to one process."""
+        self.place(node)
+        network.batch(program, node, lines, cancel=self.cancel)
+
+    def set_sysctl(self, node: str | None, key: str, value: str) -> None:
         """Set a kernel parameter: of a node, whose end is also its end, or of the kernel."""
-        if name is not None:
-            self.inside(name, lambda: system.write(key, value))
+        if node is not None:
+            self.inside(node, lambda: system.write(key, value))
             return
         self._refuse_unless_owner(f"set {key}")
 
@@ -234,13 +245,33 @@ class Session:
 
         namespaces.inside(namespaces.FIRST, change)
 
-    def load_module(self, path: str | None, name: str) -> bool:
+    def read_sysctls(self, node: str, keys: list[str], output: str) -> None:
+        """Write kernel parameters of a node to a file."""
+        self.output(output).write_text(self.inside(node, lambda: system.lines(keys)))
+
+    def read(self, node: str, path: str, output: str, optional: bool = False) -> None:
+        """Copy a file as a node has it, such as one in ``/proc/net``."""
+        place = Path(system.of_this_thread(path))
+        try:
+            content = self.inside(node, place.read_bytes)
+        except OSError as error:
+            if optional and isinstance(error, FileNotFoundError):
+                return
+            raise AgentError(f"cannot read {path}: {error.strerror}") from None
+        self.output(output).write_bytes(content)
+
+    def switch_off(self, node: str, device: str, features: Sequence[str], output: str) -> None:
+        """Switch offloads off, and write those in force to a file."""
+        text = self.inside(node, lambda: network.switch_off(device, features))
+        self.output(output).write_text(text)
+
+    def load_module(self, path: str | None, name: str) -> dict[str, bool]:
         """Load a module; say whether that was necessary."""
         self._refuse_unless_owner(f"load the module {name}")
         name = modules.called(name)
         if name in modules.loaded():
             if path is None or name in self._modules:
-                return False
+                return {"loaded": False}
             raise AgentError(
                 f"File exists: the module {name} is loaded already, and not by this run: "
                 f"`rmmod {name}`"
@@ -248,19 +279,45 @@ class Session:
         self._journal.add("module", name=name)
         self._modules.add(name)
         modules.load(path, name)
-        return True
+        return {"loaded": True}
 
     def _refuse_unless_owner(self, what: str) -> None:
         if not self.owner:
             raise AgentError(f"cannot {what}: another agent answers for this kernel")
 
-    def run(self, name: str, argv: Sequence[str], output: str | None) -> str:
-        """Run a program to its end; return what it said, unless that went to a file."""
-        if output is None:
-            return self.inside(name, lambda: system.checked(argv, cancel=self.cancel)).output
-        with self.output(output).open("wb") as file:
-            self.inside(name, lambda: system.checked(argv, output=file, cancel=self.cancel))
-        return ""
+    def start(self, starts: Sequence[Mapping[str, Any]]) -> None:
+        """Start programs in nodes of the run."""
+        for start in starts:
+            self.place(start["node"])
+        self.programs.start(starts)
+
+    def finish(self, names: Sequence[str], deadline_ns: int) -> None:
+        """Wait until programs have ended by themselves."""
+        self.programs.finish(names, deadline_ns)
+
+    def stop(self, names: Sequence[str]) -> None:
+        """Interrupt programs."""
+        self.programs.stop(names)
+
+    def drain(self, node: str, device: str, timeout: float) -> None:
+        """Wait until the queues are empty; what is under way needs a moment before the first look.
+
+        Raises
+        ------
+        AgentError
+            If they are not after ``timeout`` seconds.
+        """
+        until = time.monotonic() + timeout
+        argv = ["tc", "-s", "-j", "qdisc", "show", "dev", device]
+        while True:
+            self.sleep(_LOOK_AT_QUEUE_S)
+            shown = self.inside(node, lambda: system.report(argv, cancel=self.cancel))
+            queues = [queue for queue in shown if queue.get("qlen")]
+            if not queues:
+                return
+            if time.monotonic() > until:
+                left = ", ".join(f"{queue['qlen']} packets in {queue['kind']}" for queue in queues)
+                raise AgentError(f"the queue on {device} is not empty after {timeout:g} s: {left}")
 
     def sleep(self, seconds: float) -> None:
         """Let time pass.
@@ -274,3 +331,46 @@ class Session:
         while (left := until - time.monotonic()) > 0:
             if self.cancel.wait(left):
                 raise Cancelled
+
+    def lateness(self) -> dict[str, float]:
+        """Tell how late each program was started that had an instant to start at, s."""
+        return self.programs.lateness()
+
+
+#: Word of a request -> what carries it out, whose parameters are the request's other words.
+ACTIONS: dict[str, Callable[..., Any]] = {
+    "node": Session.add_node,
+    "veth": Session.add_veth,
+    "nic": Session.take_nic,
+    "run": Session.run,
+    "batch": Session.batch,
+    "sysctl": Session.set_sysctl,
+    "sysctls": Session.read_sysctls,
+    "read": Session.read,
+    "offloads": Session.switch_off,
+    "module": Session.load_module,
+    "start": Session.start,
+    "finish": Session.finish,
+    "stop": Session.stop,
+    "drained": Session.drain,
+    "pass": Session.sleep,
+    "lateness": Session.lateness,
+}
+
+
+def carry_out(session: Session, request: Mapping[str, Any]) -> Any:
+    """Do what a request asks for, and return the reply's value.
+
+    Raises
+    ------
+    AgentError
+        If it cannot be done.
+    """
+    action = ACTIONS.get(request["do"])
+    if action is None:
+        raise AgentError(f"unknown request '{request['do']}'")
+    wanted = list(inspect.signature(action).parameters.values())[1:]
+    for parameter in wanted:
+        if parameter.default is parameter.empty and parameter.name not in request:
+            raise AgentError(f"the request '{request['do']}' lacks '{parameter.name}'")
+    return action(session, **{p.name: request[p.name] for p in wanted if p.name in request})

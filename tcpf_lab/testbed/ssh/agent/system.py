@@ -1,7 +1,8 @@
-"""Programs run to their end, kernel parameters and files of a run."""
+"""Programs run to their end, kernel parameters, files of a run, and why a request failed."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,14 +14,74 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tcpf_lab.testbed.ssh.agent import namespaces
-from tcpf_lab.testbed.ssh.agent.errors import AgentError, Cancelled, tail
-
 #: Where programs are looked for: a shell without login has no directories for administrators.
 PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
-#: So many bytes of what a command says are given in the reply.
-SAID_BYTES = 65536
 _LOOK_S = 0.05
+#: So many lines of what a command says an error gives.
+TAIL_LINES = 20
+
+
+class AgentError(Exception):
+    """A request that could not be carried out.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong.
+    command : sequence of str, optional
+        The command that failed.
+    status : int, optional
+        Its exit status, negative for a signal.
+    output : str, optional
+        What it said; the last lines are kept.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        command: Sequence[str] | None = None,
+        status: int | None = None,
+        output: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.command = None if command is None else list(command)
+        self.status = status
+        self.output = tail(output)
+
+    @property
+    def said(self) -> str:
+        """What the command said, or else what went wrong."""
+        return self.output or self.message
+
+    def reply(self) -> dict[str, Any]:
+        """Give it as the ``error`` of a reply."""
+        return {
+            "message": self.message,
+            "command": self.command,
+            "status": self.status,
+            "output": self.output,
+        }
+
+
+class Cancelled(AgentError):  # noqa: N818 - it is not the request that is wrong
+    """A request that was given up because the run is being ended."""
+
+    def __init__(self) -> None:
+        super().__init__("given up: the run is being ended")
+
+
+class Left(Exception):  # noqa: N818 - says what is left, which is not always an error
+    """Something that could not be undone, and is left as it is."""
+
+
+class Lost(Left):
+    """Something that is no longer there to be undone, which only a person can mend."""
+
+
+def tail(text: str) -> str:
+    """Give the last lines of a text."""
+    return "\n".join(text.rstrip().splitlines()[-TAIL_LINES:])
 
 
 @dataclass(frozen=True)
@@ -98,6 +159,22 @@ def checked(argv: Sequence[str], **more: Any) -> Said:
     return said
 
 
+def report(argv: Sequence[str], **more: Any) -> list[dict[str, Any]]:
+    """Run a program of iproute2 with ``-j``, and give what it reports.
+
+    Raises
+    ------
+    AgentError
+        As `checked` does.
+    """
+    return parsed(checked(argv, **more).output)
+
+
+def parsed(output: str) -> list[dict[str, Any]]:
+    """Read what a program of iproute2 reports; one without an answer may be an empty object."""
+    return [entry for entry in json.loads(output or "[]") if entry]
+
+
 def popen(
     argv: Sequence[str],
     **files: Any,
@@ -119,38 +196,6 @@ def popen(
         )
     except OSError as error:
         raise AgentError(f"cannot be started: {error.strerror}", argv) from None
-
-
-def batch(
-    program: str,
-    node: str,
-    lines: Sequence[Sequence[str]],
-    cancel: threading.Event | None = None,
-) -> None:
-    """Give commands of ``ip`` or ``tc`` to one process.
-
-    Raises
-    ------
-    AgentError
-        Naming the command that failed.
-    """
-    if program not in ("ip", "tc"):
-        raise AgentError(f"'{program}' has no batches; allowed: ip, tc")
-    text = "".join(" ".join(map(_quoted, line)) + "\n" for line in lines)
-    argv = [program, "-n", namespaces.name(node), "-batch", "-"]
-    said = run(argv, text=text, cancel=cancel)
-    if said.status == 0:
-        return
-    failed = re.search(r"Command failed -:(\d+)", said.errors)
-    number = int(failed[1]) if failed else int(len(lines) == 1)
-    if 1 <= number <= len(lines):
-        command = [program, *lines[number - 1]]
-        message = f"command {number} of {len(lines)} failed in node {node}"
-    else:  # it was killed, could not enter the node, or `tc` misses a word and does not say where
-        command = argv
-        message = f"a batch of {len(lines)} commands {ending(said.status)} in node {node}"
-    text = re.sub(r"Command failed -:\d+\n?", "", said.errors)
-    raise AgentError(message, command, said.status, text or said.output)
 
 
 def ending(status: int) -> str:
@@ -184,30 +229,13 @@ def _await(process: subprocess.Popen[bytes], cancel: threading.Event | None) -> 
                 raise Cancelled from None
 
 
-def _quoted(word: str) -> str:
-    """Write a word such that the batch reader of iproute2 takes it as one.
-
-    A ``#`` begins a comment there, quoted or not.
-    """
-    if "\n" in word or "#" in word or ('"' in word and "'" in word):
-        raise AgentError(
-            f"not a word of a batch: {word!r}; it may hold no newline, no '#', and "
-            "one kind of quotes only"
-        )
-    if word and not re.search(r"[\s\"'\\]", word):
-        return word
-    quote = "'" if '"' in word else '"'
-    return f"{quote}{word}{quote}"
-
-
 def _memory(name: str) -> IO[bytes]:
     """Make a file without a name or a disk: pipes would have to be read meanwhile."""
     return os.fdopen(os.memfd_create(name), "w+b")
 
 
 def _content(file: IO[bytes]) -> str:
-    file.seek(0, os.SEEK_END)
-    file.seek(max(0, file.tell() - SAID_BYTES))
+    file.seek(0)
     return file.read().decode(errors="replace")
 
 
@@ -338,11 +366,6 @@ def holds(path: Path, text: str) -> bool:
         return text.encode() in path.read_bytes()
     except OSError:
         return False
-
-
-def content(path: str) -> bytes:
-    """Read a file, of ``/proc`` for example, whose size nobody knows before."""
-    return Path(path).read_bytes()
 
 
 def of_this_thread(path: str) -> str:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tcpf_lab.testbed.ssh.agent import journal, modules, namespaces, nic, node, programs, system
-from tcpf_lab.testbed.ssh.agent.errors import AgentError, Left, Lost
+from tcpf_lab.testbed.ssh.agent import journal, modules, namespaces, network, programs, system
 from tcpf_lab.testbed.ssh.agent.journal import Record
+from tcpf_lab.testbed.ssh.agent.system import AgentError, Left, Lost
 
 #: How long modules may take to be free, s: other agents of this kernel may still be undoing.
 PATIENCE_S = 15.0
@@ -158,7 +158,7 @@ def _kill(work: Work, mark: str, result: Result) -> None:
     """End all processes first: nothing can be undone under their feet."""
     for name in work.nodes:
         with suppress(AgentError, OSError):
-            node.hurry(name)
+            network.hurry(name)
     own = namespaces.number(namespaces.OWN)
     places = [namespaces.place(name) for name in work.nodes]
     numbers = {namespaces.number(place) for place in places if namespaces.is_one(place)}
@@ -170,19 +170,19 @@ def _kill(work: Work, mark: str, result: Result) -> None:
 def _namespace(work: Work, record: Record) -> None:
     if record["node"] in work.stuck:
         raise Left(f"node {record['node']}, which still holds an interface of the host")
-    node.delete(record["node"])
+    network.delete(record["node"])
 
 
 def _veth(_work: Work, record: Record) -> None:
-    node.part(record["ends"])
+    network.part(record["ends"])
 
 
 def _nic(work: Work, record: Record) -> None:
     name, device = record["node"], record["device"]
     try:
-        nic.give_back(record["state"], name, device, work.devices(name) - {device})
+        network.give_back(record["state"], name, device, work.devices(name) - {device})
     finally:
-        if node.has(name, device):
+        if network.has(name, device):
             work.stuck.add(name)
 
 

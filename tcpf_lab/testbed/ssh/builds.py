@@ -1,4 +1,4 @@
-"""The project's kernel modules and plugins of ``tc`` for hosts: built there, or here before.
+"""What is built for hosts, there or here: kernel modules, plugins of ``tc``, traffic programs.
 
 Modules belong to one kernel: they are kept by the hash of their sources and the kernel's release
 and build, on the host and here, so that each is built once.  A host's are used only if they are, to
@@ -9,7 +9,10 @@ same sources: where a kernel takes signed modules only, those are.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,46 +23,21 @@ from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import KernelBuildError, TestbedError
 from tcpf_lab.results.command import command
 from tcpf_lab.testbed.ssh import files, hosts
-from tcpf_lab.testbed.ssh import files as ssh_files
 from tcpf_lab.testbed.ssh.hosts import Host, run
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml import recipe as uml_recipe
-from tcpf_lab.testbed.uml import steps
-from tcpf_lab.testbed.uml.recipe import KBUILD_PARTS, MODULE_PARTS
+from tcpf_lab.testbed.uml.recipe import KBUILD_PARTS, MODULE_PARTS, PROGRAM_FLAGS, TRAFFIC_PROGRAMS
 from tcpf_lab.testbed.workshop import Progress, Workshop
 
 PLUGINS = "tc"
 _KBUILD = tuple(f"{part}/" for part in KBUILD_PARTS)
+_PARTS = " ".join(KBUILD_PARTS)
 _BUILT = (".o", ".ko", ".so", ".mod", ".cmd", ".d", ".symvers", ".order", ".mod.c")
 #: A compiler may be silent for so long on an emulated machine, s.
 BUILD_SILENCE_S = 600.0
 _NO_HEADERS = 3
-#: Builds in the directory $1, which holds the sources; $2 says whether modules are wanted too.
-_BUILD = (
-    f"""
-set -e
-tree="/lib/modules/$(uname -r)/build"
-cd "$1"
-mkdir out
-if [ "$2" = modules ]; then
-    [ -e "$tree/Makefile" ] || exit {_NO_HEADERS}
-    for part in {" ".join(KBUILD_PARTS)}; do
-        make -C "$tree" -j"$(nproc)" M="$1/$part" KCFLAGS="-ffile-prefix-map=$1/=kernel/" modules
-        cp "$part"/*.ko out/
-    done
-fi
-make -C tc O="$1/out/{PLUGINS}"
-"""
-    + 'rm -f "out/tc/"*.d\n'
-)
-#: Prints the hash of what DKMS has installed for the running kernel; nothing if it has not.
-_DKMS = f"""
-PATH="$PATH:/usr/sbin:/sbin"
-source="/usr/src/tcpf-lab-$1"; shift
-for name; do modinfo -n "$name" 2>/dev/null | grep -q /updates/ || exit 0; done
-cd "$source" 2>/dev/null || exit 0
-find {" ".join(KBUILD_PARTS)} include -type f -name '*.[ch]' -exec sha256sum {{}} +
-"""
+_BUILD = files.script("build")
+_DKMS = files.script("dkms")
 
 
 @dataclass(frozen=True)
@@ -73,21 +51,21 @@ class Products:
 
 def sources(root: Path | None = None) -> dict[str, bytes]:
     """Read the sources of modules and plugins."""
-    return ssh_files.tree(root or shipped.directory("kernel"), MODULE_PARTS, _BUILT)
+    return files.tree(root or shipped.directory("kernel"), MODULE_PARTS, _BUILT)
 
 
-def source_hash(files: Mapping[str, bytes]) -> str:
+def source_hash(code: Mapping[str, bytes]) -> str:
     """Identify sources by names and contents."""
-    return hashlib.sha256(ssh_files.pack(files)).hexdigest()
+    return hashlib.sha256(files.pack(code)).hexdigest()
 
 
-def key(files: Mapping[str, bytes], release: str, build: str, machine: str) -> str:
+def key(code: Mapping[str, bytes], release: str, build: str, machine: str) -> str:
     """Name what these sources become on a kernel (16 hex digits).
 
     A kernel is told by ``uname -r``, ``-v`` and ``-m``: two builds of one release, as of a
     configuration that was changed meanwhile, may not take each other's modules.
     """
-    words = f"{source_hash(files)} {release} {build} {machine}"
+    words = f"{source_hash(code)} {release} {build} {machine}"
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
@@ -96,13 +74,13 @@ def cache() -> Path:
     return uml_kernel.cache_directory().parent / hosts.BUILT
 
 
-def missing(names: Iterable[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
+def missing(names: Iterable[str], code: Mapping[str, bytes]) -> tuple[str, ...]:
     """Return the modules among ``names`` that there is no source of."""
-    there = {Path(name).stem for name in files if name.startswith(_KBUILD) and name.endswith(".c")}
+    there = {Path(name).stem for name in code if name.startswith(_KBUILD) and name.endswith(".c")}
     return tuple(name for name in names if name not in there)
 
 
-def provide(
+def provide_modules(
     host: Host, names: tuple[str, ...], kernel: tuple[str, str, str], state: str, testbed: str
 ) -> Products:
     """See to it that ``host`` has modules and plugins for its kernel.
@@ -125,14 +103,14 @@ def provide(
     TestbedError
         If they cannot be built or sent.
     """
-    files = sources()
-    installed = _dkms(host, names, files)
-    name = key(files, *kernel) + ("-plugins" if installed else "")
+    code = sources()
+    installed = _dkms(host, names, code)
+    name = key(code, *kernel) + ("-plugins" if installed else "")
     there, here = f"{state}/modules/{name}", cache() / name
     if not here.is_dir():
-        keep(_build(host, files, there, testbed, modules=not installed), here)
-    products = ssh_files.tree(here, (".",))
-    ssh_files.put_tree(host, products, there)
+        keep(_build(host, code, there, testbed, modules=not installed), here)
+    products = files.tree(here, (".",))
+    files.put_tree(host, products, there)
     return Products(f"{there}/{PLUGINS}", None if installed else there, _hashes(products))
 
 
@@ -144,31 +122,33 @@ def _hashes(products: Mapping[str, bytes]) -> dict[str, str]:
     }
 
 
-def _dkms(host: Host, names: tuple[str, ...], files: Mapping[str, bytes]) -> bool:
+def _dkms(host: Host, names: tuple[str, ...], code: Mapping[str, bytes]) -> bool:
     """Tell whether DKMS has installed modules of these very sources."""
-    reply = run(host, ("sh", "-c", _DKMS, "sh", tcpf_lab.__version__, *names))
+    reply = run(host, ("sh", "-c", _DKMS, "sh", tcpf_lab.__version__, _PARTS, *names))
     ours = [
         f"{hashlib.sha256(content).hexdigest()}  {name}"
-        for name, content in sorted(files.items())
+        for name, content in sorted(code.items())
         if name.startswith((*_KBUILD, "include/")) and name.endswith((".c", ".h"))
     ]
     return sorted(reply.text.splitlines()) == sorted(ours)
 
 
 def _build(
-    host: Host, files: Mapping[str, bytes], there: str, testbed: str, *, modules: bool
+    host: Host, code: Mapping[str, bytes], there: str, testbed: str, *, modules: bool
 ) -> dict[str, bytes]:
     """Build on the host, and bring what has become of it here."""
     workshop = f"{there}.build"
-    ssh_files.put_tree(host, files, workshop)
+    files.put_tree(host, code, workshop)
     try:
         what = "modules" if modules else "plugins"
-        reply = run(host, ("sh", "-c", _BUILD, "sh", workshop, what), silence=BUILD_SILENCE_S)
+        reply = run(
+            host, ("sh", "-c", _BUILD, "sh", workshop, what, _PARTS), silence=BUILD_SILENCE_S
+        )
         if reply.status != 0:
             raise _not_built(host, reply.status, f"{reply.text}\n{reply.errors}", testbed)
         with tempfile.TemporaryDirectory() as directory:
-            ssh_files.fetch(host, f"{workshop}/out", Path(directory))
-            return ssh_files.tree(Path(directory), (".",))
+            files.fetch(host, f"{workshop}/out", Path(directory))
+            return files.tree(Path(directory), (".",))
     finally:
         run(host, ("rm", "-rf", workshop))
 
@@ -203,7 +183,7 @@ def keep(products: Mapping[str, bytes], directory: Path) -> None:
 _INCLUDE = re.compile(r"^include\s+(/usr/src/\S+/Makefile)\s*$", re.MULTILINE)
 
 
-def build(root: Path, kernel: tuple[str, str, str], progress: Progress) -> None:
+def build_modules(root: Path, kernel: tuple[str, str, str], progress: Progress) -> None:
     """Build modules and plugins for a kernel, unless they are kept here already.
 
     Parameters
@@ -229,11 +209,11 @@ def build(root: Path, kernel: tuple[str, str, str], progress: Progress) -> None:
     with tempfile.TemporaryDirectory() as directory:
         place, result = Path(directory), Path(directory) / "result"
         result.mkdir()
-        environment = steps.build_environment()
+        environment = uml_recipe.build_environment()
         shop = Workshop(place, place / "build.log", progress, environment)
-        steps.compile_modules(recipe, tree, result, shop, make)
-        products = files.tree(result / steps.MODULES, (".",))
-        products |= files.tree(result, (steps.PLUGINS,))
+        uml_recipe.compile_modules(recipe, tree, result, shop, make)
+        products = files.tree(result / uml_recipe.MODULES, (".",))
+        products |= files.tree(result, (uml_recipe.PLUGINS,))
         keep(products, kept)
 
 
@@ -248,3 +228,118 @@ def _shared(root: Path, tree: Path) -> Path:
             hint=f"`{command('vm', 'up')}` fetches them",
         )
     return root / found[1].removeprefix("/")
+
+
+def program_sources() -> dict[str, bytes]:
+    """Read the sources of all of them, by name below ``kernel``."""
+    names = (name for code in TRAFFIC_PROGRAMS.values() for name in code)
+    return files.tree(shipped.directory("kernel"), dict.fromkeys(names))
+
+
+def program_hash() -> str:
+    """Identify the sources by names and contents."""
+    return hashlib.sha256(files.pack(program_sources())).hexdigest()
+
+
+def provide_programs(host: Host, machine: str, state: str, testbed: str, *, build: bool) -> str:
+    """Give ``host`` the programs, built there or here; return their directory.
+
+    Parameters
+    ----------
+    host : Host
+        Where they are needed.
+    machine : str
+        What ``uname -m`` prints there.
+    state : str
+        The state directory on the host.
+    testbed : str
+        The testbed's name, for messages.
+    build : bool
+        Whether the host's own compiler makes them.
+
+    Raises
+    ------
+    TestbedError
+        If they cannot be built or sent.
+    """
+    code = program_sources()
+    how = "host" if build else f"here {' '.join(PROGRAM_FLAGS)}"
+    words = f"{hashlib.sha256(files.pack(code)).hexdigest()} {how} {machine}"
+    name = hashlib.sha256(words.encode()).hexdigest()[:16]
+    directory = f"{state}/programs/{name}"
+    if not build:
+        for program, content in _compiled_here(host, machine, name).items():
+            files.put(host, content, f"{directory}/{program}", "0755")
+    elif run(host, ("test", "-d", directory)).status != 0:
+        _compile_there(host, code, directory, testbed)
+    return directory
+
+
+def _compile_there(host: Host, code: Mapping[str, bytes], directory: str, testbed: str) -> None:
+    workshop = f"{directory}.build"
+    files.put_tree(host, code, workshop)
+    flags = tuple(flag for flag in PROGRAM_FLAGS if flag != "-static")
+    commands = [("gcc", *flags, "-o", f"out/{name}", *parts) for name, parts in _units().items()]
+    script = " && ".join(
+        [
+            'cd "$1"',
+            "rm -rf out",
+            "mkdir out",
+            *map(" ".join, commands),
+            'mv out "$2"',
+            'rm -rf "$1"',
+        ]
+    )
+    reply = run(
+        host,
+        ("sh", "-c", script, "sh", workshop, directory),
+        silence=BUILD_SILENCE_S,
+    )
+    if reply.status != 0:
+        run(host, ("rm", "-rf", workshop))
+        fault = hosts.failed(
+            f"host {host.name}",
+            testbed,
+            "the build of the traffic programs",
+            reply.status,
+            f"{reply.text}\n{reply.errors}",
+        )
+        hint = "on the host: apt-get install gcc libc6-dev; or `programs: push` in the inventory"
+        raise TestbedError(fault.message, where=fault.where, hint=hint)
+
+
+def _compiled_here(host: Host, machine: str, name: str) -> dict[str, bytes]:
+    if machine != os.uname().machine:
+        raise TestbedError(
+            f"it is {machine}, this machine {os.uname().machine}: programs built here do not run",
+            where=f"host {host.name}",
+            hint="`programs: build` in the inventory",
+        )
+    kept = cache() / name
+    if not kept.is_dir():
+        root = shipped.directory("kernel")
+        keep({each: _compile(root, each) for each in TRAFFIC_PROGRAMS}, kept)
+    return {each: (kept / each).read_bytes() for each in TRAFFIC_PROGRAMS}
+
+
+def _compile(root: Path, program: str) -> bytes:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        raise KernelBuildError("no gcc", hint="apt-get install gcc libc6-dev")
+    with tempfile.TemporaryDirectory() as directory:
+        result = Path(directory) / program
+        units = [str(root / name) for name in _units()[program]]
+        command = [compiler, *PROGRAM_FLAGS, "-o", str(result), *units]
+        reply = subprocess.run(command, capture_output=True, text=True, check=False)
+        if reply.returncode != 0:
+            said = hosts.tail(reply.stderr)
+            raise KernelBuildError(f"{program} does not compile:{said}", where=units[0])
+        return result.read_bytes()
+
+
+def _units() -> dict[str, tuple[str, ...]]:
+    """Name what the compiler is given for each program: no headers."""
+    return {
+        program: tuple(name for name in code if name.endswith(".c"))
+        for program, code in TRAFFIC_PROGRAMS.items()
+    }
