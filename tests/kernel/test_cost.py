@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from run_maker import locked
 
-from benchmarks import bench_cost
 from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tools.bench import bench_cost
 
 PACKETS = 20_000
 #: Bytes: where the harness has its thresholds.

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import bench_guest_pps
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tools.bench import bench_guest_pps
 
 SHOWN: list[dict[str, Any]] = [
     {"dev": "R1-R2", "kind": "tbf", "packets": 9},
