@@ -296,9 +296,7 @@ def ready():
     if not shutil.which(guest.EMULATOR):
         pytest.skip(f"no emulator here: apt-get install {guest.PACKAGE}")
     if kernel.find() is None:
-        pytest.skip(
-            "this kernel has not been built: `python -m tools.stress --prepare`"
-        )
+        pytest.skip("this kernel has not been built: `python -m tools.stress --prepare`")
 
 
 def carry_out(subject, directory, seconds, **words):

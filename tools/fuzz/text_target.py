@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of readers of text: ``python -m tools.fuzz.text_target NAME [OPTION]...``.
+"""Coverage-guided fuzzing of text: ``python -m tools.fuzz.text_target NAME [OPTION]...``.
 
 The options are libFuzzer's, with the directories of inputs among them.
 """
