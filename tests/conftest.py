@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 import pytest
+from documents import read_parts, write_parts
 from hypothesis import HealthCheck, settings
 from run_maker import locked, make_run, make_runs
 from withheld import Watch, is_of_real_time
@@ -24,7 +25,7 @@ from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml.guest import UmlTestbed
 
-GOLDEN = Path(__file__).parent / "golden"
+PLANS = Path(__file__).parent / "golden" / "plans.txt"
 DATA = Path(__file__).parent / "data"
 RECORDED = DATA / "recorded-run"
 
@@ -83,13 +84,14 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Return a function that holds a text to ``tests/golden/NAME`` (or writes it anew)."""
+    """Return a function that holds a plan to that in ``golden/plans.txt`` (or writes it anew)."""
 
     def compare(name: str, text: str) -> None:
-        path = GOLDEN / name
+        parts = read_parts(PLANS)
         if request.config.getoption("--update-golden"):
-            path.write_text(text, encoding="utf-8")
-        assert text == path.read_text(encoding="utf-8")
+            write_parts(PLANS, dict(sorted({**parts, name: text}.items())))
+        else:
+            assert text == parts[name]
 
     return compare
 

@@ -34,7 +34,7 @@ def run_of(name, *settings, **only):
 @pytest.mark.parametrize("case", ["TCPF+FRIO", "TB+RIO", "NoMark+RED", "NoMark+TailDrop"])
 def test_plan_of_the_smoke_experiment_is_the_reviewed_one(case, golden):
     run = run_of("smoke", "matrix.flows=3", case=case)
-    golden(f"plan/{run.id}.txt", str(compose(run)))
+    golden(run.id, str(compose(run)))
 
 
 IMPAIRED = (
@@ -49,14 +49,14 @@ IMPAIRED = (
 
 
 def test_plan_of_an_impaired_path_is_the_reviewed_one(golden):
-    golden("plan/impaired.txt", str(compose(run_of("smoke", *IMPAIRED, case="NoMark+RED"))))
+    golden("impaired", str(compose(run_of("smoke", *IMPAIRED, case="NoMark+RED"))))
 
 
 def test_plan_over_shared_wires_is_the_reviewed_one(golden):
     wires = ["duplex", "access_duplex"]
     halves = [f"topology.chain.{key}=half" for key in wires]
     run = run_of("smoke", *halves, "matrix.flows=3", case="NoMark+RED")
-    golden("plan/half-duplex.txt", str(compose(run)))
+    golden("half-duplex", str(compose(run)))
 
 
 def test_a_lone_sender_before_a_half_duplex_bottleneck_is_captured_before_its_queue():
@@ -67,7 +67,7 @@ def test_a_lone_sender_before_a_half_duplex_bottleneck_is_captured_before_its_qu
 
 def test_plan_without_captures_is_the_reviewed_one(golden):
     run = run_of("smoke", "traffic.captures=false", "matrix.flows=3", case="TCPF+FRIO")
-    golden("plan/without-captures.txt", str(compose(run)))
+    golden("without-captures", str(compose(run)))
 
 
 def test_without_captures_the_queue_is_read_when_the_generator_reads_tcp_info():
@@ -145,7 +145,7 @@ LOT = (
 
 def test_plan_of_a_parking_lot_is_the_reviewed_one(golden):
     run = run_of("smoke", LOT, "matrix.flows=3", case="TB+RIO")
-    golden("plan/parking-lot.txt", str(compose(run)))
+    golden("parking-lot", str(compose(run)))
 
 
 def test_cross_traffic_has_the_numbers_behind_and_a_marker_of_its_own():
@@ -195,7 +195,7 @@ USERS = ("topology.dumbbell.pairs=2", "matrix.flows=5", "matrix.seed=1", "matrix
 
 
 def test_plan_with_users_is_the_reviewed_one(golden):
-    golden("plan/users.txt", str(compose(run_of("buffers_tenth", *USERS))))
+    golden("users", str(compose(run_of("buffers_tenth", *USERS))))
 
 
 def test_users_are_shared_out_and_have_numbers_of_their_own():

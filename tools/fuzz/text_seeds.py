@@ -12,8 +12,8 @@ from tcpf_lab.results.layout import RunFiles
 
 ROOT = Path(__file__).parents[2]
 
-#: Inputs that once made trouble, a folder for each target.
-KEPT = ROOT / "tests" / "fuzz_corpus"
+#: Inputs that once made trouble, by target; its head says how they are written.
+KEPT = ROOT / "tests" / "fuzz_corpus.yaml"
 #: Specs with a fault each, and what is said of them.
 BROKEN = ROOT / "tests" / "spec" / "broken.yaml"
 #: What reports read of a run; the analysis reads the rest.
@@ -43,8 +43,10 @@ def make(target: str, folder: Path) -> list[Path]:
 
 def kept(target: str) -> Iterator[tuple[str, bytes]]:
     """Give the inputs that once made trouble, with their names."""
-    for path in sorted((KEPT / f"{target}_inputs").glob("*")):
-        yield f"kept-{path.name}", path.read_bytes()
+    for name, said in YAML(typ="safe").load(KEPT)[target].items():
+        if isinstance(said, list):
+            said = "".join(text * times for text, times in said)
+        yield f"kept-{name}", said.encode() if isinstance(said, str) else said
 
 
 def broken_specs() -> Mapping[str, bytes]:
