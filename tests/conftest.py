@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 import pytest
-from documents import read_parts, write_parts
 from hypothesis import HealthCheck, settings
 from run_maker import locked, make_run, make_runs
 from withheld import Watch, is_of_real_time
@@ -24,10 +23,10 @@ from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tools.parts import RECORDED, read_parts, recorded_run, write_parts
 
 PLANS = Path(__file__).parent / "golden" / "plans.txt"
 DATA = Path(__file__).parent / "data"
-RECORDED = DATA / "recorded-run"
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -44,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     """Let the tests say how wide a screen is: readline has told xdist's workers that it is 80."""
+    recorded_run()
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
 

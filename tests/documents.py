@@ -1,4 +1,4 @@
-"""The documents, what of them is code, the commands that they show; files of several texts."""
+"""The documents, what of them is code, and the commands that they show."""
 
 from __future__ import annotations
 
@@ -18,14 +18,3 @@ def commands_of(text: str) -> list[list[str]]:
     lines = [line for block in blocks("sh", text) for line in block.splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines]
     return [command for command in commands if command]
-
-
-def read_parts(path: Path) -> dict[str, str]:
-    """Give the texts of a file that holds several, each below a line ``=== NAME``."""
-    parts = re.split(r"^=== (.+)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def write_parts(path: Path, parts: dict[str, str]) -> None:
-    text = "".join(f"=== {name}\n{part}" for name, part in parts.items())
-    path.write_text(text, encoding="utf-8")

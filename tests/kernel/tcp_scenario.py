@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from documents import read_parts
+from tools.parts import read_parts
 
 SCENARIOS = Path(__file__).with_name("tcp_scenarios.txt")
 #: What every scenario begins from: today's TCP without what sysctls can take away.

@@ -17,9 +17,8 @@ from tcpf_lab.run.runner import Task, carry_out
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.fake import FakeTestbed
-from tools.fuzz.text_seeds import ROOT
+from tools.parts import RECORDED, recorded_run
 
-RECORDED = ROOT / "tests" / "data" / "recorded-run"
 #: The run without captures: its numbers come from what the files below ``stats`` count.
 _COUNTED = """
 name: counted
@@ -50,7 +49,7 @@ def bases() -> Mapping[str, RunFiles]:
     """Make the runs, once, by name."""
     results = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory()))
     atexit.register(shutil.rmtree, results, ignore_errors=True)
-    recorded = (RECORDED / "experiment.yaml").read_text(encoding="utf-8")
+    recorded = (recorded_run() / "experiment.yaml").read_text(encoding="utf-8")
     return {
         "captured": _made(recorded, results, {}),
         "counted": _made(_COUNTED, results, _counted()),
