@@ -23,10 +23,10 @@ from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tools.parts import RECORDED, read_parts, recorded_run, write_parts
 
-GOLDEN = Path(__file__).parent / "golden"
+PLANS = Path(__file__).parent / "golden" / "plans.txt"
 DATA = Path(__file__).parent / "data"
-RECORDED = DATA / "recorded-run"
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -43,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     """Let the tests say how wide a screen is: readline has told xdist's workers that it is 80."""
+    recorded_run()
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
 
@@ -83,13 +84,14 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Return a function that holds a text to ``tests/golden/NAME`` (or writes it anew)."""
+    """Return a function that holds a plan to that in ``golden/plans.txt`` (or writes it anew)."""
 
     def compare(name: str, text: str) -> None:
-        path = GOLDEN / name
+        parts = read_parts(PLANS)
         if request.config.getoption("--update-golden"):
-            path.write_text(text, encoding="utf-8")
-        assert text == path.read_text(encoding="utf-8")
+            write_parts(PLANS, dict(sorted({**parts, name: text}.items())))
+        else:
+            assert text == parts[name]
 
     return compare
 

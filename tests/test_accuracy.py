@@ -15,11 +15,6 @@ import pytest
 from pcap_builder import Pcap, acknowledgement, conversation, segment
 from typer.testing import CliRunner
 
-from accuracy import __main__ as command
-from accuracy import document, matrix, needless, run, scenario
-from accuracy.compare import Difference, Outcome, by_log, compare, first_difference
-from accuracy.needless import Needless, judge, passed_before
-from accuracy.scenario import Scenario, draw
 from tcpf_lab.base.errors import RequestError, TestbedError
 from tcpf_lab.metrics import agreement
 from tcpf_lab.metrics import retransmission_log as log
@@ -34,6 +29,11 @@ from tcpf_lab.testbed.uml.guest import UmlTestbed
 from tcpf_lab.trace import analysis as seen
 from tcpf_lab.trace.analysis import EVENT, FLOW, Analysis, CaptureInfo, Options, analyse
 from tcpf_lab.trace.packet import Packets, read_capture
+from tools.accuracy import __main__ as command
+from tools.accuracy import document, matrix, needless, run, scenario
+from tools.accuracy.compare import Difference, Outcome, by_log, compare, first_difference
+from tools.accuracy.needless import Needless, judge, passed_before
+from tools.accuracy.scenario import Scenario, draw
 
 MANY = [draw(seed) for seed in range(1, 301)]
 SECOND = 1_000_000_000

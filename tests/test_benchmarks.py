@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks import __main__ as bench
-from benchmarks import bench_cost, bench_profile, bench_startup, bench_trace, endless, peer
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.trace.analysis import KINDS, analyse
+from tools.bench import __main__ as bench
+from tools.bench import bench_cost, bench_profile, bench_startup, bench_trace, endless, peer
 
 
 def ran(wall: float) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.local_cluster import LocalCluster
 from tcpf_lab.base.errors import RequestError, TestbedError
 from tcpf_lab.results.layout import ExperimentFiles, read_json
 from tcpf_lab.run.cluster import link as cluster_link
@@ -40,6 +39,7 @@ from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.uml import package
 from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tools.bench.local_cluster import LocalCluster
 
 ROOT = Path(__file__).parent.parent
 SPEC = Path(__file__).parent / "data" / "recorded-run" / "experiment.yaml"

@@ -52,7 +52,7 @@ def test_links_and_files_that_a_document_names_exist(path):
     text = path.read_text(encoding="utf-8")
     named = [path.parent / target for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)]
     if path.name in ("ARCHITECTURE.md", "CONTRIBUTING.md"):
-        files = re.findall(r"`((?:tcpf_lab|kernel|docs|experiments|tests)/[\w./-]+)`", text)
+        files = re.findall(r"`((?:tcpf_lab|kernel|docs|experiments|tests|tools)/[\w./-]+)`", text)
         assert files
         named += [ROOT / name for name in files]
     assert [str(target) for target in named if not target.exists()] == []

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from faults import __main__, document, lane
-from faults.command import Command
-from faults.damage import spoil
-from faults.injected import answer
-from faults.kinds import KINDS
-from faults.schedule import draw
-from faults.stage import fingerprint, run_ids
-from faults.verdict import Outcome
 from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.uml import kernel
+from tools.faults import __main__, document, lane
+from tools.faults.command import Command
+from tools.faults.damage import spoil
+from tools.faults.injected import answer
+from tools.faults.kinds import KINDS
+from tools.faults.schedule import draw
+from tools.faults.stage import fingerprint, run_ids
+from tools.faults.verdict import Outcome
 
 pytestmark = pytest.mark.full
 
@@ -39,7 +39,7 @@ def test_a_dozen_faults_leave_whole_runs_no_process_and_the_same_numbers(uml, tm
     only = [word for kind in SOON for word in ("--only", kind)]
     place, found = tmp_path / "work", tmp_path / "found.json"
     words = ["--seed", "1", "--faults", str(len(SOON)), "--work", place, "--output", found, *only]
-    ended = subprocess.run([sys.executable, "-m", "faults", *words], cwd=ROOT, check=False)
+    ended = subprocess.run([sys.executable, "-m", "tools.faults", *words], cwd=ROOT, check=False)
     assert ended.returncode in (0, 1)
     outcomes = json.loads(found.read_text(encoding="utf-8"))["faults"]
     assert sorted(each["kind"] for each in outcomes) == sorted(SOON)
@@ -133,7 +133,7 @@ def test_a_process_that_outlives_its_command_is_found(command):
     """In a process of its own, which becomes the parent of the orphan."""
     script = (
         "import subprocess, sys; sys.path[:0] = sys.argv[1:]\n"
-        "from faults import processes\n"
+        "from tools.faults import processes\n"
         "processes.adopt()\n"
         "subprocess.run(['sh', '-c', 'sleep 600 & exit 0'], check=True)\n"
         "left = processes.remaining(0.2)\n"

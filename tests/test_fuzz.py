@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fuzz import __main__ as fuzz
 from tcpf_lab.base.errors import TraceError
 from tcpf_lab.trace.analysis import Options, analyse
 from tcpf_lab.trace.packet import read_capture
+from tools.fuzz import __main__ as fuzz
 
 CORPUS = sorted((Path(__file__).parent / "trace" / "corpus").iterdir())
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fuzz import text_runs, text_seeds, text_targets
-from fuzz.text_mutate import mutate
 from tcpf_lab.base.errors import LabError, TraceError
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.run import runner
 from tcpf_lab.run.campaign import rebuild
+from tools.fuzz import text_runs, text_seeds, text_targets
+from tools.fuzz.text_mutate import mutate
 
 
 @pytest.fixture(scope="module")

@@ -276,8 +276,8 @@ def test_a_part_of_the_nightly_tests_that_has_passed_is_not_repeated_at_its_comm
     assert "faults: failed: found one" in reply.stderr
     checkout.record(".venv/bin/python", python)
     assert checkout.run("test", "--nightly", "accuracy", "faults").returncode == 0
-    assert checkout.calls(".venv/bin/python")[-2:] == ["-m", "faults"]
-    assert "accuracy" not in checkout.calls(".venv/bin/python")
+    assert checkout.calls(".venv/bin/python")[-2:] == ["-m", "tools.faults"]
+    assert "tools.accuracy" not in checkout.calls(".venv/bin/python")
 
 
 def test_failed_kernel_build_ends_the_script(checkout: Checkout) -> None:
@@ -303,7 +303,7 @@ def test_fuzzing_begins_once_its_package_is_there(checkout: Checkout) -> None:
     checkout.have_everything()
     reply = checkout.run("fuzz", "3")
     assert reply.returncode == 0, reply.stderr
-    assert checkout.calls(".venv/bin/python")[-3:] == ["-m", "fuzz", "3"]
+    assert checkout.calls(".venv/bin/python")[-3:] == ["-m", "tools.fuzz", "3"]
 
 
 def test_jupyterlab_is_installed_for_notebooks_alone(checkout: Checkout) -> None:

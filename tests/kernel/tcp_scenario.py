@@ -1,6 +1,7 @@
-"""Read the scenarios of ``tests/kernel/tcp_scenarios``: plain data for ``tcp_scenario_guest.py``.
+"""Read the scenarios of ``tcp_scenarios.txt``: plain data for ``tcp_scenario_guest.py``.
 
-A file begins with the behaviour that it shows, as a comment, and settings, a line each::
+A scenario begins with ``=== NAME``, the behaviour that it shows, as a comment, and settings, a line
+each::
 
     switch rto go_back_n    the scenario is played with net.ipv4.tcp_linux22_... off and on
     open passive            the peer has connected (or active: the kernel has; syn, synack:
@@ -35,8 +36,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SCENARIOS = Path(__file__).with_name("tcp_scenarios")
-SUFFIX = ".tcp"
+from tools.parts import read_parts
+
+SCENARIOS = Path(__file__).with_name("tcp_scenarios.txt")
 #: What every scenario begins from: today's TCP without what sysctls can take away.
 SYSCTLS = {
     "tcp_recovery": "0",
@@ -55,7 +57,7 @@ STEP = re.compile(r"(?:(?P<only>on|off) +)?\+(?P<after>\d+(?:\.\d+)?)(?P<timer>t
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario as its file has it; ``switches`` are what is off once and on once."""
+    """A scenario as it is written; ``switches`` are what is off once and on once."""
 
     name: str
     behaviour: str
@@ -120,5 +122,4 @@ def step(only: str | None, after: str, timer: str, what: str) -> dict[str, Any]:
 
 
 def read_all() -> list[Scenario]:
-    files = sorted(SCENARIOS.glob(f"*{SUFFIX}"))
-    return [read(file.stem, file.read_text(encoding="ascii")) for file in files]
+    return [read(name, text) for name, text in read_parts(SCENARIOS).items()]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stress import guest, initramfs, kernel, scenario, trial
-from stress.verdict import judge, reports, steps
+from tools.stress import guest, initramfs, kernel, scenario, trial
+from tools.stress.verdict import judge, reports, steps
 
 BOOT = """\
 [    0.000000] Good, all 358 testcases passed! |
@@ -296,7 +296,7 @@ def ready():
     if not shutil.which(guest.EMULATOR):
         pytest.skip(f"no emulator here: apt-get install {guest.PACKAGE}")
     if kernel.find() is None:
-        pytest.skip("the kernel of the stress has not been built: `python -m stress --prepare`")
+        pytest.skip("this kernel has not been built: `python -m tools.stress --prepare`")
 
 
 def carry_out(subject, directory, seconds, **words):

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 from retransmission_entries import entry
 
+from tcpf_lab.metrics import retransmission_log
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.counters import expected_counters, recovery_counters
 from tcpf_lab.metrics.record import UnreadableError
@@ -62,3 +64,36 @@ def test_list_adds_up_to_the_counters_that_it_determines() -> None:
         "TCPLossProbes": 2,
         "TCPKeepAlive": 1,
     }
+
+
+# Binary lists: as they were written or packed, and never more than a run can have.
+
+
+def test_a_list_is_the_same_packed_or_not(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "users-S.bin", tmp_path / "users-S.bin.zst"
+    written = bytes(range(256)) * 1000
+    plain.write_bytes(written)
+    packed.write_bytes(zstandard.compress(written))
+    assert retransmission_log.unpacked(plain) == retransmission_log.unpacked(packed) == written
+
+
+def test_what_unpacks_without_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retransmission_log, "MOST", 10**6)
+    path = tmp_path / "retransmissions-S.bin.zst"
+    path.write_bytes(zstandard.compress(bytes(10**6)))
+    assert len(retransmission_log.unpacked(path)) == 10**6
+    path.write_bytes(zstandard.compress(bytes(10**8)))
+    assert path.stat().st_size < 10_000
+    with pytest.raises(UnreadableError, match="unpacks to more than 1000000 bytes"):
+        retransmission_log.unpacked(path)
+
+
+def test_what_is_no_packed_list_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "users-S.bin.zst"
+    path.write_bytes(b"no list")
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        retransmission_log.unpacked(path)
+    with pytest.raises(FileNotFoundError):
+        retransmission_log.unpacked(tmp_path / "other.bin")

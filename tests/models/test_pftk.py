@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.metrics import pftk
+from tcpf_lab.papers.buffers.curves import (
+    bandwidth_delay_product,
+    effective_rtt,
+    long_flows_rule,
+    small_buffer_packets,
+)
+from tcpf_lab.papers.rio.router import paper_scenarios, settings_for, solve
 
 
 @pytest.mark.parametrize(
@@ -90,3 +99,96 @@ def test_what_is_not_known_of_a_flow_stays_unknown() -> None:
     rates = pftk.full([0.01, np.nan], 0.2, 1.0)
     assert np.isfinite(rates[0])
     assert np.isnan(rates[1])
+
+
+# Rules for buffers, with the numbers of the study's own setting: 1 Gbit/s, RTT 30 to 150 ms.
+
+SPREAD = np.linspace(0.03, 0.15, 100_001)
+
+
+def test_effective_rtt_of_an_even_spread_is_its_harmonic_mean() -> None:
+    assert effective_rtt(SPREAD.tolist()) == pytest.approx(0.12 / np.log(5), rel=1e-4)
+
+
+def test_bdp_of_the_study() -> None:
+    assert bandwidth_delay_product(1e9, effective_rtt(SPREAD.tolist())) == pytest.approx(
+        9.32e6, rel=1e-3
+    )
+    assert bandwidth_delay_product(1e9, 0.09) == pytest.approx(11.25e6)
+
+
+@pytest.mark.parametrize(("users", "kilobytes"), [(1000, 295), (2000, 208), (3000, 170)])
+def test_rule_for_many_flows(users: int, kilobytes: float) -> None:
+    size = long_flows_rule(1e9, effective_rtt(SPREAD.tolist()), users)
+    assert size == pytest.approx(1e3 * kilobytes, rel=3e-3)
+
+
+@pytest.mark.parametrize(("window", "packets"), [(8, 25.85), (64, 44.49), (1000, 69.13)])
+def test_small_buffer_rule_by_hand(window: float, packets: float) -> None:
+    assert small_buffer_packets(window) == pytest.approx(packets, abs=0.01)
+
+
+def test_small_buffer_rule_grows_with_load_and_share() -> None:
+    assert small_buffer_packets(64, load=0.9) > small_buffer_packets(64, load=0.8)
+    assert small_buffer_packets(64, share=0.99) > small_buffer_packets(64, share=0.9)
+
+
+def test_values_out_of_range_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs round-trip times"):
+        effective_rtt([])
+    with pytest.raises(ValueError, match="needs round-trip times"):
+        effective_rtt([0.1, 0.0])
+    with pytest.raises(ValueError, match="rate must be above 0"):
+        bandwidth_delay_product(0, 0.1)
+    with pytest.raises(ValueError, match="flows must be above 0"):
+        long_flows_rule(1e9, 0.1, 0)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        small_buffer_packets(64, load=1)
+
+
+# Settings that keep a limit.
+
+FULL, _, PART = paper_scenarios().values()
+
+
+def test_out_probability_for_the_papers_limit_of_in() -> None:
+    """Section 5.3 says 2.49 %; 1.687 % where every round trip takes 16 ms more."""
+    scenario = replace(FULL, in_probability=0.0)
+    answer = settings_for(scenario, "p_in", 0.006, "out_probability")
+    assert round(100 * answer.kept[0].low, 3) == 2.485
+    assert [one.high for one in answer.kept] == [1.0]
+    assert answer.edge == answer.kept[0].low
+    longer = settings_for(replace(scenario, extra_rtt=0.016), "p_in", 0.006, "out_probability")
+    assert round(100 * longer.kept[0].low, 3) == 1.687
+
+
+def test_a_threshold_is_found_to_the_packet() -> None:
+    answer = settings_for(FULL, "q", 40, "out_min")
+    (kept,) = answer.kept
+    assert kept.low == 0
+    last = int(kept.high)
+    assert solve(replace(FULL, out_min=last)).q <= 40 < solve(replace(FULL, out_min=last + 1)).q
+
+
+def test_a_limit_that_none_keeps_and_one_that_all_keep() -> None:
+    none = settings_for(FULL, "p_in", 1e-9, "out_probability")
+    assert none.kept == ()
+    assert none.edge is None
+    assert none.least[0] == 1.0
+    assert none.least[1] == pytest.approx(solve(replace(FULL, out_probability=1.0)).p_in)
+    every = settings_for(FULL, "q", 99, "out_probability")
+    assert [(one.low, one.high) for one in every.kept] == [(0.0, 1.0)]
+    assert every.edge is None
+
+
+def test_what_may_be_varied_stays_in_order() -> None:
+    for vary, low, high in (("in_min", 0, 100), ("out_max", 20, 100), ("in_max", 100, 1000)):
+        tried = settings_for(PART, "q", 40, vary).tried
+        assert (tried.low, tried.high) == (low, high)
+
+
+def test_unknown_words_are_refused() -> None:
+    with pytest.raises(RequestError, match="one of T, T_in"):
+        settings_for(FULL, "p", 0.1, "in_min")
+    with pytest.raises(RequestError, match="one of in_probability"):
+        settings_for(FULL, "q", 10, "capacity")

@@ -23,7 +23,7 @@ def started(plan: Plan, name: str) -> list[Start]:
 
 def test_plan_of_a_run_with_background_is_the_reviewed_one(golden):
     run = run_of("TCP+UDP+EF", "topology.dumbbell.pairs=1", "topology.dumbbell.delay=8 ms")
-    golden("plan/background.txt", str(compose(run)))
+    golden("background", str(compose(run)))
 
 
 def test_packets_end_behind_the_bottleneck_without_a_word():

@@ -1,13 +1,15 @@
 """The plan of a run: golden text for one, properties for all shipped experiments."""
 
 import math
+from pathlib import Path
 
 import pytest
 from shipped_experiments import SHIPPED, experiments_of
 
 from tcpf_lab.base import shipped
+from tcpf_lab.base.errors import RequestError
 from tcpf_lab.metrics.captured import max_delay_ns
-from tcpf_lab.plan import collect, queues
+from tcpf_lab.plan import collect, effect, queues
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.plan.step import (
     AgreeEpoch,
@@ -22,6 +24,7 @@ from tcpf_lab.plan.step import (
 )
 from tcpf_lab.plan.topology import interfaces, paths, toward
 from tcpf_lab.plan.traffic.flows import pairs, start_times
+from tcpf_lab.run.selection import choose
 from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
 
@@ -34,7 +37,7 @@ def run_of(name, *settings, **only):
 @pytest.mark.parametrize("case", ["TCPF+FRIO", "TB+RIO", "NoMark+RED", "NoMark+TailDrop"])
 def test_plan_of_the_smoke_experiment_is_the_reviewed_one(case, golden):
     run = run_of("smoke", "matrix.flows=3", case=case)
-    golden(f"plan/{run.id}.txt", str(compose(run)))
+    golden(run.id, str(compose(run)))
 
 
 IMPAIRED = (
@@ -49,14 +52,14 @@ IMPAIRED = (
 
 
 def test_plan_of_an_impaired_path_is_the_reviewed_one(golden):
-    golden("plan/impaired.txt", str(compose(run_of("smoke", *IMPAIRED, case="NoMark+RED"))))
+    golden("impaired", str(compose(run_of("smoke", *IMPAIRED, case="NoMark+RED"))))
 
 
 def test_plan_over_shared_wires_is_the_reviewed_one(golden):
     wires = ["duplex", "access_duplex"]
     halves = [f"topology.chain.{key}=half" for key in wires]
     run = run_of("smoke", *halves, "matrix.flows=3", case="NoMark+RED")
-    golden("plan/half-duplex.txt", str(compose(run)))
+    golden("half-duplex", str(compose(run)))
 
 
 def test_a_lone_sender_before_a_half_duplex_bottleneck_is_captured_before_its_queue():
@@ -67,7 +70,7 @@ def test_a_lone_sender_before_a_half_duplex_bottleneck_is_captured_before_its_qu
 
 def test_plan_without_captures_is_the_reviewed_one(golden):
     run = run_of("smoke", "traffic.captures=false", "matrix.flows=3", case="TCPF+FRIO")
-    golden("plan/without-captures.txt", str(compose(run)))
+    golden("without-captures", str(compose(run)))
 
 
 def test_without_captures_the_queue_is_read_when_the_generator_reads_tcp_info():
@@ -145,7 +148,7 @@ LOT = (
 
 def test_plan_of_a_parking_lot_is_the_reviewed_one(golden):
     run = run_of("smoke", LOT, "matrix.flows=3", case="TB+RIO")
-    golden("plan/parking-lot.txt", str(compose(run)))
+    golden("parking-lot", str(compose(run)))
 
 
 def test_cross_traffic_has_the_numbers_behind_and_a_marker_of_its_own():
@@ -195,7 +198,7 @@ USERS = ("topology.dumbbell.pairs=2", "matrix.flows=5", "matrix.seed=1", "matrix
 
 
 def test_plan_with_users_is_the_reviewed_one(golden):
-    golden("plan/users.txt", str(compose(run_of("buffers_tenth", *USERS))))
+    golden("users", str(compose(run_of("buffers_tenth", *USERS))))
 
 
 def test_users_are_shared_out_and_have_numbers_of_their_own():
@@ -429,3 +432,80 @@ def test_routes_carry_the_least_timeout_and_are_read_back_at_the_senders() -> No
 
 
 ROUTE = ("ip", "route", "add")
+
+
+# An axis or a setting that changes no plan is refused, and the key that acts is named.
+
+TEXT = """
+name: idle
+topology: {chain: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 50 ms}}
+tcp: {profile: modern}
+traffic: {start_spread: 1 s, warmup: 4 s, duration: 10 s}
+cases:
+  Mine: {queue: {kind: tc, words: fq_codel limit 500, limit: 500 kB}}
+  Other: {queue: {kind: tc, words: codel limit 500, limit: 500 kB}}
+"""
+TAIL_DROP = "cases.Drop={queue: {kind: bfifo, limit: 125 kB}}"
+
+
+def chosen(
+    tmp_path: Path, *settings: str, matrix: str = "flows: 3, seed: 1", only: tuple[str, ...] = ()
+) -> int:
+    """Give how many runs a file makes."""
+    path = tmp_path / "idle.yaml"
+    path.write_text(f"{TEXT}matrix: {{{matrix}}}\n")
+    return len(choose(str(path), "uml", tmp_path, only, overrides=settings).runs)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "settings", "where"),
+    [
+        ("queue.limit: [100 kB, 1 MB]", (), "idle.yaml:9: queue.limit"),
+        ("queue.limit: [100 MB, 1 GB]", (), "idle.yaml:9: queue.limit"),
+        ("cases.Mine.queue.limit: [1 MB, 2 MB]", (), "idle.yaml:9: cases.Mine.queue.limit"),
+        ("", ("queue.limit=[100 kB, 1 MB]",), "--set queue.limit=[100 kB, 1 MB]"),
+        ("", ("queue.limit=1 MB..3 MB:1 MB",), "--set queue.limit=1 MB..3 MB:1 MB"),
+        ("", ("matrix.queue.limit=[1 MB, 2 MB]",), "--set matrix.queue.limit=[1 MB, 2 MB]"),
+        ("tcp.sack: [true, false]", ("queue.limit=1 MB",), "--set queue.limit=1 MB"),
+        ("", ("name=x", "cases.Mine.queue.limit=1 MB"), "--set cases.Mine.queue.limit=1 MB"),
+        ("", (TAIL_DROP, "cases.Mine.queue.limit=1 MB"), "--set cases.Mine.queue.limit=1 MB"),
+    ],
+)
+def test_what_changes_no_plan_is_refused_with_the_key_that_acts(
+    tmp_path: Path, matrix: str, settings: tuple[str, ...], where: str
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        chosen(tmp_path, *settings, matrix=f"flows: 3, seed: 1, {matrix}")
+    assert caught.value.where.removeprefix(f"{tmp_path}/") == where
+    assert "queue.words" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "only", "runs"),
+    [
+        (("queue.words=[pie limit 500, pie limit 900]",), (), 4),
+        (("queue.limit=1 MB", "queue.words=codel limit 1000"), (), 2),  # one describes the other
+        (("queue.limit=500 kB",), (), 2),  # as the file has it
+        (("tcp.ecn=passive", "traffic.generator=native"), (), 2),  # says what is so anyway
+        (("queue.limit=[1 MB, 2 MB]", TAIL_DROP), (), 6),  # acts in one case
+        (("queue.limit=[1 MB, 2 MB]", TAIL_DROP), ("case=Mine",), 2),
+        (("queue.limit=1 MB", TAIL_DROP), (), 3),
+        (("matrix.queue.limit=1 MB",), (), 2),  # one value compares nothing
+        (("matrix.seed=1..3", "tcp.sack=[true, false]"), (), 12),
+    ],
+)
+def test_what_acts_somewhere_or_says_what_is_so_is_accepted(
+    tmp_path: Path, settings: tuple[str, ...], only: tuple[str, ...], runs: int
+) -> None:
+    assert chosen(tmp_path, *settings, only=only) == runs
+
+
+def test_few_plans_of_a_matrix_of_thousands_are_composed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    compose = effect.compose
+    monkeypatch.setattr(effect, "compose", lambda run: made.append(run.id) or compose(run))
+    axes = "traffic.duration: 1 s..30 s:1 s, tcp.initcwnd: 1..20, seed: 1..5, flows: [3, 4]"
+    assert chosen(tmp_path, matrix=axes) == 2 * 30 * 20 * 5 * 2
+    assert len(made) == 4

@@ -1,7 +1,8 @@
-"""Which planted faults the tests find: every patch beside this file, in a copy of the last commit.
+"""Which planted faults the tests find: every patch of ``faults.txt``, in a copy of the last commit.
 
 ``run.py --only marker --jobs 2`` first runs the tests nearest to each fault, then the others, up to
-the first that fails.  pytest's own arguments come behind ``--``.  What is in ``--out`` already, of
+the first that fails.  ``run.py --check`` says which patches no longer apply to the checkout.
+pytest's own arguments come behind ``--``.  What is in ``--out`` already, of
 the same commit and the same arguments, is not run again.
 
 A fault in Rust is built into a module of the copy's own.  The kernel's sources identify its build,
@@ -27,8 +28,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+FAULTS = Path(__file__).resolve().with_name("faults.txt")
+ROOT = FAULTS.parents[2]
 #: What `./lab test` selects, without and with ``--full``; ``oracles`` is `./lab oracles`.
 TIERS = {
     "fast": "not full and not nightly and not oracle",
@@ -88,7 +89,25 @@ def test(tree: Path, words: list[str], seconds: float) -> tuple[bool | None, str
     return True, failed[1]
 
 
-def judge(patch: Path | None, tree: Path, asked: argparse.Namespace) -> dict[str, Any]:
+def planted() -> dict[str, str]:
+    """Give the patches by name; each begins with what it spoils."""
+    parts = re.split(r"^=== (.+)\n", FAULTS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def check(patches: dict[str, str]) -> int:
+    """Say which patches do not apply to the checkout as it is."""
+    command = ["patch", "-p1", "-s", "-F0", "--dry-run"]
+    missed = 0
+    for name, patch in patches.items():
+        tried = subprocess.run(command, cwd=ROOT, input=patch, capture_output=True, text=True)
+        if tried.returncode:
+            missed += 1
+            print(f"{name}: {tried.stdout.strip()}")
+    return 1 if missed else 0
+
+
+def judge(patch: str | None, tree: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Copy the last commit, put a fault in, and see whether a test fails."""
     began = time.monotonic()
     shutil.rmtree(tree, ignore_errors=True)
@@ -98,8 +117,8 @@ def judge(patch: Path | None, tree: Path, asked: argparse.Namespace) -> dict[str
     near, which = [], TIERS[asked.suite]
     module = ROOT / "tcpf_lab" / MODULE
     if patch is not None:
-        subprocess.run(["patch", "-p1", "-s", "-i", patch], cwd=tree, check=True)
-        changed = re.findall(r"^\+\+\+ b/(.+)$", patch.read_text(), re.MULTILINE)[0]
+        subprocess.run(["patch", "-p1", "-s"], cwd=tree, input=patch, text=True, check=True)
+        changed = re.findall(r"^\+\+\+ b/(.+)$", patch, re.MULTILINE)[0]
         near = nearest(changed, tree)
         if changed.endswith(".rs"):
             target = Path(f"{tree}-target")
@@ -127,14 +146,17 @@ def main() -> int:
     parser.add_argument("--nearest", action="store_true", help="no other tests than the nearest")
     parser.add_argument("--timeout", type=float, default=1200, help="seconds for each fault")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "planted.json")
+    parser.add_argument("--check", action="store_true", help="only whether the patches apply")
     parser.add_argument("pytest", nargs="*")
     asked = parser.parse_args()
+    patches = planted()
+    if asked.check:
+        return check(patches)
     head = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(head, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     suite = " ".join([commit.strip(), asked.suite, *asked.pytest, *["nearest"] * asked.nearest])
     every = json.loads(asked.out.read_text()) if asked.out.exists() else {}
     results: dict[str, Any] = every.setdefault(suite, {})
-    patches = {path.stem: path for path in sorted(HERE.glob("*.patch"))}
     wanted = [name for name in patches if fnmatch.fnmatch(name, f"*{asked.only}*")]
     trees: SimpleQueue[Path] = SimpleQueue()
     for number in range(asked.jobs):

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from fuzz.text_seeds import BROKEN, broken_specs
 from tcpf_lab.base.errors import RequestError, SpecError
 from tcpf_lab.spec.calibrated import read_subject
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.load import each, load_any
+from tools.fuzz.text_seeds import BROKEN, broken_specs
 
 TABLE = YAML(typ="safe").load(BROKEN)
 FILES = broken_specs()

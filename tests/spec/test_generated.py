@@ -9,13 +9,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from fuzz.text_seeds import broken_specs
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.spec import marker, queue
 from tcpf_lab.spec.generate import generate
 from tcpf_lab.spec.load import load_any
 from tcpf_lab.spec.reference_docs import json_schema
 from tcpf_lab.spec.words import keys as keys_of
+from tools.fuzz.text_seeds import broken_specs
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((CHECKOUT / "experiments").glob("*.yaml"))

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from spec_strategies import collections, experiments
 
-from fuzz import text_seeds, text_subject, text_targets
-from fuzz.text_mutate import WORDS, mutate
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.spec.collection import Collection
@@ -25,6 +23,8 @@ from tcpf_lab.spec.reference_docs import json_schema
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.spec.yaml_text import read_yaml
 from tcpf_lab.testbed.uml import guest_plan
+from tools.fuzz import text_seeds, text_subject, text_targets
+from tools.fuzz.text_mutate import WORDS, mutate
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((CHECKOUT / "experiments").glob("*.yaml"))

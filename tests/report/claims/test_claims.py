@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_builder import known, table
 
+from tcpf_lab.papers.rio import model_figures
+from tcpf_lab.papers.rio.model_claims import ModelCheck
+from tcpf_lab.papers.rio.router import solve
 from tcpf_lab.report.claims import terms as t
 from tcpf_lab.report.claims.every import CLAIMS
 from tcpf_lab.report.claims.judge import (
@@ -391,3 +395,26 @@ def test_a_statement_stands_by_itself_and_names_cases_in_one_way() -> None:
     assert named("paper-6.2.1-all-metrics").statement.startswith(
         "A: TCPF+FRIO and TCPF+RIO are better than TB+RIO, FRED, tail drop and RED in all four"
     )
+
+
+# Sentences of RR-4469 on the model: each has its numbers, and its verdict follows from them.
+
+
+def test_a_number_decides_by_its_range() -> None:
+    below = ModelCheck("x", 5.0, high=5, strict=True, unit="%")
+    assert (below.verdict, below.range, below.number) == (
+        Verdict.REFUTED,
+        "below 5 %",
+        "5.00 %",
+    )
+    assert ModelCheck("x", 2.485, 2.48, 2.5).verdict is Verdict.HOLDS
+
+
+@pytest.mark.full
+def test_boundary_of_a_limit_is_where_the_loss_is_the_limit() -> None:
+    first, second = model_figures.boundary(0.006)
+    assert first[0] == 0
+    assert (np.diff(second) > 0).all()
+    for one, two in zip(first, second, strict=True):
+        scenario = replace(model_figures.base(), in_probability=one, out_probability=two)
+        assert abs(solve(scenario).p_in - 0.006) < 2e-5

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from outcome_maker import outcome, write_outcome
+from table_builder import cell_result
 
 import tcpf_lab
 from tcpf_lab.base.errors import RequestError
+from tcpf_lab.report.claims.every import CLAIMS
+from tcpf_lab.report.compare.statistics import CellKey
 from tcpf_lab.report.export.columns import LAYOUTS
+from tcpf_lab.report.frames.results import kept_cells, published_table, reproductions
+from tcpf_lab.report.section import gather
+from tcpf_lab.report.table import csv_table
+from tcpf_lab.run.api import Results
 
 
 def test_frames_are_what_the_file_says(tmp_path: Path) -> None:
@@ -56,3 +66,57 @@ def test_what_is_no_calibration_is_refused(tmp_path: Path, spec: Path) -> None:
         tcpf_lab.load_calibration(spec)
     with pytest.raises(RequestError, match=r"calibration\.json: no such file"):
         tcpf_lab.load_calibration(tmp_path)
+
+
+# Claims and published numbers as tables.
+
+
+def test_every_claim_has_a_row_with_its_verdicts(source, write_all):
+    write_all()
+    found = Results("A", gather([source])).claims
+    assert list(found["claim"]) == [claim.id for claim in CLAIMS]
+    assert set(found["published_verdict"]) <= {"holds", "refuted", "not decidable"}
+    decided = found[found["verdict"] != "not decidable"]
+    assert (decided["holding"] <= decided["measured"]).all()
+    assert (decided["measured"] <= decided["checks"]).all()
+    assert found["source"].str.match("thesis|paper|tables").all()
+
+
+def test_published_numbers_are_those_of_the_tables():
+    found = published_table(["B"])
+    assert len(found) == 14 * 4
+    assert set(found["config"]) == {"B"}
+    loss = found.query("case == 'NoMark+RED' and flows == 100 and metric == 'loss_percent'")
+    assert list(loss["unit"]) == ["%"]
+    assert len(published_table()) == 56 * 4
+
+
+# Reproductions that were kept, read back.
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A sweep over a threshold, with a case that has none."""
+    results = []
+    for place, size in enumerate(("100 kB", "0.2 MB", "")):
+        found = cell_result(CellKey("A", 100, "TB+RIO"), {"timeouts": (place, place + 2)}, (1, 2))
+        settings = (("queue.max", size),) if size else ()
+        results.append(replace(found, cell=replace(found.cell, settings=settings)))
+    (tmp_path / "table.csv").write_text(csv_table(results))
+    (tmp_path / "manifest.json").write_text(json.dumps({"experiment": "x", "testbed": "uml"}))
+    return tmp_path
+
+
+def test_the_axes_of_a_sweep_are_columns_in_base_units(kept: Path) -> None:
+    found = kept_cells(reproductions(kept))
+    timeouts = found[found["metric"] == "timeouts"]
+    assert timeouts["queue.max"].tolist()[:2] == [100_000.0, 200_000.0]
+    assert pd.isna(timeouts["queue.max"].iloc[2])
+    assert timeouts["mean"].tolist() == [1.0, 2.0, 3.0]
+    assert found.attrs["units"]["queue.max"] == "bytes"
+
+
+def test_what_is_no_such_table_is_an_error_with_its_line(kept: Path) -> None:
+    (kept / "table.csv").write_text("case,flows\nTB+RIO,100\n")
+    with pytest.raises(RequestError, match=r"table.csv:2.*not a line of such a table"):
+        kept_cells(reproductions(kept))

@@ -1,0 +1,1 @@
+"""Programs that examine the project: accuracy, bench, faults, fuzz, stress (`./lab help`)."""

@@ -1,0 +1,71 @@
+"""The kinds of faults, how often each is drawn, and the order in which they are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tools.faults import damage, inside, kills, places
+from tools.faults.injected import Inject
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to do harm.
+
+    Parameters
+    ----------
+    inject : callable
+        Does it, and says how the program answered.
+    about : str
+        For a table.
+    weight : int
+        So many of a hundred, about.
+    finished : bool
+        Whether all runs are there before.
+    mounts : bool
+        Whether it needs a mount namespace, which takes root.
+    cache : bool
+        Whether it needs a kernel's cache of its own.
+    """
+
+    inject: Inject
+    about: str
+    weight: int
+    finished: bool = False
+    mounts: bool = False
+    cache: bool = False
+
+
+KINDS = {
+    "controller": Kind(kills.controller, "kill -9 of `tcpf-lab run`", 12),
+    "worker": Kind(kills.worker, "kill -9 of a worker process", 8),
+    "guest": Kind(kills.guest, "kill -9 of a guest", 8),
+    "guest-process": Kind(kills.guest_program, "kill -9 of a guest's process on the host", 4),
+    "tcpdump": Kind(inside.capture_program, "kill -9 of tcpdump in the guest", 6),
+    "traffic": Kind(inside.traffic_program, "kill -9 of the traffic generator in the guest", 3),
+    "interrupt": Kind(kills.interrupt_once, "SIGINT or SIGTERM once", 6),
+    "interrupts": Kind(kills.interrupt_twice, "SIGINT or SIGTERM twice, to the group", 5),
+    "disk-small": Kind(places.disk_small, "little room for results", 4, mounts=True),
+    "disk-full": Kind(places.disk_filled, "disk filled at a random moment", 6, mounts=True),
+    "read-only": Kind(
+        places.read_only, "results read-only, from the start or at work", 4, mounts=True
+    ),
+    "clock-forward": Kind(inside.clock_forward, "the watchdog's clock jumps forward", 3),
+    "clock-back": Kind(inside.clock_back, "the watchdog's clock jumps back", 2),
+    "capture": Kind(damage.capture, "a kept capture damaged, then `analyze`", 8, finished=True),
+    "counters": Kind(
+        damage.counters, "counters or manifest damaged, then `analyze`", 6, finished=True
+    ),
+    "record": Kind(damage.record, "a run's record damaged, then `report`", 8, finished=True),
+    "cache": Kind(damage.cache, "the kernel's cache damaged", 6, cache=True),
+    "two": Kind(inside.two_controllers, "a second command on the same results", 6),
+    "guest-memory": Kind(inside.guest_memory_eaten, "the guest out of memory, under way", 4),
+    "guest-small": Kind(inside.guest_memory_small, "the guest out of memory, at boot", 2),
+    "host-memory": Kind(
+        inside.host_memory, "a guest or a worker out of the host's memory (RLIMIT_AS)", 4
+    ),
+    "place-small": Kind(places.memory_small, "no room for guests' memory", 2, mounts=True),
+    "place-full": Kind(
+        places.memory_filled, "room for guests' memory filled under way", 4, mounts=True
+    ),
+}
