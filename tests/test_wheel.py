@@ -96,8 +96,9 @@ def test_wheel_carries_experiments_published_numbers_and_kernel_sources(wheel: P
         }
         assert wanted
         assert wanted <= names
-    for path in (ROOT / "tcpf_lab/report/claims").glob("*.csv"):
-        assert f"tcpf_lab/report/claims/{path.name}" in names
+    for path in (ROOT / "tcpf_lab").rglob("*"):
+        if path.suffix in (".csv", ".toml"):
+            assert str(path.relative_to(ROOT)) in names
     assert "tcpf_lab/shipped/kernel/COPYING" in names
 
 

@@ -13,9 +13,9 @@ from tcpf_lab.calibration.objective import logged
 from tcpf_lab.calibration.search import Search
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.calibration.target import CellName, Cells, cells_of
-from tcpf_lab.report.claims.every import CLAIMS
 from tcpf_lab.report.claims.judge import Claim, ClaimResult
 from tcpf_lab.report.claims.published import CONFIGS
+from tcpf_lab.report.claims.terms import CLAIMS
 from tcpf_lab.report.compare.published import RESAMPLES, SEED, compare
 from tcpf_lab.report.compare.statistics import (
     CellKey,

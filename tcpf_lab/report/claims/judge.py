@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -69,6 +69,15 @@ class Bounded:
             return True
         touching = high == self.low or low == self.high
         return touching and not self.contains(low) and not self.contains(high)
+
+
+def bounds_of(row: Mapping[str, Any]) -> tuple[float, float, bool]:
+    """Read low, high and strict from a row of data: ``at_least``, ``above``, ``between`` ..."""
+    if "between" in row or "within" in row:
+        low, high = row.get("between") or row["within"]
+        return low, high, "within" in row
+    low = row.get("at_least", row.get("above", -math.inf))
+    return low, row.get("at_most", row.get("below", math.inf)), "above" in row or "below" in row
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims.judge import ClaimResult, Judgement, Verdict, judge
 from tcpf_lab.report.claims.page import Drawing, Page, Point, Table, Text
 from tcpf_lab.report.claims.published import CONFIGS, FLOWS
-from tcpf_lab.report.claims.thesis_reno import SECTION_4_5
+from tcpf_lab.report.claims.terms import CLAIMS
 from tcpf_lab.report.compare.published import ADDED, APART, FACTOR, Agreement, Comparison, Measure
 from tcpf_lab.report.compare.statistics import key_of, measured_sample, published_sample
 from tcpf_lab.report.contents.model import listed
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tcpf_lab.report.plots.canvas import Entry
 
 
+#: The thesis' own conclusions.
+SECTION_4_5 = tuple(claim for claim in CLAIMS if claim.id.startswith("thesis-4.5-"))
 _MARKERS = {"A": "o", "B": "s", "C": "^", "D": "D"}
 #: Size of a marker by the number of flows.
 _SIZES = {100: 6.0, 50: 3.6}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcpf_lab.report.claims.every import CLAIMS
+from tcpf_lab.report.claims.terms import CLAIMS
 from tcpf_lab.report.frames.results import published_table
 from tcpf_lab.report.section import gather
 from tcpf_lab.run.api import Results
