@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from tcpf_lab.papers.figures import BarPanel, draw_bars, groups_of
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Sentences, paired
 from tcpf_lab.report.claims.page import (
     RIO,
     TB,
@@ -23,8 +25,9 @@ from tcpf_lab.report.claims.page import (
     ratio,
     told,
 )
-from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim, paired
 from tcpf_lab.report.contents.subject import Member
+
+_say = Sentences(Path(__file__).with_name("tcpf.toml")).claim
 
 #: Last part of the key of the axis that says how many bottlenecks the main flows pass.
 AXIS = "bottlenecks"
@@ -195,19 +198,13 @@ def _figure(cells: Sequence[CellRuns]) -> Drawing:
 
 def claims(cells: Sequence[CellRuns]) -> tuple[PaperClaim, ...]:
     """Give section 6.1's sentence on several bottlenecks."""
-    said = "Several bottlenecks and unequal RTTs do not matter for that the marker avoids timeouts."
     return tuple(
-        PaperClaim(
-            f"parking-{name.partition('_')[0]}",
-            "002",
-            "6.1",
-            said,
-            f"Timeouts of the {name.partition('_')[0]} flows with {RIO} over those with {TB}, seed "
-            "by seed, are below 1 for every number of bottlenecks.",
-            tuple(
-                PaperCheck(_words(count), against(cells, count, name), high=1, strict=True)
-                for count in counts(cells)
-            ),
+        _say(
+            f"parking-{side}",
+            [
+                PaperCheck(_words(n), against(cells, n, f"{side}_timeouts"), high=1, strict=True)
+                for n in counts(cells)
+            ],
         )
-        for name in ("main_timeouts", "cross_timeouts")
+        for side in ("main", "cross")
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tcpf_lab.papers.buffers.page import build as buffers
+from tcpf_lab.papers.buffers import build as buffers
 from tcpf_lab.papers.ef.page import build as ef
 from tcpf_lab.papers.parking_lot import build as parking_lot
 from tcpf_lab.papers.queues import build as queues

@@ -6,8 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tcpf_lab.papers.figures import BarPanel, draw_bars, groups_of
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Sentences, paired
 from tcpf_lab.report.claims.page import (
     FRIO,
     RED,
@@ -24,11 +26,12 @@ from tcpf_lab.report.claims.page import (
     cells_of,
     ratio,
 )
-from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim, paired
 from tcpf_lab.report.claims.published import published
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.style import DRAWN, METRICS
 from tcpf_lab.report.table import NOTHING
+
+_say = Sentences(Path(__file__).with_name("tcpf.toml")).claim
 
 #: The two recoveries: how a file, and how a reader calls them.
 READINGS = {"newreno": "NewReno", "reno": "Reno of 1990"}
@@ -265,13 +268,9 @@ def _panel(found: Readings, config: str, metric: str) -> BarPanel:
 def claims(found: Readings) -> tuple[PaperClaim, ...]:
     """Give the tenfold gain in timeouts, once for either reading."""
     return tuple(
-        PaperClaim(
+        _say(
             f"reno-gain-{reading}",
-            "002",
-            "6.2.2 and 6.2.4, Tables 5 and 7",
-            "TCPF+FRIO has less than a tenth of the timeouts of TB+RIO, with Reno too.",
-            f"{said}: TB+RIO has at least 10 times the timeouts of TCPF+FRIO in every block.",
-            tuple(
+            [
                 PaperCheck(
                     f"{config}, {flows} flows",
                     _timeouts(found, reading, config, flows),
@@ -279,9 +278,9 @@ def claims(found: Readings) -> tuple[PaperClaim, ...]:
                     decimals=1,
                 )
                 for config, flows in found.blocks
-            ),
+            ],
         )
-        for reading, said in READINGS.items()
+        for reading in READINGS
         if found.blocks
     )
 

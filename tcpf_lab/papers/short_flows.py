@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.papers.figures import BarPanel, draw_bars, groups_of
+from tcpf_lab.report.claims.judge import PaperCheck, PaperClaim, Sentences
 from tcpf_lab.report.claims.page import (
     NEW,
     RED,
@@ -26,11 +28,12 @@ from tcpf_lab.report.claims.page import (
     told,
 )
 from tcpf_lab.report.claims.page import Block as PageBlock
-from tcpf_lab.report.claims.paper import PaperCheck, PaperClaim
 from tcpf_lab.report.contents.subject import Member
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_say = Sentences(Path(__file__).with_name("tcpf.toml")).claim
 
 
 #: A gain that counts as substantial: this share of the completion time less.
@@ -40,6 +43,7 @@ STATISTICS = {"mean": "mean", "p50": "median", "p95": "95th percentile", "p99": 
 #: What a completion time is made longer by, if anything: the sentence is judged on these.
 _JUDGED = ("mean", "p95")
 _BASELINES = (RED, TB)
+_SLUGS = {RED: "red", TB: "tb"}
 _MARKS = 6  # on a line of the distribution
 #: More steps than a distribution's line has on paper; a page would have megabytes of them.
 _STEPS = 500
@@ -82,15 +86,9 @@ def claims(found: Sequence[GainBlock]) -> tuple[PaperClaim, ...]:
     """Give section 6.1's sentence, against RED and the token bucket if they are cases."""
     own = {case for block in found for case in block.cases}
     return tuple(
-        PaperClaim(
-            f"short-{_slug(other)}-{statistic}",
-            "002",
-            "6.1",
-            "Preliminary runs with short flows show substantial gains as well.",
-            f"The {STATISTICS[statistic]} of the completion time with TCPF+FRIO, and with "
-            f"TCPF+RIO, is at most {1 - SUBSTANTIAL:g} of that with {other}, seed by seed: "
-            f'"substantial" is read as {100 * SUBSTANTIAL:g} %.',
-            tuple(
+        _say(
+            f"short-{_SLUGS[other]}-{statistic}",
+            [
                 PaperCheck(
                     f"{block.label}: {case} over {other}",
                     block.ratio(case, other, _path(statistic)),
@@ -99,16 +97,12 @@ def claims(found: Sequence[GainBlock]) -> tuple[PaperClaim, ...]:
                 for block in found
                 for case in NEW
                 if case in own
-            ),
+            ],
         )
         for other in _BASELINES
         if other in own and own & set(NEW)
         for statistic in _JUDGED
     )
-
-
-def _slug(case: str) -> str:
-    return {RED: "red", TB: "tb"}[case]
 
 
 def _path(statistic: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcpf_lab.papers.buffers.curves import (
+from tcpf_lab.papers.buffers import (
     bandwidth_delay_product,
     effective_rtt,
     long_flows_rule,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from tcpf_lab.papers.rio import model_figures
-from tcpf_lab.papers.rio.model_claims import QUANTITIES, ModelClaim, claims
+import numpy as np
+
+from tcpf_lab.papers.rio import model_figures as m
 from tcpf_lab.papers.rio.model_figures import CURVES, Curve
-from tcpf_lab.papers.rio.router import ACCESS_S
-from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.papers.rio.router import ACCESS_S, settings_for
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Sentences, Verdict
 from tcpf_lab.report.claims.page import Block, Drawing, Page, Point, Table, Text, drawn, markdown
 from tcpf_lab.report.claims.published import rio_tables
 from tcpf_lab.report.section import SUFFIXES, Document
 
+_SENTENCES = Sentences(Path(__file__).with_name("model.toml"))
+#: The rows of Tables 1 to 3.
+QUANTITIES = ("T", "T_in", "p_in", "p_out", "q")
 #: Columns of Tables 1 to 3; `analytical` and `NS-2` are the report's.
 COLUMNS = (
     *("", "model", "+ 16 ms", "literal"),
@@ -76,9 +82,9 @@ def tables() -> Iterator[Table]:
     """Yield Tables 1 to 3: the model's readings beside the two printed columns."""
     for number, printed in rio_tables().items():
         readings = (
-            model_figures.solved(printed.case),
-            model_figures.solved(printed.case, extra_rtt=ACCESS_S),
-            model_figures.solved(printed.case, printed=True),
+            m.solved(printed.case),
+            m.solved(printed.case, extra_rtt=ACCESS_S),
+            m.solved(printed.case, printed=True),
         )
         rows = []
         for name in QUANTITIES:
@@ -91,7 +97,7 @@ def tables() -> Iterator[Table]:
         yield Table(f"table-{number}", COLUMNS, tuple(rows), f"Table {number}: {words}. {_IN}")
 
 
-def _counted(found: tuple[ModelClaim, ...]) -> str:
+def _counted(found: tuple[PaperClaim, ...]) -> str:
     verdicts = [claim.judgement.verdict for claim in found]
     told = ", ".join(
         f"{verdicts.count(verdict)} {word}"
@@ -100,15 +106,86 @@ def _counted(found: tuple[ModelClaim, ...]) -> str:
     return f"Of {len(found)} claims: {told}. A solution has no noise: the numbers alone decide."
 
 
-def _sentences(found: tuple[ModelClaim, ...]) -> Table:
+def _sentences(found: tuple[PaperClaim, ...]) -> Table:
     rows = []
     for claim in found:
-        said = (claim.id, f"{claim.place}: {claim.sentence}")
+        (source,) = claim.sources
+        said = (claim.id, f"{source.section}: {source.sentence}")
         for check in claim.checks:
-            rows.append((*said, check.label, check.number, check.range, str(check.verdict)))
+            rows.append((*said, check.label, shown(check), check.range, str(check.verdict)))
             said = ("", "")
     columns = ("claim", "sentence", "number", "model", "asked for", "verdict")
     return Table("claims", columns, tuple(rows), "Each sentence with its numbers.", len(columns))
+
+
+def shown(check: PaperCheck) -> str:
+    """Give the number of a check: a solution has no seeds."""
+    return f"{check.measured.values[0]:.{check.decimals}f} {check.unit}".rstrip()
+
+
+def claims() -> tuple[PaperClaim, ...]:
+    """Give every sentence with its numbers; some seconds of solving."""
+    numbers = (*_of_tables(), *_of_throughput(), *_of_queues(), *_of_losses())
+    return tuple(
+        _SENTENCES.judged(f"rio-{place}", [Measured((float(value),)) for value in own])
+        for place, own in enumerate(numbers, 1)
+    )
+
+
+def _of_tables() -> Iterator[list[float]]:
+    """Yield the numbers of sections 4 and the abstract: errors in %, and time below out_min."""
+    errors = [
+        [
+            abs(getattr(m.solved(table.case), name) / table.simulated[name] - 1)
+            for name in QUANTITIES
+        ]
+        for table in rio_tables().values()
+    ]
+    yield [100 * own[QUANTITIES.index("T")] for own in errors]
+    yield [sum(error < 0.05 for own in errors for error in own)]
+    below = [100 * float(m.solved(name).occupancy[:20].sum()) for name in (m.FULL, m.PART)]
+    yield [m.solved(m.FULL).q, *below]
+
+
+def _of_throughput() -> Iterator[list[float]]:
+    """Yield those of section 5.1: flows with long round trips, and how all of them change."""
+    few, many = (m.with_long_flows(p).per_flow.throughput for p in (0.06, 1.0))
+    long = slice(-len(m.LONG_DELAYS), None)
+    yield [max(few[long])]
+    yield [sorted(many[long])[1]]
+    change = many - few
+    yield [change[0], change[-1]]
+
+
+def _of_queues() -> Iterator[list[float]]:
+    """Yield those of section 5.2: the queue over both probabilities, and over both minima."""
+    queue = m.over_probabilities().q
+    yield [np.diff(queue, axis=0).max(), np.diff(queue, axis=1).max()]
+    small = queue[: m.IN_PROBABILITIES.index(0.1) + 1]
+    over_out, over_in = float(np.ptp(small[0])), float(np.ptp(small[:, 0]))
+    yield [over_out / over_in]
+    for p in m.TWO_PROBABILITIES:
+        values = m.over_minima(p).q
+        flat = np.ptp(values, axis=1).max() / np.ptp(values, axis=0).max()
+        yield [flat, (values[:, -1] - values[:, :-1].max(axis=1)).min()]
+
+
+def _of_losses() -> Iterator[list[float]]:
+    """Yield those of section 5.3: settings that keep the loss of IN below a limit."""
+    without = replace(m.base(), in_probability=0.0)
+    edge = settings_for(without, "p_in", m.LIMITS[0], "out_probability").edge
+    surface = m.over_probabilities()
+    yield [100 * float(surface.p_in[0].max()), 100 * (edge or math.nan)]
+    queues = [
+        np.interp(
+            np.log(p), np.log(m.OUT_PROBABILITIES), surface.q[m.IN_PROBABILITIES.index(float(one))]
+        )
+        for one, p in zip(*m.boundary(m.LIMITS[0]), strict=True)
+    ]
+    yield [queues[0] - max(queues[1:])]
+    yield [100 * float(surface.p_in.min()), 100 * float(surface.p_in.max())]
+    losses = [m.over_minima(p).p_in for p in m.TWO_PROBABILITIES]
+    yield [100 * float((one[:, :-1].min(axis=1) - one[:, -1]).min()) for one in losses]
 
 
 def _drawing(curve: Curve) -> Drawing:

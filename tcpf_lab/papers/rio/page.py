@@ -1,11 +1,19 @@
-"""The page on RIO: model, paper and testbed side by side, causes of drops, readings of RIO."""
+"""The page on RIO: model, paper and testbed side by side, causes of drops, readings of RIO.
+
+``claims.toml`` has the words of what the paper says of its simulations, and of what is asked of the
+testbed beside them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
 
-from tcpf_lab.papers.rio.claims import claims, swings_table
+import numpy as np
+
 from tcpf_lab.papers.rio.measured import (
     CAUSES,
     CLASSES,
@@ -13,15 +21,202 @@ from tcpf_lab.papers.rio.measured import (
     SCENARIOS,
     RioCell,
     answer,
+    queue_of,
     queue_over_time,
     rio_cells,
 )
 from tcpf_lab.papers.rio.router import ACCESS_S
-from tcpf_lab.report.claims.page import Block, Claims, Numbers, Page, Table, Text, cells_of
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Sentences, paired
+from tcpf_lab.report.claims.page import (
+    Block,
+    Claims,
+    Numbers,
+    Page,
+    PaperRun,
+    Table,
+    Text,
+    cells_of,
+    ratio,
+)
 from tcpf_lab.report.claims.published import QUANTITIES, published_rio
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.queue.rio import Rio
+
+_say = Sentences(Path(__file__).with_name("claims.toml")).claim
+#: How near the testbed's throughput and queue should come to the simulation's, and the model's
+#: throughput to the testbed's ("less than 5 % error").
+THROUGHPUT, QUEUE, MODEL = 0.02, 0.15, 0.05
+#: A loss of IN packets that is none: the simulation's is 1e-6, in half an hour.
+NONE = 1e-4
+#: Figure 5: the least and the greatest length that count as empty and full, packets; the range of
+#: the mean.
+EMPTY, FULL, BETWEEN = 5.0, 95.0, (20.0, 100.0)
+
+Cells = Mapping[str, RioCell]
+
+
+def claims(cells: Cells) -> tuple[PaperClaim, ...]:
+    """Judge the cells of the model's own reading, by scenario."""
+    return tuple(_say(name, checks) for name, checks in _checks(cells))
+
+
+def _checks(cells: Cells) -> Iterator[tuple[str, list[PaperCheck]]]:
+    """Yield the checks of every sentence by its id."""
+    yield "rio-T", [_against(cells, name, "T", THROUGHPUT) for name in SCENARIOS]
+    yield "rio-q", [_against(cells, name, "q_mean", QUEUE) for name in SCENARIOS]
+    yield "rio-model", [_model(cells, name) for name in SCENARIOS]
+    none = _number(cells, "non_overlapped", "p_in")
+    words = f"{_words('non_overlapped')}: p_in"
+    yield "rio-no-in-loss", [PaperCheck(words, none, high=NONE, decimals=6)]
+    yield "rio-order", [_order(cells, *order) for order in _ORDERS]
+    yield "rio-swings", list(_lengths(cells))
+
+
+#: A quantity, the scenario in which it is greater, and that in which it is less.
+_ORDERS = (
+    ("q_mean", "partially_overlapped", "fully_overlapped"),
+    ("q_mean", "fully_overlapped", "non_overlapped"),
+    ("p_in", "fully_overlapped", "partially_overlapped"),
+    ("p_out", "non_overlapped", "partially_overlapped"),
+    ("p_out", "partially_overlapped", "fully_overlapped"),
+)
+
+
+def _lengths(cells: Cells) -> Iterator[PaperCheck]:
+    cell = cells.get("fully_overlapped")
+    missing = () if cell else ("fully overlapped has no run",)
+    most = cell.runs.number("metrics.backlog_max_bytes") if cell else Numbers({})
+    size = cell.packet if cell else 1.0
+    full, least = (
+        paired(lambda backlog: backlog / size, one, missing=missing) for one in (most, _least(cell))
+    )
+    mean = paired(float, _of(cells, "fully_overlapped", "q_mean"), missing=missing)
+    asked = partial(PaperCheck, unit="packets", decimals=1)
+    yield asked("longest queue", full, low=FULL)
+    yield asked("shortest mean over 0.1 s", least, high=EMPTY)
+    yield asked("mean queue", mean, *BETWEEN)
+
+
+def _least(cell: RioCell | None) -> Numbers:
+    """Shortest mean of the queue over a bin in the measured window, bytes."""
+    return cell.runs.each(lambda run: queue_of(run).least) if cell else Numbers({})
+
+
+def _of(cells: Cells, scenario: str, quantity: str) -> Numbers:
+    cell = cells.get(scenario)
+    return cell.quantity(quantity) if cell else Numbers({})
+
+
+def _missing(cells: Cells, scenarios: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{_words(name)} has no run" for name in scenarios if name not in cells)
+
+
+def _number(
+    cells: Cells, scenario: str, quantity: str, of: Callable[[float], float] = float
+) -> Measured:
+    """Give what a function makes of a quantity of a scenario, seed by seed."""
+    return paired(of, _of(cells, scenario, quantity), missing=_missing(cells, [scenario]))
+
+
+def _against(cells: Cells, scenario: str, quantity: str, near: float) -> PaperCheck:
+    printed = published_rio(scenario)[quantity].simulation
+    measured = _number(cells, scenario, quantity, lambda value: value / printed)
+    label = f"{_words(scenario)}: {_symbol(quantity)}, testbed over simulation"
+    return PaperCheck(label, measured, 1 - near, 1 + near, decimals=3)
+
+
+def _model(cells: Cells, scenario: str) -> PaperCheck:
+    model = answer(scenario, ACCESS_S).values["T"]
+    measured = _number(cells, scenario, "T", lambda value: ratio(model, value))
+    label = f"{_words(scenario)}: T, model over testbed"
+    return PaperCheck(label, measured, 1 - MODEL, 1 + MODEL, decimals=3)
+
+
+def _order(cells: Cells, quantity: str, above: str, below: str) -> PaperCheck:
+    measured = paired(
+        ratio,
+        _of(cells, above, quantity),
+        _of(cells, below, quantity),
+        missing=_missing(cells, [above, below]),
+    )
+    label = f"{_symbol(quantity)}, {_words(above)} over {_words(below)}"
+    return PaperCheck(label, measured, low=1, strict=True)
+
+
+def _symbol(quantity: str) -> str:
+    return "mean queue" if quantity == "q_mean" else quantity
+
+
+def _words(scenario: str) -> str:
+    return scenario.replace("_", " ")
+
+
+#: Bounds of the ranges of length whose shares are told, packets; the last one is open.
+RANGES = (0, 5, 20, 60, 90)
+#: Between a length at which the queue counts as short, and one at which it counts as long.
+SHORT, LONG = 20.0, 40.0
+_CAPTION = (
+    "Share of the time that the queue is so many packets long, and how long it takes from one rise "
+    f"to the next (from below {SHORT:g} to {LONG:g} packets and above). The testbed's shares are "
+    "of means over 0.1 s, which are spread less than the length itself; the model's are its "
+    "stationary distribution, with 16 ms added to each RTT. In the model flows halve independently "
+    "of each other, so the queue is mostly between the ends. Shares at both ends above the "
+    "model's, and rises at regular "
+    "distances, are flows that halve and grow together: such a queue fills up, which drops more "
+    "packets than the model has, and then runs empty, which costs throughput."
+)
+
+
+def time_shares(cell: RioCell) -> tuple[Numbers, ...]:
+    """Give the share of the measured window in each of ``RANGES``, for each run."""
+    return tuple(
+        cell.runs.each(partial(_share, packet=cell.packet, at=at)) for at in range(len(RANGES))
+    )
+
+
+def _share(run: PaperRun, packet: float, at: int) -> float | None:
+    length = queue_of(run).mean / packet
+    if not length.size:
+        return None
+    high = RANGES[at + 1] if at + 1 < len(RANGES) else np.inf
+    return float(np.mean((length >= RANGES[at]) & (length < high)))
+
+
+def period(run: PaperRun, packet: float) -> float | None:
+    """Give the mean time between two rises of the queue, s; None for fewer than two rises.
+
+    A rise is complete at ``LONG`` packets, and the next begins below ``SHORT``: what happens in
+    between does not count.
+    """
+    queue = queue_of(run)
+    rises, low = [], False
+    for time, length in zip(queue.time_s, queue.mean / packet, strict=True):
+        if length < SHORT:
+            low = True
+        elif length >= LONG and low:
+            rises.append(time)
+            low = False
+    return float(rises[-1] - rises[0]) / (len(rises) - 1) if len(rises) > 1 else None
+
+
+def swings_table(own: dict[str, RioCell]) -> Table:
+    """Give the table of shares, model and testbed below each other."""
+    rows: list[tuple[str, ...]] = []
+    for scenario in SCENARIOS:
+        words, occupancy = scenario.replace("_", " "), answer(scenario, ACCESS_S).occupancy
+        bounds = (*RANGES, len(occupancy))
+        shares = [sum(occupancy[a:b]) for a, b in pairwise(bounds)]
+        rows.append((words, "model", *(f"{share:.3f}" for share in shares), ""))
+        cell = own.get(scenario)
+        if cell is not None:
+            found = (numbers.printed(3) for numbers in time_shares(cell))
+            between = cell.runs.each(partial(period, packet=cell.packet))
+            rows.append((words, "testbed", *found, between.printed(2)))
+    told = [f"{a} to {b}" for a, b in pairwise(RANGES)]
+    columns = ("scenario", "side", *told, f"from {RANGES[-1]}", "between rises (s)")
+    return Table("swings", columns, tuple(rows), _CAPTION, left=2)
+
 
 #: Decimals of a quantity, and what it is called.
 _DECIMALS = {"T": 1, "T_in": 1, "p_in": 6, "p_out": 6, "q_mean": 2}
@@ -169,7 +364,3 @@ def _distance(cells: Sequence[RioCell]) -> float:
             if mean is not None:
                 found.append(abs(mean / printed[name].simulation - 1))
     return sum(found) / len(found) if found else math.inf
-
-
-def _words(scenario: str) -> str:
-    return scenario.replace("_", " ")

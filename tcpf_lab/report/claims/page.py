@@ -17,7 +17,7 @@ from rich.text import Text as Said
 
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.claims.paper import (
+from tcpf_lab.report.claims.judge import (
     Measured,
     PaperClaim,
     counted,
@@ -310,7 +310,8 @@ _CLAIM_COLUMNS = (
 
 def _claims(page: Page) -> Iterator[tuple[object, ...]]:
     for claim in page.claims:
-        said = (claim.id, claim.document, claim.section, claim.sentence, claim.statement)
+        source = claim.sources[0]
+        said = (claim.id, source.document, source.section, source.sentence, claim.statement)
         for check in claim.checks:
             measured = check.measured
             yield (

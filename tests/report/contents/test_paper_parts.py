@@ -6,8 +6,8 @@ import math
 
 from matplotlib.figure import Figure
 
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
 from tcpf_lab.report.claims.page import Claims, Drawing, Page, Point, Table, Text
-from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim
 from tcpf_lab.report.contents.papers import page_parts
 from tcpf_lab.report.plots.canvas import sheet
 
@@ -21,11 +21,11 @@ POINTS = (
     Point("no EF", math.nan, (0.001, 0.0028)),
 )
 CLAIMS = (
-    PaperClaim("ef-1", "001", "3.1", "It is large.", "at least 0.3", (
+    PaperClaim("ef-1", (Source("001", "3.1", "It is large."),), "at least 0.3", (
         PaperCheck("loss", Measured((0.4, 0.41, 0.42)), low=0.3),
         PaperCheck("SACK", Measured((), ("SACK, 1 flow",)), low=0.3),
     ), note="A note."),
-    PaperClaim("ef-2", "001", "3.2", "It is small.", "below 2", (
+    PaperClaim("ef-2", (Source("001", "3.2", "It is small."),), "below 2", (
         PaperCheck("loss", Measured((0.4, 0.5)), high=2.0),
     )),
 )  # fmt: skip

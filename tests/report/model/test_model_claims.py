@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from tcpf_lab.papers.rio import model_figures
-from tcpf_lab.papers.rio.model_claims import ModelCheck
+from tcpf_lab.papers.rio.model_page import shown
 from tcpf_lab.papers.rio.router import solve
-from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, Verdict
 
 
 def test_a_number_decides_by_its_range() -> None:
-    below = ModelCheck("x", 5.0, high=5, strict=True, unit="%")
-    assert (below.verdict, below.range, below.number) == (
+    below = PaperCheck("x", Measured((5.0,)), high=5, strict=True, unit="%")
+    assert (below.verdict, below.range, shown(below)) == (
         Verdict.REFUTED,
         "below 5 %",
         "5.00 %",
     )
-    assert ModelCheck("x", 2.485, 2.48, 2.5).verdict is Verdict.HOLDS
+    assert PaperCheck("x", Measured((2.485,)), 2.48, 2.5).verdict is Verdict.HOLDS
 
 
 @pytest.mark.full

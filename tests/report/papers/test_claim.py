@@ -6,8 +6,17 @@ import math
 
 import pytest
 
-from tcpf_lab.report.claims.judge import Verdict
-from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim, counted, paired
+from tcpf_lab.report.claims.judge import (
+    Measured,
+    PaperCheck,
+    PaperClaim,
+    Source,
+    Verdict,
+    counted,
+    paired,
+)
+
+SOURCES = (Source("001", "3", "it is so"),)
 
 
 def check(*values: float, low: float = -math.inf, high: float = math.inf) -> PaperCheck:
@@ -15,7 +24,7 @@ def check(*values: float, low: float = -math.inf, high: float = math.inf) -> Pap
 
 
 def claim(*checks: PaperCheck, every: bool = True) -> PaperClaim:
-    return PaperClaim("x-1", "001", "3", "it is so", "loss at least 0.3", checks, every)
+    return PaperClaim("x-1", SOURCES, "loss at least 0.3", checks, every)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
 from tcpf_lab.report.claims.page import Claims, Drawing, Page, Point, Table, Text, pictures, write
-from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim
 from tcpf_lab.report.plots.canvas import sheet
 from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.results.layout import ExperimentFiles
@@ -24,9 +24,7 @@ def build() -> Figure:
 POINTS = (Point("Reno", 1.0, (0.25, 0.75)), Point("SACK", 1.0, (0.5,)))
 CLAIM = PaperClaim(
     "ef-1",
-    "001",
-    "3.1",
-    "the loss is large",
+    (Source("001", "3.1", "the loss is large"),),
     "loss at least 0.3",
     (
         PaperCheck("loss", Measured((0.4, 0.41, 0.42)), low=0.3),

@@ -11,9 +11,8 @@ import pytest
 from run_tree import member
 
 from tcpf_lab.metrics.series import Series, write_series
-from tcpf_lab.papers.rio.claims import period
 from tcpf_lab.papers.rio.measured import SCENARIOS, answer, frame_of, rio_cells, scenario_of
-from tcpf_lab.papers.rio.page import build
+from tcpf_lab.papers.rio.page import build, period
 from tcpf_lab.papers.rio.router import ACCESS_S
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.page import Page, cells_of, drawn, markdown
