@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcpf_lab.report.claims.judge import PaperCheck, PaperClaim, Sentences, paired
+from tcpf_lab.papers.figures import page_of_each
+from tcpf_lab.report.claims.judge import PaperCheck, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
     CellRuns,
@@ -38,6 +39,9 @@ from tcpf_lab.spec.model import Experiment
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+_PAPER = Words(Path(__file__).with_name("buffers.toml"))
 
 
 def effective_rtt(rtts: Sequence[float]) -> float:
@@ -245,7 +249,6 @@ def throughput(size: str) -> str:
     return f"users.throughput_by_size.{size}.mean_bits_per_s"
 
 
-_say = Sentences(Path(__file__).with_name("buffers.toml")).claim
 FEW, SOME, MANY = 1000, 2000, 3000
 #: From which buffers on a curve is said to be flat, bytes: use, and transfers of each size.
 KNEE = 400e3
@@ -254,7 +257,6 @@ PLATEAU = {"100kB": 100e3, "500kB": 300e3, "1000kB": 800e3}
 TURN = 800e3
 #: What counts as no gain in use; as a plateau; as independent; as steep growth; as full use.
 NO_GAIN, LEVEL, ALIKE, STEEP, FULL = 1.02, 0.1, 1.25, 1.5, 0.98
-_NO_TURN = "at a scaled size packets do not shrink with the buffer, so no curve turns where it did"
 
 #: A buffer in bytes; in words, ``below 400 kB``, where the grid has no such.
 Buffer = float | str
@@ -267,7 +269,7 @@ def claims(grid: Grid) -> tuple[PaperClaim, ...]:
 
     At a scaled size those on where a curve turns have their numbers, and no verdict.
     """
-    return tuple(_say(name, checks, _note(checks)) for name, checks in _checks(grid))
+    return tuple(_PAPER.claim(name, checks, _note(checks)) for name, checks in _checks(grid))
 
 
 def _note(checks: Sequence[PaperCheck]) -> str:
@@ -417,7 +419,7 @@ def _check(
         low,
         high,
         strict,
-        undecidable=_NO_TURN if where and grid.study.scaled else "",
+        undecidable=_PAPER.texts["no_turn"] if where and grid.study.scaled else "",
     )
 
 
@@ -437,11 +439,6 @@ def _kb(size: Buffer) -> str:
     return size if isinstance(size, str) else f"{size / 1000:g} kB"
 
 
-_RULES = (
-    "Dashed: capacity times effective RTT (harmonic mean), and that over the root of the number of "
-    "users; shaded: the small-buffer rule for largest windows of 8 to 1000 packets, load 0.8, "
-    "share 0.9."
-)
 _ROOM = 46  # points above the axes for the rules' names
 _RULE = "#555555"
 _TICKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
@@ -508,7 +505,7 @@ def _drawing(
     return Drawing(
         name=f"fig-{name}",
         title=title,
-        caption=f"{said} {_RULES}",
+        caption=" ".join((said, _PAPER.texts["rules"])),
         points=tuple(
             Point(line.label, size, one.values_by_seed)
             for line in lines
@@ -631,34 +628,19 @@ def _axis(axes: Axes, name: str) -> None:
     axes.set_ylabel(name)
 
 
-_ONE_RUN = (
-    "Each point is one run, so no number has an interval: a verdict stands on one run, and says so."
-)
-_SCALED = (
-    "This is the study scaled by 1/{scale:g}: rate, users and buffers are smaller by the same "
-    "factor. A packet is not, so a buffer holds {scale:g} times fewer packets than its counterpart "
-    "in the study, and flows keep their window of some packets. What grows with what can be read "
-    "from it; at which buffer a curve turns cannot, so such sentences have numbers and no verdict. "
-    "Users and buffers are named as in the study where a sentence of it is judged."
-)
-_FULL = "This is the study at its own size: 1 Gbit/s and 1000, 2000 and 3000 users."
-
-
 def build(members: Sequence[Member], command: str) -> Page | None:
     """Give the page on the experiments of paper 003; None where none of them varies the buffer."""
-    blocks: list[Block] = []
-    for member in members:
-        study = study_of(member.experiment)
-        grid = grid_of(study, cells_of(member.section))
-        if grid.cells:
-            name = "buffers" if len(members) == 1 else member.experiment.name.replace("_", "-")
-            blocks += _blocks(grid, member.experiment.title, name, command)
-    return Page("buffers", "Router buffers (paper 003)", tuple(blocks)) if blocks else None
+    blocks = partial(_blocks, command=command)
+    return page_of_each("buffers", "Router buffers (paper 003)", members, blocks)
 
 
-def _blocks(grid: Grid, title: str, name: str, command: str) -> Iterator[Block]:
-    study = grid.study
-    yield Text(_SCALED.format(scale=study.scale) if study.scaled else _FULL, title)
+def _blocks(member: Member, name: str, command: str) -> Iterator[Block]:
+    study = study_of(member.experiment)
+    grid = grid_of(study, cells_of(member.section))
+    if not grid.cells:
+        return
+    size = _PAPER.texts["scaled" if study.scaled else "full"]
+    yield Text(size.format(scale=study.scale), member.experiment.title)
     yield Text(f"{_sizes(study)} {_progress(grid)}")
     yield use_over_buffer(grid, name)
     yield throughput_over_buffer(grid, name, 3, FEW)
@@ -670,20 +652,21 @@ def _blocks(grid: Grid, title: str, name: str, command: str) -> Iterator[Block]:
 
 def _sizes(study: Study) -> str:
     low, high = study.small
-    return (
-        f"The effective RTT is {1e3 * study.rtt:.1f} ms, the harmonic mean of "
-        f"{len(study.rtts)} clients from {1e3 * min(study.rtts):g} to "
-        f"{1e3 * max(study.rtts):g} ms, so capacity times RTT is {study.product / 1e3:.0f} kB; "
-        f"the small-buffer rule gives {low / 1e3:.0f} to {high / 1e3:.0f} kB. The rule with "
-        "the root of N is of long-lived flows; users with think times are fewer flows than users, "
-        "so its true size is larger than marked."
+    return _PAPER.texts["sizes"].format(
+        rtt=1e3 * study.rtt,
+        clients=len(study.rtts),
+        least=1e3 * min(study.rtts),
+        most=1e3 * max(study.rtts),
+        product=study.product / 1e3,
+        low=low / 1e3,
+        high=high / 1e3,
     )
 
 
 def _progress(grid: Grid) -> str:
     done = f"{grid.measured} of {len(grid.cells)} points have a run."
     most = max((len(cell.runs) for cell in grid.cells.values()), default=0)
-    return f"{done} {_ONE_RUN}" if most == 1 else done
+    return " ".join((done, _PAPER.texts["one_run"])) if most == 1 else done
 
 
 def _table(grid: Grid, name: str) -> Table:

@@ -31,10 +31,10 @@ from tcpf_lab.papers.ef.study import (
     timeouts,
     together,
 )
-from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Sentences, paired
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import Numbers
 
-_say = Sentences(Path(__file__).with_name("claims.toml")).claim
+PAPER = Words(Path(__file__).with_name("claims.toml"))
 #: The paper's own TCP.
 TCP: Tcp = "Reno"
 #: What we take the paper's words for: "severely"; "insignificant"; "large"; "marginal".
@@ -68,24 +68,24 @@ def claims_of(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
 
 def _with_sack(study: Study) -> Iterator[PaperClaim]:
     found = {claim.id: claim for claim in _throughput(study, "SACK")}
-    yield _say("ef-sack-1", found["ef-conclusion-1"].checks)
-    yield _say("ef-sack-2", found["ef-conclusion-2"].checks)
-    yield _say("ef-sack-3", found["ef-conclusion-3"].checks)
-    yield _say("ef-sack-4", _improvement(study, "SACK"))
+    yield PAPER.claim("ef-sack-1", found["ef-conclusion-1"].checks)
+    yield PAPER.claim("ef-sack-2", found["ef-conclusion-2"].checks)
+    yield PAPER.claim("ef-sack-3", found["ef-conclusion-3"].checks)
+    yield PAPER.claim("ef-sack-4", _improvement(study, "SACK"))
 
 
 def _throughput(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     yield from _one_flow(study, tcp)
-    yield _say("ef-conclusion-2", _round_trips(study, tcp))
-    yield _say("ef-conclusion-3", _large_loss(study, tcp))
+    yield PAPER.claim("ef-conclusion-2", _round_trips(study, tcp))
+    yield PAPER.claim("ef-conclusion-3", _large_loss(study, tcp))
     few, many = (s.over_bursts(study, loss, together(tcp, n)) for n in (FLOWS[0], 64))
-    yield _say("ef-4a-falls", [s.difference("8 flows minus 64 flows", few, many)])
+    yield PAPER.claim("ef-4a-falls", [s.difference("8 flows minus 64 flows", few, many)])
     sides = {n: s.over_bursts(study, timeouts, together(tcp, n)) for n in FLOWS}
     grown = (
         s.difference(f"{more} flows minus {fewer}", sides[more], sides[fewer])
         for fewer, more in pairwise(FLOWS)
     )
-    yield _say("ef-4b-grows", grown)
+    yield PAPER.claim("ef-4b-grows", grown)
 
 
 def _one_flow(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
@@ -93,9 +93,9 @@ def _one_flow(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     lost, expired = s.hump(study, loss, like), s.hump(study, timeouts, like)
     greatest = f"greatest loss (at {lost.top_at})"
     severe = s.value(greatest, lost.top, low=SEVERE)
-    yield _say("ef-conclusion-1", [severe, *_rise_and_fall("loss", lost)])
-    yield _say("ef-2a-half", [s.value(greatest, lost.top, *HALF)])
-    yield _say("ef-2b-hump", _rise_and_fall("timeouts per minute", expired))
+    yield PAPER.claim("ef-conclusion-1", [severe, *_rise_and_fall("loss", lost)])
+    yield PAPER.claim("ef-2a-half", [s.value(greatest, lost.top, *HALF)])
+    yield PAPER.claim("ef-2b-hump", _rise_and_fall("timeouts per minute", expired))
     on_times = study.on_times(like)
     losses, expiries = (
         [s.side(study, quantity, replace(like, on_ms=on)) for on in on_times]
@@ -106,10 +106,10 @@ def _one_flow(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         if len(on_times) > 1
         else s.check("correlation", float, (lost.top,), low=ALIKE)
     )
-    yield _say("ef-2-shape", [shape])
+    yield PAPER.claim("ef-2-shape", [shape])
     short = s.over_bursts(study, loss, like, lambda on: on <= SHORT)
     long = s.over_bursts(study, loss, like, lambda on: on >= LONG)
-    yield _say("ef-short-scales", [s.difference("difference", short, long)])
+    yield PAPER.claim("ef-short-scales", [s.difference("difference", short, long)])
 
 
 def _rise_and_fall(word: str, found: s.Hump) -> Iterator[PaperCheck]:
@@ -142,12 +142,12 @@ def _fairness(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
             s.value(f"M, {label}", s.side(study, min_max, known), high=1 / least)
             for label, known in networks.items()
         )
-        yield _say(f"ef-5-factor-{words}", factors)
+        yield PAPER.claim(f"ef-5-factor-{words}", factors)
     better = (*_improvement(study, tcp), *_small_bursts(study, tcp))
-    yield _say("ef-conclusion-4", better)
+    yield PAPER.claim("ef-conclusion-4", better)
     closer = _compared(study, tcp, spread, "spread without EF minus with", -1)
-    yield _say("ef-6-spread", closer)
-    yield _say("ef-6-near", _compared(study, tcp, near, "share with EF minus without", 1))
+    yield PAPER.claim("ef-6-spread", closer)
+    yield PAPER.claim("ef-6-near", _compared(study, tcp, near, "share with EF minus without", 1))
     yield from _over_flows(study, tcp)
 
 
@@ -213,21 +213,21 @@ def _over_flows(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         sides = (without.few, without.many, bursts.few, bursts.many)
         less = s.check(f"fall without EF minus with, {label}", _slower, sides, low=0, strict=True)
         slower += [bursts.fall(f"{words}+EF"), less]
-    yield _say("ef-7a-falls", falls)
-    yield _say("ef-7a-slower", slower)
+    yield PAPER.claim("ef-7a-falls", falls)
+    yield PAPER.claim("ef-7a-slower", slower)
     marginal = (
         ends(min_max, None, udp, on).steady(f"M, {label}{ef}")
         for (on, ef), (udp, label) in product(((None, ""), (ON_MS, "+EF")), _NETWORKS)
     )
-    yield _say("ef-7b-marginal", marginal)
+    yield PAPER.claim("ef-7b-marginal", marginal)
     share = "share near the fair one"
     wide, wide_ef = (
         ends(spread, RTT_MS, True, on).growth("spread, growth") for on in (None, ON_MS)
     )
-    yield _say("ef-8a", [wide, ends(near, RTT_MS, True, None).fall(f"{share}, fall")])
-    yield _say("ef-8b", [wide_ef, ends(near, RTT_MS, True, ON_MS).steady(share)])
-    yield _say("ef-9a", [ends(near, None, True, None).growth(f"{share}, growth")])
-    yield _say("ef-9b", [ends(near, None, True, ON_MS).steady(share)])
+    yield PAPER.claim("ef-8a", [wide, ends(near, RTT_MS, True, None).fall(f"{share}, fall")])
+    yield PAPER.claim("ef-8b", [wide_ef, ends(near, RTT_MS, True, ON_MS).steady(share)])
+    yield PAPER.claim("ef-9a", [ends(near, None, True, None).growth(f"{share}, growth")])
+    yield PAPER.claim("ef-9b", [ends(near, None, True, ON_MS).steady(share)])
 
 
 def _slower(few: float, many: float, few_ef: float, many_ef: float) -> float:
@@ -247,9 +247,9 @@ def _shares(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         lost_many.append(s.value(f"loss of {MANY} flows, {words}", top, high=INSIGNIFICANT))
         known = s.side(study, min_max, _at(bursts, share))
         fairer.append(s.difference(f"M with EF minus without, {words}", known, none))
-    yield _say("ef-shares-loss", lost)
-    yield _say("ef-shares-many", lost_many)
-    yield _say("ef-shares-fairness", fairer)
+    yield PAPER.claim("ef-shares-loss", lost)
+    yield PAPER.claim("ef-shares-many", lost_many)
+    yield PAPER.claim("ef-shares-fairness", fairer)
 
 
 def _at(known: Conditions, share: float) -> Conditions:
@@ -306,8 +306,8 @@ def _error(row: Mapping[str, Any], formula: str, observed: str) -> float | None:
 def _prediction(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     """Yield the sentence on the formula, by its first reading, and by any other."""
     first, *others = (_off(study, reading, tcp) for reading in READINGS)
-    yield _say("ef-10", [first])
-    yield _say("ef-10-readings", others)
+    yield PAPER.claim("ef-10", [first])
+    yield PAPER.claim("ef-10-readings", others)
 
 
 def _off(study: Study, reading: str, tcp: Tcp) -> PaperCheck:

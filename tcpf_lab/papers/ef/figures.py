@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tcpf_lab.papers.ef.claims import CAPTURES, OFF, READINGS, RTTS_MS, errors_of
+from tcpf_lab.papers.ef.claims import CAPTURES, OFF, PAPER, READINGS, RTTS_MS, errors_of
 from tcpf_lab.papers.ef.study import (
     MANY,
     ON_MS,
@@ -37,14 +37,6 @@ BURSTS = "Mean length of EF bursts (ms)"
 LOST = "Loss of use, U_CBR - U_EF"
 EXPIRED = "Timeouts per flow and minute"
 EVEN = "M = min / max throughput"
-_LOSS = (
-    "Use of the bandwidth that EF traffic leaves: with EF traffic of a constant rate less with "
-    "bursts, of the same seed."
-)
-_LEFT = (
-    "As Figure 2(a), but use of what EF traffic left in the run itself: few long bursts fit into a "
-    "run, and take more or less than their 30 %."
-)
 
 
 @dataclass(frozen=True)
@@ -154,13 +146,13 @@ def throughput_figures(study: Study) -> Iterator[Drawing]:
     seconds = _seconds(study, single)
     yield Sketch(
         *("2(a)", "loss of one flow by EF bursts", LOST, BURSTS, loss, single),
-        *(_LOSS, f"{where}{seconds}"),
+        *(PAPER.texts["loss"], f"{where}{seconds}"),
         bottom=None,
     ).drawing(study)
     if any(loss_of_left(study, place.known) for place in single):
         yield Sketch(
             *("2(a), left", "the same by what bursts left in each run", LOST, BURSTS),
-            *(loss_of_left, single, _LEFT, f"{where}{seconds}"),
+            *(loss_of_left, single, PAPER.texts["left"], f"{where}{seconds}"),
             bottom=None,
         ).drawing(study)
     yield Sketch(
@@ -178,7 +170,7 @@ def _per_tcp(study: Study, tcp: Tcp) -> Iterator[Drawing]:
     if trips or not also:
         yield Sketch(
             *(f"3{also}", "loss of one flow by its round trip", LOST, BURSTS, loss, trips),
-            *(_LOSS, f"1 flow of {tcp}, EF 30 %{_seconds(study, trips)}"),
+            *(PAPER.texts["loss"], f"1 flow of {tcp}, EF 30 %{_seconds(study, trips)}"),
             series=tuple(series for series, _ in lines),
             bottom=None,
         ).drawing(study)
@@ -187,7 +179,7 @@ def _per_tcp(study: Study, tcp: Tcp) -> Iterator[Drawing]:
         under = f"{tcp}, RTT 12 to 26 ms, EF 30 %{_seconds(study, flows)}"
         yield Sketch(
             *(f"4(a){also}", "loss of all flows together", LOST, "TCP flows", loss, flows),
-            *(_LOSS, under),
+            *(PAPER.texts["loss"], under),
             bottom=None,
         ).drawing(study)
         yield Sketch(
@@ -263,10 +255,6 @@ def _seconds(study: Study, places: Sequence[Place]) -> str:
 
 #: Width of a class, of which one has the fair share in its middle.
 WIDTH = 0.1
-_CAPTION = (
-    "Each flow's throughput over its fair share of what EF and UDP traffic leave, frames on both "
-    "sides; classes of 0.1; dashed: the fair share. Means over the seeds."
-)
 #: A line: its panel, its name, and of which conditions it is.
 Line = tuple[str, str, Conditions]
 
@@ -308,7 +296,7 @@ def _histogram(
     yield _drawing(
         *(number, title, under, points),
         lacking if asked else ["nothing of it is in the experiments"],
-        *(_CAPTION, in_units("of the fair share")),
+        *(PAPER.texts["histogram"], in_units("of the fair share")),
         x="Throughput of a flow / fair share",
         y="Share of flows",
         mark=1.0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tcpf_lab.papers.ef import study as s
-from tcpf_lab.papers.ef.claims import TCP, claims_of
+from tcpf_lab.papers.ef.claims import PAPER, TCP, claims_of
 from tcpf_lab.papers.ef.figures import (
     fairness_figures,
     histogram_figures,
@@ -18,16 +18,8 @@ from tcpf_lab.report.claims.page import Block, Claims, Drawing, Page, Table, Tex
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 
-_READING = (
-    "Numbers are means over seeds with their 95 % interval (Student's t); a difference is taken "
-    "seed by seed. A claim holds or is refuted only if the interval lies on one side of each "
-    "bound; bounds are ours where the paper has words (severely, marginal, close). Use is TCP's "
-    "frames over the bandwidth that EF and UDP traffic are meant to leave. M is min / max of the "
-    "flows' throughput, as the paper defines it: 1 is fair, and a factor of its text is 1 / M."
-)
 #: Where a run says which share of the bottleneck its EF traffic took.
 _SHARE = "background.ef.share"
-_FIGURE_1 = "Figure 1 of the paper is its topology; the report has the picture of ours."
 
 
 def build(members: Sequence[Member], command: str) -> Page | None:
@@ -43,12 +35,12 @@ def page_of(study: s.Study, command: str) -> Page:
     drawings = [figure for figures in drawn for figure in figures(study)]
     drawings = sorted([*drawings, prediction_figure(study)], key=lambda one: _order(one.name))
     blocks: tuple[Block, ...] = (
-        Text(f"{_progress(study)} {_READING}"),
+        Text(" ".join((_progress(study), PAPER.texts["reading"]))),
         Text(f"Judged for {TCP}, the TCP of the paper.", "What the paper says"),
         Claims(claims, command),
         Text("", "The same with other TCPs"),
         _by_tcp(study, claims),
-        Text(_FIGURE_1, "Figures"),
+        Text(PAPER.texts["figure_1"], "Figures"),
         _figures(drawings),
         *drawings,
         Text("", "Every setting"),
@@ -104,11 +96,7 @@ def _settings(study: s.Study) -> Table:
         "EF share",
         "runs",
     )
-    caption = (
-        "What was measured. The EF share is that of the runs; loss of left is the loss of what "
-        "EF traffic left in each run, where the loss is of what it was meant to leave."
-    )
-    return Table("settings", columns, rows, caption)
+    return Table("settings", columns, rows, PAPER.texts["settings"])
 
 
 def _row(study: s.Study, known: Conditions) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.papers.rio.router import Scenario, Solution, paper_scenarios, solve
 from tcpf_lab.report.claims.page import CellRuns, Drawing, Numbers, PaperRun, Point, in_units
+from tcpf_lab.report.claims.published import QUANTITIES
 from tcpf_lab.report.section import read_series
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.load import load
@@ -47,7 +48,7 @@ class RioCell:
     packet: float
 
     def quantity(self, name: str) -> Numbers:
-        """Give a quantity of ``published_rio.QUANTITIES`` for each run."""
+        """Give a quantity of ``published.QUANTITIES`` for each run."""
         return self.runs.each(_QUANTITIES[name](self))
 
     def cause(self, side: str, cause: str) -> Numbers:
@@ -137,7 +138,7 @@ _QUANTITIES: dict[str, Callable[[RioCell], Callable[[PaperRun], float | None]]] 
     "T_in": lambda cell: _load(lambda code: code == cell.in_profile),
     "p_in": lambda cell: _loss(lambda code: code == cell.in_profile),
     "p_out": lambda cell: _loss(lambda code: code != cell.in_profile),
-    "q_mean": _queue,
+    "q": _queue,
 }
 
 
@@ -159,7 +160,7 @@ def _counters(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Answer:
-    """The model's quantities, by the names of ``published_rio.QUANTITIES``, and why packets go.
+    """The model's quantities, by the names of ``published.QUANTITIES``, and why packets go.
 
     ``causes`` has the probability that a packet of a class is dropped at random, and that it is
     because the queue is at the class' maximum, by ``(class, cause)``; ``occupancy`` the probability
@@ -176,13 +177,7 @@ def answer(scenario: str, extra_rtt: float = 0.0) -> Answer:
     """Solve the model for a scenario of the paper with so much added to every RTT, seconds."""
     asked = replace(paper_scenarios()[scenario], extra_rtt=extra_rtt)
     found = solve(asked)
-    values = {
-        "T": found.T,
-        "T_in": found.T_in,
-        "p_in": found.p_in,
-        "p_out": found.p_out,
-        "q_mean": found.q,
-    }
+    values = {name: getattr(found, name) for name in QUANTITIES}
     return Answer(values, _causes(asked, found), tuple(map(float, found.occupancy)))
 
 

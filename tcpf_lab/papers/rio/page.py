@@ -26,7 +26,7 @@ from tcpf_lab.papers.rio.measured import (
     rio_cells,
 )
 from tcpf_lab.papers.rio.router import ACCESS_S
-from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Sentences, paired
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
     Claims,
@@ -38,12 +38,12 @@ from tcpf_lab.report.claims.page import (
     cells_of,
     ratio,
 )
-from tcpf_lab.report.claims.published import QUANTITIES, published_rio
+from tcpf_lab.report.claims.published import QUANTITIES, rio_table
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.queue.rio import Rio
 
-_say = Sentences(Path(__file__).with_name("claims.toml")).claim
+_PAPER = Words(Path(__file__).with_name("claims.toml"))
 #: How near the testbed's throughput and queue should come to the simulation's, and the model's
 #: throughput to the testbed's ("less than 5 % error").
 THROUGHPUT, QUEUE, MODEL = 0.02, 0.15, 0.05
@@ -58,13 +58,13 @@ Cells = Mapping[str, RioCell]
 
 def claims(cells: Cells) -> tuple[PaperClaim, ...]:
     """Judge the cells of the model's own reading, by scenario."""
-    return tuple(_say(name, checks) for name, checks in _checks(cells))
+    return tuple(_PAPER.claim(name, checks) for name, checks in _checks(cells))
 
 
 def _checks(cells: Cells) -> Iterator[tuple[str, list[PaperCheck]]]:
     """Yield the checks of every sentence by its id."""
     yield "rio-T", [_against(cells, name, "T", THROUGHPUT) for name in SCENARIOS]
-    yield "rio-q", [_against(cells, name, "q_mean", QUEUE) for name in SCENARIOS]
+    yield "rio-q", [_against(cells, name, "q", QUEUE) for name in SCENARIOS]
     yield "rio-model", [_model(cells, name) for name in SCENARIOS]
     none = _number(cells, "non_overlapped", "p_in")
     words = f"{_words('non_overlapped')}: p_in"
@@ -75,8 +75,8 @@ def _checks(cells: Cells) -> Iterator[tuple[str, list[PaperCheck]]]:
 
 #: A quantity, the scenario in which it is greater, and that in which it is less.
 _ORDERS = (
-    ("q_mean", "partially_overlapped", "fully_overlapped"),
-    ("q_mean", "fully_overlapped", "non_overlapped"),
+    ("q", "partially_overlapped", "fully_overlapped"),
+    ("q", "fully_overlapped", "non_overlapped"),
     ("p_in", "fully_overlapped", "partially_overlapped"),
     ("p_out", "non_overlapped", "partially_overlapped"),
     ("p_out", "partially_overlapped", "fully_overlapped"),
@@ -91,7 +91,7 @@ def _lengths(cells: Cells) -> Iterator[PaperCheck]:
     full, least = (
         paired(lambda backlog: backlog / size, one, missing=missing) for one in (most, _least(cell))
     )
-    mean = paired(float, _of(cells, "fully_overlapped", "q_mean"), missing=missing)
+    mean = paired(float, _of(cells, "fully_overlapped", "q"), missing=missing)
     asked = partial(PaperCheck, unit="packets", decimals=1)
     yield asked("longest queue", full, low=FULL)
     yield asked("shortest mean over 0.1 s", least, high=EMPTY)
@@ -120,7 +120,7 @@ def _number(
 
 
 def _against(cells: Cells, scenario: str, quantity: str, near: float) -> PaperCheck:
-    printed = published_rio(scenario)[quantity].simulation
+    printed = rio_table(scenario).simulated[quantity]
     measured = _number(cells, scenario, quantity, lambda value: value / printed)
     label = f"{_words(scenario)}: {_symbol(quantity)}, testbed over simulation"
     return PaperCheck(label, measured, 1 - near, 1 + near, decimals=3)
@@ -145,7 +145,7 @@ def _order(cells: Cells, quantity: str, above: str, below: str) -> PaperCheck:
 
 
 def _symbol(quantity: str) -> str:
-    return "mean queue" if quantity == "q_mean" else quantity
+    return "mean queue" if quantity == "q" else quantity
 
 
 def _words(scenario: str) -> str:
@@ -156,16 +156,6 @@ def _words(scenario: str) -> str:
 RANGES = (0, 5, 20, 60, 90)
 #: Between a length at which the queue counts as short, and one at which it counts as long.
 SHORT, LONG = 20.0, 40.0
-_CAPTION = (
-    "Share of the time that the queue is so many packets long, and how long it takes from one rise "
-    f"to the next (from below {SHORT:g} to {LONG:g} packets and above). The testbed's shares are "
-    "of means over 0.1 s, which are spread less than the length itself; the model's are its "
-    "stationary distribution, with 16 ms added to each RTT. In the model flows halve independently "
-    "of each other, so the queue is mostly between the ends. Shares at both ends above the "
-    "model's, and rises at regular "
-    "distances, are flows that halve and grow together: such a queue fills up, which drops more "
-    "packets than the model has, and then runs empty, which costs throughput."
-)
 
 
 def time_shares(cell: RioCell) -> tuple[Numbers, ...]:
@@ -214,39 +204,22 @@ def swings_table(own: dict[str, RioCell]) -> Table:
             between = cell.runs.each(partial(period, packet=cell.packet))
             rows.append((words, "testbed", *found, between.printed(2)))
     told = [f"{a} to {b}" for a, b in pairwise(RANGES)]
+    caption = _PAPER.texts["swings"].format(short=SHORT, long=LONG)
     columns = ("scenario", "side", *told, f"from {RANGES[-1]}", "between rises (s)")
-    return Table("swings", columns, tuple(rows), _CAPTION, left=2)
+    return Table("swings", columns, tuple(rows), caption, left=2)
 
 
 #: Decimals of a quantity, and what it is called.
-_DECIMALS = {"T": 1, "T_in": 1, "p_in": 6, "p_out": 6, "q_mean": 2}
+_DECIMALS = {"T": 1, "T_in": 1, "p_in": 6, "p_out": 6, "q": 2}
 _NAMES = {
     "T": "T (packets/s)",
     "T_in": "T_in (packets/s)",
     "p_in": "p_in",
     "p_out": "p_out",
-    "q_mean": "mean queue (packets)",
+    "q": "mean queue (packets)",
 }
 #: What a reading's distance from the simulation is made of; p_in is as low as 0.000001 there.
-_COMPARED = ("T", "T_in", "p_out", "q_mean")
-_SIDES = (
-    "T counts what came to the queue, lost packets included, of all flows; T_in those that were "
-    "IN. The model is the corrected one with the paper's delays, and with {extra:g} ms added to "
-    "each RTT (two access links of 1 Mbit/s), which gives the paper's tables. The simulation is "
-    "NS-2, 30 minutes. The testbed is Linux with the rio qdisc in the model's reading: {reading}. "
-    "Its numbers are means over seeds and half widths of 95 % intervals."
-)
-_CAUSES = (
-    "Drops by cause, as shares of the packets of a class that came: early ones are at random "
-    "between the thresholds, forced ones at the maximum or above, the last for want of room. The "
-    "testbed's are counters of the queue over the whole run, warm-up included. The model has 16 ms "
-    "added to each RTT, as the testbed has."
-)
-_READINGS = (
-    "Other readings of what the paper leaves open. The distance is the mean of the relative "
-    "deviations of T, T_in, p_out and the mean queue from the simulation, over the scenarios "
-    "that were run."
-)
+_COMPARED = ("T", "T_in", "p_out", "q")
 
 
 def build(members: Sequence[Member], command: str) -> Page | None:
@@ -277,12 +250,12 @@ def _sides(own: dict[str, RioCell]) -> Table:
     rows = []
     for scenario in SCENARIOS:
         plain, longer = answer(scenario), answer(scenario, ACCESS_S)
-        printed = published_rio(scenario)
+        printed = rio_table(scenario)
         for name in QUANTITIES:
             digits = _DECIMALS[name]
-            sides = (plain.values[name], longer.values[name], printed[name].analytical)
+            sides = (plain.values[name], longer.values[name], printed.analytical[name])
             ours = own[scenario].quantity(name) if scenario in own else Numbers({})
-            simulated = printed[name].simulation
+            simulated = printed.simulated[name]
             rows.append(
                 (
                     *(_words(scenario), _NAMES[name]),
@@ -298,7 +271,7 @@ def _sides(own: dict[str, RioCell]) -> Table:
             *("paper, analytical", "paper, NS-2", "testbed", "testbed over NS-2"),
         ),
         rows=tuple(rows),
-        caption=_SIDES.format(extra=1e3 * ACCESS_S, reading=MODEL_READING),
+        caption=_PAPER.texts["sides"].format(extra=1e3 * ACCESS_S, reading=MODEL_READING),
         left=2,
     )
 
@@ -324,7 +297,7 @@ def _causes(own: dict[str, RioCell]) -> Table:
                     )
                 )
     columns = ("scenario", "class", "cause", "model", "testbed")
-    return Table("causes", columns, tuple(rows), _CAUSES, left=3)
+    return Table("causes", columns, tuple(rows), _PAPER.texts["causes"], left=3)
 
 
 _CAUSE_WORDS = {"early": "early", "forced": "forced", "pdrop": "no room"}
@@ -351,16 +324,16 @@ def _readings(cells: Sequence[RioCell]) -> Iterator[Block]:
     alone = max(len(cell.runs.runs) for cell in cells) == 1
     noise = " Each number is of one run, so readings near each other may change places." * alone
     yield Text(f"Nearest to the simulation: {ranked[0]}.{noise}", "Readings of RIO")
-    yield Table("readings", columns, tuple(rows), _READINGS, left=2)
+    yield Table("readings", columns, tuple(rows), _PAPER.texts["readings"], left=2)
 
 
 def _distance(cells: Sequence[RioCell]) -> float:
     """Mean relative deviation from the simulation; infinite without a number to compare."""
     found = []
     for cell in cells:
-        printed = published_rio(cell.scenario)
+        printed = rio_table(cell.scenario)
         for name in _COMPARED:
             mean = cell.quantity(name).mean
             if mean is not None:
-                found.append(abs(mean / printed[name].simulation - 1))
+                found.append(abs(mean / printed.simulated[name] - 1))
     return sum(found) / len(found) if found else math.inf

@@ -442,11 +442,20 @@ class PaperClaim(Claim[PaperCheck]):
         return tuple(dict.fromkeys(found))
 
 
-class Sentences:
-    """The sentences of a paper, from a file of claims; what they are judged by is not in it."""
+class Words:
+    """The words of a page, from a file: its texts, and the sentences of the paper that it judges.
+
+    Of a sentence the file may have the checks too: their labels, bounds, units and decimals.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """The texts by their names."""
+        found: Mapping[str, str] = tomllib.loads(self._path.read_text(encoding="utf-8"))["texts"]
+        return found
 
     @cached_property
     def _rows(self) -> Mapping[str, Mapping[str, Any]]:

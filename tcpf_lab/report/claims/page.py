@@ -405,6 +405,12 @@ def ratio(above: float, below: float) -> float:
     return math.inf if above else math.nan
 
 
+def ratio_of(sides: Mapping[str, Numbers]) -> Measured:
+    """Give the first of two numbers over the second, seed by seed; their names tell what lacks."""
+    lacking = [name for name, one in sides.items() if not one]
+    return paired(ratio, *sides.values(), missing=lacking)
+
+
 @dataclass(frozen=True, eq=False)
 class PaperRun:
     """A run that is part of its cell's means: its files, and its ``metrics.json``."""
@@ -504,12 +510,7 @@ class GainBlock:
 
     def ratio(self, case: str, other: str, path: str) -> Measured:
         """Give a case's number over another's, seed by seed."""
-        sides = self.number(case, path), self.number(other, path)
-        names = (case, other)
-        lacking = [
-            f"{name}, {self.label}" for name, one in zip(names, sides, strict=True) if not one
-        ]
-        return paired(ratio, *sides, missing=lacking)
+        return ratio_of({f"{one}, {self.label}": self.number(one, path) for one in (case, other)})
 
 
 def blocks_of(cells: Sequence[CellRuns], noun: str) -> tuple[GainBlock, ...]:
