@@ -305,19 +305,19 @@ def _utilisation(grid: Grid) -> Iterator[tuple[str, list[PaperCheck]]]:
     yield (
         "buffers-2-users",
         [
-            _ratio(grid, use(more, size), use(fewer, size), 1, strict=True)
+            _check(grid, [use(more, size), use(fewer, size)], 1, strict=True)
             for size, (fewer, more) in product(grid.buffers, pairwise(every))
         ],
     )
     yield (
         "buffers-2-grows",
-        [_ratio(grid, use(n, KNEE), use(n, least), 1, strict=True) for n in every],
+        [_check(grid, [use(n, KNEE), use(n, least)], 1, strict=True) for n in every],
     )
     yield (
         "buffers-2-knee",
-        [_ratio(grid, use(n, most), use(n, KNEE), high=NO_GAIN, where=True) for n in every],
+        [_check(grid, [use(n, most), use(n, KNEE)], high=NO_GAIN, where=True) for n in every],
     )
-    yield "buffers-2-full", [_check(grid, float, [use(MANY, grid.buffers[-1])], low=FULL)]
+    yield "buffers-2-full", [_check(grid, [use(MANY, grid.buffers[-1])], low=FULL, of=float)]
 
 
 def _few_users(grid: Grid) -> Iterator[tuple[str, list[PaperCheck]]]:
@@ -327,14 +327,14 @@ def _few_users(grid: Grid) -> Iterator[tuple[str, list[PaperCheck]]]:
     yield (
         "buffers-3-size",
         [
-            _ratio(grid, speed(size, larger), speed(size, smaller), 1, strict=True)
+            _check(grid, [speed(size, larger), speed(size, smaller)], 1, strict=True)
             for size, (smaller, larger) in product(grid.buffers, pairwise(SIZES))
         ],
     )
     yield (
         "buffers-3-plateau",
         [
-            _ratio(grid, speed(size, one), speed(start, one), 1 - LEVEL, 1 + LEVEL, where=True)
+            _check(grid, [speed(size, one), speed(start, one)], 1 - LEVEL, 1 + LEVEL, where=True)
             for one, start in PLATEAU.items()
             for size in _beyond(grid, start)
         ],
@@ -349,7 +349,7 @@ def _many_users(grid: Grid) -> Iterator[tuple[str, list[PaperCheck]]]:
         return MANY, size, throughput(transfer)
 
     def alike(places: list[Place], label: str) -> PaperCheck:
-        return _check(grid, _spread, places, high=ALIKE, where=True, label=label)
+        return _check(grid, places, high=ALIKE, of=_spread, where=True, label=label)
 
     yield (
         "buffers-4-flat",
@@ -370,11 +370,11 @@ def _many_users(grid: Grid) -> Iterator[tuple[str, list[PaperCheck]]]:
     )
     yield (
         "buffers-4-steep",
-        [_ratio(grid, speed(most, one), speed(TURN, one), STEEP, where=True) for one in SIZES],
+        [_check(grid, [speed(most, one), speed(TURN, one)], STEEP, where=True) for one in SIZES],
     )
     ends = [speed(size, one) for one in ("1000kB", "100kB") for size in (most, TURN)]
     label = "growth of 1000 kB over growth of 100 kB"
-    growth = _check(grid, _growth, ends, low=1, strict=True, where=True, label=label)
+    growth = _check(grid, ends, 1, of=_growth, strict=True, where=True, label=label)
     yield "buffers-4-more", [growth]
 
 
@@ -386,36 +386,23 @@ def _growth(end: float, start: float, other_end: float, other_start: float) -> f
     return ratio(ratio(end, start), ratio(other_end, other_start))
 
 
-def _ratio(
-    grid: Grid,
-    above: Place,
-    below: Place,
-    low: float = -math.inf,
-    high: float = math.inf,
-    **more: Any,
-) -> PaperCheck:
-    """Ask for the ratio of two places' numbers."""
-    return _check(grid, ratio, [above, below], low=low, high=high, **more)
-
-
 def _check(
     grid: Grid,
-    quantity: Callable[..., float],
-    places: Iterable[Place],
-    *,
+    places: Sequence[Place],
     low: float = -math.inf,
     high: float = math.inf,
+    *,
+    of: Callable[..., float] = ratio,
     strict: bool = False,
     where: bool = False,
     label: str = "",
 ) -> PaperCheck:
     """Ask for a number made of those of some places; ``where`` says it is about where one is."""
-    every = list(places)
-    found = [_numbers(grid, *place) for place in every]
-    missing = [_said(place) for place, one in zip(every, found, strict=True) if not one]
+    found = [_numbers(grid, *place) for place in places]
+    missing = [_said(place) for place, one in zip(places, found, strict=True) if not one]
     return PaperCheck(
-        label or " over ".join(map(_said, every)),
-        paired(quantity, *found, missing=missing),
+        label or " over ".join(map(_said, places)),
+        paired(of, *found, missing=missing),
         low,
         high,
         strict,
@@ -570,7 +557,7 @@ def _intervals(axes: Axes, x: Sequence[float], values: Sequence[Numbers]) -> Non
 def _mark_rules(axes: Axes, study: Study, users: Mapping[int, CaseStyle]) -> None:
     low, high = (size / 1e3 for size in study.small)
     axes.axvspan(low, high, facecolor="#eeeeee", linewidth=0, zorder=0)
-    _name_band(axes, (low * high) ** 0.5)
+    _name(axes, (low * high) ** 0.5, "small\nbuffer", _RULE, foot=True)
     axes.axvline(study.product / 1e3, **_dashed(_RULE))
     _name(axes, study.product / 1e3, "C T", _RULE)
     for count, style in users.items():
@@ -584,29 +571,15 @@ def _dashed(colour: str) -> dict[str, Any]:
     return {"color": colour, "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 1}
 
 
-def _name_band(axes: Axes, middle: float) -> None:
-    """Name the small-buffer rule at the foot of its band: above it stand the names of lines."""
-    axes.annotate(
-        "small\nbuffer",
-        (middle, 0),
-        (0, 3),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        fontsize=7,
-        color=_RULE,
-    )
-
-
-def _name(axes: Axes, at: float, name: str, colour: str) -> None:
+def _name(axes: Axes, at: float, name: str, colour: str, *, foot: bool = False) -> None:
+    """Name a line above the axes, or the band at its foot: above it stand the names of lines."""
     axes.annotate(
         name,
-        (at, 1),
-        (0, 2),
+        (at, 0 if foot else 1),
+        (0, 3 if foot else 2),
         xycoords=("data", "axes fraction"),
         textcoords="offset points",
-        rotation=90,
+        rotation=0 if foot else 90,
         ha="center",
         va="bottom",
         fontsize=7,

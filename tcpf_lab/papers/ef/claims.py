@@ -31,29 +31,23 @@ from tcpf_lab.papers.ef.study import (
     timeouts,
     together,
 )
-from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Words, paired
+from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import Numbers
 
 PAPER = Words(Path(__file__).with_name("claims.toml"))
 #: The paper's own TCP.
 TCP: Tcp = "Reno"
-#: What we take the paper's words for: "severely"; "insignificant"; "large"; "marginal".
-SEVERE, INSIGNIFICANT, LARGE, MARGINAL = 0.3, 0.05, 20, 0.1
-#: What counts as a loss "as high as 50 %".
-HALF = (0.4, 0.6)
-#: How alike two curves are that are said to have one shape.
-ALIKE = 0.8
+#: From how many flows on there are many: "about 20".
+LARGE = 20
 #: Bounds of "short" and "long" time-scales, and of "small" and "large" bursts, ms.
 SHORT, LONG, SMALL, BIG = 40.0, 100.0, 4.0, 40.0
 #: Round trips of Figure 3 and numbers of flows of Figure 4.
 RTTS_MS = (6.0, 8.0, 10.0, 12.0)
 FLOWS = (8, 16, 32, 64, 128)
-#: "As large as 5-10" with equal round trips, of which the smaller one is asked for, and "30".
-FACTORS = {"equal": (RTT_MS, 5), "unequal": (None, 30)}
 #: Shares of the link that the paper speaks of besides its 30 %.
 SHARES = (0.05, 0.1, 0.2)
-_NETWORKS = ((False, "TCP-only"), (True, "TCP+UDP"))
-_ROUND_TRIPS = ((RTT_MS, "equal RTTs"), (None, "unequal RTTs"))
+#: Round trips, and whether there is UDP traffic, of the four networks of the fairness figures.
+_NETWORKS = tuple(product((RTT_MS, None), (False, True)))
 
 
 def claims_of(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
@@ -68,166 +62,129 @@ def claims_of(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
 
 def _with_sack(study: Study) -> Iterator[PaperClaim]:
     found = {claim.id: claim for claim in _throughput(study, "SACK")}
-    yield PAPER.claim("ef-sack-1", found["ef-conclusion-1"].checks)
-    yield PAPER.claim("ef-sack-2", found["ef-conclusion-2"].checks)
-    yield PAPER.claim("ef-sack-3", found["ef-conclusion-3"].checks)
-    yield PAPER.claim("ef-sack-4", _improvement(study, "SACK"))
+    for number in (1, 2, 3):
+        yield PAPER.claim(f"ef-sack-{number}", found[f"ef-conclusion-{number}"].checks)
+    yield PAPER.judged("ef-sack-4", _improvement(study, "SACK"))
 
 
 def _throughput(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     yield from _one_flow(study, tcp)
-    yield PAPER.claim("ef-conclusion-2", _round_trips(study, tcp))
-    yield PAPER.claim("ef-conclusion-3", _large_loss(study, tcp))
-    few, many = (s.over_bursts(study, loss, together(tcp, n)) for n in (FLOWS[0], 64))
-    yield PAPER.claim("ef-4a-falls", [s.difference("8 flows minus 64 flows", few, many)])
-    sides = {n: s.over_bursts(study, timeouts, together(tcp, n)) for n in FLOWS}
-    grown = (
-        s.difference(f"{more} flows minus {fewer}", sides[more], sides[fewer])
-        for fewer, more in pairwise(FLOWS)
+    yield PAPER.judged("ef-conclusion-2", _round_trips(study, tcp))
+    large = {n: s.hump(study, loss, together(tcp, n)) for n in FLOWS if n >= LARGE}
+    yield PAPER.judged(
+        "ef-conclusion-3",
+        [s.value(found.top) for found in large.values()],
+        **{f"at_{n}": found.top_at for n, found in large.items()},
     )
-    yield PAPER.claim("ef-4b-grows", grown)
+    few, many = (s.over_bursts(study, loss, together(tcp, n)) for n in (FLOWS[0], 64))
+    yield PAPER.judged("ef-4a-falls", [s.difference(few, many)])
+    sides = [s.over_bursts(study, timeouts, together(tcp, n)) for n in FLOWS]
+    grown = (s.difference(more, fewer) for fewer, more in pairwise(sides))
+    yield PAPER.judged("ef-4b-grows", grown)
 
 
 def _one_flow(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     like = alone(tcp)
     lost, expired = s.hump(study, loss, like), s.hump(study, timeouts, like)
-    greatest = f"greatest loss (at {lost.top_at})"
-    severe = s.value(greatest, lost.top, low=SEVERE)
-    yield PAPER.claim("ef-conclusion-1", [severe, *_rise_and_fall("loss", lost)])
-    yield PAPER.claim("ef-2a-half", [s.value(greatest, lost.top, *HALF)])
-    yield PAPER.claim("ef-2b-hump", _rise_and_fall("timeouts per minute", expired))
+    greatest = s.value(lost.top)
+    yield PAPER.judged("ef-conclusion-1", [greatest, *_rise_and_fall(lost)], **lost.places)
+    yield PAPER.judged("ef-2a-half", [greatest], **lost.places)
+    yield PAPER.judged("ef-2b-hump", _rise_and_fall(expired), **expired.places)
     on_times = study.on_times(like)
     losses, expiries = (
         [s.side(study, quantity, replace(like, on_ms=on)) for on in on_times]
         for quantity in (loss, timeouts)
     )
-    shape = (
-        s.correlation("correlation", losses, expiries, low=ALIKE)
-        if len(on_times) > 1
-        else s.check("correlation", float, (lost.top,), low=ALIKE)
-    )
-    yield PAPER.claim("ef-2-shape", [shape])
+    several = len(on_times) > 1
+    yield PAPER.judged("ef-2-shape", [s.correlation(losses, expiries) if several else greatest])
     short = s.over_bursts(study, loss, like, lambda on: on <= SHORT)
     long = s.over_bursts(study, loss, like, lambda on: on >= LONG)
-    yield PAPER.claim("ef-short-scales", [s.difference("difference", short, long)])
+    yield PAPER.judged("ef-short-scales", [s.difference(short, long)])
 
 
-def _rise_and_fall(word: str, found: s.Hump) -> Iterator[PaperCheck]:
-    for end, at in ((found.first, found.first_at), (found.last, found.last_at)):
-        yield s.difference(f"{word} at {found.top_at} minus at {at}", found.top, end)
+def _rise_and_fall(found: s.Hump) -> list[Measured]:
+    return [s.difference(found.top, end) for end in (found.first, found.last)]
 
 
-def _round_trips(study: Study, tcp: Tcp) -> Iterator[PaperCheck]:
-    settings = {rtt: alone(tcp, rtt_ms=rtt) for rtt in RTTS_MS}
-    common = set.intersection(*(set(study.on_times(like)) for like in settings.values()))
-    sides = {
-        rtt: s.over_bursts(study, loss, like, common.__contains__ if common else None)
-        for rtt, like in settings.items()
-    }
-    for low, high in pairwise(RTTS_MS):
-        yield s.difference(f"{low:g} ms minus {high:g} ms", sides[low], sides[high])
-
-
-def _large_loss(study: Study, tcp: Tcp) -> Iterator[PaperCheck]:
-    """Yield the greatest loss over the lengths of bursts for each large number of flows."""
-    for flows in (flows for flows in FLOWS if flows >= LARGE):
-        found = s.hump(study, loss, together(tcp, flows))
-        yield s.value(f"{flows} flows (at {found.top_at})", found.top, high=INSIGNIFICANT)
+def _round_trips(study: Study, tcp: Tcp) -> Iterator[Measured]:
+    settings = [alone(tcp, rtt_ms=rtt) for rtt in RTTS_MS]
+    common = set.intersection(*(set(study.on_times(like)) for like in settings))
+    keep = common.__contains__ if common else None
+    sides = [s.over_bursts(study, loss, like, keep) for like in settings]
+    for shorter, longer in pairwise(sides):
+        yield s.difference(shorter, longer)
 
 
 def _fairness(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
-    for words, (rtt, least) in FACTORS.items():
-        networks = {label: network(tcp, rtt, udp=udp, on_ms=None) for udp, label in _NETWORKS}
-        factors = (
-            s.value(f"M, {label}", s.side(study, min_max, known), high=1 / least)
-            for label, known in networks.items()
-        )
-        yield PAPER.claim(f"ef-5-factor-{words}", factors)
+    for words, rtt in (("equal", RTT_MS), ("unequal", None)):
+        networks = (network(tcp, rtt, udp=udp, on_ms=None) for udp in (False, True))
+        factors = (s.value(s.side(study, min_max, known)) for known in networks)
+        yield PAPER.judged(f"ef-5-factor-{words}", factors)
     better = (*_improvement(study, tcp), *_small_bursts(study, tcp))
-    yield PAPER.claim("ef-conclusion-4", better)
-    closer = _compared(study, tcp, spread, "spread without EF minus with", -1)
-    yield PAPER.claim("ef-6-spread", closer)
-    yield PAPER.claim("ef-6-near", _compared(study, tcp, near, "share with EF minus without", 1))
+    yield PAPER.judged("ef-conclusion-4", better)
+    closer = [s.difference(none, bursts) for bursts, none in _with_and_without(study, tcp, spread)]
+    yield PAPER.judged("ef-6-spread", closer)
+    nearer = [s.difference(bursts, none) for bursts, none in _with_and_without(study, tcp, near)]
+    yield PAPER.judged("ef-6-near", nearer)
     yield from _over_flows(study, tcp)
 
 
-def _improvement(study: Study, tcp: Tcp) -> Iterator[PaperCheck]:
+def _improvement(study: Study, tcp: Tcp) -> Iterator[Measured]:
     """Yield M with EF traffic less M without, in each network."""
-    yield from _compared(study, tcp, min_max, "M with EF minus without", 1)
+    for bursts, none in _with_and_without(study, tcp, min_max):
+        yield s.difference(bursts, none)
 
 
-def _small_bursts(study: Study, tcp: Tcp) -> Iterator[PaperCheck]:
-    for (rtt, round_trips), (udp, label) in product(_ROUND_TRIPS, _NETWORKS):
+def _with_and_without(study: Study, tcp: Tcp, quantity: Quantity) -> Iterator[list[s.Side]]:
+    """Yield a quantity with EF traffic and without, in each network."""
+    for rtt, udp in _NETWORKS:
+        networks = (network(tcp, rtt, udp=udp, on_ms=on) for on in (ON_MS, None))
+        yield [s.side(study, quantity, known) for known in networks]
+
+
+def _small_bursts(study: Study, tcp: Tcp) -> Iterator[Measured]:
+    for rtt, udp in _NETWORKS:
         like = network(tcp, rtt, udp=udp, on_ms=0.0)
         small = s.over_bursts(study, min_max, like, lambda on: on <= SMALL)
         big = s.over_bursts(study, min_max, like, lambda on: on >= BIG)
-        words = f"M, small minus large bursts, {label}+EF, {round_trips}"
-        yield s.difference(words, small, big)
-
-
-def _compared(
-    study: Study, tcp: Tcp, quantity: Quantity, words: str, sign: int
-) -> Iterator[PaperCheck]:
-    """Yield a quantity with EF minus without, or without less with for sign -1, all networks."""
-    for (rtt, round_trips), (udp, label) in product(_ROUND_TRIPS, _NETWORKS):
-        sides = [
-            s.side(study, quantity, network(tcp, rtt, udp=udp, on_ms=on)) for on in (ON_MS, None)
-        ]
-        more, less = sides[::sign]
-        yield s.difference(f"{words}, {label}, {round_trips}", more, less)
-
-
-@dataclass(frozen=True)
-class _Ends:
-    """A quantity of the fewest and of the most flows of a network."""
-
-    few: s.Side
-    many: s.Side
-
-    def fall(self, label: str) -> PaperCheck:
-        return s.difference(label, self.few, self.many)
-
-    def growth(self, label: str) -> PaperCheck:
-        return s.difference(label, self.many, self.few)
-
-    def steady(self, label: str) -> PaperCheck:
-        """Ask for a marginal change."""
-        sides = (self.few, self.many)
-        return s.check(f"{label}, change", lambda few, many: many - few, sides, -MARGINAL, MARGINAL)
+        yield s.difference(small, big)
 
 
 def _over_flows(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     """Yield the sentences on Figures 7 to 9: M, spread and near flows over the number of flows."""
 
-    def ends(quantity: Quantity, rtt: float | None, udp: bool, on: float | None) -> _Ends:
-        networks = (
-            network(tcp, rtt, udp=udp, on_ms=on, flows=flows) for flows in (FLOWS[0], FLOWS[-1])
+    def ends(
+        quantity: Quantity, rtt: float | None, udp: bool, on: float | None
+    ) -> tuple[s.Side, s.Side]:
+        """Give the quantity of the fewest and of the most flows."""
+        few, many = (
+            s.side(study, quantity, network(tcp, rtt, udp=udp, on_ms=on, flows=flows))
+            for flows in (FLOWS[0], FLOWS[-1])
         )
-        return _Ends(*(s.side(study, quantity, known) for known in networks))
+        return few, many
 
-    falls, slower = [], []
-    for udp, label in _NETWORKS:
-        words = f"M of {FLOWS[0]} minus of {FLOWS[-1]} flows, {label}"
-        without, bursts = (ends(min_max, RTT_MS, udp, on) for on in (None, ON_MS))
-        falls.append(without.fall(words))
-        sides = (without.few, without.many, bursts.few, bursts.many)
-        less = s.check(f"fall without EF minus with, {label}", _slower, sides, low=0, strict=True)
-        slower += [bursts.fall(f"{words}+EF"), less]
-    yield PAPER.claim("ef-7a-falls", falls)
-    yield PAPER.claim("ef-7a-slower", slower)
-    marginal = (
-        ends(min_max, None, udp, on).steady(f"M, {label}{ef}")
-        for (on, ef), (udp, label) in product(((None, ""), (ON_MS, "+EF")), _NETWORKS)
-    )
-    yield PAPER.claim("ef-7b-marginal", marginal)
-    share = "share near the fair one"
-    wide, wide_ef = (
-        ends(spread, RTT_MS, True, on).growth("spread, growth") for on in (None, ON_MS)
-    )
-    yield PAPER.claim("ef-8a", [wide, ends(near, RTT_MS, True, None).fall(f"{share}, fall")])
-    yield PAPER.claim("ef-8b", [wide_ef, ends(near, RTT_MS, True, ON_MS).steady(share)])
-    yield PAPER.claim("ef-9a", [ends(near, None, True, None).growth(f"{share}, growth")])
-    yield PAPER.claim("ef-9b", [ends(near, None, True, ON_MS).steady(share)])
+    def fall(*where: Any) -> Measured:
+        return s.difference(*ends(*where))
+
+    def growth(*where: Any) -> Measured:
+        return s.difference(*reversed(ends(*where)))
+
+    def change(*where: Any) -> Measured:
+        return s.measured(lambda few, many: many - few, *ends(*where))
+
+    slower = []
+    for udp in (False, True):
+        sides = (*ends(min_max, RTT_MS, udp, None), *ends(min_max, RTT_MS, udp, ON_MS))
+        slower += [fall(min_max, RTT_MS, udp, ON_MS), s.measured(_slower, *sides)]
+    yield PAPER.judged("ef-7a-falls", [fall(min_max, RTT_MS, udp, None) for udp in (False, True)])
+    yield PAPER.judged("ef-7a-slower", slower)
+    every = product((None, ON_MS), (False, True))
+    yield PAPER.judged("ef-7b-marginal", [change(min_max, None, udp, on) for on, udp in every])
+    equal, unequal = (RTT_MS, True), (None, True)
+    yield PAPER.judged("ef-8a", [growth(spread, *equal, None), fall(near, *equal, None)])
+    yield PAPER.judged("ef-8b", [growth(spread, *equal, ON_MS), change(near, *equal, ON_MS)])
+    yield PAPER.judged("ef-9a", [growth(near, *unequal, None)])
+    yield PAPER.judged("ef-9b", [change(near, *unequal, ON_MS)])
 
 
 def _slower(few: float, many: float, few_ef: float, many_ef: float) -> float:
@@ -236,20 +193,13 @@ def _slower(few: float, many: float, few_ef: float, many_ef: float) -> float:
 
 def _shares(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     """Yield the sentence on other shares: one flow loses, many do not, and M rises."""
-    one, many, bursts = alone(tcp), together(tcp, MANY), network(tcp, None, udp=False, on_ms=ON_MS)
-    none = s.side(study, min_max, network(tcp, None, udp=False, on_ms=None))
-    lost, lost_many, fairer = [], [], []
-    for share in SHARES:
-        words = f"{100 * share:g} %"
-        top = s.hump(study, loss, _at(one, share)).top
-        lost.append(s.check(f"loss of 1 flow, {words}", float, (top,), low=0, strict=True))
-        top = s.hump(study, loss, _at(many, share)).top
-        lost_many.append(s.value(f"loss of {MANY} flows, {words}", top, high=INSIGNIFICANT))
-        known = s.side(study, min_max, _at(bursts, share))
-        fairer.append(s.difference(f"M with EF minus without, {words}", known, none))
-    yield PAPER.claim("ef-shares-loss", lost)
-    yield PAPER.claim("ef-shares-many", lost_many)
-    yield PAPER.claim("ef-shares-fairness", fairer)
+    for name, like in (("loss", alone(tcp)), ("many", together(tcp, MANY))):
+        tops = (s.hump(study, loss, _at(like, share)).top for share in SHARES)
+        yield PAPER.judged(f"ef-shares-{name}", map(s.value, tops))
+    none, bursts = (network(tcp, None, udp=False, on_ms=on) for on in (None, ON_MS))
+    without = s.side(study, min_max, none)
+    fairer = (s.difference(s.side(study, min_max, _at(bursts, share)), without) for share in SHARES)
+    yield PAPER.judged("ef-shares-fairness", fairer)
 
 
 def _at(known: Conditions, share: float) -> Conditions:
@@ -257,8 +207,8 @@ def _at(known: Conditions, share: float) -> Conditions:
     return replace(known, share=share)
 
 
-#: "Off by at least 10 %", and the share of flows of which the paper says so.
-OFF, MOST = 0.1, 0.8
+#: "Off by at least 10 %".
+OFF = 0.1
 #: Formula and observation of each reading, by its words; the first is the paper's.
 READINGS = {
     "full formula, goodput": ("full", "goodput_packets_per_s"),
@@ -306,12 +256,11 @@ def _error(row: Mapping[str, Any], formula: str, observed: str) -> float | None:
 def _prediction(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     """Yield the sentence on the formula, by its first reading, and by any other."""
     first, *others = (_off(study, reading, tcp) for reading in READINGS)
-    yield PAPER.claim("ef-10", [first])
-    yield PAPER.claim("ef-10-readings", others)
+    yield PAPER.judged("ef-10", [first])
+    yield PAPER.judged("ef-10-readings", others)
 
 
-def _off(study: Study, reading: str, tcp: Tcp) -> PaperCheck:
+def _off(study: Study, reading: str, tcp: Tcp) -> Measured:
     shares = errors_of(study, reading, tcp).below(OFF)
     absent = Measured((), (f"{CAPTURES}, of {tcp}",))
-    measured = paired(lambda below: 1 - below, shares) if shares else absent
-    return PaperCheck(reading, measured, low=MOST)
+    return paired(lambda below: 1 - below, shares) if shares else absent

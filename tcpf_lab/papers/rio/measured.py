@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,22 @@ class RioCell:
 
     def quantity(self, name: str) -> Numbers:
         """Give a quantity of ``published.QUANTITIES`` for each run."""
-        return self.runs.each(_QUANTITIES[name](self))
+        return self.runs.each(partial(self._of_run, name))
+
+    def _of_run(self, name: str, run: PaperRun) -> float | None:
+        """Loads count what came to the queue, lost packets included; classes are by code point."""
+        if name == "q":
+            backlog = run.number("metrics.backlog_mean_bytes")
+            return None if backlog is None else backlog / self.packet
+        rows = run.found.get("by_dscp") or {}
+        own = list(rows.values())
+        if name != "T":
+            wanted = name != "p_out"
+            own = [row for code, row in rows.items() if (int(code) == self.in_profile) is wanted]
+        if name in ("T", "T_in"):
+            return float(sum(row["packets_per_s"] for row in own)) if rows else None
+        came = sum(row["packets"] for row in own)
+        return sum(row["packets_lost"] for row in own) / came if came else None
 
     def cause(self, side: str, cause: str) -> Numbers:
         """Give the share of a class' packets that were dropped for a cause, from the queue."""
@@ -99,47 +114,6 @@ def reading_of(queue: Rio) -> str:
     length = "instantaneous" if queue.ewma == 0 else f"average over 2^{queue.ewma}"
     drops = "independent drops" if queue.uniformize == "none" else "drops spread as RED does"
     return f"{queue.mode}, {length}, {drops}"
-
-
-def _load(codes: Callable[[int], bool]) -> Callable[[PaperRun], float | None]:
-    """Packets/s that came to the queue, lost ones included: of certain code points."""
-
-    def of(run: PaperRun) -> float | None:
-        rows = run.found.get("by_dscp")
-        if not rows:
-            return None
-        return float(sum(row["packets_per_s"] for code, row in rows.items() if codes(int(code))))
-
-    return of
-
-
-def _loss(codes: Callable[[int], bool]) -> Callable[[PaperRun], float | None]:
-    """Probability of loss of the packets of certain code points."""
-
-    def of(run: PaperRun) -> float | None:
-        rows = run.found.get("by_dscp")
-        own = [row for code, row in rows.items() if codes(int(code))] if rows else []
-        came = sum(row["packets"] for row in own)
-        return sum(row["packets_lost"] for row in own) / came if came else None
-
-    return of
-
-
-def _queue(cell: RioCell) -> Callable[[PaperRun], float | None]:
-    def of(run: PaperRun) -> float | None:
-        backlog = run.number("metrics.backlog_mean_bytes")
-        return None if backlog is None else backlog / cell.packet
-
-    return of
-
-
-_QUANTITIES: dict[str, Callable[[RioCell], Callable[[PaperRun], float | None]]] = {
-    "T": lambda _: _load(lambda _: True),
-    "T_in": lambda cell: _load(lambda code: code == cell.in_profile),
-    "p_in": lambda cell: _loss(lambda code: code == cell.in_profile),
-    "p_out": lambda cell: _loss(lambda code: code != cell.in_profile),
-    "q": _queue,
-}
 
 
 def _share(files: RunFiles, side: str, cause: str) -> float | None:

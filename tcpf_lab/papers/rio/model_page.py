@@ -161,13 +161,8 @@ def _drawing(curve: Curve) -> Drawing:
 
 def figure_documents(directory: Path) -> Iterator[Document]:
     """Yield every figure in every format, for a directory."""
-    from tcpf_lab.report.plots.canvas import render
-    from tcpf_lab.report.style import house_style
-
     for curve in CURVES:
-        with house_style():
-            files = render(curve.build(), SUFFIXES)
-        for suffix, content in files.items():
+        for suffix, content in drawn(_drawing(curve), SUFFIXES).items():
             yield directory / f"{curve.name}.{suffix}", content
 
 

@@ -125,14 +125,6 @@ class Claim(Generic[AnyCheck]):
     note: str = ""
 
 
-def claims_in(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a file of claims; each has its sources."""
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
-    for row in data["claim"]:
-        own = row.get("sources") or [[data["document"], row["section"], row["sentence"]]]
-        yield row | {"sources": tuple(Source(*words) for words in own)}
-
-
 @dataclass(frozen=True)
 class Reading:
     """One check on one table: its number, with interval if seeds give one, and the verdict.
@@ -452,22 +444,23 @@ class Words:
         self._path = path
 
     @cached_property
-    def texts(self) -> Mapping[str, str]:
-        """The texts by their names."""
-        found: Mapping[str, str] = tomllib.loads(self._path.read_text(encoding="utf-8"))["texts"]
-        return found
+    def _file(self) -> Mapping[str, Any]:
+        return tomllib.loads(self._path.read_text(encoding="utf-8"))
 
     @cached_property
-    def _rows(self) -> Mapping[str, Mapping[str, Any]]:
-        return {row["id"]: row for row in claims_in(self._path)}
+    def texts(self) -> Mapping[str, str]:
+        """The texts by their names."""
+        return {name: str(text) for name, text in self._file["texts"].items()}
+
+    def _row(self, name: str) -> Mapping[str, Any]:
+        return next(row for row in self._file["claim"] if row["id"] == name)
 
     def claim(self, name: str, checks: Iterable[PaperCheck], note: str = "") -> PaperClaim:
         """Give the sentence of that id with the checks that it is judged by."""
-        row = self._rows[name]
+        row = self._row(name)
+        source = Source(self._file["document"], row["section"], row["sentence"])
         told, every = row.get("statement", ""), not row.get("any", False)
-        return PaperClaim(
-            name, row["sources"], told, tuple(checks), every, note or row.get("note", "")
-        )
+        return PaperClaim(name, (source,), told, tuple(checks), every, note or row.get("note", ""))
 
     def judged(self, name: str, numbers: Iterable[Measured], **words: str) -> PaperClaim:
         """Give the sentence of that id with a number for each of its checks in the file.
@@ -477,12 +470,12 @@ class Words:
         checks = (
             PaperCheck(
                 row["label"].format(**words),
-                measured,
+                number,
                 *bounds_of(row),
                 unit=row.get("unit", ""),
-                decimals=row.get("decimals", 2),
+                decimals=row.get("decimals", self._file.get("decimals", 2)),
             )
-            for row, measured in zip(self._rows[name]["checks"], numbers, strict=True)
+            for row, number in zip(self._row(name)["checks"], numbers, strict=True)
         )
         return self.claim(name, checks)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tcpf_lab.report.claims.judge import Check, Claim, Look, bounds_of, claims_in
+from tcpf_lab.report.claims.judge import Check, Claim, Look, Source, bounds_of
 from tcpf_lab.report.claims.published import CONFIGS, FLOWS
 from tcpf_lab.report.compare.statistics import Array, CellKey
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
@@ -197,12 +197,14 @@ class _File:
     """The claims of a file, and the groups of cases that it names."""
 
     def __init__(self, path: Path) -> None:
-        self.groups: dict[str, list[str]] = tomllib.loads(path.read_text("utf-8"))["groups"]
-        self.claims = tuple(map(self._claim, claims_in(path)))
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        self.groups: dict[str, list[str]] = data["groups"]
+        self.claims = tuple(map(self._claim, data["claim"]))
 
     def _claim(self, one: Row) -> Claim[Check]:
         checks = tuple(check for row in one["checks"] for check in self._checks(row))
-        return Claim(one["id"], one["sources"], one["statement"], checks, not one.get("any"))
+        sources = tuple(Source(*words) for words in one["sources"])
+        return Claim(one["id"], sources, one["statement"], checks, not one.get("any"))
 
     def _checks(self, row: Row) -> Iterator[Check]:
         words = _several(row["metrics"])
