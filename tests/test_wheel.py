@@ -96,7 +96,7 @@ def test_wheel_carries_experiments_published_numbers_and_kernel_sources(wheel: P
         }
         assert wanted
         assert wanted <= names
-    for suffix in ("csv", "j2", "toml", "txt"):
+    for suffix in ("csv", "j2", "sh", "toml", "txt"):
         data = (ROOT / "tcpf_lab").rglob(f"*.{suffix}")
         assert {str(path.relative_to(ROOT)) for path in data} <= names
     assert "tcpf_lab/shipped/kernel/COPYING" in names

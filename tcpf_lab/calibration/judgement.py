@@ -13,9 +13,9 @@ from tcpf_lab.calibration.objective import logged
 from tcpf_lab.calibration.search import Search
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.calibration.target import CellName, Cells, cells_of
-from tcpf_lab.report.claims.every import CLAIMS
-from tcpf_lab.report.claims.judge import Claim, ClaimResult
+from tcpf_lab.report.claims.judge import Check, Claim, ClaimResult
 from tcpf_lab.report.claims.published import CONFIGS
+from tcpf_lab.report.claims.terms import CLAIMS
 from tcpf_lab.report.compare.published import RESAMPLES, SEED, compare
 from tcpf_lab.report.compare.statistics import (
     CellKey,
@@ -216,7 +216,7 @@ def _claim(claim: ClaimResult) -> dict[str, Any]:
     }
 
 
-def part_of(claim: Claim, fit: Collection[str]) -> str:
+def part_of(claim: Claim[Check], fit: Collection[str]) -> str:
     """Say whether a claim reads cells of the fitted configurations alone, of others, or of both."""
     known = published_sample()
     configs: set[str] = set()

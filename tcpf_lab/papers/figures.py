@@ -1,20 +1,39 @@
-"""Bars of cases in groups, a panel per quantity: means over seeds with their intervals."""
+"""What pages share: blocks of each experiment, bars of cases in groups, lines over an axis."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Literal
 
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.claims.page import Numbers, Point
+from tcpf_lab.report.claims.page import Block, Drawing, Numbers, Page, Point
+from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.style import CASES, FALLBACK, CaseStyle, case_styles, is_dark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def page_of_each(
+    name: str,
+    title: str,
+    members: Sequence[Member],
+    blocks: Callable[[Member, str], Iterable[Block]],
+) -> Page | None:
+    """Give a page with the blocks of each experiment; None without any.
+
+    ``blocks`` takes an experiment and what its tables and figures are called: as the page, or as
+    the experiment where there are several.
+    """
+    found: list[Block] = []
+    for member in members:
+        own = name if len(members) == 1 else member.experiment.name.replace("_", "-")
+        found += blocks(member, own)
+    return Page(name, title, tuple(found)) if found else None
 
 
 _INK = "#111111"
@@ -51,6 +70,23 @@ def groups_of(parts: Sequence[BarPanel], then: str = ", ") -> Callable[[Point], 
     """
     groups = {part.axis: part.groups for part in parts}
     return lambda point: f"for {groups[point.panel][round(point.x)]}".replace("\n", then)
+
+
+def bars(
+    name: str,
+    title: str,
+    caption: str,
+    parts: Sequence[BarPanel],
+    heads: tuple[str, str],
+    then: str = ", ",
+) -> Drawing:
+    """Give a figure of bars; ``heads`` stand above it, ``then`` is that of `groups_of`."""
+    points = tuple(point for part in parts for point in part.points)
+    missing = () if points else ("no run",)
+    place = groups_of(parts, then)
+    return Drawing(
+        name, title, caption, points, lambda: draw_bars(parts, *heads), missing, place=place
+    )
 
 
 def draw_bars(parts: Sequence[BarPanel], title: str, subtitle: str) -> Figure:

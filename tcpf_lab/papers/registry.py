@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tcpf_lab.papers.buffers.page import build as buffers
+from tcpf_lab.papers.buffers import build as buffers
 from tcpf_lab.papers.ef.page import build as ef
-from tcpf_lab.papers.parking_lot import build as parking_lot
-from tcpf_lab.papers.queues import build as queues
 from tcpf_lab.papers.reno import build as reno
 from tcpf_lab.papers.rio.page import build as rio
-from tcpf_lab.papers.short_flows import build as short_flows
+from tcpf_lab.papers.workloads import parking_lot, queues, short_flows
 from tcpf_lab.report.claims.page import Page, Text
 from tcpf_lab.report.contents.limits import told_of_left_out
 from tcpf_lab.report.contents.subject import Member

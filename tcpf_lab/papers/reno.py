@@ -6,8 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from tcpf_lab.papers.figures import BarPanel, draw_bars, groups_of
+from tcpf_lab.papers.figures import BarPanel, bars
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     FRIO,
     RED,
@@ -23,12 +25,14 @@ from tcpf_lab.report.claims.page import (
     Text,
     cells_of,
     ratio,
+    ratio_of,
 )
-from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim, paired
 from tcpf_lab.report.claims.published import published
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.style import DRAWN, METRICS
 from tcpf_lab.report.table import NOTHING
+
+_PAPER = Words(Path(__file__).with_name("tcpf.toml"))
 
 #: The two recoveries: how a file, and how a reader calls them.
 READINGS = {"newreno": "NewReno", "reno": "Reno of 1990"}
@@ -118,13 +122,6 @@ _BY_RATIO = "timeouts"
 _GAINS = ((FRIO, TB), (RIO, TB), (FRIO, RED))
 #: The gain in timeouts that the published tables show of TCPF+FRIO over TB+RIO in every block.
 TENFOLD = 10.0
-_INTRODUCTION = (
-    "The papers say Reno. Linux without SACK is NewReno: it stays in recovery and sends one hole "
-    "per partial acknowledgement. The Reno of 1990 left recovery at the first one, so several "
-    "losses in one window were several halvings or a timeout. Here the same cells are run with "
-    "both. The published runs do not say how long they took, so their timeouts compare by ratio; "
-    "loss, goodput and CoV compare as they stand."
-)
 
 
 def build(members: Sequence[Member], command: str) -> Page | None:
@@ -139,7 +136,7 @@ def _blocks(found: Readings, command: str) -> Iterator[Block]:
     cells, gains = cell_rows(found), gain_rows(found)
     compared = [row for row in cells if row[3] != METRICS[_BY_RATIO].heading]
     counts = _counted(compared, "numbers of cells"), _counted(gains, "gains")
-    yield Text(" ".join((_INTRODUCTION, *counts)))
+    yield Text(" ".join((_PAPER.texts["reno"], *counts)))
     yield Table(
         "cells",
         ("config", "flows", "case", "metric", "published", *READINGS.values(), "nearer"),
@@ -231,19 +228,17 @@ def _counted(rows: Sequence[tuple[str, ...]], what: str) -> str:
 def _figure(found: Readings, metric: str) -> Drawing:
     configs = tuple(dict.fromkeys(config for config, _ in found.blocks))
     parts = [_panel(found, config, metric) for config in configs]
-    points = tuple(point for part in parts for point in part.points)
     title = f"{METRICS[metric].title} with both readings of Reno"
     sides = "NewReno and the Reno of 1990"
     if metric != _BY_RATIO:
         sides = f"published, {sides}"
-    return Drawing(
+    return bars(
         f"fig-reno-{METRICS[metric].slug}",
         title,
         f"{METRICS[metric].title} in configurations {' and '.join(configs)}: {sides}.",
-        points,
-        lambda: draw_bars(parts, title, f"{sides}; bars of ours: means, 95 % intervals"),
-        () if points else ("no run",),
-        place=groups_of(parts, " flows, "),
+        parts,
+        (title, f"{sides}; bars of ours: means, 95 % intervals"),
+        " flows, ",
     )
 
 
@@ -265,13 +260,9 @@ def _panel(found: Readings, config: str, metric: str) -> BarPanel:
 def claims(found: Readings) -> tuple[PaperClaim, ...]:
     """Give the tenfold gain in timeouts, once for either reading."""
     return tuple(
-        PaperClaim(
+        _PAPER.claim(
             f"reno-gain-{reading}",
-            "002",
-            "6.2.2 and 6.2.4, Tables 5 and 7",
-            "TCPF+FRIO has less than a tenth of the timeouts of TB+RIO, with Reno too.",
-            f"{said}: TB+RIO has at least 10 times the timeouts of TCPF+FRIO in every block.",
-            tuple(
+            [
                 PaperCheck(
                     f"{config}, {flows} flows",
                     _timeouts(found, reading, config, flows),
@@ -279,19 +270,19 @@ def claims(found: Readings) -> tuple[PaperClaim, ...]:
                     decimals=1,
                 )
                 for config, flows in found.blocks
-            ),
+            ],
         )
-        for reading, said in READINGS.items()
+        for reading in READINGS
         if found.blocks
     )
 
 
 def _timeouts(found: Readings, reading: str, config: str, flows: int) -> Measured:
-    names = (TB, FRIO)
-    sides = [found.number(reading, Place(config, flows, case), "timeouts") for case in names]
-    lacking = [
-        f"{case}, {config}, {flows} flows, {READINGS[reading]}"
-        for case, one in zip(names, sides, strict=True)
-        if not one
-    ]
-    return paired(ratio, *sides, missing=lacking)
+    return ratio_of(
+        {
+            f"{case}, {config}, {flows} flows, {READINGS[reading]}": found.number(
+                reading, Place(config, flows, case), "timeouts"
+            )
+            for case in (TB, FRIO)
+        }
+    )

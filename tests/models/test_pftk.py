@@ -9,7 +9,7 @@ import pytest
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.metrics import pftk
-from tcpf_lab.papers.buffers.curves import (
+from tcpf_lab.papers.buffers import (
     bandwidth_delay_product,
     effective_rtt,
     long_flows_rule,

@@ -1,14 +1,16 @@
-"""Figures 2 to 5 and 7 of paper 001: a quantity over the length of bursts or the flows."""
+"""Figures 2 to 10 of paper 001: over the length of bursts, the flows, or their throughput."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from tcpf_lab.papers.ef.claims import CAPTURES, OFF, PAPER, READINGS, RTTS_MS, errors_of
 from tcpf_lab.papers.ef.study import (
     MANY,
     ON_MS,
@@ -28,7 +30,6 @@ from tcpf_lab.papers.ef.study import (
     together,
     told,
 )
-from tcpf_lab.papers.ef.throughput import RTTS_MS
 from tcpf_lab.papers.figures import Frame, draw
 from tcpf_lab.report.claims.page import Drawing, Point, in_units
 
@@ -36,14 +37,6 @@ BURSTS = "Mean length of EF bursts (ms)"
 LOST = "Loss of use, U_CBR - U_EF"
 EXPIRED = "Timeouts per flow and minute"
 EVEN = "M = min / max throughput"
-_LOSS = (
-    "Use of the bandwidth that EF traffic leaves: with EF traffic of a constant rate less with "
-    "bursts, of the same seed."
-)
-_LEFT = (
-    "As Figure 2(a), but use of what EF traffic left in the run itself: few long bursts fit into a "
-    "run, and take more or less than their 30 %."
-)
 
 
 @dataclass(frozen=True)
@@ -54,6 +47,34 @@ class Place:
     x: float
     known: Conditions
     panel: str = ""
+
+
+def _drawing(
+    number: str,
+    title: str,
+    under: str,
+    points: tuple[Point, ...],
+    missing: Iterable[str],
+    caption: str,
+    place: Callable[[Point], str],
+    **axes: Any,
+) -> Drawing:
+    """Give a figure by its number in the paper; ``axes`` are those of its frame."""
+    frame = Frame(
+        title=title[0].upper() + title[1:],
+        subtitle=f"Figure {number} of paper 001; {under}; {runs_behind(points)}",
+        **axes,
+    )
+    return Drawing(
+        name=name_of(number),
+        title=f"Figure {number} of paper 001: {title}",
+        caption=caption,
+        points=points,
+        build=partial(draw, points, frame),
+        missing=tuple(missing),
+        axis=frame.y,
+        place=place,
+    )
 
 
 @dataclass(frozen=True)
@@ -81,24 +102,13 @@ class Sketch:
             for place in self.places
             if (found := self.quantity(study, place.known))
         )
-        ticks = tuple(sorted({place.x for place in self.places if not math.isnan(place.x)}))
-        frame = Frame(
-            title=self.title[0].upper() + self.title[1:],
-            subtitle=f"Figure {self.number} of paper 001; {self.under}; {runs_behind(points)}",
+        return _drawing(
+            *(self.number, self.title, self.under, points, missing_of(study, self), self.caption),
+            in_units("ms" if self.x == BURSTS else "flows"),
             x=self.x,
             y=self.y,
-            ticks=ticks,
+            ticks=tuple(sorted({place.x for place in self.places if not math.isnan(place.x)})),
             bottom=self.bottom,
-        )
-        return Drawing(
-            name=name_of(self.number),
-            title=f"Figure {self.number} of paper 001: {self.title}",
-            caption=self.caption,
-            points=points,
-            build=partial(draw, points, frame),
-            missing=tuple(missing_of(study, self)),
-            axis=self.y,
-            place=in_units("ms" if self.x == BURSTS else "flows"),
         )
 
 
@@ -136,13 +146,13 @@ def throughput_figures(study: Study) -> Iterator[Drawing]:
     seconds = _seconds(study, single)
     yield Sketch(
         *("2(a)", "loss of one flow by EF bursts", LOST, BURSTS, loss, single),
-        *(_LOSS, f"{where}{seconds}"),
+        *(PAPER.texts["loss"], f"{where}{seconds}"),
         bottom=None,
     ).drawing(study)
     if any(loss_of_left(study, place.known) for place in single):
         yield Sketch(
             *("2(a), left", "the same by what bursts left in each run", LOST, BURSTS),
-            *(loss_of_left, single, _LEFT, f"{where}{seconds}"),
+            *(loss_of_left, single, PAPER.texts["left"], f"{where}{seconds}"),
             bottom=None,
         ).drawing(study)
     yield Sketch(
@@ -160,7 +170,7 @@ def _per_tcp(study: Study, tcp: Tcp) -> Iterator[Drawing]:
     if trips or not also:
         yield Sketch(
             *(f"3{also}", "loss of one flow by its round trip", LOST, BURSTS, loss, trips),
-            *(_LOSS, f"1 flow of {tcp}, EF 30 %{_seconds(study, trips)}"),
+            *(PAPER.texts["loss"], f"1 flow of {tcp}, EF 30 %{_seconds(study, trips)}"),
             series=tuple(series for series, _ in lines),
             bottom=None,
         ).drawing(study)
@@ -169,7 +179,7 @@ def _per_tcp(study: Study, tcp: Tcp) -> Iterator[Drawing]:
         under = f"{tcp}, RTT 12 to 26 ms, EF 30 %{_seconds(study, flows)}"
         yield Sketch(
             *(f"4(a){also}", "loss of all flows together", LOST, "TCP flows", loss, flows),
-            *(_LOSS, under),
+            *(PAPER.texts["loss"], under),
             bottom=None,
         ).drawing(study)
         yield Sketch(
@@ -245,10 +255,6 @@ def _seconds(study: Study, places: Sequence[Place]) -> str:
 
 #: Width of a class, of which one has the fair share in its middle.
 WIDTH = 0.1
-_CAPTION = (
-    "Each flow's throughput over its fair share of what EF and UDP traffic leave, frames on both "
-    "sides; classes of 0.1; dashed: the fair share. Means over the seeds."
-)
 #: A line: its panel, its name, and of which conditions it is.
 Line = tuple[str, str, Conditions]
 
@@ -264,13 +270,13 @@ def histogram_figures(study: Study) -> Iterator[Drawing]:
             ]
             title = f"spread over {MANY} flows, with and without EF"
             under = f"{tcp}, {words}, EF 30 % in bursts of {ON_MS:g} ms"
-            yield from _drawing(study, f"6({letter}){also}", title, under, lines)
+            yield from _histogram(study, f"6({letter}){also}", title, under, lines)
         for figure, rtt, words in (("8", RTT_MS, "RTT 8 ms"), ("9", None, "RTT 12 to 26 ms")):
             for letter, on, ef in (("a", None, ""), ("b", ON_MS, "+EF")):
                 title = f"spread over the flows, TCP+UDP{ef}"
                 under = f"{tcp}, {words}" + (f", bursts of {on:g} ms" if on else "")
                 lines = list(_by_flows(study, network(tcp, rtt, udp=True, on_ms=on)))
-                yield from _drawing(study, f"{figure}({letter}){also}", title, under, lines)
+                yield from _histogram(study, f"{figure}({letter}){also}", title, under, lines)
 
 
 def _by_flows(study: Study, like: Conditions) -> Iterator[Line]:
@@ -278,7 +284,7 @@ def _by_flows(study: Study, like: Conditions) -> Iterator[Line]:
         yield "", f"{flows} flows", replace(like, flows=flows)
 
 
-def _drawing(
+def _histogram(
     study: Study, number: str, title: str, under: str, lines: Sequence[Line]
 ) -> Iterator[Drawing]:
     """Yield a figure; of a TCP that is not the paper's only if something of it was asked for."""
@@ -287,24 +293,14 @@ def _drawing(
         return
     points = tuple(point for line in asked for point in _points(study, line))
     lacking = [told(known) for _, _, known in asked if study.at(known) is None]
-    missing = lacking if asked else ["nothing of it is in the experiments"]
-    frame = Frame(
-        title=title[0].upper() + title[1:],
-        subtitle=f"Figure {number} of paper 001; {under}; {runs_behind(points)}",
+    yield _drawing(
+        *(number, title, under, points),
+        lacking if asked else ["nothing of it is in the experiments"],
+        *(PAPER.texts["histogram"], in_units("of the fair share")),
         x="Throughput of a flow / fair share",
         y="Share of flows",
         mark=1.0,
         steps="mid",
-    )
-    yield Drawing(
-        name=name_of(number),
-        title=f"Figure {number} of paper 001: {title}",
-        caption=_CAPTION,
-        points=points,
-        build=partial(draw, points, frame),
-        missing=tuple(missing),
-        axis=frame.y,
-        place=in_units("of the fair share"),
     )
 
 
@@ -321,3 +317,33 @@ def _points(study: Study, line: Line) -> Iterator[Point]:
     for place in range(count + 1):
         values = tuple(float(share[place]) for share in shares)
         yield Point(series, round(WIDTH * place, 9), values, panel)
+
+
+_ERRORS = tuple(np.round(np.arange(0.0, 1.0001, 0.02), 9))
+
+
+def prediction_figure(study: Study) -> Drawing:
+    """Give Figure 10: the distribution of the error over flows, for each reading."""
+    points = tuple(_error_points(study))
+    return _drawing(
+        *("10", "error of the PFTK formula", "every flow of runs with captures", points),
+        () if points else (CAPTURES,),
+        "Formula held against the goodput and against the packets that a flow sent, as the "
+        "paper does not say which. Dashed: 10 %.",
+        lambda point: f"at an error of {point.x:g}",
+        x="Relative error, |predicted - observed| / observed",
+        y="Share of flows with at most that error",
+        top=1.02,
+        mark=OFF,
+        steps="post",
+    )
+
+
+def _error_points(study: Study) -> Iterator[Point]:
+    for reading in READINGS:
+        errors = errors_of(study, reading)
+        for place in _ERRORS:
+            # At the place itself, as a distribution counts.
+            shares = errors.below(float(np.nextafter(place, 2)))
+            if shares:
+                yield Point(reading, float(place), shares.values_by_seed)

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tcpf_lab.papers.ef import study as s
-from tcpf_lab.papers.ef.fairness import fairness_claims, improvement, share_claims
-from tcpf_lab.papers.ef.figures import fairness_figures, histogram_figures, throughput_figures
-from tcpf_lab.papers.ef.prediction import prediction_claims, prediction_figure
-from tcpf_lab.papers.ef.study import Conditions, Tcp
-from tcpf_lab.papers.ef.throughput import large_loss, throughput_claims
+from tcpf_lab.papers.ef.claims import PAPER, TCP, claims_of
+from tcpf_lab.papers.ef.figures import (
+    fairness_figures,
+    histogram_figures,
+    prediction_figure,
+    throughput_figures,
+)
+from tcpf_lab.papers.ef.study import Conditions
+from tcpf_lab.report.claims.judge import PaperClaim
 from tcpf_lab.report.claims.page import Block, Claims, Drawing, Page, Table, Text
-from tcpf_lab.report.claims.paper import PaperCheck, PaperClaim
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 
-#: The paper's own TCP.
-TCP: Tcp = "Reno"
-_READING = (
-    "Numbers are means over seeds with their 95 % interval (Student's t); a difference is taken "
-    "seed by seed. A claim holds or is refuted only if the interval lies on one side of each "
-    "bound; bounds are ours where the paper has words (severely, marginal, close). Use is TCP's "
-    "frames over the bandwidth that EF and UDP traffic are meant to leave. M is min / max of the "
-    "flows' throughput, as the paper defines it: 1 is fair, and a factor of its text is 1 / M."
-)
 #: Where a run says which share of the bottleneck its EF traffic took.
 _SHARE = "background.ef.share"
-_FIGURE_1 = "Figure 1 of the paper is its topology; the report has the picture of ours."
 
 
 def build(members: Sequence[Member], command: str) -> Page | None:
@@ -38,54 +31,22 @@ def build(members: Sequence[Member], command: str) -> Page | None:
 def page_of(study: s.Study, command: str) -> Page:
     """Give the page on a study; ``command`` runs its experiments."""
     claims = tuple(claims_of(study, TCP))
-    drawings = (
-        *throughput_figures(study),
-        *fairness_figures(study),
-        *histogram_figures(study),
-        prediction_figure(study),
-    )
+    drawn = (throughput_figures, fairness_figures, histogram_figures)
+    drawings = [figure for figures in drawn for figure in figures(study)]
+    drawings = sorted([*drawings, prediction_figure(study)], key=lambda one: _order(one.name))
     blocks: tuple[Block, ...] = (
-        Text(f"{_progress(study)} {_READING}"),
+        Text(" ".join((_progress(study), PAPER.texts["reading"]))),
         Text(f"Judged for {TCP}, the TCP of the paper.", "What the paper says"),
         Claims(claims, command),
         Text("", "The same with other TCPs"),
         _by_tcp(study, claims),
-        Text(_FIGURE_1, "Figures"),
+        Text(PAPER.texts["figure_1"], "Figures"),
         _figures(drawings),
-        *sorted(drawings, key=lambda drawing: _order(drawing.name)),
+        *drawings,
         Text("", "Every setting"),
         _settings(study),
     )
     return Page("ef", "EF traffic and TCP (paper 001)", blocks)
-
-
-def claims_of(study: s.Study, tcp: Tcp) -> Iterator[PaperClaim]:
-    """Yield every sentence, judged for one TCP."""
-    yield from throughput_claims(study, tcp)
-    yield from fairness_claims(study, tcp)
-    yield from prediction_claims(study, tcp)
-    yield from share_claims(study, tcp)
-    if tcp == TCP:
-        yield from _with_sack(study)
-
-
-def _with_sack(study: s.Study) -> Iterator[PaperClaim]:
-    found = {claim.id: claim for claim in throughput_claims(study, "SACK")}
-    several: dict[str, tuple[PaperCheck, ...]] = {
-        "Conclusion 1 holds": found["ef-conclusion-1"].checks,
-        "Conclusion 2 holds": found["ef-conclusion-2"].checks,
-        "Conclusion 3 holds": tuple(large_loss(study, "SACK")),
-        "EF traffic in bursts of 1 ms raises M": tuple(improvement(study, "SACK")),
-    }
-    for number, (words, checks) in enumerate(several.items(), 1):
-        yield PaperClaim(
-            id=f"ef-sack-{number}",
-            document="001",
-            section="5",
-            sentence="The observations hold with SACK as well.",
-            statement=f"{words} with SACK.",
-            checks=checks,
-        )
 
 
 def _progress(study: s.Study) -> str:
@@ -106,11 +67,8 @@ def _by_tcp(study: s.Study, claims: Sequence[PaperClaim]) -> Table:
 
 
 def _figures(drawings: Sequence[Drawing]) -> Table:
-    rows = sorted(
-        (drawing.name, _made(drawing), drawing.title.partition(": ")[2]) for drawing in drawings
-    )
-    ordered = tuple(sorted(rows, key=lambda row: _order(row[0])))
-    return Table("figures", ("figure", "made", "shows"), ordered, "The figures.", left=3)
+    rows = tuple((one.name, _made(one), one.title.partition(": ")[2]) for one in drawings)
+    return Table("figures", ("figure", "made", "shows"), rows, "The figures.", left=3)
 
 
 def _made(drawing: Drawing) -> str:
@@ -138,11 +96,7 @@ def _settings(study: s.Study) -> Table:
         "EF share",
         "runs",
     )
-    caption = (
-        "What was measured. The EF share is that of the runs; loss of left is the loss of what "
-        "EF traffic left in each run, where the loss is of what it was meant to leave."
-    )
-    return Table("settings", columns, rows, caption)
+    return Table("settings", columns, rows, PAPER.texts["settings"])
 
 
 def _row(study: s.Study, known: Conditions) -> tuple[str, ...]:

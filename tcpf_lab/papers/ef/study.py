@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from tcpf_lab.base.units import parse_duration, parse_size
 from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.claims.judge import Measured, paired
 from tcpf_lab.report.claims.page import CellRuns, Numbers, cells_of
-from tcpf_lab.report.claims.paper import PaperCheck, paired
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS
 from tcpf_lab.spec.model import to_data
@@ -368,6 +369,11 @@ class Hump:
     first_at: str
     last_at: str
 
+    @property
+    def places(self) -> dict[str, str]:
+        """The places as the labels of checks name them."""
+        return {"top": self.top_at, "first": self.first_at, "last": self.last_at}
+
 
 def hump(study: Study, quantity: Quantity, like: Conditions) -> Hump:
     """Find where a quantity is greatest in the mean; every length that was asked for is needed.
@@ -394,40 +400,26 @@ def _without_length(like: Conditions) -> str:
     return told(like).replace(f" of {like.on_ms:g} ms", "")
 
 
-def check(
-    label: str,
-    quantity: Callable[..., float],
-    sides: Sequence[Side],
-    low: float = -math.inf,
-    high: float = math.inf,
-    *,
-    strict: bool = False,
-    decimals: int = 3,
-) -> PaperCheck:
-    """Give a check of a number worked out from several sides, seed by seed."""
+def measured(quantity: Callable[..., float], *sides: Side) -> Measured:
+    """Work out a number from several sides, seed by seed."""
     missing = [what for one in sides for what in one.missing]
-    measured = paired(quantity, *(one.numbers for one in sides), missing=missing)
-    return PaperCheck(label, measured, low, high, strict, decimals=decimals)
+    return paired(quantity, *(one.numbers for one in sides), missing=missing)
 
 
-def difference(label: str, more: Side, less: Side, decimals: int = 3) -> PaperCheck:
-    """Give a check that one side is above another."""
-    return check(label, _minus, (more, less), low=0, strict=True, decimals=decimals)
+def difference(more: Side, less: Side) -> Measured:
+    """Give by how much one side is above another."""
+    return measured(operator.sub, more, less)
 
 
-def value(label: str, one: Side, low: float = -math.inf, high: float = math.inf) -> PaperCheck:
-    """Give a check of a number as it is."""
-    return check(label, float, (one,), low, high)
+def value(one: Side) -> Measured:
+    """Give a number as it is."""
+    return measured(float, one)
 
 
-def correlation(label: str, xs: Sequence[Side], ys: Sequence[Side], low: float) -> PaperCheck:
-    """Give a check of Pearson's correlation over places, worked out in each seed."""
+def correlation(xs: Sequence[Side], ys: Sequence[Side]) -> Measured:
+    """Give Pearson's correlation over places, worked out in each seed."""
     count = len(xs)
-
-    def of(*values: float) -> float:
-        return _pearson(values[:count], values[count:])
-
-    return check(label, of, (*xs, *ys), low=low)
+    return measured(lambda *values: _pearson(values[:count], values[count:]), *xs, *ys)
 
 
 def _pearson(xs: Sequence[float], ys: Sequence[float]) -> float:
@@ -435,7 +427,3 @@ def _pearson(xs: Sequence[float], ys: Sequence[float]) -> float:
     over = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
     square = sum((x - mean_x) ** 2 for x in xs) * sum((y - mean_y) ** 2 for y in ys)
     return over / math.sqrt(square) if square else math.nan
-
-
-def _minus(more: float, less: float) -> float:
-    return more - less

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.papers.rio.router import Scenario, Solution, paper_scenarios, solve
 from tcpf_lab.report.claims.page import CellRuns, Drawing, Numbers, PaperRun, Point, in_units
+from tcpf_lab.report.claims.published import QUANTITIES
 from tcpf_lab.report.section import read_series
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.load import load
@@ -47,8 +48,23 @@ class RioCell:
     packet: float
 
     def quantity(self, name: str) -> Numbers:
-        """Give a quantity of ``published_rio.QUANTITIES`` for each run."""
-        return self.runs.each(_QUANTITIES[name](self))
+        """Give a quantity of ``published.QUANTITIES`` for each run."""
+        return self.runs.each(partial(self._of_run, name))
+
+    def _of_run(self, name: str, run: PaperRun) -> float | None:
+        """Loads count what came to the queue, lost packets included; classes are by code point."""
+        if name == "q":
+            backlog = run.number("metrics.backlog_mean_bytes")
+            return None if backlog is None else backlog / self.packet
+        rows = run.found.get("by_dscp") or {}
+        own = list(rows.values())
+        if name != "T":
+            wanted = name != "p_out"
+            own = [row for code, row in rows.items() if (int(code) == self.in_profile) is wanted]
+        if name in ("T", "T_in"):
+            return float(sum(row["packets_per_s"] for row in own)) if rows else None
+        came = sum(row["packets"] for row in own)
+        return sum(row["packets_lost"] for row in own) / came if came else None
 
     def cause(self, side: str, cause: str) -> Numbers:
         """Give the share of a class' packets that were dropped for a cause, from the queue."""
@@ -100,47 +116,6 @@ def reading_of(queue: Rio) -> str:
     return f"{queue.mode}, {length}, {drops}"
 
 
-def _load(codes: Callable[[int], bool]) -> Callable[[PaperRun], float | None]:
-    """Packets/s that came to the queue, lost ones included: of certain code points."""
-
-    def of(run: PaperRun) -> float | None:
-        rows = run.found.get("by_dscp")
-        if not rows:
-            return None
-        return float(sum(row["packets_per_s"] for code, row in rows.items() if codes(int(code))))
-
-    return of
-
-
-def _loss(codes: Callable[[int], bool]) -> Callable[[PaperRun], float | None]:
-    """Probability of loss of the packets of certain code points."""
-
-    def of(run: PaperRun) -> float | None:
-        rows = run.found.get("by_dscp")
-        own = [row for code, row in rows.items() if codes(int(code))] if rows else []
-        came = sum(row["packets"] for row in own)
-        return sum(row["packets_lost"] for row in own) / came if came else None
-
-    return of
-
-
-def _queue(cell: RioCell) -> Callable[[PaperRun], float | None]:
-    def of(run: PaperRun) -> float | None:
-        backlog = run.number("metrics.backlog_mean_bytes")
-        return None if backlog is None else backlog / cell.packet
-
-    return of
-
-
-_QUANTITIES: dict[str, Callable[[RioCell], Callable[[PaperRun], float | None]]] = {
-    "T": lambda _: _load(lambda _: True),
-    "T_in": lambda cell: _load(lambda code: code == cell.in_profile),
-    "p_in": lambda cell: _loss(lambda code: code == cell.in_profile),
-    "p_out": lambda cell: _loss(lambda code: code != cell.in_profile),
-    "q_mean": _queue,
-}
-
-
 def _share(files: RunFiles, side: str, cause: str) -> float | None:
     counts = _counters(files.stats / _STATS).get(side)
     if not isinstance(counts, dict):
@@ -159,7 +134,7 @@ def _counters(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Answer:
-    """The model's quantities, by the names of ``published_rio.QUANTITIES``, and why packets go.
+    """The model's quantities, by the names of ``published.QUANTITIES``, and why packets go.
 
     ``causes`` has the probability that a packet of a class is dropped at random, and that it is
     because the queue is at the class' maximum, by ``(class, cause)``; ``occupancy`` the probability
@@ -176,13 +151,7 @@ def answer(scenario: str, extra_rtt: float = 0.0) -> Answer:
     """Solve the model for a scenario of the paper with so much added to every RTT, seconds."""
     asked = replace(paper_scenarios()[scenario], extra_rtt=extra_rtt)
     found = solve(asked)
-    values = {
-        "T": found.T,
-        "T_in": found.T_in,
-        "p_in": found.p_in,
-        "p_out": found.p_out,
-        "q_mean": found.q,
-    }
+    values = {name: getattr(found, name) for name in QUANTITIES}
     return Answer(values, _causes(asked, found), tuple(map(float, found.occupancy)))
 
 

@@ -227,11 +227,7 @@ def _drop_curves() -> tuple[Panel, ...]:
 def _long_flows() -> tuple[Panel, ...]:
     x = np.array(LONG_DELAYS) * 1e3
     lines = tuple(
-        Line(
-            f"out_probability {p:g}",
-            x,
-            with_long_flows(p).per_flow.throughput[-len(x) :],
-        )
+        Line(f"out_probability {p:g}", x, with_long_flows(p).per_flow.throughput[-len(x) :])
         for p in (0.06, 1.0)
     )
     level = (RESERVED, "reserved rate")
@@ -254,31 +250,18 @@ def _throughput_over_out() -> tuple[Panel, ...]:
 
 def _over_out(values: Array, label: str) -> tuple[Panel, ...]:
     """Lines against OUT's probability, one for each of some probabilities of IN."""
-    chosen = (0.0, 0.01, 0.05, 0.1, 1.0)
+    x, chosen = np.array(OUT_PROBABILITIES), (0.0, 0.01, 0.05, 0.1, 1.0)
     lines = tuple(
-        Line(
-            f"in_probability {p:g}",
-            np.array(OUT_PROBABILITIES),
-            values[IN_PROBABILITIES.index(p)],
-        )
-        for p in chosen
+        Line(f"in_probability {p:g}", x, values[IN_PROBABILITIES.index(p)]) for p in chosen
     )
     return (Panel(lines, "out_probability", label, log_x=True),)
 
 
-def _queue_over_probabilities() -> tuple[Panel, ...]:
-    return _over_out(over_probabilities().q, "Mean queue (packets)")
-
-
-def _loss_over_probabilities() -> tuple[Panel, ...]:
-    return _over_out(100 * over_probabilities().p_in, "Loss of IN packets (%)")
-
-
-def _over_in_min(quantity: str, factor: float, label: str) -> tuple[Panel, ...]:
+def _over_in_min(quantity: Callable[[Surface], Array], label: str) -> tuple[Panel, ...]:
     """Lines against IN's lower threshold, one for each of OUT's; a panel per probability."""
     shown = []
     for p in TWO_PROBABILITIES:
-        values = factor * getattr(over_minima(p), quantity)
+        values = quantity(over_minima(p))
         lines = tuple(
             Line(f"out_min {least}", np.array(IN_MINIMA, dtype=np.float64), row)
             for least, row in zip(OUT_MINIMA, values, strict=True)
@@ -287,30 +270,15 @@ def _over_in_min(quantity: str, factor: float, label: str) -> tuple[Panel, ...]:
     return tuple(shown)
 
 
-def _queue_over_minima() -> tuple[Panel, ...]:
-    return _over_in_min("q", 1.0, "Mean queue (packets)")
-
-
-def _loss_over_minima() -> tuple[Panel, ...]:
-    return _over_in_min("p_in", 100.0, "Loss of IN packets (%)")
-
-
-def _feasible(limits: Sequence[float]) -> tuple[Panel, ...]:
+def _feasible(limits: Sequence[float], *, above: bool = False) -> tuple[Panel, ...]:
     lines = tuple(
         Line(f"loss of IN at most {100 * limit:g} %", *boundary(limit)) for limit in limits
     )
-    return (Panel(lines, "in_probability", "Least out_probability that keeps the limit"),)
+    label = "Least out_probability that keeps the limit"
+    return (Panel(lines, "in_probability", label, above=above),)
 
 
-def _feasible_one() -> tuple[Panel, ...]:
-    (panel,) = _feasible(LIMITS[:1])
-    return (replace(panel, above=True),)
-
-
-def _feasible_many() -> tuple[Panel, ...]:
-    return _feasible(sorted(LIMITS))
-
-
+_QUEUE, _LOSS = "Mean queue (packets)", "Loss of IN packets (%)"
 #: Every curve; Figures 2 to 4 and 14 are drawings, 5 is a queue over time and comes from a run.
 CURVES: tuple[Curve, ...] = (
     Curve(
@@ -328,15 +296,40 @@ CURVES: tuple[Curve, ...] = (
         f"{_SETTING}; five more flows",
         _throughput_over_out,
     ),
-    Curve(8, "mean queue over both drop probabilities", _SETTING, _queue_over_probabilities),
-    Curve(9, "mean queue over both lower thresholds", _SETTING, _queue_over_minima),
+    Curve(
+        8,
+        "mean queue over both drop probabilities",
+        _SETTING,
+        lambda: _over_out(over_probabilities().q, _QUEUE),
+    ),
+    Curve(
+        9,
+        "mean queue over both lower thresholds",
+        _SETTING,
+        lambda: _over_in_min(lambda surface: surface.q, _QUEUE),
+    ),
     Curve(
         10,
         "settings that keep the loss of IN at 0.6 %",
         _SETTING,
-        _feasible_one,
+        lambda: _feasible(LIMITS[:1], above=True),
     ),
-    Curve(11, "settings that keep other limits", f"{_SETTING}; above each line", _feasible_many),
-    Curve(12, "loss of IN over both drop probabilities", _SETTING, _loss_over_probabilities),
-    Curve(13, "loss of IN over both lower thresholds", _SETTING, _loss_over_minima),
+    Curve(
+        11,
+        "settings that keep other limits",
+        f"{_SETTING}; above each line",
+        lambda: _feasible(sorted(LIMITS)),
+    ),
+    Curve(
+        12,
+        "loss of IN over both drop probabilities",
+        _SETTING,
+        lambda: _over_out(100 * over_probabilities().p_in, _LOSS),
+    ),
+    Curve(
+        13,
+        "loss of IN over both lower thresholds",
+        _SETTING,
+        lambda: _over_in_min(lambda surface: 100 * surface.p_in, _LOSS),
+    ),
 )

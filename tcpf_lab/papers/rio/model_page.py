@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from tcpf_lab.papers.rio import model_figures
-from tcpf_lab.papers.rio.model_claims import QUANTITIES, ModelClaim, claims
+import numpy as np
+
+from tcpf_lab.papers.rio import model_figures as m
 from tcpf_lab.papers.rio.model_figures import CURVES, Curve
-from tcpf_lab.papers.rio.router import ACCESS_S
-from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.papers.rio.router import ACCESS_S, settings_for
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Verdict, Words
 from tcpf_lab.report.claims.page import Block, Drawing, Page, Point, Table, Text, drawn, markdown
-from tcpf_lab.report.claims.published import rio_tables
+from tcpf_lab.report.claims.published import QUANTITIES, rio_tables
 from tcpf_lab.report.section import SUFFIXES, Document
 
+_PAPER = Words(Path(__file__).with_name("model.toml"))
 #: Columns of Tables 1 to 3; `analytical` and `NS-2` are the report's.
 COLUMNS = (
     *("", "model", "+ 16 ms", "literal"),
@@ -21,54 +25,16 @@ COLUMNS = (
 )
 _PLACES = {"T": 2, "T_in": 2, "p_in": 6, "p_out": 6, "q": 2}
 _IN = "T and T_in in packets/s, q in packets."
-_ABOUT = (
-    "The fixed point of N. Malouch and Z. Liu, Performance Evaluation of RIO Routers, INRIA "
-    "RR-4469 (2002): what TCP flows with token buckets send over a router with RIO, how much of IN "
-    "and OUT is lost, and how long the queue is. tcpf_lab/papers/rio/router.py holds it; "
-    "tcpf-lab model rio solves it for any router, and wrote this page."
-)
-_CORRECTED = (
-    "Three formulas of the report are not taken as printed. In equation 3 the power of T/C is i "
-    "and not i - 1: with it the printed T and T_in give every printed loss and queue to the last "
-    "digit. "
-    "After a timeout, S_out takes the square of that period's own window, W^s and not W; and where "
-    "its first case does not hold, the second and third case of equation 10 follow with W^s, so "
-    "that nothing jumps. The column 'literal' has the model without these three corrections; "
-    "'analytical' and 'NS-2' are the report's, and the last two columns hold the model against "
-    "them."
-)
-_OFFSET = (
-    "With every round trip 16 ms longer the model meets the report's own tables: T to 0.01 %, "
-    "the queue to 0.2 %, losses to 0.7 % (but for p_in of Table 2, printed with a single digit). "
-    "That is the time of 1000 bytes on two links of 1 Mbit/s, as each connection of the report's "
-    "simulation has one; the report does not say so, and its section 5 (the 2.49 % of Figure 10, "
-    "Figure 6) is met without it. So the model here has none, and extra_rtt adds it. The tables "
-    "of the report and NS-2 are printed, the rest is worked out."
-)
-_ASK = (
-    "tcpf-lab model rio solves the fully overlapped scenario; --scenario takes another one, "
-    "KEY=VALUE changes it in the words of experiment files: flows=50, delay=20ms..80ms, "
-    "bottleneck=10Mbit, out_max=60kB. With --target it looks for settings: tcpf-lab model rio "
-    "in_probability=0 --target p_in=0.006 says from which out_probability on at most 0.6 % of IN "
-    "are lost, which is the 2.49 % of Figure 10, and --vary takes another setting than "
-    "out_probability. --json prints numbers for each flow, --tables Tables 1 to 3, --figures DIR "
-    "draws."
-)
-_NOT_HERE = (
-    "Figure 5, the queue over time, is of a simulation and not of the model: a run shows it "
-    "(tcpf-lab plot queue). Figures 2 to 4 and 14 are drawings. The report gives no axes for "
-    "Figures 8 to 13 in its text; settings from end to end are drawn here."
-)
 
 
 def page() -> Page:
     """Give the page; some seconds of solving."""
-    blocks: list[Block] = [Text(_ABOUT), Text(_ASK, "Asking it")]
-    blocks += [Text(_CORRECTED, "Tables 1 to 3"), Text(_OFFSET)]
+    blocks: list[Block] = [Text(_PAPER.texts["about"]), Text(_PAPER.texts["asking"], "Asking it")]
+    blocks += [Text(_PAPER.texts["corrected"], "Tables 1 to 3"), Text(_PAPER.texts["offset"])]
     blocks += tables()
     found = claims()
     blocks += [Text(_counted(found), "What the report says"), _sentences(found)]
-    blocks += [Text(_NOT_HERE, "Figures"), *map(_drawing, CURVES)]
+    blocks += [Text(_PAPER.texts["not_here"], "Figures"), *map(_drawing, CURVES)]
     return Page("model", "The RIO model", tuple(blocks))
 
 
@@ -76,9 +42,9 @@ def tables() -> Iterator[Table]:
     """Yield Tables 1 to 3: the model's readings beside the two printed columns."""
     for number, printed in rio_tables().items():
         readings = (
-            model_figures.solved(printed.case),
-            model_figures.solved(printed.case, extra_rtt=ACCESS_S),
-            model_figures.solved(printed.case, printed=True),
+            m.solved(printed.case),
+            m.solved(printed.case, extra_rtt=ACCESS_S),
+            m.solved(printed.case, printed=True),
         )
         rows = []
         for name in QUANTITIES:
@@ -91,7 +57,7 @@ def tables() -> Iterator[Table]:
         yield Table(f"table-{number}", COLUMNS, tuple(rows), f"Table {number}: {words}. {_IN}")
 
 
-def _counted(found: tuple[ModelClaim, ...]) -> str:
+def _counted(found: tuple[PaperClaim, ...]) -> str:
     verdicts = [claim.judgement.verdict for claim in found]
     told = ", ".join(
         f"{verdicts.count(verdict)} {word}"
@@ -100,15 +66,86 @@ def _counted(found: tuple[ModelClaim, ...]) -> str:
     return f"Of {len(found)} claims: {told}. A solution has no noise: the numbers alone decide."
 
 
-def _sentences(found: tuple[ModelClaim, ...]) -> Table:
+def _sentences(found: tuple[PaperClaim, ...]) -> Table:
     rows = []
     for claim in found:
-        said = (claim.id, f"{claim.place}: {claim.sentence}")
+        (source,) = claim.sources
+        said = (claim.id, f"{source.section}: {source.sentence}")
         for check in claim.checks:
-            rows.append((*said, check.label, check.number, check.range, str(check.verdict)))
+            rows.append((*said, check.label, shown(check), check.range, str(check.verdict)))
             said = ("", "")
     columns = ("claim", "sentence", "number", "model", "asked for", "verdict")
     return Table("claims", columns, tuple(rows), "Each sentence with its numbers.", len(columns))
+
+
+def shown(check: PaperCheck) -> str:
+    """Give the number of a check: a solution has no seeds."""
+    return f"{check.measured.values[0]:.{check.decimals}f} {check.unit}".rstrip()
+
+
+def claims() -> tuple[PaperClaim, ...]:
+    """Give every sentence with its numbers; some seconds of solving."""
+    numbers = (*_of_tables(), *_of_throughput(), *_of_queues(), *_of_losses())
+    return tuple(
+        _PAPER.judged(f"rio-{place}", [Measured((float(value),)) for value in own])
+        for place, own in enumerate(numbers, 1)
+    )
+
+
+def _of_tables() -> Iterator[list[float]]:
+    """Yield the numbers of sections 4 and the abstract: errors in %, and time below out_min."""
+    errors = [
+        [
+            abs(getattr(m.solved(table.case), name) / table.simulated[name] - 1)
+            for name in QUANTITIES
+        ]
+        for table in rio_tables().values()
+    ]
+    yield [100 * own[QUANTITIES.index("T")] for own in errors]
+    yield [sum(error < 0.05 for own in errors for error in own)]
+    below = [100 * float(m.solved(name).occupancy[:20].sum()) for name in (m.FULL, m.PART)]
+    yield [m.solved(m.FULL).q, *below]
+
+
+def _of_throughput() -> Iterator[list[float]]:
+    """Yield those of section 5.1: flows with long round trips, and how all of them change."""
+    few, many = (m.with_long_flows(p).per_flow.throughput for p in (0.06, 1.0))
+    long = slice(-len(m.LONG_DELAYS), None)
+    yield [max(few[long])]
+    yield [sorted(many[long])[1]]
+    change = many - few
+    yield [change[0], change[-1]]
+
+
+def _of_queues() -> Iterator[list[float]]:
+    """Yield those of section 5.2: the queue over both probabilities, and over both minima."""
+    queue = m.over_probabilities().q
+    yield [np.diff(queue, axis=0).max(), np.diff(queue, axis=1).max()]
+    small = queue[: m.IN_PROBABILITIES.index(0.1) + 1]
+    over_out, over_in = float(np.ptp(small[0])), float(np.ptp(small[:, 0]))
+    yield [over_out / over_in]
+    for p in m.TWO_PROBABILITIES:
+        values = m.over_minima(p).q
+        flat = np.ptp(values, axis=1).max() / np.ptp(values, axis=0).max()
+        yield [flat, (values[:, -1] - values[:, :-1].max(axis=1)).min()]
+
+
+def _of_losses() -> Iterator[list[float]]:
+    """Yield those of section 5.3: settings that keep the loss of IN below a limit."""
+    without = replace(m.base(), in_probability=0.0)
+    edge = settings_for(without, "p_in", m.LIMITS[0], "out_probability").edge
+    surface = m.over_probabilities()
+    yield [100 * float(surface.p_in[0].max()), 100 * (edge or math.nan)]
+    queues = [
+        np.interp(
+            np.log(p), np.log(m.OUT_PROBABILITIES), surface.q[m.IN_PROBABILITIES.index(float(one))]
+        )
+        for one, p in zip(*m.boundary(m.LIMITS[0]), strict=True)
+    ]
+    yield [queues[0] - max(queues[1:])]
+    yield [100 * float(surface.p_in.min()), 100 * float(surface.p_in.max())]
+    losses = [m.over_minima(p).p_in for p in m.TWO_PROBABILITIES]
+    yield [100 * float((one[:, :-1].min(axis=1) - one[:, -1]).min()) for one in losses]
 
 
 def _drawing(curve: Curve) -> Drawing:
@@ -124,13 +161,8 @@ def _drawing(curve: Curve) -> Drawing:
 
 def figure_documents(directory: Path) -> Iterator[Document]:
     """Yield every figure in every format, for a directory."""
-    from tcpf_lab.report.plots.canvas import render
-    from tcpf_lab.report.style import house_style
-
     for curve in CURVES:
-        with house_style():
-            files = render(curve.build(), SUFFIXES)
-        for suffix, content in files.items():
+        for suffix, content in drawn(_drawing(curve), SUFFIXES).items():
             yield directory / f"{curve.name}.{suffix}", content
 
 

@@ -1,11 +1,19 @@
-"""The page on RIO: model, paper and testbed side by side, causes of drops, readings of RIO."""
+"""The page on RIO: model, paper and testbed side by side, causes of drops, readings of RIO.
+
+``claims.toml`` has the words of what the paper says of its simulations, and of what is asked of the
+testbed beside them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
 
-from tcpf_lab.papers.rio.claims import claims, swings_table
+import numpy as np
+
 from tcpf_lab.papers.rio.measured import (
     CAUSES,
     CLASSES,
@@ -13,45 +21,205 @@ from tcpf_lab.papers.rio.measured import (
     SCENARIOS,
     RioCell,
     answer,
+    queue_of,
     queue_over_time,
     rio_cells,
 )
 from tcpf_lab.papers.rio.router import ACCESS_S
-from tcpf_lab.report.claims.page import Block, Claims, Numbers, Page, Table, Text, cells_of
-from tcpf_lab.report.claims.published import QUANTITIES, published_rio
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Words, paired
+from tcpf_lab.report.claims.page import (
+    Block,
+    Claims,
+    Numbers,
+    Page,
+    PaperRun,
+    Table,
+    Text,
+    cells_of,
+    ratio,
+)
+from tcpf_lab.report.claims.published import QUANTITIES, rio_table
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.queue.rio import Rio
 
+_PAPER = Words(Path(__file__).with_name("claims.toml"))
+#: How near the testbed's throughput and queue should come to the simulation's, and the model's
+#: throughput to the testbed's ("less than 5 % error").
+THROUGHPUT, QUEUE, MODEL = 0.02, 0.15, 0.05
+#: A loss of IN packets that is none: the simulation's is 1e-6, in half an hour.
+NONE = 1e-4
+#: Figure 5: the least and the greatest length that count as empty and full, packets; the range of
+#: the mean.
+EMPTY, FULL, BETWEEN = 5.0, 95.0, (20.0, 100.0)
+
+Cells = Mapping[str, RioCell]
+
+
+def claims(cells: Cells) -> tuple[PaperClaim, ...]:
+    """Judge the cells of the model's own reading, by scenario."""
+    return tuple(_PAPER.claim(name, checks) for name, checks in _checks(cells))
+
+
+def _checks(cells: Cells) -> Iterator[tuple[str, list[PaperCheck]]]:
+    """Yield the checks of every sentence by its id."""
+    yield "rio-T", [_against(cells, name, "T", THROUGHPUT) for name in SCENARIOS]
+    yield "rio-q", [_against(cells, name, "q", QUEUE) for name in SCENARIOS]
+    yield "rio-model", [_model(cells, name) for name in SCENARIOS]
+    none = _number(cells, "non_overlapped", "p_in")
+    words = f"{_words('non_overlapped')}: p_in"
+    yield "rio-no-in-loss", [PaperCheck(words, none, high=NONE, decimals=6)]
+    yield "rio-order", [_order(cells, *order) for order in _ORDERS]
+    yield "rio-swings", list(_lengths(cells))
+
+
+#: A quantity, the scenario in which it is greater, and that in which it is less.
+_ORDERS = (
+    ("q", "partially_overlapped", "fully_overlapped"),
+    ("q", "fully_overlapped", "non_overlapped"),
+    ("p_in", "fully_overlapped", "partially_overlapped"),
+    ("p_out", "non_overlapped", "partially_overlapped"),
+    ("p_out", "partially_overlapped", "fully_overlapped"),
+)
+
+
+def _lengths(cells: Cells) -> Iterator[PaperCheck]:
+    cell = cells.get("fully_overlapped")
+    missing = () if cell else ("fully overlapped has no run",)
+    most = cell.runs.number("metrics.backlog_max_bytes") if cell else Numbers({})
+    size = cell.packet if cell else 1.0
+    full, least = (
+        paired(lambda backlog: backlog / size, one, missing=missing) for one in (most, _least(cell))
+    )
+    mean = paired(float, _of(cells, "fully_overlapped", "q"), missing=missing)
+    asked = partial(PaperCheck, unit="packets", decimals=1)
+    yield asked("longest queue", full, low=FULL)
+    yield asked("shortest mean over 0.1 s", least, high=EMPTY)
+    yield asked("mean queue", mean, *BETWEEN)
+
+
+def _least(cell: RioCell | None) -> Numbers:
+    """Shortest mean of the queue over a bin in the measured window, bytes."""
+    return cell.runs.each(lambda run: queue_of(run).least) if cell else Numbers({})
+
+
+def _of(cells: Cells, scenario: str, quantity: str) -> Numbers:
+    cell = cells.get(scenario)
+    return cell.quantity(quantity) if cell else Numbers({})
+
+
+def _missing(cells: Cells, scenarios: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{_words(name)} has no run" for name in scenarios if name not in cells)
+
+
+def _number(
+    cells: Cells, scenario: str, quantity: str, of: Callable[[float], float] = float
+) -> Measured:
+    """Give what a function makes of a quantity of a scenario, seed by seed."""
+    return paired(of, _of(cells, scenario, quantity), missing=_missing(cells, [scenario]))
+
+
+def _against(cells: Cells, scenario: str, quantity: str, near: float) -> PaperCheck:
+    printed = rio_table(scenario).simulated[quantity]
+    measured = _number(cells, scenario, quantity, lambda value: value / printed)
+    label = f"{_words(scenario)}: {_symbol(quantity)}, testbed over simulation"
+    return PaperCheck(label, measured, 1 - near, 1 + near, decimals=3)
+
+
+def _model(cells: Cells, scenario: str) -> PaperCheck:
+    model = answer(scenario, ACCESS_S).values["T"]
+    measured = _number(cells, scenario, "T", lambda value: ratio(model, value))
+    label = f"{_words(scenario)}: T, model over testbed"
+    return PaperCheck(label, measured, 1 - MODEL, 1 + MODEL, decimals=3)
+
+
+def _order(cells: Cells, quantity: str, above: str, below: str) -> PaperCheck:
+    measured = paired(
+        ratio,
+        _of(cells, above, quantity),
+        _of(cells, below, quantity),
+        missing=_missing(cells, [above, below]),
+    )
+    label = f"{_symbol(quantity)}, {_words(above)} over {_words(below)}"
+    return PaperCheck(label, measured, low=1, strict=True)
+
+
+def _symbol(quantity: str) -> str:
+    return "mean queue" if quantity == "q" else quantity
+
+
+def _words(scenario: str) -> str:
+    return scenario.replace("_", " ")
+
+
+#: Bounds of the ranges of length whose shares are told, packets; the last one is open.
+RANGES = (0, 5, 20, 60, 90)
+#: Between a length at which the queue counts as short, and one at which it counts as long.
+SHORT, LONG = 20.0, 40.0
+
+
+def time_shares(cell: RioCell) -> tuple[Numbers, ...]:
+    """Give the share of the measured window in each of ``RANGES``, for each run."""
+    return tuple(
+        cell.runs.each(partial(_share, packet=cell.packet, at=at)) for at in range(len(RANGES))
+    )
+
+
+def _share(run: PaperRun, packet: float, at: int) -> float | None:
+    length = queue_of(run).mean / packet
+    if not length.size:
+        return None
+    high = RANGES[at + 1] if at + 1 < len(RANGES) else np.inf
+    return float(np.mean((length >= RANGES[at]) & (length < high)))
+
+
+def period(run: PaperRun, packet: float) -> float | None:
+    """Give the mean time between two rises of the queue, s; None for fewer than two rises.
+
+    A rise is complete at ``LONG`` packets, and the next begins below ``SHORT``: what happens in
+    between does not count.
+    """
+    queue = queue_of(run)
+    rises, low = [], False
+    for time, length in zip(queue.time_s, queue.mean / packet, strict=True):
+        if length < SHORT:
+            low = True
+        elif length >= LONG and low:
+            rises.append(time)
+            low = False
+    return float(rises[-1] - rises[0]) / (len(rises) - 1) if len(rises) > 1 else None
+
+
+def swings_table(own: dict[str, RioCell]) -> Table:
+    """Give the table of shares, model and testbed below each other."""
+    rows: list[tuple[str, ...]] = []
+    for scenario in SCENARIOS:
+        words, occupancy = scenario.replace("_", " "), answer(scenario, ACCESS_S).occupancy
+        bounds = (*RANGES, len(occupancy))
+        shares = [sum(occupancy[a:b]) for a, b in pairwise(bounds)]
+        rows.append((words, "model", *(f"{share:.3f}" for share in shares), ""))
+        cell = own.get(scenario)
+        if cell is not None:
+            found = (numbers.printed(3) for numbers in time_shares(cell))
+            between = cell.runs.each(partial(period, packet=cell.packet))
+            rows.append((words, "testbed", *found, between.printed(2)))
+    told = [f"{a} to {b}" for a, b in pairwise(RANGES)]
+    caption = _PAPER.texts["swings"].format(short=SHORT, long=LONG)
+    columns = ("scenario", "side", *told, f"from {RANGES[-1]}", "between rises (s)")
+    return Table("swings", columns, tuple(rows), caption, left=2)
+
+
 #: Decimals of a quantity, and what it is called.
-_DECIMALS = {"T": 1, "T_in": 1, "p_in": 6, "p_out": 6, "q_mean": 2}
+_DECIMALS = {"T": 1, "T_in": 1, "p_in": 6, "p_out": 6, "q": 2}
 _NAMES = {
     "T": "T (packets/s)",
     "T_in": "T_in (packets/s)",
     "p_in": "p_in",
     "p_out": "p_out",
-    "q_mean": "mean queue (packets)",
+    "q": "mean queue (packets)",
 }
 #: What a reading's distance from the simulation is made of; p_in is as low as 0.000001 there.
-_COMPARED = ("T", "T_in", "p_out", "q_mean")
-_SIDES = (
-    "T counts what came to the queue, lost packets included, of all flows; T_in those that were "
-    "IN. The model is the corrected one with the paper's delays, and with {extra:g} ms added to "
-    "each RTT (two access links of 1 Mbit/s), which gives the paper's tables. The simulation is "
-    "NS-2, 30 minutes. The testbed is Linux with the rio qdisc in the model's reading: {reading}. "
-    "Its numbers are means over seeds and half widths of 95 % intervals."
-)
-_CAUSES = (
-    "Drops by cause, as shares of the packets of a class that came: early ones are at random "
-    "between the thresholds, forced ones at the maximum or above, the last for want of room. The "
-    "testbed's are counters of the queue over the whole run, warm-up included. The model has 16 ms "
-    "added to each RTT, as the testbed has."
-)
-_READINGS = (
-    "Other readings of what the paper leaves open. The distance is the mean of the relative "
-    "deviations of T, T_in, p_out and the mean queue from the simulation, over the scenarios "
-    "that were run."
-)
+_COMPARED = ("T", "T_in", "p_out", "q")
 
 
 def build(members: Sequence[Member], command: str) -> Page | None:
@@ -82,12 +250,12 @@ def _sides(own: dict[str, RioCell]) -> Table:
     rows = []
     for scenario in SCENARIOS:
         plain, longer = answer(scenario), answer(scenario, ACCESS_S)
-        printed = published_rio(scenario)
+        printed = rio_table(scenario)
         for name in QUANTITIES:
             digits = _DECIMALS[name]
-            sides = (plain.values[name], longer.values[name], printed[name].analytical)
+            sides = (plain.values[name], longer.values[name], printed.analytical[name])
             ours = own[scenario].quantity(name) if scenario in own else Numbers({})
-            simulated = printed[name].simulation
+            simulated = printed.simulated[name]
             rows.append(
                 (
                     *(_words(scenario), _NAMES[name]),
@@ -103,7 +271,7 @@ def _sides(own: dict[str, RioCell]) -> Table:
             *("paper, analytical", "paper, NS-2", "testbed", "testbed over NS-2"),
         ),
         rows=tuple(rows),
-        caption=_SIDES.format(extra=1e3 * ACCESS_S, reading=MODEL_READING),
+        caption=_PAPER.texts["sides"].format(extra=1e3 * ACCESS_S, reading=MODEL_READING),
         left=2,
     )
 
@@ -129,7 +297,7 @@ def _causes(own: dict[str, RioCell]) -> Table:
                     )
                 )
     columns = ("scenario", "class", "cause", "model", "testbed")
-    return Table("causes", columns, tuple(rows), _CAUSES, left=3)
+    return Table("causes", columns, tuple(rows), _PAPER.texts["causes"], left=3)
 
 
 _CAUSE_WORDS = {"early": "early", "forced": "forced", "pdrop": "no room"}
@@ -156,20 +324,16 @@ def _readings(cells: Sequence[RioCell]) -> Iterator[Block]:
     alone = max(len(cell.runs.runs) for cell in cells) == 1
     noise = " Each number is of one run, so readings near each other may change places." * alone
     yield Text(f"Nearest to the simulation: {ranked[0]}.{noise}", "Readings of RIO")
-    yield Table("readings", columns, tuple(rows), _READINGS, left=2)
+    yield Table("readings", columns, tuple(rows), _PAPER.texts["readings"], left=2)
 
 
 def _distance(cells: Sequence[RioCell]) -> float:
     """Mean relative deviation from the simulation; infinite without a number to compare."""
     found = []
     for cell in cells:
-        printed = published_rio(cell.scenario)
+        printed = rio_table(cell.scenario)
         for name in _COMPARED:
             mean = cell.quantity(name).mean
             if mean is not None:
-                found.append(abs(mean / printed[name].simulation - 1))
+                found.append(abs(mean / printed.simulated[name] - 1))
     return sum(found) / len(found) if found else math.inf
-
-
-def _words(scenario: str) -> str:
-    return scenario.replace("_", " ")

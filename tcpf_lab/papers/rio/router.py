@@ -1,8 +1,8 @@
 """Throughput, losses and queue of TCP flows over a RIO router: the fixed point of both halves.
 
 N. Malouch and Z. Liu, "Performance Evaluation of RIO Routers", INRIA RR-4469, 2002.  Three of its
-formulas are not taken as printed: the power in equation 3 (`rio_router.router`) and two of the
-period after a timeout (`rio_flows.period_with_full_bucket`); ``printed=True`` takes them so.
+formulas are not taken as printed: the power in equation 3 (`router`) and two of the
+period after a timeout (`period_with_full_bucket`); ``printed=True`` takes them so.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from rich.text import Text as Said
 
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.claims.paper import (
+from tcpf_lab.report.claims.judge import (
     Measured,
     PaperClaim,
     counted,
@@ -310,7 +310,8 @@ _CLAIM_COLUMNS = (
 
 def _claims(page: Page) -> Iterator[tuple[object, ...]]:
     for claim in page.claims:
-        said = (claim.id, claim.document, claim.section, claim.sentence, claim.statement)
+        source = claim.sources[0]
+        said = (claim.id, source.document, source.section, source.sentence, claim.statement)
         for check in claim.checks:
             measured = check.measured
             yield (
@@ -402,6 +403,12 @@ def ratio(above: float, below: float) -> float:
     if below:
         return above / below
     return math.inf if above else math.nan
+
+
+def ratio_of(sides: Mapping[str, Numbers]) -> Measured:
+    """Give the first of two numbers over the second, seed by seed; their names tell what lacks."""
+    lacking = [name for name, one in sides.items() if not one]
+    return paired(ratio, *sides.values(), missing=lacking)
 
 
 @dataclass(frozen=True, eq=False)
@@ -503,12 +510,7 @@ class GainBlock:
 
     def ratio(self, case: str, other: str, path: str) -> Measured:
         """Give a case's number over another's, seed by seed."""
-        sides = self.number(case, path), self.number(other, path)
-        names = (case, other)
-        lacking = [
-            f"{name}, {self.label}" for name, one in zip(names, sides, strict=True) if not one
-        ]
-        return paired(ratio, *sides, missing=lacking)
+        return ratio_of({f"{one}, {self.label}": self.number(one, path) for one in (case, other)})
 
 
 def blocks_of(cells: Sequence[CellRuns], noun: str) -> tuple[GainBlock, ...]:

@@ -54,12 +54,16 @@ def _table() -> dict[tuple[str, str, int], dict[str, float]]:
         }
 
 
+#: The quantities of a table, in its order: loads in packets/s, probabilities, packets.
+QUANTITIES = ("T", "T_in", "p_in", "p_out", "q")
+
+
 @dataclass(frozen=True)
 class RioTable:
     """One of Tables 1 to 3 on the RIO model (INRIA RR-4469).
 
-    ``analytical`` and ``simulated`` hold ``T`` and ``T_in`` (packets/s), ``p_in`` and ``p_out``
-    (probabilities), ``q`` (packets); ``case`` is the scenario's name.
+    ``analytical`` and ``simulated`` hold a number for each of ``QUANTITIES``; ``case`` is the
+    scenario's name.
     """
 
     case: str
@@ -80,29 +84,6 @@ def rio_tables() -> dict[int, RioTable]:
     return tables
 
 
-#: The quantities of a table, in its order: loads in packets/s, probabilities, packets.
-QUANTITIES = ("T", "T_in", "p_in", "p_out", "q_mean")
-_TABLES = Path(__file__).resolve().parent / "rio_fixed_point_tables.csv"
-
-
-@dataclass(frozen=True)
-class PrintedRio:
-    """One row of a table."""
-
-    analytical: float
-    simulation: float
-
-
-def published_rio(scenario: str) -> dict[str, PrintedRio]:
-    """Give a printed table by its scenario, ``fully_overlapped``; empty for any other name."""
-    return dict(_tables().get(scenario, {}))
-
-
-@cache
-def _tables() -> dict[str, dict[str, PrintedRio]]:
-    found: dict[str, dict[str, PrintedRio]] = {}
-    with _TABLES.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            values = PrintedRio(float(row["analytical"]), float(row["simulation"]))
-            found.setdefault(row["case"], {})[row["quantity"]] = values
-    return found
+def rio_table(scenario: str) -> RioTable:
+    """Give a printed table by its scenario, ``fully_overlapped``."""
+    return next(table for table in rio_tables().values() if table.case == scenario)

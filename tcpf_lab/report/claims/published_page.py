@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims.judge import ClaimResult, Judgement, Verdict, judge
 from tcpf_lab.report.claims.page import Drawing, Page, Point, Table, Text
 from tcpf_lab.report.claims.published import CONFIGS, FLOWS
-from tcpf_lab.report.claims.thesis_reno import SECTION_4_5
+from tcpf_lab.report.claims.terms import CLAIMS
 from tcpf_lab.report.compare.published import ADDED, APART, FACTOR, Agreement, Comparison, Measure
 from tcpf_lab.report.compare.statistics import key_of, measured_sample, published_sample
 from tcpf_lab.report.contents.model import listed
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from tcpf_lab.report.plots.canvas import Entry
 
 
+#: The thesis' own conclusions.
+SECTION_4_5 = tuple(claim for claim in CLAIMS if claim.id.startswith("thesis-4.5-"))
 _MARKERS = {"A": "o", "B": "s", "C": "^", "D": "D"}
 #: Size of a marker by the number of flows.
 _SIZES = {100: 6.0, 50: 3.6}
@@ -166,7 +169,8 @@ def build(
     needed : str
         The command that measures them, where they are not there.
     """
-    testbeds = {"this report": _summary(comparison.claims)}
+    ids = {claim.id for claim in SECTION_4_5}
+    testbeds = {"this report": [claim for claim in comparison.claims if claim.id in ids]}
     keys = {key_of(result) for result in results}
     for name, measured in others.items():
         own = [result for result in measured if key_of(result) in keys]
@@ -233,19 +237,12 @@ def agreement_table(rows: Sequence[Agreement]) -> Table:
     *configs, first = rows
     rows = (first, *configs)
     lines = [
-        *(
-            (f"rms ln, {_word(one.metric)}", *(_number(row.errors[at], 2) for row in rows))
-            for at, one in enumerate(first.errors)
-        ),
-        *(
-            (f"least tau, {_word(one.metric)}", *(_number(row.taus[at], 2) for row in rows))
-            for at, one in enumerate(first.taus)
-        ),
-        (
-            "cells near in timeouts",
-            *(_number(row.near, 0, f" of {row.near.of}") for row in rows),
-        ),
+        (f"{words}, {_word(one.metric)}", *(_number(numbers(row)[at], 2) for row in rows))
+        for words, numbers in (("rms ln", attrgetter("errors")), ("least tau", attrgetter("taus")))
+        for at, one in enumerate(numbers(first))
     ]
+    near = (_number(row.near, 0, f" of {row.near.of}") for row in rows)
+    lines.append(("cells near in timeouts", *near))
     return Table(
         "agreement",
         ("measure", *(row.config for row in rows)),
@@ -276,11 +273,6 @@ def _drawing(results: Sequence[CellResult]) -> Drawing:
         partial(scatter, results),
         place=lambda point: f"where {point.x:g} was published",
     )
-
-
-def _summary(claims: Sequence[ClaimResult]) -> list[ClaimResult]:
-    ids = [claim.id for claim in SECTION_4_5]
-    return [claim for claim in claims if claim.id in ids]
 
 
 def _reversed(claim: ClaimResult) -> int:

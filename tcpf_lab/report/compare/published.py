@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from tcpf_lab.base.errors import LabError
-from tcpf_lab.report.claims.every import CLAIMS
 from tcpf_lab.report.claims.judge import FEWEST_SEEDS, Check, ClaimResult, judge, read
 from tcpf_lab.report.claims.published import CONFIGS
-from tcpf_lab.report.claims.terms import BASELINES, FRIO, TIMEOUTS
+from tcpf_lab.report.claims.terms import BASELINES, CLAIMS, FRIO, TIMEOUTS
 from tcpf_lab.report.compare.statistics import (
     PUBLISHED_CELLS,
     Array,

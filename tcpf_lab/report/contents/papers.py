@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims import page as papers
-from tcpf_lab.report.claims.paper import PaperClaim, counted, judged_rows, source_of
+from tcpf_lab.report.claims.judge import PaperClaim, counted, judged_rows, source_of
 from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table, sentence
 from tcpf_lab.report.table import MINUS, NOTHING, significant
 from tcpf_lab.results.command import lines

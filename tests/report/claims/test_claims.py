@@ -14,25 +14,26 @@ from hypothesis import strategies as st
 from table_builder import known, table
 
 from tcpf_lab.papers.rio import model_figures
-from tcpf_lab.papers.rio.model_claims import ModelCheck
+from tcpf_lab.papers.rio.model_page import shown
 from tcpf_lab.papers.rio.router import solve
 from tcpf_lab.report.claims import terms as t
-from tcpf_lab.report.claims.every import CLAIMS
 from tcpf_lab.report.claims.judge import (
     Check,
     Claim,
     ClaimResult,
     Finding,
     Judgement,
+    Measured,
+    PaperCheck,
     Reading,
     Source,
     Verdict,
     judge,
     read,
 )
-from tcpf_lab.report.claims.thesis_sack import narrowing
 from tcpf_lab.report.compare.statistics import CellKey, Sample, measured_sample, published_sample
 
+CLAIMS = t.CLAIMS
 DOCUMENT = Path(__file__).parents[3] / "docs" / "compare.md"
 PUBLISHED = published_sample()
 NOTHING = Sample({}, {})
@@ -69,9 +70,15 @@ def claim_of(*checks: Check, every: bool = True) -> Claim:
     return Claim("x", (Source("paper", "1", "so it is"),), "it is so", checks, every)
 
 
+def gain(
+    metric: str, pair: t.Pair, low: float = 1, high: float = math.inf, strict: bool = False
+) -> Check:
+    return Check(*t.gain(metric, pair)[:2], low, high, strict)
+
+
 def factor(low: float, high: float = math.inf, strict: bool = False) -> Check:
     """RED's timeouts over those of TCPF+FRIO."""
-    return t.gain(t.TIMEOUTS, (FRIO, RED), low, high, strict=strict)
+    return gain(t.TIMEOUTS, (FRIO, RED), low, high, strict)
 
 
 def document_row(claim: Claim) -> str:
@@ -181,7 +188,7 @@ def test_few_seeds_decide_nothing_whatever_they_say(seeds: int) -> None:
 
 
 def test_what_was_not_measured_is_counted_apart() -> None:
-    elsewhere = t.gain(t.TIMEOUTS, t.moved((FRIO, RED), "B"))
+    elsewhere = gain(t.TIMEOUTS, t.moved((FRIO, RED), "B"))
     result = judge(
         claim_of(factor(10), factor(20), elsewhere), PUBLISHED, timeouts([1] * 3, [15] * 3)
     )
@@ -198,7 +205,7 @@ def test_missing_cells_are_named_and_leave_a_claim_open() -> None:
 
 
 def test_one_refuted_check_refutes_whatever_is_missing_and_one_open_check_leaves_it_open() -> None:
-    absent = t.gain(t.TIMEOUTS, (CellKey("B", 50, t.FRIO), CellKey("B", 50, t.RED)))
+    absent = gain(t.TIMEOUTS, (CellKey("B", 50, t.FRIO), CellKey("B", 50, t.RED)))
     measured = timeouts([10] * 5, [50] * 5)
     for low, verdict in ((100, Verdict.REFUTED), (2, Verdict.OPEN)):
         result = judge(claim_of(absent, factor(low)), PUBLISHED, measured)
@@ -207,7 +214,7 @@ def test_one_refuted_check_refutes_whatever_is_missing_and_one_open_check_leaves
 
 def test_up_to_needs_one_check_only() -> None:
     measured = timeouts([10] * 5, [50] * 5)
-    absent = t.gain(t.TIMEOUTS, (CellKey("B", 50, t.FRIO), CellKey("B", 50, t.RED)))
+    absent = gain(t.TIMEOUTS, (CellKey("B", 50, t.FRIO), CellKey("B", 50, t.RED)))
     for checks, verdict in (
         ((factor(100), factor(2)), Verdict.HOLDS),
         ((absent, factor(2)), Verdict.HOLDS),
@@ -226,11 +233,11 @@ def test_no_timeouts_on_one_side_are_an_infinite_factor_and_on_both_sides_none()
 
 def test_a_scheme_that_is_as_good_in_every_seed_is_not_better() -> None:
     measured = timeouts([50] * 5, [50] * 5)
-    assert read(t.better(t.TIMEOUTS, (FRIO, RED)), measured).verdict is Verdict.REFUTED
+    assert read(factor(1, strict=True), measured).verdict is Verdict.REFUTED
     wobbling = timeouts([50] * 5, [49, 51, 50, 52, 48])
-    assert read(t.better(t.TIMEOUTS, (FRIO, RED)), wobbling).verdict is Verdict.NOISE
+    assert read(factor(1, strict=True), wobbling).verdict is Verdict.NOISE
     assert read(factor(1), measured).verdict is Verdict.HOLDS
-    assert read(t.better(t.TIMEOUTS, (FRIO, FRIO)), PUBLISHED).verdict is Verdict.REFUTED
+    assert read(gain(t.TIMEOUTS, (FRIO, FRIO), strict=True), PUBLISHED).verdict is Verdict.REFUTED
 
 
 @settings(deadline=None)  # the first call loads scipy
@@ -258,7 +265,7 @@ def test_a_verdict_agrees_with_its_interval(
 
 def test_gain_is_above_1_where_the_first_cell_is_better_in_every_metric() -> None:
     for metric in (t.TIMEOUTS, t.LOSS, t.GOODPUT, t.COV):
-        reading = read(t.gain(metric, (FRIO, RED)), PUBLISHED)
+        reading = read(gain(metric, (FRIO, RED)), PUBLISHED)
         numbers = known(FRIO)[metric], known(RED)[metric]
         assert reading.value == pytest.approx(max(numbers) / min(numbers))
 
@@ -292,7 +299,8 @@ def test_an_amount_grows_by_a_difference_whatever_its_sign(
     first: tuple[float, float], second: tuple[float, float], metric: str, difference: float
 ) -> None:
     pair = FRIO, RED
-    reading = read(t.amount_growth(metric, pair, t.moved(pair, "B")), two_blocks(first, second))
+    grown = Check(*t.amount_growth(metric, pair, "B")[:2], low=0, strict=True)
+    reading = read(grown, two_blocks(first, second))
     assert reading.value == difference
     assert reading.verdict is (Verdict.HOLDS if difference > 0 else Verdict.REFUTED)
 
@@ -345,7 +353,7 @@ def test_a_gain_near_1_that_is_lost_fails_its_check(
 def test_a_gap_narrows_if_there_is_one_and_it_comes_nearer_to_none(
     before: float, after: float, verdict: Verdict
 ) -> None:
-    check = narrowing((t.TIMEOUTS,), "A", "C")[0]
+    check = named("thesis-4.3-gap-narrows-timeouts").checks[0]
     gains = {"A": before, "C": after}
     means = {
         CellKey(config, 100, case): {
@@ -376,7 +384,7 @@ def test_a_number_that_is_not_there_or_infinite_says_why() -> None:
     assert read(factor(1), timeouts([0], [0])).note.startswith("undefined")
     assert read(factor(1), timeouts([0], [1])).note == "infinite"
     assert read(factor(1), timeouts([1], [1])).note == ""
-    check = narrowing((t.TIMEOUTS,), "A", "C")[0]
+    check = named("thesis-4.3-gap-narrows-timeouts").checks[0]
     means = {
         CellKey(config, 100, case): {t.TIMEOUTS: np.ones(1)}
         for config in "AC"
@@ -401,13 +409,13 @@ def test_a_statement_stands_by_itself_and_names_cases_in_one_way() -> None:
 
 
 def test_a_number_decides_by_its_range() -> None:
-    below = ModelCheck("x", 5.0, high=5, strict=True, unit="%")
-    assert (below.verdict, below.range, below.number) == (
+    below = PaperCheck("x", Measured((5.0,)), high=5, strict=True, unit="%")
+    assert (below.verdict, below.range, shown(below)) == (
         Verdict.REFUTED,
         "below 5 %",
         "5.00 %",
     )
-    assert ModelCheck("x", 2.485, 2.48, 2.5).verdict is Verdict.HOLDS
+    assert PaperCheck("x", Measured((2.485,)), 2.48, 2.5).verdict is Verdict.HOLDS
 
 
 @pytest.mark.full

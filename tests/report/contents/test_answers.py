@@ -12,8 +12,8 @@ from subject_builder import member, subject
 from table_builder import cell_result, known, without_runs
 
 from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
 from tcpf_lab.report.claims.page import Claims, Drawing, Page, Point, Table, Text
-from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.contents.answers import answer, question
 from tcpf_lab.report.contents.papers import page_parts
@@ -174,11 +174,11 @@ POINTS = (
     Point("no EF", math.nan, (0.001, 0.0028)),
 )
 CLAIMS = (
-    PaperClaim("ef-1", "001", "3.1", "It is large.", "at least 0.3", (
+    PaperClaim("ef-1", (Source("001", "3.1", "It is large."),), "at least 0.3", (
         PaperCheck("loss", Measured((0.4, 0.41, 0.42)), low=0.3),
         PaperCheck("SACK", Measured((), ("SACK, 1 flow",)), low=0.3),
     ), note="A note."),
-    PaperClaim("ef-2", "001", "3.2", "It is small.", "below 2", (
+    PaperClaim("ef-2", (Source("001", "3.2", "It is small."),), "below 2", (
         PaperCheck("loss", Measured((0.4, 0.5)), high=2.0),
     )),
 )  # fmt: skip

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 from run_tree import Found, member
 
-from tcpf_lab.papers.buffers.claims import claims
-from tcpf_lab.papers.buffers.curves import Grid, grid_of, study_of
-from tcpf_lab.papers.buffers.page import build
+from tcpf_lab.papers.buffers import Grid, build, claims, grid_of, study_of
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.page import cells_of, drawn, markdown
 from tcpf_lab.spec.sweep import Run

@@ -11,13 +11,16 @@ import pytest
 from ef_study import ON_TIMES, as_published, published, study
 
 from tcpf_lab.papers.ef import study as s
-from tcpf_lab.papers.ef.figures import fairness_figures, histogram_figures, throughput_figures
-from tcpf_lab.papers.ef.page import claims_of
-from tcpf_lab.papers.ef.prediction import errors_of, prediction_figure
+from tcpf_lab.papers.ef.claims import claims_of, errors_of
+from tcpf_lab.papers.ef.figures import (
+    fairness_figures,
+    histogram_figures,
+    prediction_figure,
+    throughput_figures,
+)
 from tcpf_lab.papers.ef.study import Conditions
-from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.claims.judge import PaperClaim, Verdict
 from tcpf_lab.report.claims.page import Drawing, drawn
-from tcpf_lab.report.claims.paper import PaperClaim
 
 Change = Callable[[Conditions, dict[str, Any]], None]
 

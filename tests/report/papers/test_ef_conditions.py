@@ -10,7 +10,8 @@ import pytest
 from run_tree import member
 
 from tcpf_lab.papers.ef import study as s
-from tcpf_lab.papers.ef.page import build, claims_of
+from tcpf_lab.papers.ef.claims import claims_of
+from tcpf_lab.papers.ef.page import build
 from tcpf_lab.papers.ef.study import Conditions, settings_of
 from tcpf_lab.papers.registry import pages_of
 from tcpf_lab.report.claims.judge import Verdict

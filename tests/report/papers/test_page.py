@@ -18,7 +18,15 @@ from run_tree import write as write_spec
 from tcpf_lab.papers.figures import Frame, draw
 from tcpf_lab.papers.registry import PAGES as REGISTERED
 from tcpf_lab.papers.registry import pages_of
-from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.report.claims.judge import (
+    Measured,
+    PaperCheck,
+    PaperClaim,
+    Source,
+    Verdict,
+    counted,
+    paired,
+)
 from tcpf_lab.report.claims.page import (
     Claims,
     Drawing,
@@ -30,7 +38,6 @@ from tcpf_lab.report.claims.page import (
     pictures,
     write,
 )
-from tcpf_lab.report.claims.paper import Measured, PaperCheck, PaperClaim, counted, paired
 from tcpf_lab.report.plots.canvas import sheet
 from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.report.style import house_style
@@ -52,9 +59,7 @@ def build() -> Figure:
 POINTS = (Point("Reno", 1.0, (0.25, 0.75)), Point("SACK", 1.0, (0.5,)))
 CLAIM = PaperClaim(
     "ef-1",
-    "001",
-    "3.1",
-    "the loss is large",
+    (Source("001", "3.1", "the loss is large"),),
     "loss at least 0.3",
     (
         PaperCheck("loss", Measured((0.4, 0.41, 0.42)), low=0.3),
@@ -204,7 +209,7 @@ def check(*values: float, low: float = -math.inf, high: float = math.inf) -> Pap
 
 
 def claim(*checks: PaperCheck, every: bool = True) -> PaperClaim:
-    return PaperClaim("x-1", "001", "3", "it is so", "loss at least 0.3", checks, every)
+    return PaperClaim("x-1", (Source("001", "3", "it is so"),), "loss at least 0.3", checks, every)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.papers.parking_lot import blocks_of, claims
+from tcpf_lab.papers.workloads import lot_blocks, lot_claims
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.page import CellRuns, Page, PaperRun, drawn, markdown
 from tcpf_lab.report.section import Cell, Section, Source
@@ -46,11 +46,11 @@ def cells(ours: float = 5, theirs: float = 100) -> list[CellRuns]:
 
 
 def page(of: list[CellRuns]) -> Page:
-    return Page("parking-lot", "", tuple(blocks_of(of, "tcpf-lab run parking_lot.yaml")))
+    return Page("parking-lot", "", tuple(lot_blocks(of, "tcpf-lab run parking_lot.yaml")))
 
 
 def verdicts(of: list[CellRuns]) -> list[Verdict]:
-    return [claim.judgement.verdict for claim in claims(of)]
+    return [claim.judgement.verdict for claim in lot_claims(of)]
 
 
 def test_fewer_timeouts_hold_and_as_many_do_not() -> None:

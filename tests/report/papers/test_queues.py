@@ -7,8 +7,8 @@ from typing import Any
 
 from run_tree import Found, member
 
-from tcpf_lab.papers.queues import build
 from tcpf_lab.papers.registry import PAGES
+from tcpf_lab.papers.workloads import queues
 from tcpf_lab.report.claims.page import Page, drawn, markdown
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import Run
@@ -47,7 +47,7 @@ def found(run: Run) -> dict[str, Any]:
 
 
 def page(results: Path, of: Found = found, text: str = TEXT) -> Page:
-    made = build([member(results, text, of)], "")
+    made = queues([member(results, text, of)], "")
     assert made is not None
     return made
 

@@ -11,13 +11,12 @@ import pytest
 from run_tree import member
 
 from tcpf_lab.metrics.series import Series, write_series
-from tcpf_lab.papers.rio.claims import period
 from tcpf_lab.papers.rio.measured import SCENARIOS, answer, frame_of, rio_cells, scenario_of
-from tcpf_lab.papers.rio.page import build
+from tcpf_lab.papers.rio.page import build, period
 from tcpf_lab.papers.rio.router import ACCESS_S
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.page import Page, cells_of, drawn, markdown
-from tcpf_lab.report.claims.published import published_rio
+from tcpf_lab.report.claims.published import rio_table
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.spec.load import load
@@ -52,8 +51,7 @@ Values = Mapping[str, float]
 
 def simulated(run: Run) -> Values:
     assert isinstance(run.case.queue, Rio)
-    printed = published_rio(scenario_of(run.case.queue, 1000) or "")
-    return {name: one.simulation for name, one in printed.items()}
+    return rio_table(scenario_of(run.case.queue, 1000) or "").simulated
 
 
 def numbers(of: Callable[[Run], Values | None]) -> Callable[[Run], dict[str, Any] | None]:
@@ -67,7 +65,7 @@ def numbers(of: Callable[[Run], Values | None]) -> Callable[[Run], dict[str, Any
         lost = {"10": values["p_in"], "0": values["p_out"]}
         return {
             "metrics": {
-                "backlog_mean_bytes": 1000 * values["q_mean"],
+                "backlog_mean_bytes": 1000 * values["q"],
                 "backlog_max_bytes": values.get("most", 100_000),
             },
             "by_dscp": {
@@ -128,7 +126,7 @@ def test_the_simulations_numbers_meet_every_target(tmp_path: Path) -> None:
 def test_ten_per_cent_less_throughput_and_twice_the_queue_are_refuted(tmp_path: Path) -> None:
     def other(run: Run) -> Values:
         values = simulated(run)
-        return {**values, "T": 0.9 * values["T"], "q_mean": 2 * values["q_mean"], "most": 50_000}
+        return {**values, "T": 0.9 * values["T"], "q": 2 * values["q"], "most": 50_000}
 
     ours = tree(tmp_path, OVERLAP, other)
     with_series(ours, 40)
@@ -201,7 +199,7 @@ def test_models_causes_add_up_to_its_losses() -> None:
 def test_nearest_reading_is_named(tmp_path: Path) -> None:
     def far(run: Run) -> Values:
         values = simulated(run)
-        return {**values, "q_mean": 3 * values["q_mean"]}
+        return {**values, "q": 3 * values["q"]}
 
     near, other = tree(tmp_path, OVERLAP, simulated), tree(tmp_path, COUPLED, far)
     text = markdown(page(near, other))

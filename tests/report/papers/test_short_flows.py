@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from run_tree import member
 
-from tcpf_lab.papers.short_flows import build, completions
+from tcpf_lab.papers.workloads import completions, short_flows
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.page import Page, cells_of, drawn, markdown
 from tcpf_lab.report.contents.subject import Member
@@ -48,7 +48,7 @@ def tree(results: Path, of: Callable[[Run], float]) -> Member:
 
 
 def page(of: Member) -> Page:
-    made = build([of], "tcpf-lab run short_flows.yaml")
+    made = short_flows([of], "tcpf-lab run short_flows.yaml")
     assert made is not None
     return made
 

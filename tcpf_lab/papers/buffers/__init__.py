@@ -1,1 +1,0 @@
-"""The study of buffers in slices of a flow (003)."""

@@ -1,0 +1,74 @@
+"""The files of words: every sentence is judged, and says the numbers that the code judges by."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from run_tree import member
+
+import tcpf_lab
+from tcpf_lab.papers import buffers, reno, workloads
+from tcpf_lab.papers.ef import claims as ef
+from tcpf_lab.papers.ef import study
+from tcpf_lab.papers.registry import pages_of
+from tcpf_lab.papers.rio import page as rio
+from tcpf_lab.spec.load import dump, load
+
+PAPERS = Path(tcpf_lab.__file__).parent / "papers"
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
+
+
+def statements(name: str) -> dict[str, str]:
+    data = tomllib.loads((PAPERS / name).read_text(encoding="utf-8"))
+    return {row["id"]: row["statement"] for row in data["claim"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "experiments"),
+    [
+        ("ef/claims.toml", ["ef_single", "ef_fairness"]),
+        ("buffers.toml", ["buffers_full"]),
+        ("rio/claims.toml", ["rio_overlap"]),
+        ("tcpf.toml", ["parking_lot", "short_flows"]),
+    ],
+)
+def test_pages_judge_every_sentence_of_a_file_in_its_words(
+    tmp_path: Path, name: str, experiments: list[str]
+) -> None:
+    every = [load(EXPERIMENTS / f"{one}.yaml") for one in experiments]
+    members = [member(tmp_path, dump(one), lambda _: None) for one in every]
+    found = {c.id: c.statement for page in pages_of(members, "x") for c in page.claims}
+    known = statements(name)
+    # Those of Reno need both of its readings: test_reno.py has them.
+    assert found == {one: said for one, said in known.items() if not one.startswith("reno-")}
+
+
+@pytest.mark.parametrize(
+    ("name", "claim", "said"),
+    [
+        ("ef/claims.toml", "ef-short-scales", f"up to {ef.SHORT:g} ms is above that from"),
+        ("ef/claims.toml", "ef-short-scales", f"from {ef.LONG:g} ms"),
+        ("ef/claims.toml", "ef-conclusion-3", "32, 64, 128 flows"),
+        ("ef/claims.toml", "ef-conclusion-4", f"bursts of {study.ON_MS:g} ms"),
+        ("ef/claims.toml", "ef-conclusion-4", f"up to {ef.SMALL:g} ms"),
+        ("ef/claims.toml", "ef-conclusion-4", f"from {ef.BIG:g} ms on"),
+        ("ef/claims.toml", "ef-6-near", f"{study.MANY} flows within {study.CLOSE}"),
+        ("ef/claims.toml", "ef-7a-falls", f"{ef.FLOWS[0]} flows is above M with {ef.FLOWS[-1]}"),
+        ("ef/claims.toml", "ef-10", f"off by at least {100 * ef.OFF:g} %"),
+        ("buffers.toml", "buffers-2-knee", f"at most {buffers.NO_GAIN:g} times that at 400 kB"),
+        ("buffers.toml", "buffers-2-full", f"at least {buffers.FULL:g}"),
+        ("buffers.toml", "buffers-3-plateau", f"within {100 * buffers.LEVEL:g} %"),
+        ("buffers.toml", "buffers-4-flat", f"at most {buffers.ALIKE:g} times"),
+        ("buffers.toml", "buffers-4-steep", f"at least {buffers.STEEP:g} times"),
+        ("rio/claims.toml", "rio-T", f"within {100 * rio.THROUGHPUT:g} %"),
+        ("rio/claims.toml", "rio-q", f"within {100 * rio.QUEUE:g} %"),
+        ("rio/claims.toml", "rio-model", f"within {100 * rio.MODEL:g} %"),
+        ("rio/claims.toml", "rio-swings", f"at least {rio.FULL:g} packets"),
+        ("tcpf.toml", "short-tb-p95", f"at most {1 - workloads.SUBSTANTIAL:g} of that with"),
+        ("tcpf.toml", "reno-gain-reno", f"at least {reno.TENFOLD:g} times"),
+    ],
+)
+def test_a_statement_has_the_number_that_it_is_judged_by(name: str, claim: str, said: str) -> None:
+    assert said in statements(name)[claim]
