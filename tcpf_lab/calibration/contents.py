@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import tcpf_lab
-from tcpf_lab.calibration import page as said
-from tcpf_lab.calibration import tables
-from tcpf_lab.calibration.record import Record
-from tcpf_lab.report.claims.page import Page
+from tcpf_lab.calibration.page import blocks, cell_entries, told
+from tcpf_lab.calibration.record import PARTS, Record
+from tcpf_lab.report.claims.page import Page, Text
 from tcpf_lab.report.contents.assemble import CHECKS, numbered
 from tcpf_lab.report.contents.model import (
     Column,
@@ -33,21 +32,6 @@ from tcpf_lab.results.command import lines
 
 #: Heading above the commands: a fit is never called a reproduction.
 _AGAIN = "Run it again"
-_LIMITS = (
-    (
-        "Not the old machines.",
-        "The settings found are those of this model that come closest to the published numbers; "
-        "unknowns that are not in the file may do the same.",
-    ),
-    (
-        "The ranges.",
-        "Nothing is said of values outside of the ranges, nor of what no unknown can mend.",
-    ),
-    (
-        "The published numbers.",
-        "How noisy they are is not known; one run is assumed, as noisy as ours.",
-    ),
-)
 
 
 def contents_of(record: Record, page: Page, commands: tuple[str, ...]) -> Contents:
@@ -62,41 +46,34 @@ def contents_of(record: Record, page: Page, commands: tuple[str, ...]) -> Conten
     commands : tuple of str
         What makes runs and report again.
     """
-    answer = (*said.introduction(record), said.in_short(record), *_told(record))
     contents = Contents(
         title=record.title,
         subtitle=_subtitle(record),
-        question=_question(record),
-        answer=tuple(filter(None, answer)),
+        question=told("question.j2", record),
+        answer=tuple(block.text for block in _blocks("answer.j2", record)),
         topologies=(),
         parameters=tuple(_parameters(record)),
         results=tuple(_parts(record, page)),
         claims=Verdicts((), ()),
         validity=_validity(record),
         reproduce=Reproduce(tuple(map(lines, commands)), tuple(_facts(record)), _AGAIN),
-        limitations=tuple(_limitations(record)),
+        limitations=tuple(
+            Limitation(one.heading, one.text) for one in _blocks("limitations.md.j2", record)
+        ),
         program=f"tcpf-lab {tcpf_lab.__version__}",
         keywords=record.unknowns,
     )
     return numbered(contents)
 
 
-def _told(record: Record) -> Iterator[str]:
-    yield " ".join(filter(None, said.told_of_errors(record)))
-    yield said.told_of_claims(record)
+def _blocks(template: str, record: Record) -> Iterator[Text]:
+    return blocks(template, record=record, told=record.told)
 
 
 def _subtitle(record: Record) -> str:
     conditions = record.best.get("conditions", {})
     told = "; ".join(dict.fromkeys(conditions.values()))
     return f"Best setting: {told}" if told else f"Calibration {record.name}"
-
-
-def _question(record: Record) -> str:
-    asked = f"Which settings give the published numbers of {record.labels(record.told['fit'])}"
-    if not record.told["test"]:
-        return f"{asked}?"
-    return f"{asked}, and do they carry over to {record.labels(record.told['test'])}?"
 
 
 def _parts(record: Record, page: Page) -> Iterator[Part]:
@@ -125,7 +102,7 @@ def _grouped(_: Record, table: Table) -> Table:
 def _cells(record: Record, table: Table) -> Table:
     """Give every cell in groups, the published number beside ours."""
     groups: dict[str, list[tuple[Entry, ...]]] = {}
-    for where, case, numbers in tables.cell_entries(record):
+    for where, case, numbers in cell_entries(record):
         row = [Entry(case)]
         for known, before, after in numbers:
             published = "" if known == NOTHING else known
@@ -162,7 +139,7 @@ def _parameters(record: Record) -> Iterator[Table]:
             Entry(text)
             for text in (
                 one["title"] or one["name"],
-                tables.PARTS[one["part"]],
+                PARTS[one["part"]],
                 record.default.get("conditions", {}).get(one["name"], NOTHING),
                 record.best.get("conditions", {}).get(one["name"], NOTHING),
             )
@@ -180,7 +157,7 @@ def _validity(record: Record) -> Validity:
     if found is None:
         return Validity(("The file does not say which runs are valid.",), (), ())
     runs = found["runs"]
-    told = (
+    summary = (
         f"Of {count(runs['asked'], 'run')} of the close look, {runs['complete']} finished, "
         f"{runs['valid']} passed every check, and {runs['used']} are in the means.",
     )
@@ -197,7 +174,7 @@ def _validity(record: Record) -> Validity:
     caption = "The checks that every run of the close look went through."
     checks = Table("checks", "", caption, columns, (Group("", rows),))
     left_out = tuple(LeftOut(**one) for one in found["left_out"])
-    return Validity(told, (checks,) if rows else (), left_out)
+    return Validity(summary, (checks,) if rows else (), left_out)
 
 
 def _facts(record: Record) -> Iterator[Fact]:
@@ -208,30 +185,3 @@ def _facts(record: Record) -> Iterator[Fact]:
     for name, values in record.told.get("validity", {}).get("made_with", {}).items():
         texts = tuple(map(str, values))
         yield Fact(name, texts, all(len(text) >= 12 and " " not in text for text in texts))
-
-
-def _limitations(record: Record) -> Iterator[Limitation]:
-    for heading, text in _LIMITS:
-        yield Limitation(heading, text)
-    if record.told["test"]:
-        yield Limitation("Held out.", said.HELD_OUT)
-    yield Limitation("The intervals.", f"Profiles are an emulator's. {_independence(record)}")
-    clocks = record.told.get("validity", {}).get("made_with", {}).get("clock", [])
-    if clocks == ["virtual"]:
-        yield Limitation("Virtual time.", "Computing costs no time in these runs.")
-
-
-def _independence(record: Record) -> str:
-    """Say how many independent residuals the intervals rest on."""
-    threshold = record.told["threshold"]
-    residuals = threshold["residuals"]
-    effective = threshold.get("effective", residuals)
-    if effective < residuals:
-        return (
-            f"The {residuals} residuals are taken for {effective:g} independent ones; nobody knows "
-            "the right number, and with fewer the intervals would be wider."
-        )
-    return (
-        f"The {residuals} residuals are taken as independent although cells of one case miss "
-        "together, so intervals are rather too narrow than too wide."
-    )
