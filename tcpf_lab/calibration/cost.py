@@ -18,8 +18,7 @@ from tcpf_lab.calibration import page
 from tcpf_lab.calibration.judgement import AFTER, BEFORE
 from tcpf_lab.calibration.ledger import CalibrationFiles, Point, point_at
 from tcpf_lab.calibration.record import Record
-from tcpf_lab.calibration.search import Search
-from tcpf_lab.calibration.settings import wanted_of
+from tcpf_lab.calibration.search import Search, wanted_of
 from tcpf_lab.results.layout import read_json, write_json
 from tcpf_lab.run.runner import Event, State
 

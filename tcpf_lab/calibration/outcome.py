@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 from tcpf_lab.base.errors import SpecError
 from tcpf_lab.base.making import make_directory
 from tcpf_lab.calibration import judgement, profile
-from tcpf_lab.calibration.emulator import Emulator
+from tcpf_lab.calibration.emulator import Emulator, Surface
 from tcpf_lab.calibration.judgement import before_and_after
 from tcpf_lab.calibration.ledger import Point, digests, units
-from tcpf_lab.calibration.objective import Misfit, Target, Threshold, complete, misfit
 from tcpf_lab.calibration.profile import Pair, Profile
-from tcpf_lab.calibration.search import Search
-from tcpf_lab.calibration.settings import Judged, Tried, close_look, judged, wanted_of
+from tcpf_lab.calibration.search import Judged, Search, Tried, close_look, judged, wanted_of
 from tcpf_lab.calibration.space import Floats
-from tcpf_lab.calibration.surface import Surface
+from tcpf_lab.calibration.target import Misfit, Target, Threshold, complete, misfit
 from tcpf_lab.report.contents.limits import provenance, runs_left_out
 from tcpf_lab.report.section import CellResult, Section, Source
 from tcpf_lab.report.style import conditions

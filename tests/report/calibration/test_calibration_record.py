@@ -12,10 +12,10 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.calibration import ledger, page, profile
 from tcpf_lab.calibration import outcome as concluding
 from tcpf_lab.calibration import record as reading
-from tcpf_lab.calibration.contents import contents_of
 from tcpf_lab.calibration.figures import drawings
 from tcpf_lab.calibration.page import build, noise_ratios
 from tcpf_lab.calibration.record import Record, claims_under, read_record
+from tcpf_lab.calibration.report import contents_of
 from tcpf_lab.report.claims.page import Table, Text, markdown
 
 
