@@ -15,13 +15,10 @@ import pytest
 
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.calibration import judgement
-from tcpf_lab.calibration.ledger import CalibrationFiles, behind, digests
-from tcpf_lab.calibration.objective import logged
+from tcpf_lab.calibration.ledger import CalibrationFiles, Responses, behind, digests
 from tcpf_lab.calibration.report import load_calibration
-from tcpf_lab.calibration.responses import Responses
-from tcpf_lab.calibration.search import carry_out, design, open_search
-from tcpf_lab.calibration.settings import Tried, close_look, judged
-from tcpf_lab.calibration.target import CellName, Cells, cells_of, variance_of, with_counts
+from tcpf_lab.calibration.search import Tried, carry_out, close_look, design, judged, open_search
+from tcpf_lab.calibration.target import CellName, Cells, cells_of, logged, variance_of, with_counts
 from tcpf_lab.cli import calibrate as calibrate_verbs
 from tcpf_lab.report.section import Cell, CellResult, Estimate, Problem
 from tcpf_lab.report.style import METRICS

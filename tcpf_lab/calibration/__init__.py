@@ -1,5 +1,5 @@
 """Which settings of an experiment give the published numbers: design, emulator, search, profiles.
 
-Statistics alone, of arrays. What an unknown sets in an experiment, and how a point is run, stands
-elsewhere.
+`space`, `target`, `emulator` and `profile` are statistics of arrays. `ledger` and `search` make the
+points and their runs, `outcome` concludes from them, and `page` and `report` tell it to a reader.
 """

@@ -14,12 +14,11 @@ from rich.text import Text
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.base.making import make_directory
+from tcpf_lab.calibration import page
 from tcpf_lab.calibration.judgement import AFTER, BEFORE
 from tcpf_lab.calibration.ledger import CalibrationFiles, Point, point_at
-from tcpf_lab.calibration.page import told_of_claims
 from tcpf_lab.calibration.record import Record
-from tcpf_lab.calibration.search import Search
-from tcpf_lab.calibration.settings import wanted_of
+from tcpf_lab.calibration.search import Search, wanted_of
 from tcpf_lab.results.layout import read_json, write_json
 from tcpf_lab.run.runner import Event, State
 
@@ -162,7 +161,7 @@ def outcome(told: Mapping[str, Any]) -> Iterator[RenderableType]:
             yield _errors(told, which)
     if told["claims"]:
         yield Text()
-        yield Text(told_of_claims(Record(told, (), Path())))
+        yield Text(page.told("claims.j2", Record(told, (), Path())))
     yield Text()
     for note in told["notes"]:
         yield Text(note)

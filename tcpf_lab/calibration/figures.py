@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite, nan
 from textwrap import shorten, wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,16 +16,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from tcpf_lab.calibration.record import Record
-from tcpf_lab.calibration.tables import word
+from tcpf_lab.calibration.record import Record, word
 from tcpf_lab.report.claims.page import Drawing, Point
 from tcpf_lab.report.contents.model import count
 from tcpf_lab.report.plots.canvas import INK, Entry, head, legend, sheet
 from tcpf_lab.report.style import METRICS, OTHER_METRICS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 _BLUE, _LIGHT, _KEPT, _ORANGE = "#1b4a95", "#b9cbe6", "#eeeeee", "#d2702f"
 _COLUMNS, _PANEL = 3, 1.55  # panels in a row, and their height in inches
@@ -447,3 +442,11 @@ def _draw_convergence(record: Record) -> Figure:
 
 def _number(value: float | None) -> float:
     return nan if value is None else float(value)
+
+
+#: The figures that the page has, by what it calls them.
+FIGURES: Mapping[str, Callable[[Record], Iterable[Drawing]]] = {
+    "profiles": profiles,
+    "influence": lambda record: (influence(record),),
+    "convergence": lambda record: (convergence(record),),
+}

@@ -7,9 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from tcpf_lab.calibration.claims import claims_under
-from tcpf_lab.calibration.record import Record
-from tcpf_lab.calibration.tables import ranges
+from tcpf_lab.calibration.record import Record, claims_under, ranges
 from tcpf_lab.report.export.columns import LAYOUTS
 from tcpf_lab.report.export.tidy import frame
 from tcpf_lab.report.style import METRICS

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.calibration.ledger import Point
-from tcpf_lab.calibration.objective import logged
 from tcpf_lab.calibration.search import Search
 from tcpf_lab.calibration.space import Floats
-from tcpf_lab.calibration.target import CellName, Cells, cells_of
+from tcpf_lab.calibration.target import CellName, Cells, cells_of, logged
 from tcpf_lab.report.claims.judge import Check, Claim, ClaimResult
 from tcpf_lab.report.claims.published import CONFIGS
 from tcpf_lab.report.claims.terms import CLAIMS

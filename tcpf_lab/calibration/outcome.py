@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 
 from tcpf_lab.base.errors import SpecError
 from tcpf_lab.base.making import make_directory
-from tcpf_lab.calibration import judgement, profile
-from tcpf_lab.calibration.emulator import Emulator
+from tcpf_lab.calibration import judgement, page, profile
+from tcpf_lab.calibration.emulator import Emulator, Surface
 from tcpf_lab.calibration.judgement import before_and_after
 from tcpf_lab.calibration.ledger import Point, digests, units
-from tcpf_lab.calibration.objective import Misfit, Target, Threshold, complete, misfit
 from tcpf_lab.calibration.profile import Pair, Profile
-from tcpf_lab.calibration.search import Search
-from tcpf_lab.calibration.settings import Judged, Tried, close_look, judged, wanted_of
+from tcpf_lab.calibration.search import Judged, Search, Tried, close_look, judged, wanted_of
 from tcpf_lab.calibration.space import Floats
-from tcpf_lab.calibration.surface import Surface
+from tcpf_lab.calibration.target import Misfit, Target, Threshold, complete, misfit
 from tcpf_lab.report.contents.limits import provenance, runs_left_out
 from tcpf_lab.report.section import CellResult, Section, Source
 from tcpf_lab.report.style import conditions
@@ -114,13 +112,6 @@ def _sections(search: Search, chosen: Sequence[Point], results: Results) -> Iter
             yield Section(Source(files, cells, experiment.title, conditions([experiment])), own)
 
 
-#: Said in every outcome.
-NO_REPRODUCTION = (
-    "A fit is not a reproduction: the settings were chosen because they give the published "
-    "numbers, so that they give them shows nothing; only what is held out can."
-)
-
-
 def notes(search: Search, usable: int, limit: Threshold, left_out: Sequence[str]) -> Iterator[str]:
     """Yield what is to be kept in mind of an outcome, in sentences.
 
@@ -135,34 +126,16 @@ def notes(search: Search, usable: int, limit: Threshold, left_out: Sequence[str]
     left_out : sequence of str
         Published numbers that could not be fitted.
     """
-    yield NO_REPRODUCTION
-    calibration = search.subject.calibration
-    if not calibration.test:
-        yield "nothing is held out: how far the settings carry is not known"
-    if calibration.seeds == 1:
-        yield (
-            "points have one seed each; how much seeds differ was measured at the uncalibrated "
-            "setting, and may be otherwise elsewhere"
-        )
-    yield _independence(limit)
-    yield from _few_left(limit)
-    if left_out:
-        yield (
-            f"fitted are {limit.residuals} numbers: without those that fewer than "
-            f"four points have measured, {'; '.join(left_out)}"
-        )
-    lost = len(search.ledger.points) - usable
-    if lost:
-        yield f"{lost} of {len(search.ledger.points)} points have no runs that can be used"
-    known = {point.id for point in search.ledger.points}
-    refused = search.responses.refused.items()
-    for point, reason in ((one, why) for one, why in refused if one in known):
-        yield f"point {point} is not allowed, and what is lacking counts as the worst: {reason}"
-    if search.ledger.outside:
-        yield (
-            f"{len(search.ledger.outside)} earlier points lie outside of the present ranges and "
-            "are left out"
-        )
+    points = {point.id for point in search.ledger.points}
+    known = {
+        "search": search,
+        "calibration": search.subject.calibration,
+        "usable": usable,
+        "limit": limit,
+        "left_out": left_out,
+        "refused": [one for one in search.responses.refused.items() if one[0] in points],
+    }
+    yield from (block.text for block in page.blocks("notes.j2", **known))
 
 
 def unfinished(search: Search, asked: int, complete: int) -> str | None:
@@ -181,27 +154,6 @@ def unfinished(search: Search, asked: int, complete: int) -> str | None:
     if complete < asked:
         parts.append(f"{asked - complete} of {asked} runs failed or are not made")
     return "; ".join(parts) if parts else None
-
-
-def _few_left(limit: Threshold) -> Iterator[str]:
-    left = limit.effective - limit.parameters
-    if left < limit.parameters:
-        yield (
-            f"{limit.effective:g} independent residuals are few for {limit.parameters} free "
-            "parameters: how well anything fits is hardly known, and with it the ranges"
-        )
-
-
-def _independence(limit: Threshold) -> str:
-    if limit.effective < limit.residuals:
-        return (
-            f"the {limit.residuals} residuals are taken for {limit.effective:g} independent ones, "
-            "as `independent` says"
-        )
-    return (
-        f"the {limit.residuals} residuals are taken as independent: where cells miss together, the "
-        "ranges not excluded are too narrow (`independent` makes them wider)"
-    )
 
 
 #: Version of the file.

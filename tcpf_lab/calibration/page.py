@@ -1,27 +1,61 @@
-"""What a calibration says to a reader: sentences, tables and figures, from its file alone."""
+"""What a calibration says to a reader: sentences, tables and figures, from its file alone.
+
+The words are in ``templates``: `page.md.j2` has the page, block by block. Here are the rows of its
+tables, and what the sentences count.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from statistics import median
+from typing import Any, NamedTuple
 
-from tcpf_lab.calibration import claims, course, figures, tables
-from tcpf_lab.calibration.record import Record
-from tcpf_lab.report.claims.page import Block, Page, Text
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from tcpf_lab.calibration import figures
+from tcpf_lab.calibration.record import (
+    CLAIM_PARTS,
+    KINDS,
+    ORDER,
+    PARTS,
+    ClaimUnder,
+    Record,
+    claims_under,
+    ranges,
+    word,
+)
+from tcpf_lab.report.claims.page import Block, Page, Table, Text
 from tcpf_lab.report.contents.model import count, listed, sentence
-from tcpf_lab.report.table import ratios
+from tcpf_lab.report.section import Estimate
+from tcpf_lab.report.style import METRICS
+from tcpf_lab.report.table import NOTHING, Printed, fixed, printed, ratios
+from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS
 
 #: The page's file.
 NAME = "calibration"
-PARTS = ("fit", "test")
 PINNED = "pinned down"
-#: What held out means, and what it does not.
-HELD_OUT = (
-    "Held out means from the search: whoever chose the unknowns and their ranges may have known "
-    "these numbers."
-)
-_GOAL = 0.9  # a rank correlation from here on is nearly the published order
+#: A rank correlation from here on is nearly the published order.
+_NEARLY = 0.9
+#: How sure it must be that no setting fits, and of the intervals of means.
+_CONFIDENCE = 0.95
+#: The first line of a table in a template: name, columns that are aligned to the left, headings.
+_TABLE = re.compile(r"table (\w+), (\d+) left: (.+)")
+#: White space of a value, which is kept as it is; that of a template only ends words and blocks.
+_KEPT = str.maketrans({" ": "\ue000", "\n": "\ue001"})
+_AS_IT_WAS = str.maketrans({"\ue000": " ", "\ue001": "\n"})
+_COUNTED = {
+    "every": "holding under every setting that can judge them",
+    "not refuted": "holding under some and within noise under the others",
+    "some": "holding under some and refuted under others",
+    "none": "refuted and holding under none",
+    "noise": "not beyond noise",
+    "not decidable": "not decidable (other cells, or no usable run)",
+}
 
 
 def build(record: Record, changed: Sequence[str] = (), again: str = "") -> Page:
@@ -29,151 +63,91 @@ def build(record: Record, changed: Sequence[str] = (), again: str = "") -> Page:
 
     ``again`` is the command that concludes anew.
     """
-    return Page(NAME, record.title, tuple(_blocks(record, changed, again)))
+    found = blocks("page.md.j2", record=record, told=record.told, changed=changed, again=again)
+    return Page(NAME, record.title, tuple(_built(record, found)))
 
 
-def _blocks(record: Record, changed: Sequence[str], again: str) -> Iterator[Block]:
-    yield Text(_joined(introduction(record)))
-    yield from map(Text, changed)
-    if record.missing:
-        yield Text(_told_of_missing(record, again))
-    yield Text(told_of_unknowns(record), "What was unknown, and what the tables say of it")
-    yield tables.asked(record)
-    yield tables.unknowns(record)
-    yield from figures.profiles(record)
-    if "pairs" in record.told:
-        yield Text(told_of_pairs(record), "Unknowns that make up for each other")
-        if record.told["pairs"]:
-            yield tables.pairs(record)
-    yield Text(_joined(told_of_errors(record)), "Fitted and held-out errors")
-    yield tables.errors(record)
-    if record.variants:
-        yield tables.variants(record)
-    yield Text(_joined(told_of_orders(record)), "Order of the cases")
-    yield tables.orders(record)
-    if record.best.get("tcp"):
-        yield Text(told_of_tcp(record), "TCP of the best setting")
-        yield tables.behaviours(record)
-    if record.cells():
-        yield Text("", "Every cell")
-        yield tables.cells(record)
-    yield Text(told_of_claims(record), "Published claims")
-    if record.told["claims"]:
-        yield tables.claims(record)
-    yield from _method(record)
+def _built(record: Record, found: Iterable[Text]) -> Iterator[Block]:
+    """Put tables and figures where the page names them."""
+    for block in found:
+        table = _TABLE.fullmatch(block.heading)
+        if table:
+            columns = tuple(table[3].split(" | "))
+            yield Table(table[1], columns, tuple(ROWS[table[1]](record)), block.text, int(table[2]))
+        elif block.heading.startswith("figure "):
+            yield from figures.FIGURES[block.heading.removeprefix("figure ")](record)
+        else:
+            yield block
 
 
-def _joined(sentences: Iterable[str]) -> str:
-    return " ".join(filter(None, sentences))
+def blocks(template: str, **known: Any) -> Iterator[Text]:
+    """Yield the blocks of a template, which end at blank lines.
+
+    What stands in its first line alone - ``## Heading``, ``table ...``, ``figure ...`` - is the
+    heading of a block. No value makes a heading or ends a block, whatever is in it.
+    """
+    for block in re.split(r"\n\s*\n", _environment().get_template(template).render(known).strip()):
+        first, _, rest = block.strip().partition("\n")
+        if not re.match("## |table |figure ", first):
+            first, rest = "", block
+        heading = first.removeprefix("## ").strip().translate(_AS_IT_WAS)
+        if text := _joined(rest).translate(_AS_IT_WAS):
+            yield Text(text, heading)
+        elif heading:
+            yield Text("", heading)
 
 
-def _method(record: Record) -> Iterator[Block]:
-    """Yield how it was found, and what is to be kept in mind."""
-    yield Text("", "Which unknown moves what")
-    yield figures.influence(record)
-    yield tables.emulator(record)
-    yield Text(_joined(course.told_of_search(record)), "How the search went")
-    yield figures.convergence(record)
-    if record.cost:
-        yield tables.cost(record)
-    first, *others = record.told["notes"]
-    yield Text(sentence(first), "Notes")
-    yield from (Text(sentence(note)) for note in others)
+def told(template: str, record: Record) -> str:
+    """Give all that a template says of a calibration as one paragraph."""
+    return " ".join(block.text for block in blocks(template, record=record, told=record.told))
 
 
-def introduction(record: Record) -> Iterator[str]:
-    """Yield what a fit is worth, and what was done; of an unfinished search that it is one."""
-    yield sentence(record.told["notes"][0])
-    if record.told.get("unfinished"):
-        yield sentence(record.told["unfinished"])
-    fit, test = (record.labels(record.told[part]) for part in PARTS)
-    many = len(record.unknowns) > 1
-    varied = f"{len(record.unknowns)} unknowns were" if many else "One unknown was"
-    yield f"{varied} varied to fit {fit}; held out: {test}."
-
-
-def _told_of_missing(record: Record, again: str) -> str:
-    return (
-        f"{record.source.name} was written by an earlier version and lacks "
-        f"{listed(record.missing)}: `{again}` adds it."
+@cache
+def _environment() -> Environment:
+    """Give an environment in which values, and they alone, keep their white space."""
+    environment = Environment(
+        loader=PackageLoader("tcpf_lab.calibration"),
+        autoescape=True,  # tells values, which `_kept` gets, from what a template has made of some
+        finalize=_kept,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
+    own: tuple[Callable[..., Any], ...] = (
+        *(count, listed, sentence, word, claims_under, sides, verdicts, counted_kinds, in_order),
+        *(seeds, qualities, duration, lack_of_fit, noise_ratios),
+    )
+    environment.globals |= {function.__name__: function for function in own}
+    environment.globals |= {"ORDER": ORDER, "CLAIM_PARTS": CLAIM_PARTS, "NEARLY": _NEARLY}
+    environment.filters["paragraph"] = lambda text: Markup(f"{_joined(text)}\n\n")
+    return environment
 
 
-def told_of_unknowns(record: Record) -> str:
-    """Count the verdicts on the unknowns."""
-    verdicts: dict[str, list[str]] = {}
-    for one in record.told["unknowns"]:
-        verdicts.setdefault(one["verdict"], []).append(one["name"])
-    told = [f"{verdict}: {', '.join(names)}" for verdict, names in sorted(verdicts.items())]
-    return f"Of {count(len(record.unknowns), 'unknown')}, {'; '.join(told)}."
+def _kept(value: object) -> Markup:
+    return value if isinstance(value, Markup) else Markup(str(value).translate(_KEPT))
 
 
-def told_of_pairs(record: Record) -> str:
-    """Count the pairs of unknowns that make up for each other."""
-    found = record.told["pairs"]
-    if not found:
-        return "No two unknowns make up for each other: no pair of changes is excluded only apart."
-    first, *others = (" and ".join(one["names"]) for one in found)
-    more = f", and {count(len(others), 'more pair')}" if others else ""
-    return f"What one change of the best point spoils, another mends: {first}{more}."
+def _joined(text: str) -> str:
+    return re.sub(r"[ \n]+", " ", text).strip()
 
 
-def in_short(record: Record) -> str:
+def verdicts(record: Record) -> list[str]:
     """Count the verdicts on the unknowns, and name what is pinned down."""
     counts = Counter(one["verdict"] for one in record.told["unknowns"])
     pinned = [one["name"] for one in record.told["unknowns"] if one["verdict"] == PINNED]
     named = f" ({', '.join(pinned)})" if pinned else ""
-    told = [f"{n} {verdict}{named * (verdict == PINNED)}" for verdict, n in counts.most_common()]
-    return f"Of {count(len(record.unknowns), 'unknown')} the tables leave {listed(told)}."
+    return [f"{n} {verdict}{named * (verdict == PINNED)}" for verdict, n in counts.most_common()]
 
 
-def told_of_errors(record: Record) -> Iterator[str]:
-    """Yield what the calibration changed, of the held-out numbers first."""
-    if record.best["id"] == record.default["id"]:
-        yield _told_of_others(len(record.told["settings"]) - 1)
-    for part in tables.ORDER:
-        if part == "blind":
-            yield from told_of_seen(record)
-        found = record.told["held_out"].get(part)
-        if part == "blind" and found == {}:
-            yield "So none of the held-out numbers was unknown then."
-        if not found:
-            yield "Nothing is held out." if part == "test" else ""
-            continue
-        sides: dict[str, list[str]] = {}
-        for metric, one in record.by_metric(found):
-            sides.setdefault(_side(one["ratio"]), []).append(_with_ratio(metric, one["ratio"]))
-        told = [f"{side} for {listed(metrics)}" for side, metrics in sides.items()]
-        yield f"Error on what is {tables.part_name(record, part)}: {'; '.join(told)}."
-        if part == "test":
-            yield HELD_OUT
-
-
-def _told_of_others(others: int) -> str:
-    """Say that the uncalibrated setting is the best of those that were looked at."""
-    if not others:
-        return "No setting but the uncalibrated one was looked at closely."
-    if others == 1:
-        return "The one other setting looked at closely fits no better than the uncalibrated one."
-    return (
-        f"None of the {others} other settings looked at closely fits better than the uncalibrated "
-        "one."
-    )
-
-
-def told_of_seen(record: Record) -> Iterator[str]:
-    """Yield which held-out cases were known when the unknowns were chosen, and what was taken."""
-    for case, taken in record.told.get("seen", {}).items():
-        yield (
-            f"The held-out numbers of {case} were known when the unknowns were chosen: "
-            f"{taken.rstrip('.')}."
-        )
-
-
-def _with_ratio(metric: str, ratio: Mapping[str, Any]) -> str:
-    if ratio["error"] is None:
-        return tables.word(metric)
-    return f"{tables.word(metric)} (ratio {ratios(ratio['error'])[0]})"
+def sides(record: Record, found: Mapping[str, Any]) -> str:
+    """Say which way the error of each metric has gone."""
+    by_side: dict[str, list[str]] = {}
+    for metric, one in record.by_metric(found):
+        error = one["ratio"]["error"]
+        ratio = "" if error is None else f" (ratio {ratios(error)[0]})"
+        by_side.setdefault(_side(one["ratio"]), []).append(f"{word(metric)}{ratio}")
+    return "; ".join(f"{side} for {listed(metrics)}" for side, metrics in by_side.items())
 
 
 def _side(ratio: Mapping[str, Any]) -> str:
@@ -184,43 +158,281 @@ def _side(ratio: Mapping[str, Any]) -> str:
     return "smaller" if high < 1 else "larger" if low > 1 else "no difference beyond noise"
 
 
-def told_of_orders(record: Record) -> Iterator[str]:
-    """Yield for each part in how many blocks the cases stand nearly in the published order."""
-    for part in tables.ORDER:
-        own = [one for one in record.told["kendall"] if one["part"] == part]
-        told = list(filter(None, (_in_order(metric, own) for metric in record.metrics)))
-        if told:
-            name = tables.part_name(record, part)
-            yield (
-                f"{name[0].upper()}{name[1:]}, a rank correlation of at least {_GOAL}: "
-                f"{'; '.join(told)}."
+def in_order(record: Record, part: str) -> list[str]:
+    """Say for each metric in how many blocks of a part the cases stand nearly in order.
+
+    Counted are blocks that have both numbers, before and after.
+    """
+    found = []
+    for metric in record.metrics:
+        known = [
+            taus
+            for one in record.told["kendall"]
+            if (one["part"], one["metric"]) == (part, metric)
+            and None not in (taus := [_tau(one, side) for side in ("default", "calibrated")])
+        ]
+        if known:
+            before, after = (
+                sum(tau >= _NEARLY for tau in side) for side in zip(*known, strict=True)
             )
+            blocks_ = count(len(known), "block")
+            found.append(f"{word(metric)} in {after} of {blocks_}, uncalibrated in {before}")
+    return found
 
 
-def _in_order(metric: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Count the blocks nearly in order before and after, of those that have both numbers."""
-    sides = ("default", "calibrated")
-    known = [
-        [one[side]["tau"] for side in sides]
-        for one in rows
-        if one["metric"] == metric
-        and all(one[side] and one[side]["tau"] is not None for side in sides)
-    ]
-    if not known:
-        return ""
-    before, after = (sum(tau >= _GOAL for tau in side) for side in zip(*known, strict=True))
-    blocks = count(len(known), "block")
-    return f"{tables.word(metric)} in {after} of {blocks}, uncalibrated in {before}"
+def _tau(one: Mapping[str, Any], side: str) -> Any:
+    return (one[side] or {}).get("tau")
 
 
-def told_of_claims(record: Record) -> str:
-    """Say what the settings looked at say of the published claims."""
-    return _joined(claims.told_of_claims(record))
+def counted_kinds(own: Sequence[ClaimUnder]) -> str:
+    """Count the claims of each kind, without kinds that there are none of."""
+    counts = Counter(one.kind for one in own)
+    return listed(f"{counts[kind]} {words}" for kind, words in _COUNTED.items() if counts[kind])
 
 
-def told_of_tcp(record: Record) -> str:
-    """Say which TCP the best setting has."""
-    tcp, before = record.best["tcp"], record.default.get("tcp") or {}
-    on = ", ".join(tcp["linux22"]) or "none"
-    same = " The uncalibrated one has the same." if tcp == before else ""
-    return f"Profile {tcp['profile']}; behaviours of Linux 2.2 that are on: {on}.{same}"
+class Lack(NamedTuple):
+    """Whether chance explains that nothing fits, and by what factor variances are enlarged."""
+
+    verdict: str
+    factor: float
+
+
+def lack_of_fit(record: Record) -> Lack:
+    """Say whether the lack of fit has widened the intervals, and whether chance explains it.
+
+    The intervals are widened once the least misfit per free residual exceeds what it should be;
+    that alone is no evidence, as the misfit of a right setting is spread like chi-squared.
+    """
+    from scipy.special import chdtri  # here, because the command line starts without scipy
+
+    threshold = record.told["threshold"]
+    worth = threshold["residuals"] / threshold.get("effective", threshold["residuals"])
+    least, scale = threshold["least"], threshold["scale"]
+    if scale <= worth * (1 + 1e-6):  # numbers of the file are rounded
+        return Lack("", 1.0)
+    free = least / scale  # residuals without unknowns; one is left if there are no more
+    if free < 1 + 1e-6:
+        return Lack("too few", scale / worth)
+    beyond = least / worth > float(chdtri(free, 1 - _CONFIDENCE))
+    return Lack("no setting" if beyond else "chance", scale / worth)
+
+
+def noise_ratios(record: Record) -> list[str]:
+    """Say how much seeds differ under the other settings looked at, beside the uncalibrated one.
+
+    The search takes the uncalibrated setting's noise for that of every point.
+    """
+    found = []
+    for column, metric in enumerate(record.metrics):
+        default = _spreads(record.default, column)
+        squares = [
+            (one / before) ** 2
+            for setting in record.told["settings"][1:]
+            for one, before in zip(_spreads(setting, column), default, strict=True)
+            if one is not None and before
+        ]
+        if squares:
+            found.append(f"{median(squares):.2g} for {word(metric)}")
+    return found
+
+
+def _spreads(setting: Mapping[str, Any], column: int) -> list[float | None]:
+    """Give the standard deviation of each cell's runs in units of its mean, if there are two.
+
+    The width of an interval will not do: it depends on how many runs there are.
+    """
+    from scipy.special import stdtrit
+
+    found: list[float | None] = []
+    if "mean" not in setting:
+        return found
+    own = (setting[key] for key in ("mean", "half", "runs"))
+    for mean, half, runs in zip(*own, strict=True):
+        if not mean[column] or half[column] is None or runs < 2:
+            found.append(None)
+            continue
+        quantile = float(stdtrit(runs - 1, (1 + _CONFIDENCE) / 2))
+        found.append(half[column] * math.sqrt(runs) / quantile / mean[column])
+    return found
+
+
+def seeds(record: Record) -> str:
+    """Say of how many seeds the means of the uncalibrated setting and the best are."""
+    runs = [n for setting in (record.default, record.best) for n in setting.get("runs", ()) if n]
+    if not runs:
+        return count(record.told["seeds"]["check"], "seed")
+    least, most = min(runs), max(runs)
+    return count(most, "seed") if least == most else f"{least} to {most} seeds"
+
+
+def duration(seconds: float) -> str:
+    """Give a time in hours and minutes, or minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
+
+
+Rows = Iterator[tuple[str, ...]]
+
+
+def _asked(record: Record) -> Rows:
+    """Yield what was unknown: the ranges, the uncalibrated values, and what is set."""
+    for one in record.told["unknowns"]:
+        times = f", times {one['times']}" if one.get("times") else ""
+        set_ = f"{', '.join(map(str, one['set']))}{times}"
+        yield one["name"], ranges(one), one["default"], set_
+
+
+def _unknowns(record: Record) -> Rows:
+    """Yield what the tables say of each unknown."""
+    best = record.told["best"]["values"]
+    for one in record.told["unknowns"]:
+        left = ", ".join(one["not_excluded"]) or "nothing"
+        yield one["name"], one["default"], best[one["name"]], left, one["verdict"]
+
+
+def _pairs(record: Record) -> Rows:
+    """Yield the pairs of unknowns that make up for each other."""
+    for one in record.told["pairs"]:
+        first, second = map(": ".join, zip(one["names"], one["values"], strict=True))
+        yield first, second, *(f"{misfit:.0f}" for misfit in (*one["alone"], one["both"]))
+
+
+def _errors(record: Record) -> Rows:
+    """Yield the errors of the fitted and the held-out numbers, before and after."""
+    for part in ORDER:
+        for metric, found in record.by_metric(record.told["held_out"].get(part, {})):
+            errors = (_with_interval(found[side]) for side in ("default", "calibrated"))
+            yield record.part_name(part), word(metric), *errors, _ratio(found["ratio"])
+
+
+def _variants(record: Record) -> Rows:
+    """Yield the errors of the search's variants: what each fitted, and what it did not see."""
+    for one in record.variants:
+        for part in ("test", "fit"):
+            if found := one["held_out"].get(part):
+                errors = (
+                    _with_interval(found[metric]["calibrated"]) if metric in found else NOTHING
+                    for metric in record.metrics
+                )
+                yield str(one["variant"]), PARTS[part], *errors
+
+
+def _with_interval(found: Mapping[str, Any]) -> str:
+    if found["error"] is None:
+        return NOTHING
+    return f"{fixed(found['error'], 3)}{_spread(found['interval'], 3)}"
+
+
+def _spread(interval: Sequence[float | None] | None, places: int) -> str:
+    low, high = interval or (None, None)
+    return (
+        "" if low is None or high is None else f" ({fixed(low, places)} to {fixed(high, places)})"
+    )
+
+
+def _ratio(found: Mapping[str, Any]) -> str:
+    if found["error"] is None:
+        return NOTHING
+    low, high = found["interval"] or (None, None)
+    if low is None or high is None:
+        return ratios(found["error"])[0]
+    value, low, high = ratios(found["error"], low, high)
+    return f"{value} ({low} to {high})"
+
+
+def _orders(record: Record) -> Rows:
+    """Yield Kendall's tau of each block before and after."""
+    found: dict[tuple[str, int, str], dict[str, str]] = {}
+    for one in record.told["kendall"]:
+        before, after = (
+            NOTHING if (tau := _tau(one, side)) is None else fixed(tau, 2)
+            for side in ("default", "calibrated")
+        )
+        block = found.setdefault((one["config"], one["flows"], one["part"]), {})
+        spread = _spread((one["calibrated"] or {}).get("interval"), 2)
+        block[one["metric"]] = f"{before} → {after}{spread}"
+    for config, flows, part in sorted(found, key=lambda key: ORDER.index(key[2])):
+        taus = (found[config, flows, part].get(metric, NOTHING) for metric in record.metrics)
+        yield record.part_name(part), f"{config}, {flows} flows", *taus
+
+
+def cell_entries(record: Record) -> Iterator[tuple[str, str, list[tuple[str, str, Printed]]]]:
+    """Yield block, case, and for each metric the published, uncalibrated and best number."""
+    parts = {one["name"]: one["part"] for one in record.told.get("experiments", ())}
+    for place, cell in enumerate(record.cells()):
+        part = PARTS.get(parts.get(cell["experiment"], ""), "")
+        where = f"{record.label(cell['experiment'])}, {cell['flows']} flows"
+        numbers = []
+        for column, metric in enumerate(record.metrics):
+            known = record.told["table"]["published"][place][column]
+            before, after = (
+                _printed(setting, place, column, metric)
+                for setting in (record.default, record.best)
+            )
+            numbers.append((NOTHING if known is None else f"{known:g}", before.mean, after))
+        yield ", ".join(filter(None, (where, part))), str(cell["case"]), numbers
+
+
+def _printed(setting: Mapping[str, Any], place: int, column: int, metric: str) -> Printed:
+    mean, half = (setting[key][place][column] for key in ("mean", "half"))
+    return printed(Estimate((), mean, half, None), METRICS[metric])
+
+
+def _cells(record: Record) -> Rows:
+    """Yield every cell: published, uncalibrated, and under the best setting."""
+    for where, case, numbers in cell_entries(record):
+        yield where, case, *(text for one in numbers for text in (one[0], one[1], str(one[2])))
+
+
+def _claims(record: Record) -> Rows:
+    """Yield the published claims: which numbers they read, under how many settings they hold."""
+    kinds, parts = list(KINDS), list(CLAIM_PARTS)
+    judged = claims_under(record)
+    for one in sorted(judged, key=lambda one: (parts.index(one.part), kinds.index(one.kind))):
+        said = (one.published, one.default, one.in_short(), f"{one.statement} ({one.id})")
+        yield CLAIM_PARTS[one.part], KINDS[one.kind], *said
+
+
+def qualities(record: Record) -> list[str]:
+    """Give what is known of how well the emulator predicts."""
+    return list(dict.fromkeys(k for one in record.told["emulator"].values() for k in one or ()))
+
+
+def _emulator(record: Record) -> Rows:
+    """Yield how well the emulator predicts points that it has not seen."""
+    for metric, found in record.by_metric(record.told["emulator"]):
+        values = [(found or {}).get(key) for key in qualities(record)]
+        yield word(metric), *(NOTHING if v is None else fixed(v, 2) for v in values)
+
+
+def _tcp(record: Record) -> Rows:
+    """Yield the TCP of the best setting and of the uncalibrated one."""
+    pair = [record.default.get("tcp") or {}, record.best.get("tcp") or {}]
+    yield "profile", *(str(one.get("profile", NOTHING)) for one in pair), ""
+    for name, meaning in LINUX22_BEHAVIOURS.items():
+        states = ("on" if name in one.get("linux22", ()) else "off" for one in pair)
+        yield name, *states, meaning.replace("`", "")
+
+
+def _cost(record: Record) -> Rows:
+    """Yield what each session took."""
+    for number, one in enumerate(record.cost, 1):
+        counts = (str(one.get(key, 0)) for key in ("made", "skipped", "failed"))
+        wall = duration(one.get("wall_s", 0.0)) + ", interrupted" * bool(one.get("interrupted"))
+        yield str(number), *counts, str(one.get("at_a_time", "")), wall
+
+
+#: The rows of each table of the page.
+ROWS: Mapping[str, Callable[[Record], Rows]] = {
+    "asked": _asked,
+    "unknowns": _unknowns,
+    "pairs": _pairs,
+    "errors": _errors,
+    "variants": _variants,
+    "orders": _orders,
+    "tcp": _tcp,
+    "cells": _cells,
+    "claims": _claims,
+    "emulator": _emulator,
+    "cost": _cost,
+}

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import sobol_indices, uniform
 
-from tcpf_lab.calibration.emulator import Emulator
-from tcpf_lab.calibration.objective import Target, Threshold, threshold
+from tcpf_lab.calibration.emulator import Emulator, Surface, neighbours
 from tcpf_lab.calibration.space import Dimension, Floats, Space, sobol_points
-from tcpf_lab.calibration.surface import Surface, neighbours
+from tcpf_lab.calibration.target import Target, Threshold, threshold
 
 
 @dataclass(frozen=True)

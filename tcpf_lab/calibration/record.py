@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,17 @@ from typing import Any
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.report.claims.published import CONFIGS
 from tcpf_lab.report.contents.model import listed
+from tcpf_lab.report.style import METRICS
 from tcpf_lab.results.layout import read_json
 
 #: Names of the two files.
 OUTCOME, COST, VARIANTS = "calibration.json", "cost.json", "variants.json"
 #: What is kept of a variant.
 _KEPT = ("variant", "fit", "test", "best", "held_out", "kendall", "runs")
+#: What the two parts of the numbers are called.
+PARTS = {"fit": "fitted", "test": "held out"}
+#: Parts in the order that they are told in: what is held out first.
+ORDER = ("test", "blind", "fit")
 _CONFIGURATION = "configuration "
 #: Version of the outcome that is understood.
 _FORMAT = 1
@@ -117,6 +123,11 @@ class Record:
         return bool(point.get("complete", True)) and point["misfit"] is not None
 
     @property
+    def compared(self) -> tuple[Mapping[str, Any], ...]:
+        """The points whose misfits can be compared: those that have measured every cell."""
+        return tuple(filter(self.whole, self.told["points"]))
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """What the file lacks because an earlier version wrote it, in words."""
         found = [words for key, words in _LATER.items() if key not in self.told]
@@ -138,6 +149,17 @@ class Record:
             own = (one.removeprefix(_CONFIGURATION) for one in found)
             return f"{_CONFIGURATION.rstrip()}s {listed(own)}"
         return listed(found) if found else "nothing"
+
+    def part_name(self, part: str) -> str:
+        """Give what a part is called; ``blind`` is without what was known before."""
+        if part == "blind":
+            return f"{PARTS['test']} without {listed(self.told['seen'])}"
+        return PARTS[part]
+
+    def spent(self, key: str) -> float:
+        """Add up what the sessions took."""
+        total: float = sum(one.get(key, 0) for one in self.cost)
+        return total
 
     def cells(self) -> Sequence[Mapping[str, Any]]:
         """Give all cells of the close look; none where the file lacks them."""
@@ -187,3 +209,106 @@ def _read(path: Path) -> Any:
         return read_json(path)
     except RequestError:
         return None
+
+
+def word(metric: str) -> str:
+    """Give what a sentence calls a metric."""
+    return METRICS[metric].word if metric in METRICS else metric
+
+
+def ranges(one: Mapping[str, Any]) -> str:
+    """Give the range of an unknown, or its levels."""
+    if "levels" in one:
+        return ", ".join(one["levels"])
+    log = " (log)" if one["scale"] == "log" else ""
+    return f"{one['from']} to {one['to']}{log}"
+
+
+#: What the settings say of a claim together.
+EVERY, UNREFUTED, SOME, NONE = "every", "not refuted", "some", "none"
+NOISE, OPEN, FEW = "noise", "not decidable", "too few seeds"
+_HOLDS, _REFUTED, _WITHIN_NOISE = "holds", "refuted", "within noise"
+
+#: What is said of claims of each kind.
+KINDS = {
+    EVERY: "holds under every one",
+    UNREFUTED: "holds or within noise",
+    SOME: "holds under some alone",
+    NONE: "refuted, holds under none",
+    NOISE: "not beyond noise",
+    OPEN: "not decidable",
+}
+#: Which numbers claims read; those on what is held out come first.
+CLAIM_PARTS = {"test": "held out", "both": "both", "fit": "fitted", "": "not known"}
+
+
+@dataclass(frozen=True)
+class ClaimUnder:
+    """A published claim: its verdicts on the published tables and under settings.
+
+    ``part`` says whether it reads numbers that were fitted (``fit``), held out (``test``) or both;
+    it is empty if the file does not say. ``counts`` are the verdicts under the plausible settings.
+    """
+
+    id: str
+    statement: str
+    part: str
+    published: str
+    default: str
+    best: str
+    counts: Counter[str]
+
+    @property
+    def holding(self) -> int:
+        """How many settings it holds under."""
+        return self.counts[_HOLDS]
+
+    @property
+    def refuted(self) -> int:
+        """How many settings it is refuted under."""
+        return self.counts[_REFUTED]
+
+    @property
+    def judged(self) -> int:
+        """How many settings have the runs that it takes to judge it."""
+        return self.counts.total() - self.counts[OPEN] - self.counts[FEW]
+
+    @property
+    def kind(self) -> str:
+        """What the settings that can judge it say together; noise neither bears out nor refutes."""
+        if not self.judged:
+            return OPEN
+        if self.refuted:
+            return SOME if self.holding else NONE
+        if not self.holding:
+            return NOISE
+        return EVERY if self.holding == self.judged else UNREFUTED
+
+    def in_short(self) -> str:
+        """Give how many settings say what."""
+        words = {
+            _HOLDS: "holds",
+            _REFUTED: "refuted",
+            _WITHIN_NOISE: "noise",
+            FEW: FEW,
+            OPEN: "no runs",
+        }
+        return ", ".join(
+            f"{words[said]} {self.counts[said]}" for said in words if self.counts[said]
+        )
+
+
+def claims_under(record: Record) -> Iterator[ClaimUnder]:
+    """Yield the published claims, judged under the plausible settings; held-out numbers first."""
+    order = list(CLAIM_PARTS)
+    for one in sorted(record.told["claims"], key=lambda one: order.index(one.get("part") or "")):
+        verdicts = one["verdicts"]
+        yield ClaimUnder(
+            one["id"],
+            one["statement"],
+            one.get("part") or "",
+            one["published"],
+            verdicts.get(record.default["id"], OPEN),
+            verdicts.get(record.best["id"], OPEN),
+            Counter(verdicts.get(point, OPEN) for point in record.plausible),
+        )

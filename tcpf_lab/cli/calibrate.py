@@ -12,8 +12,7 @@ from tcpf_lab.calibration.emulator import check_installed
 from tcpf_lab.calibration.ledger import CalibrationFiles
 from tcpf_lab.calibration.outcome import find, outcome, write
 from tcpf_lab.calibration.report import write_figures
-from tcpf_lab.calibration.search import Search, carry_out, open_search
-from tcpf_lab.calibration.settings import look_closely
+from tcpf_lab.calibration.search import Search, carry_out, look_closely, open_search
 from tcpf_lab.calibration.target import check_numbers
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo

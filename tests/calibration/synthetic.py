@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tcpf_lab.calibration.objective import Target
 from tcpf_lab.calibration.space import Dimension, Space
+from tcpf_lab.calibration.target import Target
 
 METRICS = ("timeouts", "loss_percent", "goodput_bytes_per_s", "goodput_cov")
 TOLERANCE = np.array([0.25, 0.10, 0.05, 0.25])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tcpf_lab.base.errors import RequestError
-from tcpf_lab.calibration.objective import (
+from tcpf_lab.calibration.target import (
     Target,
     complete,
     least_of,

@@ -8,11 +8,10 @@ from scipy.spatial.distance import cdist
 from synthetic import METRICS, NOISE, TOLERANCE, Laboratory, laboratory, space
 
 from tcpf_lab.calibration import profile as shown
-from tcpf_lab.calibration.emulator import Emulator
-from tcpf_lab.calibration.objective import Target, misfit
+from tcpf_lab.calibration.emulator import Emulator, Surface, batch
 from tcpf_lab.calibration.profile import Profiles, plausible, profiles
 from tcpf_lab.calibration.space import Dimension, Space, first_points
-from tcpf_lab.calibration.surface import Surface, batch
+from tcpf_lab.calibration.target import Target, misfit
 
 SPACE = space(3, (3,))
 SILENT = 1

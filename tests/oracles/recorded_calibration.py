@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from tcpf_lab.calibration import outcome as evidence
-from tcpf_lab.calibration.ledger import CalibrationFiles, Point, read_ledger
+from tcpf_lab.calibration.ledger import CalibrationFiles, Point, Responses, read_ledger
 from tcpf_lab.calibration.outcome import find, outcome
-from tcpf_lab.calibration.responses import Responses
 from tcpf_lab.calibration.search import open_search
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.section import Cell, CellResult, Estimate

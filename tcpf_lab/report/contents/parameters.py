@@ -13,6 +13,7 @@ from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.explain import models_of
 from tcpf_lab.spec.model import Experiment, to_data
+from tcpf_lab.spec.reference_docs import descriptions
 from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS, PROFILES, Tcp
 from tcpf_lab.spec.words import SpecModel, keys
 
@@ -92,12 +93,13 @@ def _meanings(experiment: Experiment) -> Iterator[tuple[str, str]]:
 
 def _described(above: str, model: BaseModel) -> Iterator[tuple[str, str]]:
     assert isinstance(model, SpecModel)
+    texts = descriptions(type(model))
     for name, field in keys(type(model)).items():
         if models_of(field):
             inner = getattr(model, name, None)
             yield from _described(f"{above}.{name}", inner) if inner is not None else ()
         else:
-            yield f"{above}.{name}", (field.description or "").replace("`", "")
+            yield f"{above}.{name}", texts.get(name, "").replace("`", "")
 
 
 def _profiles(members: Sequence[Member]) -> Iterator[Table]:

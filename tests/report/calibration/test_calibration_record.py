@@ -12,13 +12,11 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.calibration import ledger, page, profile
 from tcpf_lab.calibration import outcome as concluding
 from tcpf_lab.calibration import record as reading
-from tcpf_lab.calibration.claims import claims_under
-from tcpf_lab.calibration.contents import contents_of
-from tcpf_lab.calibration.course import told_of_noise, told_of_search
 from tcpf_lab.calibration.figures import drawings
-from tcpf_lab.calibration.page import build, told_of_claims, told_of_orders
-from tcpf_lab.calibration.record import Record, read_record
-from tcpf_lab.report.claims.page import Table, markdown
+from tcpf_lab.calibration.page import build, noise_ratios
+from tcpf_lab.calibration.record import Record, claims_under, read_record
+from tcpf_lab.calibration.report import contents_of
+from tcpf_lab.report.claims.page import Table, Text, markdown
 
 
 def record(told: dict[str, Any] | None = None) -> Record:
@@ -27,6 +25,14 @@ def record(told: dict[str, Any] | None = None) -> Record:
 
 def table(found: Record, name: str) -> Table:
     return next(b for b in build(found).blocks if isinstance(b, Table) and b.name == name)
+
+
+def told_of_claims(found: Record) -> str:
+    return page.told("claims.j2", found)
+
+
+def told_of_search(found: Record) -> str:
+    return page.told("search.j2", found)
 
 
 def with_claims(verdicts: list[list[str]], part: str = "test") -> dict[str, Any]:
@@ -145,7 +151,9 @@ def test_blocks_in_nearly_the_published_order_are_counted_by_part() -> None:
     for one in told["kendall"]:
         if one["part"] == "fit":
             one["calibrated"]["tau"] = 1.0
-    said = list(told_of_orders(record(told)))
+    blocks = [block for block in build(record(told)).blocks if isinstance(block, Text)]
+    (text,) = (block.text for block in blocks if block.heading == "Order of the cases")
+    said = text.rstrip(".").split(". ")
     assert [one.partition(",")[0] for one in said] == [
         *("Held out", "Held out without NoMark+TailDrop", "Fitted"),
     ]
@@ -170,7 +178,7 @@ def test_least_misfit_is_that_of_a_point_that_lacks_no_cell() -> None:
     told = outcome()
     told["points"][6]["misfit"] = 1.0
     told["points"][7]["misfit"] = 150.0
-    said = " ".join(told_of_search(record(told)))
+    said = told_of_search(record(told))
     assert "The least misfit is 150 (point 00000007), of the uncalibrated setting 2300" in said
     assert "The misfit of 1 point that cannot be compared is in part a guess" in said
     drawn_points = [
@@ -183,7 +191,7 @@ def test_uncalibrated_setting_is_not_whichever_point_came_first() -> None:
     told = outcome()
     told["points"].append(told["points"].pop(0))
     found = record(told)
-    said = " ".join(told_of_search(found))
+    said = told_of_search(found)
     assert "of the uncalibrated setting 2300" in said
     assert [one["round"] for one in found.searched] == sorted(
         one["round"] for one in told["points"]
@@ -194,7 +202,8 @@ def test_search_without_rounds_was_all_of_the_design() -> None:
     told = outcome()
     for one in told["points"]:
         one["round"] = 0
-    assert next(told_of_search(record(told))) == "120 points, all of the design; 4321 runs."
+    said = told_of_search(record(told))
+    assert said.startswith("120 points, all of the design; 4321 runs. ")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +223,7 @@ def test_search_without_rounds_was_all_of_the_design() -> None:
 def test_lack_of_fit_is_told_from_chance(least, scale, effective, said, unsaid) -> None:
     told = outcome()
     told["threshold"] |= {"least": least, "scale": scale, "effective": effective}
-    text = " ".join(told_of_search(record(told)))
+    text = told_of_search(record(told))
     assert said in text
     assert unsaid not in text
 
@@ -227,18 +236,18 @@ def test_noise_of_other_settings_is_held_against_the_uncalibrated_ones() -> None
         setting["half"] = [[0.5, 1.0, None, 0.0] for _ in setting["half"]]
     for setting in told["settings"][1:]:
         setting["half"] = [[1.0, 1.0, 1.0, 1.0] for _ in setting["half"]]
-    said = told_of_noise(record(told))
+    said = told_of_search(record(told))
     assert said.endswith("as a median over cells, 4 for timeouts and 1 for loss.")
     # half widths of equal spread with 3 runs and with 5: t is 4.303 and 2.776
     for setting in told["settings"][1:]:
         wide = 4.30265 / 3**0.5 * 5**0.5 / 2.77645
         setting["half"] = [[0.5 * wide, wide, 1.0, 1.0] for _ in setting["half"]]
         setting["runs"] = [3 for _ in setting["runs"]]
-    said = told_of_noise(record(told))
+    said = told_of_search(record(told))
     assert said.endswith("as a median over cells, 1 for timeouts and 1 for loss.")
     for setting in told["settings"]:
         del setting["mean"], setting["half"], setting["runs"]
-    assert told_of_noise(record(told)) == ""
+    assert noise_ratios(record(told)) == []
 
 
 def test_calibration_without_held_out_numbers_says_so() -> None:
@@ -285,3 +294,12 @@ def test_reader_and_writer_agree_on_names_and_version() -> None:
     assert (files.outcome.name, files.cost.name) == (reading.OUTCOME, reading.COST)
     assert reading._FORMAT == concluding.FORMAT
     assert page.PINNED == profile.PINNED
+
+
+def test_no_value_makes_a_heading_or_ends_a_paragraph() -> None:
+    told = outcome(unknowns=2)
+    told["notes"] += ["one  two\n\n## three", "table pairs, 2 left: one | other"]
+    texts = build(record(told)).texts
+    assert texts[-2:] == ("One  two\n\n## three.", "Table pairs, 2 left: one | other.")
+    told["title"] = told["unknowns"][0]["verdict"] = "figure profiles\n\ntable pairs, 2 left: a | b"
+    assert len(build(record(told)).blocks) == len(build(record(outcome(unknowns=2))).blocks) + 2
