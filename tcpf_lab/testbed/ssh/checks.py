@@ -481,8 +481,8 @@ def _absent(seen: Seen, link: str, name: str) -> Finding:
 def _movable(seen: Seen, name: str, nic: Nic) -> Finding:
     control = name in (seen.facts.arrives, seen.facts.back)  # which another check tells
     if not control and (found := seen.facts.configured(name)):
-        whats, commands = zip(*found, strict=True)
-        return Finding(False, f"{name} {', '.join(whats)}", "; ".join(commands))
+        kinds, commands = zip(*found, strict=True)
+        return Finding(False, f"{name} {', '.join(kinds)}", "; ".join(commands))
     if nic.more.get("wireless"):
         return Finding(False, f"{name} is wireless", "use a wired interface")
     if nic.features.get("netns-local", {}).get("on"):
