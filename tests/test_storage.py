@@ -15,7 +15,7 @@ import zstandard
 from test_runner import Here, kinds
 
 from tcpf_lab.base.errors import DiskFullError
-from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.results.layout import ExperimentFiles, RunFiles
 from tcpf_lab.results.storage import KINDS, inventory, occupied, readable
 from tcpf_lab.run.runner import State, planned, run_all, state
@@ -143,7 +143,7 @@ def test_plan_says_no_less_than_the_captures_are_and_not_much_more(recorded, run
     captured = sum(
         len(zstandard.ZstdDecompressor().stream_reader(path.open("rb")).read()) for path in packed
     )
-    kept, bare = (planned(runs[0], keep_pcaps=keep) for keep in (True, False))
+    kept, bare = (planned(compose(runs[0]), keep_pcaps=keep) for keep in (True, False))
     assert captured <= kept.peak - bare.after <= 4 * captured
     assert bare.after < kept.after < kept.peak == bare.peak
 

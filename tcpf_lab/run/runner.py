@@ -367,7 +367,7 @@ def _events(
         ]
         states = [_state(task, force=force) for task in tasks]
         made = (task.run for task, found in zip(tasks, states, strict=True) if found not in _DONE)
-        require_room(made, results, keep_pcaps=keep_pcaps)
+        require_room(_needs(made, keep_pcaps), results, keep_pcaps=keep_pcaps)
         for task, found in zip(tasks, states, strict=True):
             if found is State.COMPLETE:
                 task.files.discard(task.run.id)
@@ -479,7 +479,8 @@ def _make(task: Task, partial: RunFiles) -> dict[str, Any]:
     run, testbed = task.run, task.testbed
     plan = compose(run)
     task.files.discard(run.id)
-    require_room([run], task.files.results, keep_pcaps=task.keep_pcaps)
+    need = planned(plan, keep_pcaps=task.keep_pcaps)
+    require_room([need], task.files.results, keep_pcaps=task.keep_pcaps)
     partial.create()
     write_text(partial.spec, dump(run.experiment))
     write_text(partial.plan, str(plan))
@@ -516,9 +517,8 @@ class Need:
     after: int
 
 
-def planned(run: Run, *, keep_pcaps: bool) -> Need:
+def planned(plan: Plan, *, keep_pcaps: bool) -> Need:
     """Give what a run takes if its bottleneck is busy from beginning to end."""
-    plan = compose(run)
     rate, mss = plan.expect["bottleneck"]["rate_bits_per_s"], plan.expect["mss"]
     packets = plan.virtual_seconds * rate / 8 / (mss + _HEADERS)
     points = sum(_PACKETS.get(role, _ENTERING) for role in plan.expect.get("captures", ()))
@@ -526,7 +526,17 @@ def planned(run: Run, *, keep_pcaps: bool) -> Need:
     return Need(captured + _BARE, _BARE + (captured // _PACKED if keep_pcaps else 0))
 
 
-def require_room(runs: Iterable[Run], directory: Path, *, keep_pcaps: bool) -> None:
+def _needs(runs: Iterable[Run], keep_pcaps: bool) -> Iterator[Need]:
+    """Yield what each run takes; those that differ only in their seed take the same."""
+    known: dict[object, Need] = {}
+    for run in runs:
+        kind = (run.experiment.name, run.case_name, run.settings, run.flows)
+        if kind not in known:
+            known[kind] = planned(compose(run), keep_pcaps=keep_pcaps)
+        yield known[kind]
+
+
+def require_room(needs: Iterable[Need], directory: Path, *, keep_pcaps: bool) -> None:
     """Refuse to begin runs, made one at a time, that would not all find room.
 
     Raises
@@ -534,14 +544,10 @@ def require_room(runs: Iterable[Run], directory: Path, *, keep_pcaps: bool) -> N
     DiskFullError
         With what they take and what is free.
     """
-    needs = {}  # runs that differ only in their seed take the same
     taken = peak = 0
-    for run in runs:
-        kind = (run.experiment.name, run.case_name, run.settings, run.flows)
-        if kind not in needs:
-            needs[kind] = planned(run, keep_pcaps=keep_pcaps)
-        taken += needs[kind].after
-        peak = max(peak, needs[kind].peak)
+    for need in needs:
+        taken += need.after
+        peak = max(peak, need.peak)
     place = directory.absolute()
     while not place.exists():
         place = place.parent
