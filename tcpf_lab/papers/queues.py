@@ -150,10 +150,11 @@ def _figure(label: str, cells: Sequence[CellRuns], name: str) -> Drawing:
 
 
 def _draw(cells: Sequence[CellRuns]) -> Figure:
+    from tcpf_lab.report.plots.cases import throughput_delay
     from tcpf_lab.report.plots.kinds import Wanted
-    from tcpf_lab.report.plots.throughput_delay import draw
 
-    return draw([run for cell in cells for run in _drawn(cell)], Wanted(delay="p95"))
+    runs = [run for cell in cells for run in _drawn(cell)]
+    return throughput_delay(runs, Wanted(delay="p95"))
 
 
 def _drawn(cell: CellRuns) -> Iterator[DrawnRun]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from table_builder import cell_result, without_runs
 
-from tcpf_lab.report.chapter import draw_sweep, figures, sweep_figures
 from tcpf_lab.report.compare.statistics import CellKey
+from tcpf_lab.report.document import draw_sweep, figures, sweep_figures
 from tcpf_lab.report.section import CellResult, Section, Source
 from tcpf_lab.report.style import DISTINCT
 from tcpf_lab.results.layout import ExperimentFiles
