@@ -21,7 +21,7 @@ from tcpf_lab.calibration.profile import Pair, Profile
 from tcpf_lab.calibration.search import Judged, Search, Tried, close_look, judged, wanted_of
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.calibration.target import Misfit, Target, Threshold, complete, misfit
-from tcpf_lab.report.contents.limits import provenance, runs_left_out
+from tcpf_lab.report.contents.assemble import provenance, runs_left_out
 from tcpf_lab.report.section import CellResult, Section, Source
 from tcpf_lab.report.style import conditions
 from tcpf_lab.results.layout import write_json

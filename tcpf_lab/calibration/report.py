@@ -348,7 +348,7 @@ def _parameters(record: Record) -> Iterator[Table]:
     if rows:
         columns = tuple(map(Column, ("experiment", "numbers", "uncalibrated", "best setting")))
         caption = "The experiments, and the conditions of their runs."
-        yield Table("experiments", "", caption, columns, (Group("", rows),))
+        yield Table("experiments", caption, columns, (Group("", rows),))
 
 
 def _validity(record: Record) -> Validity:
@@ -371,7 +371,7 @@ def _validity(record: Record) -> Validity:
     numbers = (Column(word, "number") for word in ("passed", "failed", "does not apply"))
     columns = (Column("check"), Column("makes sure that"), *numbers)
     caption = "The checks that every run of the close look went through."
-    checks = Table("checks", "", caption, columns, (Group("", rows),))
+    checks = Table("checks", caption, columns, (Group("", rows),))
     left_out = tuple(LeftOut(**one) for one in found["left_out"])
     return Validity(summary, (checks,) if rows else (), left_out)
 

@@ -11,7 +11,7 @@ from tcpf_lab.papers.reno import build as reno
 from tcpf_lab.papers.rio.page import build as rio
 from tcpf_lab.papers.workloads import parking_lot, queues, short_flows
 from tcpf_lab.report.claims.page import Page, Text
-from tcpf_lab.report.contents.limits import told_of_left_out
+from tcpf_lab.report.contents.assemble import told_of_left_out
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.spec.model import Experiment
 

@@ -157,10 +157,11 @@ def _queue_figure(label: str, cells: Sequence[CellRuns], name: str) -> Drawing:
 
 
 def _draw_queues(cells: Sequence[CellRuns]) -> Figure:
+    from tcpf_lab.report.plots.cases import throughput_delay
     from tcpf_lab.report.plots.kinds import Wanted
-    from tcpf_lab.report.plots.throughput_delay import draw
 
-    return draw([run for cell in cells for run in _drawn_runs(cell)], Wanted(delay="p95"))
+    runs = [run for cell in cells for run in _drawn_runs(cell)]
+    return throughput_delay(runs, Wanted(delay="p95"))
 
 
 def _drawn_runs(cell: CellRuns) -> Iterator[DrawnRun]:

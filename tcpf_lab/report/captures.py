@@ -147,6 +147,8 @@ SHOWN = 20
 GAP = 2
 #: Stands where there is no value.
 NOTHING = "–"
+#: Columns from this rank on are left out where nothing is in them.
+_OPTIONAL = 10
 
 
 def aligned_table(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]]) -> Table:
@@ -180,6 +182,16 @@ class Column:
     def width(self) -> int:
         """Characters that it takes."""
         return max(map(len, (self.heading, *self.entries)))
+
+    @property
+    def filled(self) -> bool:
+        """Whether there is anything in it."""
+        return any(entry not in ("", NOTHING, "0") for entry in self.entries)
+
+
+def column(heading: str, rank: int, entries: Iterable[str], *, right: bool = True) -> Column:
+    """Give a column; ``rank`` says how long it is kept when room is short."""
+    return Column(heading, tuple(entries), rank, right)
 
 
 def fitting(columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
@@ -254,55 +266,49 @@ def _kind_columns(totals: dict[str, Any]) -> list[Column]:
     counts = {kind: count for kind, count in totals["events"].items() if count}
     every = sum(counts.values())
     needless = [totals["spurious"].get(kind, 0) for kind in counts]
-    words = tuple(EVENTS[kind][0] for kind in counts)
     return [
-        Column("kind", tuple(counts), 0, right=False),
-        Column("what made the sender send it", words, 4, right=False),
-        Column("packets", tuple(map(grouped, counts.values())), 1),
-        Column("%", tuple(f"{100 * count / every:.1f}" for count in counts.values()), 2),
-        Column("needless", tuple(grouped(count) if count else "" for count in needless), 3),
+        column("kind", 0, counts, right=False),
+        column("what made the sender send it", 4, [EVENTS[k][0] for k in counts], right=False),
+        column("packets", 1, map(grouped, counts.values())),
+        column("%", 2, [f"{100 * count / every:.1f}" for count in counts.values()]),
+        column("needless", 3, [grouped(count) if count else "" for count in needless]),
     ]
 
 
 def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[Column]:
-    def column(
-        heading: str, rank: int, entries: Sequence[str], *, right: bool = True
-    ) -> list[Column]:
-        filled = any(entry not in ("", NOTHING, "0") for entry in entries)
-        return [Column(heading, tuple(entries), rank, right)] if filled or rank < 10 else []
-
-    def counts(heading: str, rank: int, key: str) -> list[Column]:
+    def counts(heading: str, rank: int, key: str) -> Column:
         told = [NOTHING if row[key] is None else grouped(row[key]) for row in rows]
         return column(heading, rank, told)
 
-    def kind(heading: str, rank: int, key: str) -> list[Column]:
+    def kind(heading: str, rank: int, key: str) -> Column:
         return column(heading, rank, [grouped(row["events"][key]) for row in rows])
 
     needless = [grouped(sum(row["spurious"].values())) for row in rows]
-    return [
-        *counts("flow", 0, "flow"),
-        *column("sender", 1, [f"{host(row['src'])}:{row['sport']}" for row in rows], right=False),
-        *column("receiver", 6, [f"{host(row['dst'])}:{row['dport']}" for row in rows], right=False),
-        *column("start s", 16, [seconds(row["start_s"]) for row in rows]),
-        *column("time s", 13, [seconds(row["duration_s"]) for row in rows]),
-        *counts("data", 5, "data_packets"),
-        *counts("acked bytes", 4, "acked_bytes"),
-        *counts("resent", 3, "retransmissions"),
-        *counts("timeouts", 2, "timeouts"),
-        *counts("SYN", 10, "syn_timeouts"),
-        *kind("fast", 11, "fast"),
-        *kind("SACK", 14, "sack_recovery"),
-        *kind("partial", 14, "partial_ack"),
-        *kind("post-RTO", 15, "post_rto"),
-        *kind("TLP", 14, "tlp"),
-        *kind("unknown", 12, "unknown"),
-        *column("needless", 12, needless),
-        *column("RTT ms", 7, [_milliseconds(row["rtt_mean_s"]) for row in rows]),
-        *column("min", 17, [_milliseconds(row["rtt_min_s"]) for row in rows]),
-        *column("MSS", 18, [_known(row["mss"]) for row in rows]),
-        *column("DSCP", 19, [_known(row["dscp"]) for row in rows]),
-        *column("options", 20, [_agreed(row) for row in rows], right=False),
+    columns = [
+        counts("flow", 0, "flow"),
+        column("sender", 1, [f"{host(row['src'])}:{row['sport']}" for row in rows], right=False),
+        column("receiver", 6, [f"{host(row['dst'])}:{row['dport']}" for row in rows], right=False),
+        column("start s", 16, [seconds(row["start_s"]) for row in rows]),
+        column("time s", 13, [seconds(row["duration_s"]) for row in rows]),
+        counts("data", 5, "data_packets"),
+        counts("acked bytes", 4, "acked_bytes"),
+        counts("resent", 3, "retransmissions"),
+        counts("timeouts", 2, "timeouts"),
+        counts("SYN", 10, "syn_timeouts"),
+        kind("fast", 11, "fast"),
+        kind("SACK", 14, "sack_recovery"),
+        kind("partial", 14, "partial_ack"),
+        kind("post-RTO", 15, "post_rto"),
+        kind("TLP", 14, "tlp"),
+        kind("unknown", 12, "unknown"),
+        column("needless", 12, needless),
+        column("RTT ms", 7, [_milliseconds(row["rtt_mean_s"]) for row in rows]),
+        column("min", 17, [_milliseconds(row["rtt_min_s"]) for row in rows]),
+        column("MSS", 18, [_known(row["mss"]) for row in rows]),
+        column("DSCP", 19, [_known(row["dscp"]) for row in rows]),
+        column("options", 20, [_agreed(row) for row in rows], right=False),
     ]
+    return [one for one in columns if one.rank < _OPTIONAL or one.filled]
 
 
 def _known(number: int | None) -> str:
@@ -363,26 +369,23 @@ def _between(src: str, sport: int, dst: str, dport: int) -> str:
 
 
 def _event_columns(rows: pd.DataFrame) -> list[Column]:
-    def column(heading: str, rank: int, entries: Sequence[str], right: bool = True) -> Column:
-        return Column(heading, tuple(entries), rank, right)
-
     clock = [
         datetime.fromtimestamp(at // 10**9, UTC).strftime("%H:%M:%S") + f".{at % 10**9 // 1000:06d}"
         for at in rows["time_ns"]
     ]
     ends = list(map(_between, *(rows[name] for name in _ENDS)))
-    evidence = [NOTHING if missing else word for word, missing in _spurious(rows)]
+    evidence = rows["spurious"].fillna(NOTHING)
     return [
         column("event", 7, [str(number) for number in rows.index]),
         column("time s", 0, [f"{at:.6f}" for at in rows["time_s"]]),
         column("UTC", 8, clock),
         column("flow", 1, [str(flow) for flow in rows["flow"]]),
-        column("ends", 9, ends, False),
+        column("ends", 9, ends, right=False),
         column("seq", 4, [grouped(seq) for seq in rows["seq"]]),
         column("bytes", 5, [grouped(size) for size in rows["payload_bytes"]]),
-        column("kind", 2, list(rows["kind"]), False),
+        column("kind", 2, rows["kind"], right=False),
         column("backoff", 6, [str(n) if n else "" for n in rows["backoff"]]),
-        column("needless", 7, evidence, False),
+        column("needless", 7, evidence, right=False),
         column("rule", 3, [str(rule) for rule in rows["rule"]]),
     ]
 
@@ -412,23 +415,18 @@ def packet_table(event: pd.Series, frames: Sequence[Frame], width: int) -> Itera
         """Unwrap a number of the event's direction near that of its packet."""
         return start + (number - first + 2**31) % 2**32 - 2**31
 
-    edges = [f"{relative(f.tcp.seq)}" if f.forward else "" for f in frames]
-    acks = ["" if f.forward else f"{relative(f.tcp.ack)}" for f in frames]
-    marks = ["*" if frame is own else "" for frame in frames]
-    yield from fitting(
-        [
-            Column("", tuple(marks), 0, right=False),
-            Column("record", tuple(str(frame.record) for frame in frames), 3),
-            Column("ms", tuple(f"{(f.time_ns - own.time_ns) / 1e6:+.3f}" for f in frames), 0),
-            Column("", tuple(">" if frame.forward else "<" for frame in frames), 0),
-            Column("seq", tuple(edges), 1),
-            Column("bytes", tuple(str(frame.payload or "") for frame in frames), 2),
-            Column("ack", tuple(acks), 1),
-            Column("flags", tuple(_flags(frame.tcp.flags) for frame in frames), 5, right=False),
-            Column("SACK", tuple(_sacked(f, relative) for f in frames), 4, right=False),
-        ],
-        width,
-    )
+    columns = [
+        column("", 0, ["*" if frame is own else "" for frame in frames], right=False),
+        column("record", 3, [str(frame.record) for frame in frames]),
+        column("ms", 0, [f"{(frame.time_ns - own.time_ns) / 1e6:+.3f}" for frame in frames]),
+        column("", 0, [">" if frame.forward else "<" for frame in frames]),
+        column("seq", 1, [str(relative(f.tcp.seq)) if f.forward else "" for f in frames]),
+        column("bytes", 2, [str(frame.payload or "") for frame in frames]),
+        column("ack", 1, ["" if f.forward else str(relative(f.tcp.ack)) for f in frames]),
+        column("flags", 5, [_flags(frame.tcp.flags) for frame in frames], right=False),
+        column("SACK", 4, [_sacked(frame, relative) for frame in frames], right=False),
+    ]
+    yield from fitting(columns, width)
 
 
 def _flags(flags: int) -> str:
@@ -445,10 +443,6 @@ def _sacked(frame: Frame, relative: Callable[[int], int]) -> str:
             edges = [relative(edge) for edge in struct.unpack(f">{len(value) // 4}I", value)]
             blocks += [f"{low}-{high}" for low, high in zip(edges[::2], edges[1::2], strict=True)]
     return " ".join(blocks)
-
-
-def _spurious(rows: pd.DataFrame) -> Iterator[tuple[str, bool]]:
-    yield from zip(rows["spurious"], rows["spurious"].isna(), strict=True)
 
 
 def _milliseconds(seconds: float | None) -> str:
@@ -597,7 +591,7 @@ def _table(
 ) -> Iterator[RenderableType]:
     ranks = {head: rank for rank, head in enumerate(dict.fromkeys((*_FIRST, *heads)))}
     columns = [
-        Column(head, entries, ranks[head], right=place > 0 and head != "to")
+        column(head, ranks[head], entries, right=place > 0 and head != "to")
         for place, (head, entries) in enumerate(zip(heads, zip(*rows, strict=True), strict=True))
     ]
     return fitting(columns, width)

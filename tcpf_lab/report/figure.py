@@ -17,7 +17,15 @@ from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.contents.model import mark_id
 from tcpf_lab.report.plots.canvas import INTERVAL, Entry, head, legend, render, sheet
 from tcpf_lab.report.section import SUFFIXES, CellResult, Estimate
-from tcpf_lab.report.style import METRICS, CaseStyle, MetricStyle, case_styles, house_style, is_dark
+from tcpf_lab.report.style import (
+    MARKS,
+    METRICS,
+    CaseStyle,
+    MetricStyle,
+    case_styles,
+    house_style,
+    is_dark,
+)
 
 _INK = "#111111"
 _HALO = withStroke(linewidth=2.6, foreground="white")
@@ -29,15 +37,7 @@ _INTERVAL_MARK: dict[str, Any] = {
     "markeredgecolor": _INK,
     "markeredgewidth": 1.1,
 }
-_PUBLISHED: dict[str, Any] = {
-    "linestyle": "none",
-    "marker": "D",
-    "markersize": 5,
-    "markerfacecolor": "white",
-    "markeredgecolor": _INK,
-    "markeredgewidth": 1.0,
-    "clip_on": False,
-}
+_PUBLISHED = MARKS["published"]
 _GROUP_WIDTH = 0.84  # of the distance between two groups of bars
 _WIDEST = 0.28  # of a bar, where there are few
 

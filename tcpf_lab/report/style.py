@@ -7,10 +7,12 @@ pair of hues that the common colour deficiencies keep apart. Hatches tell neighb
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 from tcpf_lab.base.units import format_duration, format_rate
@@ -21,8 +23,9 @@ from tcpf_lab.spec.tcp import PROFILES, Tcp
 #: How a line can be drawn: matplotlib's lengths of dash and gap, in widths of the line.
 Dash = tuple[float, tuple[float, ...] | None]
 SOLID: Dash = (0, None)
-_DASHED: Dash = (0, (4.2, 1.3))
-_DOTTED: Dash = (0, (1.1, 1.1))
+_DASHES: dict[str, Dash] = {"dashed": (0, (4.2, 1.3)), "dotted": (0, (1.1, 1.1))}
+#: What ``style.toml`` has.
+_LOOKS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -36,29 +39,15 @@ class CaseStyle:
     dash: Dash = SOLID
 
 
+def _look(label: str = "", dash: str = "", **look: str) -> CaseStyle:
+    return CaseStyle(label, **look, dash=_DASHES.get(dash, SOLID))
+
+
 #: The seven cases of the papers, in the order of their tables.
-CASES: dict[str, CaseStyle] = {
-    style.label: style
-    for style in (
-        CaseStyle("TCPF+FRIO", "#0b2f66", "", "o"),
-        CaseStyle("TCPF+RIO", "#1b4a95", "///", "s", _DASHED),
-        CaseStyle("TCPF(O)+RIO", "#2f6db2", "\\\\\\", "^", _DOTTED),
-        CaseStyle("TB+RIO", "#d2702f", "xxx", "D"),
-        CaseStyle("NoMark+FRED", "#e59c38", "...", "v", _DASHED),
-        CaseStyle("NoMark+TailDrop", "#f2c879", "---", "P", _DOTTED),
-        CaseStyle("NoMark+RED", "#f9eab8", "", "X"),
-    )
-}
+CASES: dict[str, CaseStyle] = {look["label"]: _look(**look) for look in _LOOKS["cases"]}
 
 #: Looks for cases that the papers do not have, taken in order and repeated when used up.
-FALLBACK: tuple[CaseStyle, ...] = (
-    CaseStyle("", "#3d3d3d", "++", "<"),
-    CaseStyle("", "#7a4f8a", "oo", ">", _DASHED),
-    CaseStyle("", "#8c8c8c", "||", "p", _DOTTED),
-    CaseStyle("", "#c49bd0", "**", "h"),
-    CaseStyle("", "#d9d9d9", "+", "d", _DASHED),
-    CaseStyle("", "#ffffff", "o", "*", _DOTTED),
-)
+FALLBACK: tuple[CaseStyle, ...] = tuple(_look(**look) for look in _LOOKS["spare"])
 
 
 def case_styles(cases: Sequence[str], among: Collection[str] = ()) -> dict[str, CaseStyle]:
@@ -140,82 +129,18 @@ class MetricStyle:
 
 #: The metrics of the tables, in the order of their columns.
 METRICS: dict[str, MetricStyle] = {
-    style.name: style
-    for style in (
-        MetricStyle(
-            name="timeouts",
-            heading="timeouts",
-            title="Number of timeouts",
-            axis="Timeouts of all flows",
-            unit="",
-            word="timeouts",
-            decimals=1,
-            whole_from=100.0,
-        ),
-        MetricStyle(
-            name="timeouts_per_flow_minute",
-            heading="timeouts per flow-minute",
-            title="Timeouts per flow and minute",
-            axis="Timeouts per flow and minute",
-            unit="1/min",
-            word="timeouts per flow-minute",
-            decimals=2,
-        ),
-        MetricStyle(
-            name="loss_percent",
-            heading="loss (%)",
-            title="Probability of byte loss",
-            axis="Byte loss probability (%)",
-            unit="%",
-            word="loss",
-            decimals=2,
-        ),
-        MetricStyle(
-            name="goodput_bytes_per_s",
-            heading="goodput (bytes/s)",
-            title="Mean goodput per flow",
-            axis="Mean goodput per flow (bytes/s)",
-            unit="bytes/s",
-            word="goodput",
-            decimals=0,
-        ),
-        MetricStyle(
-            name="goodput_cov",
-            heading="goodput CoV",
-            title="Coefficient of variation of goodput",
-            axis="CoV of the flows' goodput",
-            unit="",
-            word="CoV",
-            decimals=3,
-        ),
-    )
+    metric["name"]: MetricStyle(**metric) for metric in _LOOKS["metrics"]
 }
+
+
+def _other_metric(name: str, word: str, unit: str) -> MetricStyle:
+    title = word[0].upper() + word[1:]
+    return MetricStyle(name, word, title, title + (f" ({unit})" if unit else ""), unit, word, 2)
+
 
 #: What can be drawn besides: numbers of ``metrics.json`` that no table has.
 OTHER_METRICS: dict[str, MetricStyle] = {
-    name: MetricStyle(
-        name=name,
-        heading=word,
-        title=word[0].upper() + word[1:],
-        axis=word[0].upper() + word[1:] + (f" ({unit})" if unit else ""),
-        unit=unit,
-        word=word,
-        decimals=2,
-    )
-    for name, word, unit in (
-        ("packet_loss_percent", "probability of packet loss", "%"),
-        ("retransmitted_percent", "payload sent again", "%"),
-        ("goodput_ip_bytes_per_s", "goodput with IP and TCP headers", "bytes/s"),
-        ("utilisation", "use of the bottleneck's capacity", ""),
-        ("queueing_delay_mean_s", "mean one-way queueing delay", "s"),
-        ("queueing_delay_p95_s", "95th percentile of one-way queueing delay", "s"),
-        ("backlog_mean_bytes", "mean backlog of the bottleneck", "bytes"),
-        ("backlog_max_bytes", "greatest backlog of the bottleneck", "bytes"),
-        ("retransmissions", "segments sent again by all flows", ""),
-        ("timeout_episodes", "timeout episodes of all flows", ""),
-        ("goodput_jain", "Jain's index of the flows' goodput", ""),
-        ("goodput_min_max", "smallest goodput over the largest", ""),
-    )
+    metric["name"]: _other_metric(**metric) for metric in _LOOKS["other_metrics"]
 }
 
 #: Metrics that a published column may have meant instead, and the column.
@@ -224,67 +149,35 @@ SECOND_READINGS: dict[str, str] = {
     "goodput_ip_bytes_per_s": "goodput_bytes_per_s",
 }
 
-#: What made a sender send a packet (``trace.events.KINDS``): words, colour, marker, size.
-_EVENTS = {
-    "rto": ("timeout", "#d2702f", "D", 6.5),
-    "fast": ("fast retransmit", "#0b2f66", "^", 6.5),
-    "sack_recovery": ("recovery with SACK", "#2f6db2", "s", 5.0),
-    "partial_ack": ("recovery without SACK", "#2f6db2", "p", 6.0),
-    "post_rto": ("slow start after a timeout", "#f2c879", "o", 5.0),
-    "tlp": ("tail loss probe", "#7a4f8a", "*", 8.0),
-    "unknown": ("unexplained", "#ffffff", "P", 7.0),
-    "syn_rto": ("timeout of the SYN", "#d2702f", "h", 8.0),
-    "keepalive": ("keep-alive probe", "#8c8c8c", "v", 6.0),
-    "window_probe": ("probe of a closed window", "#8c8c8c", "<", 6.0),
-    "reordering": ("overtaken on its way", "#c49bd0", "d", 6.0),
-}
-#: The same as matplotlib's properties of markers, with their words.
+#: What made a sender send a packet: words, and matplotlib's properties of a marker.
 EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
-    name: (
-        words,
+    event["kind"]: (
+        event["words"],
         {
             "linestyle": "none",
-            "marker": marker,
-            "markersize": size,
-            "markerfacecolor": colour,
+            "marker": event["marker"],
+            "markersize": event["size"],
+            "markerfacecolor": event["colour"],
             "markeredgecolor": "#111111",
             "markeredgewidth": 0.8,
         },
     )
-    for name, (words, colour, marker, size) in _EVENTS.items()
+    for event in _LOOKS["events"]
 }
+
+
+def _mark(**look: Any) -> dict[str, Any]:
+    dash = _DASHES.get(look.get("linestyle", ""))
+    return look | ({"linestyle": dash} if dash else {})
+
+
+#: matplotlib's properties of what stands for the same in every figure.
+MARKS: dict[str, dict[str, Any]] = {name: _mark(**m) for name, m in _LOOKS["marks"].items()}
 #: Shade of the time before the measured window.
-WARM_UP: dict[str, Any] = {"facecolor": "#eeeeee", "linewidth": 0, "zorder": 0}
+WARM_UP = MARKS["warm_up"]
 
 #: Metrics that the thesis draws, Figures 4.c.1 to 4.c.4 of configuration c.
 DRAWN: tuple[str, ...] = ("timeouts", "loss_percent", "goodput_bytes_per_s", "goodput_cov")
-
-#: matplotlib settings of every figure. DejaVu comes with matplotlib: the same glyphs everywhere.
-RC: dict[str, object] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "axes.titlesize": 11,
-    "axes.labelsize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.color": "#cccccc",
-    "grid.linewidth": 0.6,
-    "xtick.bottom": False,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "hatch.linewidth": 0.7,
-    "figure.dpi": 160,
-    "savefig.dpi": "figure",
-    "pdf.fonttype": 42,
-    "svg.hashsalt": "tcpf-lab",
-    "text.hinting": "none",
-    "path.simplify": False,
-    "text.parse_math": False,  # a title may hold any text
-}
 
 
 @contextmanager
@@ -294,7 +187,7 @@ def house_style() -> Iterator[None]:
 
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(RC)  # type: ignore[arg-type]
+        mpl.rcParams.update(_LOOKS["rc"])
         yield
 
 

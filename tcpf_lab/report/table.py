@@ -6,9 +6,10 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 from rich import box
@@ -216,12 +217,10 @@ def terminal_table(results: Sequence[CellResult], title: str) -> Table:
     under ours. ``table.csv`` has every metric.
     """
     caption = "mean ± half width of the 95 % interval; (published); valid runs/asked for"
-    table = plain_table(title, caption)
     axes = axes_of(results)
-    table.add_column("\n  ".join(["case", *axes]), overflow="fold")
-    for name in DRAWN:
-        table.add_column(METRICS[name].heading.replace(" (", "\n("), justify="right", no_wrap=True)
-    table.add_column("valid\nruns", justify="right", no_wrap=True)
+    metrics = [METRICS[name].heading.replace(" (", "\n(") for name in DRAWN]
+    columns = [("\n  ".join(["case", *axes]), "folded"), *((name, "number") for name in metrics)]
+    table = plain_table(title, caption, [*columns, ("valid\nruns", "number")])
     several = len({result.cell.config for result in results}) > 1
     for count in _flow_counts(results):
         table.add_row(Text(f"{count} flows", style="bold"))
@@ -243,11 +242,32 @@ def _row_name(name: str, cell: Cell, axes: Sequence[str]) -> str:
     return f"  {', '.join(values)}" if settings else name
 
 
-def plain_table(title: str, caption: str = "") -> Table:
-    """Give an empty table as all tables for a terminal look."""
+#: How a column of a table for a terminal is set, by a word for it.
+_SET: dict[str, dict[str, Any]] = {
+    "left": {},
+    "folded": {"overflow": "fold"},
+    "whole": {"no_wrap": True},
+    "right": {"justify": "right"},
+    "number": {"justify": "right", "no_wrap": True},
+}
+
+
+def plain_table(title: str, caption: str = "", columns: Iterable[tuple[str, str]] = ()) -> Table:
+    """Give an empty table as all tables for a terminal look.
+
+    Parameters
+    ----------
+    title, caption : str
+        What stands above and below.
+    columns : iterable of (str, str)
+        Headings, and how what is below is set: ``left``, ``folded`` where it has no room,
+        ``whole`` on its line; ``right``, or a ``number``, which is whole too.
+    """
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     if caption:
         table.caption = Text(caption)
+    for heading, how in columns:
+        table.add_column(Text(heading), **_SET[how])
     return table
 
 

@@ -391,23 +391,18 @@ def _none(looked: Looked) -> RequestError:
 
 def content(looked: Looked, form: str) -> str | bytes:
     """Give what was found in one of the ``FORMATS``: the flows, or the events if asked for."""
-    from tcpf_lab.report.export import captures as writers
-
-    events = looked.asked.events
     if form == "json":
         return json.dumps(document(looked), indent=1) + "\n"
-    if form == "parquet":
-        return writers.parquet_file(looked.frames, events=events)
-    if form == "csv":
-        return writers.csv_text(looked.frames, events=events)
-    return writers.json_lines(looked.frames, events=events)
+    from tcpf_lab.report.frames.captures import written
+
+    return written(looked.frames, form, events=looked.asked.events)
 
 
 def document(looked: Looked) -> dict[str, list[dict[str, Any]]]:
     """Give what was found as JSON has it: each capture with its flows, and with its events."""
     if not looked.asked.events:
         return {"captures": looked.described}
-    from tcpf_lab.report.export.captures import event_lists
+    from tcpf_lab.report.frames.captures import event_lists
 
     together = zip(looked.described, event_lists(looked.frames), strict=True)
     return {"captures": [{**capture, "event_list": rows} for capture, rows in together]}

@@ -11,9 +11,8 @@ from pathlib import Path
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.base.units import parse_duration
 from tcpf_lab.report.export.tidy import base_value
-from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.kinds import KINDS, Kind, Subject
-from tcpf_lab.report.plots.runs import DrawnRun, read_run
+from tcpf_lab.report.plots.runs import DrawnCapture, DrawnRun, read_run
 from tcpf_lab.report.style import CASES
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import PARTIAL, RunFiles

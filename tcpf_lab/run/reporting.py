@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.papers.registry import pages_of
-from tcpf_lab.report.chapter import numbered
 from tcpf_lab.report.claims.page import Page, Pictures, write
 from tcpf_lab.report.claims.page import pictures as papers_drawn
 from tcpf_lab.report.claims.published_page import build as published
@@ -18,7 +17,7 @@ from tcpf_lab.report.compare.published import Comparison, compare
 from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
 from tcpf_lab.report.contents.model import Figures
 from tcpf_lab.report.contents.subject import Member, Subject
-from tcpf_lab.report.document import Report, reproduction, write_document, write_report
+from tcpf_lab.report.document import Report, numbered, reproduction, write_document, write_report
 from tcpf_lab.report.section import SUFFIXES, CellResult, Document, Section, gather
 from tcpf_lab.results.command import command
 from tcpf_lab.run.campaign import sources
@@ -121,17 +120,13 @@ def report(
 def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Iterator[Document]:
     """Yield tidy tables and the files for other programs."""
     if {"csv", "parquet"} & set(formats):
-        from tcpf_lab.report.export.tidy import tables  # here: pandas takes a while to load
+        from tcpf_lab.report.export import tidy  # here: pandas takes a while to load
 
-        found = tables(written.sections)
+        found = tidy.tables(written.sections)
         if "csv" in formats:
-            from tcpf_lab.report.export.csv import csv_files
-
-            yield from csv_files(choice.files, found)
+            yield from tidy.csv_files(choice.files, found)
         if "parquet" in formats:
-            from tcpf_lab.report.export.parquet import parquet_files
-
-            yield from parquet_files(choice.files, found)
+            yield from tidy.parquet_files(choice.files, found)
     if "flent" in formats:
         from tcpf_lab.report.export.flent import flent_files
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from tcpf_lab.base.errors import LabError
-from tcpf_lab.report import chapter as chapter_module
-from tcpf_lab.report.chapter import numbered
-from tcpf_lab.report.document import Report, reproduction, write_document, write_report
+from tcpf_lab.report import document
+from tcpf_lab.report.document import Report, numbered, reproduction, write_document, write_report
 from tcpf_lab.report.section import Cell, Section, Source, gather
 from tcpf_lab.results.layout import ExperimentFiles, write_json
 
@@ -76,7 +75,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Report:
     files = ExperimentFiles(root / "results", "chapter4", "uml")
     sources = [builder(root)(config) for config in "AC"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chapter_module, "DRAWN", ("timeouts", "loss_percent"))
+        patch.setattr(document, "DRAWN", ("timeouts", "loss_percent"))
         return write_report(files, sources, "Chapter 4", collection=True)
 
 
@@ -144,7 +143,7 @@ def test_a_configuration_without_runs_is_a_table_that_says_so_and_no_figure(
     for cell in other.cells:
         for run in cell.runs:
             other.files.run(run).spec.unlink()
-    monkeypatch.setattr(chapter_module, "DRAWN", ("timeouts",))
+    monkeypatch.setattr(document, "DRAWN", ("timeouts",))
     report = write_report(chapter, [one, other], "Both", collection=True, formats=("md", "svg"))
     assert "table-4.2.md" in {path.name for path in report.written}
     assert list(report.drawings) == ["fig-4.1.1-timeouts"]
@@ -153,7 +152,7 @@ def test_a_configuration_without_runs_is_a_table_that_says_so_and_no_figure(
 def test_a_reproduction_is_a_table_figures_and_how_it_was_made(
     both: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chapter_module, "DRAWN", ("timeouts",))
+    monkeypatch.setattr(document, "DRAWN", ("timeouts",))
     root, commands = tmp_path / "reference", ["tcpf-lab run chapter4.yaml"]
     made = list(reproduction(both.sections, root, commands))
     assert made == list(reproduction(both.sections, root, commands))
@@ -192,7 +191,7 @@ def test_a_sweep_in_a_collection_has_lines_and_no_number_of_the_papers(
         drawn.append(section.source.files.experiment)
         return iter(())
 
-    monkeypatch.setattr(chapter_module, "draw_sweep", draw)
+    monkeypatch.setattr(document, "draw_sweep", draw)
     report = write_report(
         chapter, [build("A"), swept(build("C"))], "Both", collection=True, formats=("md", "svg")
     )

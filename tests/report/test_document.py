@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tcpf_lab.base.errors import LabError
-from tcpf_lab.report import chapter
+from tcpf_lab.report import document
 from tcpf_lab.report.compare.factors import factors, rank_correlation
 from tcpf_lab.report.document import write_report
 from tcpf_lab.report.section import Cell, CellResult, Estimate, Section, Source
@@ -31,7 +31,7 @@ def contents(root: Path) -> dict[str, bytes]:
 @pytest.fixture
 def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw one of the four figures: a font takes most of the time that each of them takes."""
-    monkeypatch.setattr(chapter, "DRAWN", ("timeouts",))
+    monkeypatch.setattr(document, "DRAWN", ("timeouts",))
 
 
 @pytest.mark.usefixtures("one_figure")

@@ -13,8 +13,8 @@ from matplotlib.image import imread
 from table_builder import cell_result, without_runs
 
 from tcpf_lab.base.errors import LabError
-from tcpf_lab.report.chapter import draw_sweep, figures, sweep_figures
 from tcpf_lab.report.compare.statistics import CellKey
+from tcpf_lab.report.document import draw_sweep, figures, sweep_figures
 from tcpf_lab.report.figure import bar_chart, bars
 from tcpf_lab.report.section import Cell, CellResult, Estimate, Section, Source, collect
 from tcpf_lab.report.style import CASES, DISTINCT, METRICS, house_style

@@ -176,12 +176,10 @@ def _csv(sections: Sequence[Section]) -> str:
 
 def terminal_factors(sections: Sequence[Section]) -> Table:
     """Give the rank correlations of every level for a terminal; ``table.md`` has the values."""
-    table = plain_table("Kendall's tau of the cases with the published order")
-    for heading in ("factor", "level"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("flows", justify="right")
-    for name in DRAWN:
-        table.add_column(METRICS[name].slug, justify="right", no_wrap=True)
+    title = "Kendall's tau of the cases with the published order"
+    columns = (("factor", "folded"), ("level", "folded"), ("flows", "right"))
+    metrics = ((METRICS[name].slug, "number") for name in DRAWN)
+    table = plain_table(title, columns=(*columns, *metrics))
     for level in _levels(sections):
         source = level.section.source
         for flows in dict.fromkeys(flows for flows, _ in level.own):

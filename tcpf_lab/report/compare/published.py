@@ -28,6 +28,7 @@ from tcpf_lab.report.compare.statistics import (
     published_sample,
     rankings,
 )
+from tcpf_lab.report.contents.model import sentences
 from tcpf_lab.report.section import STATES, CellResult, Estimate, State
 from tcpf_lab.report.style import DRAWN, SECOND_READINGS
 from tcpf_lab.results.command import command
@@ -290,21 +291,18 @@ def left_out(results: Iterable[CellResult]) -> Iterator[LeftOut]:
             yield LeftOut(state, runs[state], first[state])
 
 
-def _notes(results: Sequence[CellResult], resamples: int) -> Iterator[str]:
+def _notes(results: Sequence[CellResult], resamples: int) -> list[str]:
     used = [result.used for result in results if result.used]
-    if len(set(used)) > 1:
-        yield f"cells have {min(used)} to {max(used)} seeds; the fewest decide of an interval"
-    if min(used) < FEWEST_SEEDS:
-        yield f"no claim is judged on cells of fewer than {FEWEST_SEEDS} seeds"
-    if 1 < min(used) < FEW_SEEDS:
-        yield (
-            f"{min(used)} seeds: the bootstrap's intervals cover less than 95 % "
-            "(about 50 % with 2, 75 % with 3, 88 % with 4)"
-        )
-    if resamples < FEW_RESAMPLES:
-        yield f"{resamples} resamples: the ends of the intervals are rough"
-    if any(problem.used for result in results for problem in result.problems):
-        yield "runs that failed a check are part of the means, because that was asked for"
+    return sentences(
+        "published_notes",
+        fewest=min(used),
+        most=max(used),
+        fewest_judged=FEWEST_SEEDS,
+        few_seeds=FEW_SEEDS,
+        resamples=resamples,
+        few_resamples=FEW_RESAMPLES,
+        invalid=any(problem.used for result in results for problem in result.problems),
+    )
 
 
 def comparison_json(comparison: object) -> dict[str, Any]:

@@ -32,6 +32,8 @@ _COLOURS = {
     Verdict.FEW: "yellow",
     Verdict.OPEN: "dim",
 }
+#: Headings of the metrics.
+_METRICS = tuple((NAMES[metric], "number") for metric in DRAWN)
 
 
 def scoreboard(comparison: Comparison, full: bool = False) -> Iterator[RenderableType]:
@@ -77,11 +79,9 @@ def ratio_table(cells: Sequence[CellComparison]) -> Table:
     Blocks stand in the published order, those that nobody published behind them, and so do the
     cases of a block; a block without runs is left out.
     """
-    table = plain_table("Measured / published", "ratio; its 95 % interval (Student's t); n seeds")
-    table.add_column("cell", overflow="fold")
-    for metric in DRAWN:
-        table.add_column(NAMES[metric], justify="right", no_wrap=True)
-    table.add_column("n", justify="right")
+    columns = (("cell", "folded"), *_METRICS, ("n", "right"))
+    caption = "ratio; its 95 % interval (Student's t); n seeds"
+    table = plain_table("Measured / published", caption, columns)
     for block, rows in _by_block(cells).items():
         if not any(row.n for row in rows):
             continue
@@ -116,11 +116,8 @@ def rank_table(blocks: Sequence[Ranking]) -> Table:
     table = plain_table(
         "Order of the cases: Kendall's tau-b, measured against published",
         "bootstrap 95 % interval over paired seeds; n seeds",
+        (("block", "whole"), *_METRICS, ("n", "right")),
     )
-    table.add_column("block", no_wrap=True)
-    for metric in DRAWN:
-        table.add_column(NAMES[metric], justify="right", no_wrap=True)
-    table.add_column("n", justify="right")
     for (config, flows), rows in groupby(blocks, key=lambda row: (row.config, row.flows)):
         own = list(rows)
         taus = [Text(_tau(row)) for row in own]
@@ -163,11 +160,12 @@ def _order(order: Sequence[str], ties: Sequence[Pair]) -> str:
 
 def gain_table(gains: Sequence[TimeoutGain]) -> Table:
     """Give how many times the timeouts of the new marker with FRIO the baselines have."""
+    numbers = ("published", "measured", "interval", "seeds")
     table = plain_table(
-        "Timeouts: how many times those of TCPF+FRIO", "bootstrap 95 % interval over paired seeds"
+        "Timeouts: how many times those of TCPF+FRIO",
+        "bootstrap 95 % interval over paired seeds",
+        (("block", "left"), ("against", "left"), *((name, "right") for name in numbers)),
     )
-    for column in ("block", "against", "published", "measured", "interval", "seeds"):
-        table.add_column(column, justify="left" if column in ("block", "against") else "right")
     for row in gains:
         table.add_row(
             f"{row.config}, {row.flows} flows",
@@ -246,10 +244,8 @@ def range_text(finding: Finding) -> str:
 
 def tally(claims: Sequence[ClaimResult]) -> Table:
     """Count the verdicts."""
-    table = plain_table("Verdicts", "")
-    table.add_column("of all claims")
-    for verdict in Verdict:
-        table.add_column(str(verdict), justify="right")
+    counts = ((str(verdict), "right") for verdict in Verdict)
+    table = plain_table("Verdicts", columns=(("of all claims", "left"), *counts))
     for name in ("published", "ours"):
         verdicts = [getattr(claim, name).verdict for claim in claims]
         table.add_row(name, *(str(verdicts.count(verdict)) for verdict in Verdict))

@@ -24,7 +24,8 @@ from tcpf_lab.report.compare.statistics import (
     contrast,
     slope_weights,
 )
-from tcpf_lab.report.export.tidy import base_value
+from tcpf_lab.report.contents.model import sentences
+from tcpf_lab.report.export.tidy import base_numbers
 from tcpf_lab.report.section import CellResult, Section, as_it_stands
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.report.table import NOTHING, fitted, plain_table, ratios
@@ -85,11 +86,8 @@ class Study:
     @property
     def places(self) -> dict[str, float] | None:
         """The levels as numbers in one base unit; None if one of them is a word."""
-        values = {level: base_value(level) for level in self.levels}
-        units = {unit for _, unit in values.values()}
-        numbers = {k: value for k, (value, _) in values.items() if isinstance(value, float)}
-        whole = self.kind == "axis" and len(units) == 1 and len(numbers) == len(values)
-        return numbers if whole and len(set(numbers.values())) > 1 else None
+        numbers = base_numbers(self.levels) if self.kind == "axis" else None
+        return numbers if numbers and len(set(numbers.values())) > 1 else None
 
 
 def studies(sections: Sequence[Section]) -> list[Study]:
@@ -148,29 +146,21 @@ def _cell_key(section: Section, result: CellResult) -> CellKey:
     return CellKey(name, result.cell.flows, result.cell.case)
 
 
-def design(found: Iterable[Study], sections: Sequence[Section]) -> Iterator[str]:
+def design(found: Iterable[Study], sections: Sequence[Section]) -> list[str]:
     """Say in sentences how the factors were varied and what is compared with what."""
     every = list(found)
     factors = [study for study in every if study.kind == "factor"]
     axes = [study for study in every if study.kind == "axis"]
-    if factors:
-        levels = sum(len(study.levels) - 1 for study in factors)
-        yield (
-            f"one factor at a time: {levels} level{'s' * (levels > 1)} of {len(factors)} "
-            f"factor{'s' * (len(factors) > 1)}, each against the experiment as it stands"
-        )
-    if axes:
-        sizes = ", ".join(f"{study.name} ({len(study.levels)} values)" for study in axes)
-        against = "each value against the first of its axis"
-        if len(axes) == 1:
-            yield f"one axis: {sizes}; {against}, {axes[0].reference}"
-        else:
-            yield f"full factorial: {sizes}; {against}, as the mean over the others' values"
-    used = {r.used for section in sections for r in section.results if r.used}
-    if used:
-        least, most = min(used), max(used)
-        seeds = f"{most} seed{'s' * (most > 1)}" if least == most else f"{least} to {most} seeds"
-        yield f"{seeds} per cell; runs of the same seed are compared with each other"
+    used = [result.used for section in sections for result in section.results if result.used]
+    return sentences(
+        "design",
+        factors=len(factors),
+        levels=sum(len(study.levels) - 1 for study in factors),
+        axes=[(study.name, len(study.levels)) for study in axes],
+        reference=axes[0].reference if axes else "",
+        least=min(used, default=0),
+        most=max(used, default=0),
+    )
 
 
 #: What is looked at. Timeouts per flow-minute stand for their number: the ratio is the same, and
@@ -309,46 +299,35 @@ def _effects(study: Study) -> Iterator[Effect]:
     for metric in LOOKED_AT:
         for level in study.levels[1:]:
             terms = {cell: study.effect_terms(cell, level) for cell in study.cells}
-            blank = _blank("level", study.name, level, study.reference, metric)
-            yield from _of_cells(blank, terms)
+            yield from _of_cells(("level", study.name, level, study.reference, metric), terms)
         if ends:
             terms = {cell: study.line_terms(cell) for cell in study.cells}
-            yield from _of_cells(_blank("line", study.name, ends[-1], ends[0], metric), terms)
+            yield from _of_cells(("line", study.name, ends[-1], ends[0], metric), terms)
 
 
-def _blank(
-    kind: Literal["level", "line"], factor: str, level: str, against: str, metric: str
-) -> Effect:
-    return Effect(
-        kind, factor, level, against, metric, None, 0, 0, None, None, None, None, "open", ""
-    )
+#: What an effect is of: its kind, factor, level, what that is compared with, and the metric.
+_Named = tuple[Literal["level", "line"], str, str, str, str]
+_VERDICTS: dict[bool | None, Verdict] = {None: "open", True: "moves", False: "noise"}
 
 
-def _of_cells(blank: Effect, terms: dict[CellKey, Terms]) -> Iterator[Effect]:
-    own = {cell: (some, contrast(some, blank.metric)) for cell, some in terms.items() if some}
-    if not own:
-        return
-    yield _overall(blank, list(own.values()))
-    for cell, (_, one) in own.items():
-        yield replace(_filled(blank, one), cell=cell, cells=1)
+def _of_cells(named: _Named, terms: dict[CellKey, Terms]) -> Iterator[Effect]:
+    own = {cell: (some, contrast(some, named[-1])) for cell, some in terms.items() if some}
+    if own:
+        yield _overall(named, list(own.values()))
+        yield from (_effect(named, one, 1, cell) for cell, (_, one) in own.items())
 
 
-def _overall(blank: Effect, own: Sequence[tuple[Terms, Contrast]]) -> Effect:
+def _overall(named: _Named, own: Sequence[tuple[Terms, Contrast]]) -> Effect:
     """Average over cells: the differences of all, the ratios of those that have one."""
-    every = contrast(_mean([terms for terms, _ in own]), blank.metric)
+    every = contrast(_mean([terms for terms, _ in own]), named[-1])
     with_ratio = [terms for terms, one in own if one.log_ratio is not None]
     if not with_ratio or len(with_ratio) == len(own):
-        return replace(_filled(blank, every), cells=len(own))
-    ratios = contrast(_mean(with_ratio), blank.metric)
+        return _effect(named, every, len(own))
     missing = len(own) - len(with_ratio)
     note = f"{missing} of {len(own)} cells have a mean of 0: not in the ratio"
-    effect = _filled(blank, ratios)
+    effect = _effect(named, contrast(_mean(with_ratio), named[-1]), len(with_ratio))
     return replace(
-        effect,
-        cells=len(with_ratio),
-        difference=every.difference,
-        difference_ci=every.difference_ci,
-        note=note,
+        effect, difference=every.difference, difference_ci=every.difference_ci, note=note
     )
 
 
@@ -356,16 +335,17 @@ def _mean(several: Sequence[Terms]) -> Terms:
     return [(weight / len(several), result) for terms in several for weight, result in terms]
 
 
-def _filled(blank: Effect, one: Contrast) -> Effect:
-    verdicts: dict[bool | None, Verdict] = {None: "open", True: "moves", False: "noise"}
-    return replace(
-        blank,
+def _effect(named: _Named, one: Contrast, cells: int, cell: CellKey | None = None) -> Effect:
+    return Effect(
+        *named,
+        cell=cell,
+        cells=cells,
         pairs=one.pairs,
         ratio=one.ratio,
         interval=one.interval,
         difference=one.difference,
         difference_ci=one.difference_ci,
-        verdict=verdicts[one.beyond_noise],
+        verdict=_VERDICTS[one.beyond_noise],
         note=one.note,
     )
 
@@ -402,26 +382,25 @@ def _ranked(effects: Sequence[Effect]) -> Iterator[Ranked]:
         yield Ranked(rank, effect.factor, effect, lines.get(effect.factor))
 
 
-def _notes(found: Iterable[Study], effects: Sequence[Effect]) -> Iterator[str]:
+def _notes(found: Iterable[Study], effects: Sequence[Effect]) -> list[str]:
     judged = [e for e in effects if e.verdict != "open" and e.kind == "level" and e.cell is None]
-    if judged:
-        moving = sum(effect.verdict == "moves" for effect in judged)
-        yield (
-            f"{moving} of {len(judged)} overall effects are beyond noise; about "
-            f"{(1 - CONFIDENCE) * len(judged):.1f} would be by chance if nothing had any"
-        )
-    if any(effect.verdict == "open" and effect.pairs == 1 for effect in effects):
-        yield "one pair of runs: no interval, and noise is not seen"
-    elif any(effect.pairs == 2 for effect in effects):
-        yield "two pairs of runs: Student's t for one degree of freedom makes intervals very wide"
-    if sum(study.kind == "axis" for study in found) > 1:
-        yield "what axes do together (interactions) is in the means and is not told apart"
-    for metric in LOOKED_AT:
-        zeros = [e for e in effects if e.metric == metric and e.pairs and e.ratio is None]
-        cells = ", ".join(dict.fromkeys(str(effect.cell) for effect in zeros if effect.cell))
-        if cells:
-            word = METRICS[metric].word
-            yield f"{word}: no ratio where a mean is 0: {cells}"
+    zeros = [(METRICS[metric].word, _without_ratio(effects, metric)) for metric in LOOKED_AT]
+    return sentences(
+        "sensitivity_notes",
+        judged=len(judged),
+        moving=sum(effect.verdict == "moves" for effect in judged),
+        chance=1 - CONFIDENCE,
+        alone=any(effect.verdict == "open" and effect.pairs == 1 for effect in effects),
+        two=any(effect.pairs == 2 for effect in effects),
+        axes=sum(study.kind == "axis" for study in found),
+        zeros=[(word, cells) for word, cells in zeros if cells],
+    )
+
+
+def _without_ratio(effects: Iterable[Effect], metric: str) -> str:
+    """Name the cells in which a mean of the metric is 0."""
+    zeros = [e for e in effects if e.metric == metric and e.pairs and e.ratio is None]
+    return ", ".join(dict.fromkeys(str(effect.cell) for effect in zeros if effect.cell))
 
 
 _COLUMNS = {
@@ -430,6 +409,7 @@ _COLUMNS = {
     "goodput_bytes_per_s": "goodput",
     "goodput_cov": "CoV",
 }
+_FACTOR = (("factor", "folded"), ("level", "folded"))
 #: Stands behind a ratio that is beyond noise, for those who see no colours.
 _MOVES = "*"
 _STYLES = {"moves": "bold", "noise": "dim", "open": ""}
@@ -471,10 +451,8 @@ def overview(rankings: Sequence[Ranking]) -> Table:
     table = plain_table(
         "What moves what",
         "ratio at the strongest level, mean over the cells; * beyond noise (95 %)",
+        (("factor", "folded"), *((_COLUMNS[metric], "number") for metric in LOOKED_AT)),
     )
-    table.add_column("factor", overflow="fold")
-    for metric in LOOKED_AT:
-        table.add_column(_COLUMNS[metric], justify="right", no_wrap=True)
     rows: dict[str, dict[str, Effect]] = {}
     for ranking in rankings:
         for ranked in ranking.factors:
@@ -492,15 +470,12 @@ def ranking_table(ranking: Ranking) -> Table:
     """Give the factors by what they do to one metric, overall."""
     lines = any(ranked.line for ranked in ranking.factors)
     said = "; range: a straight line's end over its start" if lines else ""
+    numbers = ("ratio", "95 % interval", *["range"] * lines, "cells", "pairs")
     table = plain_table(
         METRICS[ranking.metric].title,
         f"ratio of means with its 95 % interval; * beyond noise{said}",
+        (("", "right"), *_FACTOR, *((heading, "number") for heading in numbers)),
     )
-    table.add_column("", justify="right")
-    table.add_column("factor", overflow="fold")
-    table.add_column("level", overflow="fold")
-    for heading in ("ratio", "95 % interval", *["range"] * lines, "cells", "pairs"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for ranked in ranking.factors:
         effect = ranked.effect
         row = [_ratio(effect), _spread(effect)]
@@ -514,12 +489,8 @@ def cell_table(rankings: Sequence[Ranking], full: bool) -> Table:
     """Give for every cell the factor that moves one metric most, or all of them."""
     word = METRICS[rankings[0].metric].word
     what = "what moves it in each cell" if full else "what moves it most in each cell"
-    table = plain_table(f"{word}: {what}", "* beyond noise")
-    table.add_column("cell", overflow="fold")
-    table.add_column("factor", overflow="fold")
-    table.add_column("level", overflow="fold")
-    for heading in ("ratio", "95 % interval"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    columns = (("cell", "folded"), *_FACTOR, ("ratio", "number"), ("95 % interval", "number"))
+    table = plain_table(f"{word}: {what}", "* beyond noise", columns)
     for ranking in rankings:
         for index, ranked in enumerate(ranking.factors if full else ranking.factors[:1]):
             name = "" if index or ranking.cell is None else str(ranking.cell)

@@ -17,6 +17,7 @@ from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.compare.published import LeftOut, left_out
 from tcpf_lab.report.compare.scoreboard import left_out_lines
 from tcpf_lab.report.compare.statistics import CONFIDENCE, Interval, correlation
+from tcpf_lab.report.contents.model import sentences
 from tcpf_lab.report.section import CellResult, Estimate, Section
 from tcpf_lab.report.style import DRAWN, METRICS
 from tcpf_lab.report.table import NOTHING, fitted, fixed, plain_table
@@ -261,26 +262,22 @@ def _missing(
             yield f"{experiment}, {flows} flows, {case}: no usable run on {' or '.join(lacking)}"
 
 
-def _notes(cells: Iterable[CellDifference]) -> Iterator[str]:
+def _notes(cells: Iterable[CellDifference]) -> list[str]:
     rows = [row for cell in cells for row in cell.metrics]
     decided = [row for row in rows if row.verdict != "open"]
-    differing = [row for row in decided if row.verdict == "differ"]
-    if decided:
-        yield (
-            f"{len(differing)} of {len(decided)} comparisons differ; about "
-            f"{(1 - CONFIDENCE) * len(decided):.1f} would by chance if the testbeds were the same"
-        )
-    if len(decided) < len(rows):
-        yield (
-            f"{len(rows) - len(decided)} comparisons are open: two runs on each testbed are needed"
-        )
-    for name in DRAWN:
-        own = [row.ratio for row in rows if row.metric == name and row.ratio]
-        if own:
-            typical = math.exp(sum(map(math.log, own)) / len(own))
-            word = METRICS[name].word
-            counted = f"{len(own)} cell{'s' * (len(own) > 1)}"
-            yield f"{word}: ratio {typical:.3f} in the geometric mean of {counted}"
+    ratios = {name: [r.ratio for r in rows if r.metric == name and r.ratio] for name in DRAWN}
+    return sentences(
+        "testbeds_notes",
+        decided=len(decided),
+        differing=sum(row.verdict == "differ" for row in decided),
+        open=len(rows) - len(decided),
+        chance=1 - CONFIDENCE,
+        ratios=[
+            (METRICS[name].word, math.exp(sum(map(math.log, own)) / len(own)), len(own))
+            for name, own in ratios.items()
+            if own
+        ],
+    )
 
 
 _COLOURS: dict[Verdict, str] = {"agree": "green", "differ": "red", "open": "dim"}
@@ -311,12 +308,12 @@ def block_table(testbeds: tuple[str, str], cells: Sequence[CellDifference]) -> T
         f"{cells[0].experiment}, {cells[0].flows} flows: {first} and {second}",
         f"mean ± half width of its 95 % interval; {second} minus {first} (Welch's interval); "
         f"{second} / {first}",
+        (
+            ("case", "whole"),
+            *((name, "right") for name in (first, second, "difference")),
+            *(("ratio", "number"), ("verdict", "whole")),
+        ),
     )
-    table.add_column("case", no_wrap=True)
-    for name in (first, second, "difference"):
-        table.add_column(Text(name), justify="right")
-    table.add_column("ratio", justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
     for cell in cells:
         runs = (
             f"{side.n} run{'s' * (side.n > 1)}"
@@ -359,10 +356,9 @@ def _number(value: float, scale: float) -> str:
 
 def order_table(orders: Sequence[OrderAgreement]) -> Table:
     """Give Kendall's tau-b of each block, a column per metric."""
-    table = plain_table("Order of the cases: Kendall's tau-b, one testbed against the other", "")
-    table.add_column("block", overflow="fold")
-    for metric in DRAWN:
-        table.add_column(METRICS[metric].word, justify="right", no_wrap=True)
+    metrics = ((METRICS[metric].word, "number") for metric in DRAWN)
+    title = "Order of the cases: Kendall's tau-b, one testbed against the other"
+    table = plain_table(title, columns=(("block", "folded"), *metrics))
     for (name, flows), rows in groupby(orders, key=lambda row: (row.experiment, row.flows)):
         own = list(rows)
         taus = (NOTHING if row.tau is None else fixed(row.tau, 2) for row in own)

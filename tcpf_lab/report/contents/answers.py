@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from tcpf_lab.report.claims.judge import Finding, Verdict
+from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.terms import BASELINES, FRIO, GOODPUT
 from tcpf_lab.report.compare.factors import DEFAULT, rank_correlation
 from tcpf_lab.report.compare.published import Comparison
@@ -21,11 +21,12 @@ from tcpf_lab.report.contents.model import (
     count,
     listed,
     sentence,
+    sentences,
 )
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.section import CellResult, Section
-from tcpf_lab.report.style import CASES, DRAWN, METRICS, NO_BREAK_SPACE
-from tcpf_lab.report.table import NOTHING, fixed, printed, ratios, significant, spread
+from tcpf_lab.report.style import CASES, DRAWN, METRICS, NO_BREAK_SPACE, MetricStyle
+from tcpf_lab.report.table import NOTHING, fixed, printed, ratios
 
 _VERDICTS = {"moves": "moves it", "noise": "within noise", "open": "not decidable"}
 _COLUMNS = (
@@ -41,46 +42,28 @@ _COLUMNS = (
 )
 
 
-def effects_told(found: Sensitivity) -> Iterator[str]:
+def effects_told(found: Sensitivity) -> list[str]:
     """Say of each metric what moves it most, which nothing moves, and what cannot be told."""
+    moved: list[tuple[MetricStyle, int, list[Effect]]] = []
     still: list[str] = []
     untold: list[str] = []
     for ranking in _overall(found):
-        word = METRICS[ranking.metric].word
-        verdicts = [row.effect.verdict for row in ranking.factors]
-        if "moves" in verdicts:
-            yield _strongest(ranking)
+        style, effects = METRICS[ranking.metric], [row.effect for row in ranking.factors]
+        moving = [effect for effect in effects if effect.verdict == "moves"]
+        if moving:
+            moved.append((style, len(effects), moving))
         else:
-            (still if "noise" in verdicts else untold).append(word)
-    if still:
-        yield f"Nothing that was varied moves {listed(still, 'or')} beyond noise."
-    if untold:
-        yield (
-            f"What moves {listed(untold, 'or')} cannot be told from noise: that takes two seeds "
-            "which both sides of a comparison have."
-        )
-
-
-def _strongest(ranking: Ranking) -> str:
-    """Tell the effect that is farthest from none for sure, and how many there are besides."""
-    moving = [row for row in ranking.factors if row.effect.verdict == "moves"]
-    effect = moving[0].effect
-    against = DEFAULT if effect.against == DEFAULT else f"with {effect.against}"
-    return (
-        f"What moves {METRICS[ranking.metric].word} most is {effect.factor}: with {effect.level} "
-        f"it {_size(effect)} what it is {against}, {_over_cells(effect)}; {len(moving)} of "
-        f"{len(ranking.factors)} {'moves' if len(moving) == 1 else 'move'} it beyond noise."
+            noisy = any(effect.verdict == "noise" for effect in effects)
+            (still if noisy else untold).append(style.word)
+    return sentences(
+        "effects",
+        moved=moved,
+        still=still,
+        untold=untold,
+        default=DEFAULT,
+        ratio=_ratio,
+        interval=_interval,
     )
-
-
-def _size(effect: Effect) -> str:
-    """Give the effect as a factor, or where a mean is 0 as a difference."""
-    if effect.ratio is not None:
-        return f"is {_ratio(effect)} times (95 % interval {_interval(effect)})"
-    assert effect.difference is not None  # held by the verdict, like the interval
-    assert effect.difference_ci is not None
-    change, half = significant(effect.difference), significant(effect.difference_ci)
-    return f"differs by {change} ± {half} {METRICS[effect.metric].unit}".strip() + " from"
 
 
 def effects_part(found: Sensitivity) -> Part:
@@ -115,7 +98,6 @@ def _table(ranking: Ranking) -> Table:
     style = METRICS[ranking.metric]
     return Table(
         name=f"effects-{style.slug}",
-        label="",
         caption=f"{style.title}: what varies, by how surely it moves it.",
         columns=_COLUMNS,
         groups=(Group("", tuple(rows)),),
@@ -133,16 +115,6 @@ def _interval(effect: Effect) -> str:
     return f"{low} to {high}"
 
 
-def _over_cells(effect: Effect) -> str:
-    pairs = f"with {count(effect.pairs, 'pair')} of runs"
-    if effect.cells == 1:
-        return f"in one cell {pairs}"
-    mean = "mean" if effect.ratio is None else "geometric mean"
-    return f"in the {mean} of {effect.cells} cells {pairs} in each"
-
-
-#: More things that vary than this are counted, not listed.
-_FEW = 5
 #: How the best and the worst of some cases are told apart, by metric.
 _EXTREMES = {
     metric: ("the highest", "the lowest") if metric == GOODPUT else ("the lowest", "the highest")
@@ -155,115 +127,61 @@ def question(subject: Subject) -> str:
     """Ask what the experiments were made to answer."""
     configs = [member.section.config for member in subject.members if member.section.published]
     opened = any(page.opening for page in subject.pages) or not subject.varied
-    if subject.comparison and configs and opened:
-        noun = "configuration" if len(configs) == 1 else "configurations"
-        return (
-            f"Are the tables of {noun} {listed(configs)} reproduced, and are the thesis' "
-            "conclusions right?"
-        )
-    if subject.varied:
-        what = listed(subject.varied)
-        if len(subject.varied) > _FEW:
-            what = f"{len(subject.varied)} choices, each varied by itself"
-        return f"How much do the results of {subject.unchanged.label} depend on {what}?"
-    results = [result for section in subject.sections for result in section.results]
-    cases = list(dict.fromkeys(result.cell.case for result in results))
-    flows = [str(number) for number in sorted({result.cell.flows for result in results})]
-    many = f"{listed(flows, 'or')} flow{'' if flows == ['1'] else 's'}"
-    if len(cases) == 1:
-        return f"What do {many} get with {cases[0]}?"
-    if len(cases) > 4:
-        return f"Which of {len(cases)} cases serves {many} best?"
-    return f"Which of {listed(cases, 'and')} serves {many} best?"
+    cells = [result.cell for section in subject.sections for result in section.results]
+    flows = [str(number) for number in sorted({cell.flows for cell in cells})]
+    (asked,) = sentences(
+        "question",
+        configs=configs if subject.comparison and opened else [],
+        varied=subject.varied,
+        unchanged=subject.unchanged.label,
+        cases=list(dict.fromkeys(cell.case for cell in cells)),
+        flows=f"{listed(flows, 'or')} flow{'' if flows == ['1'] else 's'}",
+    )
+    return asked
 
 
 def answer(subject: Subject) -> tuple[str, ...]:
     """Answer it, the most important sentence first."""
     if subject.sensitivity is not None:
         return (*effects_told(subject.sensitivity), *_taus_told(subject))
-    comparison = subject.comparison
-    if comparison is None:
+    if subject.comparison is None:
         return tuple(_bests_told(subject, subject.members))
     unpublished = [member for member in subject.members if not member.section.published]
     return (
-        *_claims_told(comparison),
-        *_gains_told(comparison),
-        _coverage(subject, comparison),
+        *_published_told(subject, subject.comparison),
         *_bests_told(subject, unpublished),
     )
 
 
-def _claims_told(comparison: Comparison) -> Iterator[str]:
-    found = Counter(claim.ours.verdict for claim in comparison.claims)
-    known = Counter(claim.published.verdict for claim in comparison.claims)
-    undecided = found[Verdict.OPEN], found[Verdict.FEW]
-    if sum(undecided) == found.total():
-        why = "so few seeds of " if undecided[1] else ""
-        yield f"None of the papers' claims can be decided with {why}the cells that were measured."
-        return
-    few = f"{found[Verdict.FEW]} rest on too few seeds, " if found[Verdict.FEW] else ""
-    yield (
-        f"Of the papers' {found.total()} claims, {found[Verdict.HOLDS]} hold on these numbers, "
-        f"{found[Verdict.REFUTED]} are refuted, {found[Verdict.NOISE]} are within noise, {few}and "
-        f"{found[Verdict.OPEN]} cannot be decided; on the published tables {known[Verdict.HOLDS]} "
-        f"hold and {known[Verdict.REFUTED]} are refuted."
-    )
-    yield _checks_told([finding for claim in comparison.claims for finding in claim.findings])
-
-
-def _checks_told(findings: Sequence[Finding]) -> str:
-    """Count the numbers that claims are made of: one that is not as claimed refutes its claim."""
-    ours = Counter(finding.ours.verdict for finding in findings)
+def _published_told(subject: Subject, comparison: Comparison) -> list[str]:
+    """Count verdicts on claims and on the numbers that they are made of; tell gains and runs."""
+    findings = [finding for claim in comparison.claims for finding in claim.findings]
     judged = [one for one in findings if one.ours.verdict not in (Verdict.OPEN, Verdict.FEW)]
-    known = Counter(finding.published.verdict for finding in judged)
-    rest = [
-        f"{number} {why}"
-        for number, why in (
-            (ours[Verdict.FEW], "rest on too few seeds"),
-            (ours[Verdict.OPEN], "need cells that were not measured"),
-        )
-        if number
-    ]
-    return (
-        "A claim about several configurations and cases is refuted by one that contradicts it. "
-        f"Of {len(judged)} numbers that were measured, {ours[Verdict.HOLDS]} are as claimed here "
-        f"and {known[Verdict.HOLDS]} in the published tables"
-        + "".join(f"; {part}" for part in rest)
-        + "."
+    results = [r for s in subject.sections if s.published for r in s.results if r.cell.known]
+    return sentences(
+        "published",
+        claims=Counter(claim.ours.verdict for claim in comparison.claims),
+        known_claims=Counter(claim.published.verdict for claim in comparison.claims),
+        numbers=Counter(finding.ours.verdict for finding in findings),
+        known_numbers=Counter(finding.published.verdict for finding in judged),
+        gains=list(_gains(comparison)),
+        frio=FRIO,
+        cells=len(PUBLISHED_CELLS),
+        measured=len(PUBLISHED_CELLS) - len(comparison.missing),
+        asked=sum(result.n for result in results),
+        used=sum(result.used for result in results),
+        valid=sum(result.valid_runs for result in results),
     )
 
 
-def _gains_told(comparison: Comparison) -> Iterator[str]:
-    """Say how many times the timeouts of the new marker with FRIO the baselines have."""
+def _gains(comparison: Comparison) -> Iterator[tuple[str, list[float], list[float]]]:
+    """Yield how many times the timeouts of the new marker with FRIO each baseline has."""
     for other in BASELINES:
         own = [gain for gain in comparison.gains if gain.against == other]
         measured = [gain for gain in own if gain.measured is not None]
         ours = [gain.measured for gain in measured if gain.measured is not None]
-        known = [gain.published for gain in measured if gain.published is not None]
-        if not ours:
-            continue
-        yield (
-            f"{other} has {spread(ours)} times the timeouts of {FRIO} "
-            f"({_over(len(ours))}; published: {spread(known)})."
-        )
-
-
-def _over(blocks: int) -> str:
-    if blocks == 1:
-        return "one configuration and number of flows"
-    return f"{blocks} combinations of configuration and number of flows"
-
-
-def _coverage(subject: Subject, comparison: Comparison) -> str:
-    results = [r for s in subject.sections if s.published for r in s.results if r.cell.known]
-    measured = len(PUBLISHED_CELLS) - len(comparison.missing)
-    runs, used = sum(r.n for r in results), sum(r.used for r in results)
-    valid = sum(result.valid_runs for result in results)
-    every = "All" if measured == len(PUBLISHED_CELLS) else f"{measured} of the"
-    return (
-        f"{every} {len(PUBLISHED_CELLS)} published cells were measured, with {used} of "
-        f"{count(runs, 'run')} asked for; {valid} passed every check."
-    )
+        if ours:
+            yield other, ours, [gain.published for gain in measured if gain.published is not None]
 
 
 def _bests_told(subject: Subject, members: Sequence[Member]) -> Iterator[str]:

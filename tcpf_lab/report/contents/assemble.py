@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TypeVar
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 import tcpf_lab
 from tcpf_lab.report.contents.answers import answer, question
-from tcpf_lab.report.contents.limits import Provenance, limitations, provenance, runs_left_out
 from tcpf_lab.report.contents.model import (
     Column,
     Contents,
@@ -17,11 +19,14 @@ from tcpf_lab.report.contents.model import (
     Figure,
     Figures,
     Group,
+    LeftOut,
+    Limitation,
     Part,
     Reproduce,
     Table,
     Validity,
     count,
+    filled,
     listed,
     seeds_told,
 )
@@ -30,32 +35,21 @@ from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.results import result_parts, verdicts
 from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.topology import draw_topology, told
+from tcpf_lab.report.document import agreed
+from tcpf_lab.report.section import Problem, Section
 from tcpf_lab.results.command import lines
+from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.graph import Graph
+from tcpf_lab.spec.tcp import LINUX22, LINUX22_BEHAVIOURS, NEWRENO, RENO
 
+#: So many entries fit into a sentence; the table of a report has all of them.
+_FEW = 5
+#: Words for the checks of validity, and for what of a run's manifest is told.
+WORDS: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("words.toml").read_text("utf-8")
+)
 #: What a check of validity makes sure of; one without words here goes by its name alone.
-CHECKS = {
-    "offloads_off": "Segmentation offload is off on every interface.",
-    "qdisc_in_force": "The queue under test has the options that were asked for.",
-    "marker_in_force": "The marker has the options that were asked for.",
-    "sysctls_in_force": "TCP's parameters are those of the profile.",
-    "routes_in_force": "Initial window and least timer are on the routes.",
-    "ecn_in_use": "ECN-capable packets came to the queue that marks.",
-    "captures_complete": "No capture lacks a packet.",
-    "no_unplanned_loss": "Nothing but the bottleneck lost packets.",
-    "impairments_in_force": "What the path loses on purpose was lost, and nothing else.",
-    "marks_match_marker": "As many marked packets arrived as the marker sent.",
-    "loss_matches_qdisc": "The captures miss exactly what the queue dropped.",
-    "bottleneck_rate": "The bottleneck sent at its rate while packets waited.",
-    "window_counters": "The queue's counters at the window's two ends agree with each other.",
-    "all_connected": "Every flow came up.",
-    "goodput_matches_tcp_info": "Goodput agrees with the kernel's count of acknowledged bytes.",
-    "flows_match_iperf3": "Goodput agrees with what iperf3 says.",
-    "retransmissions_explained": "Every retransmission has a cause.",
-    "timeouts_match_kernel": "Timeouts agree with the kernel's own count.",
-    "clocks_agree": "The hosts' clocks were compared and agree.",
-    "started_on_time": "Every program started when it should.",
-}
+CHECKS: Mapping[str, str] = WORDS["checks"]
 
 _T = TypeVar("_T", Table, Figure)
 
@@ -133,7 +127,7 @@ def _topologies(subject: Subject) -> Iterator[Figure]:
             f"{graph.bottleneck.a} are the queue under test; a delay stands under the link at "
             "whose end it is added, with the direction of the packets that wait."
         )
-        yield Figure(name=name, label="", caption=caption, alternative=told(graph))
+        yield Figure(name=name, caption=caption, alternative=told(graph))
 
 
 def _validity(subject: Subject, made: Provenance) -> Validity:
@@ -184,7 +178,7 @@ def _checks(made: Provenance) -> Table:
         Column("does not apply", "number", "", "Runs without anything that it could check."),
     )
     caption = "The checks that every finished run went through, and how many runs passed them."
-    return Table("checks", "", caption, columns, (Group("", rows),))
+    return Table("checks", caption, columns, (Group("", rows),))
 
 
 def _facts(made: Provenance) -> Iterator[Fact]:
@@ -228,3 +222,192 @@ def numbered(contents: Contents) -> Contents:
         results=parts(contents.results),
         validity=replace(contents.validity, tables=labelled(contents.validity.tables, "Table")),
     )
+
+
+def runs_left_out(sections: Sequence[Section]) -> Iterator[LeftOut]:
+    """Yield the runs with a remark; of several experiments each is named with its own."""
+    several = len(sections) > 1
+    for section in sections:
+        for result in section.results:
+            for found in _alike(result.problems):
+                prefix = f"{section.source.files.experiment}/" * several
+                yield replace(found, named=prefix + found.named)
+
+
+def told_of_left_out(sections: Sequence[Section]) -> str:
+    """Say which finished runs are left out, and which are used all the same; empty for none.
+
+    Runs that were never made are not told: whoever counts the runs that there are counts them.
+    """
+    found = [one for one in runs_left_out(sections) if one.state != "missing"]
+    out, used = ([one for one in found if one.used is side] for side in (False, True))
+    return " ".join(
+        f"{words}: {_told(own)}."
+        for words, own in (("Left out", out), ("Used although a check failed", used))
+        if own
+    )
+
+
+def _told(runs: Sequence[LeftOut]) -> str:
+    told = [f"{one.named} ({': '.join(filter(None, (one.state, one.reasons)))})" for one in runs]
+    rest = sum(one.runs for one in runs[_FEW:])
+    more = (f"and {count(rest, 'more run')}, which table.md lists",) * bool(rest)
+    return "; ".join((*told[:_FEW], *more))
+
+
+def _alike(problems: Sequence[Problem]) -> Iterator[LeftOut]:
+    """Name the runs of a cell that have the same problem together: ``red-flows3, seeds 2 to 9``."""
+    alike: dict[tuple[str, Problem], list[int]] = {}
+    for problem in problems:
+        cell, _, seed = problem.run.rpartition("-seed")
+        alike.setdefault((cell, replace(problem, run="")), []).append(int(seed))
+    for (cell, problem), seeds in alike.items():
+        yield LeftOut(
+            named=f"{cell}, {'seed' if len(seeds) == 1 else 'seeds'} {seeds_told(seeds)}",
+            runs=len(seeds),
+            state=problem.state,
+            reasons="; ".join(problem.reasons),
+            used=problem.used,
+        )
+
+
+#: What is said of recovery without SACK, and above it.
+_RECOVERIES = {
+    NEWRENO: "NewReno, not Reno.",
+    LINUX22: "NewReno of Linux 2.2.",
+    RENO: "Reno by a patch.",
+}
+
+
+@dataclass(frozen=True)
+class CheckTally:
+    """How many runs passed a check, failed it, or have nothing that it applies to."""
+
+    name: str
+    passed: int
+    failed: int
+    not_applicable: int
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Timeouts in the captures of runs, and the kernels' own count; None if there is none.
+
+    ``runs`` are those that have such a count, or all if none has; ``flows`` those whose own counts
+    were compared, of which ``flows_exact`` agree.
+    """
+
+    runs: int
+    captures: int
+    kernel: int | None
+    flows: int
+    flows_exact: int | None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the runs that the means are made of have in common.
+
+    ``made_with`` has every fact by its name, several values where runs differ; ``checks`` are
+    counted over all finished runs, invalid ones included.
+    """
+
+    runs: int
+    seeds: tuple[int, ...]
+    clocks: tuple[str, ...]
+    made_with: Mapping[str, tuple[str, ...]]
+    checks: tuple[CheckTally, ...]
+    timeouts: Timeouts
+
+
+def provenance(sections: Iterable[Section]) -> Provenance:
+    """Read the manifests and verdicts of every run that is part of a report.
+
+    Raises
+    ------
+    LabError
+        If a run has no manifest.
+    """
+    manifests, metrics = [], []
+    checks: dict[str, Counter[bool | None]] = {}
+    for section in sections:
+        files = section.source.files
+        for run, used in _finished(section):
+            found = read_json(files.run(run).metrics)
+            for check in found.get("validity", {}).get("checks", ()):
+                checks.setdefault(check["name"], Counter())[check["ok"]] += 1
+            if used:
+                manifests.append(read_json(files.run(run).manifest))
+                metrics.append({"analysis": found.get("analysis"), "truth": found.get("truth")})
+    common = agreed({name: m[name] for name in WORDS["made_with"] if name in m} for m in manifests)
+    facts = {
+        WORDS["made_with"][name]: common[name] for name in WORDS["made_with"] if name in common
+    }
+    analyses = agreed(found["analysis"] for found in metrics)
+    return Provenance(
+        runs=len(manifests),
+        seeds=tuple(sorted({int(m["seed"]) for m in manifests})),
+        clocks=tuple(sorted({str(m["clock"]) for m in manifests})),
+        made_with={**dict(_flat("", facts)), "identity of the analysis": _values(analyses)},
+        checks=tuple(
+            CheckTally(name, found[True], found[False], found[None])
+            for name, found in checks.items()
+        ),
+        timeouts=_timeouts([found["truth"] or {} for found in metrics]),
+    )
+
+
+def _finished(section: Section) -> Iterable[tuple[str, bool]]:
+    """Yield every run that has a verdict, and whether it is part of the means."""
+    for result in section.results:
+        unread = {problem.run for problem in result.problems if problem.state != "invalid"}
+        used = set(result.used_runs)
+        yield from ((run, run in used) for run in result.cell.runs if run not in unread)
+
+
+def _flat(above: str, value: Any) -> Iterable[tuple[str, tuple[str, ...]]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(f"{above} {WORDS['facts'].get(key, key)}".strip(), inner)
+    elif value not in (None, [], ""):
+        yield above, _values(value)
+
+
+def _values(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
+
+
+def _timeouts(found: list[Mapping[str, Any]]) -> Timeouts:
+    found = [truth for truth in found if truth.get("timeouts_pcap") is not None or not truth]
+    compared = [truth for truth in found if truth.get("timeouts_kernel") is not None]
+    by_flow = [truth for truth in compared if truth.get("flows_exact") is not None]
+    return Timeouts(
+        runs=len(compared or found),
+        captures=sum(truth.get("timeouts_pcap") or 0 for truth in compared or found),
+        kernel=sum(truth["timeouts_kernel"] for truth in compared) if compared else None,
+        flows=sum(truth["flows"] for truth in by_flow),
+        flows_exact=sum(truth["flows_exact"] for truth in by_flow) if by_flow else None,
+    )
+
+
+def limitations(subject: Subject, made: Provenance) -> tuple[Limitation, ...]:
+    """Give what applies to these experiments and to the testbed they were run on."""
+    tcps = [tcp for member in subject.members for tcp in member.experiment.tcps]
+    old = [tcp for tcp in tcps if tcp.profile != "modern"]
+    recoveries = {tcp.without_sack for tcp in tcps}
+    text = filled(
+        "limitations",
+        clocks=made.clocks,
+        behaviours=[w for w in LINUX22_BEHAVIOURS if any(w in tcp.behaviours for tcp in tcps)],
+        lacking=[w for w in LINUX22_BEHAVIOURS if any(w not in tcp.behaviours for tcp in old)],
+        recoveries=[
+            (heading, said.replace("`", ""))
+            for said, heading in _RECOVERIES.items()
+            if said in recoveries
+        ],
+        compared=bool(subject.comparison),
+        seeds=len(made.seeds),
+        flows=sorted({result.cell.flows for s in subject.sections for result in s.results}),
+    )
+    parts = (part.split("\n", 1) for part in text.removeprefix("## ").split("\n## "))
+    return tuple(Limitation(heading, " ".join(said.split("\n")).strip()) for heading, said in parts)

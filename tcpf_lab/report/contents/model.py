@@ -7,12 +7,17 @@ format escapes it, always and everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
 
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.section import CellResult
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.report.table import printed
+from tcpf_lab.report.table import printed, significant, spread
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 #: The pictures of a report: SVG text by `Figure.name`. Every figure of the contents is in it.
 Figures = Mapping[str, str]
@@ -67,17 +72,30 @@ class Group:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; ``label`` is ``Table 3``, ``name`` its anchor (letters, digits and dashes).
+    """A table; ``name`` is its anchor (letters, digits and dashes).
 
-    ``note`` says how to read it and stands under it.
+    ``label`` is ``Table 3`` as soon as the report is numbered. ``note`` says how to read it and
+    stands under it.
     """
 
     name: str
-    label: str
+    label: str = field(default="", kw_only=True)
     caption: str
     columns: tuple[Column, ...]
     groups: tuple[Group, ...]
     note: str = ""
+
+
+def texts(rows: Iterable[Iterable[str]]) -> tuple[tuple[Entry, ...], ...]:
+    """Give rows of entries that are read."""
+    return tuple(tuple(map(Entry, row)) for row in rows)
+
+
+def text_table(
+    name: str, caption: str, headings: Iterable[str], rows: Iterable[Iterable[str]], note: str = ""
+) -> Table:
+    """Give a table of texts under these headings."""
+    return Table(name, caption, tuple(map(Column, headings)), (Group("", texts(rows)),), note)
 
 
 @dataclass(frozen=True)
@@ -89,7 +107,7 @@ class Figure:
     """
 
     name: str
-    label: str
+    label: str = field(default="", kw_only=True)
     caption: str
     alternative: str
     marks: tuple[str, ...] = ()
@@ -243,8 +261,48 @@ class Contents:
         )
         return (*first, *self.topologies, *last)
 
+    def need(self, figures: Figures) -> None:
+        """Refuse pictures that are not all.
 
-def listed(items: Iterable[str], conjunction: str = "and") -> str:
+        Raises
+        ------
+        LabError
+            If one of the contents' figures is missing.
+        """
+        missing = [figure.name for figure in self.figures if figure.name not in figures]
+        if missing:
+            raise LabError(f"no picture for {', '.join(missing)}", where=self.title)
+
+
+def filled(template: str, **values: Any) -> str:
+    """Give the text of a template of ``report/templates``; a value stays on its line."""
+    return _templates().get_template(f"{template}.j2").render(values)
+
+
+def sentences(template: str, **values: Any) -> list[str]:
+    """Give the lines of a template's text: each is a sentence or a note."""
+    return filled(template, **values).split("\n")[:-1]
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # here: not for every command
+
+    environment = Environment(
+        loader=PackageLoader("tcpf_lab.report"),
+        finalize=lambda value: value.replace("\n", " ") if isinstance(value, str) else value,
+        undefined=StrictUndefined,
+        autoescape=False,  # plain text, which whoever writes a format escapes
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    own = (listed, count, significant, spread)
+    environment.filters |= {function.__name__: function for function in own}
+    return environment
+
+
+def listed(items: Iterable[object], conjunction: str = "and") -> str:
     """Give ``a, b and c``.
 
     Examples
@@ -252,7 +310,7 @@ def listed(items: Iterable[str], conjunction: str = "and") -> str:
     >>> listed(["a", "b", "c"], "or")
     'a, b or c'
     """
-    *first, last = items
+    *first, last = map(str, items)
     return f"{', '.join(first)} {conjunction} {last}" if first else last
 
 

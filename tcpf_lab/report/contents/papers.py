@@ -85,7 +85,7 @@ def _table(page: papers.Page, table: papers.Table) -> Table:
         for row in table.rows
     )
     name = f"{page.name}-{table.name}"
-    return Table(name, "", table.caption, columns, (Group("", rows),))
+    return Table(name, table.caption, columns, (Group("", rows),))
 
 
 def _numeric(texts: Iterable[str]) -> bool:
@@ -105,7 +105,6 @@ def _figure(drawing: papers.Drawing) -> Figure:
     lacking = f" Not all of it was measured: {'; '.join(drawing.missing)}." * bool(drawing.missing)
     return Figure(
         name=drawing.name,
-        label="",
         caption=f"{drawing.title}. {drawing.caption}{lacking}",
         alternative=_in_words(drawing),
     )
@@ -146,7 +145,7 @@ def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
         Group(f"{claim.id}: {source_of(claim)}", tuple(_rows(claim))) for claim in claims
     )
     caption = f"Sentences of the paper, judged: {page.title}."
-    return Table(f"{page.name}-claims", "", caption, columns, groups, _VERDICTS)
+    return Table(f"{page.name}-claims", caption, columns, groups, _VERDICTS)
 
 
 def _rows(claim: PaperClaim) -> Iterator[tuple[Entry, ...]]:

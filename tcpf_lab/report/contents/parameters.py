@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tcpf_lab.report.compare.sensitivity import Factor
-from tcpf_lab.report.contents.model import Column, Entry, Group, Table, listed
+from tcpf_lab.report.contents.model import Column, Group, Table, listed, text_table, texts
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.explain import models_of
@@ -19,7 +19,6 @@ from tcpf_lab.spec.words import SpecModel, keys
 
 #: What of an experiment is told key by key; the cases have a table of their own.
 _PARTS = ("topology", "tcp", "traffic")
-_KEY, _VALUE = Column("parameter"), Column("value")
 
 
 def parameter_tables(subject: Subject) -> tuple[Table, ...]:
@@ -51,13 +50,8 @@ def _common(members: Sequence[Member]) -> Table:
         )
         for name in names
     ]
-    return Table(
-        name="parameters",
-        label="",
-        caption="The path, TCP and the traffic, by the keys of the experiment file.",
-        columns=(_KEY, _VALUE, Column("meaning")),
-        groups=(Group("", _texts(rows)),),
-    )
+    caption = "The path, TCP and the traffic, by the keys of the experiment file."
+    return text_table("parameters", caption, ("parameter", "value", "meaning"), rows)
 
 
 def _shared(values: Mapping[str, str]) -> str:
@@ -113,13 +107,12 @@ def _profiles(members: Sequence[Member]) -> Iterator[Table]:
             rows.append(("initcwnd (route)", window, profile.window_reason))
         rows += _behaviours([tcp for m in own for tcp in m.experiment.tcps])
         said = dict.fromkeys(tcp.without_sack for m in own for tcp in m.experiment.tcps)
-        yield Table(
-            name=f"tcp-{name.replace('.', '-')}",
-            label="",
-            caption=f"TCP profile {name}, at both ends. {profile.summary}",
-            columns=(Column("setting"), _VALUE, Column("reason")),
-            groups=(Group("", _texts(rows)),),
-            note=" ".join(filter(None, said)).replace("`", ""),
+        yield text_table(
+            f"tcp-{name.replace('.', '-')}",
+            f"TCP profile {name}, at both ends. {profile.summary}",
+            ("setting", "value", "reason"),
+            rows,
+            " ".join(filter(None, said)).replace("`", ""),
         )
 
 
@@ -137,11 +130,10 @@ def _cases(members: Sequence[Member]) -> Table:
     for member in members:
         shared.setdefault(tuple(_case_rows(member)), []).append(member)
     groups = [
-        Group(_said(own) if len(shared) > 1 else "", _texts(rows)) for rows, own in shared.items()
+        Group(_said(own) if len(shared) > 1 else "", texts(rows)) for rows, own in shared.items()
     ]
     return Table(
         name="cases",
-        label="",
         caption="The cases: what marks the packets, and the queue under test.",
         columns=(Column("case"), Column("marker"), Column("queue")),
         groups=tuple(groups),
@@ -178,27 +170,12 @@ def _levels(subject: Subject) -> Table:
         for source in (section.source for section in subject.sections)
         if source.factor
     ]
-    return Table(
-        name="levels",
-        label="",
-        caption="What was varied, one factor at a time, everything else as it stands.",
-        columns=(Column("factor"), Column("level"), Column("sets")),
-        groups=(Group("", _texts(rows)),),
-    )
+    caption = "What was varied, one factor at a time, everything else as it stands."
+    return text_table("levels", caption, ("factor", "level", "sets"), rows)
 
 
 def _axes(axes: Sequence[Factor]) -> Table:
     """Give the values of each axis of the matrix."""
-    return Table(
-        name="axes",
-        label="",
-        caption="What the matrix varies; the tables above have the values of the file.",
-        columns=(Column("what varies"), Column("values")),
-        groups=(
-            Group("", _texts([(one.name, listed((one.against, *one.levels))) for one in axes])),
-        ),
-    )
-
-
-def _texts(rows: Sequence[tuple[str, ...]]) -> tuple[tuple[Entry, ...], ...]:
-    return tuple(tuple(Entry(text) for text in row) for row in rows)
+    rows = [(one.name, listed((one.against, *one.levels))) for one in axes]
+    caption = "What the matrix varies; the tables above have the values of the file."
+    return text_table("axes", caption, ("what varies", "values"), rows)

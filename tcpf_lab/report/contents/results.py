@@ -6,14 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from tcpf_lab.report.chapter import (
-    FIRST_TABLE,
-    SweepFigure,
-    figure_numbers,
-    numbered,
-    sweep_figures,
-    thesis_part,
-)
 from tcpf_lab.report.claims.judge import ClaimResult, Finding, Source, Verdict
 from tcpf_lab.report.claims.published import CONFIGS, THESIS_CASES
 from tcpf_lab.report.compare.factors import DEFAULT, rank_correlation
@@ -32,8 +24,17 @@ from tcpf_lab.report.contents.model import (
     bare,
     count,
     sentence,
+    sentences,
 )
 from tcpf_lab.report.contents.subject import Member, Subject
+from tcpf_lab.report.document import (
+    FIRST_TABLE,
+    SweepFigure,
+    figure_numbers,
+    numbered,
+    sweep_figures,
+    thesis_part,
+)
 from tcpf_lab.report.figure import runs_used
 from tcpf_lab.report.section import CellResult, Estimate, Section, as_it_stands, figure_name
 from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
@@ -98,7 +99,6 @@ def _table(member: Member) -> Table:
     ]
     return Table(
         name=f"table-{section.source.files.experiment}",
-        label="",
         caption=_caption(member),
         columns=columns,
         groups=tuple(groups),
@@ -151,7 +151,6 @@ def _figures(subject: Subject, member: Member) -> Iterator[Figure]:
         style = METRICS[metric]
         yield Figure(
             name=figure_name(number or member.experiment.name, metric),
-            label="",
             caption=_figure_caption(member, section, style, number),
             alternative=_alternative("Bar chart", section, style),
             marks=bar_marks(section.results, metric),
@@ -168,7 +167,7 @@ def _sweep_figure(member: Member, section: Section, figure: SweepFigure) -> Figu
         f"confidence intervals; {runs_used(results)}{section.source.conditions}."
     )
     alternative = _alternative("Line chart", replace(section, results=tuple(results)), style)
-    return Figure(name=figure.name, label="", caption=caption, alternative=alternative)
+    return Figure(name=figure.name, caption=caption, alternative=alternative)
 
 
 def _figure_caption(member: Member, section: Section, style: MetricStyle, number: str) -> str:
@@ -218,7 +217,6 @@ def _level_table(subject: Subject, flows: int, style: MetricStyle) -> Table:
     )
     return Table(
         name=f"levels-{style.slug}-{flows}",
-        label="",
         caption=f"{style.title}, {count(flows, 'flow')}"
         + (f" ({style.unit})." if style.unit else "."),
         columns=columns,
@@ -263,26 +261,26 @@ def verdicts(comparison: Comparison | None) -> model.Verdicts:
     return model.Verdicts(tuple(_summary(comparison)), tuple(map(_shown, decided)))
 
 
-def _summary(comparison: Comparison) -> Iterator[str]:
+def _summary(comparison: Comparison) -> list[str]:
     """Count the verdicts, and say what they rest on."""
     ours = [claim.ours.verdict for claim in comparison.claims]
-    yield _counted("On the numbers of this report", ours)
-    yield _counted("On the published tables", [c.published.verdict for c in comparison.claims])
-    yield (
-        f"An interval is a bootstrap 95 % interval over paired seeds ({comparison.resamples} "
-        f"resamples, seed {comparison.seed}). A check is within noise where its interval crosses "
-        "a threshold."
+    known = [claim.published.verdict for claim in comparison.claims]
+    return sentences(
+        "verdicts",
+        claims=len(ours),
+        sides=[
+            ("On the numbers of this report", _counted(ours)),
+            ("On the published tables", _counted(known)),
+        ],
+        resamples=comparison.resamples,
+        seed=comparison.seed,
+        notes=[sentence(note) for note in comparison.notes],
+        left=ours.count(Verdict.OPEN),
     )
-    yield from map(sentence, comparison.notes)
-    left = ours.count(Verdict.OPEN)
-    if left:
-        needs, are = ("needs", "is") if left == 1 else ("need", "are")
-        yield f"{count(left, 'claim')} that {needs} other cells {are} not listed."
 
 
-def _counted(where: str, found: Sequence[Verdict]) -> str:
-    parts = [f"{verdict} {found.count(verdict)}" for verdict in Verdict if verdict in found]
-    return f"{where}, of {len(found)} claims: {', '.join(parts)}."
+def _counted(found: Sequence[Verdict]) -> str:
+    return ", ".join(f"{one} {found.count(one)}" for one in Verdict if one in found)
 
 
 def _shown(claim: ClaimResult) -> model.Claim:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from tcpf_lab.base.units import format_duration, format_rate
@@ -124,17 +125,9 @@ def draw_topology(graph: Graph) -> str:
         max(place.x for place in standing.values()) + WIDTH / 2 + EDGE,
     )
     height = max(place.y for place in standing.values()) + HEIGHT / 2 + 24
-    svg = ET.Element(
-        "svg",
-        {
-            "xmlns": _SVG,
-            "viewBox": f"0 0 {width:g} {height:g}",
-            "width": f"{width:g}",
-            "height": f"{height:g}",
-            "font-family": _FONTS,
-            "font-size": "9",
-            "role": "img",
-        },
+    svg = ET.Element("svg", xmlns=_SVG, viewBox=f"0 0 {width:g} {height:g}")
+    svg.attrib |= _attributes(
+        width=width, height=height, font_family=_FONTS, font_size=9, role="img"
     )
     along = {name for stage in stages(graph) for name in stage}
     named: set[tuple[str, ...]] = set()
@@ -184,17 +177,9 @@ def _draw_rest(svg: ET.Element, graph: Graph, standing: dict[str, Place]) -> Non
 
 def _draw_node(svg: ET.Element, node: Node, place: Place) -> None:
     tested = node.role == "bottleneck"
-    box = {
-        "x": f"{place.x - WIDTH / 2:g}",
-        "y": f"{place.y - HEIGHT / 2:g}",
-        "width": f"{WIDTH:g}",
-        "height": f"{HEIGHT:g}",
-        "rx": "6",
-        "fill": _PAPER,
-        "stroke": _ACCENT if tested else _INK,
-        "stroke-width": "1.6" if tested else "1",
-    }
-    ET.SubElement(svg, "rect", box)
+    look = (_ACCENT, 1.6) if tested else (_INK, 1)
+    left, top = place.x - WIDTH / 2, place.y - HEIGHT / 2
+    _rectangle(svg, left, top, WIDTH, HEIGHT, rx=6, fill=_PAPER, **_stroke(*look))
     _text(svg, place.x, place.y + 4, node.name, weight="bold", size=11)
     _text(svg, place.x, place.y + HEIGHT / 2 + 12, _ROLES.get(node.role, node.role))
 
@@ -204,17 +189,11 @@ def _draw_link(
 ) -> None:
     """Draw a link; of several equal ones between the same columns only the first is labelled."""
     start, end = a.x + WIDTH / 2, b.x - WIDTH / 2
-    line = {
-        "x1": f"{start:g}",
-        "y1": f"{a.y:g}",
-        "x2": f"{end:g}",
-        "y2": f"{b.y:g}",
-        "stroke": _ACCENT if link.bottleneck else _INK,
-        "stroke-width": "2.4" if link.bottleneck else "1",
-    }
-    ET.SubElement(svg, "line", line)
+    look = (_ACCENT, 2.4) if link.bottleneck else (_INK, 1)
+    _line(svg, (start, a.y), (end, b.y), *look)
     if link.bottleneck:
-        _draw_queue(svg, start, a.y)
+        for packet in range(4):  # that wait at its start
+            _rectangle(svg, start + 3 + 4.5 * packet, a.y - 7, 3, 14, fill=_ACCENT)
     column = f"{start:g}"
     rate, delay = f"{format_rate(link.rate)}/s", _delay(link)
     fresh = [word for word in (rate, delay) if word and (column, word) not in named]
@@ -235,8 +214,7 @@ def _draw_beside(
 ) -> None:
     """Draw a link downwards, to or from a machine beside the path; equal ones are labelled once."""
     start, end = a.y + _BELOW, b.y - HEIGHT / 2
-    line = {"x1": f"{a.x:g}", "y1": f"{start:g}", "x2": f"{b.x:g}", "y2": f"{end:g}"}
-    ET.SubElement(svg, "line", {**line, "stroke": _INK, "stroke-width": "1"})
+    _line(svg, (a.x, start), (b.x, end), _INK, 1)
     said = (format_rate(link.rate), _delay(link, down="↓", up="↑"))
     if (f"{a.y:g}", *said) in named:
         return
@@ -254,17 +232,29 @@ def _delay(link: Link, down: str = "→", up: str = "←") -> str:
     return ", ".join(filter(None, (there, back)))
 
 
-def _draw_queue(svg: ET.Element, x: float, y: float) -> None:
-    """Draw packets that wait at the start of the bottleneck."""
-    for place in range(4):
-        packet = {
-            "x": f"{x + 3 + 4.5 * place:g}",
-            "y": f"{y - 7:g}",
-            "width": "3",
-            "height": "14",
-            "fill": _ACCENT,
-        }
-        ET.SubElement(svg, "rect", packet)
+def _attributes(**values: str | float) -> dict[str, str]:
+    """Give the attributes of an element; a dash in a name is an underscore here."""
+    return {
+        name.replace("_", "-"): value if isinstance(value, str) else f"{value:g}"
+        for name, value in values.items()
+    }
+
+
+def _stroke(colour: str, width: float) -> dict[str, str]:
+    return {"stroke": colour, "stroke_width": f"{width:g}"}
+
+
+def _line(
+    svg: ET.Element, start: tuple[float, float], end: tuple[float, float], *look: Any
+) -> None:
+    (x1, y1), (x2, y2) = start, end
+    ET.SubElement(svg, "line", _attributes(x1=x1, y1=y1, x2=x2, y2=y2, **_stroke(*look)))
+
+
+def _rectangle(
+    svg: ET.Element, x: float, y: float, width: float, height: float, **look: str | float
+) -> None:
+    ET.SubElement(svg, "rect", _attributes(x=x, y=y, width=width, height=height, **look))
 
 
 def _text(
@@ -278,9 +268,9 @@ def _text(
     halo: bool = False,
 ) -> None:
     """Write centred text; with a halo a line behind it is interrupted."""
-    place = {"x": f"{x:g}", "y": f"{y:g}", "text-anchor": "middle", "fill": _INK}
-    look = {"font-weight": weight, "font-size": f"{size:g}"}
+    place: dict[str, Any] = {"x": x, "y": y, "text_anchor": "middle", "fill": _INK}
+    place |= {"font_weight": weight, "font_size": size}
     if halo:
-        behind = {"fill": "#ffffff", "stroke": "#ffffff", "stroke-width": "3"}
-        ET.SubElement(svg, "text", {**place, **look, **behind}).text = text
-    ET.SubElement(svg, "text", {**place, **look}).text = text
+        behind = {**place, "fill": "#ffffff", **_stroke("#ffffff", 3)}
+        ET.SubElement(svg, "text", _attributes(**behind)).text = text
+    ET.SubElement(svg, "text", _attributes(**place)).text = text

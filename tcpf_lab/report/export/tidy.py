@@ -1,10 +1,11 @@
-"""Tidy tables: a row per run, cell, flow, code point or check, a column per variable.
+"""Tidy tables: a row per run, cell, flow, code point or check; as frames, CSV and Parquet.
 
-`tcpf_lab.report.export.table_columns` has the columns; a table has these and no others.
+`tcpf_lab.report.export.columns` has the columns; a table has these and no others.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ import pandas as pd
 
 from tcpf_lab.base.units import UnitError, parse_duration, parse_rate, parse_size
 from tcpf_lab.report.export.columns import TABLES, Column, Kind, Layout
-from tcpf_lab.report.section import Cell, CellResult, Section, read_manifest, read_metrics
+from tcpf_lab.report.section import Cell, CellResult, Document, Section, read_manifest, read_metrics
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.results.layout import ExperimentFiles, RunFiles
 
 _UNITS: Mapping[str, Callable[[object], float]] = {
     "bit/s": parse_rate,
@@ -38,6 +39,14 @@ def base_value(text: str) -> tuple[float | str, str]:
         with suppress(UnitError, ValueError):
             return float(parse(text)), unit
     return text, ""
+
+
+def base_numbers(texts: Iterable[str]) -> dict[str, float] | None:
+    """Give the numbers of settings in their base unit; None for words, or several units."""
+    values = {text: base_value(text) for text in texts}
+    numbers = {text: value for text, (value, _) in values.items() if isinstance(value, float)}
+    one_unit = len({unit for _, unit in values.values()}) == 1
+    return numbers if one_unit and len(numbers) == len(values) else None
 
 
 def axis_columns(sections: Iterable[Section]) -> list[Column]:
@@ -273,3 +282,80 @@ def _left_out_rows(sections: Iterable[Section]) -> Iterator[Row]:
                     "reasons": "; ".join(problem.reasons),
                     "used": problem.used,
                 }
+
+
+#: Line breaks that the writer does not quote, and that readers take for the end of a line.
+_OTHER_BREAKS = r"\r\n?"
+_DICTIONARY = ("table", "column", "type", "unit", "meaning", "source")
+
+
+def csv_files(files: ExperimentFiles, found: Tables) -> Iterator[Document]:
+    """Yield ``data/<table>.csv`` for each table, and ``data/columns.csv``.
+
+    Fields are separated by commas, lines end with a line feed, the text is UTF-8. A number has the
+    digits that give the same number again, a missing value is an empty field, a truth value
+    ``True`` or ``False``. A line break within a text is a line feed too, and in quotes.
+
+    Parameters
+    ----------
+    files : ExperimentFiles
+        Where the report goes.
+    found : Tables
+        What `tables` gives.
+    """
+    for layout in found.layouts:
+        yield files.data(layout.name, "csv"), _text(found.frame(layout.name))
+    yield files.data("columns", "csv"), _text(_dictionary(found.layouts))
+
+
+def _dictionary(layouts: Sequence[Layout]) -> pd.DataFrame:
+    rows = [
+        (layout.name, column.name, column.kind, column.unit, column.meaning, column.source)
+        for layout in layouts
+        for column in layout.columns
+    ]
+    return pd.DataFrame(rows, columns=list(_DICTIONARY))
+
+
+def _text(table: pd.DataFrame) -> str:
+    texts = [name for name, kind in table.dtypes.items() if kind == "string"]
+    clean = {str(name): table[name].str.replace(_OTHER_BREAKS, "\n", regex=True) for name in texts}
+    return table.assign(**clean).to_csv(index=False, lineterminator="\n")
+
+
+def parquet_files(files: ExperimentFiles, found: Tables) -> Iterator[Document]:
+    """Yield ``data/<table>.parquet`` for each table.
+
+    The metadata of each field has ``unit``, ``meaning`` and ``source``, as the data dictionary has
+    them. The same numbers give the same bytes, with the same version of pyarrow.
+
+    Parameters
+    ----------
+    files : ExperimentFiles
+        Where the report goes.
+    found : Tables
+        What `tables` gives.
+    """
+    for layout in found.layouts:
+        yield files.data(layout.name, "parquet"), parquet(found.frame(layout.name), layout)
+
+
+def parquet(table: pd.DataFrame, layout: Layout) -> bytes:
+    """Give a table as the content of a Parquet file."""
+    import pyarrow as pa  # here: it takes a while to load
+    import pyarrow.parquet as pq
+
+    kinds = {"text": pa.string(), "count": pa.int64(), "number": pa.float64(), "truth": pa.bool_()}
+    fields = [
+        pa.field(
+            column.name,
+            kinds[column.kind],
+            metadata={"unit": column.unit, "meaning": column.meaning, "source": column.source},
+        )
+        for column in layout.columns
+    ]
+    rows = pa.Table.from_pandas(table, schema=pa.schema(fields), preserve_index=False)
+    content = io.BytesIO()
+    about = {"table": layout.name, "row": layout.row}
+    pq.write_table(rows.replace_schema_metadata(about), content, compression="zstd")
+    return content.getvalue()

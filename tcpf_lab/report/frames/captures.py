@@ -1,8 +1,9 @@
-"""What the analysis of captures found, as frames; `export.capture_columns` says what is in them."""
+"""What the analysis of captures found, as frames; `export.columns` says what is in them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.metrics.capture import capture_row, flow_row
 from tcpf_lab.metrics.crossing import Crossed, describe_crossing, ends_of
 from tcpf_lab.report.export.columns import LAYOUTS
-from tcpf_lab.report.export.tidy import frame, with_units
+from tcpf_lab.report.export.tidy import frame, parquet, with_units
 from tcpf_lab.trace.analysis import KINDS, RETRANSMISSIONS, RTO, RULES, SPURIOUS, Analysis, ip_text
 
 #: Kinds that have a column of another name: they are timeouts.
@@ -135,6 +136,43 @@ def _ends(
     return {name: ends[name][place] for name in _ENDS}
 
 
+def written(found: Captures, form: str, *, events: bool) -> str | bytes:
+    """Give the flows of captures, or their events, as the content of a file.
+
+    Parameters
+    ----------
+    found : Captures
+        The captures.
+    form : str
+        ``csv``: commas, line feeds, a missing value is an empty field; ``parquet``: each field has
+        its unit and meaning; ``jsonl``: an object per line and row, a missing value is null.
+    events : bool
+        Whether the events are wanted.
+    """
+    table = found.events if events else found.flows
+    if form == "parquet":
+        return parquet(table, LAYOUTS["events" if events else "capture_flows"])
+    if form == "csv":
+        return table.to_csv(index=False, lineterminator="\n")
+    return "".join(json.dumps(row) + "\n" for row in _records(table))
+
+
+def event_lists(found: Captures) -> Iterator[list[dict[str, Any]]]:
+    """Yield the events of each capture as JSON has them."""
+    table = found.events
+    for analysis in found.analyses:
+        own = table[table["capture"] == analysis.capture.name]
+        yield list(_records(own.drop(columns="capture")))
+
+
+def _records(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield rows with numbers and texts of Python, None for what is missing."""
+    plain = table.astype(object).where(table.notna(), None)
+    columns = list(plain.columns)
+    for row in plain.itertuples(index=False, name=None):
+        yield dict(zip(columns, row, strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class Crossing:
     """What became of the packets that entered a box, as `tcpf_lab.crossing` gives it.
@@ -212,8 +250,6 @@ class Crossing:
         RequestError
             For any other.
         """
-        from tcpf_lab.report.export.parquet import parquet  # here: pyarrow takes a while to load
-
         if suffix == "parquet":
             return parquet(self.packets, LAYOUTS["crossing_packets"])
         if suffix != "csv":

@@ -33,103 +33,6 @@ _ENDS = ("src", "sport", "dst", "dport")
 _REASONS = pd.Index([KIND_NAMES[number] for number in range(1, 1 + len(KIND_NAMES))])
 
 
-def flow_series(files: RunFiles) -> pd.DataFrame:
-    """Goodput, retransmissions and timeouts of every flow, second by second."""
-    series = read_series(files)
-    flows, seconds = series.acked_bytes.shape
-    columns = {
-        "flow": np.repeat(np.arange(flows), seconds),
-        "time_s": np.tile(series.flow_time_s, flows),
-        "goodput_bytes_per_s": series.acked_bytes.ravel() / float(series.flow_bin_s),
-        "retransmissions": series.retransmissions.ravel().astype(np.int64),
-        "timeouts": series.timeouts.ravel().astype(np.int64),
-    }
-    return _framed(LAYOUTS["flow_series"], columns)
-
-
-def queue_series(files: RunFiles) -> pd.DataFrame:
-    """Length of the bottleneck's queue and its drops, a tenth of a second each."""
-    series = read_series(files)
-    columns = {
-        "time_s": series.queue_time_s,
-        "backlog_mean_bytes": series.backlog_mean_bytes.astype(np.float64),
-        "backlog_max_bytes": series.backlog_max_bytes.astype(np.int64),
-        "packets_lost": series.packets_lost.astype(np.int64),
-    }
-    return _framed(LAYOUTS["queue_series"], columns)
-
-
-def kept_record(files: RunFiles) -> CapturedRecord:
-    """Read the captures of a run.
-
-    Raises
-    ------
-    RequestError
-        If they were not kept.
-    """
-    if made_without_captures(files):
-        return read_captured(files)  # says so
-    if not any(files.pcap.glob("*.pcap*")):
-        raise RequestError(
-            "its captures were not kept, and this is read from them",
-            where=str(files.root),
-            hint=f"`{again(files, '--keep-pcaps')}`",
-        )
-    return read_captured(files)
-
-
-def packets(record: CapturedRecord, point: str) -> pd.DataFrame:
-    """Every packet of a capture.
-
-    Parameters
-    ----------
-    record : CapturedRecord
-        The run.
-    point : str
-        Name of the capture, as ``S`` or ``R1-in``.
-
-    Raises
-    ------
-    RequestError
-        If the run has no capture of this name.
-    """
-    roles = {record.expect["captures"][role]: role for role in ("sender", "ingress", "egress")}
-    if point not in roles:
-        raise RequestError(f"no capture '{point}'; there are {', '.join(roles)}")
-    role = roles[point]
-    columns = _header_columns(record, record.captures[role].packets)
-    kind = record.recovery.kind if role == "sender" else np.zeros(len(columns["seq"]), np.uint8)
-    return _framed(LAYOUTS["packets"], {**columns, "retransmission": _reasons(kind)})
-
-
-def retransmissions(record: CapturedRecord) -> pd.DataFrame:
-    """Every data segment and SYN of the flows that was sent again, and why."""
-    found = _header_columns(record, record.captures["sender"].packets)
-    kind = record.recovery.kind
-    # Classified for whatever sends data: control connections of a generator are no flows.
-    again = np.flatnonzero((kind > 0) & (found["flow"].notna().to_numpy()))
-    columns = {name: values[again] for name, values in found.items() if name != "flow"}
-    columns["flow"] = found["flow"].to_numpy(np.int64, na_value=-1)[again]
-    columns["retransmission"] = _reasons(kind[again])
-    columns["backoff"] = record.recovery.backoff[again].astype(np.int64)
-    return _framed(LAYOUTS["retransmissions"], columns)
-
-
-def bottleneck(record: CapturedRecord) -> pd.DataFrame:
-    """Every packet that came to the bottleneck's queue, and how long it stayed."""
-    crossing = record.crossing
-    delay = np.where(crossing.lost, np.nan, (crossing.departure_ns - crossing.arrival_ns) / 1e9)
-    columns = _header_columns(record, record.captures["ingress"].packets)
-    return _framed(LAYOUTS["bottleneck"], {**columns, "delay_s": delay, "lost": crossing.lost})
-
-
-def queue_length(record: CapturedRecord) -> pd.DataFrame:
-    """Every change of the bottleneck's queue."""
-    line = backlog(record.crossing)
-    time = _seconds(record, line.time_ns)
-    return _framed(LAYOUTS["backlog"], {"time_s": time, "backlog_bytes": line.size})
-
-
 def _framed(layout: Layout, columns: Mapping[str, Any]) -> pd.DataFrame:
     return with_units(pd.DataFrame({name: columns[name] for name in layout.names}), layout)
 
@@ -293,7 +196,16 @@ class Run:
         TraceError
             If the run has no ``series.npz``, or a damaged one.
         """
-        return flow_series(self.files)
+        series = read_series(self.files)
+        flows, seconds = series.acked_bytes.shape
+        columns = {
+            "flow": np.repeat(np.arange(flows), seconds),
+            "time_s": np.tile(series.flow_time_s, flows),
+            "goodput_bytes_per_s": series.acked_bytes.ravel() / float(series.flow_bin_s),
+            "retransmissions": series.retransmissions.ravel().astype(np.int64),
+            "timeouts": series.timeouts.ravel().astype(np.int64),
+        }
+        return _framed(LAYOUTS["flow_series"], columns)
 
     def queue_series(self) -> pd.DataFrame:
         """Length of the bottleneck's queue and its drops, a tenth of a second each.
@@ -303,11 +215,31 @@ class Run:
         TraceError
             If the run has no ``series.npz``, or a damaged one.
         """
-        return queue_series(self.files)
+        series = read_series(self.files)
+        columns = {
+            "time_s": series.queue_time_s,
+            "backlog_mean_bytes": series.backlog_mean_bytes.astype(np.float64),
+            "backlog_max_bytes": series.backlog_max_bytes.astype(np.int64),
+            "packets_lost": series.packets_lost.astype(np.int64),
+        }
+        return _framed(LAYOUTS["queue_series"], columns)
 
     @cached_property
     def _record(self) -> CapturedRecord:
-        return kept_record(self.files)
+        """Its captures.
+
+        Raises
+        ------
+        RequestError
+            If they were not kept.
+        """
+        if not made_without_captures(self.files) and not any(self.files.pcap.glob("*.pcap*")):
+            raise RequestError(
+                "its captures were not kept, and this is read from them",
+                where=str(self.files.root),
+                hint=f"`{again(self.files, '--keep-pcaps')}`",
+            )
+        return read_captured(self.files)  # which says so if there never were any
 
     @property
     def captures(self) -> tuple[str, ...]:
@@ -330,16 +262,38 @@ class Run:
         TraceError
             If one cannot be read.
         """
-        return packets(self._record, capture)
+        record = self._record
+        roles = {record.expect["captures"][role]: role for role in ("sender", "ingress", "egress")}
+        if capture not in roles:
+            raise RequestError(f"no capture '{capture}'; there are {', '.join(roles)}")
+        role = roles[capture]
+        columns = _header_columns(record, record.captures[role].packets)
+        none = np.zeros(len(columns["seq"]), np.uint8)
+        kind = record.recovery.kind if role == "sender" else none
+        return _framed(LAYOUTS["packets"], {**columns, "retransmission": _reasons(kind)})
 
     def retransmissions(self) -> pd.DataFrame:
         """Every segment that was sent again, and why; from the captures, as `packets`."""
-        return retransmissions(self._record)
+        record = self._record
+        found = _header_columns(record, record.captures["sender"].packets)
+        kind = record.recovery.kind
+        # Classified for whatever sends data: control connections of a generator are no flows.
+        sent = np.flatnonzero((kind > 0) & (found["flow"].notna().to_numpy()))
+        columns = {name: values[sent] for name, values in found.items() if name != "flow"}
+        columns["flow"] = found["flow"].to_numpy(np.int64, na_value=-1)[sent]
+        columns["retransmission"] = _reasons(kind[sent])
+        columns["backoff"] = record.recovery.backoff[sent].astype(np.int64)
+        return _framed(LAYOUTS["retransmissions"], columns)
 
     def bottleneck(self) -> pd.DataFrame:
         """Every packet that came to the bottleneck's queue; from the captures, as `packets`."""
-        return bottleneck(self._record)
+        record, crossing = self._record, self._record.crossing
+        delay = np.where(crossing.lost, np.nan, (crossing.departure_ns - crossing.arrival_ns) / 1e9)
+        columns = _header_columns(record, record.captures["ingress"].packets)
+        return _framed(LAYOUTS["bottleneck"], {**columns, "delay_s": delay, "lost": crossing.lost})
 
     def backlog(self) -> pd.DataFrame:
         """Every change of the bottleneck's queue; from the captures, as `packets`."""
-        return queue_length(self._record)
+        line = backlog(self._record.crossing)
+        time = _seconds(self._record, line.time_ns)
+        return _framed(LAYOUTS["backlog"], {"time_s": time, "backlog_bytes": line.size})

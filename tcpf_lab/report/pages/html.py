@@ -11,6 +11,7 @@ import base64
 import hashlib
 import math
 import re
+import tomllib
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -23,31 +24,10 @@ from markupsafe import Markup
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.contents.model import Column, Contents, Entry, Figure, Figures, Group, Table
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_ELEMENTS = _words(
-    "svg g defs use path rect circle ellipse line polyline polygon text tspan clipPath pattern "
-    "linearGradient radialGradient stop marker"
-)
-#: Attributes of shapes and text.
-_GEOMETRY = _words(
-    "viewBox width height x y x1 y1 x2 y2 cx cy r rx ry dx dy d points transform offset "
-    "patternUnits patternContentUnits patternTransform clipPathUnits gradientUnits "
-    "gradientTransform markerWidth markerHeight markerUnits refX refY orient "
-    "preserveAspectRatio"
-)
-#: Properties that can stand in an attribute of their own as well as in ``style``.
-_LOOK = _words(
-    "fill fill-opacity fill-rule stroke stroke-width stroke-opacity stroke-linecap stroke-linejoin "
-    "stroke-dasharray stroke-dashoffset stroke-miterlimit opacity clip-path clip-rule stop-color "
-    "stop-opacity marker-start marker-mid marker-end font-family font-size font-style font-weight "
-    "text-anchor dominant-baseline paint-order vector-effect letter-spacing"
-)
-#: Numbers in these attributes are lengths; a hundredth of a point is finer than any screen.
-_LENGTHS = _words("d points x y x1 y1 x2 y2 cx cy r width height")
+#: The names that a page keeps of an SVG file.
+_NAMES = tomllib.loads(files("tcpf_lab.report.pages").joinpath("svg.toml").read_text("utf-8"))
+_ELEMENTS, _GEOMETRY = frozenset(_NAMES["elements"]), frozenset(_NAMES["geometry"])
+_LOOK, _LENGTHS = frozenset(_NAMES["look"]), frozenset(_NAMES["lengths"])
 _LONG_NUMBER = re.compile(r"-?\d*\.\d{3,}(?![\d.]*e)")
 _LOCAL = re.compile(r"""url\(\s*['"]?#([^'")\s]+)['"]?\s*\)""")
 _EVERYTHING = re.compile(r"\*\s*\{([^}]*)\}")
@@ -281,9 +261,7 @@ def render(contents: Contents, figures: Figures) -> str:
     LabError
         If a figure of the contents is missing, or is not SVG.
     """
-    missing = [figure.name for figure in contents.figures if figure.name not in figures]
-    if missing:
-        raise LabError(f"no picture for {', '.join(missing)}", where=contents.title)
+    contents.need(figures)
     css, js = _asset("report.css"), _asset("report.js")
     page = _environment().get_template("report.html.j2")
     return page.render(

@@ -118,9 +118,7 @@ def typeset(contents: Contents, figures: Figures) -> bytes:
     LabError
         If a figure is missing, or the compiler refuses something.
     """
-    missing = [figure.name for figure in contents.figures if figure.name not in figures]
-    if missing:
-        raise LabError(f"no picture for {', '.join(missing)}", where=contents.title)
+    contents.need(figures)
     (content,) = compiled(source(contents), figures, "pdf")
     return content.replace(_MARKED, _MARKED.replace(_DEFAULT, b" " * len(_DEFAULT)))
 

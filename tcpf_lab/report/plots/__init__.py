@@ -1,1 +1,1 @@
-"""Figures to explore runs with: a module per kind, `kinds` is their table."""
+"""Figures to explore runs with: `kinds` is the table of them."""

@@ -23,6 +23,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from matplotlib.textpath import TextToPath
@@ -32,6 +33,8 @@ from tcpf_lab.report.pages.pdf import FONT, glyphs
 from tcpf_lab.report.plots.runs import DrawnRun, Group
 from tcpf_lab.report.style import (
     DISTINCT,
+    MARKS,
+    WARM_UP,
     CaseStyle,
     case_styles,
     lightness,
@@ -41,12 +44,7 @@ from tcpf_lab.report.style import (
 #: Size of a figure, inches: as wide as a page's text.
 WIDTH, HEIGHT = 6.4, 4.4
 #: How an error bar is drawn.
-INTERVAL: Mapping[str, Any] = {
-    "ecolor": "#111111",
-    "elinewidth": 1.1,
-    "capsize": 2.6,
-    "capthick": 1.1,
-}
+INTERVAL = MARKS["interval"]
 
 _METADATA: Mapping[str, dict[str, Any]] = {
     "png": {"Software": None},
@@ -261,6 +259,23 @@ def marker_look(style: CaseStyle, size: float) -> dict[str, Any]:
         "markeredgecolor": INK,
         "markeredgewidth": 0.8,
     }
+
+
+def line_entry(label: str, look: Mapping[str, Any]) -> Entry:
+    """Give the legend of a line, or of a marker, with these properties."""
+    return Entry(label, Line2D([], [], **look))
+
+
+def over_time(axes: Axes, label: str, bounds_s: tuple[float, float], warm_s: float) -> list[Entry]:
+    """Set the bounds of a time axis and shade what was not measured; its entry in the legend."""
+    start, end = bounds_s
+    axes.set_xlim(start, end)
+    axes.tick_params(axis="x", bottom=True)
+    axes.set_xlabel(label)
+    if start >= warm_s:
+        return []
+    axes.axvspan(0, warm_s, **WARM_UP)
+    return [Entry("warm-up, not measured", Patch(**WARM_UP))]
 
 
 def line_entries(styles: dict[str, CaseStyle], marker: float = 0) -> list[Entry]:

@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tcpf_lab.base.errors import RequestError
-from tcpf_lab.report.plots.captures import DrawnCapture
-from tcpf_lab.report.plots.runs import DrawnRun
+from tcpf_lab.report.plots.runs import DrawnCapture, DrawnRun
 from tcpf_lab.report.style import METRICS, OTHER_METRICS, MetricStyle, house_style
 from tcpf_lab.spec.words import unknown
 
@@ -74,8 +73,10 @@ class Kind:
 
     @property
     def module(self) -> str:
-        """Where it is drawn."""
-        return f"{__package__}.{self.name.replace('-', '_')}"
+        """Where a function of its name draws it."""
+        others = {"parameter": "parameter", "queue": "over_time", "timeseries": "over_time"}
+        room = "flow_figures" if self.takes == _OF_FLOW else others.get(self.name, "cases")
+        return f"{__package__}.{room}"
 
 
 _OF_FLOW = ("flow", "time_s")
@@ -172,4 +173,4 @@ def draw(
 
 
 def _drawing(kind: Kind) -> Any:
-    return import_module(kind.module).draw
+    return getattr(import_module(kind.module), kind.name.replace("-", "_"))

@@ -7,18 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from tcpf_lab.base.errors import LabError, RequestError, TraceError, path_text
 from tcpf_lab.metrics.captured import CapturedRecord, read_captured
 from tcpf_lab.metrics.record import made_without_captures
-from tcpf_lab.report.plots.canvas import Entry
-from tcpf_lab.report.plots.captures import DrawnCapture
 from tcpf_lab.report.plots.kinds import Subject, Wanted
-from tcpf_lab.report.plots.runs import DrawnRun, under
-from tcpf_lab.report.style import NO_BREAK_SPACE, WARM_UP
+from tcpf_lab.report.plots.runs import DrawnCapture, DrawnRun, under
+from tcpf_lab.report.style import NO_BREAK_SPACE
 from tcpf_lab.results.command import again, command
 from tcpf_lab.trace.analysis import one_way
 from tcpf_lab.trace.follow import Followed, follow
@@ -271,15 +267,3 @@ def _unwrapped(numbers: NDArray[np.uint32], base: int) -> Times:
 def unbroken(*words: str) -> str:
     """Join words with commas, so that a line is broken at these only."""
     return ", ".join(word.replace(" ", NO_BREAK_SPACE) for word in words)
-
-
-def frame(axes: Axes, flow: OneFlow) -> list[Entry]:
-    """Set the bounds of the time axis and shade what was not measured; its entry in the legend."""
-    start, end = flow.bounds_s
-    axes.set_xlim(start, end)
-    axes.tick_params(axis="x", bottom=True)
-    axes.set_xlabel(flow.axis)
-    if start >= flow.warm_s:
-        return []
-    axes.axvspan(0, flow.warm_s, **WARM_UP)
-    return [Entry("warm-up, not measured", Patch(**WARM_UP))]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.export.tidy import base_value
+from tcpf_lab.report.export.tidy import base_numbers
 from tcpf_lab.report.plots.canvas import (
     INK,
     INTERVAL,
@@ -25,6 +25,7 @@ from tcpf_lab.report.plots.canvas import (
     head,
     legend,
     line_entries,
+    line_entry,
     line_look,
     looks,
     marker_look,
@@ -78,26 +79,13 @@ class Scale:
 def scale_of(values: Sequence[str]) -> Scale:
     """Give the axis of a parameter that takes these values, as an experiment's file has them."""
     words = list(dict.fromkeys(values))
-    numbers = _numbers(words)
+    numbers = base_numbers(words)
     if numbers is None:  # words: in their own order, one apart
         places = {word: float(at) for at, word in enumerate(words)}
         return Scale(places, tuple(words), logarithmic=False, ordered=False)
     words.sort(key=lambda word: numbers[word])
     low, high = min(numbers.values()), max(numbers.values())
     return Scale(numbers, tuple(words), low > 0 and high / low >= _RATIO)
-
-
-def _numbers(words: Sequence[str]) -> dict[str, float] | None:
-    """Numbers of values, in base units; None if they are words, or not all of one unit."""
-    numbers: dict[str, float] = {}
-    units = set()
-    for word in words:
-        value, unit = base_value(word)
-        if isinstance(value, str):
-            return None
-        numbers[word] = value
-        units.add(unit)
-    return numbers if len(units) == 1 else None
 
 
 #: The parameter that every experiment has besides those of its file.
@@ -118,7 +106,7 @@ class _Line:
     whole: Group
 
 
-def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
+def parameter(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     """Draw means over the seeds and their 95 % confidence intervals (Student's t).
 
     Parameters
@@ -268,7 +256,7 @@ def _draw(
 def _entries(styles: dict[str, CaseStyle], ordered: bool) -> list[Entry]:
     if ordered:
         return line_entries(styles, 5)
-    return [Entry(label, Line2D([], [], **marker_look(look, 5))) for label, look in styles.items()]
+    return [line_entry(label, marker_look(look, 5)) for label, look in styles.items()]
 
 
 def _interval(groups: Sequence[Group], ordered: bool) -> list[Entry]:

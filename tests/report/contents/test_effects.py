@@ -88,7 +88,7 @@ def test_one_seed_is_not_said_to_show_that_nothing_moves(varied: Subject) -> Non
 
 def test_an_effect_that_leads_to_nothing_is_told_as_a_difference() -> None:
     members = (member("A", noisy, SEEDS, CELLS[:1]), level("2 MB", 0.0, 0, SEEDS, CELLS[:1]))
-    said = next(effects_told(sensitivity([each.section for each in members])))
+    said, *_ = effects_told(sensitivity([each.section for each in members]))
     assert said.startswith("What moves loss most is buffer: with 2 MB it differs by −4.0")
     assert "% from what it is as it stands, in one cell with 4 pairs of runs" in said
 

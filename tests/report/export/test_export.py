@@ -24,11 +24,9 @@ from tcpf_lab.metrics.series import read_series
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.export.columns import LAYOUTS, TABLES
-from tcpf_lab.report.export.csv import csv_files
 from tcpf_lab.report.export.dictionary import generate, markdown
 from tcpf_lab.report.export.flent import flent_files
-from tcpf_lab.report.export.parquet import parquet_files
-from tcpf_lab.report.export.tidy import base_value, tables
+from tcpf_lab.report.export.tidy import base_value, csv_files, parquet_files, tables
 from tcpf_lab.report.frames.results import sections_below
 from tcpf_lab.results.layout import ExperimentFiles, read_json, write_json
 

@@ -99,13 +99,14 @@ def contents() -> Contents:
         subtitle="60 s, 10 Mbit/s, 200 ms",
         question="Does marking lower the number of timeouts?",
         answer=("Yes, from 1628 to 182.7.", "All 120 runs are valid."),
-        topologies=(Figure("topology-1", "Figure 1", "The path.", "Five machines in a row"),),
-        parameters=(Table("parameters", "Table 1", "Parameters.",
-                          (Column("parameter"), Column("value")), parameters),),
+        topologies=(Figure("topology-1", "The path.", "Five machines in a row", label="Figure 1"),),
+        parameters=(Table("parameters", "Parameters.",
+                          (Column("parameter"), Column("value")), parameters, label="Table 1"),),
         results=(Part("results-a", "Results", ("Every run: 60 s.",), (results_table(),),
-                      (Figure("fig-a", "Figure 2", "Timeouts.", "Bar chart",
-                              ("TCPF+FRIO\n182.7 ± 9.6, n = 10", "NoMark+RED\n1628 ± 26")),
-                       Figure("fig-b", "Figure 3", "Loss.", "Bar chart", ("a", "b")))),),
+                      (Figure("fig-a", "Timeouts.", "Bar chart",
+                              ("TCPF+FRIO\n182.7 ± 9.6, n = 10", "NoMark+RED\n1628 ± 26"),
+                              label="Figure 2"),
+                       Figure("fig-b", "Loss.", "Bar chart", ("a", "b"), label="Figure 3"))),),
         claims=Verdicts(("Of 4 claims 1 holds.",), claims),
         validity=Validity(("All runs passed.",), (), (
             LeftOut("a, seeds 3 to 9", 7, "invalid", "the queue", False),
@@ -117,8 +118,9 @@ def contents() -> Contents:
         program="tcpf-lab 0.1.0",
         keywords=("TCP", "queues"),
         opening=(Part("opening", "Are the tables reproduced?", (),
-                      (Table("nearness", "Table 3", "How near.", (Column("measure"), Column("A")),
-                             (Group("", ((Entry("rms ln"), Entry("0.41")),)),)),)),),
+                      (Table("nearness", "How near.", (Column("measure"), Column("A")),
+                             (Group("", ((Entry("rms ln"), Entry("0.41")),)),),
+                             label="Table 3"),)),),
     )  # fmt: skip
 
 

@@ -16,11 +16,10 @@ from pcap_builder import ACK, SYN, D, Pcap, S, conversation, ethernet, ip4, segm
 from test_plots import figure, texts
 
 from tcpf_lab.base.errors import LabError, RequestError, TraceError
-from tcpf_lab.report.plots import queue
-from tcpf_lab.report.plots.captures import DrawnCapture
-from tcpf_lab.report.plots.goodput import interval
+from tcpf_lab.report.plots import over_time
+from tcpf_lab.report.plots.flow_figures import interval
 from tcpf_lab.report.plots.kinds import KINDS, Wanted, draw
-from tcpf_lab.report.plots.runs import DrawnRun, read_run
+from tcpf_lab.report.plots.runs import DrawnCapture, DrawnRun, read_run
 from tcpf_lab.report.style import EVENTS
 from tcpf_lab.results.layout import RunFiles, read_json, write_json
 from tcpf_lab.spec.load import load
@@ -225,8 +224,8 @@ def test_captures_that_are_not_two_sides_of_a_queue_are_refused(
 def test_a_queue_that_most_packets_leave_before_they_enter_is_refused(
     sides: list[DrawnCapture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = replace(queue.cross(sides[0].read.packets, sides[1].read.packets), unmatched=10**6)
-    monkeypatch.setattr(queue, "cross", lambda *_: found)
+    found = replace(over_time.cross(sides[0].read.packets, sides[1].read.packets), unmatched=10**6)
+    monkeypatch.setattr(over_time, "cross", lambda *_: found)
     with pytest.raises(LabError, match="1000000 packets leave before they enter"):
         figure("queue", sides)
 

@@ -1,20 +1,19 @@
-"""When it happened: goodput, the bottleneck's queue and timeouts over the whole of a run."""
+"""Figures over the time of a run: goodput, queue and timeouts, or the queue packet by packet."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from tcpf_lab.base.errors import RequestError
+from tcpf_lab.base.errors import LabError, RequestError, path_text
+from tcpf_lab.metrics.definitions import largest_backlog, mean_backlog
 from tcpf_lab.metrics.series import Series
 from tcpf_lab.report.plots.canvas import (
     INK,
@@ -22,20 +21,25 @@ from tcpf_lab.report.plots.canvas import (
     head,
     legend,
     line_entries,
+    line_entry,
     line_look,
+    over_time,
     panels,
     run_looks,
+    sheet,
 )
-from tcpf_lab.report.plots.kinds import Wanted
-from tcpf_lab.report.plots.runs import DrawnRun, grouped, under
+from tcpf_lab.report.plots.kinds import Subject, Wanted
+from tcpf_lab.report.plots.one_flow import run_record, unbroken
+from tcpf_lab.report.plots.runs import DrawnCapture, DrawnRun, counted, grouped, under
 from tcpf_lab.report.section import read_series
-from tcpf_lab.report.style import DISTINCT, WARM_UP, ranked_styles
+from tcpf_lab.report.style import DISTINCT, MARKS, WARM_UP, ranked_styles
+from tcpf_lab.trace.passage import Backlog, Crossing, backlog, cross
 
 #: From so many flows on, not each has a line of its own, but most lie in a band.
 _LINES = 7
 _BAND = (10.0, 90.0)
-_GREY: dict[str, Any] = {"facecolor": "#c9c9c9", "linewidth": 0}
-_MEAN: dict[str, Any] = {"color": INK, "linewidth": 1.5}
+_GREY = MARKS["grey"]
+_MEAN = MARKS["mean"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +51,7 @@ class _Part:
     label: str
 
 
-def draw(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
+def timeseries(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     """Draw one run with all its flows, or several runs by their means.
 
     Parameters
@@ -155,7 +159,7 @@ def _one(every: Sequence[Axes], part: _Part, wanted: Wanted) -> list[Entry]:
     every[2].bar(time[seen], heights, 0.9 * series.flow_bin_s, color="#4d4d4d")
     return [
         *entries,
-        Entry(f"mean{of_flows} of the queue", Line2D([], [], **_MEAN)),
+        line_entry(f"mean{of_flows} of the queue", _MEAN),
         Entry("greatest backlog in 0.1 s", Patch(**_GREY)),
     ]
 
@@ -224,3 +228,158 @@ def _told(parts: Sequence[_Part], wanted: Wanted) -> str:
     ]
     alike = [words.pop() for words in ways if len(words) == 1]
     return under(runs, *alike, "n = 1 run" if len(runs) == 1 else "n = 1 run per line")
+
+
+_LENGTH = MARKS["queue"]
+_DROPPED = MARKS["dropped"]
+#: The limit is drawn if the queue came this near to it; else it would only press the line down.
+_NEAR = 1.5
+_LIMIT = MARKS["limit"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Queue:
+    """A queue: its packets, its length, and from which instant its times count."""
+
+    crossing: Crossing
+    line: Backlog
+    epoch_ns: int
+    bounds_ns: tuple[int, int]
+    told: tuple[str, ...]
+    where: str
+    warm_s: float = 0.0
+    limit: int | None = None
+    run: DrawnRun | None = None
+
+
+def queue(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
+    """Draw the length of a queue over time, and what it dropped.
+
+    Parameters
+    ----------
+    subjects : sequence of DrawnRun or DrawnCapture
+        One run, whose captures were kept, or two captures: before the queue and after it.
+    wanted : Wanted
+        ``time_s``: from when to when.
+
+    Raises
+    ------
+    LabError
+        If they are not one run or two captures, or nothing went through the queue.
+    """
+    drawn = _queue_of(subjects)
+    start, end = wanted.time_s or tuple((at - drawn.epoch_ns) / 1e9 for at in drawn.bounds_ns)
+    came = (drawn.crossing.arrival_ns - drawn.epoch_ns) / 1e9
+    seen = (came >= start) & (came <= end)
+    hint = "choose another --time"
+    if end <= start:
+        reason = "all packets have one time: a figure over time has nothing to show"
+        raise LabError(reason, where=drawn.where, hint=hint)
+    if not np.any(seen):
+        reason = f"no packet came to the queue from {start:g} to {end:g} s"
+        raise LabError(reason, where=drawn.where, hint=hint)
+    figure = sheet(height=4.4)
+    axes = figure.add_subplot()
+    entries = _draw_queue(axes, drawn, (start, end), seen)
+    axes.set_ylim(bottom=0)
+    first = "the start of the run" if drawn.run else "the first packet before the queue"
+    entries += over_time(axes, f"Time after {first} (s)", (start, end), drawn.warm_s)
+    axes.set_ylabel("Length of the queue (kB)")
+    head(axes, "Length of the queue over time", _queue_told(drawn, seen, (start, end)))
+    legend(figure, entries)
+    return figure
+
+
+def _queue_of(subjects: Sequence[Subject]) -> _Queue:
+    runs = [subject for subject in subjects if isinstance(subject, DrawnRun)]
+    captures = [subject for subject in subjects if isinstance(subject, DrawnCapture)]
+    if len(runs) == 1 and not captures:
+        return _of_run(runs[0])
+    if len(captures) == 2 and not runs:
+        return _of_captures(*captures)
+    found = f"{counted(len(runs), 'run')} and {counted(len(captures), 'capture')}"
+    raise RequestError(
+        f"a figure of a queue is of one run, or of two captures; these are {found}",
+        hint="name the capture before the queue, then that after it: R1-in.pcap R1-out.pcap",
+    )
+
+
+def _of_run(run: DrawnRun) -> _Queue:
+    record = run_record(run)
+    limit = run.experiment.cases[run.case].queue
+    return _Queue(
+        crossing=record.crossing,
+        line=backlog(record.crossing),
+        epoch_ns=record.epoch_ns,
+        bounds_ns=(record.epoch_ns, record.window_ns[1]),
+        told=(run.case, f"{run.flows} flows", f"seed {run.seed}"),
+        where=str(run.files.root),
+        warm_s=(record.window_ns[0] - record.epoch_ns) / 1e9,
+        limit=getattr(limit, "limit", None),
+        run=run,
+    )
+
+
+_SIDES = "name the capture before the queue first; both must be by one clock"
+
+
+def _of_captures(before: DrawnCapture, after: DrawnCapture) -> _Queue:
+    crossing = cross(before.read.packets, after.read.packets)
+    if not np.any(~crossing.lost):
+        raise LabError(
+            f"no packet of {before.path} is in {after.path}: they are not the two sides of a queue",
+            where=str(after.path),
+            hint=_SIDES,
+        )
+    if crossing.unmatched > np.sum(~crossing.lost):
+        raise LabError(
+            f"{crossing.unmatched} packets leave before they enter",
+            where=f"{before.path} {after.path}",
+            hint=_SIDES,
+        )
+    came = crossing.arrival_ns
+    return _Queue(
+        crossing=crossing,
+        line=backlog(crossing),
+        epoch_ns=int(came.min()),
+        bounds_ns=(int(came.min()), int(came.max())),
+        told=(f"{path_text(before.path.name)} to {path_text(after.path.name)}",),
+        where=f"{before.path} {after.path}",
+    )
+
+
+def _draw_queue(
+    axes: Axes, queue: _Queue, time_s: tuple[float, float], seen: NDArray[np.bool_]
+) -> list[Entry]:
+    line, lost = queue.line, seen & queue.crossing.lost
+    time = (line.time_ns - queue.epoch_ns) / 1e9
+    first = max(int(np.searchsorted(time, time_s[0], "right")) - 1, 0)
+    last = int(np.searchsorted(time, time_s[1], "right")) + 1
+    axes.plot(time[first:last], line.size[first:last] / 1e3, zorder=2, **_LENGTH)
+    entries = [line_entry("length", _LENGTH)]
+    if np.any(lost):
+        at = queue.crossing.arrival_ns[lost]
+        place = np.searchsorted(line.time_ns, at, side="right") - 1
+        height = np.where(place >= 0, line.size[np.maximum(place, 0)], 0) / 1e3
+        axes.plot((at - queue.epoch_ns) / 1e9, height, zorder=3, **_DROPPED)
+        entries.append(line_entry(f"dropped: {np.sum(lost)}", _DROPPED))
+    most = int(line.size[first:last].max(initial=0))
+    if queue.limit is not None and queue.limit <= _NEAR * most:
+        axes.axhline(queue.limit / 1e3, zorder=1, **_LIMIT)
+        entries.append(line_entry("limit", _LIMIT))
+    return entries
+
+
+def _queue_told(queue: _Queue, seen: NDArray[np.bool_], time_s: tuple[float, float]) -> str:
+    start, end = (queue.epoch_ns + round(1e9 * at) for at in time_s)
+    lost = int(np.sum(seen & queue.crossing.lost))
+    most = largest_backlog(queue.line.time_ns, queue.line.size, start, end)
+    mean = mean_backlog(queue.line.time_ns, queue.line.size, start, end)
+    words = (
+        *queue.told,
+        f"n = {counted(int(np.sum(seen)), 'packet')}",
+        f"{100 * lost / np.sum(seen):.2f} % of them dropped",
+        f"at most {most / 1e3:.1f} kB",
+        f"mean {mean / 1e3:.1f} kB",
+    )
+    return under([queue.run], *words) if queue.run else unbroken(*words)
