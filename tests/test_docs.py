@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents import ROOT, blocks, commands_of
 
 from tcpf_lab.calibration.target import cells_of
 from tcpf_lab.plan.compose import compose
@@ -19,6 +18,7 @@ from tcpf_lab.spec.calibrated import read_subject
 from tcpf_lab.spec.load import load_any, parse
 from tcpf_lab.spec.sweep import expand
 
+ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/*.md"))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "measure-your-aqm.md").read_text(encoding="utf-8")
@@ -28,6 +28,17 @@ OF_THE_SCRIPT = ("setup", "test", "check", "bench")
 #: Nothing needs root: a program keeps none of its rights this way; others have none anyway.
 DROP = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"]
 AS_ANYBODY = DROP if os.geteuid() == 0 else []
+
+
+def blocks(language: str, text: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def commands_of(text: str) -> list[list[str]]:
+    """Give the words of every line of the shell that a document shows."""
+    lines = [line for block in blocks("sh", text) for line in block.splitlines()]
+    commands = [shlex.split(line, comments=True) for line in lines]
+    return [command for command in commands if command]
 
 
 def carry_out(words: list[str], directory: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -321,3 +322,33 @@ def test_jupyterlab_is_installed_for_notebooks_alone(checkout: Checkout) -> None
     reply = checkout.run("notebooks")
     assert "installing JupyterLab" in reply.stderr
     assert str(checkout.home / "requirements-notebooks.txt") in checkout.calls(".venv/bin/python")
+
+
+# What continuous integration reads fits the schemas of those that read it.
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"),
+    [
+        (".github/workflows/ci.yml", "vendor.github-workflows"),
+        (".gitlab-ci.yml", "vendor.gitlab-ci"),
+    ],
+)
+def test_the_file_fits_its_schema(path: str, schema: str) -> None:
+    checked = subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(ROOT / path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_actions_are_pinned_and_may_only_read() -> None:
+    text = (ROOT / ".github/workflows/ci.yml").read_text()
+    actions = re.findall(r"uses: (\S+)", text)
+    assert actions
+    assert [a for a in actions if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", a)] == []
+    assert "\npermissions:\n  contents: read\n" in text

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
-from run_maker import make_run
+from run_maker import make_run, make_runs
 
 from tcpf_lab.base import shipped
+from tcpf_lab.metrics.captured import read_captured
+from tcpf_lab.metrics.counters import queue_window
+from tcpf_lab.metrics.from_counters import from_counters
+from tcpf_lab.metrics.record import read_record
+from tcpf_lab.metrics.summary import from_packets
+from tcpf_lab.plan import collect
 from tcpf_lab.plan.step import LoadModule, Phase
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.graph import Graph
 from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import Run, expand
-
-pytestmark = pytest.mark.uml
+from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tcpf_lab.trace.follow import SYN_RTO
 
 MODULES = ("csma", "sch_rio", "sch_frio", "act_tcpf", "act_token")
 SHORT = ["traffic.duration=4 s", "matrix.flows=20", "matrix.seed=1"]
@@ -33,6 +42,7 @@ def checks(run: RunFiles) -> dict[str, bool | None]:
     return {check["name"]: check["ok"] for check in read_json(run.metrics)["validity"]["checks"]}
 
 
+@pytest.mark.uml
 @pytest.mark.parametrize(
     "case",
     [
@@ -53,6 +63,7 @@ def test_every_case_of_the_papers_is_valid_and_marks_what_its_marker_says(make, 
         assert inside < outside
 
 
+@pytest.mark.uml
 def test_no_more_is_marked_in_than_there_are_tokens(make):
     """The token bucket to the letter: 296 kB in each of the intervals that have begun."""
     run = make("TB+RIO", "marker.tokens=296 kB", "traffic.warmup=10 s")
@@ -66,6 +77,7 @@ def test_no_more_is_marked_in_than_there_are_tokens(make):
     assert 0 < action["xstats"]["in_bytes"] <= 296_000 * begun
 
 
+@pytest.mark.uml
 @pytest.mark.full
 def test_several_senders_are_marked_where_they_have_joined(make):
     run = make("TCPF+RIO", DUMBBELL)
@@ -73,6 +85,7 @@ def test_several_senders_are_marked_where_they_have_joined(make):
     assert set(read_json(run.metrics)["by_dscp"]) == {"10", "12"}
 
 
+@pytest.mark.uml
 @pytest.mark.full
 def test_the_same_run_gives_the_same_bytes_with_every_module_loaded(uml, tmp_path, monkeypatch):
     def all_of_them(run: Run, graph: Graph) -> Phase:
@@ -96,6 +109,7 @@ def data_of(run: RunFiles) -> list[Path]:
     return [*sorted(run.pcap.iterdir()), *sorted(run.stats.iterdir()), run.metrics]
 
 
+@pytest.mark.uml
 @pytest.mark.full
 def test_least_timeout_and_initial_window_asked_for_are_in_force(make):
     run = make("NoMark+RED", "tcp.rto_min=1 s", "tcp.initcwnd=4")
@@ -105,6 +119,7 @@ def test_least_timeout_and_initial_window_asked_for_are_in_force(make):
     assert min(timers) >= 1_000_000
 
 
+@pytest.mark.uml
 @pytest.mark.full
 @pytest.mark.parametrize("captures", ["true", "false"])
 def test_a_queue_marks_if_the_ends_negotiate_ecn(make, captures):
@@ -113,3 +128,140 @@ def test_a_queue_marks_if_the_ends_negotiate_ecn(make, captures):
     run = make("NoMark+RED", queue, "tcp.ecn=classic", f"traffic.captures={captures}")
     assert checks(run)["ecn_in_use"] is True
     assert any(queue.get("marked", 0) > 0 for queue in read_json(run.stats / "qdisc-R1.json"))
+
+
+# A whole calibration in virtual time: what it is to find is a setting that made the numbers.
+
+EXPERIMENT = """\
+name: {name}
+topology: {{chain: {{access: 100 Mbit, bottleneck: 5 Mbit, delay: 100 ms}}}}
+tcp: {{profile: linux-2.2, sack: true, rto_min: {rto}}}
+traffic: {{start_spread: 500 ms, warmup: 1 s, duration: 4 s}}
+cases:
+  NoMark+RED:
+    queue: {{kind: red, limit: 500 kB, min: 5 kB, max: {max}, probability: 0.25, burst: 20}}
+matrix: {{case: all, flows: 8, seed: [1, 2]}}
+"""
+CALIBRATION = """\
+name: found
+fit: here
+test: there
+published: numbers.csv
+design: {points: 5}
+search: {rounds: 1, batch: 2}
+check: {seeds: 2, settings: 2}
+tolerance: {timeouts: 25 %, loss_percent: 10 %}
+unknowns:
+  minimum RTO: {set: tcp.rto_min, from: 200 ms, to: 1 s, scale: log, round: 50 ms}
+  packet size: {set: topology.chain.mtu, levels: [576 B, 1000 B]}
+"""
+
+
+@pytest.fixture
+def measured(uml, tmp_path):
+    """Publish what runs with other settings give, and write the calibration that is to see it."""
+    rows = []
+    for name, top in (("here", "100 kB"), ("there", "20 kB")):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(EXPERIMENT.format(name=name, rto="600 ms", max=top))
+        true = apply_overrides(load(path), ["topology.chain.mtu=576 B"])
+        make_runs(tmp_path / "true", uml, true)
+        runs = (tmp_path / "true" / name / "uml").glob("*/metrics.json")
+        found = [read_json(run) for run in runs]
+        assert len(found) == 2
+        means = [sum(one["metrics"][m] for one in found) / 2 for m in ("timeouts", "loss_percent")]
+        rows.append([name, "NoMark+RED", 8, *means])
+        path.write_text(EXPERIMENT.format(name=name, rto="200 ms", max=top))
+    with (tmp_path / "numbers.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [("experiment", "case", "flows", "timeouts", "loss_percent"), *rows]
+        )
+    (tmp_path / "found.yaml").write_text(CALIBRATION)
+    return tmp_path
+
+
+@pytest.mark.uml
+@pytest.mark.full
+def test_a_calibration_comes_closer_to_what_is_held_out(lab, measured):
+    status, said, complaints = lab("calibrate", measured / "found.yaml", "--json")
+    assert status == 0, complaints
+    told = json.loads(said)
+    assert told["best"]["values"]["packet size"] == "576 B"
+    test = told["held_out"]["test"]["loss_percent"]
+    assert test["calibrated"]["error"] < test["default"]["error"]
+    path = measured / "results" / "found" / "calibration" / "calibration.json"
+    wanted = path.read_bytes()
+    assert lab("calibrate", measured / "found.yaml", "--only-report")[0] == 0
+    assert path.read_bytes() == wanted
+    assert "held out: there" in lab("calibrate", measured / "found.yaml")[1]
+
+
+# Runs without captures in guests: the numbers are those that captures give of the same packets.
+
+#: The reviewed plan of the chapter, for a shorter time.
+CHAPTER = ("matrix.flows=100", "matrix.seed=1", "traffic.duration=20 s")
+
+
+@pytest.fixture
+def counted_anyway(
+    uml: UmlTestbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., RunFiles]:
+    """Return a function that makes a run whose queue is read at the window's ends in any case.
+
+    Starting the programs that read draws random numbers, of which the queue then gets others.
+    """
+    monkeypatch.setattr(collect, "needed", lambda _run: True)
+
+    def carried(place: str, *settings: str) -> RunFiles:
+        experiment = load(shipped.directory("experiments") / "configA.yaml")
+        experiment = apply_overrides(experiment, [*CHAPTER, *settings])
+        run = expand(experiment, {"case": "NoMark+RED"})[0]
+        return make_run(tmp_path / place, uml, run)
+
+    return carried
+
+
+@pytest.mark.uml
+@pytest.mark.full
+def test_captures_change_no_packet_and_counters_give_the_same_numbers(
+    counted_anyway: Callable[..., RunFiles],
+) -> None:
+    with_captures, without = (
+        counted_anyway("with"),
+        counted_anyway("without", "traffic.captures=false"),
+    )
+    for name in ("senders-S.jsonl", "qdisc-window-start-R1.json", "qdisc-window-end-R1.json"):
+        one, other = ((run.stats / name).read_bytes() for run in (with_captures, without))
+        assert one == other
+    assert not list(without.pcap.glob("*"))
+
+    run = read_captured(with_captures)
+    seen = from_packets(with_captures, run)
+    told = from_counters(without, read_record(without))
+    assert read_json(without.metrics)["validity"]["valid"] is True
+    for name in ("goodput_bytes_per_s", "timeouts_whole_run", "syn_timeouts"):
+        assert [row[name] for row in told.per_flow] == [row[name] for row in seen.per_flow]
+    for name in ("goodput_bytes_per_s", "goodput_cov", "goodput_jain", "goodput_min_max"):
+        assert told.metrics[name] == seen.metrics[name]
+
+    # A timer that fires at the very instant of a reading comes before it or after it.
+    packets, kind = run.captures["sender"].packets, run.recovery.kind
+    again = (kind > 0) & (kind != SYN_RTO)
+    at_the_ends = int(np.sum(again & np.isin(packets["time_ns"], run.window_ns)))
+    assert told.metrics["timeouts"] > 100
+    for name in ("timeouts", "retransmissions"):
+        apart = [abs(a[name] - b[name]) for a, b in zip(told.per_flow, seen.per_flow, strict=True)]
+        assert sum(apart) <= at_the_ends
+
+    window = queue_window(without, "R1-R2")
+    start, end = run.window_ns
+    came, left = run.crossing.arrival_ns, run.crossing.departure_ns
+    largest = int(run.crossing.wire_length.max())
+    within = (left >= start) & (left < end)
+    assert abs(window.bytes - int(run.crossing.wire_length[within].sum())) <= largest
+    lost = int(np.sum(run.crossing.lost & (came >= start) & (came < end)))
+    assert abs(window.drops - lost) <= 1
+    rate = 10e6 * (end - start) / 8e9
+    assert told.metrics["utilisation"] == pytest.approx(
+        seen.metrics["utilisation"], abs=1.01 * largest / rate
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from test_runner import Here, kinds
 from typer.testing import CliRunner
-from window_readings import without_captures
 
 import tcpf_lab
 from tcpf_lab.base.errors import LabError
@@ -20,6 +22,7 @@ from tcpf_lab.run.runner import State, run_all, state
 from tcpf_lab.spec.load import apply_overrides, dump
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed import registry
+from tcpf_lab.trace.packet import read_capture
 
 OFF = ["traffic.captures=false", "matrix.seed=1..2"]
 
@@ -209,3 +212,37 @@ def test_every_metric_of_the_tables_is_measured_or_named(bed, files, runs):
     found = read_json(files.run(runs[0].id).metrics)
     for name in METRICS:
         assert (found["metrics"][name] is None) == (name in found["unmeasured"])
+
+
+# What ``tc`` would have shown at the window's ends of a recorded run, reckoned from captures.
+
+#: Of the recorded experiment, seconds after the epoch.
+WINDOW = {"start": 1.0, "end": 5.0}
+DEVICE = "R1-R2"
+
+
+def without_captures(recorded: Path, place: Path) -> Path:
+    """Copy a recording as it would be without captures, with the readings at the window's ends."""
+    shutil.copytree(recorded, place)
+    epoch = json.loads((place / "stats" / "epoch.json").read_text())["epoch_ns"]
+    came, left = (
+        read_capture(place / "pcap" / f"R1-{side}.pcap.zst").packets for side in ("in", "out")
+    )
+    shown = json.loads((place / "stats" / "qdisc-R1.json").read_text())
+    (root,) = [q for q in shown if q.get("dev") == DEVICE and q.get("root")]
+    for label, seconds in WINDOW.items():
+        at = epoch + round(1e9 * seconds)
+        gone = left["time_ns"] < at
+        waiting = min(int((came["time_ns"] < at).sum() - gone.sum()), 5)
+        reading = {
+            **{name: root[name] for name in ("kind", "handle", "root", "options")},
+            "bytes": int(left["wire_length"][gone].sum()),
+            "packets": int(gone.sum()),
+            "drops": root["drops"] if label == "end" else 0,
+            "qlen": waiting,
+        }
+        path = place / "stats" / f"qdisc-window-{label}-R1.json"
+        path.write_text(json.dumps([reading]))
+    for path in (place / "pcap").iterdir():
+        path.unlink()
+    return place

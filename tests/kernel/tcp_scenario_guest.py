@@ -24,8 +24,7 @@ import sys
 import time
 from pathlib import Path
 
-from tcp_peer import SIZE, Connection, numbers
-from tcp_wire import ACK, HERE, SYN, decode, encode
+from tcp_peer import ACK, HERE, SIZE, SYN, Connection, decode, encode, numbers
 
 TUNSETIFF, IFF_TUN_NO_PI = 0x400454CA, 0x1001
 SYSCTLS, SWITCHES = Path("/proc/sys/net/ipv4"), "tcp_linux22_*"

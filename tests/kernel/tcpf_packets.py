@@ -6,7 +6,7 @@ import ctypes
 import random
 from dataclasses import dataclass, field
 
-from models.tcpf_marker import ACK, FIN, RST, SECOND, SYN, Flow, Marker, Packet
+from models.markers import ACK, FIN, RST, SECOND, SYN, Flow, Marker, Packet
 
 REASONS = (
     *("control", "ack", "retransmission", "new", "tiny", "allocated"),

@@ -7,9 +7,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from models.fred import EARLY, ENQUEUE, FORCED, PDROP, STRIKE, View
-from models.frio import IN, OUT, Frio
-from models.red import Average, EarlyDrop
+from models.frio import EARLY, ENQUEUE, FORCED, IN, OUT, PDROP, STRIKE, Frio, View
+from models.rio import Average, EarlyDrop
 
 STEPS = 10_000
 EPISODES = 25  # per combination of the switches: a million steps in all for the two of mode

@@ -14,7 +14,7 @@ from typing import Any
 import frames
 import pytest
 from frames import Frame
-from models.token_marker import MODES, TokenMarker
+from models.markers import MODES, TokenMarker
 from run_maker import locked
 
 from tcpf_lab.plan.compose import Plan

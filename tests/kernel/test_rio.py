@@ -8,8 +8,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from models.red import SpreadDrop
-from models.rio import ENQUEUE, IN, JUDGED_BY, OUT, Curve, Rio
+from models.rio import ENQUEUE, IN, JUDGED_BY, OUT, Curve, Rio, SpreadDrop
 
 STEPS = 10_000
 EPISODES = 34  # per mode: a million steps in all

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models.tcpf_marker import ACK, FIN, RST, SECOND, SYN, Packet, max_min
+from models.markers import ACK, FIN, RST, SECOND, SYN, Packet, max_min
 from tcpf_packets import REASONS, Pair, Setting, Traffic, declare
 
 PROFILES = [

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from models.token_marker import MODES, TokenMarker
+from models.markers import MODES, TokenMarker
 
 STEPS = 10_000
 EPISODES = 34  # per mode: a million steps in all

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from retransmission_entries import D, S, entry
+from run_builder import D, S, entry
 
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.agreement import (

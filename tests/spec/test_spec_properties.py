@@ -23,7 +23,7 @@ from tcpf_lab.spec.reference_docs import json_schema
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.spec.yaml_text import read_yaml
 from tcpf_lab.testbed.uml import guest_plan
-from tools.fuzz import text_seeds, text_subject, text_targets
+from tools.fuzz import text_seeds, text_subject, text_target
 from tools.fuzz.text_mutate import WORDS, mutate
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -153,7 +153,7 @@ def test_odd_values_and_tags_are_refused_with_a_line(word: bytes, tmp_path: Path
 
 @pytest.mark.parametrize("target", ["spec", "inventory"])
 def test_what_once_made_trouble_makes_none(target: str) -> None:
-    answers = [text_targets.subject(target)(data) for _, data in text_seeds.kept(target)]
+    answers = [text_target.subject(target)(data) for _, data in text_seeds.kept(target)]
     assert "refused" in answers
 
 

@@ -11,13 +11,11 @@ import time
 from collections.abc import Iterator
 
 import host_picture
-import kill_points
 import kills
 import pytest
 import run_checks
 from guest_hosts import ROOT, Hosts
-from kill_points import CONTROLLER, SSHD, Outcome
-from kills import Killing
+from kills import CONTROLLER, SSHD, Killing, Outcome
 
 from tcpf_lab.testbed.vm.layout import host_name
 
@@ -39,19 +37,19 @@ def test_nothing_is_left_by_a_run_nor_by_kills_amid_it(killing: Killing) -> None
     assert not left, "\n".join(left)
     run_checks.check_whole(killing.files)
     assert killing.answered() == killing.steps[-1].after
-    for point in kill_points.slice_of(killing.steps):
+    for point in kills.slice_of(killing.steps):
         check(killing.kill_at(point))
 
 
 def test_nothing_is_left_wherever_a_run_is_killed(killing: Killing) -> None:
     """Every kind of kill at every step; the same guests throughout, so that remains add up."""
-    points = kill_points.mixed(killing.steps)
+    points = kills.mixed(killing.steps)
     began, outcomes, wrong = time.monotonic(), [], []
     facts = {"kernel": killing.hosts.facts["release"], "points_in_all": len(points)}
     for point in points:
         try:
             outcomes.append(killing.kill_at(point))
-            found = kill_points.write(RESULT, outcomes, time.monotonic() - began, **facts)
+            found = kills.write(RESULT, outcomes, time.monotonic() - began, **facts)
             check(outcomes[-1])
         except AssertionError as error:
             wrong.append(f"{point}: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -15,14 +16,19 @@ from rich.console import Console
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.spec.words import unknown
-from tools.fuzz.text_campaign import fuzz_text
-from tools.fuzz.text_seeds import ROOT
-from tools.fuzz.text_targets import TARGETS
+from tools.fuzz.text_seeds import ROOT, kept
+from tools.fuzz.text_target import TARGETS
 
 #: The name of what is no text, and its share of the time where nothing was asked for.
 CAPTURES, _SHARE = "captures", 0.5
 #: Seconds that building takes at most.
 _BUILD_S = 1800
+#: Seconds that one input may take, megabytes that the process may, and bytes of an input.
+_LIMIT_S, _MOST_MB, _LONGEST = 60, 2048, 30_000
+#: Seconds in which a process must begin to work.
+_BEGIN_S = 600
+#: Of a process that reports nothing but the fault so many lines are told.
+_TOLD = 3
 
 out = Console(highlight=False, markup=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, markup=False)
@@ -86,7 +92,7 @@ def _every(shares: Mapping[str, float], seconds: float, seed: int, output: Path)
             verdict = {CAPTURES: _captures(seconds * share, seed, output / CAPTURES, problems)}
             continue
         err.print(f"fuzz: {name}, guided by coverage")
-        texts[name] = fuzz_text(name, seconds * share, seed, output / name, _python, problems)
+        texts[name] = fuzz_text(name, seconds * share, seed, output / name, problems)
     return {**verdict, "seed": seed, "texts": texts, "problems": problems}
 
 
@@ -111,9 +117,80 @@ def _told(verdict: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{count} inputs of target {name}" for name, count in verdict["texts"].items())
 
 
-def _python(words: list[str], _: Path, limit_s: float) -> subprocess.CompletedProcess[str]:
-    """Run a module."""
-    return _run([sys.executable, "-m", *words], limit_s)
+def fuzz_text(target: str, seconds: float, seed: int, output: Path, problems: list[str]) -> int:
+    """Fuzz one target, guided by coverage.
+
+    Parameters
+    ----------
+    target : str
+        One of `TARGETS`.
+    seconds : float
+        For how long.
+    seed : int
+        Of everything random.
+    output : Path
+        Where ``seeds``, ``corpus`` (what reached something new) and ``crashes`` are.
+    problems : list of str
+        Gets a line for every crash.
+
+    Returns
+    -------
+    int
+        Executions.
+    """
+    folders = {name: output / name for name in ("seeds", "corpus", "crashes")}
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    make_seeds(target, folders["seeds"])
+    before = set(folders["crashes"].iterdir())
+    words = [
+        *(f"-max_total_time={max(1, round(seconds))}", f"-seed={seed}", f"-timeout={_LIMIT_S}"),
+        f"-report_slow_units={_LIMIT_S}",
+        *(f"-rss_limit_mb={_MOST_MB}", f"-max_len={_LONGEST}", "-print_final_stats=1"),
+        *("-verbosity=0", f"-artifact_prefix={folders['crashes']}/"),
+    ]
+    command = [
+        *(sys.executable, "-m", "tools.fuzz.text_target"),
+        target,
+        str(folders["corpus"]),
+        str(folders["seeds"]),
+        *words,
+    ]
+    done = _run(command, seconds + _BEGIN_S)
+    crashes = sorted(set(folders["crashes"].iterdir()) - before)
+    said = fault(done.stderr)
+    problems += [f"{target}: {path}: {said}" for path in crashes]
+    if done.returncode and not crashes:
+        problems.append(f"{target}: ended with status {done.returncode}: {said}")
+    counts = [line.split()[-1] for line in done.stderr.splitlines() if "executed_units" in line]
+    return int(counts[-1]) if counts else 0
+
+
+def make_seeds(target: str, folder: Path) -> list[Path]:
+    """Write the inputs that a target begins with.
+
+    Parameters
+    ----------
+    target : str
+        One of `TARGETS`.
+    folder : Path
+        Made if need be.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    seeds = importlib.import_module(TARGETS[target]).SEEDS[target]
+    written = []
+    for name, data in (*seeds(), *kept(target)):
+        path = folder / name
+        path.write_bytes(data)
+        written.append(path)
+    return written
+
+
+def fault(said: str) -> str:
+    """Give what a process said of its fault: the exception, or its last lines."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    raised = [line for line in lines if "Error" in line and "===" not in line]
+    return "; ".join(raised[:1] or lines[-_TOLD:])
 
 
 def _run(command: list[str], limit_s: float) -> subprocess.CompletedProcess[str]:

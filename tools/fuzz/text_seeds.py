@@ -1,4 +1,4 @@
-"""What fuzzing of readers of text begins with: shipped files, files of runs, what made trouble."""
+"""What fuzzing of readers of text begins with: shipped files, and what made trouble."""
 
 from __future__ import annotations
 
@@ -8,37 +8,12 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from tcpf_lab.results.layout import RunFiles
-
 ROOT = Path(__file__).parents[2]
 
 #: Inputs that once made trouble, by target; its head says how they are written.
 KEPT = ROOT / "tests" / "fuzz_corpus.yaml"
 #: Specs with a fault each, and what is said of them.
 BROKEN = ROOT / "tests" / "spec" / "broken.yaml"
-#: What reports read of a run; the analysis reads the rest.
-_SHOWN = ("metrics.json", "manifest.json", "series.npz", "run.yaml", "log/console.txt")
-#: Larger ones are captures.
-_LARGEST = 60_000
-
-
-def make(target: str, folder: Path) -> list[Path]:
-    """Write the inputs that a target begins with.
-
-    Parameters
-    ----------
-    target : str
-        A name of `tools.fuzz.text_targets.TARGETS`.
-    folder : Path
-        Made if need be.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, data in (*_OF_TARGET[target](), *kept(target)):
-        path = folder / name
-        path.write_bytes(data)
-        written.append(path)
-    return written
 
 
 def kept(target: str) -> Iterator[tuple[str, bytes]]:
@@ -65,54 +40,15 @@ def broken_specs() -> Mapping[str, bytes]:
     return texts
 
 
-def _specs() -> Iterator[tuple[str, bytes]]:
+def specs() -> Iterator[tuple[str, bytes]]:
+    """Give the shipped experiments, and those with a fault each."""
     for path in sorted((ROOT / "experiments").glob("*.yaml")):
         yield f"experiments-{path.name}", path.read_bytes()
     for name, text in broken_specs().items():
         yield f"broken-{name}.yaml", text
 
 
-def _inventories() -> Iterator[tuple[str, bytes]]:
+def inventories() -> Iterator[tuple[str, bytes]]:
+    """Give the shipped inventories."""
     for path in sorted((ROOT / "testbeds").glob("*.yaml")):
         yield path.name, path.read_bytes()
-
-
-def _records() -> Iterator[tuple[str, bytes]]:
-    return (found for found in _files() if not found[1].startswith(_only_shown()))
-
-
-def _metrics() -> Iterator[tuple[str, bytes]]:
-    return (found for found in _files() if found[1].partition(b"\n")[0].endswith(_shown()))
-
-
-def _shown() -> tuple[bytes, ...]:
-    return tuple(name.encode() for name in _SHOWN)
-
-
-def _bases() -> Mapping[str, RunFiles]:
-    """Give the runs: what makes them is loaded by those who need them."""
-    from tools.fuzz import text_runs
-
-    return text_runs.bases()
-
-
-def _only_shown() -> tuple[bytes, ...]:
-    """What the analysis writes, and does not read."""
-    names = ("metrics.json", "series.npz", "run.yaml", "plan.txt", "transfers.npz", "log/console")
-    return tuple(f"{base}/{name}".encode() for base in _bases() for name in names)
-
-
-def _files() -> Iterator[tuple[str, bytes]]:
-    for base, run in _bases().items():
-        for path in sorted(run.root.rglob("*")):
-            if path.is_file() and path.stat().st_size < _LARGEST:
-                name = f"{base}/{path.relative_to(run.root)}"
-                yield name.replace("/", "-"), name.encode() + b"\n" + path.read_bytes()
-
-
-_OF_TARGET = {
-    "spec": _specs,
-    "inventory": _inventories,
-    "records": _records,
-    "metrics": _metrics,
-}

@@ -18,7 +18,10 @@ from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.uml import guest_plan
+from tools.fuzz.text_seeds import inventories, specs
 
+#: What gives the inputs that a target begins with, by name.
+SEEDS = {"spec": specs, "inventory": inventories}
 #: An experiment with more flows or runs than that is not planned: it takes its time.
 _FEW_FLOWS, _FEW_RUNS = 200, 500
 
