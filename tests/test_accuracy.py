@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -556,26 +556,6 @@ def test_shares_of_nothing_are_none() -> None:
     assert (marks.precision_percent, marks.recall_percent) == (None, None)
 
 
-def test_every_scenario_is_in_one_group_of_each_kind() -> None:
-    found = matrix.totals(THREE)
-    assert found[0].name == "all"
-    for number in range(len(matrix.GROUPS)):
-        names = {matrix.GROUPS[number](each.settings) for each in THREE[:2]}
-        assert sum(each.scenarios for each in found if each.name in names) == 2
-
-
-def test_tables_of_causes_are_added_cell_by_cell_in_the_kernels_order() -> None:
-    table = matrix.merged(each.confusion for each in THREE)
-    assert table == {
-        "rto": {"rto": 100, "unknown": 1},
-        "fast": {"rto": 2, "fast": 9},
-        "tlp": {"tlp": 4},
-    }
-    assert list(table) == ["rto", "fast", "tlp"]
-    assert list(table["fast"]) == ["rto", "fast"]
-    assert matrix.shares_right(THREE) == {"rto": (100, 101), "fast": (9, 11), "tlp": (4, 4)}
-
-
 def test_marks_are_added_by_evidence_and_kind_over_scenarios_whose_truth_is_known() -> None:
     other = replace(THREE[1], needless=Needless(10, {"dsack": 1}, {"ack_jump": 1}, {"rto": 4}))
     every, *groups = matrix.marks([THREE[0], other, outcome_of(4)])
@@ -606,28 +586,6 @@ def test_marks_are_grouped_by_what_happens_to_data_behind(forward: Any, said: st
 # --- Showing and keeping -----------------------------------------------------
 
 
-def test_the_document_has_totals_confusion_differences_and_what_was_left_out() -> None:
-    text = document.markdown(THREE, 30.0, *FILES)
-    files = "--output results/a.json --markdown docs/a.md"
-    assert f"./lab accuracy --seeds 1..3 --seconds 30 {files}" in text
-    assert "[results/a.json](../results/a.json) is the JSON" in text
-    assert "3 scenarios of 30 s, 1500 packets" in text
-    assert "| all | 2 | 4/6 | 200 | 200 | +0.000 % | 2 | 2 | 500 | 0.200 % |" in text
-    assert "| fast | 11 | 9 (81.818 %) |" in text
-    assert "| all | 1 | 390 | 10 | 80.000 % | 80.000 % | 6/2 |  | 2/0 |  | 2 | 1 |" in text
-    assert "Not counted: the path of 1 of the scenarios loses data" in text
-    assert "Seeds: 2." in text
-    assert "|  | rto | unknown | fast | tlp |" in text
-    assert "| 1 | 2 | 5 | 7 | at 1 s: kernel fast, capture rto |" in text
-    assert "| fast | rto | 1 |" in text
-    assert "| not known |  | 1 |" in text
-    explained = [line.split(" | ")[-2] for line in text.splitlines() if "Mbit" in line]
-    assert explained == ["1/1", "0/1"]
-    assert "| 3 | unusable | captures_complete: 3 dropped |" in text
-    widths = [line.count("|") for line in text.splitlines() if line.startswith("|")]
-    assert min(widths) >= 4
-
-
 def test_the_document_is_made_of_the_file_that_is_kept() -> None:
     root = Path(__file__).parents[1]
     kept = json.loads((root / "results" / "reference" / "accuracy.json").read_text("utf-8"))
@@ -635,22 +593,6 @@ def test_the_document_is_made_of_the_file_that_is_kept() -> None:
     files = Path("results/reference/accuracy.json"), Path("docs/accuracy.md")
     made = document.markdown(outcomes, kept["seconds"], *files)
     assert made == (root / "docs" / "accuracy.md").read_text("utf-8")
-
-
-def test_outcomes_survive_being_written_down() -> None:
-    data = json.loads(run.to_json(THREE, 30.0))
-    assert (data["format"], data["seconds"]) == (1, 30.0)
-    assert [run.from_data(each) for each in data["scenarios"]] == [
-        run.from_data(json.loads(json.dumps(asdict(each)))) for each in THREE
-    ]
-    assert run.from_data(data["scenarios"][0]) == THREE[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "seeds"), [("7", range(7, 8)), (" 1..60 ", range(1, 61)), ("5..5", range(5, 6))]
-)
-def test_seeds_are_one_or_a_range(text: str, seeds: range) -> None:
-    assert command.seeds_of(text) == seeds
 
 
 @pytest.mark.parametrize("text", ["", "a", "5..1", "1..", "-3", "0..100000"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import sys
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.base.errors import LabError
 from tcpf_lab.trace.analysis import KINDS, analyse
 from tools.bench import __main__ as bench
-from tools.bench import bench_cost, bench_profile, bench_startup, bench_trace, endless, peer
+from tools.bench import bench_cost, bench_profile, bench_trace, endless, peer
 
 
 def ran(wall: float) -> dict[str, Any]:
@@ -28,14 +27,6 @@ def ran(wall: float) -> dict[str, Any]:
         "ns3_version": "3.44",
         "ns3_logging_compiled_in": True,
     }
-
-
-def interpreter(folder: Path, body: str) -> str:
-    """Make a program that stands for an interpreter with ns3: it accepts the probe."""
-    path = folder / "python"
-    path.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exit 0\n{body}\n')
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return str(path)
 
 
 def test_rates_of_repetitions_are_median_least_and_greatest() -> None:
@@ -54,21 +45,6 @@ def test_interpreter_without_ns3_is_named_with_a_cure(tmp_path: Path) -> None:
         peer.measure(1, python=path)
     assert "pip install 'tcpf-lab[bench]'" in caught.value.hint
     assert caught.value.where == str(path)
-
-
-def test_missing_interpreter_is_a_message(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="no such interpreter"):
-        peer.require(str(tmp_path / "python"))
-
-
-def test_failed_simulation_shows_its_last_line(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="status 3: no memory"):
-        peer.run(5, interpreter(tmp_path, "echo no memory >&2; exit 3"))
-
-
-def test_simulation_that_prints_no_result_is_a_message(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="printed no result"):
-        peer.run(5, interpreter(tmp_path, "echo noise"))
 
 
 def test_rounds_add_up_to_one_measurement() -> None:
@@ -132,18 +108,6 @@ def test_cost_is_compared_with_reds_and_over_flows() -> None:
     }
 
 
-def test_missing_valgrind_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RequestError, match="valgrind is not installed"):
-        bench_cost.require()
-
-
-def test_missing_kernel_source_is_a_message(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="without the kernel's source") as caught:
-        bench_cost.build(tmp_path, tmp_path, tmp_path / "linux.tar.xz")
-    assert caught.value.where == str(tmp_path / "linux.tar.xz")
-
-
 def test_endless_capture_is_what_it_says(tmp_path: Path) -> None:
     """Each group of packets has one loss that SACK mends; nothing else is sent again."""
     path = bench_trace.generated(tmp_path / "x.pcap", 8_000_000)
@@ -168,46 +132,6 @@ def test_memory_and_processor_time_of_a_command_are_measured() -> None:
         bench_trace.run([sys.executable, "-c", "import sys; sys.stderr.write('no'); sys.exit(3)"])
 
 
-def test_standard_input_is_measured_as_often_as_files_on_the_same_core(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cores: list[int] = []
-
-    def run(command: list[str], stdin: Any = None) -> bench_trace.Spent:
-        if command[-1] == "-":
-            cores.append(len(os.sched_getaffinity(0)))
-            stdin.read()
-        return bench_trace.Spent(2.0, 1000 * len(cores), 2.0)
-
-    for name, stub in {"run": run, "require": lambda: None, "lab_capture": Path}.items():
-        monkeypatch.setattr(bench_trace, name, stub)
-    monkeypatch.setattr(bench_trace, "generated", lambda path: path)
-    for name in ("measure", "on_two_cores"):
-        monkeypatch.setattr(bench_trace, name, lambda path, rounds: {})
-    found = bench_trace.main(3, endless_bytes=2_000_000)["stdin"]
-    assert cores == [1, 1, 1]
-    assert found["peak_memory_bytes"] == 2000
-    assert found["packets"] > 0
-    assert found["packets_per_s"] == found["packets"] // 2
-
-
-def test_missing_tools_are_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RequestError, match="tcptrace tshark gzip zstd") as caught:
-        bench_trace.require()
-    assert "apt-get install" in caught.value.hint
-
-
-def test_start_of_a_command_is_held_against_the_bare_interpreter() -> None:
-    taken = {
-        "python": [bench_startup.Taken(0.03, 0.02), bench_startup.Taken(0.02, 0.02)],
-        "--help": [bench_startup.Taken(0.3, 0.2), bench_startup.Taken(0.5, 0.4)],
-    }
-    found = bench_startup.summary(taken)
-    assert found["--help"] == {"wall_ms": 400, "processor_ms": 300, "ratio": 15.0}
-    assert found["python"]["ratio"] == 1.0
-
-
 def test_parts_of_a_run_are_what_its_kinds_differ_by() -> None:
     def runs(**guest: float) -> dict[str, dict[str, float]]:
         return {name: {"guest": seconds, "whole": seconds + 1.0} for name, seconds in guest.items()}
@@ -222,10 +146,3 @@ def test_parts_of_a_run_are_what_its_kinds_differ_by() -> None:
         "virtual_per_wall_second": 100.0,
         "with_captures_and_analysis": 50.0,
     }
-
-
-def test_command_that_fails_is_not_measured(tmp_path: Path) -> None:
-    failing = (interpreter(tmp_path, "echo broken >&2; exit 3"), "--help")
-    with pytest.raises(LabError, match="--help: status 3: broken"):
-        bench_startup.take(failing)
-    assert bench_startup.take(["/bin/true"]).wall > 0

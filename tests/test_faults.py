@@ -13,14 +13,11 @@ from typer.testing import CliRunner
 
 from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.uml import kernel
-from tools.faults import __main__, document, lane
+from tools.faults import __main__, lane
 from tools.faults.command import Command
 from tools.faults.damage import spoil
-from tools.faults.injected import answer
-from tools.faults.kinds import KINDS
-from tools.faults.schedule import draw
-from tools.faults.stage import fingerprint, run_ids
-from tools.faults.verdict import Outcome
+from tools.faults.kinds import KINDS, draw
+from tools.faults.stage import answer, fingerprint, run_ids
 
 pytestmark = pytest.mark.full
 
@@ -145,17 +142,3 @@ def test_a_process_that_outlives_its_command_is_found(command):
         [sys.executable, "-c", script, str(ROOT)], capture_output=True, text=True
     )
     assert reply.stdout.splitlines() == ["[('sleep', '600')]", "[]"], reply.stderr
-
-
-def test_counts_are_told_by_kind_and_in_all():
-    outcomes = [
-        Outcome(0, "guest", "one", "passed", (), 1.0),
-        Outcome(1, "guest", "two", "missed", (), 1.0),
-        Outcome(2, "cache", "three", "failed", ("a problem",), 1.0),
-    ]
-    rows = {row[0]: row[2:] for row in document.rows(outcomes)}
-    assert rows["guest"] == ("1", "1", "0", "1", "0")
-    assert rows["all"] == ("2", "1", "1", "1", "0")
-    assert "| cache |" in document.markdown(outcomes, "./lab faults", 60)
-    found = document.as_json(outcomes, 1, 60)
-    assert [each["state"] for each in found["faults"]] == ["passed", "missed", "failed"]

@@ -8,72 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.stress import guest, initramfs, kernel, scenario, trial
+from tools.parts import read_parts
+from tools.stress import guest, kernel, scenario, trial
 from tools.stress.verdict import judge, reports, steps
 
-BOOT = """\
-[    0.000000] Good, all 358 testcases passed! |
-[    1.000000] kcsan: selftest: 3/3 tests passed
-"""
-OURS = """\
-[   20.000001] ==================================================================
-[   20.000002] BUG: KCSAN: data-race in rio_enqueue [sch_rio] / rio_dump [sch_rio]
-[   20.000003]
-[   20.000004] read-write to 0xffff888004cf5b00 of 8 bytes by task 63 on cpu 0:
-[   20.000005]  rio_enqueue+0x1ac/0x2f0 [sch_rio]
-[   20.000006]  __dev_queue_xmit+0x6c4/0x1f30
-[   20.000007]
-[   20.000008] read to 0xffff888004cf5b00 of 8 bytes by task 79 on cpu 1:
-[   20.000009]  rio_dump+0x41/0x1d0 [sch_rio]
-[   20.000010]  tc_fill_qdisc+0x2fd/0xa50
-[   20.000011]
-[   20.000012] Reported by Kernel Concurrency Sanitizer on:
-[   20.000013] CPU: 1 UID: 0 PID: 79 Comm: tc Tainted: G           O       6.12.117 #1
-[   20.000014] ==================================================================
-"""
-MARKED = """\
-[   21.000000] BUG: KCSAN: data-race in tcf_action_set_ctrlact / tcpf_act [act_tcpf]
-[   21.000001]
-[   21.000002] write to 0xffff888002e41030 of 4 bytes by task 90 on cpu 1:
-[   21.000003]  tcf_action_set_ctrlact+0x41/0x60
-[   21.000004]  marker_init+0x51a/0x7c0 [act_tcpf]
-[   21.000005]
-[   21.000006] read (marked) to 0xffff888002e41030 of 4 bytes by interrupt on cpu 0:
-[   21.000007]  tcpf_act+0x43/0x2810 [act_tcpf]
-[   21.000008] ==================================================================
-"""
-COPIED = """\
-[   22.000000] BUG: KCSAN: data-race in gnet_stats_copy_app / rio_enqueue [sch_rio]
-[   22.000001]
-[   22.000002] read to 0xffff888002e41030 of 4 bytes by task 90 on cpu 1:
-[   22.000003]  gnet_stats_copy_app+0x41/0x60
-[   22.000004]  rio_dump_stats+0x51a/0x7c0 [sch_rio]
-[   22.000005]
-[   22.000006] write (marked) to 0xffff888002e41030 of 4 bytes by interrupt on cpu 0:
-[   22.000007]  rio_enqueue+0x43/0x2810 [sch_rio]
-[   22.000008] ==================================================================
-"""
-KERNELS_OWN = """\
-[    0.300000] BUG: KCSAN: data-race in lapic_cal_handler / setup_boot_APIC_clock
-[    0.300001]
-[    0.300002] write to 0xffffffff8a4d0e30 of 4 bytes by interrupt on cpu 0:
-[    0.300003]  lapic_cal_handler+0xda/0x160
-[    0.300004] ==================================================================
-"""
-LOCKDEP = """\
-[   30.000000] ======================================================
-[   30.000001] WARNING: possible circular locking dependency detected
-[   30.000002] 6.12.117 #1 Tainted: G           O
-[   30.000003] ------------------------------------------------------
-[   30.000004] tc/91 is trying to acquire lock:
-"""
-WARNING = """\
-[   40.000000] ------------[ cut here ]------------
-[   40.000001] WARNING: CPU: 1 PID: 80 at net/sched/sch_api.c:823 qdisc_tree_reduce_backlog+0x1c0
-[   40.000002]  frio_reset+0x41/0x90 [sch_frio]
-[   40.000003] ---[ end trace 0000000000000000 ]---
-[   40.000004] nothing to do with it
-"""
+#: What kernels have said; "of a class" is what `tc class show` reads of a child of mq, as far as to
+#: the first caller that is not a copier.
+BOOT, OURS, MARKED, COPIED, KERNELS_OWN, LOCKDEP, WARNING, OF_A_CLASS = read_parts(
+    Path(__file__).with_name("smp_reports.txt")
+).values()
 SCENARIO = """\
 seconds 5
 seed 1
@@ -132,23 +75,6 @@ def test_counters_that_the_kernel_reads_of_every_qdisc_without_a_lock_are_its_ow
     verdict = judge(BOOT + dumped.replace("0x7c0 [sch_rio]", "0x7c0"), JOURNAL, SCENARIO)
     assert verdict.passed
     assert len(verdict.others) == 1
-
-
-#: What `tc class show` reads of a child of mq, as far as to the first caller that is not a copier.
-OF_A_CLASS = """\
-[   23.000000] BUG: KCSAN: data-race in gnet_stats_add_queue / rio_enqueue [sch_rio]
-[   23.000001]
-[   23.000002] read to 0xffff888002e41030 of 4 bytes by task 90 on cpu 1:
-[   23.000003]  gnet_stats_add_queue+0x41/0x60
-[   23.000004]  gnet_stats_copy_queue+0x2a/0x190
-[   23.000005]  mq_dump_class_stats+0x91/0x120
-[   23.000006]  tc_fill_tclass+0x25a/0x3c0
-[   23.000007]
-[   23.000008] read-write to 0xffff888002e41030 of 4 bytes by task 63 on cpu 0:
-[   23.000009]  rio_enqueue+0x43/0x2f0 [sch_rio]
-[   23.000010]  __dev_queue_xmit+0x6c4/0x1f30
-[   23.000011] ==================================================================
-"""
 
 
 def test_counters_that_mq_reads_of_its_children_without_their_lock_are_its_own_affair():
@@ -276,7 +202,7 @@ def read_archive(path: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_archive_holds_what_was_put_into_it(tmp_path):
     (tmp_path / "five").write_bytes(b"12345")
-    initramfs.write(tmp_path / "archive", {"a/b/five": tmp_path / "five"}, {"scenario": "x\n"})
+    guest.write(tmp_path / "archive", {"a/b/five": tmp_path / "five"}, {"scenario": "x\n"})
     entries = read_archive(tmp_path / "archive")
     assert entries["a/b/five"] == (0o100755, b"12345")
     assert entries["scenario"][1] == b"x\n"
@@ -286,7 +212,7 @@ def test_archive_holds_what_was_put_into_it(tmp_path):
 
 
 def test_guest_has_ip_tc_and_the_loader():
-    names = initramfs.programs()
+    names = guest.programs()
     assert {"bin/ip", "bin/tc"} < set(names)
     assert any("ld-linux" in name for name in names)
 

@@ -16,7 +16,7 @@ from tcpf_lab.base.making import require_place
 from tcpf_lab.results.layout import write_text
 from tcpf_lab.run import pool
 from tcpf_lab.testbed.registry import testbed
-from tools.accuracy import document, run, screen
+from tools.accuracy import document, run
 from tools.accuracy.compare import Outcome
 from tools.accuracy.scenario import draw
 
@@ -120,12 +120,12 @@ def measure(
 
 def show(outcomes: list[Outcome], wanted: int) -> None:
     """Print totals, marks, the flows that differ, and what could not be compared."""
-    out.print(screen.totals_table(outcomes))
-    out.print(screen.needless_table(outcomes))
+    out.print(document.totals_table(outcomes))
+    out.print(document.needless_table(outcomes))
     if missing := document.without_truth(outcomes):
         out.print(missing, soft_wrap=True)
     if any(each.differences for each in outcomes):
-        out.print(screen.differences_table(outcomes))
+        out.print(document.differences_table(outcomes))
     for each in outcomes:
         if each.state != "compared":
             out.print(f"seed {each.seed} {each.state}: {'; '.join(each.reasons)}", soft_wrap=True)

@@ -18,9 +18,8 @@ from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.base.making import make_directory, require_place
 from tcpf_lab.results.layout import write_json, write_text
 from tcpf_lab.testbed import registry
-from tools.faults import document, lane
-from tools.faults.kinds import KINDS
-from tools.faults.schedule import draw
+from tools.faults import lane, verdict
+from tools.faults.kinds import KINDS, draw
 from tools.faults.stage import Reference
 from tools.faults.verdict import Outcome
 
@@ -68,17 +67,17 @@ def main(
         require_place(output)
         outcomes = plant(seed, faults, minutes, only or [], lanes, work)
         seconds = time.monotonic() - started
-        found = document.as_json(outcomes, seed, seconds)
+        found = verdict.as_json(outcomes, seed, seconds)
         write_json(output, found)
         if markdown is not None:
-            _renew(markdown, document.markdown(outcomes, _command(), seconds))
+            _renew(markdown, verdict.markdown(outcomes, _command(), seconds))
     except LabError as error:
         err.print(f"error: {error}")
         raise typer.Exit(error.exit_status) from None
     if as_json:
         typer.echo(json.dumps(found, indent=1))
     else:
-        out.print(document.table(outcomes))
+        out.print(verdict.table(outcomes))
     raise typer.Exit(1 if any(each.state == "failed" for each in outcomes) else 0)
 
 

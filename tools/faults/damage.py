@@ -13,8 +13,17 @@ from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.testbed.uml import kernel
 from tcpf_lab.testbed.uml.kernel import FACTS
 from tools.faults import processes
-from tools.faults.injected import DONE, FAILED, REFUSED, Fault, Injected, answer
-from tools.faults.stage import TABLES, Stage, fingerprint
+from tools.faults.stage import (
+    DONE,
+    FAILED,
+    REFUSED,
+    TABLES,
+    Fault,
+    Injected,
+    Stage,
+    answer,
+    fingerprint,
+)
 
 _OTHER_JSON = (b"{}", b"[]", b"null", b'{"format": 1}', b"1e999", b'"' + b"x" * 50 + b'"')
 

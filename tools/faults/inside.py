@@ -6,8 +6,18 @@ import random
 import time
 from typing import Any
 
-from tools.faults.injected import DONE, FAILED, REFUSED, Fault, Injected, answer, until_moment
-from tools.faults.stage import Stage, run_ids, run_words
+from tools.faults.stage import (
+    DONE,
+    FAILED,
+    REFUSED,
+    Fault,
+    Injected,
+    Stage,
+    answer,
+    run_ids,
+    run_words,
+    until_moment,
+)
 
 #: Kills the first process of a name; the guest has no pkill of its own.
 _KILL = (

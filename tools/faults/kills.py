@@ -10,17 +10,18 @@ from collections.abc import Callable
 
 from tools.faults import processes
 from tools.faults.command import Command
-from tools.faults.injected import (
+from tools.faults.stage import (
     DONE,
     FAILED,
     INTERRUPTED,
     Fault,
     Injected,
+    Stage,
     answer,
+    run_words,
     until_moment,
     until_there,
 )
-from tools.faults.stage import Stage, run_words
 from tools.faults.subject import BEGUN
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)

@@ -17,9 +17,8 @@ from tcpf_lab.results.layout import read_json, write_json
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml.kernel import FACTS, with_digest
 from tools.faults import places, processes, verdict
-from tools.faults.injected import Fault
 from tools.faults.kinds import KINDS
-from tools.faults.stage import Reference, Stage
+from tools.faults.stage import Fault, Reference, Stage
 from tools.faults.verdict import Outcome
 
 _CACHE = Path("tcpf-lab/kernel")

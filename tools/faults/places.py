@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.faults.injected import DONE, FAILED, REFUSED, Fault, Injected, answer, until_moment
-from tools.faults.stage import Stage
+from tools.faults.stage import DONE, FAILED, REFUSED, Fault, Injected, Stage, answer, until_moment
 
 _CLONE_NEWNS = 0x00020000
 _KB, _MB = 2**10, 2**20

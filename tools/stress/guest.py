@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.vm import root
 from tcpf_lab.testbed.vm.machine import EMULATED
 from tcpf_lab.testbed.withheld import GivenTime
-from tools.stress import initramfs
 from tools.stress.kernel import SmpKernel
 
 EMULATOR = "qemu-system-x86_64"
@@ -109,9 +109,9 @@ def run(
 def _write_root(guest: Guest, directory: Path) -> None:
     files = {f"modules/{path.name}": path for path in guest.modules}
     files |= {f"tc/{path.name}": path for path in guest.plugins}
-    files |= initramfs.programs() | {"init": guest.init}
+    files |= programs() | {"init": guest.init}
     (directory / "scenario.txt").write_text(guest.scenario, encoding="ascii")
-    initramfs.write(directory / "initramfs", files, {"scenario": guest.scenario})
+    write(directory / "initramfs", files, {"scenario": guest.scenario})
 
 
 def _command(guest: Guest, directory: Path) -> list[str]:
@@ -150,3 +150,49 @@ def _wait(
 
 def _read(path: Path) -> str:
     return path.read_bytes().decode("utf-8", "replace").replace("\r", "")
+
+
+# The guest's root: an archive that its kernel unpacks into memory.
+
+#: Programs of the host that the guest runs.
+PROGRAMS = {"ip": "iproute2", "tc": "iproute2"}
+
+
+def write(target: Path, files: dict[str, Path], texts: dict[str, str]) -> None:
+    """Write the archive.
+
+    Parameters
+    ----------
+    target : Path
+        The archive.
+    files : dict
+        Name in the guest, without a slash in front, to file of the host.
+    texts : dict
+        Name in the guest to content.
+    """
+    contents = {name: path.read_bytes() for name, path in files.items()}
+    contents |= {name: text.encode() for name, text in texts.items()}
+    entries = {name: root.program(content) for name, content in contents.items()}
+    # Where `ip netns` keeps its names.
+    entries["var/run"] = root.link("../run")
+    target.write_bytes(root.cpio(entries, ("dev", "proc", "sys", "run", "tmp")))
+
+
+def programs() -> dict[str, Path]:
+    """Return ``ip``, ``tc`` and their libraries by their name in the guest."""
+    files: dict[str, Path] = {}
+    for name, package in PROGRAMS.items():
+        found = shutil.which(name, path="/usr/sbin:/sbin:/usr/bin:/bin")
+        if found is None:
+            raise TestbedError(f"'{name}' is not installed", hint=f"sudo apt-get install {package}")
+        files[f"bin/{name}"] = Path(found)
+        # The loader looks in the same places here and there.
+        files |= {str(library).lstrip("/"): library for library in libraries(Path(found))}
+    return files
+
+
+def libraries(program: Path) -> tuple[Path, ...]:
+    """Return the shared libraries that a program loads, the loader among them."""
+    reply = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True)
+    words = reply.stdout.split()
+    return tuple(dict.fromkeys(Path(word) for word in words if word.startswith("/")))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from tcpf_lab.results.layout import write_json
-from tcpf_lab.testbed.workshop import Progress
-from tools.stress import guest, kernel, modules, scenario
-from tools.stress.kernel import SmpKernel
+from tcpf_lab.testbed.uml.recipe import KBUILD_PARTS, MODULE_PARTS, build_environment
+from tcpf_lab.testbed.workshop import Progress, Workshop
+from tools.stress import guest, kernel, scenario
+from tools.stress.kernel import GUEST_SOURCES, KERNEL_SOURCES, MAKE, SmpKernel
 from tools.stress.verdict import Report, Verdict, judge
 
 #: What is put under load -> its queues and its markers.
@@ -64,14 +67,14 @@ def carry_out(
     text = scenario.compose(queues, markers, seconds=seconds, processors=processors, seed=seed)
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tcpf-smp-") as temporary:
-        work = modules.build(built, Path(temporary), progress, unlocked=subject == "unlocked")
+        work = build_modules(built, Path(temporary), progress, unlocked=subject == "unlocked")
         outcome = guest.run(
             guest.Guest(
                 kernel=built,
                 modules=_modules(subject, built, work),
                 plugins=tuple(sorted((work / "tc").glob("*.so"))),
                 init=work / "init",
-                tsc_khz=modules.tsc_khz(work),
+                tsc_khz=tsc_khz(work),
                 scenario=text,
                 seconds=seconds,
                 processors=processors,
@@ -105,3 +108,62 @@ def describe(verdict: Verdict) -> dict[str, Any]:
 
 def _plain(report: Report) -> dict[str, Any]:
     return {"title": report.title, "modules": list(report.modules), "text": report.text}
+
+
+# Modules and ``tc`` plugins as they are in the sources now, built for the kernel of the stress.
+
+#: Takes the locks out of the dumps of a module: what is left must be found out.
+UNLOCKED = GUEST_SOURCES / "unlocked.h"
+PROGRAM_FLAGS = ("-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-static")
+
+
+def build_modules(
+    built: SmpKernel, work: Path, progress: Progress, *, unlocked: bool = False
+) -> Path:
+    """Build modules, plugins and the guest's first process below ``work``.
+
+    Parameters
+    ----------
+    built : SmpKernel
+        The kernel that the modules are for.
+    work : Path
+        Directory of the build; products are in ``work/modules``, ``work/tc`` and ``work/init``.
+    progress : callable
+        Told a phase and the share of it that is done.
+    unlocked : bool
+        Build the modules without the locks in their dumps.
+
+    Returns
+    -------
+    Path
+        ``work``.
+
+    Raises
+    ------
+    KernelBuildError
+        If something does not compile.
+    """
+    sources = work / "kernel"
+    for part in MODULE_PARTS:
+        shutil.copytree(KERNEL_SOURCES / part, sources / part)
+    shop = Workshop(sources, work / "build.log", progress, build_environment())
+    progress("modules", 0.0)
+    flags = f"KCFLAGS=-include {UNLOCKED}" if unlocked else "KCFLAGS="
+    (work / "modules").mkdir()
+    for part in KBUILD_PARTS:
+        shop.run([*MAKE, "-C", str(built.tree), f"M={sources / part}", flags, "modules"])
+        for module in (sources / part).glob("*.ko"):
+            shutil.copy2(module, work / "modules")
+    progress("modules", 0.6)
+    shop.run(["make", "-C", str(sources / "tc"), f"O={work / 'tc'}"])
+    stress = sorted(str(path) for path in GUEST_SOURCES.glob("stress*.c"))
+    shop.run(["gcc", *PROGRAM_FLAGS, "-o", str(work / "init"), *stress])
+    shop.run(["gcc", *PROGRAM_FLAGS, "-o", str(work / "tsc_khz"), str(GUEST_SOURCES / "tsc_khz.c")])
+    progress("modules", 1.0)
+    return work
+
+
+def tsc_khz(work: Path) -> int:
+    """Return how fast this machine's time stamp counter counts, in kHz."""
+    reply = subprocess.run([work / "tsc_khz"], capture_output=True, text=True, check=True)
+    return int(reply.stdout)
