@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import ast
+import html
 import io
 import os
+import re
+import shlex
+import shutil
 import signal
+import subprocess
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
+import tcpf_lab
 from tcpf_lab.base.errors import InterruptedRunError
 from tcpf_lab.cli import console as terminal
 from tcpf_lab.cli import main
 from tcpf_lab.cli.console import run_progress
+from tcpf_lab.cli.main import VERBS
 from tcpf_lab.metrics.capture import describe
 from tcpf_lab.report.captures import capture_tables
+from tcpf_lab.results.command import CALLED, again, command, lines
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.testbed.inventory import load_inventory
 from tcpf_lab.trace.analysis import analyse
 
 MARKED = "[bold]out[/bold] [/oops]"
@@ -162,3 +176,155 @@ def test_narrow_terminal_keeps_what_tells_most(screen) -> None:
     assert "…" not in shown
     assert "sack_recovery       73  59.3         3" in shown
     assert "sender          resent  timeouts" in shown
+
+
+# Commands that messages and reports print: each runs as it stands where the user was.
+
+PACKAGE = Path(tcpf_lab.__file__).parent
+Lab = Callable[..., tuple[int, str, str]]
+#: A choice whose words a shell would tear apart, and a page too.
+CHOICE = ("--testbed", "fake", "--results", "my results", "--only", "case=NoMark+RED")
+CHOICE += ("--set", "title=It's a title of several words, which is longer than a line of a page is")
+CHOICE += ("--set", "cases.NoMark+RED.marker=none", "--seeds", "1")
+
+
+@pytest.fixture
+def away(spec: Path, tmp_path: Path) -> Path:
+    """Return an experiment whose file is not called as it is, in a directory of its own."""
+    (tmp_path / "my specs").mkdir()
+    shutil.copy(spec, tmp_path / "my specs" / "of mine.yaml")
+    return Path("my specs/of mine.yaml")
+
+
+def printed(text: str) -> list[str]:
+    """Give the commands of a text, each a line or between grave accents."""
+    text = text.replace("\\\n", "")
+    return re.findall(rf"(?m)(?:^|`)(tcpf-lab (?:{'|'.join(VERBS)}) [^`\n]+)", text)
+
+
+@given(st.lists(st.text("ab '\"\\$-=#~*", min_size=1, max_size=150), min_size=1, max_size=5))
+@settings(max_examples=20)
+def test_a_command_on_several_lines_is_the_same_command(words: list[str]) -> None:
+    text = shlex.join(("printf", "%s\\0", *words))
+    for width in (12, 88):
+        broken = lines(text, width)
+        assert max(map(len, broken)) <= width
+        done = subprocess.run(["sh", "-c", "\n".join(broken)], capture_output=True, check=True)
+        assert done.stdout.decode().split("\0")[:-1] == words
+
+
+def test_a_report_prints_what_runs_as_it_stands(quick: Lab, away: Path, tmp_path: Path) -> None:
+    assert quick("run", away, *CHOICE)[0] == 0
+    status, _, said = quick(
+        *("report", away, *CHOICE, "--format", "html", "--reference", tmp_path / "to keep")
+    )
+    assert status == 0, said
+    for page in (tmp_path / "my results/tiny/fake/report.html", tmp_path / "to keep/tiny.html"):
+        found = printed(html.unescape(re.sub("<[^>]+>", "\n", page.read_text("utf-8"))))
+        assert [shlex.split(line)[1] for line in found] == ["run", "report"]
+        for line in found:
+            assert str(tmp_path) not in line
+            assert quick(*shlex.split(line)[1:])[0] == 0, line
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.full
+def test_a_pdf_can_be_copied_from(lab: Lab, away: Path, tmp_path: Path) -> None:
+    assert lab("run", away, *CHOICE)[0] == 0
+    pdf = tmp_path / "my results/tiny/fake/report.pdf"
+    done = subprocess.run(["pdftotext", pdf, "-"], capture_output=True, text=True, check=True)
+    assert "\u200b" not in done.stdout
+    found = printed(done.stdout)
+    assert [shlex.split(line)[1] for line in found] == ["run", "report"]
+    for line in found:
+        assert lab(*shlex.split(line)[1:])[0] == 0, line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "my specs/of mine.yaml", *CHOICE),
+        ("plot", "cdf", "my specs/of mine.yaml", *CHOICE),
+    ],
+)
+def test_what_is_missing_is_made_by_the_command_printed(
+    quick: Lab, away: Path, words: tuple[str, ...]
+) -> None:
+    assert away.exists()
+    status, _, said = quick(*words)
+    assert status == 1
+    (line,) = printed(said)
+    assert quick(*shlex.split(line)[1:])[0] == 0, line
+    assert quick(*words)[0] == 0
+
+
+def test_a_run_whose_captures_are_gone_is_made_again_where_it_is(
+    lab: Lab, away: Path, tmp_path: Path
+) -> None:
+    lab("run", away, *CHOICE, "--keep-pcaps")
+    (run,) = (path.parent for path in tmp_path.glob("my results/*/*/*/pcap"))
+    shutil.rmtree(run / "pcap")
+    status, _, said = lab("plot", "rtt", run)
+    assert status != 0
+    (line,) = printed(said)
+    assert lab(*shlex.split(line)[1:])[0] == 0
+    assert (run / "pcap").is_dir()
+
+
+def test_a_total_says_how_to_clean_there(quick: Lab, away: Path) -> None:
+    quick("run", away, *CHOICE)
+    (line,) = printed(quick("status", "--results", "my results")[1])
+    assert shlex.split(line) == ["tcpf-lab", "clean", "--results", "my results"]
+
+
+def test_the_program_is_called_as_the_user_called_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CALLED, "./lab")
+    assert command("status") == "./lab status"
+
+
+def test_places_are_named_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = RunFiles(tmp_path / "results/tiny/uml/one")
+    assert again(run) == "tcpf-lab run results/tiny/uml/one/run.yaml"
+    assert command("run", tmp_path / "-x.yaml") == "tcpf-lab run ./-x.yaml"
+    elsewhere = again(RunFiles(Path("/far/tiny/lab/one")), "--keep-pcaps")
+    assert elsewhere == (
+        "tcpf-lab run /far/tiny/lab/one/run.yaml --testbed lab --results /far --keep-pcaps"
+    )
+
+
+def test_an_inventory_is_named_so_that_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = load_inventory("two-hosts")
+    assert shipped.testbed == "two-hosts"
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    text = (PACKAGE.parent / "testbeds/two-hosts.yaml").read_text()
+    (mine / "other.yaml").write_text(text.replace("name: two-hosts", "name: other"))
+    monkeypatch.chdir(tmp_path)
+    assert load_inventory("mine/other.yaml").testbed == "mine/other.yaml"
+
+
+def test_no_command_is_written_by_hand() -> None:
+    """What a message prints is built by `command`: quoted, and with the program's name."""
+    by_hand = re.compile(rf"tcpf-lab ({'|'.join(VERBS)})\b")
+    found = [
+        f"{path.relative_to(PACKAGE)}: {text}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for text in messages(ast.parse(path.read_text()))
+        if by_hand.search(text)
+    ]
+    # Pages of documentation show commands of every user.
+    documents = ("spec/", "report/export/")
+    assert [line for line in found if not line.startswith(documents)] == []
+
+
+def messages(tree: ast.Module) -> Iterator[str]:
+    """Yield every text of a module but its docstrings."""
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.value

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
+import struct
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tcpf_lab.spec.load import find, load
 from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.ssh import ping as host_ping
 from tcpf_lab.testbed.ssh.doctor import diagnose
 from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
+from tcpf_lab.testbed.ssh.ping import checksum, echo, ping
 from tcpf_lab.testbed.ssh.session import Remainder, Session, clean
 from tcpf_lab.testbed.ssh.steps import needs
 from tcpf_lab.testbed.ssh.survey import survey
-
-pytestmark = pytest.mark.full
 
 NEEDS = needs(load(find("smoke")))
 #: Ends agents and those that watch over them, of which a host in a test has no others.
@@ -67,6 +73,7 @@ def found_wrong(inventory: Inventory) -> dict[str, str]:
     return {check.name: check.detail for check in wrong}
 
 
+@pytest.mark.full
 def test_a_good_host_is_as_before_when_its_cable_has_been_tried(inventory, host):
     before = network(host)
     found = survey(inventory, NEEDS)
@@ -79,6 +86,7 @@ def test_a_good_host_is_as_before_when_its_cable_has_been_tried(inventory, host)
     assert network(host) == before
 
 
+@pytest.mark.full
 def test_five_planted_faults_are_found_at_once(inventory, host):
     done(host, "ip link set d0 master br7")
     data = inventory.model_dump(mode="json", exclude_none=True)
@@ -110,6 +118,7 @@ def leave_behind(inventory: Inventory) -> None:
     session.hosts["alpha"].close()
 
 
+@pytest.mark.full
 def test_a_killed_run_is_listed_and_undone_by_hand(inventory, host):
     before = network(host)
     leave_behind(inventory)
@@ -119,3 +128,36 @@ def test_a_killed_run_is_listed_and_undone_by_hand(inventory, host):
     assert undone == Remainder("alpha", "a-run", listed.changes, "undone")
     assert clean(inventory) == ()
     assert network(host) == before
+
+
+# The echo that the doctor lets hosts send, by the Python that they have.
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="sending ICMP takes root")
+
+
+@pytest.mark.parametrize("size", [84, 85, 1000, 1001])
+def test_a_request_has_its_size_and_a_right_checksum(size):
+    packet = echo(4711, 3, size)
+    assert len(packet) == size - 20
+    kind, code, _, identity, number = struct.unpack_from("!BBHHH", packet)
+    assert (kind, code, identity, number) == (8, 0, 4711, 3)
+    assert checksum(packet + bytes(len(packet) % 2)) == 0
+
+
+@AS_ROOT
+def test_this_machine_answers_itself_and_nobody_answers_for_a_lost_packet(monkeypatch):
+    found = ping("127.0.0.1", 1000, 2)
+    assert found is not None
+    assert 0 < found < 1
+    monkeypatch.setattr(host_ping, "REPLY_S", 0.2)
+    assert ping("127.0.0.1", 70_000, 1) is None  # larger than any packet
+    monkeypatch.setattr(socket.socket, "sendto", lambda *_: 0)
+    assert ping("127.0.0.1", 84, 1) is None
+
+
+@AS_ROOT
+def test_it_runs_as_a_text_without_the_package(tmp_path):
+    text = Path(host_ping.__file__).read_text()
+    command = [sys.executable, "-I", "-c", text, "127.0.0.1", "84", "1"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert 0 < float(said.stdout) < 1

@@ -11,8 +11,12 @@ from fake_agent import FakeAgent, FakeHost, FakeNetwork
 from host_facts import facts
 
 from tcpf_lab.base.errors import TestbedError
-from tcpf_lab.spec.load import find, load
+from tcpf_lab.plan.compose import compose
+from tcpf_lab.plan.step import Command, Phase, Start
+from tcpf_lab.spec.load import apply_overrides, find, load
+from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
+from tcpf_lab.testbed.ssh import run
 from tcpf_lab.testbed.ssh import survey as ssh_survey
 from tcpf_lab.testbed.ssh.clock import Sample
 from tcpf_lab.testbed.ssh.doctor import diagnose
@@ -296,3 +300,68 @@ def test_the_verb_shows_what_is_wrong_and_ends_in_a_status(lab, inventory, netwo
     assert line.split() == (
         ["FAULT", "programs", "right:", "missing:", "tcpdump", "apt-get", "install", "tcpdump"]
     )
+
+
+# What is seen of a host before a run, by a script that changes nothing on it.
+
+
+def two_hosts(control="lo", interfaces=None):
+    roles = {"ends": ["S", "D"], "routers": ["R0", "R1", "R2"]}
+    links = {"ends": ("S-R0", "D-R2"), "routers": ("R0-S", "R2-D")}
+    names = interfaces or ("no-such-a", "no-such-b")
+    hosts = {
+        host: {
+            "control": control,
+            "roles": roles[host],
+            "interfaces": dict(zip(links[host], names, strict=True)),
+        }
+        for host in roles
+    }
+    return Inventory.model_validate({"name": "two", "hosts": hosts})
+
+
+@pytest.fixture
+def plan(recorded_experiment):
+    return compose(expand(recorded_experiment)[0])
+
+
+def found(two_hosts, plan, client=""):
+    host = FakeHost("ends")
+    host.client_address = client
+    return list(run.problems(host, two_hosts, plan))
+
+
+def test_missing_interfaces_are_named(plan):
+    first, second = found(two_hosts(), plan)
+    assert "no interface no-such-a" in first
+    assert "tcpf-lab clean --testbed two" in second
+
+
+def test_interface_that_carries_the_way_to_us_is_refused(plan):
+    told = found(two_hosts("eth9", ("lo", "no-such")), plan, client="127.0.0.1")
+    assert told[0].startswith("ends: lo is to carry data, but the host is reached by it")
+
+
+def test_programs_are_those_of_the_hosts_own_roles(plan):
+    assert "tcpdump" in run.probed_programs(plan, ("S",))
+    assert "tcpdump" not in run.probed_programs(plan, ("R2",))
+    assert "ethtool" in run.probed_programs(plan, ("R2",))
+
+
+def test_missing_program_is_named(plan):
+    steps = (Command("S", ("no-such-program",)), Start("D", "x", ("{programs}/mine",)))
+    told = found(two_hosts(), type(plan)((Phase("x", steps),), {}, (0.0, 1.0), ()))
+    assert [line for line in told if "interface" not in line] == [
+        "ends: no no-such-program (tcpf-lab doctor --testbed two names its package)"
+    ]
+
+
+def test_parameter_that_only_our_kernel_has_is_named_with_a_way_out(recorded_experiment):
+    asked = apply_overrides(recorded_experiment, ["tcp.sack=false", "tcp.recovery=reno"])
+    plan = compose(expand(asked)[0])
+    assert run.parameters(plan, ("S",)) == ("net.ipv4.tcp_reno_recovery",)
+    assert run.parameters(plan, ("R0",)) == ()
+    assert [line for line in found(two_hosts(), plan) if "interface" not in line] == [
+        "ends: its kernel has no net.ipv4.tcp_reno_recovery (only the virtual-time kernel has it; "
+        "`tcp.recovery: newreno` runs here)"
+    ]

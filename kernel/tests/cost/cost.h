@@ -4,8 +4,8 @@
  *
  * The modules and mainline's sch_red.c and sch_fifo.c are compiled as for the virtual-time kernel
  * and linked into a program: kernel structures, inline functions and all. stand_in.c is what they
- * call of the kernel on a packet's way; absent.c is what they would call elsewhere; load.c sets
- * them up by netlink and sends packets through; main.c is the program.
+ * call of the kernel on a packet's way; load.c sets them up by netlink and sends packets through;
+ * main.c is the program, and what they would call elsewhere.
  *
  * This header is for both worlds, the kernel's and libc's.
  */

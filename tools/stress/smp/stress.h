@@ -5,11 +5,9 @@
  * stress.c           mounts, the order of things, the journal
  * stress_load.c      the processes of the load
  * stress_scenario.c  the scenario: one instruction on a line
- * stress_command.c   one command: a program in a namespace, or a word of our own
- * stress_batch.c     many commands: ip and tc, started once
- * stress_flood.c     traffic, one process each, pinned to a processor
- * stress_packet.c    packets that no TCP would send
- * stress_sink.c      where the traffic ends
+ * stress_command.c   one command, a program in a namespace or a word of our own; many of ip and tc
+ * stress_flood.c     traffic, one process each, pinned to a processor: TCP, packets that no TCP
+ *                    would send, and where it ends
  */
 #ifndef SMP_STRESS_H
 #define SMP_STRESS_H
@@ -81,23 +79,13 @@ int split(char *text, char **words);
 
 /* stress_command.c */
 void enter_node(const char *node);
-pid_t start_program(const char *node, char **words, int input, int errors);
-void refuse(struct command *command, const char *reply);
 void run_command(struct command *command);
-
-/* stress_batch.c */
 bool same_batch(const char *a, const char *b);
 void run_batch(struct command *commands, unsigned int n);
 void end_batches(void);
 
 /* stress_flood.c */
 void flood(struct step *step, uint64_t random) __attribute__((noreturn));
-socklen_t parse_address(const char *text, in_port_t port, struct sockaddr_storage *to);
-
-/* stress_packet.c */
-size_t make_packet(uint8_t *packet, const struct sockaddr_storage *to, uint64_t *random);
-
-/* stress_sink.c */
 void sink(struct step *step) __attribute__((noreturn));
 
 #endif /* SMP_STRESS_H */
