@@ -1,4 +1,11 @@
-"""What several test modules need: a recorded run, a fake testbed, the built kernel."""
+"""What several test modules need: a recorded run, a fake testbed, the built kernel.
+
+A test may run on a machine that was withheld (``tcpf_lab/testbed/withheld.py``).
+An agent's silence and an sshd's patience are in seconds of a wall clock. On a machine that gets a
+tenth of its processors they pass before the program they wait for has run. Such a failure says
+nothing about the program, so the test is done again, and the summary lists it.
+What has no such limit is not: a data race, other bytes or a find of the fuzzer are what they are.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +20,6 @@ from tempfile import TemporaryFile
 import pytest
 from hypothesis import HealthCheck, settings
 from run_maker import locked, make_run, make_runs
-from withheld import Watch, is_of_real_time
 
 from tcpf_lab.results.layout import ExperimentFiles, RunFiles
 from tcpf_lab.spec.load import apply_overrides, dump, load
@@ -23,7 +29,47 @@ from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.fake import FakeTestbed
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml.guest import UmlTestbed
+from tcpf_lab.testbed.withheld import Processors
 from tools.parts import RECORDED, read_parts, recorded_run, write_parts
+
+#: A test that fails is done again if more than this share of what the machine wanted was withheld.
+TOLERATED = 0.2
+#: Ticks of a processor (a second) that have to be withheld: fewer upset no limit.
+NOTICED = 100
+#: Tests whose limits are a wall clock's, below ``tests/``.
+OF_REAL_TIME = (
+    "agent",
+    "testbed",
+    "vm",
+    "report/pages",  # a browser's answers
+    "test_faults.py",
+    "test_notebooks.py",
+    "test_two_testbeds.py",
+)
+
+
+def is_of_real_time(test: Path, tests: Path) -> bool:
+    """Tell whether a file of tests has limits of a wall clock."""
+    return any(test.is_relative_to(tests / name) for name in OF_REAL_TIME)
+
+
+class Watch:
+    """From the beginning of a test's latest attempt."""
+
+    def __init__(self, read: Callable[[], Processors] = Processors.read) -> None:
+        self._read = read
+        self._start = read()
+
+    def begin(self) -> None:
+        """Begin a test, or do it again."""
+        self._start = self._read()
+
+    def starved(self) -> bool:
+        """Tell whether more was withheld since than a test of real time can bear."""
+        now = self._read()
+        noticed = now.withheld - self._start.withheld >= NOTICED
+        return noticed and self._start.share_withheld(now) > TOLERATED
+
 
 PLANS = Path(__file__).parent / "golden" / "plans.txt"
 DATA = Path(__file__).parent / "data"
@@ -49,7 +95,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Do again what a clock ended on a machine that was withheld (``withheld.py``)."""
+    """Do again what a clock ended on a machine that was withheld ."""
     if config.option.usepdb:  # which has the one failure to look at
         return
     again = pytest.mark.flaky(reruns=2, reruns_delay=10, condition=watch.starved)

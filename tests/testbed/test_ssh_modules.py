@@ -10,10 +10,9 @@ import pytest
 from fake_agent import FakeHost
 
 from tcpf_lab.base import shipped
-from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.base.errors import KernelBuildError, TestbedError
 from tcpf_lab.testbed.ssh import builds, hosts
-
-pytestmark = pytest.mark.full
+from tcpf_lab.testbed.vm import kernel as vm_kernel
 
 MACHINE = os.uname().machine
 KERNEL = ("6.12.0-test", "#1 SMP Debian 6.12.0-1", MACHINE)
@@ -56,6 +55,7 @@ def provide(host, state):
     return builds.provide_modules(host, ("sch_rio",), KERNEL, state, "five")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 def test_modules_are_built_on_the_host_once_and_kept_here(host, kernel, state, cache, tmp_path):
     products = provide(host, state)
@@ -73,6 +73,7 @@ def test_modules_are_built_on_the_host_once_and_kept_here(host, kernel, state, c
     assert (tmp_path / "count").read_text() == "built\n"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 @pytest.mark.parametrize("file", ["sch_rio.ko", "tc/q_rio.so"])
 def test_product_that_was_changed_on_the_host_is_sent_again(host, kernel, state, tmp_path, file):
@@ -87,6 +88,7 @@ def test_product_that_was_changed_on_the_host_is_sent_again(host, kernel, state,
     assert (tmp_path / "count").read_text() == "built\n"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 def test_product_of_which_nothing_is_kept_here_is_built_again(host, kernel, state, cache, tmp_path):
     products = provide(host, state)
@@ -95,6 +97,7 @@ def test_product_of_which_nothing_is_kept_here_is_built_again(host, kernel, stat
     assert (tmp_path / "count").read_text() == "built\nbuilt\n"
 
 
+@pytest.mark.full
 def test_kernel_without_headers_is_named_with_the_cure(host, kernel, state):
     (kernel / "Makefile").unlink()
     with pytest.raises(TestbedError, match="modules cannot be built") as caught:
@@ -103,6 +106,7 @@ def test_kernel_without_headers_is_named_with_the_cure(host, kernel, state):
     assert not any(Path(state, "modules").iterdir())
 
 
+@pytest.mark.full
 def test_build_that_fails_shows_what_the_compiler_said(host, kernel, state):
     (kernel / "Makefile").write_text(
         "modules:\n\t@echo 'sch_rio.c:7: error: no such thing'; false\n"
@@ -112,6 +116,7 @@ def test_build_that_fails_shows_what_the_compiler_said(host, kernel, state):
     assert caught.value.where == "host alpha"
 
 
+@pytest.mark.full
 def test_key_is_of_sources_and_kernel():
     files = builds.sources()
     mine = builds.key(files, *KERNEL)
@@ -123,6 +128,7 @@ def test_key_is_of_sources_and_kernel():
     assert not any(name.endswith((".o", ".ko")) for name in files)
 
 
+@pytest.mark.full
 def test_module_without_sources_is_missing():
     files = builds.sources()
     assert builds.missing(("sch_rio", "csma", "sch_nonsense"), files) == ("sch_nonsense",)
@@ -139,6 +145,7 @@ def dkms(monkeypatch, reply):
     monkeypatch.setattr(builds, "run", run)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
 def test_modules_of_dkms_are_used_if_they_are_of_the_same_sources(host, state, monkeypatch):
     root = shipped.directory("kernel")
@@ -151,8 +158,62 @@ def test_modules_of_dkms_are_used_if_they_are_of_the_same_sources(host, state, m
     assert set(products.hashes) == {"q_rio", "q_frio", "m_tcpf", "m_token", "link_csma"}
 
 
+@pytest.mark.full
 def test_modules_of_dkms_of_other_sources_are_not_used(host, kernel, state, monkeypatch):
     dkms(monkeypatch, "0123  sched/sch_rio.c\n")
     (kernel / "Makefile").unlink()
     with pytest.raises(TestbedError, match="modules cannot be built"):
         provide(host, state)
+
+
+# Modules built here for a kernel that runs elsewhere, from packages unpacked anywhere.
+
+RELEASE, ELSEWHERE = "6.12.0-test", "x86_64"
+ITS_KERNEL = (RELEASE, "#1 SMP Debian 6.12.0-1", ELSEWHERE)
+
+
+@pytest.fixture
+def builds_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache/tcpf-lab/hosts"
+
+
+def quietly(_phase, _share):
+    pass
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc")
+def test_headers_are_used_where_they_are_unpacked(builds_cache, tmp_path):
+    root = tmp_path / "root"
+    for name in ("common", RELEASE):
+        (root / f"usr/src/linux-headers-{name}").mkdir(parents=True)
+    (root / f"usr/src/linux-headers-{RELEASE}/Makefile").write_text(
+        "include /usr/src/linux-headers-common/Makefile\n"
+    )
+    (root / "usr/src/linux-headers-common/Makefile").write_text(
+        "modules:\n\techo made > $(M)/sch_rio.ko\n\techo >> count\n"
+    )
+    for _ in range(2):
+        builds.build_modules(root, ITS_KERNEL, quietly)
+    (entry,) = builds_cache.iterdir()
+    assert entry.name == builds.key(builds.sources(), *ITS_KERNEL)
+    assert (entry / "sch_rio.ko").read_text() == "made\n"
+    assert (entry / "tc/q_rio.so").exists()
+    assert (root / f"usr/src/linux-headers-{RELEASE}/count").read_text() == "\n" * 2, "built once"
+
+
+def test_missing_headers_are_named(builds_cache, tmp_path):
+    with pytest.raises(KernelBuildError, match="no headers of that kernel"):
+        builds.build_modules(tmp_path, ITS_KERNEL, quietly)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("series", vm_kernel.SERIES)
+def test_modules_are_of_the_guests_kernel(series, monkeypatch, tmp_path):
+    kernel = vm_kernel.fetch(series, quietly)
+    assert kernel.build.startswith("#1 SMP PREEMPT_DYNAMIC Debian ")
+    monkeypatch.setattr(builds, "cache", lambda: tmp_path)
+    builds.build_modules(kernel.directory, (kernel.release, "#1", ELSEWHERE), quietly)
+    (entry,) = tmp_path.iterdir()
+    for name in ("sch_rio", "sch_frio", "act_tcpf", "act_token", "csma"):
+        assert f"vermagic={kernel.release} ".encode() in (entry / f"{name}.ko").read_bytes()

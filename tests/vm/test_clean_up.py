@@ -10,10 +10,10 @@ import re
 import time
 from collections.abc import Iterator
 
+import guest_hosts
 import host_picture
 import kills
 import pytest
-import run_checks
 from guest_hosts import ROOT, Hosts
 from kills import CONTROLLER, SSHD, Killing, Outcome
 
@@ -35,7 +35,7 @@ def test_nothing_is_left_by_a_run_nor_by_kills_amid_it(killing: Killing) -> None
     assert "failed" not in said
     left = host_picture.until_same(killing.hosts, killing.before, kills.UNDONE_S)
     assert not left, "\n".join(left)
-    run_checks.check_whole(killing.files)
+    guest_hosts.check_whole(killing.files)
     assert killing.answered() == killing.steps[-1].after
     for point in kills.slice_of(killing.steps):
         check(killing.kill_at(point))

@@ -6,10 +6,10 @@ import json
 import time
 from pathlib import Path
 
+import guest_hosts
 import host_picture
 import kills
 import pytest
-import run_checks
 from guest_hosts import ROOT, Hosts
 
 from tcpf_lab.results.layout import PARTIAL, ExperimentFiles, RunFiles
@@ -43,7 +43,7 @@ def note(name: str, run: RunFiles, took: float) -> None:
         "took_s": round(took, 1),
         "valid": metrics["validity"]["valid"],
         "reasons": metrics["validity"]["reasons"],
-        "drift_error_ppm": run_checks.drifts(run),
+        "drift_error_ppm": guest_hosts.drifts(run),
         "metrics": metrics["metrics"],
     }
     RESULT.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def note(name: str, run: RunFiles, took: float) -> None:
 def test_quick_trial_is_made_and_analysed(hosts: Hosts, tmp_path: Path) -> None:
     """Whether rates and instants were kept depends on the machine, and is not asked of it here."""
     run, took = made(hosts, tmp_path, "smoke.yaml", "--only", "case=NoMark+RED")
-    run_checks.check_whole(run)
+    guest_hosts.check_whole(run)
     note("smoke", run, took)
 
 
@@ -68,7 +68,7 @@ def test_half_duplex_bottleneck_is_a_wire_of_the_routers_kernel(
     )
     words = [word for setting in settings for word in ("--set", setting)]
     run, took = made(hosts, tmp_path, "smoke.yaml", "--only", "case=NoMark+RED", *words)
-    metrics = run_checks.check_whole(run, "native")
+    metrics = guest_hosts.check_whole(run, "native")
     note("half duplex", run, took)
     assert metrics["validity"]["valid"], metrics["validity"]["reasons"]
     assert sum(metrics["wires"][0]["collisions"]) > 0
@@ -82,7 +82,7 @@ def test_a_hundred_flows_are_valid(hosts: Hosts, tmp_path: Path) -> None:
     words = ("--only", "case=NoMark+RED", "--only", "flows=100", "--seeds", "1")
     words = (*words, "--set", "traffic.generator=native")
     run, took = made(hosts, tmp_path, "rio_as_red.yaml", *words)
-    metrics = run_checks.check_whole(run, "native")
+    metrics = guest_hosts.check_whole(run, "native")
     note("a hundred flows", run, took)
     assert metrics["flows"] == 100
     assert metrics["validity"]["valid"], metrics["validity"]["reasons"]

@@ -1,4 +1,4 @@
-"""``tcpf-lab model`` and ``crossing``: solutions, tables, figures, files, messages."""
+"""``tcpf-lab model``, ``crossing`` and ``vm``: solutions, tables, figures, files, messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import tcpf_lab
 from tcpf_lab.base import shipped
-from tcpf_lab.base.errors import RequestError
+from tcpf_lab.base.errors import RequestError, TestbedError
 from tcpf_lab.cli.main import app, main
 from tcpf_lab.cli.model import scenario_of, target_of
 from tcpf_lab.metrics.crossing import BoxKnown
@@ -23,6 +23,9 @@ from tcpf_lab.results.layout import read_json
 from tcpf_lab.run.analyzing import box_known, nanoseconds
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import expand
+from tcpf_lab.testbed.vm import guests
+from tcpf_lab.testbed.vm.keeper import ENDED
+from tcpf_lab.testbed.vm.layout import GUESTS, ROLES
 
 ROOT = Path(__file__).parent.parent
 
@@ -323,3 +326,103 @@ def test_numbers_are_whole_on_a_narrow_terminal(
     shown = crossing(*pair)
     assert "…" not in shown
     assert "packets  lost" in shown
+
+
+# ``tcpf-lab vm`` without guests: what is said and what is refused.
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> guests.State:
+    """Return the state in a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return guests.here()
+
+
+def vm(*words: str) -> str:
+    result = CliRunner().invoke(app, ["vm", *words], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.stdout.strip()
+
+
+def test_without_guests_nothing_is_up_and_nothing_ends(state: guests.State) -> None:
+    assert vm("status") == "no guests are up"
+    assert json.loads(vm("status", "--json")) == {
+        "up": False,
+        "crashed": False,
+        "files": None,
+    }
+    assert vm("down") == "no guests were up"
+    assert json.loads(vm("down", "--json")) == {"ended": False}
+    assert not state.cache.exists()
+
+
+def test_what_a_crash_has_left_is_named_and_removed(state: guests.State) -> None:
+    state.create()
+    assert vm("status").endswith(f"their consoles are in {state.directory}")
+    assert vm("down") == "the guests are down"
+    assert not state.directory.exists()
+
+
+def test_consoles_of_guests_that_have_ended_by_themselves_are_kept(state: guests.State) -> None:
+    state.create()
+    state.inventory.write_text("")  # they were up
+    for guest in GUESTS:
+        state.console(guest.name).write_text(f"{guest.name} panics")
+    (state.directory / ENDED).write_text("the emulator of 'ends' with status 1")
+    assert vm("down")
+    assert not state.directory.exists()
+    kept = {path.name: path.read_text() for path in state.failed.iterdir()}
+    assert kept == {
+        "ends.console": "ends panics",
+        "routers.console": "routers panics",
+        ENDED: "the emulator of 'ends' with status 1",
+    }
+
+
+def test_hosts_are_listed(state: guests.State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guests.State, "keeper", lambda _state: 1)
+    state.create()
+    state.inventory.touch()
+    ports = {role: 40000 + number for number, role in enumerate(ROLES)}
+    facts = {"release": "6.12.9", "accelerator": "tcg", "since": 0.0, "ports": ports}
+    state.write_facts({**facts, "inventory": str(state.inventory)})
+    text = vm("status")
+    assert "R1" in text
+    assert "40002" in text
+    found = json.loads(vm("status", "--json"))
+    assert found["up"]
+    assert found["guests"].keys() == {guest.name for guest in GUESTS}
+
+
+def test_hosts_of_guests_that_are_not_up_cannot_be_reached(state: guests.State) -> None:
+    with pytest.raises(TestbedError, match="not up") as caught:
+        vm("ssh", "S")
+    assert "tcpf-lab vm up" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("words", "allowed"),
+    [
+        (("ssh", "R7"), "S, R0, R1, R2, D"),
+        (("up", "--kernel", "5.10"), "6.12, 6.1"),
+        (("up", "--accelerator", "xen"), "auto, kvm, tcg"),
+    ],
+)
+def test_wrong_words_are_refused_with_the_right_ones(
+    state: guests.State, words: tuple[str, ...], allowed: str
+) -> None:
+    with pytest.raises(RequestError, match=f"allowed: {allowed}"):
+        vm(*words)
+
+
+def test_command_goes_to_ssh_unchanged(
+    state: guests.State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests.State, "keeper", lambda _state: 1)
+    state.create()
+    state.inventory.touch()
+    started: list[list[str]] = []
+    monkeypatch.setattr("os.execvp", lambda _program, words: started.append(words))
+    vm("ssh", "R1", "ip", "-br", "link", "--help")
+    config = str(state.ssh_config)
+    assert started == [["ssh", "-F", config, "vm-R1", "ip", "-br", "link", "--help"]]
