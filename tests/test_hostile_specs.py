@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from ruamel.yaml import YAML
 from run_maker import make_runs
 from spec_strategies import experiments
 
@@ -32,63 +33,10 @@ from tcpf_lab.testbed.ssh.steps import Placement, Translator, groups
 from tcpf_lab.testbed.uml import guest_plan
 
 PACKAGE = Path(tcpf_lab.__file__).parent
-#: Names that mean something else to a shell, a file system, a terminal or a program's options.
-HOSTILE = {
-    "parent": "../../../tmp/x",
-    "parent alone": "..",
-    "absolute": "/etc/passwd",
-    "hidden": ".partial",
-    "directory": "a/b",
-    "option": "-rf",
-    "semicolon": "a;reboot",
-    "command": "$(reboot)",
-    "backticks": "`reboot`",
-    "variable": "${HOME}",
-    "pipe": "a|reboot",
-    "background": "a&",
-    "redirection": "a>b",
-    "quote": "a'b",
-    "double quote": 'a"b',
-    "backslash": "a\\b",
-    "newline": "a\nreboot",
-    "carriage return": "a\rb",
-    "tab": "a\tb",
-    "null": "a\0b",
-    "escape": "a\x1b[2Jb",
-    "bidi": "a\u202eb",
-    "line separator": "a\u2028b",
-    "epoch": "{epoch}",
-    "programs": "{programs}/x",
-    "glob": "*?[a]",
-    "home": "~root",
-    "empty": "",
-    "long": "x" * 300,
-    "wide": "ａ",
-}
-SPEC: dict[str, Any] = {
-    "name": "x",
-    "topology": {"chain": {"access": "1 Gbit", "bottleneck": "1 Mbit", "delay": "0 s"}},
-    "tcp": {"profile": "modern"},
-    "cases": {"A": {"queue": {"kind": "tc", "limit": "500 kB", "words": "fq_codel limit 9"}}},
-    "matrix": {"flows": 1, "seed": 1},
-}
-HOSTS: dict[str, Any] = {
-    "name": "two",
-    "hosts": {
-        "ends": {"control": "eth0", "roles": ["S", "D"], "interfaces": {"S-R0": "a", "D-R2": "b"}},
-        "mid": {
-            "control": "eth0",
-            "roles": ["R0", "R1", "R2"],
-            "interfaces": {"R0-S": "a", "R2-D": "b"},
-        },
-    },
-}
-COLLECTION: dict[str, Any] = {
-    "name": "x",
-    "experiments": [
-        {"spec": "configA", "factor": "f", "level": "l", "set": ["tcp.sack=false"]},
-    ],
-}
+#: Hostile names, and good files to put them into; the file's head says more.
+_DATA = YAML(typ="safe").load(Path(__file__).with_name("hostile.yaml"))
+HOSTILE: dict[str, str] = {**_DATA["names"], "long": "x" * 300}
+SPEC, HOSTS, COLLECTION = (_DATA[kind] for kind in ("experiment", "inventory", "collection"))
 Put = Callable[[dict[str, Any], str], None]
 
 

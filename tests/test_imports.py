@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import os
-import resource
-import shutil
+import json
+import re
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -16,8 +14,6 @@ from pathlib import Path
 import pytest
 
 import tcpf_lab
-from tcpf_lab.cli import main, plan
-from tcpf_lab.testbed.uml import preflight
 
 PACKAGE = Path(tcpf_lab.__file__).parent
 
@@ -123,106 +119,33 @@ def test_what_is_printed_goes_through_one_place() -> None:
         assert not used & {"typer.echo", "click.echo"}, path
 
 
-# What the command line loads before it does anything.
+# Crates that ``trace/`` is linked with may be given away with it.
 
-SENDERS = Path(__file__).parent / "data" / "senders"
-#: What takes long to load.
-HEAVY = (
-    "numpy",
-    "pandas",
-    "scipy",
-    "matplotlib",
-    "tcpf_lab._trace",
-    "paramiko",
-    "tcpf_lab.metrics",
-)
+MANIFEST = Path(tcpf_lab.__file__).parents[1] / "trace/Cargo.toml"
+ALLOWED = {
+    *("MIT", "MIT-0", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "Zlib", "Unicode-3.0"),
+    *("Unlicense", "0BSD", "CC0-1.0", "BSL-1.0", "bzip2-1.0.6", "Apache-2.0 WITH LLVM-exception"),
+}
 
 
-def loaded_by(*words: str) -> set[str]:
-    """Modules that a command has loaded by the time it ends, in a process of its own."""
-    code = (
-        "import atexit, sys\n"
-        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
-        f"sys.argv = ['tcpf-lab', *{words!r}]\n"
-        "from tcpf_lab.__main__ import main\n"
-        "main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout, "it has said what it was asked"
-    return set(done.stderr.split())
-
-
-def test_verbs_are_listed_without_loading_them() -> None:
-    loaded = loaded_by("--help")
-    assert not loaded.intersection(HEAVY)
-    assert not loaded.intersection(f"tcpf_lab.cli.{verb.module}" for verb in main.VERBS.values())
-
-
-def test_plan_needs_nothing_of_what_makes_or_reads_runs() -> None:
-    assert not loaded_by("plan", "configA.yaml").intersection(
-        {*HEAVY, "tcpf_lab.run.runner", "tcpf_lab.report"}
-    )
-
-
-def test_captures_are_analysed_without_what_draws() -> None:
-    assert not loaded_by("analyze", "--help").intersection({"matplotlib", "tcpf_lab.run.campaign"})
-
-
-def test_output_that_lacks_the_letters_of_a_name_has_their_escapes(tmp_path: Path) -> None:
-    shutil.copy(SENDERS / "modern.pcap.zst", tmp_path / "日本.pcap.zst")
-    done = subprocess.run(
-        [sys.executable, "-m", "tcpf_lab", "analyze", "日本.pcap.zst"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(SENDERS.parents[2]), "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert r"\u65e5\u672c.pcap.zst" in done.stdout
+def allowed(expression: str) -> bool:
+    """Whether an SPDX expression leaves a choice that is allowed; brackets are taken for AND."""
+    every = re.split(r" AND |[()]", expression.replace("/", " OR "))
+    parts = (part.strip() for part in every)
+    return all(not part or any(one in ALLOWED for one in part.split(" OR ")) for part in parts)
 
 
 @pytest.mark.parametrize(
-    ("words", "limit_mb", "status"),
-    [
-        (("--help",), 40, 1),
-        (("plan", "smoke", "--check"), 100, 0),
-        (("doctor", "-h"), 100, 1),
-        *(((verb, "-h"), 290, 1) for verb in ("run", "report", "analyze", "plot", "model")),
-        (("run", "-h"), 1000, 0),
-    ],
+    ("expression", "verdict"),
+    [("MIT OR GPL-2.0", True), ("(MIT OR Apache-2.0) AND Unicode-3.0", True), ("GPL-3.0", False)],
 )
-def test_a_limit_of_memory_ends_in_one_message_that_names_it(
-    words: tuple[str, ...], limit_mb: int, status: int
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tcpf_lab", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit_mb * 2**20,) * 2),
-    )
-    assert done.returncode == status, done.stderr
-    if status:
-        message, _hint = done.stderr.splitlines()
-        assert f"ulimit -v, the limit of address space, is {limit_mb} MB" in message
+def test_licence_expressions(expression: str, verdict: bool) -> None:
+    assert allowed(expression) is verdict
 
 
-def test_memory_that_ends_later_on_names_the_limit_too(
-    lab: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_more(*_: object, **__: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(plan, "choose", no_more)
-    status, _, complaint = lab("plan", "smoke")
-    assert status == 1
-    assert complaint.startswith("error: memory is short: ")
-
-
-def test_a_guest_larger_than_the_limit_is_refused_before_it_boots(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _which: (1000 * 2**20,) * 2)
-    assert "limit of address space, is 1000 MB" in str(preflight.memory_problem(1000))
-    assert not preflight.memory_problem(100)
+def test_licence_of_every_crate_is_allowed() -> None:
+    words = ["metadata", "--locked", "--offline", "--format-version", "1"]
+    platform = ["--filter-platform", "x86_64-unknown-linux-gnu", "--manifest-path", str(MANIFEST)]
+    told = subprocess.run(["cargo", *words, *platform], capture_output=True, text=True, check=True)
+    crates = {one["name"]: one["license"] or "" for one in json.loads(told.stdout)["packages"]}
+    assert {name: text for name, text in crates.items() if not text or not allowed(text)} == {}

@@ -25,6 +25,8 @@ import pytest
 import tcpf_lab
 from tcpf_lab.testbed.uml import kernel
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(tcpf_lab.__file__).resolve().parent.parent
 #: What building a kernel module or a `tc` plugin leaves beside the sources.
 PRODUCTS = (
@@ -79,7 +81,6 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in kept if name in os.environ}
 
 
-@pytest.mark.full
 def test_wheel_carries_experiments_published_numbers_and_kernel_sources(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for directory, suffixes in (
@@ -101,14 +102,12 @@ def test_wheel_carries_experiments_published_numbers_and_kernel_sources(wheel: P
     assert "tcpf_lab/shipped/kernel/COPYING" in names
 
 
-@pytest.mark.full
 def test_wheel_carries_no_build_products_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert [name for name in names if Path(name).name in PRODUCTS] == []
     assert [name for name in names if name.endswith(".pyc") or "tests/test_" in name] == []
 
 
-@pytest.mark.full
 def test_every_dependency_of_the_wheel_is_locked_with_hashes(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
@@ -122,7 +121,6 @@ def test_every_dependency_of_the_wheel_is_locked_with_hashes(wheel: Path) -> Non
     assert "://" not in re.sub(r"#.*", "", locked), "the lock names an index"
 
 
-@pytest.mark.full
 def test_installed_package_is_the_wheels_own(installed: Path, tmp_path: Path) -> None:
     reply = subprocess.run(
         [installed / "python", "-c", "import tcpf_lab; print(tcpf_lab.__file__)"],
@@ -135,7 +133,6 @@ def test_installed_package_is_the_wheels_own(installed: Path, tmp_path: Path) ->
     assert Path(reply.stdout.strip()).is_relative_to(installed.parent)
 
 
-@pytest.mark.full
 @pytest.mark.uml
 def test_wheel_runs_an_experiment_in_an_empty_directory(installed: Path, tmp_path: Path) -> None:
     assert kernel.find(), "run `tcpf-lab kernel build` first"
@@ -149,35 +146,3 @@ def test_wheel_runs_an_experiment_in_an_empty_directory(installed: Path, tmp_pat
     for path in metrics:
         assert json.loads(path.read_text())["validity"]["valid"], path.read_text()
     assert (tmp_path / "out/smoke/uml/table.csv").exists()
-
-
-# Crates that ``trace/`` is linked with may be given away with it.
-
-MANIFEST = Path(tcpf_lab.__file__).parents[1] / "trace/Cargo.toml"
-ALLOWED = {
-    *("MIT", "MIT-0", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "Zlib", "Unicode-3.0"),
-    *("Unlicense", "0BSD", "CC0-1.0", "BSL-1.0", "bzip2-1.0.6", "Apache-2.0 WITH LLVM-exception"),
-}
-
-
-def allowed(expression: str) -> bool:
-    """Whether an SPDX expression leaves a choice that is allowed; brackets are taken for AND."""
-    every = re.split(r" AND |[()]", expression.replace("/", " OR "))
-    parts = (part.strip() for part in every)
-    return all(not part or any(one in ALLOWED for one in part.split(" OR ")) for part in parts)
-
-
-@pytest.mark.parametrize(
-    ("expression", "verdict"),
-    [("MIT OR GPL-2.0", True), ("(MIT OR Apache-2.0) AND Unicode-3.0", True), ("GPL-3.0", False)],
-)
-def test_licence_expressions(expression: str, verdict: bool) -> None:
-    assert allowed(expression) is verdict
-
-
-def test_licence_of_every_crate_is_allowed() -> None:
-    words = ["metadata", "--locked", "--offline", "--format-version", "1"]
-    platform = ["--filter-platform", "x86_64-unknown-linux-gnu", "--manifest-path", str(MANIFEST)]
-    told = subprocess.run(["cargo", *words, *platform], capture_output=True, text=True, check=True)
-    crates = {one["name"]: one["license"] or "" for one in json.loads(told.stdout)["packages"]}
-    assert {name: text for name, text in crates.items() if not text or not allowed(text)} == {}
