@@ -7,12 +7,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from harness import ARRIVAL, STEPS, CurveConfig, random_curves, swelling
 from models.frio import EARLY, ENQUEUE, FORCED, IN, OUT, PDROP, STRIKE, Frio, View
 from models.rio import Average, EarlyDrop
 
-STEPS = 10_000
 EPISODES = 25  # per combination of the switches: a million steps in all for the two of mode
-ARRIVAL, DEPARTURE, MODE = 0, 1, 2
+MODE = 2
 NOTHING = 6  # the verdict of a step that is no arrival
 STEP = np.dtype(
     [("now", "u8")] + [(name, "u4") for name in ("len", "rnd", "class", "flow", "kind", "record")]
@@ -26,10 +26,6 @@ OUTCOME = np.dtype(
     ]
 )
 SWITCHES = [(share, many) for share in ("instant", "average") for many in ("off", "on")]
-
-
-class CurveConfig(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint32) for name in ("min", "max", "probability")]
 
 
 class Config(ctypes.Structure):
@@ -46,13 +42,8 @@ def random_config(
 ) -> Config:
     """Thresholds that the load of `random_steps` lies below, between and above."""
     limit = int(rng.integers(20_000, 400_000))
-    curves = []
-    for _ in (IN, OUT):
-        low, high = sorted(rng.integers(1, limit, size=2).tolist())
-        probability = rng.choice([0, 2**32 - 1, int(2**32 * rng.uniform(0.001, 1) ** 3)])
-        curves.append(CurveConfig(low, high + 1, int(probability)))
     return Config(
-        curve=(CurveConfig * 2)(*curves),
+        curve=random_curves(rng, limit, least=1),
         limit=limit,
         minq=int(rng.choice([0, 1, 2, 4])),
         flows=int(rng.choice([1, 5, 50, 1000])),
@@ -66,26 +57,12 @@ def random_config(
 
 
 def random_steps(rng: np.random.Generator, config: Config, mode_changes: bool) -> np.ndarray:
-    """Give a load of up to hundreds of flows, few of them heavy, that swells and ebbs, with pauses
-    from nothing to days where it has ebbed."""
-    steps = np.zeros(STEPS, STEP)
-    swell = 0.5 + 0.35 * np.sin(np.arange(STEPS) * 2 * np.pi / rng.integers(500, 5000))
-    steps["kind"] = np.where(rng.random(STEPS) < swell, ARRIVAL, DEPARTURE)
+    """Give a load of up to hundreds of flows, few of them heavy."""
+    steps = swelling(rng, STEP, config.avpkt * 1e9 / config.bandwidth)
     if mode_changes:
         steps["kind"][rng.random(STEPS) < 0.005] = MODE
-    steps["len"] = rng.choice([40, 576, 1000, 1500], size=STEPS)
-    steps["class"] = np.where(rng.random(STEPS) < rng.uniform(0.05, 0.95), IN, OUT)
     flows = 10 ** rng.uniform(0, 2.8)
     steps["flow"] = (flows * rng.random(STEPS) ** rng.uniform(1, 4)).astype(int)
-    rnd = rng.integers(0, 2**32, size=STEPS, dtype=np.uint64)
-    edge = rng.random(STEPS)
-    steps["rnd"] = np.where(edge < 0.01, 0, np.where(edge > 0.99, 2**32 - 1, rnd))
-    packet_ns = config.avpkt * 1e9 / config.bandwidth
-    pause = packet_ns * rng.exponential(size=STEPS)
-    longer = rng.random(STEPS) < 0.02
-    pause[longer] *= 10 ** rng.uniform(0, 6, size=longer.sum())
-    pause[rng.random(STEPS) < 0.001] = 86400e9
-    steps["now"] = np.cumsum(pause).astype(np.uint64)
     return steps
 
 

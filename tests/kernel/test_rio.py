@@ -8,20 +8,15 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from models.rio import ENQUEUE, IN, JUDGED_BY, OUT, Curve, Rio, SpreadDrop
+from harness import DEPARTURE, STEPS, CurveConfig, random_curves, swelling
+from models.rio import ENQUEUE, JUDGED_BY, Curve, Rio, SpreadDrop
 
-STEPS = 10_000
 EPISODES = 34  # per mode: a million steps in all
-ARRIVAL, DEPARTURE = 0, 1
 NOTHING = 4  # the verdict of a departure
 STEP = np.dtype([("now", "u8"), ("len", "u4"), ("rnd", "u4"), ("class", "u4"), ("kind", "u4")])
 OUTCOME = np.dtype(
     [("scaled", "u8", 3), ("backlog", "u4", 2), ("count", "i4", 2), ("verdict", "u4"), ("", "u4")]
 )
-
-
-class CurveConfig(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint32) for name in ("min", "max", "probability")]
 
 
 class Config(ctypes.Structure):
@@ -37,15 +32,10 @@ class Config(ctypes.Structure):
 
 
 def random_config(rng: np.random.Generator, mode: str) -> Config:
-    """Thresholds that the load of `random_steps` lies below, between and above."""
+    """Thresholds that the load of `swelling` lies below, between and above."""
     limit = int(rng.integers(20_000, 400_000))
-    curves = []
-    for _ in (IN, OUT):
-        low, high = sorted(rng.integers(0, limit, size=2).tolist())
-        probability = rng.choice([0, 2**32 - 1, int(2**32 * rng.uniform(0.001, 1) ** 3)])
-        curves.append(CurveConfig(low, high + 1, int(probability)))
     return Config(
-        curve=(CurveConfig * 2)(*curves),
+        curve=random_curves(rng, limit, least=0),
         limit=limit,
         avpkt=int(rng.integers(40, 1500)),
         bandwidth=int(10 ** rng.uniform(3, 9)),
@@ -53,25 +43,6 @@ def random_config(rng: np.random.Generator, mode: str) -> Config:
         mode=list(JUDGED_BY).index(mode),
         uniformize=int(rng.integers(0, 2)),
     )
-
-
-def random_steps(rng: np.random.Generator, config: Config) -> np.ndarray:
-    """Give a load that swells and ebbs, with pauses from nothing to days where it has ebbed."""
-    steps = np.zeros(STEPS, STEP)
-    swell = 0.5 + 0.35 * np.sin(np.arange(STEPS) * 2 * np.pi / rng.integers(500, 5000))
-    steps["kind"] = np.where(rng.random(STEPS) < swell, ARRIVAL, DEPARTURE)
-    steps["len"] = rng.choice([40, 576, 1000, 1500], size=STEPS)
-    steps["class"] = np.where(rng.random(STEPS) < rng.uniform(0.05, 0.95), IN, OUT)
-    rnd = rng.integers(0, 2**32, size=STEPS, dtype=np.uint64)
-    edge = rng.random(STEPS)
-    steps["rnd"] = np.where(edge < 0.01, 0, np.where(edge > 0.99, 2**32 - 1, rnd))
-    packet_ns = config.avpkt * 1e9 / config.bandwidth
-    pause = packet_ns * rng.exponential(size=STEPS)
-    longer = rng.random(STEPS) < 0.02
-    pause[longer] *= 10 ** rng.uniform(0, 6, size=longer.sum())
-    pause[rng.random(STEPS) < 0.001] = 86400e9
-    steps["now"] = np.cumsum(pause).astype(np.uint64)
-    return steps
 
 
 def model_of(config: Config) -> Rio:
@@ -122,7 +93,7 @@ def test_each_mode_beside_the_model(mode, episodes, drive):
     differing = 0
     for _ in range(episodes):
         config = random_config(rng, mode)
-        steps = random_steps(rng, config)
+        steps = swelling(rng, STEP, config.avpkt * 1e9 / config.bandwidth)
         outcomes = np.zeros(STEPS, OUTCOME)
         status = library.drive_rio(
             ctypes.byref(config),
