@@ -91,7 +91,10 @@ class Entry:
     def __rich__(self) -> Text:
         """Give the entry for a terminal: the published value stands under ours."""
         known = ((f"\n({self.published})", "dim"),) if self.published else ()
-        return Text.assemble((str(self), self.style), *known, *self.more)
+        below = (*known, *self.more)
+        if not below:
+            return Text(str(self), style=self.style)
+        return Text.assemble((str(self), self.style), *below)
 
     @property
     def in_line(self) -> str:

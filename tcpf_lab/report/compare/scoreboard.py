@@ -126,7 +126,7 @@ def _ratio_entry(cell: CellComparison) -> Entry:
 
 def _below(spread: str) -> tuple[tuple[str, str], ...]:
     """Give what stands under a number, if there is anything."""
-    return ((f"\n{spread}", "dim"),) if spread else ()
+    return ((f"\n{spread}" if spread else "", "dim"),)
 
 
 def rank_table(blocks: Sequence[Ranking]) -> Table:
