@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab.base.errors import RequestError
@@ -19,6 +18,7 @@ from tcpf_lab.calibration.judgement import AFTER, BEFORE
 from tcpf_lab.calibration.ledger import CalibrationFiles, Point, point_at
 from tcpf_lab.calibration.record import Record
 from tcpf_lab.calibration.search import Search, wanted_of
+from tcpf_lab.report.table import Column, plain, table_of
 from tcpf_lab.results.layout import read_json, write_json
 from tcpf_lab.run.runner import Event, State
 
@@ -180,10 +180,7 @@ def plan(told: Mapping[str, Any]) -> RenderableType:
         ("runs left", f"at most {told['runs_left']}"),
         ("time left", _time_left(told)),
     ]
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+    return plain(table_of("plan", "", ("", ""), rows))
 
 
 def _time_left(told: Mapping[str, Any]) -> str:
@@ -201,26 +198,35 @@ def _duration(seconds: float) -> str:
     )
 
 
-def _unknowns(told: Mapping[str, Any]) -> Table:
-    table = _table("unknown", "range", "default", "best", "not excluded", "verdict")
-    for one in told["unknowns"]:
-        wide = ", ".join(one["levels"]) if "levels" in one else f"{one['from']} to {one['to']}"
-        best = told["best"]["values"][one["name"]]
-        left = ", ".join(one["not_excluded"]) or "nothing"
-        table.add_row(*map(Text, (one["name"], wide, one["default"], best, left, one["verdict"])))
-    return table
+def _unknowns(told: Mapping[str, Any]) -> RenderableType:
+    rows = [
+        (
+            one["name"],
+            ", ".join(one["levels"]) if "levels" in one else f"{one['from']} to {one['to']}",
+            one["default"],
+            told["best"]["values"][one["name"]],
+            ", ".join(one["not_excluded"]) or "nothing",
+            one["verdict"],
+        )
+        for one in told["unknowns"]
+    ]
+    return _table(rows, "unknown", "range", "default", "best", "not excluded", "verdict")
 
 
-def _errors(told: Mapping[str, Any], which: str) -> Table:
+def _errors(told: Mapping[str, Any], which: str) -> RenderableType:
     names = " ".join(told["fit" if which == "fit" else "test"])
     title = "fitted" if which == "fit" else "held out"
     if which == "blind":
         names += f" without {', '.join(told['seen'])}"
-    table = _table(f"error, {title}: {names}", "uncalibrated", "calibrated", "ratio", "cells")
-    for metric, found in told["held_out"][which].items():
-        row = [_with_interval(found[key]) for key in (BEFORE, AFTER, "ratio")]
-        table.add_row(*map(Text, (metric, *row, f"{found['cells']} of {found['published']}")))
-    return table
+    rows = [
+        (
+            metric,
+            *(_with_interval(found[key]) for key in (BEFORE, AFTER, "ratio")),
+            f"{found['cells']} of {found['published']}",
+        )
+        for metric, found in told["held_out"][which].items()
+    ]
+    return _table(rows, f"error, {title}: {names}", "uncalibrated", "calibrated", "ratio", "cells")
 
 
 def _with_interval(found: Mapping[str, Any]) -> str:
@@ -231,8 +237,6 @@ def _with_interval(found: Mapping[str, Any]) -> str:
     return text if low is None or high is None else f"{text} ({low:.3f} to {high:.3f})"
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+def _table(rows: Iterable[Sequence[str]], *headings: str) -> RenderableType:
+    columns = (Column(heading, fit="folded") for heading in headings)
+    return plain(table_of("cost", "", columns, rows))

@@ -31,9 +31,10 @@ from tcpf_lab.calibration.record import (
 )
 from tcpf_lab.report.claims.page import Block, Page, Table, Text
 from tcpf_lab.report.contents.model import count, listed, sentence
+from tcpf_lab.report.results_table import printed
 from tcpf_lab.report.section import Estimate
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.report.table import NOTHING, Printed, fixed, printed, ratios
+from tcpf_lab.report.table import NOTHING, Entry, fixed, ratios
 from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS
 
 #: The page's file.
@@ -356,7 +357,7 @@ def _orders(record: Record) -> Rows:
         yield record.part_name(part), f"{config}, {flows} flows", *taus
 
 
-def cell_entries(record: Record) -> Iterator[tuple[str, str, list[tuple[str, str, Printed]]]]:
+def cell_entries(record: Record) -> Iterator[tuple[str, str, list[tuple[str, str, Entry]]]]:
     """Yield block, case, and for each metric the published, uncalibrated and best number."""
     parts = {one["name"]: one["part"] for one in record.told.get("experiments", ())}
     for place, cell in enumerate(record.cells()):
@@ -369,11 +370,11 @@ def cell_entries(record: Record) -> Iterator[tuple[str, str, list[tuple[str, str
                 _printed(setting, place, column, metric)
                 for setting in (record.default, record.best)
             )
-            numbers.append((NOTHING if known is None else f"{known:g}", before.mean, after))
+            numbers.append((NOTHING if known is None else f"{known:g}", before.text, after))
         yield ", ".join(filter(None, (where, part))), str(cell["case"]), numbers
 
 
-def _printed(setting: Mapping[str, Any], place: int, column: int, metric: str) -> Printed:
+def _printed(setting: Mapping[str, Any], place: int, column: int, metric: str) -> Entry:
     mean, half = (setting[key][place][column] for key in ("mean", "half"))
     return printed(Estimate((), mean, half, None), METRICS[metric])
 

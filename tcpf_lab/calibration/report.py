@@ -17,16 +17,12 @@ from tcpf_lab.calibration.record import COST, OUTCOME, PARTS, VARIANTS, Record, 
 from tcpf_lab.report.claims.page import Page, Pictures, Text, drawn, pictures, write
 from tcpf_lab.report.contents.assemble import CHECKS, numbered
 from tcpf_lab.report.contents.model import (
-    Column,
     Contents,
-    Entry,
     Fact,
-    Group,
     LeftOut,
     Limitation,
     Part,
     Reproduce,
-    Table,
     Validity,
     Verdicts,
     count,
@@ -35,7 +31,7 @@ from tcpf_lab.report.contents.papers import page_parts
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.section import SUFFIXES, Document
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.report.table import NOTHING
+from tcpf_lab.report.table import NOTHING, Column, Entry, Group, Headings, Row, Table, table_of
 from tcpf_lab.results.command import command, lines
 from tcpf_lab.results.layout import FIGURES, as_json
 from tcpf_lab.spec.calibration import Calibration
@@ -290,7 +286,7 @@ def _parts(record: Record, page: Page) -> Iterator[Part]:
 
 def _grouped(_: Record, table: Table) -> Table:
     """Give a table whose first column is the heading of its rows."""
-    groups: dict[str, list[tuple[Entry, ...]]] = {}
+    groups: dict[str, list[Row]] = {}
     for group in table.groups:
         for first, *others in group.rows:
             groups.setdefault(first.text, []).append(tuple(others))
@@ -300,13 +296,13 @@ def _grouped(_: Record, table: Table) -> Table:
 
 def _cells(record: Record, table: Table) -> Table:
     """Give every cell in groups, the published number beside ours."""
-    groups: dict[str, list[tuple[Entry, ...]]] = {}
+    groups: dict[str, list[Row]] = {}
     for where, case, numbers in cell_entries(record):
         row = [Entry(case)]
         for known, before, after in numbers:
             published = "" if known == NOTHING else known
             row += [
-                Entry(after.mean, _value(after.mean), after.half, published),
+                replace(after, value=_value(after.text), published=published),
                 Entry(before, _value(before)),
             ]
         groups.setdefault(where, []).append(tuple(row))
@@ -333,22 +329,19 @@ def _value(text: str) -> float | None:
 
 def _parameters(record: Record) -> Iterator[Table]:
     """Yield what the experiments are, and what each unknown sets."""
-    rows = tuple(
-        tuple(
-            Entry(text)
-            for text in (
-                one["title"] or one["name"],
-                PARTS[one["part"]],
-                record.default.get("conditions", {}).get(one["name"], NOTHING),
-                record.best.get("conditions", {}).get(one["name"], NOTHING),
-            )
+    rows = [
+        (
+            one["title"] or one["name"],
+            PARTS[one["part"]],
+            record.default.get("conditions", {}).get(one["name"], NOTHING),
+            record.best.get("conditions", {}).get(one["name"], NOTHING),
         )
         for one in record.told.get("experiments", ())
-    )
+    ]
     if rows:
-        columns = tuple(map(Column, ("experiment", "numbers", "uncalibrated", "best setting")))
+        columns = ("experiment", "numbers", "uncalibrated", "best setting")
         caption = "The experiments, and the conditions of their runs."
-        yield Table("experiments", caption, columns, (Group("", rows),))
+        yield table_of("experiments", caption, columns, rows)
 
 
 def _validity(record: Record) -> Validity:
@@ -369,9 +362,9 @@ def _validity(record: Record) -> Validity:
         for one in found["checks"]
     )
     numbers = (Column(word, "number") for word in ("passed", "failed", "does not apply"))
-    columns = (Column("check"), Column("makes sure that"), *numbers)
+    columns: Headings = ("check", "makes sure that", *numbers)
     caption = "The checks that every run of the close look went through."
-    checks = Table("checks", caption, columns, (Group("", rows),))
+    checks = table_of("checks", caption, columns, rows)
     left_out = tuple(LeftOut(**one) for one in found["left_out"])
     return Validity(summary, (checks,) if rows else (), left_out)
 

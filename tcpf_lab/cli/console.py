@@ -129,7 +129,7 @@ def show_report(report: Report) -> None:
     from tcpf_lab.report.compare.factors import (
         terminal_factors,  # here and below: see `analyze_verbs`
     )
-    from tcpf_lab.report.table import terminal_table
+    from tcpf_lab.report.results_table import terminal_table
 
     for part in for_terminal(report.opening) if report.opening else ():
         show(part)
@@ -159,11 +159,9 @@ def event_line(event: Event, *, in_full: bool = True) -> Text | None:
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Return a table of text without decoration; keys in its headings break behind their dots."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in columns:
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
+    from tcpf_lab.report.table import Column, plain, table_of
+
+    table = plain(table_of("", "", [Column(name, fit="folded") for name in columns], rows))
     if _width(table) > _out.width:
         for column, heading in zip(table.columns, columns, strict=True):
             column.header = heading.replace(".", ".\n")

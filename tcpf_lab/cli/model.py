@@ -284,12 +284,12 @@ def _show_tables(as_json: bool) -> None:
     found = list(tables())
     if as_json:
         console.print_json(
-            {t.name: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in found}
+            {t.name: [dict(zip(t.headings, row, strict=True)) for row in t.rows] for t in found}
         )
         return
     for table in found:
         echo(table.caption)
-        columns = [(name, place > 0) for place, name in enumerate(table.columns)]
+        columns = [(name, place > 0) for place, name in enumerate(table.headings)]
         console.show(aligned_table(columns, table.rows))
 
 

@@ -10,11 +10,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab.base.errors import legible
+from tcpf_lab.report import table
 from tcpf_lab.report.style import EVENTS
+from tcpf_lab.report.table import GAP, NOTHING, plain, table_of
 from tcpf_lab.spec.words import format_dscp
 
 if TYPE_CHECKING:
@@ -143,15 +144,13 @@ def seconds(number: float) -> str:
 
 #: Rows of a table that is not asked for in full.
 SHOWN = 20
-#: Blanks between columns.
-GAP = 2
-#: Stands where there is no value.
-NOTHING = "–"
 #: Columns from this rank on are left out where nothing is in them.
 _OPTIONAL = 10
 
 
-def aligned_table(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]]) -> Table:
+def aligned_table(
+    columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]]
+) -> RenderableType:
     """Give a table without lines.
 
     Parameters
@@ -161,12 +160,11 @@ def aligned_table(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[s
     rows : iterable of iterable of str
         Entries, as they are: no markup.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
-    for heading, right in columns:
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+    every = (
+        table.Column(heading, "number" if right else "text", fit="whole")
+        for heading, right in columns
+    )
+    return plain(table_of("", "", every, rows))
 
 
 @dataclass(frozen=True)
@@ -304,15 +302,11 @@ def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[Column]:
         column("needless", 12, needless),
         column("RTT ms", 7, [_milliseconds(row["rtt_mean_s"]) for row in rows]),
         column("min", 17, [_milliseconds(row["rtt_min_s"]) for row in rows]),
-        column("MSS", 18, [_known(row["mss"]) for row in rows]),
-        column("DSCP", 19, [_known(row["dscp"]) for row in rows]),
+        column("MSS", 18, [_told(row["mss"]) for row in rows]),
+        column("DSCP", 19, [_told(row["dscp"]) for row in rows]),
         column("options", 20, [_agreed(row) for row in rows], right=False),
     ]
     return [one for one in columns if one.rank < _OPTIONAL or one.filled]
-
-
-def _known(number: int | None) -> str:
-    return NOTHING if number is None else str(number)
 
 
 def _agreed(row: dict[str, Any]) -> str:
@@ -536,11 +530,11 @@ def _classes(found: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _full(row: dict[str, Any]) -> tuple[str, ...]:
-    return (*_lost(row), _percent(row["loss_percent"]))
+    return (*_lost(row), _told(row["loss_percent"], ".3f"))
 
 
 def _lost(row: dict[str, Any]) -> tuple[str, ...]:
-    return str(row["packets"]), str(row["packets_lost"]), _percent(row["packet_loss_percent"])
+    return str(row["packets"]), str(row["packets_lost"]), _told(row["packet_loss_percent"], ".3f")
 
 
 def _flow(row: dict[str, Any]) -> tuple[str, ...]:
@@ -597,12 +591,13 @@ def _table(
     return fitting(columns, width)
 
 
-def _percent(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.3f}"
+def _told(value: float | None, form: str = "") -> str:
+    """Write a number in this form, or that there is none."""
+    return NOTHING if value is None else format(value, form)
 
 
 def _ms(seconds: float | None) -> str:
-    return NOTHING if seconds is None else f"{1e3 * seconds:.3f}"
+    return _told(None if seconds is None else 1e3 * seconds, ".3f")
 
 
 def _seconds(nanoseconds: int) -> str:

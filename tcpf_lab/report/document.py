@@ -18,6 +18,7 @@ from tcpf_lab.base.making import make_directory, write
 from tcpf_lab.report.claims.page import Page
 from tcpf_lab.report.claims.published import CONFIGS, THESIS_CASES
 from tcpf_lab.report.compare.factors import factors
+from tcpf_lab.report.results_table import csv_table, markdown_table
 from tcpf_lab.report.section import (
     SUFFIXES,
     CellResult,
@@ -31,7 +32,6 @@ from tcpf_lab.report.section import (
     read_metrics,
 )
 from tcpf_lab.report.style import DISTINCT, DRAWN, METRICS, case_styles
-from tcpf_lab.report.table import csv_table, markdown_table
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import FORMAT, ExperimentFiles, as_json
 from tcpf_lab.spec.load import load

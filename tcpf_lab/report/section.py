@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeGuard, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, Field, StrictBool, StrictStr, ValidationError
 
 from tcpf_lab.base.errors import LabError, RequestError, TraceError
 from tcpf_lab.metrics import series
@@ -18,9 +19,79 @@ from tcpf_lab.report.claims.published import CONFIGS, published
 from tcpf_lab.report.style import DISTINCT, METRICS, SECOND_READINGS
 from tcpf_lab.results.layout import FORMAT, ExperimentFiles, RunFiles, read_json
 
-Test = Callable[[Any], bool]
-#: No number of a run is as large, and sums of those below do not overflow.
-_LARGEST = 2.0**100
+#: A number that no run exceeds: sums of such do not overflow.
+_Number = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=-(2.0**100), lt=2.0**100)]
+_Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+_Scalar = _Number | StrictBool | StrictStr | None
+
+
+class _Check(BaseModel):
+    name: StrictStr
+    ok: StrictBool | None
+    detail: StrictStr
+
+
+class _Validity(BaseModel):
+    valid: StrictBool
+    reasons: list[StrictStr]
+    checks: list[_Check]
+
+
+class _Flow(BaseModel, extra="allow"):
+    """A flow's row: numbers, and below a few keys mappings of them."""
+
+    __pydantic_extra__: dict[str, _Number | None]
+    flow: _Count
+    kernel: dict[str, _Scalar] | None = None
+    iperf3: dict[str, _Scalar] | None = None
+    events: dict[str, _Scalar] = {}
+
+
+class _Dscp(BaseModel):
+    """What became of the packets with a DSCP; earlier versions have no packets_per_s."""
+
+    packets: _Number
+    packets_lost: _Number
+    loss_percent: _Number
+    packet_loss_percent: _Number
+
+
+class _Truth(BaseModel):
+    timeouts_pcap: _Number | None
+    timeouts_kernel: _Number | None
+
+
+class _Metrics(BaseModel):
+    """Kinds of what is read of ``metrics.json``; any of it may be missing."""
+
+    config: StrictStr = ""
+    case: StrictStr = ""
+    flows: _Count = 0
+    metrics: dict[str, _Number | None] = {}
+    unmeasured: list[StrictStr] = []
+    per_flow: list[_Flow] = []
+    by_dscp: dict[Annotated[str, Field(pattern="^[0-9]{1,3}$")], _Dscp] = {}
+    truth: _Truth = _Truth(timeouts_pcap=None, timeouts_kernel=None)
+    validity: _Validity = _Validity(valid=False, reasons=[], checks=[])
+    analysis: StrictStr = ""
+
+
+class _Manifest(BaseModel):
+    """Kinds of what is read of ``manifest.json``; any of it may be missing."""
+
+    config: StrictStr = ""
+    case: StrictStr = ""
+    testbed: StrictStr = ""
+    flows: _Count = 0
+    seed: _Count = 0
+    settings: dict[str, StrictStr] = {}
+    window_s: Annotated[list[_Number], Field(min_length=2, max_length=2)] = []
+    clock: StrictStr = ""
+    expect: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
+    tcpf_lab: StrictStr = ""
+    git_commit: StrictStr = ""
+    testbed_identity: StrictStr = ""
 
 
 def read_metrics(files: RunFiles, *needed: str) -> dict[str, Any]:
@@ -41,7 +112,7 @@ def read_metrics(files: RunFiles, *needed: str) -> dict[str, Any]:
     found = read_json(files.metrics)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise RequestError(f"not metrics of format {FORMAT}", where=str(files.metrics))
-    return _checked(found, _METRICS, needed, str(files.metrics))
+    return _checked(found, _Metrics, needed, str(files.metrics))
 
 
 def read_manifest(files: RunFiles, *needed: str) -> dict[str, Any]:
@@ -55,7 +126,7 @@ def read_manifest(files: RunFiles, *needed: str) -> dict[str, Any]:
     found = read_json(files.manifest)
     if not isinstance(found, dict):
         raise RequestError("not a manifest", where=str(files.manifest))
-    return _checked(found, _MANIFEST, needed, str(files.manifest))
+    return _checked(found, _Manifest, needed, str(files.manifest))
 
 
 def read_series(files: RunFiles) -> series.Series:
@@ -72,112 +143,18 @@ def read_series(files: RunFiles) -> series.Series:
         raise TraceError(f"cannot be read: {error}", where=str(files.series)) from None
 
 
-def is_number(value: Any) -> TypeGuard[int | float]:
-    """Tell whether JSON's value is a finite number that a float holds."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return (isinstance(value, int) or math.isfinite(value)) and abs(value) < _LARGEST
-
-
 def _checked(
-    found: dict[str, Any], tests: Mapping[str, Test], needed: Sequence[str], where: str
+    found: dict[str, Any], kinds: type[BaseModel], needed: Sequence[str], where: str
 ) -> dict[str, Any]:
     lacking = [name for name in needed if name not in found]
     if lacking:
         raise RequestError(f"lacks {', '.join(lacking)}", where=where)
-    wrong = [name for name, test in tests.items() if name in found and not test(found[name])]
-    if wrong:
-        raise RequestError(f"damaged: {', '.join(wrong)}", where=where)
+    try:
+        kinds.model_validate(found)
+    except ValidationError as error:
+        wrong = dict.fromkeys(str(one["loc"][0]) for one in error.errors(include_url=False))
+        raise RequestError(f"damaged: {', '.join(wrong)}", where=where) from None
     return found
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def _some_number(value: Any) -> bool:
-    return value is None or is_number(value)
-
-
-def _mapping_of(test: Test) -> Test:
-    return lambda value: isinstance(value, dict) and all(map(test, value.values()))
-
-
-def _list_of(test: Test) -> Test:
-    return lambda value: isinstance(value, list) and all(map(test, value))
-
-
-def _with(tests: Mapping[str, Test]) -> Test:
-    """A mapping that has these keys, and maybe others."""
-    return lambda value: (
-        isinstance(value, dict)
-        and all(name in value and test(value[name]) for name, test in tests.items())
-    )
-
-
-def _scalar(value: Any) -> bool:
-    return _some_number(value) or isinstance(value, str | bool)
-
-
-def _flow(value: Any) -> bool:
-    """A flow's row: numbers, and below a few keys mappings of them."""
-    if not isinstance(value, dict) or not _count(value.get("flow")):
-        return False
-    inner = {name: value.get(name) or {} for name in ("kernel", "iperf3")}
-    own = [entry for name, entry in value.items() if name not in (*inner, "events")]
-    inner["events"] = value.get("events", {})
-    return all(map(_some_number, own)) and all(map(_mapping_of(_scalar), inner.values()))
-
-
-def _dscp(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        key.isascii() and key.isdecimal() and len(key) < 4 and _with(_DSCP)(row)
-        for key, row in value.items()
-    )
-
-
-def _window(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
-
-
-_LOST = ("packets_lost", "loss_percent", "packet_loss_percent")
-#: Earlier versions have no packets_per_s.
-_DSCP = dict.fromkeys(("packets", *_LOST), is_number)
-_CHECK = {"name": _text, "ok": lambda value: value in (True, False, None), "detail": _text}
-_VALIDITY = {
-    "valid": lambda value: isinstance(value, bool),
-    "reasons": _list_of(_text),
-    "checks": _list_of(_with(_CHECK)),
-}
-_METRICS: Mapping[str, Test] = {
-    "config": _text,
-    "case": _text,
-    "flows": _count,
-    "metrics": _mapping_of(_some_number),
-    "unmeasured": _list_of(_text),
-    "per_flow": _list_of(_flow),
-    "by_dscp": _dscp,
-    "truth": _with({"timeouts_pcap": _some_number, "timeouts_kernel": _some_number}),
-    "validity": _with(_VALIDITY),
-    "analysis": _text,
-}
-_MANIFEST: Mapping[str, Test] = {
-    "config": _text,
-    "case": _text,
-    "testbed": _text,
-    "flows": _count,
-    "seed": _count,
-    "settings": _mapping_of(_text),
-    "window_s": _window,
-    "clock": _text,
-    "expect": lambda value: isinstance(value, dict),
-    "facts": lambda value: isinstance(value, dict),
-    **dict.fromkeys(("tcpf_lab", "git_commit", "testbed_identity"), _text),
-}
 
 
 #: Why a run is not simply part of its cell's means.
@@ -349,11 +326,11 @@ def _read(
         if not valid and not include_invalid:
             return Problem(run, "invalid", reasons), {}
         values = {
-            name: _number(found.get("metrics"), name)
+            name: _number(found.get("metrics", {}), name)
             for name in METRICS
-            if name not in _listed(found, "unmeasured")
+            if name not in found.get("unmeasured", ())
         }
-        values |= _second_readings(found.get("metrics"))
+        values |= _second_readings(found.get("metrics", {}))
     except LabError as error:
         said = f"{files.metrics.name}: {error.message}"
         return Problem(run, "invalid" if reasons else "unreadable", (*reasons, said)), {}
@@ -372,34 +349,23 @@ def _own_metrics(files: RunFiles, cell: Cell) -> dict[str, Any]:
     return found
 
 
-def _number(metrics: Any, name: str) -> float:
-    value = metrics.get(name) if isinstance(metrics, dict) else None
-    if isinstance(metrics, dict) and name in metrics and value is None:
-        raise LabError(f"{name} is undefined for it: is its window too short?")
-    if not is_number(value):
+def _number(metrics: Mapping[str, Any], name: str) -> float:
+    if name not in metrics:
         raise LabError(f"no value for {name}")
-    return float(value)
+    if metrics[name] is None:
+        raise LabError(f"{name} is undefined for it: is its window too short?")
+    return float(metrics[name])
 
 
-def _second_readings(metrics: Any) -> dict[str, float]:
+def _second_readings(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Give what there is of them: runs of earlier versions have none."""
-    found = metrics if isinstance(metrics, dict) else {}
-    return {n: float(found[n]) for n in SECOND_READINGS if is_number(found.get(n))}
+    return {name: float(metrics[name]) for name in SECOND_READINGS if metrics.get(name) is not None}
 
 
 def _verdict(found: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
-    validity = found.get("validity")
-    if not isinstance(validity, dict) or not isinstance(validity.get("valid"), bool):
+    if "validity" not in found:
         raise LabError("no validity verdict")
-    return validity["valid"], tuple(str(reason) for reason in _listed(validity, "reasons"))
-
-
-def _listed(found: Mapping[str, Any], name: str) -> list[Any]:
-    """Give a list that may be left out."""
-    value = found.get(name, [])
-    if not isinstance(value, list):
-        raise LabError(f"{name} is no list")
-    return value
+    return found["validity"]["valid"], tuple(found["validity"]["reasons"])
 
 
 def _estimates(cell: Cell, used: list[Mapping[str, float]]) -> dict[str, Estimate]:

@@ -1,179 +1,219 @@
-"""The tables of an experiment: CSV for programs, Markdown like the papers', one for a terminal."""
+"""Tables: what one is, its writers for a terminal and for Markdown, and numbers as they print.
+
+A page and a PDF are written from the same tables by the templates of ``report/pages``.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
 from rich import box
+from rich import table as rich
 from rich.console import Console
 from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
-
-from tcpf_lab.report.section import Cell, CellResult, Estimate, Problem
-from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
 
 #: Stands in a table where there is no number.
 NOTHING = "–"
 #: Columns of the narrowest terminal that tables are made for.
 TERMINAL = 80
-#: Where columns of axes stand in a row of ``table.csv``: behind ``flows``.
-_AXES_AT = 3
+#: Blanks between the columns of a plain table.
+GAP = 2
 
 #: What Markdown would not show as it is; a "<" that no tag begins with is none.
 _MARKUP = re.compile(r"[\\`\[]|<(?=[A-Za-z/!?])")
 
-_HOW_TO_READ = """\
-Mean over the runs used ± half width of the 95 % confidence interval (Student's t), the published
-value in parentheses; {nothing} where there is none. A run is one seed; "valid runs" counts those
-that passed every check, of those asked for.{invalid} The published runs do not state how long they
-took, so their timeouts compare by order and ratio, not by size."""
-
-_INVALID_USED = " Runs that failed a check are part of the means, because that was asked for."
-
-
-def csv_header() -> list[str]:
-    """Give the columns of ``table.csv``."""
-    columns = ["config", "case", "flows", "n", "valid_runs"]
-    for name in METRICS:
-        columns += [f"{name}_mean", f"{name}_ci95", f"{name}_published"]
-    return columns
-
-
-def axes_of(results: Sequence[CellResult]) -> list[str]:
-    """Give the keys of the axes that any cell has, in the order of appearance."""
-    return list(dict.fromkeys(key for result in results for key, _ in result.cell.settings))
-
-
-def csv_table(results: Sequence[CellResult], axes: Sequence[str] | None = None) -> str:
-    """Give one row per cell; a number that does not exist is an empty field.
-
-    Parameters
-    ----------
-    results : sequence of CellResult
-        The cells.
-    axes : sequence of str, optional
-        Keys of axes, a column each behind ``flows``; those of the cells by default.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    keys = axes_of(results) if axes is None else list(axes)
-    header = csv_header()
-    writer.writerow([*header[:_AXES_AT], *keys, *header[_AXES_AT:]])
-    for result in results:
-        cell = result.cell
-        settings = dict(cell.settings)
-        row: list[object] = [cell.config, cell.case, cell.flows]
-        row += [settings.get(key, "") for key in keys]
-        row += [cell.n, result.valid_runs]
-        for name in METRICS:
-            estimate = result.metrics[name]
-            row += map(_digits, (estimate.mean, estimate.ci95, estimate.published))
-        writer.writerow(row)
-    return text.getvalue()
-
-
-def _digits(value: float | None) -> str:
-    """Six significant digits without an exponent."""
-    if value is None:
-        return ""
-    return np.format_float_positional(value, precision=6, fractional=False, trim="-")
+#: ``text`` is read; ``number`` is one number per entry; ``estimate`` a mean, its half width and the
+#: published value, of which the last two may be empty.
+Kind = Literal["text", "number", "estimate"]
+#: How a terminal sets a column that has no room: it is ``folded`` anywhere, stays ``whole``, or is
+#: as ``wide`` as can be.
+Fit = Literal["", "folded", "whole", "wide"]
+_SET: dict[Fit, dict[str, Any]] = {
+    "": {},
+    "folded": {"overflow": "fold"},
+    "whole": {"no_wrap": True},
+    "wide": {"overflow": "fold", "ratio": 1},
+}
 
 
 @dataclass(frozen=True)
-class Printed:
-    """An estimate as it is printed; ``half`` and ``published`` are empty where there is none."""
+class Column:
+    """A column of a table: ``explanation`` says in a sentence what stands in it (a tooltip)."""
 
-    mean: str
-    half: str
-    published: str
-
-    def __str__(self) -> str:
-        """Give ``1532 ± 21``, or the mean alone."""
-        return f"{self.mean} ± {self.half}" if self.half else self.mean
-
-    @property
-    def in_parentheses(self) -> str:
-        """The published value as a table has it beside ours, ``(1322)``, or nothing."""
-        return f"({self.published})" if self.published else ""
+    heading: str
+    kind: Kind = "text"
+    unit: str = ""
+    explanation: str = ""
+    fit: Fit = ""
 
 
-def printed(estimate: Estimate, metric: MetricStyle) -> Printed:
-    """Give an estimate with the metric's decimals.
-
-    A half width too small for them is printed as a bound, never as zero.
-    """
-    known = "" if estimate.published is None else f"{estimate.published:g}"
-    if estimate.mean is None:
-        return Printed(NOTHING, "", known)
-    places = metric.places(estimate.mean)
-    ours = f"{estimate.mean:.{places}f}"
-    if estimate.ci95 is None:
-        return Printed(ours, "", known)
-    half = f"{estimate.ci95:.{places}f}"
-    if estimate.ci95 > 0 and float(half) == 0:
-        half = f"<{10.0**-places:.{places}f}"
-    return Printed(ours, half, known)
-
-
-def _flow_counts(results: Sequence[CellResult]) -> list[int]:
-    """Flow counts in the order of the matrix."""
-    return list(dict.fromkeys(result.cell.flows for result in results))
-
-
-def markdown_table(results: Sequence[CellResult], title: str, conditions: str) -> str:
-    """Give the papers' table, a part per number of flows: a row per case, a column per metric.
-
-    Side by side, as the papers print them, the parts would be too wide for a screen.
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a table.
 
     Parameters
     ----------
-    results : sequence of CellResult
-        Cells of one experiment.
-    title, conditions : str
-        Heading, and the conditions of every run, e.g. ``60 s, 10 Mbit/s, 200 ms``.
-
-    Returns
-    -------
-    str
-        Markdown: the table, how to read it, and a line per run that is missing or failed a check.
+    text : str
+        What is printed; of an estimate its mean, ``182.7``.
+    value : float or None
+        What the entry is sorted by; None sorts last.
+    half : str
+        Half width of the 95 % confidence interval without its sign, ``9.6`` or ``<0.1``, or empty.
+    published : str
+        The published value, or empty.
+    note : str
+        What a reader may want to know besides (a tooltip): the values of the runs, why there is no
+        number.
+    style : str
+        How a terminal shows the text.
+    more : tuple of (str, str)
+        What a terminal shows behind it, with a style each.
     """
-    problems = [problem for result in results for problem in result.problems]
-    invalid = _INVALID_USED if any(problem.used for problem in problems) else ""
-    several = len({result.cell.config for result in results}) > 1
-    parts = [f"# {as_markdown(title)}", f"Conditions of every run: {conditions}."]
-    for count in _flow_counts(results):
-        own = [result for result in results if result.cell.flows == count]
-        parts += [f"## {count} flows", "\n".join(_markdown_rows(own, several))]
-    parts += ["## How to read", _HOW_TO_READ.format(nothing=NOTHING, invalid=invalid)]
-    return "\n\n".join(parts + _problem_parts(problems)) + "\n"
+
+    text: str
+    value: float | None = None
+    half: str = ""
+    published: str = ""
+    note: str = ""
+    style: str = ""
+    more: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """Give ``1532 ± 21``, or the text alone."""
+        return f"{self.text} ± {self.half}" if self.half else self.text
+
+    def __rich__(self) -> Text:
+        """Give the entry for a terminal: the published value stands under ours."""
+        known = ((f"\n({self.published})", "dim"),) if self.published else ()
+        below = (*known, *self.more)
+        if not below:
+            return Text(str(self), style=self.style)
+        return Text.assemble((str(self), self.style), *below)
+
+    @property
+    def in_line(self) -> str:
+        """The entry with the published value behind it, ``1532 ± 21 (1322)``."""
+        return f"{self} ({self.published})" if self.published else str(self)
 
 
-def _markdown_rows(results: Sequence[CellResult], several: bool) -> list[str]:
-    """One part of the table; ``several`` configurations get a column of their own, so do axes."""
-    headings = (style.heading for style in METRICS.values())
-    keys = axes_of(results)
-    rows = [["config"] * several + ["case", *keys, *headings, "valid runs"]]
-    for result in results:
-        settings = dict(result.cell.settings)
-        row = [result.cell.config] * several + [result.cell.case]
-        row += [settings.get(key, "") for key in keys]
-        rows.append(row + _markdown_entries(result))
-    return aligned(rows, left=1 + several + len(keys))
+Row = tuple[Entry, ...]
 
 
-def _markdown_entries(result: CellResult) -> list[str]:
-    every = [printed(result.metrics[name], style) for name, style in METRICS.items()]
-    entries = [f"{one} {one.in_parentheses}".rstrip() for one in every]
-    return [*entries, f"{result.valid_runs}/{result.n}"]
+@dataclass(frozen=True)
+class Group:
+    """Rows of a table that belong together, under a heading that may be empty (``100 flows``)."""
+
+    heading: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; ``name`` is its anchor (letters, digits and dashes).
+
+    ``label`` is ``Table 3`` as soon as the report is numbered. ``note`` says how to read it and
+    stands under it. ``close`` lets a terminal bring the columns together where it would have to
+    fold names.
+    """
+
+    name: str
+    label: str = field(default="", kw_only=True)
+    caption: str
+    columns: tuple[Column, ...]
+    groups: tuple[Group, ...]
+    note: str = ""
+    close: bool = False
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """Headings of the columns."""
+        return tuple(column.heading for column in self.columns)
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """The texts of all rows."""
+        return tuple(tuple(e.in_line for e in row) for group in self.groups for row in group.rows)
+
+    def __rich__(self) -> rich.Table:
+        """Give the table for a terminal."""
+        return boxed(self, self.caption, self.note)
+
+
+#: Headings of columns of texts, and columns.
+Headings = Iterable[str | Column]
+#: An entry that is told by its text alone may be that text.
+Line = Iterable[str | Entry]
+
+
+def rows_of(rows: Iterable[Line]) -> tuple[Row, ...]:
+    """Give rows of entries, of which some are texts."""
+    return tuple(tuple(Entry(e) if isinstance(e, str) else e for e in row) for row in rows)
+
+
+def table_of(
+    name: str,
+    caption: str,
+    columns: Headings,
+    rows: Iterable[Line],
+    note: str = "",
+    *,
+    close: bool = False,
+) -> Table:
+    """Give a table of rows that are not grouped; a column of texts is told by its heading."""
+    every = tuple(Column(one) if isinstance(one, str) else one for one in columns)
+    return Table(name, caption, every, (Group("", rows_of(rows)),), note, close)
+
+
+def boxed(table: Table, above: str, below: str) -> rich.Table:
+    """Give a table as all tables for a terminal look.
+
+    Parameters
+    ----------
+    table : Table
+        What is in it.
+    above, below : str
+        What stands above and below.
+    """
+    shown = rich.Table(title=Text(above), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    if below:
+        shown.caption = Text(below)
+    _fill(shown, table)
+    roomy = Console(width=1000)
+    if table.close and Measurement.get(roomy, roomy.options, shown).maximum > TERMINAL:
+        shown.padding = (0, 0, 0, 0)
+        shown.show_edge = False
+    return shown
+
+
+def plain(table: Table) -> rich.Table:
+    """Give a table without lines, and without a heading if all of them are empty."""
+    shown = rich.Table(
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        padding=(0, GAP, 0, 0),
+        show_header=any(table.headings),
+    )
+    _fill(shown, table)
+    return shown
+
+
+def _fill(shown: rich.Table, table: Table) -> None:
+    for column in table.columns:
+        side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
+        shown.add_column(Text(column.heading), justify=side, **_SET[column.fit])
+    for group in table.groups:
+        if group.heading:
+            shown.add_row(Text(group.heading, style="bold"))
+        for row in group.rows:
+            shown.add_row(*row)
+        shown.add_section()
 
 
 def as_markdown(text: str) -> str:
@@ -187,106 +227,24 @@ def as_markdown(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
-def aligned(rows: list[list[str]], left: int) -> list[str]:
-    """Markdown rows padded to equal widths, so that the source reads as a table too."""
-    cells = [[as_markdown(text).replace("|", "\\|") for text in row] for row in rows]
+def for_markdown(table: Table) -> str:
+    """Give a table's rows padded to equal widths, so that the source reads as a table too."""
+    cells = [
+        [as_markdown(text).replace("|", "\\|") for text in row]
+        for row in (table.headings, *table.rows)
+    ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    left = [column.kind == "text" for column in table.columns]
+    ends = ["-" if at_left else ":" for at_left in left]
+    rule = ["-" * (width - 1) + end for width, end in zip(widths, ends, strict=True)]
     lines = []
     for row in (cells[0], rule, *cells[1:]):
         padded = (
-            text.ljust(width) if i < left else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+            text.ljust(width) if at_left else text.rjust(width)
+            for text, width, at_left in zip(row, widths, left, strict=True)
         )
         lines.append(f"| {' | '.join(padded)} |")
-    return lines
-
-
-def _problem_parts(problems: Sequence[Problem]) -> list[str]:
-    parts = []
-    for heading, used in (("Runs left out", False), ("Runs used although invalid", True)):
-        lines = [f"- {as_markdown(str(one))}" for one in problems if one.used is used]
-        parts += [f"## {heading}", "\n".join(lines)] if lines else []
-    return parts
-
-
-def terminal_table(results: Sequence[CellResult], title: str) -> Table:
-    """Give the papers' metrics for a terminal of 80 columns: a row per cell, grouped by flows.
-
-    A case with axes has a row for their values, which the heading names. The published values stand
-    under ours. ``table.csv`` has every metric.
-    """
-    caption = "mean ± half width of the 95 % interval; (published); valid runs/asked for"
-    axes = axes_of(results)
-    metrics = [METRICS[name].heading.replace(" (", "\n(") for name in DRAWN]
-    columns = [("\n  ".join(["case", *axes]), "folded"), *((name, "number") for name in metrics)]
-    table = plain_table(title, caption, [*columns, ("valid\nruns", "number")])
-    several = len({result.cell.config for result in results}) > 1
-    for count in _flow_counts(results):
-        table.add_row(Text(f"{count} flows", style="bold"))
-        case = ""
-        for result in (result for result in results if result.cell.flows == count):
-            name = f"{result.cell.config} {result.cell.case}" if several else result.cell.case
-            if result.cell.settings and name != case:
-                table.add_row(Text(name))
-            case = name
-            table.add_row(Text(_row_name(name, result.cell, axes)), *_terminal_entries(result))
-        table.add_section()
-    return fitted(table)
-
-
-def _row_name(name: str, cell: Cell, axes: Sequence[str]) -> str:
-    """Give the values of a cell's axes in the order of the heading, or the case without any."""
-    settings = dict(cell.settings)
-    values = (settings.get(key, NOTHING) for key in axes)
-    return f"  {', '.join(values)}" if settings else name
-
-
-#: How a column of a table for a terminal is set, by a word for it.
-_SET: dict[str, dict[str, Any]] = {
-    "left": {},
-    "folded": {"overflow": "fold"},
-    "whole": {"no_wrap": True},
-    "right": {"justify": "right"},
-    "number": {"justify": "right", "no_wrap": True},
-}
-
-
-def plain_table(title: str, caption: str = "", columns: Iterable[tuple[str, str]] = ()) -> Table:
-    """Give an empty table as all tables for a terminal look.
-
-    Parameters
-    ----------
-    title, caption : str
-        What stands above and below.
-    columns : iterable of (str, str)
-        Headings, and how what is below is set: ``left``, ``folded`` where it has no room,
-        ``whole`` on its line; ``right``, or a ``number``, which is whole too.
-    """
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    if caption:
-        table.caption = Text(caption)
-    for heading, how in columns:
-        table.add_column(Text(heading), **_SET[how])
-    return table
-
-
-def fitted(table: Table) -> Table:
-    """Bring the columns of a table closer together if a terminal would have to fold names."""
-    roomy = Console(width=1000)
-    if Measurement.get(roomy, roomy.options, table).maximum > TERMINAL:
-        table.padding = (0, 0, 0, 0)
-        table.show_edge = False
-    return table
-
-
-def _terminal_entries(result: CellResult) -> list[Text]:
-    row = []
-    for name in DRAWN:
-        one = printed(result.metrics[name], METRICS[name])
-        row.append(Text.assemble(str(one), (f"\n{one.in_parentheses}".rstrip(), "dim")))
-    runs = f"{result.valid_runs}/{result.n}"
-    return [*row, Text(runs, style="" if result.valid_runs == result.n else "yellow")]
+    return "\n".join(lines)
 
 
 #: Stands before a negative number; a hyphen is narrower, and a line may be broken behind it.

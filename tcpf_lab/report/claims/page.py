@@ -12,11 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import JustifyMethod, RenderableType
+from rich.console import RenderableType
 from rich.text import Text as Said
 
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report import table
 from tcpf_lab.report.claims.judge import (
     Measured,
     PaperClaim,
@@ -31,10 +32,13 @@ from tcpf_lab.report.style import CASES
 from tcpf_lab.report.table import (
     MINUS,
     NOTHING,
-    aligned,
+    Column,
+    Group,
     as_markdown,
+    boxed,
     fixed,
-    plain_table,
+    for_markdown,
+    rows_of,
     significant,
 )
 from tcpf_lab.results.layout import FIGURES, RunFiles, read_json
@@ -57,18 +61,25 @@ class Text:
     heading: str = ""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(table.Table):
     """A table of texts; the first ``left`` columns are aligned to the left.
 
     ``name`` is the part of the file's name that tells it from the page's other tables.
     """
 
-    name: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    caption: str
-    left: int = 1
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        caption: str,
+        left: int = 1,
+    ) -> None:
+        every = (
+            Column(heading, "text" if place < left else "number", fit="folded")
+            for place, heading in enumerate(columns)
+        )
+        super().__init__(name, caption, tuple(every), (Group("", rows_of(rows)),))
 
 
 @dataclass(frozen=True)
@@ -214,18 +225,7 @@ def for_terminal(page: Page) -> Iterator[RenderableType]:
         if isinstance(block, Text):
             yield Said.assemble((block.heading, "bold"), "\n" * bool(block.heading), block.text)
         elif isinstance(block, Table):
-            yield terminal_table(block)
-
-
-def terminal_table(table: Table) -> RenderableType:
-    """Give a table of a page as a terminal shows it."""
-    shown = plain_table("", table.caption)
-    for place, heading in enumerate(table.columns):
-        side: JustifyMethod = "left" if place < table.left else "right"
-        shown.add_column(heading, justify=side, overflow="fold")
-    for row in table.rows:
-        shown.add_row(*map(Said, row))
-    return shown
+            yield boxed(block, "", block.caption)
 
 
 def markdown(page: Page) -> str:
@@ -243,7 +243,7 @@ def _markdown(page: Page, block: Block) -> Iterator[str]:
             yield from (as_markdown(text),) * bool(text)
         case Table():
             yield as_markdown(block.caption)
-            yield "\n".join(aligned([list(block.columns), *map(list, block.rows)], block.left))
+            yield for_markdown(block)
         case Drawing():
             yield from _figure(block)
         case Claims():
@@ -297,7 +297,7 @@ def _csv(page: Page, root: Path) -> Iterator[Document]:
     for block in page.blocks:
         if isinstance(block, Table):
             path = root / f"{page.name}-{block.name}.csv"
-            yield path, _lines(block.columns, block.rows).replace(MINUS, "-")
+            yield path, _lines(block.headings, block.rows).replace(MINUS, "-")
     if page.claims:
         yield root / f"{page.name}-claims.csv", _lines(_CLAIM_COLUMNS, _claims(page))
 

@@ -8,21 +8,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
 from tcpf_lab.report.compare.statistics import correlation
+from tcpf_lab.report.results_table import axes_of, csv_table, printed
 from tcpf_lab.report.section import CellResult, Document, Section, as_it_stands
 from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
 from tcpf_lab.report.table import (
     NOTHING,
-    aligned,
+    Column,
+    Table,
     as_markdown,
-    axes_of,
-    csv_table,
     fixed,
-    plain_table,
-    printed,
+    for_markdown,
+    table_of,
 )
 from tcpf_lab.results.layout import ExperimentFiles
 
@@ -61,7 +59,7 @@ def factors(files: ExperimentFiles, sections: Sequence[Section], title: str) -> 
     for count in flows:
         for metric in METRICS.values():
             parts += [f"## {metric.title}, {count} flows"]
-            parts += ["\n".join(_table(levels, metric, count))]
+            parts += [for_markdown(_table(levels, metric, count))]
     left_out = [
         as_markdown(f"- {section.source.files.experiment}/{problem}")
         for section in sections
@@ -125,11 +123,10 @@ def rank_correlation(results: Sequence[CellResult], metric: str) -> float | None
     return None if taus is None else float(taus[0])
 
 
-def _table(levels: Sequence[_Level], metric: MetricStyle, flows: int) -> list[str]:
+def _table(levels: Sequence[_Level], metric: MetricStyle, flows: int) -> Table:
     cases = list(dict.fromkeys(r.cell.label for level in levels for r in level.section.results))
-    rows = [["factor", "level", *cases, "tau"]]
     known = _published_row(levels, metric.name, flows, cases)
-    rows += [["published", "", *known, ""]] if any(known) else []
+    rows = [["published", "", *known, ""]] if any(known) else []
     previous = ""
     for level in levels:
         factor = level.section.source.factor or DEFAULT
@@ -138,7 +135,8 @@ def _table(levels: Sequence[_Level], metric: MetricStyle, flows: int) -> list[st
         name = "" if factor == previous else factor
         rows.append([name, level.section.source.level, *entries, tau])
         previous = factor
-    return aligned(rows, left=2)
+    numbers = (Column(heading, "number") for heading in (*cases, "tau"))
+    return table_of(metric.slug, metric.title, ("factor", "level", *numbers), rows)
 
 
 def _shown(tau: float | None) -> str:
@@ -176,14 +174,19 @@ def _csv(sections: Sequence[Section]) -> str:
 
 def terminal_factors(sections: Sequence[Section]) -> Table:
     """Give the rank correlations of every level for a terminal; ``table.md`` has the values."""
-    title = "Kendall's tau of the cases with the published order"
-    columns = (("factor", "folded"), ("level", "folded"), ("flows", "right"))
-    metrics = ((METRICS[name].slug, "number") for name in DRAWN)
-    table = plain_table(title, columns=(*columns, *metrics))
-    for level in _levels(sections):
-        source = level.section.source
-        for flows in dict.fromkeys(flows for flows, _ in level.own):
-            taus = [_shown(rank_correlation(level.results(flows), name)) for name in DRAWN]
-            factor = Text(source.factor or DEFAULT)
-            table.add_row(factor, Text(source.level), str(flows), *taus)
-    return table
+    columns = (
+        *(Column(heading, fit="folded") for heading in ("factor", "level")),
+        Column("flows", "number"),
+        *(Column(METRICS[name].slug, "number", fit="whole") for name in DRAWN),
+    )
+    rows = (
+        (
+            level.section.source.factor or DEFAULT,
+            level.section.source.level,
+            str(flows),
+            *(_shown(rank_correlation(level.results(flows), name)) for name in DRAWN),
+        )
+        for level in _levels(sections)
+        for flows in dict.fromkeys(flows for flows, _ in level.own)
+    )
+    return table_of("taus", "Kendall's tau of the cases with the published order", columns, rows)

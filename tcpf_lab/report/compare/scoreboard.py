@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise, product
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab.report.claims.judge import ClaimResult, Finding, Judgement, Reading, Verdict
-from tcpf_lab.report.claims.page import terminal_table
 from tcpf_lab.report.claims.published import CONFIGS, FLOWS
 from tcpf_lab.report.claims.published_page import agreement_table
 from tcpf_lab.report.claims.terms import NAMES
@@ -23,7 +21,18 @@ from tcpf_lab.report.compare.published import (
 )
 from tcpf_lab.report.compare.statistics import CellKey, Interval, Pair, Ranking
 from tcpf_lab.report.style import CASES, DRAWN, METRICS
-from tcpf_lab.report.table import NOTHING, fitted, fixed, plain_table, significant
+from tcpf_lab.report.table import (
+    NOTHING,
+    Column,
+    Entry,
+    Group,
+    Table,
+    boxed,
+    fixed,
+    rows_of,
+    significant,
+    table_of,
+)
 
 _COLOURS = {
     Verdict.HOLDS: "green",
@@ -33,7 +42,7 @@ _COLOURS = {
     Verdict.OPEN: "dim",
 }
 #: Headings of the metrics.
-_METRICS = tuple((NAMES[metric], "number") for metric in DRAWN)
+_METRICS = tuple(Column(NAMES[metric], "number", fit="whole") for metric in DRAWN)
 
 
 def scoreboard(comparison: Comparison, full: bool = False) -> Iterator[RenderableType]:
@@ -54,7 +63,8 @@ def scoreboard(comparison: Comparison, full: bool = False) -> Iterator[Renderabl
         in them.
     """
     yield from condition_lines(comparison.conditions)
-    yield terminal_table(agreement_table(comparison.agreement))
+    numbers = agreement_table(comparison.agreement)
+    yield boxed(numbers, "", numbers.caption)
     yield ratio_table(comparison.cells)
     yield rank_table(comparison.blocks)
     yield from order_lines(comparison.blocks)
@@ -79,18 +89,21 @@ def ratio_table(cells: Sequence[CellComparison]) -> Table:
     Blocks stand in the published order, those that nobody published behind them, and so do the
     cases of a block; a block without runs is left out.
     """
-    columns = (("cell", "folded"), *_METRICS, ("n", "right"))
-    caption = "ratio; its 95 % interval (Student's t); n seeds"
-    table = plain_table("Measured / published", caption, columns)
-    for block, rows in _by_block(cells).items():
+    groups = []
+    for (config, flows), rows in _by_block(cells).items():
         if not any(row.n for row in rows):
             continue
-        table.add_row(Text(f"{block[0]}, {block[1]} flows", style="bold"))
-        for case, metrics in groupby(rows, key=lambda cell: cell.case):
-            own = list(metrics)
-            table.add_row(Text(case), *map(_ratio_entry, own), str(own[0].n))
-        table.add_section()
-    return fitted(table)
+        own = [list(metrics) for _, metrics in groupby(rows, key=lambda cell: cell.case)]
+        lines = rows_of((row[0].case, *map(_ratio_entry, row), str(row[0].n)) for row in own)
+        groups.append(Group(f"{config}, {flows} flows", lines))
+    return Table(
+        name="ratios",
+        caption="Measured / published",
+        columns=(Column("cell", fit="folded"), *_METRICS, Column("n", "number")),
+        groups=tuple(groups),
+        note="ratio; its 95 % interval (Student's t); n seeds",
+        close=True,
+    )
 
 
 def _by_block(cells: Sequence[CellComparison]) -> dict[tuple[str, int], list[CellComparison]]:
@@ -104,26 +117,32 @@ def _by_block(cells: Sequence[CellComparison]) -> dict[tuple[str, int], list[Cel
     return {block: sorted(rows, key=lambda row: places[row.case]) for block, rows in blocks.items()}
 
 
-def _ratio_entry(cell: CellComparison) -> Text:
+def _ratio_entry(cell: CellComparison) -> Entry:
     if cell.ratio is None:
-        return Text(NOTHING, style="dim")
+        return Entry(NOTHING, style="dim")
     spread = spread_text(cell.ratio_ci, "–")  # no ratio is negative, so a dash is read as one
-    return Text.assemble(number_text(cell.ratio), (f"\n{spread}" if spread else "", "dim"))
+    return Entry(number_text(cell.ratio), more=_below(spread))
+
+
+def _below(spread: str) -> tuple[tuple[str, str], ...]:
+    """Give what stands under a number, if there is anything."""
+    return ((f"\n{spread}" if spread else "", "dim"),)
 
 
 def rank_table(blocks: Sequence[Ranking]) -> Table:
     """Give Kendall's tau-b of each block, a column per metric."""
-    table = plain_table(
-        "Order of the cases: Kendall's tau-b, measured against published",
-        "bootstrap 95 % interval over paired seeds; n seeds",
-        (("block", "whole"), *_METRICS, ("n", "right")),
-    )
-    for (config, flows), rows in groupby(blocks, key=lambda row: (row.config, row.flows)):
-        own = list(rows)
-        taus = [Text(_tau(row)) for row in own]
+    rows = []
+    for (config, flows), rankings in groupby(blocks, key=lambda row: (row.config, row.flows)):
+        own = list(rankings)
         block = f"{config}, {flows} flows\n{len(own[0].order)} of {len(CASES)} cases"
-        table.add_row(block, *taus, str(own[0].seeds))
-    return table
+        rows.append((block, *map(_tau, own), str(own[0].seeds)))
+    return table_of(
+        "orders",
+        "Order of the cases: Kendall's tau-b, measured against published",
+        (Column("block", fit="whole"), *_METRICS, Column("n", "number")),
+        rows,
+        "bootstrap 95 % interval over paired seeds; n seeds",
+    )
 
 
 def _tau(row: Ranking) -> str:
@@ -160,14 +179,8 @@ def _order(order: Sequence[str], ties: Sequence[Pair]) -> str:
 
 def gain_table(gains: Sequence[TimeoutGain]) -> Table:
     """Give how many times the timeouts of the new marker with FRIO the baselines have."""
-    numbers = ("published", "measured", "interval", "seeds")
-    table = plain_table(
-        "Timeouts: how many times those of TCPF+FRIO",
-        "bootstrap 95 % interval over paired seeds",
-        (("block", "left"), ("against", "left"), *((name, "right") for name in numbers)),
-    )
-    for row in gains:
-        table.add_row(
+    rows = (
+        (
             f"{row.config}, {row.flows} flows",
             row.against,
             number_text(row.published),
@@ -175,27 +188,37 @@ def gain_table(gains: Sequence[TimeoutGain]) -> Table:
             spread_text(row.interval) or NOTHING,
             str(row.seeds or NOTHING),
         )
-    return table
+        for row in gains
+    )
+    numbers = (Column(name, "number") for name in ("published", "measured", "interval", "seeds"))
+    return table_of(
+        "gains",
+        "Timeouts: how many times those of TCPF+FRIO",
+        ("block", "against", *numbers),
+        rows,
+        "bootstrap 95 % interval over paired seeds",
+    )
 
 
 def claim_table(claims: Sequence[ClaimResult], full: bool = False) -> Table:
     """Give each claim with both verdicts and the most telling number, or with all of them."""
-    table = plain_table(
-        "Claims", "verdict, checks that hold of those measured; 95 % interval of ours"
+    return Table(
+        name="claims",
+        caption="Claims",
+        columns=(Column("claim", fit="wide"), Column("published"), Column("ours")),
+        groups=tuple(Group("", rows_of(_claim_rows(claim, full))) for claim in claims),
+        note="verdict, checks that hold of those measured; 95 % interval of ours",
     )
-    table.add_column("claim", overflow="fold", ratio=1)
-    table.add_column("published")
-    table.add_column("ours")
-    for claim in claims:
-        table.add_row(_told(claim, full), _verdict(claim.published), _verdict(claim.ours))
-        for finding in claim.findings if full else (telling(claim),):
-            table.add_row(
-                Text(f"  {finding.label}: {range_text(finding)}?", style="dim"),
-                _reading(finding.published, finding.unit),
-                _reading(finding.ours, finding.unit),
-            )
-        table.add_section()
-    return table
+
+
+def _claim_rows(claim: ClaimResult, full: bool) -> Iterator[tuple[Entry, ...]]:
+    yield _told(claim, full), _verdict(claim.published), _verdict(claim.ours)
+    for finding in claim.findings if full else (telling(claim),):
+        yield (
+            Entry(f"  {finding.label}: {range_text(finding)}?", style="dim"),
+            _reading(finding.published, finding.unit),
+            _reading(finding.ours, finding.unit),
+        )
 
 
 def telling(claim: ClaimResult) -> Finding:
@@ -209,24 +232,23 @@ def telling(claim: ClaimResult) -> Finding:
     return (measured or claim.findings)[0]
 
 
-def _told(claim: ClaimResult, full: bool) -> Text:
+def _told(claim: ClaimResult, full: bool) -> Entry:
     sources = "\n".join(source.sentence for source in claim.sources)
-    text = Text.assemble((claim.id, "bold"), f"\n{sources}")
-    return text.append(f"\n{claim.statement}", style="italic") if full else text
+    statement = ((f"\n{claim.statement}", "italic"),) * full
+    return Entry(claim.id, style="bold", more=((f"\n{sources}", ""), *statement))
 
 
-def _verdict(judgement: Judgement) -> Text:
+def _verdict(judgement: Judgement) -> Entry:
     colour = _COLOURS[judgement.verdict]
-    return Text.assemble((str(judgement.verdict), colour), f"\n{judgement}")
+    return Entry(str(judgement.verdict), style=colour, more=((f"\n{judgement}", ""),))
 
 
-def _reading(reading: Reading, unit: str) -> Text:
+def _reading(reading: Reading, unit: str) -> Entry:
     if reading.value is None:
-        return Text(NOTHING, style="dim")
-    spread = spread_text(reading.interval)
-    return Text.assemble(
-        (number_text(reading.value) + unit, _COLOURS[reading.verdict]),
-        (f"\n{spread}" if spread else "", "dim"),
+        return Entry(NOTHING, style="dim")
+    number = number_text(reading.value) + unit
+    return Entry(
+        number, style=_COLOURS[reading.verdict], more=_below(spread_text(reading.interval))
     )
 
 
@@ -244,12 +266,15 @@ def range_text(finding: Finding) -> str:
 
 def tally(claims: Sequence[ClaimResult]) -> Table:
     """Count the verdicts."""
-    counts = ((str(verdict), "right") for verdict in Verdict)
-    table = plain_table("Verdicts", columns=(("of all claims", "left"), *counts))
-    for name in ("published", "ours"):
-        verdicts = [getattr(claim, name).verdict for claim in claims]
-        table.add_row(name, *(str(verdicts.count(verdict)) for verdict in Verdict))
-    return table
+    found = {
+        name: [getattr(claim, name).verdict for claim in claims] for name in ("published", "ours")
+    }
+    rows = (
+        (name, *(str(verdicts.count(verdict)) for verdict in Verdict))
+        for name, verdicts in found.items()
+    )
+    counts = (Column(str(verdict), "number") for verdict in Verdict)
+    return table_of("verdicts", "Verdicts", ("of all claims", *counts), rows)
 
 
 def missing_lines(missing: Sequence[CellKey]) -> Iterator[Text]:

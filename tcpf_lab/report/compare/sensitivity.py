@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab.base.errors import LabError
@@ -28,7 +27,7 @@ from tcpf_lab.report.contents.model import sentences
 from tcpf_lab.report.export.tidy import base_numbers
 from tcpf_lab.report.section import CellResult, Section, as_it_stands
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.report.table import NOTHING, fitted, plain_table, ratios
+from tcpf_lab.report.table import NOTHING, Column, Entry, Line, Table, ratios, table_of
 
 #: A straight line through fewer values says no more than their difference.
 _FEWEST_OF_A_LINE = 3
@@ -409,7 +408,7 @@ _COLUMNS = {
     "goodput_bytes_per_s": "goodput",
     "goodput_cov": "CoV",
 }
-_FACTOR = (("factor", "folded"), ("level", "folded"))
+_FACTOR = (Column("factor", fit="folded"), Column("level", fit="folded"))
 #: Stands behind a ratio that is beyond noise, for those who see no colours.
 _MOVES = "*"
 _STYLES = {"moves": "bold", "noise": "dim", "open": ""}
@@ -446,20 +445,25 @@ def ranked_effects(found: Sensitivity, full: bool = False) -> Iterator[Renderabl
         yield Text(note, style="yellow")
 
 
+def _numbers(*headings: str) -> tuple[Column, ...]:
+    return tuple(Column(heading, "number", fit="whole") for heading in headings)
+
+
 def overview(rankings: Sequence[Ranking]) -> Table:
     """Give a row per factor and a column per metric: the ratio at the factor's strongest level."""
-    table = plain_table(
-        "What moves what",
-        "ratio at the strongest level, mean over the cells; * beyond noise (95 %)",
-        (("factor", "folded"), *((_COLUMNS[metric], "number") for metric in LOOKED_AT)),
-    )
-    rows: dict[str, dict[str, Effect]] = {}
+    found: dict[str, dict[str, Effect]] = {}
     for ranking in rankings:
         for ranked in ranking.factors:
-            rows.setdefault(ranked.factor, {})[ranking.metric] = ranked.effect
-    for factor, effects in sorted(rows.items(), key=lambda row: _strongest(row[1]), reverse=True):
-        table.add_row(Text(factor), *(_ratio(effects.get(metric)) for metric in LOOKED_AT))
-    return fitted(table)
+            found.setdefault(ranked.factor, {})[ranking.metric] = ranked.effect
+    ordered = sorted(found.items(), key=lambda row: _strongest(row[1]), reverse=True)
+    return table_of(
+        "overview",
+        "What moves what",
+        (_FACTOR[0], *_numbers(*(_COLUMNS[metric] for metric in LOOKED_AT))),
+        ((factor, *(_ratio(own.get(metric)) for metric in LOOKED_AT)) for factor, own in ordered),
+        "ratio at the strongest level, mean over the cells; * beyond noise (95 %)",
+        close=True,
+    )
 
 
 def _strongest(effects: dict[str, Effect]) -> tuple[float, float]:
@@ -471,52 +475,66 @@ def ranking_table(ranking: Ranking) -> Table:
     lines = any(ranked.line for ranked in ranking.factors)
     said = "; range: a straight line's end over its start" if lines else ""
     numbers = ("ratio", "95 % interval", *["range"] * lines, "cells", "pairs")
-    table = plain_table(
-        METRICS[ranking.metric].title,
-        f"ratio of means with its 95 % interval; * beyond noise{said}",
-        (("", "right"), *_FACTOR, *((heading, "number") for heading in numbers)),
+    rows: Iterator[Line] = (
+        (
+            str(row.rank),
+            row.factor,
+            row.effect.level,
+            _ratio(row.effect),
+            interval_text(row.effect) or NOTHING,
+            *[_ratio(row.line)] * lines,
+            str(row.effect.cells),
+            str(row.effect.pairs),
+        )
+        for row in ranking.factors
     )
-    for ranked in ranking.factors:
-        effect = ranked.effect
-        row = [_ratio(effect), _spread(effect)]
-        row += [_ratio(ranked.line)] if lines else []
-        row += [Text(str(effect.cells)), Text(str(effect.pairs))]
-        table.add_row(str(ranked.rank), Text(ranked.factor), Text(effect.level), *row)
-    return fitted(table)
+    return table_of(
+        f"ranking-{METRICS[ranking.metric].slug}",
+        METRICS[ranking.metric].title,
+        (Column("", "number"), *_FACTOR, *_numbers(*numbers)),
+        rows,
+        f"ratio of means with its 95 % interval; * beyond noise{said}",
+        close=True,
+    )
 
 
 def cell_table(rankings: Sequence[Ranking], full: bool) -> Table:
     """Give for every cell the factor that moves one metric most, or all of them."""
-    word = METRICS[rankings[0].metric].word
+    style = METRICS[rankings[0].metric]
     what = "what moves it in each cell" if full else "what moves it most in each cell"
-    columns = (("cell", "folded"), *_FACTOR, ("ratio", "number"), ("95 % interval", "number"))
-    table = plain_table(f"{word}: {what}", "* beyond noise", columns)
-    for ranking in rankings:
-        for index, ranked in enumerate(ranking.factors if full else ranking.factors[:1]):
-            name = "" if index or ranking.cell is None else str(ranking.cell)
-            table.add_row(Text(name), *_cell_row(ranked))
-    return fitted(table)
+    rows = (
+        ("" if index or ranking.cell is None else str(ranking.cell), *_cell_row(ranked))
+        for ranking in rankings
+        for index, ranked in enumerate(ranking.factors if full else ranking.factors[:1])
+    )
+    columns = (Column("cell", fit="folded"), *_FACTOR, *_numbers("ratio", "95 % interval"))
+    title = f"{style.word}: {what}"
+    return table_of(f"cells-{style.slug}", title, columns, rows, "* beyond noise", close=True)
 
 
-def _cell_row(ranked: Ranked) -> tuple[Text, ...]:
+def _cell_row(ranked: Ranked) -> tuple[str | Entry, ...]:
     effect = ranked.effect
     if effect.ratio is None and effect.verdict != "moves":
-        return Text(NOTHING), Text(effect.note, style="dim"), Text(NOTHING), Text(NOTHING)
-    return Text(ranked.factor), Text(effect.level), _ratio(effect), _spread(effect)
+        return NOTHING, Entry(effect.note, style="dim"), NOTHING, NOTHING
+    return ranked.factor, effect.level, _ratio(effect), interval_text(effect) or NOTHING
 
 
-def _ratio(effect: Effect | None) -> Text:
+def _ratio(effect: Effect | None) -> Entry:
     if effect is None:
-        return Text(NOTHING + " ", style="dim")
+        return Entry(NOTHING + " ", style="dim")
     mark = _MOVES if effect.verdict == "moves" else " "
-    if effect.ratio is None:
-        return Text(NOTHING + mark, style="dim")
-    ratio, *_ = ratios(effect.ratio, *(effect.interval or ()))
-    return Text(ratio + mark, style=_STYLES[effect.verdict])
+    style = "dim" if effect.ratio is None else _STYLES[effect.verdict]
+    return Entry(ratio_text(effect) + mark, style=style)
 
 
-def _spread(effect: Effect) -> Text:
+def ratio_text(effect: Effect) -> str:
+    """Give the ratio, with as many decimals as its interval needs."""
+    return NOTHING if effect.ratio is None else ratios(effect.ratio, *(effect.interval or ()))[0]
+
+
+def interval_text(effect: Effect) -> str:
+    """Give both ends of the ratio's interval, or nothing."""
     if effect.ratio is None or effect.interval is None:
-        return Text(NOTHING)
+        return ""
     _, low, high = ratios(effect.ratio, *effect.interval)
-    return Text(f"{low} to {high}")
+    return f"{low} to {high}"

@@ -10,17 +10,26 @@ from typing import Literal
 
 import numpy as np
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.compare.published import LeftOut, left_out
 from tcpf_lab.report.compare.scoreboard import left_out_lines
 from tcpf_lab.report.compare.statistics import CONFIDENCE, Interval, correlation
-from tcpf_lab.report.contents.model import sentences
+from tcpf_lab.report.contents.model import count, sentences
 from tcpf_lab.report.section import CellResult, Estimate, Section
 from tcpf_lab.report.style import DRAWN, METRICS
-from tcpf_lab.report.table import NOTHING, fitted, fixed, plain_table
+from tcpf_lab.report.table import (
+    NOTHING,
+    Column,
+    Entry,
+    Group,
+    Row,
+    Table,
+    fixed,
+    rows_of,
+    table_of,
+)
 
 #: Whether two means differ beyond noise; ``open`` where there is no interval to tell by.
 Verdict = Literal["agree", "differ", "open"]
@@ -304,48 +313,46 @@ def block_table(testbeds: tuple[str, str], cells: Sequence[CellDifference]) -> T
     Both means, the difference, the ratio, and whether they agree.
     """
     first, second = testbeds
-    table = plain_table(
-        f"{cells[0].experiment}, {cells[0].flows} flows: {first} and {second}",
-        f"mean ± half width of its 95 % interval; {second} minus {first} (Welch's interval); "
-        f"{second} / {first}",
-        (
-            ("case", "whole"),
-            *((name, "right") for name in (first, second, "difference")),
-            *(("ratio", "number"), ("verdict", "whole")),
+    numbers = (Column(name, "number") for name in (first, second, "difference"))
+    return Table(
+        name="cells",
+        caption=f"{cells[0].experiment}, {cells[0].flows} flows: {first} and {second}",
+        columns=(
+            Column("case", fit="whole"),
+            *numbers,
+            Column("ratio", "number", fit="whole"),
+            Column("verdict", fit="whole"),
         ),
+        groups=tuple(Group("", rows_of(_cell_rows(cell))) for cell in cells),
+        note="mean ± half width of its 95 % interval; "
+        f"{second} minus {first} (Welch's interval); {second} / {first}",
+        close=True,
     )
-    for cell in cells:
-        runs = (
-            f"{side.n} run{'s' * (side.n > 1)}"
-            for row in cell.metrics[:1]
-            for side in (row.first, row.second)
-        )
-        ours, theirs = (Text(text, style="dim") for text in [*runs] or ["", ""])
-        verdict = Text(cell.verdict, style=f"bold {_COLOURS[cell.verdict]}")
-        table.add_row(Text(cell.case, style="bold"), ours, theirs, "", "", verdict)
-        for row in cell.metrics:
-            table.add_row(f"  {METRICS[row.metric].word}", *_entries(row))
-        table.add_section()
-    return fitted(table)
 
 
-def _entries(row: Difference) -> tuple[Text, ...]:
+def _cell_rows(cell: CellDifference) -> Iterator[Row]:
+    """Yield the row of a cell and those of its metrics."""
+    runs = [count(side.n, "run") for row in cell.metrics[:1] for side in (row.first, row.second)]
+    ours, theirs = (Entry(text, style="dim") for text in runs or ["", ""])
+    verdict = Entry(cell.verdict, style=f"bold {_COLOURS[cell.verdict]}")
+    yield Entry(cell.case, style="bold"), ours, theirs, Entry(""), Entry(""), verdict
+    for row in cell.metrics:
+        yield Entry(f"  {METRICS[row.metric].word}"), *_entries(row)
+
+
+def _entries(row: Difference) -> Row:
     scale = max(abs(row.first.mean), abs(row.second.mean))
-    gap = _number(row.difference, scale)
-    if row.interval is not None:
-        gap += f" ± {_number((row.interval[1] - row.interval[0]) / 2, scale)}"
+    half = None if row.interval is None else (row.interval[1] - row.interval[0]) / 2
     return (
-        Text(_mean_text(row.first)),
-        Text(_mean_text(row.second)),
-        Text(gap),
-        Text(NOTHING if row.ratio is None else f"{row.ratio:.3f}"),
-        Text(row.verdict, style=_COLOURS[row.verdict]),
+        *(_entry(side.mean, side.ci95, side.mean) for side in (row.first, row.second)),
+        _entry(row.difference, half, scale),
+        Entry(NOTHING if row.ratio is None else f"{row.ratio:.3f}"),
+        Entry(row.verdict, style=_COLOURS[row.verdict]),
     )
 
 
-def _mean_text(mean: Mean) -> str:
-    ours = _number(mean.mean, mean.mean)
-    return ours if mean.ci95 is None else f"{ours} ± {_number(mean.ci95, mean.mean)}"
+def _entry(value: float, half: float | None, scale: float) -> Entry:
+    return Entry(_number(value, scale), half="" if half is None else _number(half, scale))
 
 
 def _number(value: float, scale: float) -> str:
@@ -356,11 +363,11 @@ def _number(value: float, scale: float) -> str:
 
 def order_table(orders: Sequence[OrderAgreement]) -> Table:
     """Give Kendall's tau-b of each block, a column per metric."""
-    metrics = ((METRICS[metric].word, "number") for metric in DRAWN)
-    title = "Order of the cases: Kendall's tau-b, one testbed against the other"
-    table = plain_table(title, columns=(("block", "folded"), *metrics))
-    for (name, flows), rows in groupby(orders, key=lambda row: (row.experiment, row.flows)):
-        own = list(rows)
+    rows = []
+    for (name, flows), block in groupby(orders, key=lambda row: (row.experiment, row.flows)):
+        own = list(block)
         taus = (NOTHING if row.tau is None else fixed(row.tau, 2) for row in own)
-        table.add_row(Text(f"{name}, {flows} flows, {own[0].cases} cases"), *taus)
-    return table
+        rows.append((f"{name}, {flows} flows, {own[0].cases} cases", *taus))
+    metrics = (Column(METRICS[metric].word, "number", fit="whole") for metric in DRAWN)
+    title = "Order of the cases: Kendall's tau-b, one testbed against the other"
+    return table_of("orders", title, (Column("block", fit="folded"), *metrics), rows)

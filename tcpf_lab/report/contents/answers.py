@@ -9,14 +9,16 @@ from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.terms import BASELINES, FRIO, GOODPUT
 from tcpf_lab.report.compare.factors import DEFAULT, rank_correlation
 from tcpf_lab.report.compare.published import Comparison
-from tcpf_lab.report.compare.sensitivity import Effect, Ranking, Sensitivity
+from tcpf_lab.report.compare.sensitivity import (
+    Effect,
+    Ranking,
+    Sensitivity,
+    interval_text,
+    ratio_text,
+)
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, contrast
 from tcpf_lab.report.contents.model import (
-    Column,
-    Entry,
-    Group,
     Part,
-    Table,
     bare,
     count,
     listed,
@@ -24,18 +26,19 @@ from tcpf_lab.report.contents.model import (
     sentences,
 )
 from tcpf_lab.report.contents.subject import Member, Subject
+from tcpf_lab.report.results_table import by_flows, printed
 from tcpf_lab.report.section import CellResult, Section
 from tcpf_lab.report.style import CASES, DRAWN, METRICS, NO_BREAK_SPACE, MetricStyle
-from tcpf_lab.report.table import NOTHING, fixed, printed, ratios
+from tcpf_lab.report.table import NOTHING, Column, Entry, Table, fixed, table_of
 
 _VERDICTS = {"moves": "moves it", "noise": "within noise", "open": "not decidable"}
 _COLUMNS = (
     Column("rank", "number"),
-    Column("what varies"),
-    Column("strongest level"),
-    Column("compared with"),
+    "what varies",
+    "strongest level",
+    "compared with",
     Column("ratio", "number", "", "Mean at the level over that at what it is compared with."),
-    Column("95 % interval"),
+    "95 % interval",
     Column("cells", "number", "", "Cases with a number of flows that the ratio is the mean of."),
     Column("pairs", "number", "", "Seeds whose runs were compared in every cell."),
     Column("verdict", "text", "", "Whether the effect is beyond noise."),
@@ -61,8 +64,8 @@ def effects_told(found: Sensitivity) -> list[str]:
         still=still,
         untold=untold,
         default=DEFAULT,
-        ratio=_ratio,
-        interval=_interval,
+        ratio=ratio_text,
+        interval=interval_text,
     )
 
 
@@ -81,38 +84,23 @@ def _overall(found: Sensitivity) -> list[Ranking]:
 
 
 def _table(ranking: Ranking) -> Table:
-    rows = [
+    rows = (
         (
             Entry(str(row.rank), row.rank),
-            Entry(row.factor),
-            Entry(row.effect.level),
-            Entry(row.effect.against),
-            Entry(_ratio(row.effect), row.effect.ratio, note=row.effect.note),
-            Entry(_interval(row.effect) or NOTHING),
+            row.factor,
+            row.effect.level,
+            row.effect.against,
+            Entry(ratio_text(row.effect), row.effect.ratio, note=row.effect.note),
+            interval_text(row.effect) or NOTHING,
             Entry(str(row.effect.cells), row.effect.cells),
             Entry(str(row.effect.pairs), row.effect.pairs),
-            Entry(_VERDICTS[row.effect.verdict]),
+            _VERDICTS[row.effect.verdict],
         )
         for row in ranking.factors
-    ]
-    style = METRICS[ranking.metric]
-    return Table(
-        name=f"effects-{style.slug}",
-        caption=f"{style.title}: what varies, by how surely it moves it.",
-        columns=_COLUMNS,
-        groups=(Group("", tuple(rows)),),
     )
-
-
-def _ratio(effect: Effect) -> str:
-    return NOTHING if effect.ratio is None else ratios(effect.ratio, *(effect.interval or ()))[0]
-
-
-def _interval(effect: Effect) -> str:
-    if effect.ratio is None or effect.interval is None:
-        return ""
-    _, low, high = ratios(effect.ratio, *effect.interval)
-    return f"{low} to {high}"
+    style = METRICS[ranking.metric]
+    caption = f"{style.title}: what varies, by how surely it moves it."
+    return table_of(f"effects-{style.slug}", caption, _COLUMNS, rows)
 
 
 #: How the best and the worst of some cases are told apart, by metric.
@@ -188,11 +176,8 @@ def _bests_told(subject: Subject, members: Sequence[Member]) -> Iterator[str]:
     """Say of each number of flows which case has most and least of each metric."""
     for member in members:
         above = f"{member.name}: " if len(subject.members) > 1 else ""
-        by_flows: dict[int, list[CellResult]] = {}
-        for result in member.section.results:
-            if result.used:
-                by_flows.setdefault(result.cell.flows, []).append(result)
-        for flows, results in sorted(by_flows.items(), reverse=True):
+        used = [result for result in member.section.results if result.used]
+        for flows, results in sorted(by_flows(used).items(), reverse=True):
             yield f"{above}With {count(flows, 'flow')} {_told(results)}."
 
 
@@ -217,7 +202,7 @@ def _value(result: CellResult, metric: str) -> str:
 
 def _mean(result: CellResult, metric: str) -> str:
     """Give a mean as it is printed, with its unit."""
-    return _with_unit(printed(result.metrics[metric], METRICS[metric]).mean, metric)
+    return _with_unit(printed(result.metrics[metric], METRICS[metric]).text, metric)
 
 
 def _with_unit(number: str, metric: str) -> str:

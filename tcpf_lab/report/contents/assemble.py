@@ -12,23 +12,20 @@ from typing import Any, TypeVar
 import tcpf_lab
 from tcpf_lab.report.contents.answers import answer, question
 from tcpf_lab.report.contents.model import (
-    Column,
     Contents,
-    Entry,
     Fact,
     Figure,
     Figures,
-    Group,
     LeftOut,
     Limitation,
     Part,
     Reproduce,
-    Table,
     Validity,
     count,
     filled,
     listed,
     seeds_told,
+    sentences,
 )
 from tcpf_lab.report.contents.papers import opening_parts, page_parts, told_of_claims
 from tcpf_lab.report.contents.parameters import parameter_tables
@@ -37,6 +34,7 @@ from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.topology import draw_topology, told
 from tcpf_lab.report.document import agreed
 from tcpf_lab.report.section import Problem, Section
+from tcpf_lab.report.table import Column, Entry, Line, Table, table_of
 from tcpf_lab.results.command import lines
 from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.graph import Graph
@@ -121,48 +119,31 @@ def _graphs(subject: Subject) -> list[tuple[str, Graph, list[str]]]:
 def _topologies(subject: Subject) -> Iterator[Figure]:
     graphs = _graphs(subject)
     for name, graph, users in graphs:
-        whose = f" of {listed(users)}" if len(graphs) > 1 else ""
-        caption = (
-            f"The path{whose}: data flows from left to right, acknowledgements back. The bars at "
-            f"{graph.bottleneck.a} are the queue under test; a delay stands under the link at "
-            "whose end it is added, with the direction of the packets that wait."
-        )
+        whose = users if len(graphs) > 1 else []
+        (caption,) = sentences("path", users=whose, bottleneck=graph.bottleneck.a)
         yield Figure(name=name, caption=caption, alternative=told(graph))
 
 
 def _validity(subject: Subject, made: Provenance) -> Validity:
     results = [result for section in subject.sections for result in section.results]
-    asked, complete = sum(r.n for r in results), sum(r.complete for r in results)
-    valid, used = sum(r.valid_runs for r in results), sum(r.used for r in results)
-    return Validity(
-        summary=(
-            f"Of {count(asked, 'run')} asked for, {complete} finished, {valid} passed every check, "
-            f"and {used} are in the means.",
-            *_timeouts_told(made),
-        ),
-        tables=(_checks(made),) if made.checks else (),
-        left_out=tuple(runs_left_out(subject.sections)),
+    summary = sentences(
+        "validity",
+        asked=sum(result.n for result in results),
+        complete=sum(result.complete for result in results),
+        valid=sum(result.valid_runs for result in results),
+        used=sum(result.used for result in results),
+        runs=made.runs,
+        timeouts=made.timeouts,
     )
-
-
-def _timeouts_told(made: Provenance) -> Iterator[str]:
-    """Say how the timeouts read from captures compare with the kernel's own count."""
-    found = made.timeouts
-    if found.kernel is None:
-        return
-    runs = "all runs" if found.runs == made.runs else f"{found.runs} of {made.runs} runs"
-    exact = f"; {found.flows_exact} of {found.flows} flows agree exactly"
-    yield (
-        f"Timeouts are read from the captures: {found.captures} in {runs}, where the kernel itself "
-        f"counted {found.kernel}{exact if found.flows_exact is not None else ''}."
-    )
+    tables = (_checks(made),) if made.checks else ()
+    return Validity(tuple(summary), tables, tuple(runs_left_out(subject.sections)))
 
 
 def _checks(made: Provenance) -> Table:
-    rows = tuple(
+    rows: Iterator[Line] = (
         (
-            Entry(check.name),
-            Entry(CHECKS.get(check.name, "")),
+            check.name,
+            CHECKS.get(check.name, ""),
             *(
                 Entry(str(number), number)
                 for number in (check.passed, check.failed, check.not_applicable)
@@ -171,14 +152,14 @@ def _checks(made: Provenance) -> Table:
         for check in made.checks
     )
     columns = (
-        Column("check"),
-        Column("makes sure that"),
+        "check",
+        "makes sure that",
         Column("passed", "number", "", "Runs that passed it."),
         Column("failed", "number", "", "Runs that failed it."),
         Column("does not apply", "number", "", "Runs without anything that it could check."),
     )
     caption = "The checks that every finished run went through, and how many runs passed them."
-    return Table("checks", caption, columns, (Group("", rows),))
+    return table_of("checks", caption, columns, rows)
 
 
 def _facts(made: Provenance) -> Iterator[Fact]:

@@ -9,93 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tcpf_lab.base.errors import LabError
+from tcpf_lab.report.results_table import printed
 from tcpf_lab.report.section import CellResult
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.report.table import printed, significant, spread
+from tcpf_lab.report.table import Table, significant, spread
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 #: The pictures of a report: SVG text by `Figure.name`. Every figure of the contents is in it.
 Figures = Mapping[str, str]
-#: ``text`` is read; ``number`` is one number per entry; ``estimate`` a mean, its half width and the
-#: published value, of which the last two may be empty.
-Kind = Literal["text", "number", "estimate"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: ``explanation`` says in a sentence what stands in it (a tooltip)."""
-
-    heading: str
-    kind: Kind = "text"
-    unit: str = ""
-    explanation: str = ""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An entry of a table.
-
-    Parameters
-    ----------
-    text : str
-        What is printed; of an estimate its mean, ``182.7``.
-    value : float or None
-        What the entry is sorted by; None sorts last.
-    half : str
-        Half width of the 95 % confidence interval without its sign, ``9.6`` or ``<0.1``, or empty.
-    published : str
-        The published value, or empty.
-    note : str
-        What a reader may want to know besides (a tooltip): the values of the runs, why there is no
-        number.
-    """
-
-    text: str
-    value: float | None = None
-    half: str = ""
-    published: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Rows of a table that belong together, under a heading that may be empty (``100 flows``)."""
-
-    heading: str
-    rows: tuple[tuple[Entry, ...], ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table; ``name`` is its anchor (letters, digits and dashes).
-
-    ``label`` is ``Table 3`` as soon as the report is numbered. ``note`` says how to read it and
-    stands under it.
-    """
-
-    name: str
-    label: str = field(default="", kw_only=True)
-    caption: str
-    columns: tuple[Column, ...]
-    groups: tuple[Group, ...]
-    note: str = ""
-
-
-def texts(rows: Iterable[Iterable[str]]) -> tuple[tuple[Entry, ...], ...]:
-    """Give rows of entries that are read."""
-    return tuple(tuple(map(Entry, row)) for row in rows)
-
-
-def text_table(
-    name: str, caption: str, headings: Iterable[str], rows: Iterable[Iterable[str]], note: str = ""
-) -> Table:
-    """Give a table of texts under these headings."""
-    return Table(name, caption, tuple(map(Column, headings)), (Group("", texts(rows)),), note)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,18 @@ from dataclasses import replace
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims import page as papers
 from tcpf_lab.report.claims.judge import PaperClaim, counted, judged_rows, source_of
-from tcpf_lab.report.contents.model import Column, Entry, Figure, Group, Part, Table, sentence
-from tcpf_lab.report.table import MINUS, NOTHING, significant
+from tcpf_lab.report.contents.model import Figure, Part, sentence
+from tcpf_lab.report.table import (
+    MINUS,
+    NOTHING,
+    Column,
+    Entry,
+    Group,
+    Table,
+    rows_of,
+    significant,
+    table_of,
+)
 from tcpf_lab.results.command import lines
 
 #: A number as tables of pages have it, alone or with the half width of its interval.
@@ -73,19 +83,19 @@ def _with(part: Part, page: papers.Page, block: papers.Block) -> Part:
 
 
 def _table(page: papers.Page, table: papers.Table) -> Table:
-    columns = tuple(
+    """Give a table with its numbers told from words."""
+    columns = [
         Column(heading, "estimate" if _numeric(row[place] for row in table.rows) else "text")
-        for place, heading in enumerate(table.columns)
-    )
-    rows = tuple(
-        tuple(
-            _estimate(text) if column.kind == "estimate" else Entry(text)
+        for place, heading in enumerate(table.headings)
+    ]
+    rows = (
+        [
+            _estimate(text) if column.kind == "estimate" else text
             for column, text in zip(columns, row, strict=True)
-        )
+        ]
         for row in table.rows
     )
-    name = f"{page.name}-{table.name}"
-    return Table(name, table.caption, columns, (Group("", rows),))
+    return table_of(f"{page.name}-{table.name}", table.caption, columns, rows)
 
 
 def _numeric(texts: Iterable[str]) -> bool:
@@ -142,16 +152,15 @@ def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
     """Give the table of sentences: a group for each, with a row for each check of several."""
     columns = tuple(map(Column, ("what must be true", "number", "verdict")))
     groups = tuple(
-        Group(f"{claim.id}: {source_of(claim)}", tuple(_rows(claim))) for claim in claims
+        Group(f"{claim.id}: {source_of(claim)}", rows_of(_rows(claim))) for claim in claims
     )
     caption = f"Sentences of the paper, judged: {page.title}."
     return Table(f"{page.name}-claims", caption, columns, groups, _VERDICTS)
 
 
-def _rows(claim: PaperClaim) -> Iterator[tuple[Entry, ...]]:
+def _rows(claim: PaperClaim) -> Iterator[tuple[str, ...]]:
     """Yield what must be true, and below it each of several checks; a note is read there too."""
     said = " ".join((claim.statement, *(sentence(note) for note in (claim.note,) if note)))
     own, *checks = judged_rows(claim)
     for row in (own._replace(label=said), *checks):
-        asked_for = f"{row.number} (asked for: {row.asked})"
-        yield Entry(row.label), Entry(asked_for), Entry(row.verdict)
+        yield row.label, f"{row.number} (asked for: {row.asked})", row.verdict

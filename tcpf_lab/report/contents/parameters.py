@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from tcpf_lab.report.compare.sensitivity import Factor
-from tcpf_lab.report.contents.model import Column, Group, Table, listed, text_table, texts
+from tcpf_lab.report.contents.model import listed
 from tcpf_lab.report.contents.subject import Member, Subject
-from tcpf_lab.report.table import NOTHING
+from tcpf_lab.report.table import NOTHING, Column, Group, Table, rows_of, table_of
 from tcpf_lab.spec.explain import models_of
 from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.reference_docs import descriptions
@@ -51,7 +51,7 @@ def _common(members: Sequence[Member]) -> Table:
         for name in names
     ]
     caption = "The path, TCP and the traffic, by the keys of the experiment file."
-    return text_table("parameters", caption, ("parameter", "value", "meaning"), rows)
+    return table_of("parameters", caption, ("parameter", "value", "meaning"), rows)
 
 
 def _shared(values: Mapping[str, str]) -> str:
@@ -107,7 +107,7 @@ def _profiles(members: Sequence[Member]) -> Iterator[Table]:
             rows.append(("initcwnd (route)", window, profile.window_reason))
         rows += _behaviours([tcp for m in own for tcp in m.experiment.tcps])
         said = dict.fromkeys(tcp.without_sack for m in own for tcp in m.experiment.tcps)
-        yield text_table(
+        yield table_of(
             f"tcp-{name.replace('.', '-')}",
             f"TCP profile {name}, at both ends. {profile.summary}",
             ("setting", "value", "reason"),
@@ -130,7 +130,7 @@ def _cases(members: Sequence[Member]) -> Table:
     for member in members:
         shared.setdefault(tuple(_case_rows(member)), []).append(member)
     groups = [
-        Group(_said(own) if len(shared) > 1 else "", texts(rows)) for rows, own in shared.items()
+        Group(_said(own) if len(shared) > 1 else "", rows_of(rows)) for rows, own in shared.items()
     ]
     return Table(
         name="cases",
@@ -171,11 +171,11 @@ def _levels(subject: Subject) -> Table:
         if source.factor
     ]
     caption = "What was varied, one factor at a time, everything else as it stands."
-    return text_table("levels", caption, ("factor", "level", "sets"), rows)
+    return table_of("levels", caption, ("factor", "level", "sets"), rows)
 
 
 def _axes(axes: Sequence[Factor]) -> Table:
     """Give the values of each axis of the matrix."""
     rows = [(one.name, listed((one.against, *one.levels))) for one in axes]
     caption = "What the matrix varies; the tables above have the values of the file."
-    return text_table("axes", caption, ("what varies", "values"), rows)
+    return table_of("axes", caption, ("what varies", "values"), rows)

@@ -14,12 +14,8 @@ from tcpf_lab.report.compare.scoreboard import number_text, range_text, spread_t
 from tcpf_lab.report.contents import model
 from tcpf_lab.report.contents.answers import effects_part
 from tcpf_lab.report.contents.model import (
-    Column,
-    Entry,
     Figure,
-    Group,
     Part,
-    Table,
     bar_marks,
     bare,
     count,
@@ -36,9 +32,20 @@ from tcpf_lab.report.document import (
     thesis_part,
 )
 from tcpf_lab.report.figure import runs_used
+from tcpf_lab.report.results_table import by_flows, printed
 from tcpf_lab.report.section import CellResult, Estimate, Section, as_it_stands, figure_name
 from tcpf_lab.report.style import DRAWN, METRICS, MetricStyle
-from tcpf_lab.report.table import MINUS, NOTHING, fixed, printed, significant
+from tcpf_lab.report.table import (
+    MINUS,
+    NOTHING,
+    Column,
+    Entry,
+    Group,
+    Row,
+    Table,
+    fixed,
+    significant,
+)
 
 _EXPLANATIONS = {
     "timeouts": "Expiries of the retransmission timer in the measured time, all flows together.",
@@ -90,12 +97,9 @@ def _table(member: Member) -> Table:
         ),
         Column("runs", "number", "", "Runs in the means, of those asked for."),
     )
-    by_flows: dict[int, list[CellResult]] = {}
-    for result in section.results:
-        by_flows.setdefault(result.cell.flows, []).append(result)
     groups = [
         Group(count(flows, "flow"), tuple(map(_row, results)))
-        for flows, results in by_flows.items()
+        for flows, results in by_flows(section.results).items()
     ]
     return Table(
         name=f"table-{section.source.files.experiment}",
@@ -116,7 +120,7 @@ def _caption(member: Member) -> str:
     )
 
 
-def _row(result: CellResult) -> tuple[Entry, ...]:
+def _row(result: CellResult) -> Row:
     problems = "; ".join(map(str, result.problems))
     runs = Entry(f"{result.used}/{result.n}", value=result.used, note=problems)
     estimates = (_estimate(result, METRICS[name]) for name in DRAWN)
@@ -125,9 +129,7 @@ def _row(result: CellResult) -> tuple[Entry, ...]:
 
 def _estimate(result: CellResult, style: MetricStyle) -> Entry:
     estimate = result.metrics[style.name]
-    shown = printed(estimate, style)
-    note = _note(estimate, style, result.used)
-    return Entry(shown.mean, estimate.mean, shown.half, shown.published, note)
+    return printed(estimate, style, _note(estimate, style, result.used))
 
 
 def _note(estimate: Estimate, style: MetricStyle, used: int) -> str:
@@ -239,12 +241,12 @@ def _by_case(section: Section | None, flows: int) -> dict[str, CellResult]:
 
 def _level_row(
     subject: Subject, section: Section, cases: Sequence[str], flows: int, style: MetricStyle
-) -> tuple[Entry, ...]:
+) -> Row:
     own = _by_case(section, flows)
     plain = _by_case(as_it_stands(section, subject.sections), flows)
     empty = Entry(NOTHING)
     estimates = [_estimate(own[case], style) if case in own else empty for case in cases]
-    bare_estimates = (Entry(e.text, e.value, e.half, "", e.note) for e in estimates)
+    bare_estimates = (replace(entry, published="") for entry in estimates)
     tau = rank_correlation([*{**plain, **own}.values()], style.name)
     shown = empty if tau is None else Entry(fixed(tau, 2), tau)
     return (Entry(section.source.level or "unchanged"), *bare_estimates, shown)

@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from tcpf_lab.base.units import format_duration, format_rate
+from tcpf_lab.report.contents.model import sentences
 from tcpf_lab.spec.graph import Graph, Link, Node
 
 #: Senders, or receivers, that are drawn before the rest becomes an ellipsis.
@@ -144,21 +145,16 @@ def draw_topology(graph: Graph) -> str:
 
 def told(graph: Graph) -> str:
     """Say in words what the picture shows."""
-    links = "; ".join(
-        f"{link.a} to {link.b} at {format_rate(link.rate)}/s" for link in _drawn_links(graph)
-    )
     senders, *_, receivers = stages(graph)
-    queues = " and ".join(f"at {link.a} towards {link.b}" for link in graph.bottlenecks)
-    cross = "; ".join(
-        f"{one.sender} to {one.receiver} over {one.bottleneck}" for one in graph.cross
+    (words,) = sentences(
+        "topology",
+        senders=len(senders),
+        receivers=len(receivers),
+        links=[(link.a, link.b, format_rate(link.rate)) for link in _drawn_links(graph)],
+        queues=[f"at {link.a} towards {link.b}" for link in graph.bottlenecks],
+        cross=graph.cross,
     )
-    several = len(graph.bottlenecks) > 1
-    return (
-        f"{len(senders)} sending and {len(receivers)} receiving "
-        f"machines with routers in a row between them. Links: {links}. The "
-        f"{'queues' if several else 'queue'} under test {'are' if several else 'is'} {queues}."
-        + (f" Cross traffic: {cross}." if cross else "")
-    )
+    return words
 
 
 def _drawn_links(graph: Graph) -> list[Link]:

@@ -22,7 +22,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tcpf_lab.base.errors import LabError
-from tcpf_lab.report.contents.model import Column, Contents, Entry, Figure, Figures, Group, Table
+from tcpf_lab.report.contents.model import Contents, Figure, Figures
+from tcpf_lab.report.table import Column, Entry, Group, Row, Table
 
 #: The names that a page keeps of an SVG file.
 _NAMES = tomllib.loads(files("tcpf_lab.report.pages").joinpath("svg.toml").read_text("utf-8"))
@@ -338,9 +339,7 @@ def heading_attributes(column: Column) -> dict[str, _Value]:
     }
 
 
-def entry_attributes(
-    table: Table, group: Group, row: tuple[Entry, ...], place: int
-) -> dict[str, _Value]:
+def entry_attributes(table: Table, group: Group, row: Row, place: int) -> dict[str, _Value]:
     """Give the attributes of an entry: its tooltip, and the number that it is sorted by."""
     column, entry = table.columns[place], row[place]
     tipped = column.kind != "text" or entry.note
@@ -363,7 +362,7 @@ def _sortable(value: float | None) -> str | None:
     return repr(value) if value is not None and math.isfinite(value) else None
 
 
-def _tip(column: Column, group: Group, row: tuple[Entry, ...], place: int) -> Iterator[str]:
+def _tip(column: Column, group: Group, row: Row, place: int) -> Iterator[str]:
     """Yield a tooltip line by line: where the entry stands, its numbers in words, its note."""
     entry = row[place]
     yield ", ".join(filter(None, (row[0].text if place else "", group.heading)))

@@ -13,10 +13,10 @@ from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
 from tcpf_lab.report.captures import milliseconds
+from tcpf_lab.report.contents.model import count
 from tcpf_lab.report.plots.canvas import Entry, head, legend, line_entry, over_time, sheet
 from tcpf_lab.report.plots.kinds import Subject, Wanted
 from tcpf_lab.report.plots.one_flow import OneFlow, Times, flow_of
-from tcpf_lab.report.plots.runs import counted
 from tcpf_lab.report.style import EVENTS, MARKS
 from tcpf_lab.trace.analysis import FAST, KINDS, RETRANSMISSIONS, RTO, SYN_RTO
 
@@ -90,7 +90,7 @@ def time_sequence(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     return chart.finished(
         f"Segments of {flow.name} over time",
         "Place in the flow's payload (kB)",
-        f"n = {counted(kind.size, 'segment')}",
+        f"n = {count(kind.size, 'segment')}",
         f"{again} of them retransmissions",
         *([] if flow.one_way else [f"{int(np.sum(kind == RTO))} by timeouts"]),
         from_zero=False,
@@ -259,7 +259,7 @@ def inflight(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     return chart.finished(
         f"Bytes in flight of {flow.name}",
         "In flight (kB)",
-        f"n = {counted(outstanding.size, 'packet')}",
+        f"n = {count(outstanding.size, 'packet')}",
         f"at most {outstanding.max() / 1e3:.1f} kB",
         f"mean over time {_mean(flow) / 1e3:.1f} kB",
         _window_told(flow, windows),
@@ -326,7 +326,7 @@ def rtt(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     return chart.finished(
         f"Round-trip time and timer of {flow.name}",
         "Time (ms)",
-        f"n = {counted(int(np.sum(measured)), 'sample')}",
+        f"n = {count(int(np.sum(measured)), 'sample')}",
         f"least {milliseconds(least)} ms",
         f"mean {milliseconds(mean)} ms",
         from_zero=False,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tcpf_lab.base.errors import LabError, RequestError, path_text
 from tcpf_lab.metrics.definitions import largest_backlog, mean_backlog
 from tcpf_lab.metrics.series import Series
+from tcpf_lab.report.contents.model import count
 from tcpf_lab.report.plots.canvas import (
     INK,
     Entry,
@@ -30,9 +31,9 @@ from tcpf_lab.report.plots.canvas import (
 )
 from tcpf_lab.report.plots.kinds import Subject, Wanted
 from tcpf_lab.report.plots.one_flow import run_record, unbroken
-from tcpf_lab.report.plots.runs import DrawnCapture, DrawnRun, counted, grouped, under
+from tcpf_lab.report.plots.runs import DrawnCapture, DrawnRun, grouped, under
 from tcpf_lab.report.section import read_series
-from tcpf_lab.report.style import DISTINCT, MARKS, WARM_UP, ranked_styles
+from tcpf_lab.report.style import DISTINCT, MARKS, ranked_styles
 from tcpf_lab.trace.passage import Backlog, Crossing, backlog, cross
 
 #: From so many flows on, not each has a line of its own, but most lie in a band.
@@ -84,7 +85,6 @@ def timeseries(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     every[0].set_ylabel(f"Goodput of {whose}(bytes/s)")
     every[1].set_ylabel("Backlog of the\nbottleneck (bytes)" + each)
     every[2].set_ylabel("Timeouts per second\n" + _whose(wanted.flow))
-    every[2].set_xlabel("Time after the start of the run (s)")
     entries += _frame(every, parts, wanted)
     head(every[0], "Goodput, queue and timeouts over time", _told(parts, wanted))
     legend(figure, entries)
@@ -206,15 +206,13 @@ def _frame(every: Sequence[Axes], parts: Sequence[_Part], wanted: Wanted) -> lis
     if start >= end:
         raise RequestError(f"the run ends {end:g} s after its start", where=f"--time {start:g}..")
     warm = min(float(part.series.window_s[0]) for part in parts)
-    for axes in every:
-        if start < warm:
-            axes.axvspan(0, warm, **WARM_UP)
-        axes.set_xlim(start, min(stop, end))
-        axes.tick_params(axis="x", bottom=True)
+    entries = []
+    for axes, label in zip(every, ("", "", "Time after the start of the run (s)"), strict=True):
+        entries = over_time(axes, label, (start, min(stop, end)), warm)
         if not wanted.free:
             axes.set_ylim(bottom=0)
     every[2].yaxis.set_major_locator(MaxNLocator(5, integer=True))
-    return [Entry("warm-up, not measured", Patch(**WARM_UP))] if start < warm else []
+    return entries
 
 
 def _told(parts: Sequence[_Part], wanted: Wanted) -> str:
@@ -297,7 +295,7 @@ def _queue_of(subjects: Sequence[Subject]) -> _Queue:
         return _of_run(runs[0])
     if len(captures) == 2 and not runs:
         return _of_captures(*captures)
-    found = f"{counted(len(runs), 'run')} and {counted(len(captures), 'capture')}"
+    found = f"{count(len(runs), 'run')} and {count(len(captures), 'capture')}"
     raise RequestError(
         f"a figure of a queue is of one run, or of two captures; these are {found}",
         hint="name the capture before the queue, then that after it: R1-in.pcap R1-out.pcap",
@@ -377,7 +375,7 @@ def _queue_told(queue: _Queue, seen: NDArray[np.bool_], time_s: tuple[float, flo
     mean = mean_backlog(queue.line.time_ns, queue.line.size, start, end)
     words = (
         *queue.told,
-        f"n = {counted(int(np.sum(seen)), 'packet')}",
+        f"n = {count(int(np.sum(seen)), 'packet')}",
         f"{100 * lost / np.sum(seen):.2f} % of them dropped",
         f"at most {most / 1e3:.1f} kB",
         f"mean {mean / 1e3:.1f} kB",

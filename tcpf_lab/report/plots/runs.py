@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.metrics.record import with_captures_instead
+from tcpf_lab.report.contents.model import count
 from tcpf_lab.report.section import read_manifest, read_metrics
 from tcpf_lab.report.style import NO_BREAK_SPACE, conditions
 from tcpf_lab.results.command import command
@@ -244,24 +245,19 @@ def panelled(runs: Sequence[DrawnRun], most: int) -> tuple[Panel, ...]:
     )
 
 
-def counted(number: int, noun: str) -> str:
-    """Say how many of something: ``1 run``, ``3 runs``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def runs_behind(groups: Sequence[Group], mark: str) -> str:
     """Say how many runs are behind each mark of a figure: ``n = 3 runs per line``."""
     sizes = {len(group.runs) for group in groups}
     each = f" per {mark}" if len(groups) > 1 else ""
     if len(sizes) == 1:
-        return f"n = {counted(sizes.pop(), 'run')}{each}"
+        return f"n = {count(sizes.pop(), 'run')}{each}"
     return f"n = {min(sizes)} to {max(sizes)} runs{each}"
 
 
 def under(runs: Sequence[DrawnRun], *words: str) -> str:
     """Give the line under a figure's title: the experiment, `words`, and the conditions."""
     titles = list(dict.fromkeys(run.title for run in runs))
-    name = titles[0] if len(titles) == 1 else counted(len(titles), "experiment")
+    name = titles[0] if len(titles) == 1 else count(len(titles), "experiment")
     unbroken = [word.replace(" ", NO_BREAK_SPACE) for word in words]
     doubtful = [] if all(run.valid for run in runs) else ["INVALID RUNS INCLUDED"]
     parts = [*unbroken, conditions(run.experiment for run in runs), *doubtful]

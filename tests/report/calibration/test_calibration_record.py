@@ -125,7 +125,7 @@ def test_best_setting_beyond_the_threshold_counts_and_is_called_so() -> None:
 def test_every_cell_has_the_published_the_uncalibrated_and_the_best_number() -> None:
     found = table(record(), "cells")
     assert len(found.rows) == 56
-    first = dict(zip(found.columns, found.rows[0], strict=True))
+    first = dict(zip(found.headings, found.rows[0], strict=True))
     assert first["block"] == "configuration A, 100 flows, fitted"
     assert first["case"] == "TCPF+FRIO"
     assert first["timeouts, published"] == "41"

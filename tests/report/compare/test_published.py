@@ -288,7 +288,8 @@ def test_runs_used_although_invalid_are_remarked_upon(
 
 
 def first_column(comparison: Comparison) -> list[str]:
-    return [str(cell) for cell in ratio_table(comparison.cells).columns[0].cells]
+    shown = ratio_table(comparison.cells).__rich__()
+    return [str(cell) for cell in shown.columns[0].cells]
 
 
 def test_ratios_stand_block_by_block_though_the_matrix_has_the_case_outermost() -> None:

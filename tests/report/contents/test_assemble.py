@@ -16,12 +16,13 @@ from table_builder import known
 from tcpf_lab.report.claims.published_page import build
 from tcpf_lab.report.compare.statistics import CellKey
 from tcpf_lab.report.contents.assemble import CHECKS, contents_of, figures_of
-from tcpf_lab.report.contents.model import Contents, Entry, Table
+from tcpf_lab.report.contents.model import Contents
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.results import result_parts, verdicts
 from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.topology import MOST_HOSTS, draw_topology, places, told
 from tcpf_lab.report.section import Problem
+from tcpf_lab.report.table import Entry, Table
 from tcpf_lab.results.command import lines
 from tcpf_lab.results.layout import ExperimentFiles, write_json
 from tcpf_lab.spec.graph import Graph

@@ -17,8 +17,8 @@ from tcpf_lab.report.claims.terms import CLAIMS
 from tcpf_lab.report.compare.statistics import CellKey
 from tcpf_lab.report.export.columns import LAYOUTS
 from tcpf_lab.report.frames.results import kept_cells, published_table, reproductions
+from tcpf_lab.report.results_table import csv_table
 from tcpf_lab.report.section import gather
-from tcpf_lab.report.table import csv_table
 from tcpf_lab.run.api import Results
 
 

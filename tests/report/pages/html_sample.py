@@ -8,21 +8,18 @@ from typing import Any, TypeVar
 
 from tcpf_lab.report.contents.model import (
     Claim,
-    Column,
     Contents,
-    Entry,
     Fact,
     Figure,
     Finding,
-    Group,
     LeftOut,
     Limitation,
     Part,
     Reproduce,
-    Table,
     Validity,
     Verdicts,
 )
+from tcpf_lab.report.table import Column, Entry, Group, Table
 
 T = TypeVar("T")
 

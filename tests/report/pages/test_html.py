@@ -12,9 +12,9 @@ from html_sample import contents, every_text, figures, results_table
 
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.claims.judge import Verdict
-from tcpf_lab.report.contents.model import Column, Entry, Group
 from tcpf_lab.report.pages import html as html_report
 from tcpf_lab.report.pages.html import VERDICTS, anchor, entry_attributes, render, verdict_order
+from tcpf_lab.report.table import Column, Entry, Group
 
 TEMPLATES = Path(html_report.__file__).parent / "templates"
 HOSTILE = (

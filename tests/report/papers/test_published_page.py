@@ -51,7 +51,7 @@ def test_conclusions_have_a_column_for_each_testbed_that_was_measured() -> None:
     made = page(table(), {"full duplex": table(one_wrong), "today's TCP": table(swapped)})
     columns, rows = conclusions(made)
     names = ("this report", "full duplex", "today's TCP")
-    assert columns.columns == ("conclusion of the thesis", "published tables", *names)
+    assert columns.headings == ("conclusion of the thesis", "published tables", *names)
     assert rows["The results scale to any number of flows."] == (
         "holds in all 16",
         "holds in all 16",
@@ -70,7 +70,7 @@ def test_conclusions_have_a_column_for_each_testbed_that_was_measured() -> None:
 
 def test_without_other_testbeds_the_command_is_told_that_measures_them() -> None:
     columns, _ = conclusions(page(table(), {}, "tcpf-lab run full_duplex.yaml"))
-    assert columns.columns[2:] == ("this report",)
+    assert columns.headings[2:] == ("this report",)
     assert columns.caption.endswith("today's TCP: tcpf-lab run full_duplex.yaml")
     assert "full_duplex" not in conclusions(page(table(), {}))[0].caption
 
