@@ -17,7 +17,7 @@ from quantity_strategies import (
 )
 
 from tcpf_lab.base.units import format_size
-from tcpf_lab.spec.queue.prio import goes_first
+from tcpf_lab.spec.queue import goes_first
 
 
 @st.composite
