@@ -211,7 +211,8 @@ def _use(run: Run, pair: Pair, users: Users) -> Start:
 def _program(run: Run, pair: Pair, node: str, role: str, words: tuple[str, ...]) -> Start:
     begin, end = window(run)
     traffic, name = run.experiment.traffic, f"{role}-{node}"
-    program, more = "tcpf-users", ("--users", str(pair.flows), "--until", seconds(end))
+    program = "tcpf-users"
+    more: tuple[str, ...] = ("--users", str(pair.flows), "--until", seconds(end))
     if traffic.users is None:
         program = "tcpf-traffic"
         more = (

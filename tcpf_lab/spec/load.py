@@ -34,7 +34,7 @@ from tcpf_lab.spec.words import KeyPath, SpecModel, unknown
 from tcpf_lab.spec.yaml_text import Document, read_yaml
 
 # os.path says no where Path raises, of what no file can be called.
-# ruff: noqa: PTH110, PTH112, PTH113
+# ruff: noqa: PTH110, PTH113
 
 #: No experiment comes near this many bytes; a capture named by mistake does.
 _LARGEST = 200_000
