@@ -16,7 +16,6 @@ from pcap_builder import Pcap, acknowledgement, conversation, segment
 from typer.testing import CliRunner
 
 from tcpf_lab.base.errors import RequestError, TestbedError
-from tcpf_lab.metrics import agreement
 from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.results.layout import RunFiles, read_json, write_json
@@ -30,7 +29,7 @@ from tcpf_lab.trace import analysis as seen
 from tcpf_lab.trace.analysis import EVENT, FLOW, Analysis, CaptureInfo, Options, analyse
 from tcpf_lab.trace.packet import Packets, read_capture
 from tools.accuracy import __main__ as command
-from tools.accuracy import document, matrix, needless, run, scenario
+from tools.accuracy import agreement, document, matrix, needless, run, scenario
 from tools.accuracy.compare import Difference, Outcome, by_log, compare, first_difference
 from tools.accuracy.needless import Needless, judge, passed_before
 from tools.accuracy.scenario import Scenario, draw

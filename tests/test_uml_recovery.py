@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from expected_counters import expected_counters
 from numpy.typing import NDArray
 
 from tcpf_lab.metrics import retransmission_log as log
-from tcpf_lab.metrics.agreement import NO_ENTRY, compare
 from tcpf_lab.metrics.captured import read_captured
-from tcpf_lab.metrics.counters import expected_counters, recovery_counters
+from tcpf_lab.metrics.record import kernel_counters
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.testbed.uml import kernel as uml_kernel
@@ -23,6 +23,7 @@ from tcpf_lab.testbed.uml import recipe
 from tcpf_lab.testbed.uml.guest import UmlTestbed
 from tcpf_lab.trace.analysis import FAST, PARTIAL_ACK, RTO, SYN_RTO, Options, analyse
 from tcpf_lab.trace.packet import ACK, SYN, read_capture
+from tools.accuracy.agreement import NO_ENTRY, compare
 
 pytestmark = [pytest.mark.uml, pytest.mark.full]
 
@@ -236,7 +237,7 @@ def test_list_is_what_the_capture_has_twice_and_the_counters_count(
     # What the device's queue dropped is in the list and not in the capture, and may be sent again.
     listed = [(int(p["sport"]), int(p["seq"])) for p in packets if p["cause"] not in (log.TLP_NEW,)]
     assert Counter(listed) == Counter(sent_again(run))
-    told = recovery_counters(run, "S")
+    told = kernel_counters(run, "S", "TcpExt")
     assert {key: told[key] for key in expected_counters(entries)} == expected_counters(entries)
 
 

@@ -5,18 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tcpf_lab.metrics import retransmission_log as log
 from tcpf_lab.metrics.in_force import Finding, verdict
 from tcpf_lab.metrics.record import (
     Record,
     UnreadableError,
-    kernel_counters,
     qdiscs,
     stats_json,
     text_of,
@@ -312,61 +306,3 @@ def _too_fast(files: RunFiles, run: Record) -> list[str]:
     if window.bytes <= most + burst * max(largest, 1514.0):
         return []
     return [f"{place['device']}: {window.bytes} bytes in a window of at most {most:.0f}"]
-
-
-#: Counters of ``TcpExt`` that have to do with loss recovery.
-RECOVERY_COUNTERS = tuple(
-    Path(__file__).with_name("recovery_counters.txt").read_text(encoding="ascii").split()
-)
-
-
-def recovery_counters(files: RunFiles, node: str) -> dict[str, int]:
-    """Read those of `RECOVERY_COUNTERS` that the node's kernel has.
-
-    Raises
-    ------
-    UnreadableError
-        If ``stats/netstat-<node>.txt`` is missing or has no line of ``TcpExt``.
-    """
-    found = kernel_counters(files, node, "TcpExt")
-    return {name: found[name] for name in RECOVERY_COUNTERS if name in found}
-
-
-def expected_counters(entries: NDArray[Any]) -> dict[str, int]:
-    """Counters that a complete list of retransmissions determines.
-
-    Parameters
-    ----------
-    entries : array of `tcpf_lab.metrics.retransmission_log.ENTRY`, shape (n,)
-        Everything that a node sent again.
-
-    Returns
-    -------
-    dict
-        ``TCPFastRetrans``, ``TCPSlowStartRetrans``, ``TCPSynRetrans``, ``TCPLossProbes``,
-        ``TCPKeepAlive``: equal to the kernel's.  ``TCPTimeouts``: at most the kernel's, which also
-        counts the expiry that ends a connection without sending.
-
-    Notes
-    -----
-    Linux counts segments where one entry may stand for several, and what follows a timeout apart
-    from other recoveries (``tcp_xmit_retransmit_queue``).
-    """
-    sent = entries["marks"] & log.SENT > 0
-    by_acks = (log.OTHER, log.FAST, log.RECOVERY, log.POST_RTO, log.REORDERING_TIMER)
-    queued = sent & np.isin(entries["cause"], (*by_acks, log.NOT_CONGESTION))
-    in_loss = entries["state"] == _LOSS
-    segments = entries["segments"].astype(np.int64)
-    timed = np.isin(entries["cause"], (log.RTO, log.SYN_RTO, log.SYNACK_RTO))
-    return {
-        "TCPTimeouts": int(np.sum(timed)),
-        "TCPFastRetrans": int(np.sum(segments[queued & ~in_loss])),
-        "TCPSlowStartRetrans": int(np.sum(segments[queued & in_loss])),
-        "TCPSynRetrans": int(np.sum(entries["tcp_flags"] & log.SYN > 0)),
-        "TCPLossProbes": int(np.sum(sent & np.isin(entries["cause"], (log.TLP, log.TLP_NEW)))),
-        "TCPKeepAlive": int(np.sum(entries["cause"] == log.KEEPALIVE)),
-    }
-
-
-#: ``TCP_CA_Loss`` of ``enum tcp_ca_state``.
-_LOSS = 4

@@ -9,7 +9,7 @@ from tcpf_lab.plan import queues
 from tcpf_lab.plan.queues import bottleneck, bottlenecks, delay, rate
 from tcpf_lab.plan.step import Command, Drained, LetPass, Phase, ReadFile, Ready, Start, Step, Stop
 from tcpf_lab.plan.topology import Interface, interfaces, on_wires, other_end, senders_at, toward
-from tcpf_lab.plan.traffic.flows import at_window_ends, end_of
+from tcpf_lab.plan.traffic import at_window_ends, end_of
 from tcpf_lab.spec.graph import FRAMING, Graph
 from tcpf_lab.spec.queue import Queue
 from tcpf_lab.spec.sweep import Run

@@ -7,11 +7,19 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from tcpf_lab.plan import collect, queues, topology
+from tcpf_lab.plan import background, collect, queues, topology
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, OffloadsOff, Phase, ReadSysctls, Step, Sysctl
 from tcpf_lab.plan.topology import Interface, owned
-from tcpf_lab.plan.traffic import background, generator, traffic, users
-from tcpf_lab.plan.traffic.flows import PORT, count, window
+from tcpf_lab.plan.traffic import (
+    PORT,
+    count,
+    expect_users,
+    generator,
+    of_the_kernel,
+    sysctls_of_users,
+    traffic,
+    window,
+)
 from tcpf_lab.spec.background import with_sources
 from tcpf_lab.spec.graph import Graph, Impairment, Node
 from tcpf_lab.spec.sweep import Run
@@ -40,7 +48,7 @@ def kernel(run: Run) -> Phase:
             Sysctl(None, "net.core.wmem_max", str(2 * buffer)),
             Sysctl(None, "net.core.rmem_max", str(2 * buffer)),
             Sysctl(None, "net.ipv4.tcp_mem", f"{pages} {pages} {pages}"),
-            *users.of_the_kernel(run),
+            *of_the_kernel(run),
         ),
     )
 
@@ -49,7 +57,7 @@ def of_ends(run: Run, graph: Graph) -> dict[str, dict[str, str]]:
     """Give every sender's and receiver's sysctls: those of its TCP, and those that users need."""
     tcp = run.experiment.tcp.sysctls()
     return {
-        node.name: tcp | users.sysctls(run, node.role)
+        node.name: tcp | sysctls_of_users(run, node.role)
         for node in graph.nodes
         if node.role in ("sender", "receiver")
     }
@@ -193,7 +201,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),
         **_expect_receivers(run, graph),
-        **users.expect(run),
+        **expect_users(run),
         "offloads_off": {"devices": devices, "features": list(OFFLOADS_OFF)},
     }
 

@@ -17,7 +17,7 @@ from tcpf_lab.base.units import (
     format_duration,
     parse_duration,
 )
-from tcpf_lab.spec.words import KeyPath, RefusedError, SpecModel
+from tcpf_lab.spec.words import KeyPath, RefusedError, SpecModel, tc_time
 
 #: Packets lost in a row on average, at most: more is no loss but an outage.
 _LONGEST_BURST = 1000.0
@@ -89,7 +89,11 @@ class Impairment(SpecModel):
         """Give the words that follow ``netem limit N``."""
         words: list[str] = []
         if self.delay:
-            words += ["delay", _time(self.delay), *([_time(self.jitter)] if self.jitter else [])]
+            words += [
+                "delay",
+                tc_time(self.delay),
+                *([tc_time(self.jitter)] if self.jitter else []),
+            ]
         if self.loss and self.loss_burst > 1:
             words += ["loss", "gemodel", _percent(self._to_bad), _percent(1 / self.loss_burst)]
         elif self.loss:
@@ -110,10 +114,6 @@ class Impairment(SpecModel):
             found["loss-random"] = {"loss": self.loss}
         shares = {name: getattr(self, name) for name in ("duplicate", "reorder")}
         return found | {name: {name: share} for name, share in shares.items() if share}
-
-
-def _time(seconds: float) -> str:
-    return f"{round(seconds * 1e6)}us"
 
 
 def _percent(share: float) -> str:
@@ -269,23 +269,6 @@ class Graph:
 
 #: The slowest link, bit/s: below, a packet takes longer than the 32 bits of tc's bucket hold.
 SLOWEST = 1000
-
-
-def link_problems(
-    access: int, bottleneck: int, mtu: int, host_queue: int
-) -> Iterator[tuple[KeyPath, str]]:
-    """Yield what could not work as a bottleneck or as an IPv4 link, by the keys of a topology.
-
-    Rates in bit/s, the others in bytes.
-    """
-    if bottleneck < SLOWEST:
-        yield ("bottleneck",), "must be at least 1 kbit"
-    if bottleneck > access:
-        yield ("bottleneck",), "must not be faster than access, or it is no bottleneck"
-    if not 576 <= mtu <= 9000:
-        yield ("mtu",), "must be from 576 B to 9000 B"
-    if host_queue < 10 * mtu:
-        yield ("host_queue",), "must hold at least ten packets of mtu"
 
 
 _RANGE = re.compile(r"(.+?)\.\.(.+)", flags=re.DOTALL)

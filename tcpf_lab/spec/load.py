@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,6 +32,9 @@ from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.sweep import NO_KEYS, axis_problems, narrow, narrow_each, put, touching
 from tcpf_lab.spec.words import KeyPath, SpecModel, unknown
 from tcpf_lab.spec.yaml_text import Document, read_yaml
+
+# os.path says no where Path raises, of what no file can be called.
+# ruff: noqa: PTH110, PTH113
 
 #: No experiment comes near this many bytes; a capture named by mistake does.
 _LARGEST = 200_000
@@ -76,18 +80,18 @@ def find(name: str | Path, beside: Path | None = None) -> Path:
     """
     path = Path(name)
     for near in (beside / path, beside / f"{path}.yaml") if beside else ():
-        if _is_file(near):
+        if os.path.isfile(near):
             return near
-    if _is_file(path) or (beside is None and _exists(path) and len(path.parts) != 1):
+    if os.path.isfile(path) or (beside is None and os.path.exists(path) and len(path.parts) != 1):
         return path
     if len(path.parts) != 1:
         raise RequestError("no such file", where=str(name))
     folders = (Path(), Path("experiments"), shipped.directory("experiments"))
     for folder in folders:
         for candidate in (folder / path, folder / f"{path}.yaml"):
-            if _is_file(candidate):
+            if os.path.isfile(candidate):
                 return candidate
-    if beside is None and _exists(path):
+    if beside is None and os.path.exists(path):
         return path
     files = {file.name: file for folder in folders[:0:-1] for file in folder.glob("*.yaml")}
     known = sorted(
@@ -103,20 +107,6 @@ def named(source: Path) -> Path:
     """Give what finds a file again: of one that comes with tcpf-lab its name."""
     shipped_one = source.parent == shipped.directory("experiments")
     return Path(source.name) if shipped_one else source
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # no file can have such a name
-        return False
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def _described(data: Any) -> type[Experiment] | type[Collection] | type[Calibration]:
@@ -299,7 +289,9 @@ def require_file(path: Path, noun: str) -> None:
     RequestError
         Saying what to do instead.
     """
-    if _exists(path) and not (path == STANDARD_INPUT or path.is_dir() or _is_file(path)):
+    if os.path.exists(path) and not (
+        path == STANDARD_INPUT or path.is_dir() or os.path.isfile(path)
+    ):
         raise RequestError(
             f"is a pipe or a device, not {noun} file",
             where=str(path),

@@ -13,9 +13,7 @@ from tcpf_lab.spec.background import problems as background_problems
 from tcpf_lab.spec.graph import ETHERNET_HEADER
 from tcpf_lab.spec.marker import AnyMarker, Meter, NoMarker
 from tcpf_lab.spec.matrix import Matrix
-from tcpf_lab.spec.queue import AnyQueue
-from tcpf_lab.spec.queue.precedence import Precedence
-from tcpf_lab.spec.queue.prio import Prio, goes_first
+from tcpf_lab.spec.queue import AnyQueue, Precedence, Prio, goes_first
 from tcpf_lab.spec.tcp import CONGESTION, Tcp
 from tcpf_lab.spec.topology import Topology
 from tcpf_lab.spec.traffic import Generator, Traffic

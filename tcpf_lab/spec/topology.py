@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -22,7 +22,6 @@ from tcpf_lab.spec.graph import (
     Link,
     Node,
     delay_problem,
-    link_problems,
 )
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
@@ -41,6 +40,12 @@ _ACKNOWLEDGEMENT = 100
 class Wires(SpecModel):
     """What a topology says of the wires of its links."""
 
+    if TYPE_CHECKING:  # what every topology has, each in an order of its own
+        access: Rate
+        bottleneck: Rate
+        mtu: Size
+        host_queue: Size
+
     duplex: Duplex | None = None
     """`half`: the two ends of the bottleneck share one wire of 10 or 100 Mbit (CSMA/CD, IEEE
     802.3), data against acknowledgements; the queue under test stands in front of it, without a
@@ -58,19 +63,28 @@ class Wires(SpecModel):
     """What the queue opposite to the one under test holds, towards a shared wire. Left out:
     `host_queue`."""
 
-    def wire_problems(
-        self, bottleneck: int, others: dict[str, int], mtu: int
-    ) -> Iterator[tuple[KeyPath, str]]:
-        """Yield what no shared wire is; rates in bit/s, of ``others`` by their keys."""
-        half = {"bottleneck": bottleneck} if self.duplex == "half" else {}
-        half |= others if self.access_duplex == "half" else {}
+    def problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield what could not work as a bottleneck, as an IPv4 link or as a shared wire."""
+        if self.bottleneck < SLOWEST:
+            yield ("bottleneck",), "must be at least 1 kbit"
+        if self.bottleneck > self.access:
+            yield ("bottleneck",), "must not be faster than access, or it is no bottleneck"
+        if not 576 <= self.mtu <= 9000:
+            yield ("mtu",), "must be from 576 B to 9000 B"
+        if self.host_queue < 10 * self.mtu:
+            yield ("host_queue",), "must hold at least ten packets of mtu"
+        yield from self._wire_problems()
+
+    def _wire_problems(self) -> Iterator[tuple[KeyPath, str]]:
+        half = {"bottleneck": self.bottleneck} if self.duplex == "half" else {}
+        half |= self._others() if self.access_duplex == "half" else {}
         for key, rate in half.items():
             if rate not in _RATES:
                 yield (
                     (key,),
                     f"is 10 Mbit or 100 Mbit on a half-duplex link, not {format_rate(rate)}",
                 )
-        if half and mtu > _MTU:
+        if half and self.mtu > _MTU:
             yield ("mtu",), f"is at most {_MTU} B on a half-duplex link"
         if self.ring is not None and self.duplex != "half":
             yield ("ring",), "is that of a half-duplex bottleneck: set duplex to half"
@@ -79,15 +93,27 @@ class Wires(SpecModel):
         elif self.ack_queue is not None and self.duplex != "half":
             yield ("ack_queue",), "is that of a half-duplex bottleneck: set duplex to half"
 
-    @property
-    def bottleneck_ring(self) -> int:
-        """Frames in the rings of the bottleneck's ends; 0 where it is full duplex."""
-        return (self.ring or RING) if self.duplex == "half" else 0
+    def _others(self) -> dict[str, int]:
+        """Rates of the links but the bottleneck, by their keys."""
+        return {"access": self.access}
 
-    @property
-    def access_ring(self) -> int:
-        """The same of the other links."""
-        return _ACCESS_RING if self.access_duplex == "half" else 0
+    def _link(self, a: str, b: str, **other: Any) -> Link:
+        """Give a link that is no bottleneck, and what is ``other`` than usual of it."""
+        ring = _ACCESS_RING if self.access_duplex == "half" else 0
+        link = Link(a, b, self.access, 0.0, 0.0, self.mtu, self.host_queue, ring=ring)
+        return replace(link, **other)
+
+    def _narrow(self, a: str, b: str, reverse: Impairment | None = None) -> Link:
+        """Give a bottleneck."""
+        return self._link(
+            a,
+            b,
+            rate=self.bottleneck,
+            bottleneck=True,
+            queue=self.ack_queue or self.host_queue,
+            ring=(self.ring or RING) if self.duplex == "half" else 0,
+            impairment_ba=reverse,
+        )
 
 
 class ParkingLot(Wires):
@@ -116,9 +142,8 @@ class ParkingLot(Wires):
     """Delay at the egress of every Yk: the round-trip time of an idle path from Xk."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield what could not work as a bottleneck or as an IPv4 link."""
-        yield from link_problems(self.access, self.bottleneck, self.mtu, self.host_queue)
-        yield from self.wire_problems(self.bottleneck, {"access": self.access}, self.mtu)
+        """Yield what no link could be, and delays that no flow connects over."""
+        yield from super().problems()
         for key in ("delay", "cross_delay"):
             if sentence := delay_problem(getattr(self, key)):
                 yield (key,), sentence
@@ -139,7 +164,7 @@ class ParkingLot(Wires):
                 self._link("S", "R0"),
                 self._link("R0", "R1"),
                 *(link for k in numbers for link in self._over(k)),
-                self._link(last, "D", self.delay),
+                self._link(last, "D", delay_ba=self.delay),
             ),
             cross=tuple(
                 CrossTraffic(f"X{k}", f"Y{k}", f"M{k}", f"R{k}", self.cross_flows) for k in numbers
@@ -150,18 +175,8 @@ class ParkingLot(Wires):
         """Give a bottleneck and the links of the traffic that passes it alone."""
         yield self._link(f"X{k}", f"M{k}")
         yield self._link(f"M{k}", f"R{k}")
-        yield replace(
-            self._link(f"R{k}", f"R{k + 1}"),
-            rate=self.bottleneck,
-            bottleneck=True,
-            queue=self.ack_queue or self.host_queue,
-            ring=self.bottleneck_ring,
-        )
-        yield self._link(f"R{k + 1}", f"Y{k}", self.cross_delay)
-
-    def _link(self, a: str, b: str, delay_ba: float = 0.0) -> Link:
-        ring = self.access_ring
-        return Link(a, b, self.access, 0.0, delay_ba, self.mtu, self.host_queue, ring=ring)
+        yield self._narrow(f"R{k}", f"R{k + 1}")
+        yield self._link(f"R{k + 1}", f"Y{k}", delay_ba=self.cross_delay)
 
 
 class Chain(Wires):
@@ -189,18 +204,13 @@ class Chain(Wires):
     """What happens to acknowledgements; left out: nothing."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
-        """Yield what could not work as a bottleneck or as an IPv4 link."""
-        yield from link_problems(self.access, self.bottleneck, self.mtu, self.host_queue)
-        yield from self.wire_problems(self.bottleneck, self._others(), self.mtu)
+        """Yield what no link could be, and a delay that no flow connects over."""
+        yield from super().problems()
         if self.ack_queue is not None and self.reverse is not None:
             yield ("ack_queue",), "has no place behind reverse, whose losses are told by all others"
         longest = max(self.delay.values) if isinstance(self.delay, Delays) else self.delay
         if sentence := delay_problem(longest):
             yield ("delay",), sentence
-
-    def _others(self) -> dict[str, int]:
-        """Rates of the links but the bottleneck, by their keys."""
-        return {"access": self.access}
 
     def graph(self) -> Graph:
         """Build the graph."""
@@ -217,31 +227,15 @@ class Chain(Wires):
         return Graph(
             nodes=nodes,
             links=(
-                *(replace(self._access(name, "R0"), rate=edge) for name in senders),
-                self._access("R0", "R1"),
-                replace(
-                    self._access("R1", "R2"),
-                    rate=self.bottleneck,
-                    bottleneck=True,
-                    queue=self.ack_queue or self.host_queue,
-                    ring=self.bottleneck_ring,
-                    impairment_ba=self.reverse,
-                ),
+                *(self._link(name, "R0", rate=edge) for name in senders),
+                self._link("R0", "R1"),
+                self._narrow("R1", "R2", self.reverse),
                 *(
-                    replace(
-                        self._access("R2", name),
-                        rate=edge,
-                        delay_ba=delay,
-                        impairment_ab=self.forward,
-                    )
+                    self._link("R2", name, rate=edge, delay_ba=delay, impairment_ab=self.forward)
                     for name, delay in receivers.items()
                 ),
             ),
         )
-
-    def _access(self, a: str, b: str) -> Link:
-        ring = self.access_ring
-        return Link(a, b, self.access, 0.0, 0.0, self.mtu, self.host_queue, ring=ring)
 
 
 class Dumbbell(Chain):

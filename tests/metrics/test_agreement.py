@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from run_builder import D, S, entry
 
 from tcpf_lab.metrics import retransmission_log as log
-from tcpf_lab.metrics.agreement import (
+from tcpf_lab.trace import analysis as seen
+from tcpf_lab.trace.analysis import EVENT, FLOW, Analysis, CaptureInfo
+from tools.accuracy.agreement import (
     NO_ENTRY,
     NO_EVENT,
     compare,
     confusion_table,
     expected_kinds,
 )
-from tcpf_lab.trace import analysis as seen
-from tcpf_lab.trace.analysis import EVENT, FLOW, Analysis, CaptureInfo
 
 MS = 1_000_000
 #: Number of relative byte 0: data soon passes the end of the numbers.

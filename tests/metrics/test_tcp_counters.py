@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
+from expected_counters import expected_counters
 from run_builder import as_file, entry
 
 from tcpf_lab.base.errors import TraceError
 from tcpf_lab.base.shipped import directory
 from tcpf_lab.metrics import retransmission_log as log
-from tcpf_lab.metrics.counters import expected_counters, recovery_counters
-from tcpf_lab.metrics.record import UnreadableError
+from tcpf_lab.metrics.record import UnreadableError, kernel_counters
 from tcpf_lab.results.layout import RunFiles
 
 LOSS, RECOVERY, OPEN = 4, 3, 0
@@ -27,18 +27,19 @@ def run(tmp_path: Path) -> RunFiles:
     return files
 
 
-def test_counters_of_recovery_are_picked_by_name(run: RunFiles) -> None:
+def test_counters_are_read_by_section(run: RunFiles) -> None:
     text = "TcpExt: SyncookiesSent TCPTimeouts TCPDSACKRecv\nTcpExt: 5 17 3\nIpExt: A\nIpExt: 1\n"
     (run.stats / "netstat-S.txt").write_text(text)
-    assert recovery_counters(run, "S") == {"TCPTimeouts": 17, "TCPDSACKRecv": 3}
+    counted = {"SyncookiesSent": 5, "TCPTimeouts": 17, "TCPDSACKRecv": 3}
+    assert kernel_counters(run, "S", "TcpExt") == counted
 
 
 def test_node_without_counters_is_told(run: RunFiles) -> None:
     with pytest.raises(UnreadableError, match=r"netstat-S\.txt is missing"):
-        recovery_counters(run, "S")
+        kernel_counters(run, "S", "TcpExt")
     (run.stats / "netstat-S.txt").write_text("IpExt: A\nIpExt: 1\n")
     with pytest.raises(UnreadableError, match="has no TcpExt"):
-        recovery_counters(run, "S")
+        kernel_counters(run, "S", "TcpExt")
 
 
 def test_list_adds_up_to_the_counters_that_it_determines() -> None:

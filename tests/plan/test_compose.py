@@ -23,7 +23,7 @@ from tcpf_lab.plan.step import (
     Stop,
 )
 from tcpf_lab.plan.topology import interfaces, paths, toward
-from tcpf_lab.plan.traffic.flows import pairs, start_times
+from tcpf_lab.plan.traffic import pairs, start_times
 from tcpf_lab.run.selection import choose
 from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand

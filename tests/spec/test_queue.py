@@ -7,8 +7,7 @@ from pydantic import ValidationError
 
 from tcpf_lab.spec.marker import KINDS as MARKERS
 from tcpf_lab.spec.marker import Marker, NoMarker
-from tcpf_lab.spec.queue import KINDS, Bfifo, Frio, Prio, Red, Rio, Tc
-from tcpf_lab.spec.queue.prio import UNLIMITED
+from tcpf_lab.spec.queue import KINDS, UNLIMITED, Bfifo, Frio, Prio, Red, Rio, Tc
 from tcpf_lab.spec.words import format_dscp, parse_dscp
 
 GOOD = {

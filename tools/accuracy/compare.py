@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.metrics import agreement, retransmission_log
-from tcpf_lab.metrics.agreement import Agreement
+from tcpf_lab.metrics import retransmission_log
 from tcpf_lab.metrics.retransmission_log import CAUSES, ENTRY
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.trace.analysis import (
@@ -23,7 +22,8 @@ from tcpf_lab.trace.analysis import (
     Options,
     analyse,
 )
-from tools.accuracy import needless
+from tools.accuracy import agreement, needless
+from tools.accuracy.agreement import Agreement
 from tools.accuracy.needless import Needless
 from tools.accuracy.scenario import Scenario
 

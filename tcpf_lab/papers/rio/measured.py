@@ -18,7 +18,7 @@ from tcpf_lab.report.section import read_series
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment
-from tcpf_lab.spec.queue.rio import Rio
+from tcpf_lab.spec.queue import Rio
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -41,7 +41,7 @@ from tcpf_lab.report.claims.page import (
 from tcpf_lab.report.claims.published import QUANTITIES, rio_table
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
-from tcpf_lab.spec.queue.rio import Rio
+from tcpf_lab.spec.queue import Rio
 
 _PAPER = Words(Path(__file__).with_name("claims.toml"))
 #: How near the testbed's throughput and queue should come to the simulation's, and the model's

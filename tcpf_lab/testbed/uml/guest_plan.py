@@ -34,7 +34,7 @@ from tcpf_lab.plan.step import (
     Stop,
     Sysctl,
 )
-from tcpf_lab.plan.traffic.flows import seconds
+from tcpf_lab.plan.traffic import seconds
 
 #: Where the project's programs are inside the guest.
 BIN = "/run/bin"

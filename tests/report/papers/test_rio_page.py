@@ -20,7 +20,7 @@ from tcpf_lab.report.claims.published import rio_table
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.spec.load import load
-from tcpf_lab.spec.queue.rio import Rio
+from tcpf_lab.spec.queue import Rio
 from tcpf_lab.spec.sweep import Run, expand
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"

@@ -11,10 +11,10 @@ from typing import Any
 
 from tcpf_lab.plan.step import EPOCH, PROGRAMS, Command, Phase, Start, Step
 from tcpf_lab.plan.topology import other_end, toward
-from tcpf_lab.plan.traffic.flows import at_window_ends, end_of, seconds, window
+from tcpf_lab.plan.traffic import at_window_ends, end_of, seconds, window
 from tcpf_lab.spec.background import Source, node_of
 from tcpf_lab.spec.graph import Graph
-from tcpf_lab.spec.queue.prio import goes_first
+from tcpf_lab.spec.queue import goes_first
 from tcpf_lab.spec.sweep import Run
 
 #: Where the packets go.
