@@ -11,7 +11,7 @@ import typer
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
-from tcpf_lab.cli.options import AsJson, At, MinRto, Probes, SenderProfile, argument, option
+from tcpf_lab.cli.options import AsJson, Senders, argument, option
 from tcpf_lab.metrics.crossing import cross_captures, describe_crossing
 from tcpf_lab.report.captures import (
     SHOWN,
@@ -60,6 +60,7 @@ _Format = Annotated[str, option("analyze --format", metavar="|".join(PRINTED))]
 
 def analyze(
     paths: _Paths,
+    *,
     host: _Host = None,
     port: _Port = None,
     dscp: _Dscp = None,
@@ -70,10 +71,7 @@ def analyze(
     packets: _Packets = None,
     output: _Output = None,
     form: _Format = "table",
-    min_rto: MinRto = None,
-    profile: SenderProfile = "linux",
-    at: At = None,
-    probes: Probes = True,
+    senders: Senders,
     as_json: AsJson = False,
 ) -> None:
     """Say how TCP recovered from loss in captures, or rebuild the metrics of runs."""
@@ -83,7 +81,7 @@ def analyze(
     roots = [path for path in paths if analyzing.is_directory(path)]
     asked = CapturesAsked(
         paths=tuple(path for path in paths if path not in roots),
-        options=analyzing.options_of(min_rto, profile, at, probes=probes),
+        options=senders,
         choice=analyzing.choice_of(host or (), port or (), dscp or (), parse_flows(flow)),
         sort=sort and one_of(sort, SORTED, "column", "--sort"),
         top=top,

@@ -10,18 +10,12 @@ from tcpf_lab.cli import console, main
 from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import (
     AsJson,
-    At,
     IncludeInvalid,
-    MinRto,
-    Only,
-    Overrides,
-    Probes,
-    Results,
-    Seeds,
-    SenderProfile,
-    TestbedName,
+    Senders,
+    WhichRuns,
     argument,
     option,
+    spelt_out,
 )
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.plots.kinds import (
@@ -35,7 +29,7 @@ from tcpf_lab.report.plots.kinds import (
     metric_named,
 )
 from tcpf_lab.report.section import SUFFIXES
-from tcpf_lab.run.analyzing import format_of, options_of
+from tcpf_lab.run.analyzing import format_of
 from tcpf_lab.run.plotting import FigureAsked, Gathered, gather, parse_flows, parse_time
 from tcpf_lab.spec.words import one_of
 
@@ -67,6 +61,7 @@ _Scale = Annotated[str, option("plot --scale", metavar="|".join(SCALES))]
 def plot(
     kind: _KindName,
     what: _What,
+    *,
     output: _Output = None,
     case: _Case = None,
     flows: _Flows = None,
@@ -77,16 +72,9 @@ def plot(
     delay: _Delay = "",
     time: _Time = None,
     scale: _Scale = "",
-    testbed: TestbedName = "uml",
-    results: Results = Path("results"),
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
+    runs: WhichRuns,
     include_invalid: IncludeInvalid = False,
-    min_rto: MinRto = None,
-    profile: SenderProfile = "linux",
-    at: At = None,
-    probes: Probes = True,
+    senders: Senders,
     as_json: AsJson = False,
 ) -> None:
     """Draw a figure of runs, or of captures, and write it into files."""
@@ -97,11 +85,7 @@ def plot(
     )
     figure = kind_named(kind, wanted)
     files = _files(output or [], figure, metric)
-    options = options_of(min_rto, profile, at, probes=probes)
-    asked = FigureAsked(
-        *(tuple(what), case, flows, seed, include_invalid, testbed, results),
-        *(tuple(only or ()), seeds, tuple(overrides or ()), options),
-    )
+    asked = FigureAsked(tuple(what), case, flows, seed, include_invalid, runs, senders)
     _tell(figure, _write(figure, asked, wanted, files), list(files), as_json)
 
 
@@ -142,4 +126,4 @@ def _tell(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> 
 
 
 app = main.new_app()
-app.command(help=ABOUT)(plot)
+app.command(help=ABOUT)(spelt_out(plot))

@@ -158,8 +158,7 @@ def _opening(
     if not others and any(section.source.factor or section.swept for section in sections):
         return None
     if not others and not choice.asked.overrides:
-        words = (choice.testbed_name, choice.results)
-        same = choose(OTHER_TESTBEDS, *words, seeds=choice.asked.seeds)
+        same = choose(replace(choice.asked, spec=OTHER_TESTBEDS, only=()))
         levels = [source for source in sources(same) if source.factor]
         others = other_testbeds(gather(levels, include_invalid))
         needed = "" if others else command("run", *same.words())

@@ -21,7 +21,7 @@ from relay import Relay
 
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.results.layout import RunFiles
-from tcpf_lab.run.selection import choose
+from tcpf_lab.run.selection import RunsAsked, choose
 from tcpf_lab.testbed.inventory import load_inventory
 from tcpf_lab.testbed.ssh.run import REQUESTS
 from tcpf_lab.testbed.vm import layout
@@ -113,9 +113,8 @@ class Killing:
     @cached_property
     def _run(self) -> Any:
         results = self.directory / "results"
-        overrides = list(SETTINGS)
-        found = choose(SPEC, str(self.inventory), results, only=[CHOICE], overrides=overrides)
-        (run,) = found.runs
+        asked = RunsAsked(SPEC, str(self.inventory), results, (CHOICE,), None, tuple(SETTINGS))
+        (run,) = choose(asked).runs
         return run
 
     @cached_property
