@@ -20,7 +20,6 @@ from tcpf_lab.cli.options import AsJson, Cluster, Jobs, Results, TestbedName, ar
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import locked
 from tcpf_lab.run import campaign, pool
-from tcpf_lab.run.cluster import request as cluster_request
 from tcpf_lab.run.runner import Event
 from tcpf_lab.run.selection import Choice
 from tcpf_lab.spec.calibrated import Subject, read_subject
@@ -113,7 +112,7 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
 
     def carry(choice: Choice) -> None:
         if not beds:
-            cluster_request.check(cluster, choice, jobs)
+            campaign.check_cluster(cluster, choice, jobs)
             console.ensure_kernel(choice)
             beds.append(campaign.ready_testbed(search.to_check(), elsewhere=cluster is not None))
         started = time.monotonic()

@@ -26,7 +26,6 @@ from tcpf_lab.report.compare.scoreboard import scoreboard
 from tcpf_lab.report.compare.sensitivity import Sensitivity, ranked_effects
 from tcpf_lab.report.compare.testbeds import TwoTestbeds, side_by_side
 from tcpf_lab.run import campaign, reporting
-from tcpf_lab.run.cluster import request as cluster_request
 from tcpf_lab.run.runner import Event
 from tcpf_lab.run.selection import Choice, RunsAsked, choose
 from tcpf_lab.spec.calibration import Calibration
@@ -72,7 +71,7 @@ def _carry_out(
     chosen: Choice, jobs: int, cluster: str | None, *, keep_pcaps: bool, force: bool
 ) -> list[Event]:
     """Make the runs where they were asked for; refuse at once what cannot be."""
-    cluster_request.check(cluster, chosen, jobs)
+    campaign.check_cluster(cluster, chosen, jobs)
     console.ensure_kernel(chosen)
     bed = campaign.ready_testbed(chosen, elsewhere=cluster is not None)
     return console.drive(
