@@ -49,7 +49,7 @@ _Paths = Annotated[list[str], argument("analyze PATH...")]
 _Host = Annotated[list[str] | None, option("analyze --host")]
 _Port = Annotated[list[int] | None, option("analyze --port")]
 _Dscp = Annotated[list[str] | None, option("analyze --dscp")]
-_Flow = Annotated[str | None, option("analyze --flow")]
+_Flow = Annotated["tuple[int, ...] | None", option("analyze --flow", parser=parse_flows)]
 _Sort = Annotated[str, option("analyze --sort", ", ".join(SORTED))]
 _Top = Annotated[int | None, option("analyze --top", TOP_BY, SHOWN, min=0)]
 _Events = Annotated[bool, option("analyze --events")]
@@ -82,7 +82,7 @@ def analyze(
     asked = CapturesAsked(
         paths=tuple(path for path in paths if path not in roots),
         options=senders,
-        choice=analyzing.choice_of(host or (), port or (), dscp or (), parse_flows(flow)),
+        choice=analyzing.choice_of(host or (), port or (), dscp or (), flow or ()),
         sort=sort and one_of(sort, SORTED, "column", "--sort"),
         top=top,
         events=events or packets is not None,

@@ -16,14 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from tcpf_lab.run.selection import RunsAsked
+    from tcpf_lab.run.selection import RunsAsked  # here and below: only some verbs need it
     from tcpf_lab.trace.analysis import Options
 
 _TOLD = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
 
 
 def option(key: str, *words: object, **others: Any) -> Any:
-    """Give an option as ``options.toml`` describes it; ``words`` fill its text."""
+    """Give an option as ``options.toml`` describes it; ``words`` fill its text.
+
+    With a ``parser`` the verb takes what that makes of the word; the type is then written in
+    quotes, lest typer take a list for an option that may be repeated.
+    """
     told = _TOLD[key]
     written = (word for word in key.split() if word.startswith("-"))
     said = {"metavar": told.get("value"), "help": told["help"].format(*words)}
@@ -103,7 +107,7 @@ def _runs_asked(
     seeds: int | None,
     overrides: Sequence[str] | None,
 ) -> RunsAsked:
-    from tcpf_lab.run.selection import RunsAsked  # here and below: only some verbs need it
+    from tcpf_lab.run.selection import RunsAsked
 
     return RunsAsked(spec, testbed, results, tuple(only or ()), seeds, tuple(overrides or ()))
 

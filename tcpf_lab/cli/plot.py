@@ -50,11 +50,11 @@ _Output = Annotated[list[Path] | None, option("plot -o --output", ", ".join(SUFF
 _Case = Annotated[str | None, option("plot --case")]
 _Flows = Annotated[str | None, option("plot --flows")]
 _Seed = Annotated[str | None, option("plot --seed")]
-_Flow = Annotated[str | None, option("plot --flow")]
+_Flow = Annotated["tuple[int, ...] | None", option("plot --flow", parser=parse_flows)]
 _Metric = Annotated[str | None, option("plot --metric")]
 _Parameter = Annotated[str, option("plot --x")]
 _Delay = Annotated[str, option("plot --delay", metavar="|".join(DELAYS))]
-_Time = Annotated[str | None, option("plot --time")]
+_Time = Annotated["tuple[float, float] | None", option("plot --time", parser=parse_time)]
 _Scale = Annotated[str, option("plot --scale", metavar="|".join(SCALES))]
 
 
@@ -80,8 +80,8 @@ def plot(
     """Draw a figure of runs, or of captures, and write it into files."""
     wanted = Wanted(
         metric_named(metric) if metric is not None else None,
-        *(parse_flows(flow), parameter, delay and one_of(delay, DELAYS, "word", "--delay")),
-        *(parse_time(time), scale and one_of(scale, SCALES, "word", "--scale")),
+        *(flow or (), parameter, delay and one_of(delay, DELAYS, "word", "--delay")),
+        *(time, scale and one_of(scale, SCALES, "word", "--scale")),
     )
     figure = kind_named(kind, wanted)
     files = _files(output or [], figure, metric)

@@ -105,13 +105,19 @@ def compare(
         console.show(part)
 
 
+_Formats = Annotated[
+    "tuple[str, ...] | None",
+    option(
+        *("report --format", ", ".join(reporting.FORMATS), ",".join(reporting.USUAL)),
+        parser=reporting.formats_of,
+    ),
+]
+
+
 def report(
     asked: Runs,
     include_invalid: IncludeInvalid = False,
-    formats: Annotated[
-        str | None,
-        option("report --format", ", ".join(reporting.FORMATS), ",".join(reporting.USUAL)),
-    ] = None,
+    formats: _Formats = None,
     reference: Annotated[Path | None, option("report --reference")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -119,7 +125,7 @@ def report(
 
     Of a calibration it is written from what `tcpf-lab calibrate` has concluded.
     """
-    wanted = reporting.formats_of(formats)
+    wanted = formats or reporting.USUAL
     if reference is not None:
         require_place(reference, directory=True)
     source = find(asked.spec)

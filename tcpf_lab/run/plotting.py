@@ -86,7 +86,7 @@ class FigureAsked:
         return next(iter(self.asked.given), None)
 
 
-def parse_time(text: str | None) -> tuple[float, float] | None:
+def parse_time(text: str) -> tuple[float, float]:
     """Read ``20..30`` or ``20 s..1 min``, seconds after the start of the run.
 
     Raises
@@ -94,8 +94,6 @@ def parse_time(text: str | None) -> tuple[float, float] | None:
     RequestError
         If it is not of that form, or ends before it starts.
     """
-    if text is None:
-        return None
     first, dots, last = text.partition("..")
     try:
         start, end = (_seconds(part.strip()) for part in (first, last))
@@ -111,7 +109,7 @@ def _seconds(text: str) -> float:
     return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
 
 
-def parse_flows(text: str | None) -> tuple[int, ...]:
+def parse_flows(text: str) -> tuple[int, ...]:
     """Read a list of flows, ``3`` or ``0,3,7``.
 
     Raises
@@ -119,7 +117,7 @@ def parse_flows(text: str | None) -> tuple[int, ...]:
     RequestError
         If one is no whole number.
     """
-    words = [word.strip() for word in text.split(",")] if text is not None else []
+    words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() for word in words):
         message = "write the numbers of flows, counted from 0, as 3 or 0,3,7"
         raise RequestError(message, where=f"--flow {text}")

@@ -34,16 +34,14 @@ OTHER_TESTBEDS = "full_duplex.yaml"
 USUAL: tuple[str, ...] = ("md", "table", "figures", "pdf")
 
 
-def formats_of(words: str | None) -> tuple[str, ...]:
-    """Read a list of formats, separated by commas; the usual ones without it.
+def formats_of(words: str) -> tuple[str, ...]:
+    """Read a list of formats, separated by commas.
 
     Raises
     ------
     RequestError
         If there is no such format.
     """
-    if words is None:
-        return USUAL
     wanted = [word.strip() for word in words.split(",")]
     for word in wanted:
         one_of(word, FORMATS, "format", f"--format {words}")
