@@ -158,26 +158,16 @@ def common() -> None:
     """Make ``rio`` a verb of its own, although there is one model."""
 
 
-_Words = Annotated[list[str] | None, argument("model [KEY=VALUE]...")]
-_Scenario = Annotated[str, option("model --scenario")]
-_Target = Annotated[str | None, option("model --target")]
-_Vary = Annotated[str | None, option("model --vary")]
-_Printed = Annotated[bool, option("model --printed")]
-_Tables = Annotated[bool, option("model --tables")]
-_Figures = Annotated[Path | None, option("model --figures")]
-_PageFile = Annotated[Path | None, option("model --page")]
-
-
 @app.command()
 def rio(
-    words: _Words = None,
-    scenario: _Scenario = "fully_overlapped",
-    target: _Target = None,
-    vary: _Vary = None,
-    printed: _Printed = False,
-    tables: _Tables = False,
-    figures: _Figures = None,
-    page: _PageFile = None,
+    words: Annotated[list[str] | None, argument("model [KEY=VALUE]...")] = None,
+    scenario: Annotated[str, option("model --scenario")] = "fully_overlapped",
+    target: Annotated[str | None, option("model --target")] = None,
+    vary: Annotated[str | None, option("model --vary")] = None,
+    printed: Annotated[bool, option("model --printed")] = False,
+    tables: Annotated[bool, option("model --tables")] = False,
+    figures: Annotated[Path | None, option("model --figures")] = None,
+    page: Annotated[Path | None, option("model --page")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve the fixed point of TCP flows with token buckets over a RIO router (RR-4469)."""

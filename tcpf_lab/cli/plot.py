@@ -44,34 +44,24 @@ ABOUT = "\n\n".join(
 )
 
 
-_KindName = Annotated[str, argument("plot KIND", ", ".join(KINDS))]
-_What = Annotated[list[str], argument("plot SPEC|DIR|CAPTURE...")]
-_Output = Annotated[list[Path] | None, option("plot -o --output", ", ".join(SUFFIXES))]
-_Case = Annotated[str | None, option("plot --case")]
-_Flows = Annotated[str | None, option("plot --flows")]
-_Seed = Annotated[str | None, option("plot --seed")]
 _Flow = Annotated["tuple[int, ...] | None", option("plot --flow", parser=parse_flows)]
-_Metric = Annotated[str | None, option("plot --metric")]
-_Parameter = Annotated[str, option("plot --x")]
-_Delay = Annotated[str, option("plot --delay", metavar="|".join(DELAYS))]
 _Time = Annotated["tuple[float, float] | None", option("plot --time", parser=parse_time)]
-_Scale = Annotated[str, option("plot --scale", metavar="|".join(SCALES))]
 
 
 def plot(
-    kind: _KindName,
-    what: _What,
+    kind: Annotated[str, argument("plot KIND", ", ".join(KINDS))],
+    what: Annotated[list[str], argument("plot SPEC|DIR|CAPTURE...")],
     *,
-    output: _Output = None,
-    case: _Case = None,
-    flows: _Flows = None,
-    seed: _Seed = None,
+    output: Annotated[list[Path] | None, option("plot -o --output", ", ".join(SUFFIXES))] = None,
+    case: Annotated[str | None, option("plot --case")] = None,
+    flows: Annotated[str | None, option("plot --flows")] = None,
+    seed: Annotated[str | None, option("plot --seed")] = None,
     flow: _Flow = None,
-    metric: _Metric = None,
-    parameter: _Parameter = "",
-    delay: _Delay = "",
+    metric: Annotated[str | None, option("plot --metric")] = None,
+    parameter: Annotated[str, option("plot --x")] = "",
+    delay: Annotated[str, option("plot --delay", metavar="|".join(DELAYS))] = "",
     time: _Time = None,
-    scale: _Scale = "",
+    scale: Annotated[str, option("plot --scale", metavar="|".join(SCALES))] = "",
     runs: WhichRuns,
     include_invalid: IncludeInvalid = False,
     senders: Senders,
