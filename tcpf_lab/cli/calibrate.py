@@ -51,7 +51,11 @@ def calibrate(
     if dry_run:
         # Points that `--fresh` would put aside are not read: they may be of other unknowns.
         search = open_search(subject, files, testbed, fresh=fresh)
-        _show_plan(search, _at_a_time(jobs, cluster), as_json)
+        plan = cost.estimate(search, _at_a_time(jobs, cluster))
+        if as_json:
+            console.print_json(plan)
+        else:
+            console.show(cost.plan(plan))
         return
     check_installed()
     # The points are read under the lock: another session may be adding some until it is there.
@@ -158,11 +162,3 @@ def _reported(search: Search) -> dict[str, Any]:
     told = outcome(search, findings)
     write(search, told)
     return told
-
-
-def _show_plan(search: Search, at_a_time: int | None, as_json: bool) -> None:
-    told = cost.estimate(search, at_a_time)
-    if as_json:
-        console.print_json(told)
-    else:
-        console.show(cost.plan(told))

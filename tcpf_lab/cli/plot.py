@@ -75,7 +75,9 @@ def plot(
     )
     figure = kind_named(kind, wanted)
     files = _files(output or [], figure, metric)
-    asked = FigureAsked(tuple(what), case, flows, seed, include_invalid, runs, senders)
+    lists = {"case": case, "flows": flows, "seed": seed}
+    filters = {key: text for key, text in lists.items() if text is not None}
+    asked = FigureAsked(tuple(what), filters, include_invalid, runs, senders)
     _tell(figure, _write(figure, asked, wanted, files), list(files), as_json)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,14 +33,13 @@ class FigureAsked:
     """What was asked to be drawn.
 
     ``what`` are experiments, collections, runs or directories with runs; or captures, whose senders
-    are as ``options`` say. ``case``, ``flows`` and ``seed`` are comma-separated lists that hold for
-    all runs; ``asked`` chooses among the runs of each experiment, and names none itself.
+    are as ``options`` say. ``filters`` are comma-separated lists, by their key of ``case``,
+    ``flows`` and ``seed``, that hold for all runs; ``asked`` chooses among the runs of each
+    experiment, and names none itself.
     """
 
     what: tuple[str, ...]
-    case: str | None = None
-    flows: str | None = None
-    seed: str | None = None
+    filters: Mapping[str, str] = field(default_factory=dict)
     include_invalid: bool = False
     asked: RunsAsked = field(default_factory=lambda: RunsAsked(""))
     options: Options = field(default_factory=Options)
@@ -68,12 +67,6 @@ class FigureAsked:
                 raise RequestError(message, where="-", hint="save it in a file first")
             if _CAPTURE.search(word) and not Path(word).exists():
                 raise RequestError("no such capture", where=word)
-
-    @property
-    def filters(self) -> dict[str, str]:
-        """The lists that were given, by their key."""
-        given = {"case": self.case, "flows": self.flows, "seed": self.seed}
-        return {key: value for key, value in given.items() if value is not None}
 
     def runs_of(self, spec: str) -> RunsAsked:
         """Say which runs of an experiment are drawn, the lists included."""
