@@ -27,8 +27,8 @@ import pytest
 
 from tcpf_lab.base.errors import RequestError, TestbedError
 from tcpf_lab.results.layout import ExperimentFiles, read_json
+from tcpf_lab.run import campaign
 from tcpf_lab.run.cluster import link as cluster_link
-from tcpf_lab.run.cluster import request
 from tcpf_lab.run.cluster import worker as cluster_worker
 from tcpf_lab.run.cluster.executor import cluster_executor
 from tcpf_lab.run.cluster.link import Link, Outfit
@@ -334,7 +334,7 @@ def test_what_does_not_go_together_is_refused(lab, spec, words, expected):
 
 
 def test_without_the_extra_it_is_told_what_to_install(lab, spec, monkeypatch):
-    monkeypatch.setattr(request, "NEEDED", "a_package_that_is_not_there")
+    monkeypatch.setattr(campaign, "OF_CLUSTERS", "a_package_that_is_not_there")
     status, _, said = lab("run", spec, "--cluster", "tcp://127.0.0.1:1")
     assert status == 2
     assert "pip install 'tcpf-lab[cluster]'" in said

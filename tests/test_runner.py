@@ -69,6 +69,18 @@ def test_complete_runs_are_skipped(fake, files, runs):
     assert kinds(run_all(runs, fake, files.results, Here())) == dict.fromkeys((1, 2, 3), "skipped")
 
 
+def test_a_run_that_is_skipped_is_told_before_the_next_is_looked_at(fake, files, runs, monkeypatch):
+    list(run_all(runs, fake, files.results, Here()))
+    examined, examine = [], runner.examine
+    monkeypatch.setattr(
+        runner, "examine", lambda run, *a, **b: examined.append(run) or examine(run, *a, **b)
+    )
+    happening = run_all(runs, fake, files.results, Here())
+    assert next(happening).run is examined[0]
+    assert len(examined) == 1
+    happening.close()
+
+
 def test_force_repeats_complete_runs(fake, files, runs):
     list(run_all(runs, fake, files.results, Here()))
     marker = files.run(runs[0].id).root / "mark"

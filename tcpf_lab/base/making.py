@@ -140,6 +140,14 @@ def is_disk_full(error: Exception | None) -> bool:
     return full or isinstance(error, DiskFullError)
 
 
+def free_bytes(path: Path) -> int:
+    """Give the room on the disk that a directory is on, or will be on once it is made."""
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
 def _link(path: Path) -> RequestError:
     target = os.readlink(path)
     remove_it = f"`rm {shlex.quote(str(path))}`"

@@ -384,9 +384,7 @@ class Responses:
             title=self.subject.calibration.title,
             collection=True,
             parts=tuple(parts.values()),
-            testbed_name=self.testbed,
-            results=self.files.runs,
-            asked=RunsAsked(str(self.subject.source)),
+            asked=RunsAsked(str(self.subject.source), self.testbed, self.files.runs),
             directory=self.files.testbed,
         )
 

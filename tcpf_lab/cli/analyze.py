@@ -11,7 +11,7 @@ import typer
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
-from tcpf_lab.cli.options import AsJson, At, MinRto, Probes, SenderProfile, argument, option
+from tcpf_lab.cli.options import AsJson, Senders, argument, option
 from tcpf_lab.metrics.crossing import cross_captures, describe_crossing
 from tcpf_lab.report.captures import (
     SHOWN,
@@ -45,35 +45,23 @@ if TYPE_CHECKING:
 #: Exit status if a part of a capture was skipped because it is damaged.
 DAMAGED = 3
 
-_Paths = Annotated[list[str], argument("analyze PATH...")]
-_Host = Annotated[list[str] | None, option("analyze --host")]
-_Port = Annotated[list[int] | None, option("analyze --port")]
-_Dscp = Annotated[list[str] | None, option("analyze --dscp")]
-_Flow = Annotated[str | None, option("analyze --flow")]
-_Sort = Annotated[str, option("analyze --sort", ", ".join(SORTED))]
-_Top = Annotated[int | None, option("analyze --top", TOP_BY, SHOWN, min=0)]
-_Events = Annotated[bool, option("analyze --events")]
-_Packets = Annotated[int | None, option("analyze --packets", min=0)]
-_Output = Annotated[list[Path] | None, option("analyze -o --output", ", ".join(FORMATS))]
-_Format = Annotated[str, option("analyze --format", metavar="|".join(PRINTED))]
+_Flow = Annotated["tuple[int, ...] | None", option("analyze --flow", parser=parse_flows)]
 
 
 def analyze(
-    paths: _Paths,
-    host: _Host = None,
-    port: _Port = None,
-    dscp: _Dscp = None,
+    paths: Annotated[list[str], argument("analyze PATH...")],
+    *,
+    host: Annotated[list[str] | None, option("analyze --host")] = None,
+    port: Annotated[list[int] | None, option("analyze --port")] = None,
+    dscp: Annotated[list[str] | None, option("analyze --dscp")] = None,
     flow: _Flow = None,
-    sort: _Sort = "",
-    top: _Top = None,
-    events: _Events = False,
-    packets: _Packets = None,
-    output: _Output = None,
-    form: _Format = "table",
-    min_rto: MinRto = None,
-    profile: SenderProfile = "linux",
-    at: At = None,
-    probes: Probes = True,
+    sort: Annotated[str, option("analyze --sort", ", ".join(SORTED))] = "",
+    top: Annotated[int | None, option("analyze --top", TOP_BY, SHOWN, min=0)] = None,
+    events: Annotated[bool, option("analyze --events")] = False,
+    packets: Annotated[int | None, option("analyze --packets", min=0)] = None,
+    output: Annotated[list[Path] | None, option("analyze -o --output", ", ".join(FORMATS))] = None,
+    form: Annotated[str, option("analyze --format", metavar="|".join(PRINTED))] = "table",
+    senders: Senders,
     as_json: AsJson = False,
 ) -> None:
     """Say how TCP recovered from loss in captures, or rebuild the metrics of runs."""
@@ -83,8 +71,8 @@ def analyze(
     roots = [path for path in paths if analyzing.is_directory(path)]
     asked = CapturesAsked(
         paths=tuple(path for path in paths if path not in roots),
-        options=analyzing.options_of(min_rto, profile, at, probes=probes),
-        choice=analyzing.choice_of(host or (), port or (), dscp or (), parse_flows(flow)),
+        options=senders,
+        choice=analyzing.choice_of(host or (), port or (), dscp or (), flow or ()),
         sort=sort and one_of(sort, SORTED, "column", "--sort"),
         top=top,
         events=events or packets is not None,
@@ -238,27 +226,17 @@ def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None
 #: Formats of files of packets, by their suffix.
 PACKET_FORMATS = ("csv", "parquet")
 
-_Before = Annotated[str, argument("crossing BEFORE")]
-_After = Annotated[str, argument("crossing AFTER")]
-_Offset = Annotated[str | None, option("crossing --offset")]
-_Delay = Annotated[str, option("crossing --max-delay")]
-_From = Annotated[str | None, option("crossing --from")]
-_To = Annotated[str | None, option("crossing --to")]
-_Bin = Annotated[str, option("crossing --bin")]
-_PacketFiles = Annotated[list[Path] | None, option("crossing -o --output")]
-_Rows = Annotated[int, option("crossing --top", min=0)]
-
 
 def crossing(
-    before: _Before,
-    after: _After,
-    offset: _Offset = None,
-    max_delay: _Delay = MAX_DELAY,
-    from_time: _From = None,
-    to_time: _To = None,
-    part: _Bin = BIN,
-    output: _PacketFiles = None,
-    top: _Rows = SHOWN,
+    before: Annotated[str, argument("crossing BEFORE")],
+    after: Annotated[str, argument("crossing AFTER")],
+    offset: Annotated[str | None, option("crossing --offset")] = None,
+    max_delay: Annotated[str, option("crossing --max-delay")] = MAX_DELAY,
+    from_time: Annotated[str | None, option("crossing --from")] = None,
+    to_time: Annotated[str | None, option("crossing --to")] = None,
+    part: Annotated[str, option("crossing --bin")] = BIN,
+    output: Annotated[list[Path] | None, option("crossing -o --output")] = None,
+    top: Annotated[int, option("crossing --top", min=0)] = SHOWN,
     as_json: AsJson = False,
 ) -> None:
     """Say what a box did to packets, from captures on both of its sides."""

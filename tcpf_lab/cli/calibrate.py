@@ -20,7 +20,6 @@ from tcpf_lab.cli.options import AsJson, Cluster, Jobs, Results, TestbedName, ar
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import locked
 from tcpf_lab.run import campaign, pool
-from tcpf_lab.run.cluster import request as cluster_request
 from tcpf_lab.run.runner import Event
 from tcpf_lab.run.selection import Choice
 from tcpf_lab.spec.calibrated import Subject, read_subject
@@ -52,7 +51,11 @@ def calibrate(
     if dry_run:
         # Points that `--fresh` would put aside are not read: they may be of other unknowns.
         search = open_search(subject, files, testbed, fresh=fresh)
-        _show_plan(search, _at_a_time(jobs, cluster), as_json)
+        plan = cost.estimate(search, _at_a_time(jobs, cluster))
+        if as_json:
+            console.print_json(plan)
+        else:
+            console.show(cost.plan(plan))
         return
     check_installed()
     # The points are read under the lock: another session may be adding some until it is there.
@@ -113,7 +116,7 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
 
     def carry(choice: Choice) -> None:
         if not beds:
-            cluster_request.check(cluster, choice, jobs)
+            campaign.check_cluster(cluster, choice, jobs)
             console.ensure_kernel(choice)
             beds.append(campaign.ready_testbed(search.to_check(), elsewhere=cluster is not None))
         started = time.monotonic()
@@ -159,11 +162,3 @@ def _reported(search: Search) -> dict[str, Any]:
     told = outcome(search, findings)
     write(search, told)
     return told
-
-
-def _show_plan(search: Search, at_a_time: int | None, as_json: bool) -> None:
-    told = cost.estimate(search, at_a_time)
-    if as_json:
-        console.print_json(told)
-    else:
-        console.show(cost.plan(told))

@@ -214,22 +214,17 @@ def _executor(
     choice: Choice, testbed: Testbed, jobs: int, cluster: str | None
 ) -> Iterator[Executor]:
     """Yield what makes runs: processes of this machine, or a cluster."""
-    from tcpf_lab.run import pool
-    from tcpf_lab.run.cluster import request as cluster_request
+    from tcpf_lab.run import campaign, pool
 
     if cluster is not None:
-        with cluster_request.executor(cluster, testbed, choice, _say) as workers:
+        from tcpf_lab.run.cluster.executor import cluster_executor  # here: Dask takes a while
+
+        with cluster_executor(cluster, testbed, campaign.samples(choice), _say) as workers:
             yield workers
         return
-    with pool.local_pool(_at_a_time(choice, testbed, jobs)) as processes:
+    at_a_time = min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
+    with pool.local_pool(at_a_time) as processes:
         yield processes
-
-
-def _at_a_time(choice: Choice, testbed: Testbed, jobs: int) -> int:
-    """Count the runs that this machine makes at the same time."""
-    from tcpf_lab.run import pool
-
-    return min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
 
 
 def tell(text: str) -> None:

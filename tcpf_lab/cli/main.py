@@ -92,7 +92,9 @@ def load(name: str) -> Any:
     app = member = getattr(import_module(f"tcpf_lab.cli.{verb.module}"), verb.member)
     if not isinstance(member, typer.Typer):
         app = new_app()
-        app.command(name)(member)
+        from tcpf_lab.cli.options import spelt_out  # here: the list of all verbs needs no options
+
+        app.command(name)(spelt_out(member))
     return typer.main.get_command(app)
 
 

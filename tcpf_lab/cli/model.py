@@ -158,26 +158,16 @@ def common() -> None:
     """Make ``rio`` a verb of its own, although there is one model."""
 
 
-_Words = Annotated[list[str] | None, argument("model [KEY=VALUE]...")]
-_Scenario = Annotated[str, option("model --scenario")]
-_Target = Annotated[str | None, option("model --target")]
-_Vary = Annotated[str | None, option("model --vary")]
-_Printed = Annotated[bool, option("model --printed")]
-_Tables = Annotated[bool, option("model --tables")]
-_Figures = Annotated[Path | None, option("model --figures")]
-_PageFile = Annotated[Path | None, option("model --page")]
-
-
 @app.command()
 def rio(
-    words: _Words = None,
-    scenario: _Scenario = "fully_overlapped",
-    target: _Target = None,
-    vary: _Vary = None,
-    printed: _Printed = False,
-    tables: _Tables = False,
-    figures: _Figures = None,
-    page: _PageFile = None,
+    words: Annotated[list[str] | None, argument("model [KEY=VALUE]...")] = None,
+    scenario: Annotated[str, option("model --scenario")] = "fully_overlapped",
+    target: Annotated[str | None, option("model --target")] = None,
+    vary: Annotated[str | None, option("model --vary")] = None,
+    printed: Annotated[bool, option("model --printed")] = False,
+    tables: Annotated[bool, option("model --tables")] = False,
+    figures: Annotated[Path | None, option("model --figures")] = None,
+    page: Annotated[Path | None, option("model --page")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve the fixed point of TCP flows with token buckets over a RIO router (RR-4469)."""
@@ -257,23 +247,16 @@ def _show(scenario: Scenario, solution: Solution) -> None:
     from tcpf_lab.report.captures import aligned_table
 
     flow = solution.per_flow
-    slow, fast = float(flow.throughput.min()), float(flow.throughput.max())
-    delay = solution.q / scenario.capacity
+    values = {
+        "scenario": scenario,
+        "solution": solution,
+        "delay_ms": 1e3 * solution.q / scenario.capacity,
+        "throughput": (float(flow.throughput.min()), float(flow.throughput.max())),
+        "window": (flow.window.min(), flow.window.max()),
+        "timeouts": (100 * flow.timeout_share.min(), 100 * flow.timeout_share.max()),
+    }
     columns = (("quantity", False), ("model", True), ("what it is", False))
-    rows = [
-        ("T", f"{solution.T:.2f} packets/s", "load of all flows, lost packets included"),
-        ("T_in", f"{solution.T_in:.2f} packets/s", "load of IN packets"),
-        ("p_in", f"{solution.p_in:.6f}", "probability that an IN packet is lost"),
-        ("p_out", f"{solution.p_out:.6f}", "probability that an OUT packet is lost"),
-        ("q", f"{solution.q:.2f} packets", f"mean queue; {1e3 * delay:.2f} ms"),
-        ("per flow", f"{slow:.2f} to {fast:.2f} packets/s", f"{scenario.flows} flows"),
-        ("window", f"{flow.window.min():.1f} to {flow.window.max():.1f} packets", "before a loss"),
-        (
-            "timeouts",
-            f"{100 * flow.timeout_share.min():.0f} to {100 * flow.timeout_share.max():.0f} %",
-            "of losses",
-        ),
-    ]
+    rows = [tuple(text.format(**values) for text in row) for row in _TOLD["shown"]]
     console.show(aligned_table(columns, rows))
 
 

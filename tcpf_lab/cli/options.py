@@ -1,18 +1,33 @@
-"""Arguments and options that several verbs of the command line share."""
+"""Arguments and options that several verbs of the command line share.
+
+Some of them make one object together, which is what a verb takes: `Together`.
+"""
 
 from __future__ import annotations
 
+import inspect
 import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from tcpf_lab.run.selection import RunsAsked  # here and below: only some verbs need it
+    from tcpf_lab.trace.analysis import Options
 
 _TOLD = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
 
 
 def option(key: str, *words: object, **others: Any) -> Any:
-    """Give an option as ``options.toml`` describes it; ``words`` fill its text."""
+    """Give an option as ``options.toml`` describes it; ``words`` fill its text.
+
+    With a ``parser`` the verb takes what that makes of the word; the type is then written in
+    quotes, lest typer take a list for an option that may be repeated.
+    """
     told = _TOLD[key]
     written = (word for word in key.split() if word.startswith("-"))
     said = {"metavar": told.get("value"), "help": told["help"].format(*words)}
@@ -24,13 +39,8 @@ def argument(key: str, *words: object) -> Any:
     return typer.Argument(metavar=key.split()[-1], help=_TOLD[key]["help"].format(*words))
 
 
-Spec = Annotated[str, argument("SPEC")]
 TestbedName = Annotated[str, option("--testbed")]
-TestbedNames = Annotated[list[str] | None, option("compare --testbed")]
 Results = Annotated[Path, option("--results")]
-Only = Annotated[list[str] | None, option("--only")]
-Seeds = Annotated[int | None, option("--seeds", min=1)]
-Overrides = Annotated[list[str] | None, option("--set")]
 AsJson = Annotated[bool, option("--json")]
 KeepPcaps = Annotated[bool, option("--keep-pcaps")]
 Jobs = Annotated[int, option("--jobs -j", min=0)]
@@ -38,7 +48,115 @@ Cluster = Annotated[str | None, option("--cluster")]
 IncludeInvalid = Annotated[bool, option("--include-invalid")]
 Source = Annotated[Path | None, option("--source")]
 Variant = Annotated[str, option("--variant")]
-MinRto = Annotated[str | None, option("--min-rto")]
-At = Annotated[str | None, option("--at")]
-Probes = Annotated[bool, option("--probes/--no-probes")]
-SenderProfile = Annotated[str, option("--profile")]
+
+
+@dataclass(frozen=True)
+class Together:
+    """Options that make one object: the value of the parameter that is annotated with this."""
+
+    make: Callable[..., Any]
+    options: Sequence[Parameter]  #: called as ``make`` calls them
+
+
+def spelt_out(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give what takes options on their own, and calls a verb with the objects they make."""
+    groups: dict[str, Together] = {}
+    parameters: list[Parameter] = []
+    for parameter in inspect.signature(verb, eval_str=True).parameters.values():
+        said = getattr(parameter.annotation, "__metadata__", ())
+        if said and isinstance(said[0], Together):
+            groups[parameter.name] = said[0]
+            parameters.extend(said[0].options)
+        else:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+
+    def called(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group.make(**{each.name: given.pop(each.name) for each in group.options})
+        verb(**given)
+
+    called.__name__, called.__doc__ = verb.__name__, verb.__doc__
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return called
+
+
+def _option(name: str, kind: object, default: object = None) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+_SPEC = _option("spec", Annotated[str, argument("SPEC")], Parameter.empty)
+_MAY_BE_SPEC = _option("spec", Annotated[str, typer.Argument(metavar="[SPEC]")], "")
+_TESTBED = _option("testbed", TestbedName, "uml")
+_TESTBEDS = _option("testbeds", Annotated[list[str] | None, option("compare --testbed")])
+_RESULTS = _option("results", Results, Path("results"))
+_JOBS, _CLUSTER = _option("jobs", Jobs, 0), _option("cluster", Cluster)
+_WHICH = (
+    _option("only", Annotated[list[str] | None, option("--only")]),
+    _option("seeds", Annotated[int | None, option("--seeds", min=1)]),
+    _option("overrides", Annotated[list[str] | None, option("--set")]),
+)
+
+
+def _runs_asked(
+    spec: str = "",
+    testbed: str = "uml",
+    results: Path = Path("results"),
+    *,
+    only: Sequence[str] | None,
+    seeds: int | None,
+    overrides: Sequence[str] | None,
+) -> RunsAsked:
+    from tcpf_lab.run.selection import RunsAsked
+
+    return RunsAsked(spec, testbed, results, tuple(only or ()), seeds, tuple(overrides or ()))
+
+
+def _made(jobs: int, cluster: str | None, **words: Any) -> tuple[RunsAsked, int, str | None]:
+    return _runs_asked(**words), jobs, cluster
+
+
+def _compared(testbeds: Sequence[str] | None, **words: Any) -> list[RunsAsked]:
+    from tcpf_lab.run.selection import one_or_two
+
+    return [_runs_asked(testbed=name, **words) for name in one_or_two(testbeds)]
+
+
+def _senders(min_rto: str | None, profile: str, at: str | None, probes: bool) -> Options:
+    from tcpf_lab.run.analyzing import options_of
+
+    return options_of(min_rto, profile, at, probes=probes)
+
+
+#: Runs of an experiment or a collection.
+Runs = Annotated["RunsAsked", Together(_runs_asked, (_SPEC, _TESTBED, _RESULTS, *_WHICH))]
+#: The same, how many are made at a time, and on which cluster.
+RunsToMake = Annotated[
+    "tuple[RunsAsked, int, str | None]",
+    Together(_made, (_SPEC, _TESTBED, _RESULTS, _JOBS, _CLUSTER, *_WHICH)),
+]
+#: The same, of which nothing is there yet.
+PlannedRuns = Annotated["RunsAsked", Together(_runs_asked, (_SPEC, _TESTBED, *_WHICH))]
+#: The same, or no experiment: its ``spec`` is empty then.
+RunsIfAny = Annotated[
+    "RunsAsked", Together(_runs_asked, (_MAY_BE_SPEC, _TESTBED, _RESULTS, *_WHICH))
+]
+#: Which runs of experiments that are named elsewhere.
+WhichRuns = Annotated["RunsAsked", Together(_runs_asked, (_TESTBED, _RESULTS, *_WHICH))]
+#: Those of one testbed or of two.
+ComparedRuns = Annotated[
+    "list[RunsAsked]", Together(_compared, (_SPEC, _TESTBEDS, _RESULTS, *_WHICH))
+]
+#: What is known of a capture's senders.
+Senders = Annotated[
+    "Options",
+    Together(
+        _senders,
+        (
+            _option("min_rto", Annotated[str | None, option("--min-rto")]),
+            _option("profile", Annotated[str, option("--profile")], "linux"),
+            _option("at", Annotated[str | None, option("--at")]),
+            _option("probes", Annotated[bool, option("--probes/--no-probes")], True),
+        ),
+    ),
+]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated, Any
 
 from tcpf_lab.base.errors import legible
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
-from tcpf_lab.cli.options import AsJson, Only, Overrides, Seeds, Spec, TestbedName, option
+from tcpf_lab.cli.options import AsJson, PlannedRuns, option
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.run.selection import Choice, choose
 from tcpf_lab.spec.load import STANDARD_INPUT
@@ -30,11 +30,7 @@ def plan_text(choice: Choice, *, instructions: bool = False) -> str:
 
 
 def plan(
-    spec: Spec,
-    testbed: TestbedName = "uml",
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
+    asked: PlannedRuns,
     check: Annotated[bool, option("plan --check")] = False,
     instructions: Annotated[bool, option("plan --instructions")] = False,
     as_json: AsJson = False,
@@ -43,8 +39,7 @@ def plan(
 
     `-` reads the experiment from standard input.
     """
-    name = str(STANDARD_INPUT) if spec == "-" else spec
-    chosen = choose(name, testbed, Path("results"), only, seeds, overrides)
+    chosen = choose(replace(asked, spec=str(STANDARD_INPUT)) if asked.spec == "-" else asked)
     if check:
         with console.busy(f"checking {len(chosen.runs)} runs"):
             summary = size(chosen)

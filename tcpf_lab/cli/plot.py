@@ -10,18 +10,12 @@ from tcpf_lab.cli import console, main
 from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import (
     AsJson,
-    At,
     IncludeInvalid,
-    MinRto,
-    Only,
-    Overrides,
-    Probes,
-    Results,
-    Seeds,
-    SenderProfile,
-    TestbedName,
+    Senders,
+    WhichRuns,
     argument,
     option,
+    spelt_out,
 )
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.plots.kinds import (
@@ -35,7 +29,7 @@ from tcpf_lab.report.plots.kinds import (
     metric_named,
 )
 from tcpf_lab.report.section import SUFFIXES
-from tcpf_lab.run.analyzing import format_of, options_of
+from tcpf_lab.run.analyzing import format_of
 from tcpf_lab.run.plotting import FigureAsked, Gathered, gather, parse_flows, parse_time
 from tcpf_lab.spec.words import one_of
 
@@ -50,58 +44,40 @@ ABOUT = "\n\n".join(
 )
 
 
-_KindName = Annotated[str, argument("plot KIND", ", ".join(KINDS))]
-_What = Annotated[list[str], argument("plot SPEC|DIR|CAPTURE...")]
-_Output = Annotated[list[Path] | None, option("plot -o --output", ", ".join(SUFFIXES))]
-_Case = Annotated[str | None, option("plot --case")]
-_Flows = Annotated[str | None, option("plot --flows")]
-_Seed = Annotated[str | None, option("plot --seed")]
-_Flow = Annotated[str | None, option("plot --flow")]
-_Metric = Annotated[str | None, option("plot --metric")]
-_Parameter = Annotated[str, option("plot --x")]
-_Delay = Annotated[str, option("plot --delay", metavar="|".join(DELAYS))]
-_Time = Annotated[str | None, option("plot --time")]
-_Scale = Annotated[str, option("plot --scale", metavar="|".join(SCALES))]
+_Flow = Annotated["tuple[int, ...] | None", option("plot --flow", parser=parse_flows)]
+_Time = Annotated["tuple[float, float] | None", option("plot --time", parser=parse_time)]
 
 
 def plot(
-    kind: _KindName,
-    what: _What,
-    output: _Output = None,
-    case: _Case = None,
-    flows: _Flows = None,
-    seed: _Seed = None,
+    kind: Annotated[str, argument("plot KIND", ", ".join(KINDS))],
+    what: Annotated[list[str], argument("plot SPEC|DIR|CAPTURE...")],
+    *,
+    output: Annotated[list[Path] | None, option("plot -o --output", ", ".join(SUFFIXES))] = None,
+    case: Annotated[str | None, option("plot --case")] = None,
+    flows: Annotated[str | None, option("plot --flows")] = None,
+    seed: Annotated[str | None, option("plot --seed")] = None,
     flow: _Flow = None,
-    metric: _Metric = None,
-    parameter: _Parameter = "",
-    delay: _Delay = "",
+    metric: Annotated[str | None, option("plot --metric")] = None,
+    parameter: Annotated[str, option("plot --x")] = "",
+    delay: Annotated[str, option("plot --delay", metavar="|".join(DELAYS))] = "",
     time: _Time = None,
-    scale: _Scale = "",
-    testbed: TestbedName = "uml",
-    results: Results = Path("results"),
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
+    scale: Annotated[str, option("plot --scale", metavar="|".join(SCALES))] = "",
+    runs: WhichRuns,
     include_invalid: IncludeInvalid = False,
-    min_rto: MinRto = None,
-    profile: SenderProfile = "linux",
-    at: At = None,
-    probes: Probes = True,
+    senders: Senders,
     as_json: AsJson = False,
 ) -> None:
     """Draw a figure of runs, or of captures, and write it into files."""
     wanted = Wanted(
         metric_named(metric) if metric is not None else None,
-        *(parse_flows(flow), parameter, delay and one_of(delay, DELAYS, "word", "--delay")),
-        *(parse_time(time), scale and one_of(scale, SCALES, "word", "--scale")),
+        *(flow or (), parameter, delay and one_of(delay, DELAYS, "word", "--delay")),
+        *(time, scale and one_of(scale, SCALES, "word", "--scale")),
     )
     figure = kind_named(kind, wanted)
     files = _files(output or [], figure, metric)
-    options = options_of(min_rto, profile, at, probes=probes)
-    asked = FigureAsked(
-        *(tuple(what), case, flows, seed, include_invalid, testbed, results),
-        *(tuple(only or ()), seeds, tuple(overrides or ()), options),
-    )
+    lists = {"case": case, "flows": flows, "seed": seed}
+    filters = {key: text for key, text in lists.items() if text is not None}
+    asked = FigureAsked(tuple(what), filters, include_invalid, runs, senders)
     _tell(figure, _write(figure, asked, wanted, files), list(files), as_json)
 
 
@@ -142,4 +118,4 @@ def _tell(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> 
 
 
 app = main.new_app()
-app.command(help=ABOUT)(plot)
+app.command(help=ABOUT)(spelt_out(plot))

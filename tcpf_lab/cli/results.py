@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
-from tcpf_lab.cli.options import AsJson, Only, Overrides, Results, Seeds, TestbedName
+from tcpf_lab.cli.options import AsJson, RunsIfAny
 from tcpf_lab.results.command import command, options
 from tcpf_lab.results.layout import ExperimentFiles
 from tcpf_lab.results.storage import KINDS, Inventory, inventory, occupied, readable
@@ -22,19 +21,12 @@ from tcpf_lab.run.selection import Choice, choose
 from tcpf_lab.spec.sweep import Run, Settings
 
 
-def status(
-    spec: Annotated[str | None, typer.Argument(metavar="[SPEC]")] = None,
-    testbed: TestbedName = "uml",
-    results: Results = Path("results"),
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-) -> None:
+def status(asked: RunsIfAny, as_json: AsJson = False) -> None:
     """List experiments, or the runs of one: complete, stale, failed, missing; and their sizes."""
-    if spec is not None:
-        show_states(choose(spec, testbed, results, only, seeds, overrides), as_json)
+    if asked.spec:
+        show_states(choose(asked), as_json)
         return
+    results = asked.results
     found = inventory(results)
     if as_json:
         console.print_json(_inventory_json(found, results))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,17 +14,11 @@ from tcpf_lab.cli import results as results_verbs
 from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import (
     AsJson,
-    Cluster,
+    ComparedRuns,
     IncludeInvalid,
-    Jobs,
     KeepPcaps,
-    Only,
-    Overrides,
-    Results,
-    Seeds,
-    Spec,
-    TestbedName,
-    TestbedNames,
+    Runs,
+    RunsToMake,
     option,
 )
 from tcpf_lab.report.compare.published import Comparison, comparison_json
@@ -33,23 +26,15 @@ from tcpf_lab.report.compare.scoreboard import scoreboard
 from tcpf_lab.report.compare.sensitivity import Sensitivity, ranked_effects
 from tcpf_lab.report.compare.testbeds import TwoTestbeds, side_by_side
 from tcpf_lab.run import campaign, reporting
-from tcpf_lab.run.cluster import request as cluster_request
 from tcpf_lab.run.runner import Event
-from tcpf_lab.run.selection import Choice, choose, one_or_two
+from tcpf_lab.run.selection import Choice, RunsAsked, choose
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.load import find, load_any
 from tcpf_lab.testbed import registry
 
 
 def run(
-    spec: Spec,
-    testbed: TestbedName = "uml",
-    results: Results = Path("results"),
-    jobs: Jobs = 0,
-    cluster: Cluster = None,
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
+    to_make: RunsToMake,
     keep_pcaps: KeepPcaps = False,
     force: Annotated[bool, option("run --force")] = False,
     dry_run: Annotated[bool, option("run --dry-run")] = False,
@@ -57,7 +42,8 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment or a collection; complete runs are skipped.  Ends with the report."""
-    chosen = choose(spec, testbed, results, only, seeds, overrides)
+    asked, jobs, cluster = to_make
+    chosen = choose(asked)
     if dry_run:
         results_verbs.show_states(chosen, as_json)
         return
@@ -85,7 +71,7 @@ def _carry_out(
     chosen: Choice, jobs: int, cluster: str | None, *, keep_pcaps: bool, force: bool
 ) -> list[Event]:
     """Make the runs where they were asked for; refuse at once what cannot be."""
-    cluster_request.check(cluster, chosen, jobs)
+    campaign.check_cluster(cluster, chosen, jobs)
     console.ensure_kernel(chosen)
     bed = campaign.ready_testbed(chosen, elsewhere=cluster is not None)
     return console.drive(
@@ -94,20 +80,14 @@ def _carry_out(
 
 
 def compare(
-    spec: Spec,
-    testbed: TestbedNames = None,
-    results: Results = Path("results"),
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
+    asked: ComparedRuns,
     include_invalid: IncludeInvalid = False,
     sensitivity: Annotated[bool, option("compare --sensitivity")] = False,
     full: Annotated[bool, option("compare --full")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Hold what was measured against what was published, or against another testbed."""
-    names = one_or_two(testbed)
-    chosen = [choose(spec, name, results, only, seeds, overrides) for name in names]
+    chosen = [choose(each) for each in asked]
     found: Comparison | TwoTestbeds | Sensitivity
     if sensitivity:
         found = campaign.sensitivity_of(chosen, include_invalid=include_invalid)
@@ -125,18 +105,19 @@ def compare(
         console.show(part)
 
 
+_Formats = Annotated[
+    "tuple[str, ...] | None",
+    option(
+        *("report --format", ", ".join(reporting.FORMATS), ",".join(reporting.USUAL)),
+        parser=reporting.formats_of,
+    ),
+]
+
+
 def report(
-    spec: Spec,
-    testbed: TestbedName = "uml",
-    results: Results = Path("results"),
-    only: Only = None,
-    seeds: Seeds = None,
-    overrides: Overrides = None,
+    asked: Runs,
     include_invalid: IncludeInvalid = False,
-    formats: Annotated[
-        str | None,
-        option("report --format", ", ".join(reporting.FORMATS), ",".join(reporting.USUAL)),
-    ] = None,
+    formats: _Formats = None,
     reference: Annotated[Path | None, option("report --reference")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -144,16 +125,21 @@ def report(
 
     Of a calibration it is written from what `tcpf-lab calibrate` has concluded.
     """
-    wanted = reporting.formats_of(formats)
+    wanted = formats or reporting.USUAL
     if reference is not None:
         require_place(reference, directory=True)
-    source = find(spec)
+    source = find(asked.spec)
     read = load_any(source)
     if isinstance(read, Calibration):
-        given = {"only": only, "seeds": seeds, "set": overrides, "include-invalid": include_invalid}
-        _of_calibration(read, source, testbed, results, wanted, reference, given, as_json)
+        given = [*asked.given, *(("--include-invalid",) if include_invalid else ())]
+        if given:
+            raise RequestError(
+                "chooses among the runs of an experiment; a calibration is reported as a whole",
+                where=given[0],
+            )
+        _of_calibration(read, source, asked, wanted, reference, as_json)
         return
-    chosen = choose(spec, testbed, results, only, seeds, overrides)
+    chosen = choose(asked)
     written = reporting.report(
         chosen, include_invalid=include_invalid, formats=wanted, reference=reference
     )
@@ -166,23 +152,16 @@ def report(
 def _of_calibration(
     read: Calibration,
     source: Path,
-    testbed: str,
-    results: Path,
+    asked: RunsAsked,
     formats: tuple[str, ...],
     reference: Path | None,
-    given: Mapping[str, object],
     as_json: bool,
 ) -> None:
     from tcpf_lab.calibration.ledger import CalibrationFiles  # here: numpy takes a moment
     from tcpf_lab.calibration.report import write_report
 
-    useless = next((f"--{name}" for name, value in given.items() if value), None)
-    if useless:
-        raise RequestError(
-            "chooses among the runs of an experiment; a calibration is reported as a whole",
-            where=useless,
-        )
-    files = CalibrationFiles(results, read.name, registry.require(testbed), testbed)
+    directory = registry.require(asked.testbed)
+    files = CalibrationFiles(asked.results, read.name, directory, asked.testbed)
     written = write_report(read, source, files, formats, reference)
     if as_json:
         console.print_json({"calibration": read.name, "written": [str(p) for p in written]})

@@ -26,16 +26,14 @@ app = typer.Typer(
 )
 Kernel = Annotated[str, option("vm --kernel", metavar="|".join(vm_kernel.SERIES))]
 Accelerator = Annotated[str, option("vm --accelerator", metavar="|".join(machine.ACCELERATORS))]
-Processors = Annotated[int, option("vm --processors", min=1, max=8)]
-Memory = Annotated[int, option("vm --memory", min=512)]
 
 
 @app.command()
 def up(
     kernel: Kernel = vm_kernel.SERIES[0],
     accelerator: Accelerator = "auto",
-    processors: Processors = machine.Size.processors,
-    memory: Memory = machine.Size.memory_mb,
+    processors: Annotated[int, option("vm --processors", min=1, max=8)] = machine.Size.processors,
+    memory: Annotated[int, option("vm --memory", min=512)] = machine.Size.memory_mb,
     as_json: AsJson = False,
 ) -> None:
     """Start the guests and wait until their five hosts answer; does nothing if they do."""

@@ -16,6 +16,7 @@ from typing import Literal, get_args
 import zstandard
 
 from tcpf_lab.base.errors import LabError
+from tcpf_lab.base.making import free_bytes
 from tcpf_lab.base.units import SIZE
 from tcpf_lab.results.layout import PARTIAL, RunFiles
 
@@ -186,10 +187,9 @@ def readable(size: int) -> str:
 def is_full(directory: Path) -> bool:
     """Tell whether the disk that a directory is on has no room left to speak of."""
     try:
-        room = os.statvfs(directory)
+        return free_bytes(directory) < _NO_ROOM
     except OSError:
         return False
-    return room.f_bavail * room.f_frsize < _NO_ROOM
 
 
 #: Text and counters of a run compress fivefold at this level, at some 100 MB/s.

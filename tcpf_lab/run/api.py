@@ -31,7 +31,7 @@ from tcpf_lab.report.style import METRICS, CaseStyle, case_styles
 from tcpf_lab.results.command import command
 from tcpf_lab.run import campaign
 from tcpf_lab.run.analyzing import analyze, crossing
-from tcpf_lab.run.selection import choose
+from tcpf_lab.run.selection import RunsAsked, choose
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.trace.packet import packets
 
@@ -239,7 +239,7 @@ def load(
     if Path(what).is_dir():
         _refuse_useless(only=words, seeds=seeds, overrides=settings)
         return _of_directory(Path(what), include_invalid)
-    chosen = choose(str(what), testbed, Path(results), words, seeds, settings)
+    chosen = choose(RunsAsked(str(what), testbed, Path(results), words, seeds, settings))
     sections = gather(campaign.sources(chosen), include_invalid)
     if not any(section.usable for section in sections):
         again = command("run", *chosen.words())

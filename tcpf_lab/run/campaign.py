@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,8 @@ from tcpf_lab.spec.sweep import Run
 from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.base import Testbed
 
+#: What the extra `cluster` installs.
+OF_CLUSTERS = "distributed"
 #: Where a run is, from itself, and from the directories of its testbed, experiment and results.
 _LAYOUT = ("", "*/", "*/*/", "*/*/*/")
 
@@ -55,6 +58,38 @@ def ready_testbed(choice: Choice, *, elsewhere: bool = False) -> Testbed:
             hint=f"`{command('doctor', '--testbed', choice.testbed_name)}` looks again",
         )
     return testbed
+
+
+def check_cluster(address: str | None, choice: Choice, jobs: int) -> None:
+    """Refuse what does not go together, before anything is built or touched.
+
+    Raises
+    ------
+    RequestError
+        If a cluster is asked for together with ``--jobs`` or with another testbed than ``uml``, or
+        what it needs is not installed.
+    """
+    if address is None:
+        return
+    where = f"--cluster {address}"
+    if jobs:
+        raise RequestError(
+            "--jobs is for this machine; a cluster makes as many runs at a time as it has workers",
+            where=where,
+            hint="leave one of the two out",
+        )
+    if choice.testbed_name != "uml":
+        raise RequestError(
+            f"testbed '{choice.testbed_name}' has its own machines; only 'uml' runs on a cluster",
+            where=where,
+            hint="leave --cluster out",
+        )
+    if importlib.util.find_spec(OF_CLUSTERS) is None:
+        raise RequestError(
+            f"a cluster needs the Python package '{OF_CLUSTERS}'",
+            where=where,
+            hint="pip install 'tcpf-lab[cluster]'",
+        )
 
 
 def _problems(testbed: Testbed, choice: Choice) -> Iterable[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tcpf_lab.base.errors import LabError, RequestError
@@ -33,21 +33,15 @@ class FigureAsked:
     """What was asked to be drawn.
 
     ``what`` are experiments, collections, runs or directories with runs; or captures, whose senders
-    are as ``options`` say. ``case``, ``flows`` and ``seed`` are comma-separated lists that hold for
-    all runs; ``testbed``, ``results``, ``only``, ``seeds`` and ``overrides`` choose runs of
-    experiments.
+    are as ``options`` say. ``filters`` are comma-separated lists, by their key of ``case``,
+    ``flows`` and ``seed``, that hold for all runs; ``asked`` chooses among the runs of each
+    experiment, and names none itself.
     """
 
     what: tuple[str, ...]
-    case: str | None = None
-    flows: str | None = None
-    seed: str | None = None
+    filters: Mapping[str, str] = field(default_factory=dict)
     include_invalid: bool = False
-    testbed: str = "uml"
-    results: Path = Path("results")
-    only: tuple[str, ...] = ()
-    seeds: int | None = None
-    overrides: tuple[str, ...] = ()
+    asked: RunsAsked = field(default_factory=lambda: RunsAsked(""))
     options: Options = field(default_factory=Options)
 
     @property
@@ -74,25 +68,18 @@ class FigureAsked:
             if _CAPTURE.search(word) and not Path(word).exists():
                 raise RequestError("no such capture", where=word)
 
-    @property
-    def filters(self) -> dict[str, str]:
-        """The lists that were given, by their key."""
-        given = {"case": self.case, "flows": self.flows, "seed": self.seed}
-        return {key: value for key, value in given.items() if value is not None}
-
-    @property
-    def every_only(self) -> tuple[str, ...]:
-        """What restricts the runs of experiments, the lists included, as ``--only`` has it."""
-        return (*self.only, *(f"{key}={value}" for key, value in self.filters.items()))
+    def runs_of(self, spec: str) -> RunsAsked:
+        """Say which runs of an experiment are drawn, the lists included."""
+        lists = (f"{key}={value}" for key, value in self.filters.items())
+        return replace(self.asked, spec=spec, only=(*self.asked.only, *lists))
 
     @property
     def choosing(self) -> str | None:
         """Give the first option that chooses among the runs of an experiment, if any does."""
-        given = {"--only": self.only, "--seeds": self.seeds, "--set": self.overrides}
-        return next((option for option, value in given.items() if value), None)
+        return next(iter(self.asked.given), None)
 
 
-def parse_time(text: str | None) -> tuple[float, float] | None:
+def parse_time(text: str) -> tuple[float, float]:
     """Read ``20..30`` or ``20 s..1 min``, seconds after the start of the run.
 
     Raises
@@ -100,8 +87,6 @@ def parse_time(text: str | None) -> tuple[float, float] | None:
     RequestError
         If it is not of that form, or ends before it starts.
     """
-    if text is None:
-        return None
     first, dots, last = text.partition("..")
     try:
         start, end = (_seconds(part.strip()) for part in (first, last))
@@ -117,7 +102,7 @@ def _seconds(text: str) -> float:
     return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
 
 
-def parse_flows(text: str | None) -> tuple[int, ...]:
+def parse_flows(text: str) -> tuple[int, ...]:
     """Read a list of flows, ``3`` or ``0,3,7``.
 
     Raises
@@ -125,7 +110,7 @@ def parse_flows(text: str | None) -> tuple[int, ...]:
     RequestError
         If one is no whole number.
     """
-    words = [word.strip() for word in text.split(",")] if text is not None else []
+    words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() for word in words):
         message = "write the numbers of flows, counted from 0, as 3 or 0,3,7"
         raise RequestError(message, where=f"--flow {text}")
@@ -248,9 +233,8 @@ def _of_experiment(word: str, asked: FigureAsked, left_out: Counter[str]) -> Ite
             where=word,
             hint="name the capture's file; a packed one is read as it is",
         )
-    runs = (asked.every_only, asked.seeds, asked.overrides)
     try:
-        choice = choose(word, asked.testbed, asked.results, *runs)
+        choice = choose(asked.runs_of(word))
     except RequestError as error:
         raise _as_typed(error, asked) from None
     for part, states in choice.states():
@@ -324,8 +308,7 @@ def _nothing(asked: FigureAsked, directories: Sequence[str], left_out: Counter[s
     if left_out["invalid"]:
         hint = "`--include-invalid` draws them all the same"
     elif specs:
-        runs = RunsAsked(specs[0], asked.every_only, asked.seeds, asked.overrides)
-        hint = f"`{command('run', *runs.words(asked.testbed, asked.results))}`"
+        hint = f"`{command('run', *asked.runs_of(specs[0]).words())}`"
     elif left_out["without metrics.json"]:
         again = "; ".join(command("analyze", Path(word)) for word in asked.what)
         hint = f"`{again}`, if captures were kept"

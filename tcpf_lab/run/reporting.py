@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -33,16 +34,14 @@ OTHER_TESTBEDS = "full_duplex.yaml"
 USUAL: tuple[str, ...] = ("md", "table", "figures", "pdf")
 
 
-def formats_of(words: str | None) -> tuple[str, ...]:
-    """Read a list of formats, separated by commas; the usual ones without it.
+def formats_of(words: str) -> tuple[str, ...]:
+    """Read a list of formats, separated by commas.
 
     Raises
     ------
     RequestError
         If there is no such format.
     """
-    if words is None:
-        return USUAL
     wanted = [word.strip() for word in words.split(",")]
     for word in wanted:
         one_of(word, FORMATS, "format", f"--format {words}")
@@ -91,30 +90,94 @@ def report(
         include_invalid=include_invalid,
         formats={*formats, *implied},
     )
-    comparison = _comparison(written.sections)
-    papers = _papers(choice, written.sections, comparison, include_invalid)
-    pictures = papers_drawn(papers, _suffixes(formats, implied, reference))
+    made = _Made(choice, include_invalid, written.sections)
+    pictures = papers_drawn(made.papers, _suffixes(formats, implied, reference))
     drawn = {n: str(found["svg"], "utf-8") for n, found in pictures.items() if "svg" in found}
-    opening = next((page for page in papers if page.opening), None)
+    opening = next((page for page in made.papers if page.opening), None)
     written = replace(written, drawings={**written.drawings, **drawn}, opening=opening)
     paths = list(written.written)
     for path, content in chain(
         _exports(choice, written, formats),
-        *(write(page, choice.files.root, formats, pictures) for page in papers),
-        *(_kept(page, reference, pictures) for page in papers),
-        _pages(
-            choice,
-            written,
-            papers,
-            comparison,
-            formats,
-            include_invalid=include_invalid,
-            reference=reference,
-        ),
+        *(write(page, choice.files.root, formats, pictures) for page in made.papers),
+        *(_kept(page, reference, pictures) for page in made.papers),
+        _pages(made, written.drawings, formats, reference),
     ):
         write_document(path, content)
         paths.append(path)
     return replace(written, written=tuple(paths))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What a report says besides its tables and figures, each made once and where it is needed."""
+
+    choice: Choice
+    include_invalid: bool
+    sections: Sequence[Section]
+
+    def commands(self, reference: Path | None = None) -> tuple[str, str]:
+        """Give the command lines that make the runs, and this report on them."""
+        words = self.choice.words()
+        last = ("--include-invalid",) * self.include_invalid
+        kept = ("--reference", reference) if reference is not None else ()
+        return command("run", *words), command("report", *words, *last, *kept)
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """The experiments, each with what came of it."""
+        pairs = zip(self.choice.parts, self.sections, strict=True)
+        return tuple(Member(part.experiment, section) for part, section in pairs)
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """The cells of published configurations with the published ones, if any were run."""
+        results = _as_published(self.sections)
+        known = any(result.used and result.cell.known for result in results)
+        return compare(results) if known else None
+
+    @cached_property
+    def papers(self) -> tuple[Page, ...]:
+        """The pages on papers and workloads that the experiments are of."""
+        pages = pages_of(self.members, self.commands()[0])
+        return (*filter(None, (self._opening(),)), *pages)
+
+    def _opening(self) -> Page | None:
+        """Give the page on the published tables; none where something else is varied."""
+        if self.comparison is None:
+            return None
+        asked, others, needed = self.choice.asked, other_testbeds(self.sections), ""
+        if not others and self._varied:
+            return None
+        if not others and not asked.overrides:
+            same = choose(replace(asked, spec=OTHER_TESTBEDS, only=()))
+            levels = [source for source in sources(same) if source.factor]
+            others = other_testbeds(gather(levels, self.include_invalid))
+            needed = "" if others else command("run", *same.words())
+        return published(self.comparison, _as_published(self.sections), others, needed)
+
+    @property
+    def _varied(self) -> bool:
+        return any(section.source.factor or section.swept for section in self.sections)
+
+    @property
+    def sensitivity(self) -> Sensitivity | None:
+        """What varies, ranked by what it moves; None if nothing does, or is not comparable."""
+        try:
+            return sensitivity(self.sections) if self._varied else None
+        except LabError:
+            return None  # no level can be compared with anything: the tables tell what there is
+
+    def subject(self) -> Subject:
+        """Give what the report to read is of."""
+        return Subject(
+            title=self.choice.title or self.choice.name,
+            members=self.members,
+            collection=self.choice.collection,
+            comparison=self.comparison,
+            sensitivity=self.sensitivity,
+            commands=self.commands(),
+            pages=self.papers,
+        )
 
 
 def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Iterator[Document]:
@@ -133,39 +196,6 @@ def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Itera
         yield from flent_files(choice.files, written.sections)
 
 
-def _papers(
-    choice: Choice,
-    sections: Sequence[Section],
-    comparison: Comparison | None,
-    include_invalid: bool,
-) -> tuple[Page, ...]:
-    """Give the pages on papers and workloads that the experiments are of."""
-    again = command("run", *choice.words())
-    opening = _opening(choice, sections, comparison, include_invalid)
-    return (*filter(None, (opening,)), *pages_of(_members(choice, sections), again))
-
-
-def _opening(
-    choice: Choice,
-    sections: Sequence[Section],
-    comparison: Comparison | None,
-    include_invalid: bool,
-) -> Page | None:
-    """Give the page on the published tables; none where something else is varied."""
-    if comparison is None:
-        return None
-    others, needed = other_testbeds(sections), ""
-    if not others and any(section.source.factor or section.swept for section in sections):
-        return None
-    if not others and not choice.asked.overrides:
-        words = (choice.testbed_name, choice.results)
-        same = choose(OTHER_TESTBEDS, *words, seeds=choice.asked.seeds)
-        levels = [source for source in sources(same) if source.factor]
-        others = other_testbeds(gather(levels, include_invalid))
-        needed = "" if others else command("run", *same.words())
-    return published(comparison, _as_published(sections), others, needed)
-
-
 def _suffixes(
     formats: Collection[str], implied: Collection[str], reference: Path | None
 ) -> Collection[str]:
@@ -182,36 +212,20 @@ def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Do
         yield from write(page, reference, ("md", "csv", "figures"), seen)
 
 
-def _members(choice: Choice, sections: Sequence[Section]) -> tuple[Member, ...]:
-    return tuple(
-        Member(part.experiment, section)
-        for part, section in zip(choice.parts, sections, strict=True)
-    )
-
-
 def _pages(
-    choice: Choice,
-    written: Report,
-    papers: tuple[Page, ...],
-    comparison: Comparison | None,
-    formats: Collection[str],
-    *,
-    include_invalid: bool,
-    reference: Path | None,
+    made: _Made, drawings: Figures, formats: Collection[str], reference: Path | None
 ) -> Iterator[Document]:
     """Yield the report to read, and the reproduction to keep, which has it too."""
     if not {"html", "pdf"} & set(formats) and reference is None:
         return
-    commands = command("run", *choice.words()), _report(choice, include_invalid)
-    subject = _subject(choice, written.sections, papers, comparison, commands)
-    for suffix, content in _texts(subject, written.drawings, formats):
-        yield choice.files.report(suffix), content
+    subject = made.subject()
+    for suffix, content in _texts(subject, drawings, formats):
+        yield made.choice.files.report(suffix), content
     if reference is not None:
-        run, _ = subject.commands
-        kept = (run, _report(choice, include_invalid, reference))
-        yield from reproduction(written.sections, reference, kept)
-        for suffix, content in _texts(replace(subject, commands=kept), written.drawings):
-            yield reference / f"{choice.name}.{suffix}", content
+        kept = made.commands(reference)
+        yield from reproduction(made.sections, reference, kept)
+        for suffix, content in _texts(replace(subject, commands=kept), drawings):
+            yield reference / f"{made.choice.name}.{suffix}", content
 
 
 def _texts(
@@ -233,47 +247,5 @@ def _texts(
         yield "pdf", typeset(contents, figures)
 
 
-def _subject(
-    choice: Choice,
-    sections: Sequence[Section],
-    papers: tuple[Page, ...],
-    comparison: Comparison | None,
-    commands: Sequence[str],
-) -> Subject:
-    return Subject(
-        title=choice.title or choice.name,
-        members=_members(choice, sections),
-        collection=choice.collection,
-        comparison=comparison,
-        sensitivity=_sensitivity(sections),
-        commands=tuple(commands),
-        pages=papers,
-    )
-
-
-def _comparison(sections: Sequence[Section]) -> Comparison | None:
-    """Hold the cells of published configurations against the published ones, if any were run."""
-    results = _as_published(sections)
-    if not any(result.used and result.cell.known for result in results):
-        return None
-    return compare(results)
-
-
 def _as_published(sections: Sequence[Section]) -> list[CellResult]:
     return [r for section in sections if numbered(section, sections) for r in section.results]
-
-
-def _sensitivity(sections: Sequence[Section]) -> Sensitivity | None:
-    """Rank what varies by what it moves; None where nothing varies, or nothing can be compared."""
-    if not any(section.source.factor or section.swept for section in sections):
-        return None
-    try:
-        return sensitivity(sections)
-    except LabError:
-        return None  # no level can be compared with anything: the tables tell what there is
-
-
-def _report(choice: Choice, include_invalid: bool, reference: Path | None = None) -> str:
-    last = ("--include-invalid",) * include_invalid
-    kept = ("--reference", reference) if reference is not None else ()
-    return command("report", *choice.words(), *last, *kept)

@@ -21,7 +21,7 @@ from typing import Any
 
 import tcpf_lab
 from tcpf_lab.base.errors import DiskFullError, LabError, RequestError, TraceError
-from tcpf_lab.base.making import is_disk_full
+from tcpf_lab.base.making import free_bytes, is_disk_full
 from tcpf_lab.metrics import summary
 from tcpf_lab.metrics.record import Clocks, UnreadableError
 from tcpf_lab.metrics.transfers import read_transfers
@@ -327,8 +327,8 @@ def run_all(
     RequestError
         If another program is at work on the same runs, or the directory cannot be used.
     DiskFullError
-        At once if the runs that are to be made will not find room; behind the event of the first
-        one that did not fit on the disk.
+        Before the first run is made if they will not all find room, behind the events of those
+        that are skipped; behind the event of the first one that did not fit on the disk.
     """
     done, happening = 0, _events(runs, testbed, results, executor, keep_pcaps, force)
     with closing(happening):
@@ -365,16 +365,18 @@ def _events(
             Task(run, testbed, directories[run.experiment.name], keep_pcaps, commit)
             for run in sorted(runs, key=_expense, reverse=True)
         ]
-        states = [_state(task, force=force) for task in tasks]
-        made = (task.run for task, found in zip(tasks, states, strict=True) if found not in _DONE)
-        require_room(_needs(made, keep_pcaps), results, keep_pcaps=keep_pcaps)
-        for task, found in zip(tasks, states, strict=True):
+        to_do = []
+        for task in tasks:
+            found = _state(task, force=force)
             if found is State.COMPLETE:
                 task.files.discard(task.run.id)
                 yield _skipped(task.run, task.files.run(task.run.id))
             else:
-                work = analyse_again if found is State.OUTDATED else carry_out
-                futures[executor.submit(work, task)] = task
+                to_do.append((task, analyse_again if found is State.OUTDATED else carry_out))
+        made = (task.run for task, work in to_do if work is carry_out)
+        require_room(_needs(made, keep_pcaps), results, keep_pcaps=keep_pcaps)
+        for task, work in to_do:
+            futures[executor.submit(work, task)] = task
         for future in as_completed(tuple(futures)):
             yield _outcome(future, futures.pop(future))
 
@@ -548,10 +550,7 @@ def require_room(needs: Iterable[Need], directory: Path, *, keep_pcaps: bool) ->
     for need in needs:
         taken += need.after
         peak = max(peak, need.peak)
-    place = directory.absolute()
-    while not place.exists():
-        place = place.parent
-    needed, free = taken + peak + _REPORT, shutil.disk_usage(place).free
+    needed, free = taken + peak + _REPORT, free_bytes(directory)
     if taken and needed > free:
         raise DiskFullError(
             f"the runs take some {storage.readable(needed)}, {storage.readable(free)} are free",

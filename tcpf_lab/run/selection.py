@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.plan.effect import refuse_idle_axes, refuse_idle_settings
-from tcpf_lab.results.command import TESTBED, command, options
+from tcpf_lab.results.command import RESULTS, TESTBED, command, options
 from tcpf_lab.results.layout import ExperimentFiles
 from tcpf_lab.spec.axis import may_be_axis, path_of
 from tcpf_lab.spec.calibration import Calibration
@@ -63,18 +63,39 @@ class Part:
 
 @dataclass(frozen=True)
 class RunsAsked:
-    """The words of a command line that decide what is run, as they were typed."""
+    """The words of a command line that choose runs, as they were typed.
+
+    Parameters
+    ----------
+    spec : str
+        An experiment or a collection: a path or a shipped name.
+    testbed : str
+        Name of the testbed, or the path of an inventory.
+    results : Path
+        The results directory.
+    only, seeds, overrides
+        As the options ``--only``, ``--seeds`` and ``--set``; ``config`` in ``only`` takes
+        configurations or names of experiments, and the other keys then hold for what is left.
+    """
 
     spec: str
+    testbed: str = TESTBED
+    results: Path = RESULTS
     only: tuple[str, ...] = ()
     seeds: int | None = None
     overrides: tuple[str, ...] = ()
 
-    def words(self, testbed: str, results: Path) -> tuple[str | Path, ...]:
-        """Give the words of a command line that choose this, of a testbed and in a directory."""
+    @property
+    def given(self) -> dict[str, object]:
+        """The options that choose among the runs of an experiment, those that were given."""
+        known = {"--only": self.only, "--seeds": self.seeds, "--set": self.overrides}
+        return {option: value for option, value in known.items() if value}
+
+    def words(self) -> tuple[str | Path, ...]:
+        """Give the words of a command line that choose this."""
         return (
             Path(self.spec),
-            *options(testbed, results),
+            *options(self.testbed, self.results),
             *chain.from_iterable(("--only", wanted) for wanted in self.only),
             *(("--seeds", str(self.seeds)) if self.seeds is not None else ()),
             *chain.from_iterable(("--set", setting) for setting in self.overrides),
@@ -90,10 +111,18 @@ class Choice:
     title: str
     collection: bool
     parts: tuple[Part, ...]
-    testbed_name: str  #: as it was asked for: may be an inventory's path
-    results: Path
     asked: RunsAsked
     directory: str  #: of the testbed, below each experiment's
+
+    @property
+    def testbed_name(self) -> str:
+        """The testbed as it was asked for: may be an inventory's path."""
+        return self.asked.testbed
+
+    @property
+    def results(self) -> Path:
+        """The results directory."""
+        return self.asked.results
 
     @property
     def files(self) -> ExperimentFiles:
@@ -107,7 +136,7 @@ class Choice:
 
     def words(self) -> tuple[str | Path, ...]:
         """Give the words of a command line that choose the same."""
-        return self.asked.words(self.testbed_name, self.results)
+        return self.asked.words()
 
     def states(self) -> Iterator[tuple[Part, list[tuple[Run, RunState]]]]:
         """Tell for each run whether it is complete, stale (and why), failed or missing."""
@@ -118,45 +147,27 @@ class Choice:
             yield part, [(run, examine(run, part.files, identity)) for run in part.runs]
 
 
-def choose(
-    spec: str,
-    testbed: str,
-    results: Path,
-    only: Sequence[str] | None = None,
-    seeds: int | None = None,
-    overrides: Sequence[str] | None = None,
-) -> Choice:
+def choose(asked: RunsAsked) -> Choice:
     """Read an experiment or a collection and select runs; touches nothing but the files.
-
-    Parameters
-    ----------
-    spec : str
-        A path or a shipped name.
-    testbed : str
-        Name of the testbed, or the path of an inventory.
-    results : Path
-        The results directory.
-    only, seeds, overrides
-        As the options ``--only``, ``--seeds`` and ``--set``; ``config`` in ``only`` takes
-        configurations or names of experiments, and the other keys then hold for what is left.
 
     Raises
     ------
     RequestError
         If a file, a key, a value or the testbed is not what it should be.
     """
-    asked = RunsAsked(spec, tuple(only or ()), seeds, tuple(overrides or ()))
-    directory = registry.require(testbed)
-    source = find(spec)
+    directory = registry.require(asked.testbed)
+    source = find(asked.spec)
     read = load_any(source)
     if isinstance(read, Calibration):
         raise RequestError(
-            "is a calibration", where=str(source), hint=f"`{command('calibrate', Path(spec))}`"
+            "is a calibration",
+            where=str(source),
+            hint=f"`{command('calibrate', Path(asked.spec))}`",
         )
     collection = isinstance(read, Collection)
     wanted = _wanted(asked.only)
     levels = members(read, source) if isinstance(read, Collection) else (Level(read),)
-    generator = registry.generator(testbed)
+    generator = registry.generator(asked.testbed)
     unset = list(_chosen(levels, wanted.pop(_CONFIG, None)))
     chosen = [_settled(level, asked.overrides, generator) for level in unset]
     before, after = ([level.experiment for level in those] for those in (unset, chosen))
@@ -165,13 +176,11 @@ def choose(
     if isinstance(read, Collection):
         _refuse_equal_names(read.name, levels, chosen, source)
     parts = tuple(
-        Part(level, runs, ExperimentFiles(results, level.experiment.name, directory))
-        for level, runs in _expanded(chosen, wanted, seeds)
+        Part(level, runs, ExperimentFiles(asked.results, level.experiment.name, directory))
+        for level, runs in _expanded(chosen, wanted, asked.seeds)
     )
     named = read if collection else parts[0].experiment
-    return Choice(
-        *(source, named.name, named.title, collection, parts, testbed, results, asked, directory)
-    )
+    return Choice(source, named.name, named.title, collection, parts, asked, directory)
 
 
 def one_or_two(testbeds: Sequence[str] | None) -> tuple[str, ...]:

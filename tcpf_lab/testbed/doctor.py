@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tcpf_lab.base.making import free_bytes
 from tcpf_lab.results.command import command
 from tcpf_lab.testbed.uml import guest, kernel, preflight
 
@@ -75,7 +75,7 @@ def _modules() -> Check:
 
 
 def _disk(results: Path) -> Check:
-    free = shutil.disk_usage(results.absolute()).free // 10**6
+    free = free_bytes(results) // 10**6
     cores = len(os.sched_getaffinity(0))
     needed = ROOM_FOR_RUNS_MB * cores
     detail = (

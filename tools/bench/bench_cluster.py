@@ -27,7 +27,7 @@ from tcpf_lab.results import storage
 from tcpf_lab.results.layout import ExperimentFiles
 from tcpf_lab.run.cluster.executor import ClusterExecutor, cluster_executor
 from tcpf_lab.run.runner import Event, run_all
-from tcpf_lab.run.selection import choose
+from tcpf_lab.run.selection import RunsAsked, choose
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.registry import testbed
@@ -69,8 +69,8 @@ def main() -> None:
     assert isinstance(bed, UmlTestbed)
     runs: Sequence[Run] = expand(parse(SHORT, "short").on(bed.generator))
     if asked.spec:
-        chosen = choose(asked.spec, "uml", Path("results"), asked.only, asked.seeds, None)
-        runs = chosen.runs
+        wanted = RunsAsked(asked.spec, only=tuple(asked.only or ()), seeds=asked.seeds)
+        runs = choose(wanted).runs
     elif asked.seeds:
         runs = [run for run in runs if run.seed <= asked.seeds]
     found: dict[str, Any] = {

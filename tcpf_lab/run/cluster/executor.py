@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any
 
 from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.run import runner
@@ -26,6 +26,7 @@ from tcpf_lab.run.cluster.link import CONNECT_S, LOST, Link, Outfit, WorkerDiedE
 from tcpf_lab.run.cluster.worker import CODE, Delivery, Order, keep
 from tcpf_lab.run.runner import Event, Task
 from tcpf_lab.spec.sweep import Run
+from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.uml import package as uml_package
 from tcpf_lab.testbed.uml.guest import UmlTestbed
 
@@ -35,37 +36,18 @@ LOOK_EVERY_S = 1.0
 PATIENCE_S = 600.0
 
 
-class Told(Protocol):
-    """Who is told what happens, by way of ``post``."""
-
-    def post(self, act: Callable[..., None], *words: Any) -> None:
-        """Have one of the other methods called, in whichever thread they belong to."""
-
-    def linked(self, link: Link) -> None:
-        """Say that there is a new connection, which has no workers yet."""
-
-    def unlinked(self) -> None:
-        """Say that the connection is gone, with all that was sent through it."""
-
-    def joined(self, worker: str) -> None:
-        """Say that a worker is ready for runs."""
-
-    def left(self, worker: str) -> None:
-        """Say that a worker is gone."""
-
-    def given_up(self, error: Exception) -> None:
-        """Say that the scheduler has not come back."""
-
-
 class Watcher:
     """Watch the workers from a thread of its own.
+
+    A `distributed.WorkerPlugin` would not do: a worker whose plugin fails in ``setup`` logs that
+    and takes work all the same, and a client that has lost its scheduler cancels its futures.
 
     Parameters
     ----------
     connect : callable
         Gives a new connection to the scheduler.
-    told : Told
-        Who is told.
+    told : ClusterExecutor
+        Who is told, by way of `ClusterExecutor.post`.
     tell : callable
         Is told what the user should know.
     patience : float
@@ -82,7 +64,7 @@ class Watcher:
     def __init__(
         self,
         connect: Callable[[], Link],
-        told: Told,
+        told: ClusterExecutor,
         tell: Callable[[str], None],
         patience: float = PATIENCE_S,
     ) -> None:
@@ -206,6 +188,11 @@ class Job:
 class ClusterExecutor(Executor):
     """Make runs on the workers of a cluster.
 
+    Dask's own scheduling would not do: it counts a lost worker against every run that it had been
+    assigned, begun or not, by a limit of the scheduler (``allowed-failures``); its ``retries`` are
+    of runs that raise, which a worker that dies is not; its ``resources`` are what whoever starts
+    a worker declares.
+
     Parameters
     ----------
     connect : callable
@@ -288,11 +275,11 @@ class ClusterExecutor(Executor):
     # What the watcher says.
 
     def linked(self, link: Link) -> None:
-        """Use another connection."""
+        """Use another connection, which has no workers yet."""
         self._link = link
 
     def unlinked(self) -> None:
-        """Put back everything that was sent."""
+        """Put back everything that was sent: the connection is gone."""
         self._link = None
         self._idle.clear()
         if self._running:
@@ -423,7 +410,7 @@ class ClusterExecutor(Executor):
 
 @contextmanager
 def cluster_executor(
-    address: str, testbed: UmlTestbed, samples: Sequence[Run], tell: Callable[[str], None]
+    address: str, testbed: Testbed, samples: Sequence[Run], tell: Callable[[str], None]
 ) -> Iterator[ClusterExecutor]:
     """Yield an executor on the cluster of a scheduler, whatever ends the block.
 
@@ -431,8 +418,8 @@ def cluster_executor(
     ----------
     address : str
         Of the scheduler, as ``tcp://scheduler:8786``.
-    testbed : UmlTestbed
-        With the kernel that the workers are given.
+    testbed : Testbed
+        ``uml``, with the kernel that the workers are given.
     samples : sequence of Run
         One run of each kind: workers whose machine cannot make them are refused.
     tell : callable
@@ -443,6 +430,7 @@ def cluster_executor(
     RequestError, TestbedError
         As `ClusterExecutor`.
     """
+    assert isinstance(testbed, UmlTestbed), "held by `campaign.check_cluster`"
     outfit = Outfit(testbed, uml_package.pack(testbed.kernel), samples)
     executor = ClusterExecutor(lambda: Link(address, outfit), outfit.package.digest, tell)
     try:

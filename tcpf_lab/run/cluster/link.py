@@ -131,8 +131,6 @@ class Link:
             pickle.dumps(order),
             key=key,
             workers=[worker],
-            allow_other_workers=False,
-            retries=0,
             pure=False,
         )
         future.add_done_callback(lambda _future: ended(key))

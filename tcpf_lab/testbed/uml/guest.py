@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tcpf_lab.base.errors import DiskFullError, TestbedError
+from tcpf_lab.base.making import free_bytes
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import LoadModule
 from tcpf_lab.results.layout import RunFiles
@@ -146,7 +147,7 @@ def judge(
     finished = (run.root / guest_plan.FINISHED).exists() and not failed.exists()
     console = run.log / "console.txt"
     text = console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
-    if _disk_is_full(run.root):
+    if free_bytes(run.root) < SPARE_BYTES:
         raise DiskFullError("the disk is full", where=f"run {_name(run.root)}")
     # A guest that had to end a program of its own for want of memory has worked with too little.
     if finished and not (_out_of_memory(text) or faults(text)):
@@ -177,11 +178,6 @@ def _logs_of_programs(run: RunFiles, cause: str) -> Iterator[str]:
 
 def _out_of_memory(console: str) -> bool:
     return "Out of memory" in console or "oom-kill" in console
-
-
-def _disk_is_full(directory: Path) -> bool:
-    room = os.statvfs(directory)
-    return room.f_bavail * room.f_frsize < SPARE_BYTES
 
 
 def _cause(

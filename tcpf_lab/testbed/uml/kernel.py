@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.base.errors import KernelBuildError, RequestError
-from tcpf_lab.base.making import is_disk_full, opened
+from tcpf_lab.base.making import free_bytes, is_disk_full, opened
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import as_json, read_json, write_json
 from tcpf_lab.testbed.uml import recipe as uml_recipe
@@ -223,7 +223,7 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
 
 
 def _require_room(directory: Path) -> None:
-    free = shutil.disk_usage(directory).free
+    free = free_bytes(directory)
     if free < NEEDED_BYTES:
         raise KernelBuildError(
             f"a kernel build needs {NEEDED_BYTES / 1e9:.1f} GB, there are {free / 1e9:.1f} GB free",

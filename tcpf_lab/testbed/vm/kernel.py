@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from tcpf_lab.base.errors import RequestError, TestbedError
+from tcpf_lab.base.making import free_bytes
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.testbed.uml import kernel
 from tcpf_lab.testbed.workshop import Progress, Workshop
@@ -89,7 +90,7 @@ def obtain(
     work = entry.with_name(f".making-{entry.name}")
     shutil.rmtree(work, ignore_errors=True)
     (work / "tree/usr").mkdir(parents=True)
-    free = shutil.disk_usage(work).free
+    free = free_bytes(work)
     # Stays after a failure: the error points to it.
     log = entry.with_name(f"fetch-{entry.name}.log")
     log.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from tcpf_lab.report.section import CellResult, Section
 from tcpf_lab.report.style import DRAWN, METRICS, house_style
 from tcpf_lab.run import runner
 from tcpf_lab.run.runner import RunState, State
-from tcpf_lab.run.selection import choose
+from tcpf_lab.run.selection import RunsAsked, choose
 
 MARKED = ("TCPF+FRIO", "TCPF+RIO")
 
@@ -159,8 +159,8 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., N
     monkeypatch.setattr(runner, "examine", lambda *_: RunState(State.COMPLETE))
 
     def write_all(*names: str) -> None:
-        words = ("fake", tmp_path / "results")
-        for part in choose("full_duplex.yaml", *words, only=["seed=1"]).parts:
+        asked = RunsAsked("full_duplex.yaml", "fake", tmp_path / "results", ("seed=1",))
+        for part in choose(asked).parts:
             if part.experiment.name in names:
                 for run in part.runs:
                     key = CellKey(part.level.config, run.flows, run.case_name)
