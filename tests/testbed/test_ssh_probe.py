@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
-from fake_agent import FakeHost
+from fake_agent import FakeHost, FakeNetwork, LocalProcess
 
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.plan.step import Command, Phase, Start
@@ -48,6 +50,49 @@ def test_missing_interfaces_are_named(plan):
 def test_interface_that_carries_the_way_to_us_is_refused(plan):
     told = found(inventory("eth9", ("lo", "no-such")), plan, client="127.0.0.1")
     assert told[0].startswith("ends: lo is to carry data, but the host is reached by it")
+
+
+BRIDGE = ("ip", "link", "add", "br7", "type", "bridge")
+
+
+class ApartHost(FakeHost):
+    """One whose programs find a network of their own, made by a script."""
+
+    MAKE = """
+ip link add br7 type bridge
+ip link add data0 type veth peer name near
+ip link add data1 type veth peer name far
+ip link add name v7 link data1 type macvlan
+ip link set data0 master br7 up
+ip link set data1 up
+ip address add 10.99.0.9/24 dev data0
+ip route add 10.98.0.0/16 dev data0
+ip neighbour add 10.99.0.2 lladdr 02:12:00:00:00:09 dev data0 nud permanent
+"""
+
+    def start(self, argv, silence=None):
+        made = f'{{ {self.MAKE} }} >&2; "$@"'
+        return LocalProcess(["unshare", "-n", "sh", "-c", made, "sh", *argv])
+
+
+def test_configured_interface_is_refused_in_the_words_of_the_agent(plan):
+    if subprocess.run(["unshare", "-n", *BRIDGE], check=False).returncode:
+        pytest.skip("needs root, and a kernel with bridges")
+    apart = inventory("eth9", ("data0", "data1"))
+    network = FakeNetwork(ApartHost("ends"), ApartHost("routers"))
+    told = run.SshTestbed(apart, connect=network).check(plan)
+    assert (
+        "ends: interface data0 is configured, which would be lost: it is part of br7 "
+        "(`ip link set dev data0 nomaster`), has addresses: 10.99.0.9/24 "
+        "(`ip address flush dev data0`), has a route to 10.98.0.0/16 "
+        "(`ip route delete 10.98.0.0/16 dev data0`), has permanent neighbours "
+        "(`ip neighbour flush nud permanent dev data0`)"
+    ) in told
+    assert (
+        "ends: interface data1 is configured, which would be lost: it carries v7 "
+        "(`ip link delete dev v7`)"
+    ) in told
+    assert not any(host.requests for host in network.hosts.values())  # no agent is started
 
 
 def test_programs_are_those_of_the_hosts_own_roles(plan):

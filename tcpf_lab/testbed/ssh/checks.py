@@ -127,8 +127,7 @@ class Facts:
 
     def configured(self, name: str) -> list[tuple[str, str]]:
         """Say what is configured on an interface, each with the command that takes it away."""
-        links = [nic.link for nic in self.nics.values()]
-        return [*configured(name, links, self.raw.get("addresses", ()), self.raw.get("routes", ()))]
+        return [*configured(name, self.raw)]
 
     def device_of(self, address: str) -> str | None:
         """Give the interface that has an address."""

@@ -13,7 +13,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,6 +44,8 @@ from tcpf_lab.testbed.base import ON_HOSTS
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import builds, files, hosts
 from tcpf_lab.testbed.ssh import clock as ssh_clock
+from tcpf_lab.testbed.ssh.agent import network
+from tcpf_lab.testbed.ssh.agent.system import parsed
 from tcpf_lab.testbed.ssh.channel import Request, side_by_side
 from tcpf_lab.testbed.ssh.clock import Sample
 from tcpf_lab.testbed.ssh.hosts import Host, run
@@ -99,9 +101,11 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
     asked = (interfaces, probed_programs(plan, entry.roles), parameters(plan, entry.roles))
     wanted = map(" ".join, asked)
     oldest = ".".join(map(str, OLDEST_PYTHON))
-    reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted))
+    asked_of_ip = (f"{key} {words}" for key, each in network.SHOWN.items() for words in each)
+    reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted, *asked_of_ip))
     clean, doctor = (command(verb, "--testbed", inventory.testbed) for verb in ("clean", "doctor"))
-    for line in reply.text.splitlines():
+    lines = reply.text.splitlines()
+    for line in lines:
         match line.split():
             case ["python", *version] if tuple(map(int, version)) < OLDEST_PYTHON:
                 yield f"{host.name}: no Python {oldest} or newer (apt-get install python3)"
@@ -124,6 +128,22 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
                 yield f"{host.name}: no {name} ({doctor} names its package)"
             case ["parameter", name]:
                 yield f"{host.name}: its kernel has no {name} ({_PATCHED[name]})"
+    # What an interface has by which the host is reached is the control network's.
+    data = [name for name in interfaces if f"route {name}" not in lines]
+    yield from (f"{host.name}: {said}" for said in _configured(data, lines))
+
+
+def _configured(interfaces: Iterable[str], lines: Iterable[str]) -> Iterator[str]:
+    """Say of each interface that is configured, by the lines of the probe, what would be lost."""
+    shown: dict[str, list[network.Entry]] = {key: [] for key in network.SHOWN}
+    for line in lines:
+        key, _, answer = line.partition(" ")
+        if key in shown:
+            with suppress(ValueError):  # not an answer of iproute2
+                shown[key] += parsed(answer)
+    for name in interfaces:
+        if said := network.would_be_lost(name, shown):
+            yield said
 
 
 def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:

@@ -11,7 +11,7 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,18 @@ from tcpf_lab.testbed.ssh.agent.system import AgentError, Left, Lost
 
 #: What ``ip -j -d`` says of an interface, of an address, of a route.
 Entry = Mapping[str, Any]
+#: What the commands of `SHOWN` report, each entry one of theirs.
+Shown = Mapping[str, Sequence[Entry]]
 #: Written down of an interface before it is moved.
 State = dict[str, Any]
 
+#: What tells how interfaces are configured -> the commands of ``ip -j`` that show it.
+SHOWN = {
+    "links": ("-d link show",),
+    "addresses": ("address show",),
+    "routes": ("-4 route show table all", "-6 route show table all"),
+    "neighbours": ("neighbour show nud permanent",),
+}
 _DIAG = Path("/sys/module/tcp_diag")
 
 
@@ -209,16 +218,8 @@ def refuse(link: Entry) -> None:
     name = link["ifname"]
     if "LOOPBACK" in link["flags"]:
         raise AgentError(f"interface {name} is the loopback interface")
-    links = system.report(["ip", "-j", "-d", "link", "show"])
-    addresses = system.report(["ip", "-j", "address", "show", "dev", name])
-    shown = (system.report(["ip", "-j", f, "route", "show", "table", "all"]) for f in ("-4", "-6"))
-    found = [*configured(name, links, addresses, [route for table in shown for route in table])]
-    if system.report(["ip", "-j", "neighbour", "show", "nud", "permanent", "dev", name]):
-        command = f"ip neighbour flush nud permanent dev {name}"
-        found.append(("has permanent neighbours", command))
-    if found:
-        listed = ", ".join(f"{what} (`{command}`)" for what, command in found)
-        raise AgentError(f"interface {name} is configured, which would be lost: it {listed}")
+    if said := would_be_lost(name, shown(system.report)):
+        raise AgentError(said)
     if "xdp" in link:
         raise AgentError(f"interface {name} has an XDP program, which would be lost")
     # The kernel's own queues have no handle.
@@ -231,36 +232,52 @@ def refuse(link: Entry) -> None:
         )
 
 
-def configured(
-    name: str, links: Iterable[Entry], addresses: Iterable[Entry], routes: Iterable[Entry]
-) -> Iterator[tuple[str, str]]:
+def shown(report: Callable[[list[str]], list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Ask for what `configured` looks at, by a function that gives what a command reports."""
+    return {
+        key: [entry for words in commands for entry in report(["ip", "-j", *words.split()])]
+        for key, commands in SHOWN.items()
+    }
+
+
+def would_be_lost(name: str, shown: Shown) -> str:
+    """Say what speaks against an interface that is configured; nothing if it is not."""
+    found = [f"{what} (`{command}`)" for what, command in configured(name, shown)]
+    listed = ", ".join(found)
+    return f"interface {name} is configured, which would be lost: it {listed}" if found else ""
+
+
+def configured(name: str, shown: Shown) -> Iterator[tuple[str, str]]:
     """Say what is configured on an interface and not given back, each with what takes it away.
 
     Parameters
     ----------
     name : str
         The interface.
-    links, addresses, routes : iterable of mappings
-        What ``ip -j -d link show``, ``ip -j address show`` and ``ip -j route show`` report.
+    shown : mapping of str to sequence of mappings
+        What the commands of `SHOWN` report.
     """
-    for link in links:
+    for link in shown.get("links", ()):
         master = link.get("master")
         if link["ifname"] == name and master:
             yield f"is part of {master}", f"ip link set dev {name} nomaster"
         veth = link.get("linkinfo", {}).get("info_kind") == "veth"  # whose peer is not below it
         if master == name or (link.get("link") == name and not veth):
             yield f"carries {link['ifname']}", f"ip link delete dev {link['ifname']}"
-    infos = [info for each in addresses if each.get("ifname") == name for info in each["addr_info"]]
+    addresses = (each for each in shown.get("addresses", ()) if each.get("ifname") == name)
+    infos = [info for each in addresses for info in each["addr_info"]]
     own = [f"{i['local']}/{i['prefixlen']}" for i in infos if i["scope"] != "link"]
     if own:
         yield f"has addresses: {', '.join(own)}", f"ip address flush dev {name}"
-    for route in routes:
+    for route in shown.get("routes", ()):
         hops = {hop.get("dev") for hop in (route, *route.get("nexthops", ()))}
         if name in hops and route.get("protocol") not in ("kernel", "ra", "redirect"):
             table = f" table {route['table']}" if "table" in route else ""
             family = " -6" if "pref" in route else ""
             target = f"{route['dst']}{table}" + (f" dev {name}" if "dev" in route else "")
             yield f"has a route to {route['dst']}", f"ip{family} route delete {target}"
+    if any(neighbour.get("dev") == name for neighbour in shown.get("neighbours", ())):
+        yield "has permanent neighbours", f"ip neighbour flush nud permanent dev {name}"
 
 
 #: What ``ip -j link`` reports of an interface and is restored -> the word of ``ip link set`` for
