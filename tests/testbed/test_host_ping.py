@@ -1,18 +1,17 @@
-"""The echo that the doctor lets hosts send, by the Python that they have."""
+"""The echo that the doctor lets hosts send, by their agents."""
 
 from __future__ import annotations
 
 import os
 import socket
 import struct
-import subprocess
-import sys
-from pathlib import Path
+import threading
 
 import pytest
 
-from tcpf_lab.testbed.ssh import ping as host_ping
-from tcpf_lab.testbed.ssh.ping import checksum, echo, ping
+from tcpf_lab.testbed.ssh.agent import network
+from tcpf_lab.testbed.ssh.agent.network import checksum, echo, ping
+from tcpf_lab.testbed.ssh.agent.system import Cancelled
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="sending ICMP takes root")
 
@@ -28,18 +27,14 @@ def test_a_request_has_its_size_and_a_right_checksum(size):
 
 @AS_ROOT
 def test_this_machine_answers_itself_and_nobody_answers_for_a_lost_packet(monkeypatch):
-    found = ping("127.0.0.1", 1000, 2)
+    found = ping("127.0.0.1", 1000, 2, threading.Event())
     assert found is not None
     assert 0 < found < 1
-    monkeypatch.setattr(host_ping, "REPLY_S", 0.2)
-    assert ping("127.0.0.1", 70_000, 1) is None  # larger than any packet
+    monkeypatch.setattr(network, "REPLY_S", 0.2)
+    assert ping("127.0.0.1", 70_000, 1, threading.Event()) is None  # larger than any packet
     monkeypatch.setattr(socket.socket, "sendto", lambda *_: 0)
-    assert ping("127.0.0.1", 84, 1) is None
-
-
-@AS_ROOT
-def test_it_runs_as_a_text_without_the_package(tmp_path):
-    text = Path(host_ping.__file__).read_text()
-    command = [sys.executable, "-I", "-c", text, "127.0.0.1", "84", "1"]
-    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert 0 < float(said.stdout) < 1
+    assert ping("127.0.0.1", 84, 1, threading.Event()) is None
+    ended = threading.Event()
+    ended.set()
+    with pytest.raises(Cancelled):
+        ping("127.0.0.1", 84, 1, ended)

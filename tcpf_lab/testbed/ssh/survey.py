@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from tcpf_lab.base.errors import LabError, TestbedError
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh import builds, clock, ping
+from tcpf_lab.testbed.ssh import builds, clock
 from tcpf_lab.testbed.ssh.channel import Agent, Request, side_by_side
 from tcpf_lab.testbed.ssh.checks import (
     Clock,
@@ -374,15 +373,12 @@ class Trial:
 
     def _ping(self, end: End, size: int, packets: int) -> float | None:
         """Give the shortest round trip, s; None if nothing came back."""
-        program = Path(ping.__file__).read_text(encoding="utf-8")
-        words = (_address(self._inventory, end), str(size), str(packets))
+        words = {"address": _address(self._inventory, end), "size": size, "packets": packets}
         try:
-            return float(self._run("python3", "-c", program, *words))
+            seconds: float | None = self._ask("ping", **words)
         except TestbedError as error:
-            if "Traceback" not in error.message and error.status == 1:
-                return None
-            last = error.message.rpartition("| ")[2].strip()
-            raise TestbedError(f"no packet can be sent: {last}", hint=error.hint) from None
+            raise TestbedError(error.message.rpartition("`: ")[2], hint=error.hint) from None
+        return seconds
 
     def _carrier(self) -> bool:
         (link,) = json.loads(self._run("ip", "-j", "link", "show", "dev", self._name))
@@ -422,9 +418,8 @@ def usable_queues(agent: Agent, names: Iterable[str]) -> list[str]:
 
 
 def _call(agent: Agent, request: Request, name: str) -> Any:
-    argv = request.arguments.get("argv", ())
-    short = "python3 -c ..." if argv[:2] == ("python3", "-c") else " ".join(argv)
-    return agent.call(replace(request, text=short or f"{request.do} {name}"))
+    text = " ".join(request.arguments.get("argv", ())) or f"{request.do} {name}"
+    return agent.call(replace(request, text=text))
 
 
 def _name(end: End) -> str:

@@ -319,6 +319,14 @@ class Session:
                 left = ", ".join(f"{queue['qlen']} packets in {queue['kind']}" for queue in queues)
                 raise AgentError(f"the queue on {device} is not empty after {timeout:g} s: {left}")
 
+    def ping(self, node: str, address: str, size: int, packets: int) -> float | None:
+        """Give the shortest round trip of a node's packets, s; None if nothing came back."""
+        try:
+            return self.inside(node, lambda: network.ping(address, size, packets, self.cancel))
+        except OSError as error:
+            text = f"no packet can be sent: {type(error).__name__}: {error}"
+            raise AgentError(text) from None
+
     def sleep(self, seconds: float) -> None:
         """Let time pass.
 
@@ -353,6 +361,7 @@ ACTIONS: dict[str, Callable[..., Any]] = {
     "finish": Session.finish,
     "stop": Session.stop,
     "drained": Session.drain,
+    "ping": Session.ping,
     "pass": Session.sleep,
     "lateness": Session.lateness,
 }
