@@ -89,7 +89,7 @@ class Session:
         TestbedError
             Of the first host that cannot be used.
         """
-        self.each(self._join, self.inventory.hosts)
+        self.each(self.join, self.inventory.hosts)
 
     def begin(self, plugins: Mapping[str, str]) -> None:
         """Let every agent open the record of this run.
@@ -195,13 +195,20 @@ class Session:
             host.close()
         return tuple(left)
 
-    def _join(self, name: str) -> None:
+    def join(self, name: str, look: Callable[[Host], None] = lambda _host: None) -> Agent | None:
+        """Connect to a host, let ``look`` refuse it, and start its agent.
+
+        Gives None if the session is over meanwhile.
+        """
         host = self._connect(self.inventory, name)
         if not self.keep_host(name, host):
-            return
+            return None
+        look(host)
         agent = start_agent(host, self.inventory, self._note)
-        if self.keep_agent(name, agent):
-            self.boot_ids[name] = agent.ready()["boot_id"]
+        if not self.keep_agent(name, agent):
+            return None
+        self.boot_ids[name] = agent.ready()["boot_id"]
+        return agent
 
 
 def start_agent(host: Host, inventory: Inventory, note: Note | None = None) -> Agent:

@@ -34,7 +34,7 @@ from tcpf_lab.testbed.ssh.checks import (
 )
 from tcpf_lab.testbed.ssh.clock import Reference, Sample
 from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
-from tcpf_lab.testbed.ssh.session import Connect, Session, start_agent
+from tcpf_lab.testbed.ssh.session import Connect, Session
 from tcpf_lab.testbed.ssh.steps import Needs
 
 
@@ -78,15 +78,6 @@ _WHO = "doctor"
 _WORST_KNOWN_DRIFT_PPM = 100.0
 
 
-@dataclass
-class _Asked:
-    """A host that could be asked."""
-
-    seen: Seen
-    boot_id: str
-    before: tuple[Sample, ...]
-
-
 def survey(inventory: Inventory, needs: Needs, connect: Connect = SshHost) -> Survey:
     """Ask every host, and try the cables between those on which nothing is in the way.
 
@@ -100,7 +91,7 @@ def survey(inventory: Inventory, needs: Needs, connect: Connect = SshHost) -> Su
         Connects to a host.
     """
     session = Session(inventory, f"{_WHO}-{secrets.token_hex(4)}", connect, lambda *_: None)
-    work = _Survey(session, inventory, needs, connect)
+    work = _Survey(session, inventory, needs)
     try:
         work.ask()
         work.attempt()
@@ -113,15 +104,13 @@ def survey(inventory: Inventory, needs: Needs, connect: Connect = SshHost) -> Su
 class _Survey:
     """One survey, from the first connection to the last question."""
 
-    def __init__(
-        self, session: Session, inventory: Inventory, needs: Needs, connect: Connect
-    ) -> None:
+    def __init__(self, session: Session, inventory: Inventory, needs: Needs) -> None:
         self._session = session
         self._inventory = inventory
         self._needs = needs
-        self._connect = connect
         self._reference = Reference()
-        self._asked: dict[str, _Asked] = {}
+        self._seen: dict[str, Seen] = {}
+        self._before: dict[str, tuple[Sample, ...]] = {}
         self._faults: dict[str, Fault] = {}
         self._tried: dict[End, Tried] = {}
         self._untried: dict[str, LabError] = {}
@@ -129,7 +118,6 @@ class _Survey:
     def ask(self) -> None:
         """Connect to every host, and ask it for facts and time."""
         trial_side_by_side(self._session, self._ask, self._inventory.hosts)
-        self._session.boot_ids = {name: host.boot_id for name, host in self._asked.items()}
 
     def attempt(self) -> None:
         """Try the cables between the hosts on which nothing is in the way."""
@@ -145,7 +133,7 @@ class _Survey:
         self._untried.update(faults)
 
     def _try_queues(self, name: str) -> None:
-        seen = self._asked[name].seen
+        seen = self._seen[name]
         known: dict[str, str] = seen.facts.raw["modules_here"]
         wanted = [each for each in seen.all_of(self._needs.modules) if known[each] == "missing"]
         try:
@@ -157,51 +145,40 @@ class _Survey:
 
     def ask_clocks(self) -> None:
         """Ask for the time again: how fast a clock drifts shows after a while."""
-        for name, host in self._asked.items():
+        for name, seen in self._seen.items():
             after: tuple[Sample, ...] = ()
             with suppress(TestbedError):  # lost only now: what it has said before stands
                 after = self._measure(name)
-            host.seen = replace(host.seen, clock=clock_of(host.before, after))
+            self._seen[name] = replace(seen, clock=clock_of(self._before[name], after))
 
     def result(self) -> Survey:
         """Give what was found, hosts in the inventory's order."""
-        seen = {n: self._asked[n].seen for n in self._inventory.hosts if n in self._asked}
+        seen = {n: self._seen[n] for n in self._inventory.hosts if n in self._seen}
         faults = {n: self._faults[n] for n in self._inventory.hosts if n in self._faults}
         return Survey(seen, faults, self._tried, self._untried)
 
     def _ask(self, name: str) -> None:
         try:
-            host = self._connect(self._inventory, name)
-            if not self._session.keep_host(name, host):
+            agent = self._session.join(name, _require_python)
+            if agent is None:
                 return
-            _require_python(host)
-            agent = start_agent(host, self._inventory)
-            if not self._session.keep_agent(name, agent):
-                return
-            boot_id = str(agent.ready()["boot_id"])
             facts = Facts(agent.call(Request("facts", text="ask for facts")))
-            before = self._measure(name)
+            self._before[name] = self._measure(name)
         except TestbedError as error:
             check = "login" if name not in self._session.hosts else "agent"
             self._faults[name] = Fault(check, error.message, error.hint)
             self._session.let_go(name)
             return
-        seen = Seen(name, self._inventory, self._needs, facts, built=_built(facts))
-        self._asked[name] = _Asked(seen, boot_id, before)
+        self._seen[name] = Seen(name, self._inventory, self._needs, facts, built=_built(facts))
 
     def _measure(self, name: str) -> tuple[Sample, ...]:
         agent = self._session.agents[name]
-
-        def ask() -> Mapping[str, int]:
-            value: Mapping[str, int] = agent.call(Request("clock"))
-            return value
-
-        return clock.measure(ask, self._reference.now)
+        return clock.measure(lambda: agent.call(Request("clock")), self._reference.now)
 
     def _may_be_tried(self, name: str) -> bool:
-        if name not in self._asked:
+        if name not in self._seen:
             return False
-        seen = self._asked[name].seen
+        seen = self._seen[name]
         found = [finding for _, finding in network(seen)]
         if all(finding.ok for finding in (*found, leftovers(seen))):
             return True

@@ -207,8 +207,9 @@ def locked(root: Path, patience: float) -> Iterator[bool]:
     AgentError
         If another is at it for longer than ``patience`` seconds.
     """
-    handle = _open(root)
-    if handle is None:
+    try:
+        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
         yield False
         return
     try:
@@ -249,13 +250,6 @@ def _left(root: Path) -> list[str]:
         return list(json.loads((root / LEFT).read_text()))
     except (OSError, ValueError):
         return []
-
-
-def _open(root: Path) -> int | None:
-    try:
-        return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
 
 
 def _lock(handle: int, root: Path, until: float) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from tcpf_lab.testbed.ssh.agent.system import AgentError
 
@@ -106,36 +106,27 @@ def enter(path: Path) -> None:
         os.close(handle)
 
 
-class _Inside(threading.Thread, Generic[T]):
-    """Calls a function within a namespace: a thread has its own, the others stay where they are."""
-
-    def __init__(self, path: Path, function: Callable[[], T]) -> None:
-        super().__init__(daemon=True)
-        self._path = path
-        self._function = function
-        self._value: list[T] = []
-        self._error: BaseException | None = None
-
-    def run(self) -> None:
-        """Enter and call."""
-        try:
-            enter(self._path)
-            self._value.append(self._function())
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
-            self._error = error
-
-    def result(self) -> T:
-        """Await the value."""
-        self.start()
-        self.join()
-        if self._error is not None:
-            raise self._error
-        return self._value[0]
-
-
 def inside(path: Path, function: Callable[[], T]) -> T:
-    """Call ``function`` within the namespace at ``path``, and return its value."""
-    return _Inside(path, function).result()
+    """Call ``function`` within the namespace at ``path``, and return its value.
+
+    A thread has a namespace of its own: the others stay where they are.
+    """
+    values: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            enter(path)
+            values.append(function())
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join()  # it has left the namespace then
+    if errors:
+        raise errors[0]
+    return values[0]
 
 
 MARK = NAMED.with_name("tcpf-lab-netns")
