@@ -30,11 +30,7 @@ def diagnose_uml(results: Path = Path()) -> tuple[Check, ...]:
     return (
         _python(),
         _problem("machine", preflight.machine_problem(), "Linux on x86_64"),
-        _problem(
-            "programs",
-            preflight.tools_problem(("iperf3",)),
-            "all found",
-        ),
+        _problem("programs", preflight.tools_problem(("iperf3",)), "all found"),
         _kernel(),
         _modules(),
         _problem("memory for guests", preflight.memory_problem(guest.MEMORY_MB), "room enough"),

@@ -123,11 +123,7 @@ class Workshop:
 
     @contextmanager
     def _started(
-        self,
-        command: Sequence[str],
-        *,
-        stdout: int | IO[bytes],
-        stdin: int = subprocess.DEVNULL,
+        self, command: Sequence[str], *, stdout: int | IO[bytes], stdin: int = subprocess.DEVNULL
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Start a program in a process group of its own, which ends with this block.
 

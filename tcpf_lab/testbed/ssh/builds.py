@@ -290,11 +290,7 @@ def _compile_there(host: Host, code: Mapping[str, bytes], directory: str, testbe
             'rm -rf "$1"',
         ]
     )
-    reply = run(
-        host,
-        ("sh", "-c", script, "sh", workshop, directory),
-        silence=BUILD_SILENCE_S,
-    )
+    reply = run(host, ("sh", "-c", script, "sh", workshop, directory), silence=BUILD_SILENCE_S)
     if reply.status != 0:
         run(host, ("rm", "-rf", workshop))
         fault = hosts.failed(

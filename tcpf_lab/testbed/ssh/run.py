@@ -34,12 +34,7 @@ from tcpf_lab.plan.step import (
 )
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import RunFiles, as_json, write_json
-from tcpf_lab.spec.tcp import (
-    LINUX22_BEHAVIOURS,
-    LINUX22_SYSCTL,
-    NO_LIMITED_TRANSMIT,
-    RENO_SYSCTL,
-)
+from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS, LINUX22_SYSCTL, NO_LIMITED_TRANSMIT, RENO_SYSCTL
 from tcpf_lab.testbed.base import ON_HOSTS
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import builds, files, hosts

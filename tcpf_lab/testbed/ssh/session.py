@@ -326,11 +326,7 @@ class Remainder:
 
 
 def clean(
-    inventory: Inventory,
-    *,
-    dry_run: bool = False,
-    force: bool = False,
-    connect: Connect = SshHost,
+    inventory: Inventory, *, dry_run: bool = False, force: bool = False, connect: Connect = SshHost
 ) -> tuple[Remainder, ...]:
     """Undo what is written down on all hosts, side by side.
 

@@ -22,20 +22,25 @@ from tcpf_lab.base.errors import LabError, TestbedError
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import builds, clock
 from tcpf_lab.testbed.ssh.channel import Agent, Request, side_by_side
-from tcpf_lab.testbed.ssh.checks import (
-    Clock,
-    End,
-    Facts,
-    Seen,
-    Tried,
-    install,
-    leftovers,
-    network,
-)
+from tcpf_lab.testbed.ssh.checks import Clock, Facts, Seen, install, leftovers, network
 from tcpf_lab.testbed.ssh.clock import Reference, Sample
 from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
 from tcpf_lab.testbed.ssh.session import Connect, Session
 from tcpf_lab.testbed.ssh.steps import Needs
+
+#: An end of a cable: a role, and the role at the other end.
+End = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What was measured at one end of a cable, with the interface up for a moment."""
+
+    carrier: bool
+    rate: int | None = None  #: negotiated, bit/s
+    half_duplex: bool = False
+    reached: Mapping[End, float] = field(default_factory=dict)  #: round trip, s
+    full_size: bool = True  #: whether a packet of the experiment's size came through
 
 
 @dataclass(frozen=True)

@@ -260,10 +260,7 @@ class Request:
 
 
 def up(
-    request: Request,
-    progress: Progress,
-    cache: Path | None = None,
-    patience_s: float = PATIENCE_S,
+    request: Request, progress: Progress, cache: Path | None = None, patience_s: float = PATIENCE_S
 ) -> dict[str, Any]:
     """Start the guests, unless they are up, and wait until all five hosts answer.
 

@@ -154,10 +154,7 @@ def _empty(node: str) -> None:
 
 
 def batch(
-    program: str,
-    node: str,
-    lines: Sequence[Sequence[str]],
-    cancel: threading.Event | None = None,
+    program: str, node: str, lines: Sequence[Sequence[str]], cancel: threading.Event | None = None
 ) -> None:
     """Give commands of ``ip`` or ``tc`` to one process.
 

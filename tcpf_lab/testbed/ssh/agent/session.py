@@ -11,14 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tcpf_lab.testbed.ssh.agent import (
-    journal,
-    modules,
-    namespaces,
-    network,
-    programs,
-    system,
-)
+from tcpf_lab.testbed.ssh.agent import journal, modules, namespaces, network, programs, system
 from tcpf_lab.testbed.ssh.agent.programs import Programs
 from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled
 
@@ -98,12 +91,7 @@ class Session:
     """
 
     def __init__(
-        self,
-        state: Path,
-        token: str,
-        owner: bool,
-        plugins: str | None,
-        cancel: threading.Event,
+        self, state: Path, token: str, owner: bool, plugins: str | None, cancel: threading.Event
     ) -> None:
         self.token = token
         self.owner = owner

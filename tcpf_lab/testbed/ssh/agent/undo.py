@@ -62,12 +62,7 @@ class Work:
         return {end["device"] for end in (*pairs, *moved) if end["node"] == name}
 
 
-def undo(
-    state: Path,
-    token: str,
-    patience: float = PATIENCE_S,
-    agent: int | None = None,
-) -> Result:
+def undo(state: Path, token: str, patience: float = PATIENCE_S, agent: int | None = None) -> Result:
     """Undo a run, and remove its journal and files unless it has to be tried again.
 
     Parameters
