@@ -195,14 +195,10 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe and not pipe.closed:
-            _close_quietly(pipe)
+            with suppress(BrokenPipeError):  # what is still buffered may have no reader
+                pipe.close()
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):  # the whole group may have ended
         os.killpg(pid, number)
-
-
-def _close_quietly(pipe: IO[bytes]) -> None:
-    with suppress(BrokenPipeError):  # what is still buffered may have no reader
-        pipe.close()

@@ -12,7 +12,7 @@ from host_facts import facts, link
 
 from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.spec.load import apply_overrides, find, load
-from tcpf_lab.testbed.doctor import Check
+from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
 from tcpf_lab.testbed.ssh.agent.facts import gather
 from tcpf_lab.testbed.ssh.checks import Clock, Facts, Seen

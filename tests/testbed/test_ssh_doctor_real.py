@@ -10,7 +10,7 @@ import pytest
 from tcpf_lab.spec.load import find, load
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh.doctor import diagnose
-from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
+from tcpf_lab.testbed.ssh.hosts import Host, run
 from tcpf_lab.testbed.ssh.session import Remainder, Session, clean
 from tcpf_lab.testbed.ssh.steps import needs
 from tcpf_lab.testbed.ssh.survey import survey
@@ -42,7 +42,7 @@ def with_interfaces(inventory: Inventory, interfaces: dict[str, str]) -> Invento
 
 @pytest.fixture
 def host(inventory: Inventory) -> Iterator[Host]:
-    with contextlib.closing(SshHost(inventory, "alpha")) as host:
+    with contextlib.closing(Host(inventory, "alpha")) as host:
         done(host, "ip link add d0 mtu 1400 type veth peer name d1 mtu 1300")
         done(host, "ip link add br7 type bridge")
         yield host
@@ -102,10 +102,10 @@ def test_five_planted_faults_are_found_at_once(inventory, host):
 
 def leave_behind(inventory: Inventory) -> None:
     """Begin a run, and kill its agent and the process that watches over it."""
-    session = Session(inventory, "a-run", SshHost, lambda *_: None)
+    session = Session(inventory, "a-run", Host, lambda *_: None)
     session.open()
     session.begin({})
-    with contextlib.closing(SshHost(inventory, "alpha")) as host:
+    with contextlib.closing(Host(inventory, "alpha")) as host:
         done(host, KILL)
     session.hosts["alpha"].close()
 

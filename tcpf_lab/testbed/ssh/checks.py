@@ -282,19 +282,15 @@ def queues(seen: Seen) -> Finding:
     missing = [name for name in wanted if seen.facts.module(name) == "missing"]
     if not missing:
         return fine(", ".join(wanted) or "none needed")
+    flavour = _FLAVOURS.get(seen.facts.machine, "$(dpkg --print-architecture)")
     cures = {
         "ubuntu": f"apt-get install linux-modules-extra-{seen.facts.release}",
         "fedora": f"dnf install kernel-modules-extra-{seen.facts.release}",
-        "debian": f"apt-get install linux-image-{_flavour(seen.facts.machine)}, and boot it",
+        "debian": f"apt-get install linux-image-{flavour}, and boot it",
     }
     options = ", ".join(f"CONFIG_NET_{name.upper()}" for name in missing)
     cure = cures.get(seen.facts.distribution, f"boot a kernel with {options}")
     return Finding(False, f"the kernel lacks {', '.join(missing)}", cure)
-
-
-def _flavour(machine: str) -> str:
-    """Say what Debian calls its kernel for an architecture."""
-    return _FLAVOURS.get(machine, "$(dpkg --print-architecture)")
 
 
 def modules(seen: Seen) -> Finding | None:
@@ -304,7 +300,8 @@ def modules(seen: Seen) -> Finding | None:
         return None
     names = ", ".join(wanted)
     installed = all(facts.module(name) != "missing" for name in wanted)
-    if not installed and _takes_signed_only(facts):
+    signed_only = facts.raw.get("sig_enforce") or facts.raw.get("lockdown") not in (None, "none")
+    if not installed and signed_only:
         cure = (
             "install them by DKMS and enrol its key: mokutil --import /var/lib/dkms/mok.pub "
             "(docs/queues-and-markers.md), or switch Secure Boot off"
@@ -320,10 +317,6 @@ def modules(seen: Seen) -> Finding | None:
         cure = install(facts.distribution, missing)
         return Finding(False, f"{what} cannot be built: no {', '.join(missing)}", cure)
     return fine(f"{names}: {'installed' if installed else 'can be built'}")
-
-
-def _takes_signed_only(facts: Facts) -> bool:
-    return bool(facts.raw.get("sig_enforce")) or facts.raw.get("lockdown") not in (None, "none")
 
 
 def _headers(facts: Facts) -> str:

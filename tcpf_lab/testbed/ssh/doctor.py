@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tcpf_lab.base.units import format_rate
 from tcpf_lab.results.command import command
-from tcpf_lab.testbed.doctor import Check
+from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh.checks import HOST_CHECKS, Finding, fine, network
 from tcpf_lab.testbed.ssh.session import BY_HAND

@@ -29,7 +29,6 @@ from tcpf_lab.plan.step import (
     LoadModule,
     ReadFile,
     Start,
-    Step,
     Sysctl,
 )
 from tcpf_lab.results.command import command
@@ -350,7 +349,7 @@ class HostRun:
         """Refuse to go on if programs were not started, and ready, by their time."""
         if self._epoch is None or group.kind != "start":
             return
-        at = min(_due(step) for step in group.steps)
+        at = min(getattr(step, "at", None) or 0.0 for step in group.steps)  # after the epoch, s
         late = (self._reference.now() - self._epoch) / ssh_clock.NSEC - at
         if late > 0:
             raise TestbedError(
@@ -410,12 +409,6 @@ class HostRun:
         write_json(self._run.root / LATENESS, merged)
 
 
-def _due(step: Step) -> float:
-    """Give when a program must have been started, seconds after the epoch."""
-    at = getattr(step, "at", None)
-    return 0.0 if at is None else float(at)
-
-
 #: Keys of an inventory that say how hosts are reached and kept, not what runs on what.
 _NOT_IDENTITY = {"title", "ssh", "state_directory"}
 _NOT_IDENTITY_OF_HOSTS = {"user", "port", "control", "kernel"}
@@ -427,7 +420,7 @@ class SshTestbed:
 
     inventory: Inventory
     kernel: str = ""  #: release of the hosts' kernels, where it is known without asking them
-    connect: Connect = hosts.SshHost
+    connect: Connect = hosts.Host
     _seen: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     clock = "real"

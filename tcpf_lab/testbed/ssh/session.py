@@ -19,7 +19,7 @@ from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import agent as agent_on_host
 from tcpf_lab.testbed.ssh import files, hosts
 from tcpf_lab.testbed.ssh.channel import Agent, Note, Request, beside, side_by_side
-from tcpf_lab.testbed.ssh.hosts import BROKEN, Host, SshHost, run
+from tcpf_lab.testbed.ssh.hosts import BROKEN, Host, run
 
 #: An agent that has undone a run gets so long to exit, s.
 EXIT_S = 5.0
@@ -263,7 +263,7 @@ def _end(agent: Agent) -> list[str]:
     except TestbedError:
         return _hang_up(agent)
     agent.finished()
-    agent.status(EXIT_S)
+    agent.process.status(EXIT_S)
     agent.close()
     return [f"host {agent.host.name}: not undone: {thing}" for thing in left_by(answer)]
 
@@ -279,13 +279,13 @@ def _hang_up(agent: Agent) -> list[str]:
     name = agent.host.name
     agent.finished()
     try:
-        agent.hang_up()
-        status = agent.status(UNDO_S)
+        agent.process.end_input()  # it undoes everything and ends
+        status = agent.process.status(UNDO_S)
     except BROKEN:
         status = None
     agent.close()
     if status in (UNDONE, LEFT):
-        return [f"host {name}: not undone: {agent.said()}"] if status == LEFT else []
+        return [f"host {name}: not undone: {agent.process.said()}"] if status == LEFT else []
     return [f"host {name} could not be told to end; it undoes everything by itself after a while"]
 
 
@@ -326,7 +326,7 @@ class Remainder:
 
 
 def clean(
-    inventory: Inventory, *, dry_run: bool = False, force: bool = False, connect: Connect = SshHost
+    inventory: Inventory, *, dry_run: bool = False, force: bool = False, connect: Connect = Host
 ) -> tuple[Remainder, ...]:
     """Undo what is written down on all hosts, side by side.
 

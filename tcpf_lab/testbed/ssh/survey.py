@@ -24,7 +24,7 @@ from tcpf_lab.testbed.ssh import builds, clock
 from tcpf_lab.testbed.ssh.channel import Agent, Request, side_by_side
 from tcpf_lab.testbed.ssh.checks import Clock, Facts, Seen, install, leftovers, network
 from tcpf_lab.testbed.ssh.clock import Reference, Sample
-from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
+from tcpf_lab.testbed.ssh.hosts import Host, run
 from tcpf_lab.testbed.ssh.session import Connect, Session
 from tcpf_lab.testbed.ssh.steps import Needs
 
@@ -83,7 +83,7 @@ _WHO = "doctor"
 _WORST_KNOWN_DRIFT_PPM = 100.0
 
 
-def survey(inventory: Inventory, needs: Needs, connect: Connect = SshHost) -> Survey:
+def survey(inventory: Inventory, needs: Needs, connect: Connect = Host) -> Survey:
     """Ask every host, and try the cables between those on which nothing is in the way.
 
     Parameters
@@ -308,7 +308,7 @@ class Trial:
         self._agent = agent
         self._inventory = inventory
         self._mtu = mtu
-        self._name = _name(end)
+        self._name = "-".join(end)
 
     def place(self) -> None:
         """Move the interface into its namespace, give it an address, put it up."""
@@ -347,7 +347,7 @@ class Trial:
             others = [end for end in ends(self._inventory) if end not in (self.end, self.end[::-1])]
             reached = self._reached(others, packets=1)
         full = all(self._ping(end, self._mtu, 1) is not None for end in reached)
-        self.result = Tried(True, self.result.rate, self.result.half_duplex, reached, full)
+        self.result = replace(self.result, reached=reached, full_size=full)
 
     def _reached(self, others: Any, packets: int) -> dict[End, float]:
         found = {end: self._ping(end, _SMALL, packets) for end in others}
@@ -367,8 +367,7 @@ class Trial:
         return "LOWER_UP" in link["flags"]
 
     def _run(self, *argv: str) -> str:
-        value = self._ask("run", argv=argv, output=None)
-        return str(value.get("output", "") if isinstance(value, Mapping) else value or "")
+        return str(self._ask("run", argv=argv, output=None)["output"])
 
     def _ask(self, action: str, **words: Any) -> Any:
         arguments = {"node": self._name, **words}
@@ -402,10 +401,6 @@ def usable_queues(agent: Agent, names: Iterable[str]) -> list[str]:
 def _call(agent: Agent, request: Request, name: str) -> Any:
     text = " ".join(request.arguments.get("argv", ())) or f"{request.do} {name}"
     return agent.call(replace(request, text=text))
-
-
-def _name(end: End) -> str:
-    return "-".join(end)
 
 
 def _address(inventory: Inventory, end: End) -> str:

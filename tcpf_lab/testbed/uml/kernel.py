@@ -418,18 +418,9 @@ def _to_build_first(order: Order) -> Order | None:
 
 def _kernel(entry: Path) -> Kernel:
     facts = read_facts(entry / FACTS)
-    return Kernel(
-        path=entry / KERNEL,
-        key=entry.name,
-        kernel_key=facts["kernel_key"],
-        variant=facts["variant"],
-        version=facts["version"],
-        sha256=facts["sha256"],
-        patches=tuple(facts["patches"]),
-        programs=facts["programs"],
-        modules=facts["modules"],
-        plugins=facts["plugins"],
-    )
+    same = ("kernel_key", "variant", "version", "sha256", "programs", "modules", "plugins")
+    told = {name: facts[name] for name in same}
+    return Kernel(entry / KERNEL, entry.name, patches=tuple(facts["patches"]), **told)
 
 
 def _select(entry: Path, variant: str) -> None:

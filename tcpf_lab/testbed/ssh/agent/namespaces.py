@@ -63,11 +63,6 @@ def mounted() -> bool:
     return NAMED.exists() and _mount(NAMED) != _mount(NAMED.parent)
 
 
-def unmount() -> None:
-    """Undo that mount; the program ``umount`` would leave a directory of its own in ``/run``."""
-    _umount(os.fsencode(NAMED), 0)
-
-
 def _mount(path: Path) -> str:
     """Identify the mount that a path lies on: another one may be hidden below it."""
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -156,8 +151,8 @@ def release() -> None:
     if NAMED.exists():
         if any(NAMED.iterdir()):
             return
-        if mounted():
-            unmount()
+        if mounted():  # the program `umount` would leave a directory of its own in /run
+            _umount(os.fsencode(NAMED), 0)
         if before == _MADE:
             with suppress(OSError):
                 NAMED.rmdir()
