@@ -281,8 +281,10 @@ def _compile_there(host: Host, code: Mapping[str, bytes], directory: str, testbe
     files.put_tree(host, code, workshop)
     flags = tuple(flag for flag in PROGRAM_FLAGS if flag != "-static")
     commands = [("gcc", *flags, "-o", f"out/{name}", *parts) for name, parts in _units().items()]
-    compile_all = " && ".join(map(" ".join, commands))
-    script = f'cd "$1" && rm -rf out && mkdir out && {compile_all} && mv out "$2" && rm -rf "$1"'
+    each = map(" ".join, commands)
+    script = " && ".join(
+        ('cd "$1"', "rm -rf out", "mkdir out", *each, 'mv out "$2"', 'rm -rf "$1"')
+    )
     reply = run(host, ("sh", "-c", script, "sh", workshop, directory), silence=BUILD_SILENCE_S)
     if reply.status != 0:
         run(host, ("rm", "-rf", workshop))
