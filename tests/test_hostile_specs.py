@@ -331,11 +331,11 @@ def test_words_of_a_command_arrive_at_a_host_as_they_are(
     prefix: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     channel = Channel()
-    host = hosts.SshHost.__new__(hosts.SshHost)
+    host = hosts.Host.__new__(hosts.Host)
     connection = type("Connection", (), {"create_session": lambda self: channel})()
     monkeypatch.setattr(host, "_connection", connection, raising=False)
     monkeypatch.setattr(host, "_prefix", prefix, raising=False)
-    monkeypatch.setattr(hosts, "SshProcess", lambda channel: channel)
+    monkeypatch.setattr(hosts, "Process", lambda channel: channel)
     words = [word for text in HOSTILE.values() if "\0" not in text for word in (text, "b")]
     host.start(("printf", "%s\\0", "a", *words))
     assert channel.said.split("\0")[:-1] == ["a", *words]

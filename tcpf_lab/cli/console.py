@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from tcpf_lab.report.document import Report
     from tcpf_lab.run.runner import Event
     from tcpf_lab.run.selection import Choice
-    from tcpf_lab.testbed.base import Testbed
-    from tcpf_lab.testbed.doctor import Check
+    from tcpf_lab.testbed.base import Check, Testbed
     from tcpf_lab.testbed.uml.kernel import Kernel
 
 

@@ -18,8 +18,9 @@ from tcpf_lab.run import campaign
 from tcpf_lab.spec.load import find, load_any
 from tcpf_lab.spec.model import Experiment
 from tcpf_lab.testbed import registry
-from tcpf_lab.testbed.doctor import Check, diagnose_uml
+from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.inventory import Inventory
+from tcpf_lab.testbed.uml.preflight import diagnose_uml
 
 if TYPE_CHECKING:
     from tcpf_lab.testbed.ssh.session import Remainder

@@ -1,9 +1,10 @@
-"""What every testbed can do: three methods, and the errors they end in."""
+"""What every testbed can do - three methods, and the errors they end in - and what is looked at."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tcpf_lab.plan.compose import Plan
@@ -14,6 +15,16 @@ from tcpf_lab.spec.traffic import Generator
 #: everybody knows where it passes.
 IN_VIRTUAL_TIME: Generator = "native"
 ON_HOSTS: Generator = "iperf3"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    detail: str
+    cure: str = ""
 
 
 class Testbed(Protocol):

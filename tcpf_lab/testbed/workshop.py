@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from tcpf_lab.base.errors import KernelBuildError
+from tcpf_lab.base.errors import KernelBuildError, LabError
+from tcpf_lab.base.making import free_bytes, opened
 from tcpf_lab.testbed.base import bound
 
 #: Told a phase's name and the share of it that is done (0 to 1).
@@ -22,6 +24,54 @@ TAIL_LINES = 15
 #: Begins the line that names a command in the log.
 _COMMAND = "$ "
 _NO_SPACE = "No space left on device"
+
+
+@contextmanager
+def one_at_a_time(root: Path, progress: Progress, wait: str = "wait") -> Iterator[int]:
+    """Let one process at a time work in ``root``; give the descriptor that is locked.
+
+    The lock is the system's and belongs to the open file: it ends with the last process that has it
+    open, so one left behind by a killed build does not exist.
+
+    Parameters
+    ----------
+    root : Path
+        The directory.
+    progress : callable
+        Told ``wait`` while another process is at work.
+    wait : str
+        That phase.
+    """
+    with opened(root / "lock", "a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(wait, 0.0)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle.fileno()
+
+
+def require_room(directory: Path, needed: int, refused: type[LabError], what: str) -> None:
+    """Refuse to begin what would fill the disk.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is made.
+    needed : int
+        Bytes that it takes.
+    refused : type of LabError
+        The error to raise.
+    what : str
+        What needs how much: ``{}`` stands for the size.
+    """
+    free = free_bytes(directory)
+    if free < needed:
+        raise refused(
+            f"{what.format(f'{needed / 1e9:.1f} GB')}, there are {free / 1e9:.1f} GB free",
+            where=str(directory),
+            hint="make room, or set XDG_CACHE_HOME to a directory on a larger disk",
+        )
 
 
 @dataclass(frozen=True)
@@ -72,11 +122,7 @@ class Workshop:
 
     @contextmanager
     def _started(
-        self,
-        command: Sequence[str],
-        *,
-        stdout: int | IO[bytes],
-        stdin: int = subprocess.DEVNULL,
+        self, command: Sequence[str], *, stdout: int | IO[bytes], stdin: int = subprocess.DEVNULL
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Start a program in a process group of its own, which ends with this block.
 
@@ -148,14 +194,10 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe and not pipe.closed:
-            _close_quietly(pipe)
+            with suppress(BrokenPipeError):  # what is still buffered may have no reader
+                pipe.close()
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):  # the whole group may have ended
         os.killpg(pid, number)
-
-
-def _close_quietly(pipe: IO[bytes]) -> None:
-    with suppress(BrokenPipeError):  # what is still buffered may have no reader
-        pipe.close()

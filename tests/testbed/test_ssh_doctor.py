@@ -12,13 +12,13 @@ from host_facts import facts, link
 
 from tcpf_lab.base.errors import TestbedError
 from tcpf_lab.spec.load import apply_overrides, find, load
-from tcpf_lab.testbed.doctor import Check
+from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
 from tcpf_lab.testbed.ssh.agent.facts import gather
-from tcpf_lab.testbed.ssh.checks import Clock, End, Facts, Seen, Tried
+from tcpf_lab.testbed.ssh.checks import Clock, Facts, Seen
 from tcpf_lab.testbed.ssh.doctor import diagnose
 from tcpf_lab.testbed.ssh.steps import Needs, needs
-from tcpf_lab.testbed.ssh.survey import Fault, Survey
+from tcpf_lab.testbed.ssh.survey import End, Fault, Survey, Tried
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDS = needs(load(find("smoke")))

@@ -6,19 +6,18 @@ import contextlib
 import os
 import socket
 import struct
-import subprocess
-import sys
+import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tcpf_lab.spec.load import find, load
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh import ping as host_ping
+from tcpf_lab.testbed.ssh.agent import network as agent_network
+from tcpf_lab.testbed.ssh.agent.network import checksum, echo, ping
+from tcpf_lab.testbed.ssh.agent.system import Cancelled
 from tcpf_lab.testbed.ssh.doctor import diagnose
-from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
-from tcpf_lab.testbed.ssh.ping import checksum, echo, ping
+from tcpf_lab.testbed.ssh.hosts import Host, run
 from tcpf_lab.testbed.ssh.session import Remainder, Session, clean
 from tcpf_lab.testbed.ssh.steps import needs
 from tcpf_lab.testbed.ssh.survey import survey
@@ -48,7 +47,7 @@ def with_interfaces(inventory: Inventory, interfaces: dict[str, str]) -> Invento
 
 @pytest.fixture
 def host(inventory: Inventory) -> Iterator[Host]:
-    with contextlib.closing(SshHost(inventory, "alpha")) as host:
+    with contextlib.closing(Host(inventory, "alpha")) as host:
         done(host, "ip link add d0 mtu 1400 type veth peer name d1 mtu 1300")
         done(host, "ip link add br7 type bridge")
         yield host
@@ -110,10 +109,10 @@ def test_five_planted_faults_are_found_at_once(inventory, host):
 
 def leave_behind(inventory: Inventory) -> None:
     """Begin a run, and kill its agent and the process that watches over it."""
-    session = Session(inventory, "a-run", SshHost, lambda *_: None)
+    session = Session(inventory, "a-run", Host, lambda *_: None)
     session.open()
     session.begin({})
-    with contextlib.closing(SshHost(inventory, "alpha")) as host:
+    with contextlib.closing(Host(inventory, "alpha")) as host:
         done(host, KILL)
     session.hosts["alpha"].close()
 
@@ -130,7 +129,7 @@ def test_a_killed_run_is_listed_and_undone_by_hand(inventory, host):
     assert network(host) == before
 
 
-# The echo that the doctor lets hosts send, by the Python that they have.
+# The echo that the doctor lets hosts send, by their agents.
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="sending ICMP takes root")
 
@@ -146,18 +145,14 @@ def test_a_request_has_its_size_and_a_right_checksum(size):
 
 @AS_ROOT
 def test_this_machine_answers_itself_and_nobody_answers_for_a_lost_packet(monkeypatch):
-    found = ping("127.0.0.1", 1000, 2)
+    found = ping("127.0.0.1", 1000, 2, threading.Event())
     assert found is not None
     assert 0 < found < 1
-    monkeypatch.setattr(host_ping, "REPLY_S", 0.2)
-    assert ping("127.0.0.1", 70_000, 1) is None  # larger than any packet
+    monkeypatch.setattr(agent_network, "REPLY_S", 0.2)
+    assert ping("127.0.0.1", 70_000, 1, threading.Event()) is None  # larger than any packet
     monkeypatch.setattr(socket.socket, "sendto", lambda *_: 0)
-    assert ping("127.0.0.1", 84, 1) is None
-
-
-@AS_ROOT
-def test_it_runs_as_a_text_without_the_package(tmp_path):
-    text = Path(host_ping.__file__).read_text()
-    command = [sys.executable, "-I", "-c", text, "127.0.0.1", "84", "1"]
-    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert 0 < float(said.stdout) < 1
+    assert ping("127.0.0.1", 84, 1, threading.Event()) is None
+    ended = threading.Event()
+    ended.set()
+    with pytest.raises(Cancelled):
+        ping("127.0.0.1", 84, 1, ended)

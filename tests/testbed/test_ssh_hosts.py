@@ -17,7 +17,7 @@ from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import files
 from tcpf_lab.testbed.ssh import hosts as ssh_hosts
 from tcpf_lab.testbed.ssh import hosts as ssh_process
-from tcpf_lab.testbed.ssh.hosts import SshHost, run
+from tcpf_lab.testbed.ssh.hosts import Host, run
 
 pytestmark = pytest.mark.full
 
@@ -47,7 +47,7 @@ def inventory_of(server, **ssh):
 @pytest.fixture
 def host(server, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    with contextlib.closing(SshHost(inventory_of(server), "alpha")) as host:
+    with contextlib.closing(Host(inventory_of(server), "alpha")) as host:
         yield host
 
 
@@ -78,7 +78,7 @@ def refusal(server, monkeypatch, home, **ssh):
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     with pytest.raises(TestbedError) as caught:
-        SshHost(inventory_of(server, **ssh), "alpha")
+        Host(inventory_of(server, **ssh), "alpha")
     assert caught.value.where == "host alpha (roles S, R0, R1, R2, D)"
     return caught.value
 
@@ -112,14 +112,14 @@ def test_inventorys_host_key_counts_before_an_older_one_of_the_user(server, monk
     name = f"[127.0.0.1]:{server.port}"
     (tmp_path / ".ssh/known_hosts").write_text(f"{name} {' '.join(old)}\n")
     monkeypatch.setenv("HOME", str(tmp_path))
-    SshHost(inventory_of(server), "alpha").close()
+    Host(inventory_of(server), "alpha").close()
 
 
 def test_users_known_hosts_will_do(server, monkeypatch, tmp_path):
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh/known_hosts").write_text(server.known_hosts.read_text())
     monkeypatch.setenv("HOME", str(tmp_path))
-    SshHost(inventory_of(server, known_hosts=None), "alpha").close()
+    Host(inventory_of(server, known_hosts=None), "alpha").close()
 
 
 def test_key_that_is_not_accepted(server, monkeypatch, tmp_path):
@@ -135,7 +135,7 @@ def test_nobody_listens(server, monkeypatch, tmp_path):
     alpha = inventory.hosts["alpha"].model_copy(update={"port": real_sshd.free_port()})
     closed = inventory.model_copy(update={"hosts": {"alpha": alpha}})
     with pytest.raises(TestbedError, match=r"no connection to root@127\.0\.0\.1"):
-        SshHost(closed, "alpha")
+        Host(closed, "alpha")
 
 
 def test_gateways_are_held_to_the_same_policy(server, monkeypatch, tmp_path):
@@ -151,13 +151,13 @@ def test_gateways_are_held_to_the_same_policy(server, monkeypatch, tmp_path):
     chain = ssh_hosts._with_gateways(ssh_hosts._connection(through, "alpha"))
     assert len(chain) == 2
     assert all(isinstance(each.client._policy, RejectPolicy) for each in chain)
-    with contextlib.closing(SshHost(through, "alpha")) as host:
+    with contextlib.closing(Host(through, "alpha")) as host:
         assert run(host, ("echo", "through")).text == "through\n"
 
 
 def test_connection_that_breaks_is_an_error(server, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    host = SshHost(inventory_of(server), "alpha")
+    host = Host(inventory_of(server), "alpha")
     session = int(run(host, ("sh", "-c", "echo $PPID")).text)
     threading.Timer(0.5, os.kill, (session, signal.SIGKILL)).start()
     with pytest.raises(TestbedError, match="host alpha"):

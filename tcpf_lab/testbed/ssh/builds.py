@@ -23,7 +23,7 @@ from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import KernelBuildError, TestbedError
 from tcpf_lab.results.command import command
 from tcpf_lab.testbed.ssh import files, hosts
-from tcpf_lab.testbed.ssh.hosts import Host, run
+from tcpf_lab.testbed.ssh.hosts import Host, Reply, run
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml import recipe as uml_recipe
 from tcpf_lab.testbed.uml.recipe import KBUILD_PARTS, MODULE_PARTS, PROGRAM_FLAGS, TRAFFIC_PROGRAMS
@@ -144,8 +144,16 @@ def _build(
         reply = run(
             host, ("sh", "-c", _BUILD, "sh", workshop, what, _PARTS), silence=BUILD_SILENCE_S
         )
+        if reply.status == _NO_HEADERS:
+            raise TestbedError(
+                "modules cannot be built: /lib/modules/$(uname -r)/build is not there",
+                where=f"host {host.name}",
+                hint="on the host: apt-get install linux-headers-$(uname -r) gcc make",
+            )
         if reply.status != 0:
-            raise _not_built(host, reply.status, f"{reply.text}\n{reply.errors}", testbed)
+            what = "modules and plugins"
+            hint = "on the host: apt-get install linux-headers-$(uname -r) gcc make libc6-dev"
+            raise _not_built(host, testbed, what, reply, hint)
         with tempfile.TemporaryDirectory() as directory:
             files.fetch(host, f"{workshop}/out", Path(directory))
             return files.tree(Path(directory), (".",))
@@ -153,16 +161,9 @@ def _build(
         run(host, ("rm", "-rf", workshop))
 
 
-def _not_built(host: Host, status: int, said: str, testbed: str) -> TestbedError:
-    where = f"host {host.name}"
-    if status == _NO_HEADERS:
-        return TestbedError(
-            "modules cannot be built: /lib/modules/$(uname -r)/build is not there",
-            where=where,
-            hint="on the host: apt-get install linux-headers-$(uname -r) gcc make",
-        )
-    fault = hosts.failed(where, testbed, "the build of modules and plugins", status, said)
-    hint = "on the host: apt-get install linux-headers-$(uname -r) gcc make libc6-dev"
+def _not_built(host: Host, testbed: str, what: str, reply: Reply, hint: str) -> TestbedError:
+    where, said = f"host {host.name}", f"{reply.text}\n{reply.errors}"
+    fault = hosts.failed(where, testbed, f"the build of {what}", reply.status, said)
     return TestbedError(fault.message, where=where, hint=hint)
 
 
@@ -238,7 +239,7 @@ def program_sources() -> dict[str, bytes]:
 
 def program_hash() -> str:
     """Identify the sources by names and contents."""
-    return hashlib.sha256(files.pack(program_sources())).hexdigest()
+    return source_hash(program_sources())
 
 
 def provide_programs(host: Host, machine: str, state: str, testbed: str, *, build: bool) -> str:
@@ -264,7 +265,7 @@ def provide_programs(host: Host, machine: str, state: str, testbed: str, *, buil
     """
     code = program_sources()
     how = "host" if build else f"here {' '.join(PROGRAM_FLAGS)}"
-    words = f"{hashlib.sha256(files.pack(code)).hexdigest()} {how} {machine}"
+    words = f"{source_hash(code)} {how} {machine}"
     name = hashlib.sha256(words.encode()).hexdigest()[:16]
     directory = f"{state}/programs/{name}"
     if not build:
@@ -280,32 +281,15 @@ def _compile_there(host: Host, code: Mapping[str, bytes], directory: str, testbe
     files.put_tree(host, code, workshop)
     flags = tuple(flag for flag in PROGRAM_FLAGS if flag != "-static")
     commands = [("gcc", *flags, "-o", f"out/{name}", *parts) for name, parts in _units().items()]
+    each = map(" ".join, commands)
     script = " && ".join(
-        [
-            'cd "$1"',
-            "rm -rf out",
-            "mkdir out",
-            *map(" ".join, commands),
-            'mv out "$2"',
-            'rm -rf "$1"',
-        ]
+        ('cd "$1"', "rm -rf out", "mkdir out", *each, 'mv out "$2"', 'rm -rf "$1"')
     )
-    reply = run(
-        host,
-        ("sh", "-c", script, "sh", workshop, directory),
-        silence=BUILD_SILENCE_S,
-    )
+    reply = run(host, ("sh", "-c", script, "sh", workshop, directory), silence=BUILD_SILENCE_S)
     if reply.status != 0:
         run(host, ("rm", "-rf", workshop))
-        fault = hosts.failed(
-            f"host {host.name}",
-            testbed,
-            "the build of the traffic programs",
-            reply.status,
-            f"{reply.text}\n{reply.errors}",
-        )
         hint = "on the host: apt-get install gcc libc6-dev; or `programs: push` in the inventory"
-        raise TestbedError(fault.message, where=fault.where, hint=hint)
+        raise _not_built(host, testbed, "the traffic programs", reply, hint)
 
 
 def _compiled_here(host: Host, machine: str, name: str) -> dict[str, bytes]:

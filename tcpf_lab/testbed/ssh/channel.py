@@ -131,7 +131,7 @@ class Agent:
         self, host: Host, process: Process, inventory: Inventory, note: Note | None = None
     ) -> None:
         self.host = host
-        self._process = process
+        self.process = process
         self._testbed = inventory.testbed
         self._silence = LOST_AFTER * inventory.silence
         self._note = note
@@ -159,7 +159,7 @@ class Agent:
             first = self._ready.result(timeout)
         except TimeoutError:
             raise TestbedError(
-                f"the agent said nothing for {timeout:g} s{hosts.tail(self._process.said())}",
+                f"the agent said nothing for {timeout:g} s{hosts.tail(self.process.said())}",
                 where=f"host {self.host.name}",
                 hint="is `python3` there 3.9 or newer, and the machine responsive?",
             ) from None
@@ -213,7 +213,7 @@ class Agent:
             silent = now - self._heard > self._silence and not self._ended.is_set()
         if silent:
             self.give_up(lost(self.host.name, self._under_way(), TimeoutError()))
-            self._process.close()  # so that nobody waits for it either
+            self.process.close()  # so that nobody waits for it either
         elif late:
             request = late[0].request
             self.give_up(
@@ -240,22 +240,10 @@ class Agent:
         """Take no notice of its silence from now on: it is about to end."""
         self._ended.set()
 
-    def hang_up(self) -> None:
-        """Let the agent read the end of its input: it undoes everything and ends."""
-        self._process.end_input()
-
-    def said(self) -> str:
-        """Give the last lines of the agent's standard error."""
-        return self._process.said()
-
-    def status(self, timeout: float) -> int | None:
-        """Give the exit status of the agent, None if it has not ended in time."""
-        return self._process.status(timeout)
-
     def close(self) -> None:
         """Let go of it."""
         self._ended.set()
-        self._process.close()
+        self.process.close()
 
     def give_up(self, fault: TestbedError) -> None:
         """Count the agent as lost: whatever is asked of it ends in ``fault``."""
@@ -272,7 +260,7 @@ class Agent:
         line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         try:
             with self._sending:
-                self._process.write(line)
+                self.process.write(line)
         except BROKEN as error:
             self.give_up(self._gone(error))
 
@@ -290,7 +278,7 @@ class Agent:
     def _read(self) -> None:
         error: BaseException = EOFError()
         try:
-            for line in self._process.output:
+            for line in self.process.output:
                 self._heard = time.monotonic()
                 self._receive(json.loads(line))
         except (*BROKEN, ValueError) as broken:
@@ -336,11 +324,11 @@ class Agent:
 
     def _gone(self, error: BaseException) -> TestbedError:
         """Say why nothing more is to be read: the agent has ended, or the connection has."""
-        status = self._process.status(1.0)
+        status = self.process.status(1.0)
         if status is None:
             return lost(self.host.name, self._under_way(), error)
         return hosts.failed(
-            f"host {self.host.name}", self._testbed, "the agent", status, self._process.said()
+            f"host {self.host.name}", self._testbed, "the agent", status, self.process.said()
         )
 
     def _under_way(self) -> str:

@@ -1,4 +1,4 @@
-"""Checks of a host and of the cables between hosts."""
+"""What an agent says of its host, and the checks of a host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tcpf_lab.base.units import format_rate, format_size
+from tcpf_lab.base.units import format_size
 from tcpf_lab.results.command import command
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.testbed.inventory import Host, Inventory
@@ -127,8 +127,7 @@ class Facts:
 
     def configured(self, name: str) -> list[tuple[str, str]]:
         """Say what is configured on an interface, each with the command that takes it away."""
-        links = [nic.link for nic in self.nics.values()]
-        return [*configured(name, links, self.raw.get("addresses", ()), self.raw.get("routes", ()))]
+        return [*configured(name, self.raw)]
 
     def device_of(self, address: str) -> str | None:
         """Give the interface that has an address."""
@@ -283,19 +282,15 @@ def queues(seen: Seen) -> Finding:
     missing = [name for name in wanted if seen.facts.module(name) == "missing"]
     if not missing:
         return fine(", ".join(wanted) or "none needed")
+    flavour = _FLAVOURS.get(seen.facts.machine, "$(dpkg --print-architecture)")
     cures = {
         "ubuntu": f"apt-get install linux-modules-extra-{seen.facts.release}",
         "fedora": f"dnf install kernel-modules-extra-{seen.facts.release}",
-        "debian": f"apt-get install linux-image-{_flavour(seen.facts.machine)}, and boot it",
+        "debian": f"apt-get install linux-image-{flavour}, and boot it",
     }
     options = ", ".join(f"CONFIG_NET_{name.upper()}" for name in missing)
     cure = cures.get(seen.facts.distribution, f"boot a kernel with {options}")
     return Finding(False, f"the kernel lacks {', '.join(missing)}", cure)
-
-
-def _flavour(machine: str) -> str:
-    """Say what Debian calls its kernel for an architecture."""
-    return _FLAVOURS.get(machine, "$(dpkg --print-architecture)")
 
 
 def modules(seen: Seen) -> Finding | None:
@@ -305,7 +300,8 @@ def modules(seen: Seen) -> Finding | None:
         return None
     names = ", ".join(wanted)
     installed = all(facts.module(name) != "missing" for name in wanted)
-    if not installed and _takes_signed_only(facts):
+    signed_only = facts.raw.get("sig_enforce") or facts.raw.get("lockdown") not in (None, "none")
+    if not installed and signed_only:
         cure = (
             "install them by DKMS and enrol its key: mokutil --import /var/lib/dkms/mok.pub "
             "(docs/queues-and-markers.md), or switch Secure Boot off"
@@ -321,10 +317,6 @@ def modules(seen: Seen) -> Finding | None:
         cure = install(facts.distribution, missing)
         return Finding(False, f"{what} cannot be built: no {', '.join(missing)}", cure)
     return fine(f"{names}: {'installed' if installed else 'can be built'}")
-
-
-def _takes_signed_only(facts: Facts) -> bool:
-    return bool(facts.raw.get("sig_enforce")) or facts.raw.get("lockdown") not in (None, "none")
 
 
 def _headers(facts: Facts) -> str:
@@ -419,21 +411,6 @@ HOST_CHECKS: dict[str, Callable[[Seen], Finding | None]] = {
 }
 
 
-#: An end of a cable: a role, and the role at the other end.
-End = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Tried:
-    """What was measured at one end of a cable, with the interface up for a moment."""
-
-    carrier: bool
-    rate: int | None = None  #: negotiated, bit/s
-    half_duplex: bool = False
-    reached: Mapping[End, float] = field(default_factory=dict)  #: round trip, s
-    full_size: bool = True  #: whether a packet of the experiment's size came through
-
-
 def control(seen: Seen) -> Finding:
     """Refuse an inventory by which a run would cut the connection that it is driven by."""
     wanted, facts = seen.host.control, seen.facts
@@ -520,83 +497,3 @@ def _mtu(seen: Seen, name: str, nic: Nic) -> Finding:
         detail = f"{name} takes from {low} to {high} B, {seen.needs.title} asks for {wanted} B"
         return Finding(False, detail, "change `mtu` of the topology, or use another interface")
     return fine(f"{wanted} B")
-
-
-def cables(
-    inventory: Inventory, needs: Needs, tried: Mapping[End, Tried]
-) -> Iterator[tuple[str, Finding]]:
-    """Judge every cable by what its two ends measured: one finding for each link.
-
-    A link is left out if one of its ends could not be tried: why is told of that host.
-    """
-    for a, b in inventory.links_of_roles():
-        cable = _Cable(inventory, needs, tried, ((a, b), (b, a)))
-        if inventory.interface(a, b) and all(end in tried for end in cable.ends):
-            yield f"link {a}-{b}", cable.finding()
-
-
-@dataclass(frozen=True)
-class _Cable:
-    """A cable whose two ends have been tried."""
-
-    inventory: Inventory
-    needs: Needs
-    tried: Mapping[End, Tried]
-    ends: tuple[End, End]
-
-    def finding(self) -> Finding:
-        """Give the first fault, or else what the cable carries."""
-        for look in (self._no_carrier, self._elsewhere, self._too_slow, self._too_small):
-            if finding := look():
-                return finding
-        near = self.tried[self.ends[0]]
-        rate = f"{format_rate(near.rate)}/s" if near.rate else "rate not known"
-        seconds = near.reached[self.ends[1]]
-        detail = f"{rate}, {seconds * 1e3:.2f} ms, packets of {self.needs.mtu} B pass"
-        shared = len(near.reached) > 1
-        return fine(f"{detail}, through a network with other links" if shared else detail)
-
-    def _no_carrier(self) -> Finding | None:
-        dead = [self._place(end) for end in self.ends if not self.tried[end].carrier]
-        cure = "plug in the cable between the two"
-        return Finding(False, f"no carrier at {', '.join(dead)}", cure) if dead else None
-
-    def _elsewhere(self) -> Finding | None:
-        """Say where the cable leads instead, or that nothing answers."""
-        for end, other in (self.ends, self.ends[::-1]):
-            reached = self.tried[end].reached
-            if other in reached:
-                continue
-            if reached:
-                detail = f"{self._place(end)} leads to {', '.join(map(self._place, reached))}"
-                return Finding(False, detail, "swap the plugs, or the interfaces in the inventory")
-            detail = f"nothing from {self._place(end)} arrives at {self._place(other)}"
-            cure = (
-                "follow the cable; is there a switch between with VLANs, or that learns no address?"
-            )
-            return Finding(False, detail, cure)
-        return None
-
-    def _too_slow(self) -> Finding | None:
-        pair = self.ends[0]
-        wanted = max(self.needs.rate(*pair), self.inventory.rate(*pair) or 0)
-        for end in self.ends:
-            measured, interface = self.tried[end], self.inventory.interface(*end)
-            cure = f"on {self.inventory.host_of(end[0])}: ethtool -s {interface} autoneg on"
-            if measured.half_duplex:
-                return Finding(False, f"{self._place(end)} is half duplex", cure)
-            if measured.rate is not None and measured.rate < wanted:
-                detail = f"{format_rate(measured.rate)}/s, not {format_rate(wanted)}/s"
-                return Finding(False, detail, f"{cure}; another cable")
-        return None
-
-    def _too_small(self) -> Finding | None:
-        if all(self.tried[end].full_size for end in self.ends):
-            return None
-        detail = f"packets of {self.needs.mtu} B do not pass, smaller ones do"
-        cure = "raise the MTU of what is between, or lower `mtu` of the topology"
-        return Finding(False, detail, cure)
-
-    def _place(self, end: End) -> str:
-        interface = self.inventory.interface(*end)
-        return f"{self.inventory.host_of(end[0])} {interface} ({end[0]}-{end[1]})"

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from tcpf_lab.base.units import format_rate
 from tcpf_lab.results.command import command
-from tcpf_lab.testbed.doctor import Check
+from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh.checks import (
-    HOST_CHECKS,
-    Finding,
-    cables,
-    fine,
-    network,
-)
+from tcpf_lab.testbed.ssh.checks import HOST_CHECKS, Finding, fine, network
 from tcpf_lab.testbed.ssh.session import BY_HAND
 from tcpf_lab.testbed.ssh.steps import Needs
-from tcpf_lab.testbed.ssh.survey import Survey
+from tcpf_lab.testbed.ssh.survey import End, Survey, Tried
 
 _OTHER = "correct the inventory, or look at another experiment: `doctor` takes its name, too"
 #: Where a finding was made, what was looked at, what was found.
@@ -100,3 +96,83 @@ def _on_hosts(survey: Survey) -> Iterator[Row]:
 def _trials(survey: Survey) -> Iterator[Row]:
     for host, error in survey.untried.items():
         yield host, "links", Finding(False, f"not tried: {error.message}", error.hint)
+
+
+def cables(
+    inventory: Inventory, needs: Needs, tried: Mapping[End, Tried]
+) -> Iterator[tuple[str, Finding]]:
+    """Judge every cable by what its two ends measured: one finding for each link.
+
+    A link is left out if one of its ends could not be tried: why is told of that host.
+    """
+    for a, b in inventory.links_of_roles():
+        cable = _Cable(inventory, needs, tried, ((a, b), (b, a)))
+        if inventory.interface(a, b) and all(end in tried for end in cable.ends):
+            yield f"link {a}-{b}", cable.finding()
+
+
+@dataclass(frozen=True)
+class _Cable:
+    """A cable whose two ends have been tried."""
+
+    inventory: Inventory
+    needs: Needs
+    tried: Mapping[End, Tried]
+    ends: tuple[End, End]
+
+    def finding(self) -> Finding:
+        """Give the first fault, or else what the cable carries."""
+        for look in (self._no_carrier, self._elsewhere, self._too_slow, self._too_small):
+            if finding := look():
+                return finding
+        near = self.tried[self.ends[0]]
+        rate = f"{format_rate(near.rate)}/s" if near.rate else "rate not known"
+        seconds = near.reached[self.ends[1]]
+        detail = f"{rate}, {seconds * 1e3:.2f} ms, packets of {self.needs.mtu} B pass"
+        shared = len(near.reached) > 1
+        return fine(f"{detail}, through a network with other links" if shared else detail)
+
+    def _no_carrier(self) -> Finding | None:
+        dead = [self._place(end) for end in self.ends if not self.tried[end].carrier]
+        cure = "plug in the cable between the two"
+        return Finding(False, f"no carrier at {', '.join(dead)}", cure) if dead else None
+
+    def _elsewhere(self) -> Finding | None:
+        """Say where the cable leads instead, or that nothing answers."""
+        for end, other in (self.ends, self.ends[::-1]):
+            reached = self.tried[end].reached
+            if other in reached:
+                continue
+            if reached:
+                detail = f"{self._place(end)} leads to {', '.join(map(self._place, reached))}"
+                return Finding(False, detail, "swap the plugs, or the interfaces in the inventory")
+            detail = f"nothing from {self._place(end)} arrives at {self._place(other)}"
+            cure = (
+                "follow the cable; is there a switch between with VLANs, or that learns no address?"
+            )
+            return Finding(False, detail, cure)
+        return None
+
+    def _too_slow(self) -> Finding | None:
+        pair = self.ends[0]
+        wanted = max(self.needs.rate(*pair), self.inventory.rate(*pair) or 0)
+        for end in self.ends:
+            measured, interface = self.tried[end], self.inventory.interface(*end)
+            cure = f"on {self.inventory.host_of(end[0])}: ethtool -s {interface} autoneg on"
+            if measured.half_duplex:
+                return Finding(False, f"{self._place(end)} is half duplex", cure)
+            if measured.rate is not None and measured.rate < wanted:
+                detail = f"{format_rate(measured.rate)}/s, not {format_rate(wanted)}/s"
+                return Finding(False, detail, f"{cure}; another cable")
+        return None
+
+    def _too_small(self) -> Finding | None:
+        if all(self.tried[end].full_size for end in self.ends):
+            return None
+        detail = f"packets of {self.needs.mtu} B do not pass, smaller ones do"
+        cure = "raise the MTU of what is between, or lower `mtu` of the topology"
+        return Finding(False, detail, cure)
+
+    def _place(self, end: End) -> str:
+        interface = self.inventory.interface(*end)
+        return f"{self.inventory.host_of(end[0])} {interface} ({end[0]}-{end[1]})"

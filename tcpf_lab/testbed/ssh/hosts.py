@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from fabric import Config, Connection
 from paramiko import (
@@ -132,47 +132,6 @@ class Reply:
         return self.output.decode("utf-8", "replace")
 
 
-class Process(Protocol):
-    """A program that runs on a host."""
-
-    @property
-    def output(self) -> IO[bytes]:
-        """Its standard output."""
-
-    def write(self, data: bytes) -> None:
-        """Write to its standard input."""
-
-    def end_input(self) -> None:
-        """Let it read the end of its input."""
-
-    def said(self) -> str:
-        """Give the last lines of its standard error."""
-
-    def status(self, timeout: float) -> int | None:
-        """Give its exit status, None if it is not known within ``timeout`` seconds."""
-
-    def close(self) -> None:
-        """Give it up."""
-
-
-class Host(Protocol):
-    """A place where programs can be run."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the inventory."""
-
-    @property
-    def client_address(self) -> str:
-        """Our address as the host sees it; empty if that is not known."""
-
-    def start(self, argv: Sequence[str], silence: float | None = None) -> Process:
-        """Start a program with the rights of root."""
-
-    def close(self) -> None:
-        """Leave it."""
-
-
 def run(host: Host, argv: Sequence[str], feed: bytes = b"", silence: float = SILENCE_S) -> Reply:
     """Run a program on ``host`` to its end.
 
@@ -223,8 +182,14 @@ def lost(name: str, when: str, error: BaseException) -> TestbedError:
     )
 
 
-class SshProcess:
-    """A program at the other end of a channel."""
+class Process:
+    """A program that runs on a host, at the other end of a channel.
+
+    Attributes
+    ----------
+    output : binary file
+        Its standard output.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -275,8 +240,16 @@ _WHO = 'id -u; echo "${SSH_CONNECTION%% *}"'
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # our messages say it better
 
 
-class SshHost:
-    """A host of an inventory, connected."""
+class Host:
+    """A host of an inventory, connected.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the inventory.
+    client_address : str
+        Our address as the host sees it; empty if that is not known.
+    """
 
     def __init__(self, inventory: Inventory, name: str) -> None:
         self.name = name
@@ -293,12 +266,12 @@ class SshHost:
                 raise _no_connection(inventory, name, self._connection, error) from None
             raise
 
-    def start(self, argv: Sequence[str], silence: float | None = None) -> SshProcess:
+    def start(self, argv: Sequence[str], silence: float | None = None) -> Process:
         """Start a program with the rights of root."""
         channel = self._connection.create_session()
         channel.settimeout(silence)
         channel.exec_command(shlex.join((*self._prefix, *argv)))
-        return SshProcess(channel)
+        return Process(channel)
 
     def close(self) -> None:
         """Close the connection, and those it goes through."""
@@ -401,9 +374,6 @@ def _no_connection(
     else:
         what = f"no connection to {target}: {error or type(error).__name__}"
         hint = f"is the host up, and sshd? Try `{by_hand}`"
-    return TestbedError(what, where=f"host {name} ({_roles(inventory, name)})", hint=hint)
-
-
-def _roles(inventory: Inventory, name: str) -> str:
     roles = inventory.hosts[name].roles
-    return f"role{'s' if len(roles) > 1 else ''} {', '.join(roles)}"
+    played = f"role{'s' if len(roles) > 1 else ''} {', '.join(roles)}"
+    return TestbedError(what, where=f"host {name} ({played})", hint=hint)

@@ -13,7 +13,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,21 +29,17 @@ from tcpf_lab.plan.step import (
     LoadModule,
     ReadFile,
     Start,
-    Step,
     Sysctl,
 )
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import RunFiles, as_json, write_json
-from tcpf_lab.spec.tcp import (
-    LINUX22_BEHAVIOURS,
-    LINUX22_SYSCTL,
-    NO_LIMITED_TRANSMIT,
-    RENO_SYSCTL,
-)
+from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS, LINUX22_SYSCTL, NO_LIMITED_TRANSMIT, RENO_SYSCTL
 from tcpf_lab.testbed.base import ON_HOSTS
 from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import builds, files, hosts
 from tcpf_lab.testbed.ssh import clock as ssh_clock
+from tcpf_lab.testbed.ssh.agent import network
+from tcpf_lab.testbed.ssh.agent.system import parsed
 from tcpf_lab.testbed.ssh.channel import Request, side_by_side
 from tcpf_lab.testbed.ssh.clock import Sample
 from tcpf_lab.testbed.ssh.hosts import Host, run
@@ -99,9 +95,11 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
     asked = (interfaces, probed_programs(plan, entry.roles), parameters(plan, entry.roles))
     wanted = map(" ".join, asked)
     oldest = ".".join(map(str, OLDEST_PYTHON))
-    reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted))
+    asked_of_ip = (f"{key} {words}" for key, each in network.SHOWN.items() for words in each)
+    reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted, *asked_of_ip))
     clean, doctor = (command(verb, "--testbed", inventory.testbed) for verb in ("clean", "doctor"))
-    for line in reply.text.splitlines():
+    lines = reply.text.splitlines()
+    for line in lines:
         match line.split():
             case ["python", *version] if tuple(map(int, version)) < OLDEST_PYTHON:
                 yield f"{host.name}: no Python {oldest} or newer (apt-get install python3)"
@@ -124,6 +122,22 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
                 yield f"{host.name}: no {name} ({doctor} names its package)"
             case ["parameter", name]:
                 yield f"{host.name}: its kernel has no {name} ({_PATCHED[name]})"
+    # What an interface has by which the host is reached is the control network's.
+    data = [name for name in interfaces if f"route {name}" not in lines]
+    yield from (f"{host.name}: {said}" for said in _configured(data, lines))
+
+
+def _configured(interfaces: Iterable[str], lines: Iterable[str]) -> Iterator[str]:
+    """Say of each interface that is configured, by the lines of the probe, what would be lost."""
+    shown: dict[str, list[network.Entry]] = {key: [] for key in network.SHOWN}
+    for line in lines:
+        key, _, answer = line.partition(" ")
+        if key in shown:
+            with suppress(ValueError):  # not an answer of iproute2
+                shown[key] += parsed(answer)
+    for name in interfaces:
+        if said := network.would_be_lost(name, shown):
+            yield said
 
 
 def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:
@@ -335,7 +349,7 @@ class HostRun:
         """Refuse to go on if programs were not started, and ready, by their time."""
         if self._epoch is None or group.kind != "start":
             return
-        at = min(_due(step) for step in group.steps)
+        at = min(getattr(step, "at", None) or 0.0 for step in group.steps)  # after the epoch, s
         late = (self._reference.now() - self._epoch) / ssh_clock.NSEC - at
         if late > 0:
             raise TestbedError(
@@ -395,12 +409,6 @@ class HostRun:
         write_json(self._run.root / LATENESS, merged)
 
 
-def _due(step: Step) -> float:
-    """Give when a program must have been started, seconds after the epoch."""
-    at = getattr(step, "at", None)
-    return 0.0 if at is None else float(at)
-
-
 #: Keys of an inventory that say how hosts are reached and kept, not what runs on what.
 _NOT_IDENTITY = {"title", "ssh", "state_directory"}
 _NOT_IDENTITY_OF_HOSTS = {"user", "port", "control", "kernel"}
@@ -412,7 +420,7 @@ class SshTestbed:
 
     inventory: Inventory
     kernel: str = ""  #: release of the hosts' kernels, where it is known without asking them
-    connect: Connect = hosts.SshHost
+    connect: Connect = hosts.Host
     _seen: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     clock = "real"

@@ -19,7 +19,7 @@ from tcpf_lab.testbed.inventory import Inventory
 from tcpf_lab.testbed.ssh import agent as agent_on_host
 from tcpf_lab.testbed.ssh import files, hosts
 from tcpf_lab.testbed.ssh.channel import Agent, Note, Request, beside, side_by_side
-from tcpf_lab.testbed.ssh.hosts import BROKEN, Host, SshHost, run
+from tcpf_lab.testbed.ssh.hosts import BROKEN, Host, run
 
 #: An agent that has undone a run gets so long to exit, s.
 EXIT_S = 5.0
@@ -89,7 +89,7 @@ class Session:
         TestbedError
             Of the first host that cannot be used.
         """
-        self.each(self._join, self.inventory.hosts)
+        self.each(self.join, self.inventory.hosts)
 
     def begin(self, plugins: Mapping[str, str]) -> None:
         """Let every agent open the record of this run.
@@ -195,13 +195,20 @@ class Session:
             host.close()
         return tuple(left)
 
-    def _join(self, name: str) -> None:
+    def join(self, name: str, look: Callable[[Host], None] = lambda _host: None) -> Agent | None:
+        """Connect to a host, let ``look`` refuse it, and start its agent.
+
+        Gives None if the session is over meanwhile.
+        """
         host = self._connect(self.inventory, name)
         if not self.keep_host(name, host):
-            return
+            return None
+        look(host)
         agent = start_agent(host, self.inventory, self._note)
-        if self.keep_agent(name, agent):
-            self.boot_ids[name] = agent.ready()["boot_id"]
+        if not self.keep_agent(name, agent):
+            return None
+        self.boot_ids[name] = agent.ready()["boot_id"]
+        return agent
 
 
 def start_agent(host: Host, inventory: Inventory, note: Note | None = None) -> Agent:
@@ -256,7 +263,7 @@ def _end(agent: Agent) -> list[str]:
     except TestbedError:
         return _hang_up(agent)
     agent.finished()
-    agent.status(EXIT_S)
+    agent.process.status(EXIT_S)
     agent.close()
     return [f"host {agent.host.name}: not undone: {thing}" for thing in left_by(answer)]
 
@@ -272,13 +279,13 @@ def _hang_up(agent: Agent) -> list[str]:
     name = agent.host.name
     agent.finished()
     try:
-        agent.hang_up()
-        status = agent.status(UNDO_S)
+        agent.process.end_input()  # it undoes everything and ends
+        status = agent.process.status(UNDO_S)
     except BROKEN:
         status = None
     agent.close()
     if status in (UNDONE, LEFT):
-        return [f"host {name}: not undone: {agent.said()}"] if status == LEFT else []
+        return [f"host {name}: not undone: {agent.process.said()}"] if status == LEFT else []
     return [f"host {name} could not be told to end; it undoes everything by itself after a while"]
 
 
@@ -319,11 +326,7 @@ class Remainder:
 
 
 def clean(
-    inventory: Inventory,
-    *,
-    dry_run: bool = False,
-    force: bool = False,
-    connect: Connect = SshHost,
+    inventory: Inventory, *, dry_run: bool = False, force: bool = False, connect: Connect = Host
 ) -> tuple[Remainder, ...]:
     """Undo what is written down on all hosts, side by side.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeGuard
 
 from tcpf_lab.base.errors import TestbedError
@@ -176,8 +176,6 @@ class Translator:
 
     def _request(self, host: str, step: Step, epochs: Mapping[str, int]) -> Iterator[Request]:
         match step:
-            case AddNode(node):
-                yield _of(step, "node", node)
             case AddLink():
                 yield from self._link(host, step)
             case Command(node, argv, output):
@@ -192,6 +190,12 @@ class Translator:
                 yield _of(step, "finish", None, patience, names=own, deadline_ns=at)
             case Stop(names):
                 yield _of(step, "stop", None, names=self._own(host, names))
+            case Drained(node, device, timeout):
+                patience = timeout + PATIENCE_S
+                yield _of(step, "drained", node, patience, device=device, timeout=timeout)
+            case LetPass(seconds):
+                patience = seconds + PATIENCE_S
+                yield Request("pass", {"seconds": seconds}, None, _text(step), patience)
             case _:
                 yield _plain(step)
 
@@ -297,23 +301,20 @@ def _batch(program: str, node: str | None, commands: Sequence[Command]) -> Reque
     return Request("batch", {"node": node, "program": program, "lines": lines}, node, text)
 
 
+#: Step -> the request whose arguments are the step's own fields.
+_SAME_WORDS: dict[type[Step], str] = {
+    AddNode: "node",
+    Sysctl: "sysctl",
+    ReadSysctls: "sysctls",
+    ReadFile: "read",
+    OffloadsOff: "offloads",
+}
+
+
 def _plain(step: Step) -> Request:
-    match step:
-        case Sysctl(node, key, value):
-            return _of(step, "sysctl", node, key=key, value=value)
-        case ReadSysctls(node, keys, output):
-            return _of(step, "sysctls", node, keys=list(keys), output=output)
-        case ReadFile(node, path, output, optional):
-            return _of(step, "read", node, path=path, output=output, optional=optional)
-        case OffloadsOff(node, device, features, output):
-            off = list(features)
-            return _of(step, "offloads", node, device=device, features=off, output=output)
-        case Drained(node, device, timeout):
-            patience = timeout + PATIENCE_S
-            return _of(step, "drained", node, patience, device=device, timeout=timeout)
-        case LetPass(seconds):
-            return Request("pass", {"seconds": seconds}, None, _text(step), seconds + PATIENCE_S)
-    raise AssertionError(f"no request for {type(step).__name__}")
+    words = {each.name: getattr(step, each.name) for each in fields(step)}
+    words = {key: list(v) if isinstance(v, tuple) else v for key, v in words.items()}
+    return _of(step, _SAME_WORDS[type(step)], words.pop("node"), **words)
 
 
 def _of(

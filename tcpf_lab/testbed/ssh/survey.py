@@ -16,27 +16,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from tcpf_lab.base.errors import LabError, TestbedError
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh import builds, clock, ping
+from tcpf_lab.testbed.ssh import builds, clock
 from tcpf_lab.testbed.ssh.channel import Agent, Request, side_by_side
-from tcpf_lab.testbed.ssh.checks import (
-    Clock,
-    End,
-    Facts,
-    Seen,
-    Tried,
-    install,
-    leftovers,
-    network,
-)
+from tcpf_lab.testbed.ssh.checks import Clock, Facts, Seen, install, leftovers, network
 from tcpf_lab.testbed.ssh.clock import Reference, Sample
-from tcpf_lab.testbed.ssh.hosts import Host, SshHost, run
-from tcpf_lab.testbed.ssh.session import Connect, Session, start_agent
+from tcpf_lab.testbed.ssh.hosts import Host, run
+from tcpf_lab.testbed.ssh.session import Connect, Session
 from tcpf_lab.testbed.ssh.steps import Needs
+
+#: An end of a cable: a role, and the role at the other end.
+End = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What was measured at one end of a cable, with the interface up for a moment."""
+
+    carrier: bool
+    rate: int | None = None  #: negotiated, bit/s
+    half_duplex: bool = False
+    reached: Mapping[End, float] = field(default_factory=dict)  #: round trip, s
+    full_size: bool = True  #: whether a packet of the experiment's size came through
 
 
 @dataclass(frozen=True)
@@ -79,16 +83,7 @@ _WHO = "doctor"
 _WORST_KNOWN_DRIFT_PPM = 100.0
 
 
-@dataclass
-class _Asked:
-    """A host that could be asked."""
-
-    seen: Seen
-    boot_id: str
-    before: tuple[Sample, ...]
-
-
-def survey(inventory: Inventory, needs: Needs, connect: Connect = SshHost) -> Survey:
+def survey(inventory: Inventory, needs: Needs, connect: Connect = Host) -> Survey:
     """Ask every host, and try the cables between those on which nothing is in the way.
 
     Parameters
@@ -101,7 +96,7 @@ def survey(inventory: Inventory, needs: Needs, connect: Connect = SshHost) -> Su
         Connects to a host.
     """
     session = Session(inventory, f"{_WHO}-{secrets.token_hex(4)}", connect, lambda *_: None)
-    work = _Survey(session, inventory, needs, connect)
+    work = _Survey(session, inventory, needs)
     try:
         work.ask()
         work.attempt()
@@ -114,15 +109,13 @@ def survey(inventory: Inventory, needs: Needs, connect: Connect = SshHost) -> Su
 class _Survey:
     """One survey, from the first connection to the last question."""
 
-    def __init__(
-        self, session: Session, inventory: Inventory, needs: Needs, connect: Connect
-    ) -> None:
+    def __init__(self, session: Session, inventory: Inventory, needs: Needs) -> None:
         self._session = session
         self._inventory = inventory
         self._needs = needs
-        self._connect = connect
         self._reference = Reference()
-        self._asked: dict[str, _Asked] = {}
+        self._seen: dict[str, Seen] = {}
+        self._before: dict[str, tuple[Sample, ...]] = {}
         self._faults: dict[str, Fault] = {}
         self._tried: dict[End, Tried] = {}
         self._untried: dict[str, LabError] = {}
@@ -130,7 +123,6 @@ class _Survey:
     def ask(self) -> None:
         """Connect to every host, and ask it for facts and time."""
         trial_side_by_side(self._session, self._ask, self._inventory.hosts)
-        self._session.boot_ids = {name: host.boot_id for name, host in self._asked.items()}
 
     def attempt(self) -> None:
         """Try the cables between the hosts on which nothing is in the way."""
@@ -146,7 +138,7 @@ class _Survey:
         self._untried.update(faults)
 
     def _try_queues(self, name: str) -> None:
-        seen = self._asked[name].seen
+        seen = self._seen[name]
         known: dict[str, str] = seen.facts.raw["modules_here"]
         wanted = [each for each in seen.all_of(self._needs.modules) if known[each] == "missing"]
         try:
@@ -158,51 +150,40 @@ class _Survey:
 
     def ask_clocks(self) -> None:
         """Ask for the time again: how fast a clock drifts shows after a while."""
-        for name, host in self._asked.items():
+        for name, seen in self._seen.items():
             after: tuple[Sample, ...] = ()
             with suppress(TestbedError):  # lost only now: what it has said before stands
                 after = self._measure(name)
-            host.seen = replace(host.seen, clock=clock_of(host.before, after))
+            self._seen[name] = replace(seen, clock=clock_of(self._before[name], after))
 
     def result(self) -> Survey:
         """Give what was found, hosts in the inventory's order."""
-        seen = {n: self._asked[n].seen for n in self._inventory.hosts if n in self._asked}
+        seen = {n: self._seen[n] for n in self._inventory.hosts if n in self._seen}
         faults = {n: self._faults[n] for n in self._inventory.hosts if n in self._faults}
         return Survey(seen, faults, self._tried, self._untried)
 
     def _ask(self, name: str) -> None:
         try:
-            host = self._connect(self._inventory, name)
-            if not self._session.keep_host(name, host):
+            agent = self._session.join(name, _require_python)
+            if agent is None:
                 return
-            _require_python(host)
-            agent = start_agent(host, self._inventory)
-            if not self._session.keep_agent(name, agent):
-                return
-            boot_id = str(agent.ready()["boot_id"])
             facts = Facts(agent.call(Request("facts", text="ask for facts")))
-            before = self._measure(name)
+            self._before[name] = self._measure(name)
         except TestbedError as error:
             check = "login" if name not in self._session.hosts else "agent"
             self._faults[name] = Fault(check, error.message, error.hint)
             self._session.let_go(name)
             return
-        seen = Seen(name, self._inventory, self._needs, facts, built=_built(facts))
-        self._asked[name] = _Asked(seen, boot_id, before)
+        self._seen[name] = Seen(name, self._inventory, self._needs, facts, built=_built(facts))
 
     def _measure(self, name: str) -> tuple[Sample, ...]:
         agent = self._session.agents[name]
-
-        def ask() -> Mapping[str, int]:
-            value: Mapping[str, int] = agent.call(Request("clock"))
-            return value
-
-        return clock.measure(ask, self._reference.now)
+        return clock.measure(lambda: agent.call(Request("clock")), self._reference.now)
 
     def _may_be_tried(self, name: str) -> bool:
-        if name not in self._asked:
+        if name not in self._seen:
             return False
-        seen = self._asked[name].seen
+        seen = self._seen[name]
         found = [finding for _, finding in network(seen)]
         if all(finding.ok for finding in (*found, leftovers(seen))):
             return True
@@ -327,7 +308,7 @@ class Trial:
         self._agent = agent
         self._inventory = inventory
         self._mtu = mtu
-        self._name = _name(end)
+        self._name = "-".join(end)
 
     def place(self) -> None:
         """Move the interface into its namespace, give it an address, put it up."""
@@ -366,7 +347,7 @@ class Trial:
             others = [end for end in ends(self._inventory) if end not in (self.end, self.end[::-1])]
             reached = self._reached(others, packets=1)
         full = all(self._ping(end, self._mtu, 1) is not None for end in reached)
-        self.result = Tried(True, self.result.rate, self.result.half_duplex, reached, full)
+        self.result = replace(self.result, reached=reached, full_size=full)
 
     def _reached(self, others: Any, packets: int) -> dict[End, float]:
         found = {end: self._ping(end, _SMALL, packets) for end in others}
@@ -374,23 +355,19 @@ class Trial:
 
     def _ping(self, end: End, size: int, packets: int) -> float | None:
         """Give the shortest round trip, s; None if nothing came back."""
-        program = Path(ping.__file__).read_text(encoding="utf-8")
-        words = (_address(self._inventory, end), str(size), str(packets))
+        words = {"address": _address(self._inventory, end), "size": size, "packets": packets}
         try:
-            return float(self._run("python3", "-c", program, *words))
+            seconds: float | None = self._ask("ping", **words)
         except TestbedError as error:
-            if "Traceback" not in error.message and error.status == 1:
-                return None
-            last = error.message.rpartition("| ")[2].strip()
-            raise TestbedError(f"no packet can be sent: {last}", hint=error.hint) from None
+            raise TestbedError(error.message.rpartition("`: ")[2], hint=error.hint) from None
+        return seconds
 
     def _carrier(self) -> bool:
         (link,) = json.loads(self._run("ip", "-j", "link", "show", "dev", self._name))
         return "LOWER_UP" in link["flags"]
 
     def _run(self, *argv: str) -> str:
-        value = self._ask("run", argv=argv, output=None)
-        return str(value.get("output", "") if isinstance(value, Mapping) else value or "")
+        return str(self._ask("run", argv=argv, output=None)["output"])
 
     def _ask(self, action: str, **words: Any) -> Any:
         arguments = {"node": self._name, **words}
@@ -422,13 +399,8 @@ def usable_queues(agent: Agent, names: Iterable[str]) -> list[str]:
 
 
 def _call(agent: Agent, request: Request, name: str) -> Any:
-    argv = request.arguments.get("argv", ())
-    short = "python3 -c ..." if argv[:2] == ("python3", "-c") else " ".join(argv)
-    return agent.call(replace(request, text=short or f"{request.do} {name}"))
-
-
-def _name(end: End) -> str:
-    return "-".join(end)
+    text = " ".join(request.arguments.get("argv", ())) or f"{request.do} {name}"
+    return agent.call(replace(request, text=text))
 
 
 def _address(inventory: Inventory, end: End) -> str:

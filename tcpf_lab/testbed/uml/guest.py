@@ -223,7 +223,6 @@ def _cause(
 #: The guest's clock at boot, ns: fixed, so that no run depends on the date (2001-09-09 01:46:40
 #: UTC).
 CLOCK_START_NS = 1_000_000_000 * 10**9
-MEMORY_MB = 512
 #: Real seconds a guest may take for boot and set-up; the plan says how many a virtual second may.
 WATCHDOG_BASE_S = 60.0
 #: What of the kernel's messages the console shows: reports of the kasan variant are warnings, and
@@ -244,7 +243,7 @@ class UmlTestbed:
     """Run plans in User-Mode Linux guests built by ``tcpf-lab kernel build``."""
 
     kernel: uml_kernel.Kernel
-    memory_mb: int = MEMORY_MB
+    memory_mb: int = preflight.MEMORY_MB
     watchdog_base: float = WATCHDOG_BASE_S
 
     name = "uml"

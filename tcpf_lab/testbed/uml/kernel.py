@@ -8,7 +8,6 @@ never half a kernel.
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import functools
 import hashlib
 import os
@@ -22,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from tcpf_lab.base.errors import KernelBuildError, RequestError
-from tcpf_lab.base.making import free_bytes, is_disk_full, opened
+from tcpf_lab.base.making import is_disk_full
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import as_json, read_json, write_json
 from tcpf_lab.testbed.uml import recipe as uml_recipe
 from tcpf_lab.testbed.uml.recipe import BUILT_WITH, DEFAULT_SOURCE, Recipe
-from tcpf_lab.testbed.workshop import Progress, Workshop
+from tcpf_lab.testbed.workshop import Progress, Workshop, one_at_a_time, require_room
 
 #: Most that a build occupies while it runs (source 0.5 GB, objects 0.3 GB), and room to spare.
 NEEDED_BYTES = 1_200_000_000
@@ -120,7 +119,7 @@ def _fill(order: Order, shop: Workshop, result: Path) -> None:
 
 
 def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
-    _require_room(order.root)
+    require_room(order.root, NEEDED_BYTES, KernelBuildError, "a kernel build needs {}")
     if not any(shop.tree.iterdir()):
         uml_recipe.unpack(order.source, order.top, shop)
         uml_recipe.apply_patches(order.recipe, shop)
@@ -220,16 +219,6 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
         "build_seconds": round(seconds, 1),
     }
     write_json(result / FACTS, with_digest(facts))
-
-
-def _require_room(directory: Path) -> None:
-    free = free_bytes(directory)
-    if free < NEEDED_BYTES:
-        raise KernelBuildError(
-            f"a kernel build needs {NEEDED_BYTES / 1e9:.1f} GB, there are {free / 1e9:.1f} GB free",
-            where=str(directory),
-            hint="make room, or set XDG_CACHE_HOME to a directory on a larger disk",
-        )
 
 
 def _with_log_saved(error: KernelBuildError, log: Path, root: Path) -> KernelBuildError:
@@ -385,7 +374,10 @@ def build(
     uml_recipe.check_version(version, what, tarball)
     with _disk_errors(root):
         make_cache(root)
-        with _lock(root, tell) as lock:  # before the hash: two that wrote it down would collide
+        # Before the hash: two that wrote it down would collide.
+        with one_at_a_time(root, tell) as lock:
+            for leftover in root.glob(TEMPORARY + "*"):
+                shutil.rmtree(leftover, ignore_errors=True)
             sha256 = uml_recipe.source_sha256(tarball, root)
             compiler = uml_recipe.compiler_version()
             order = Order(what, tarball, top, version, sha256, compiler, root, tell)
@@ -426,18 +418,9 @@ def _to_build_first(order: Order) -> Order | None:
 
 def _kernel(entry: Path) -> Kernel:
     facts = read_facts(entry / FACTS)
-    return Kernel(
-        path=entry / KERNEL,
-        key=entry.name,
-        kernel_key=facts["kernel_key"],
-        variant=facts["variant"],
-        version=facts["version"],
-        sha256=facts["sha256"],
-        patches=tuple(facts["patches"]),
-        programs=facts["programs"],
-        modules=facts["modules"],
-        plugins=facts["plugins"],
-    )
+    same = ("kernel_key", "variant", "version", "sha256", "programs", "modules", "plugins")
+    told = {name: facts[name] for name in same}
+    return Kernel(entry / KERNEL, entry.name, patches=tuple(facts["patches"]), **told)
 
 
 def _select(entry: Path, variant: str) -> None:
@@ -448,25 +431,6 @@ def _select(entry: Path, variant: str) -> None:
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(entry.name)
     temporary.replace(link)
-
-
-@contextmanager
-def _lock(root: Path, progress: Progress) -> Iterator[int]:
-    """Let one build at a time work in ``root``.
-
-    The lock is the system's and belongs to the open file: it ends with the last process that has it
-    open, so one left behind by a killed build does not exist.
-    """
-    with opened(root / "lock", "a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("wait", 0.0)  # another build is at work; its result may be all we need
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            progress("wait", 1.0)
-        for leftover in root.glob(TEMPORARY + "*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        yield handle.fileno()
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""What can be seen to be wrong before a guest boots; each function gives a sentence or None."""
+"""What can be seen to be wrong before a guest boots, and all of it at once with the cures.
+
+Each function called a problem gives a sentence or None.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,23 @@ import platform
 import resource
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from tcpf_lab.base.errors import LabError, require_memory
+from tcpf_lab.base.making import free_bytes
 from tcpf_lab.results.command import command
+from tcpf_lab.testbed.base import Check
+from tcpf_lab.testbed.uml import kernel
 
 #: Programs of the host that every plan needs in the guest, and those that start it.
 GUEST_TOOLS = ("ip", "tc", "tcpdump", "stdbuf")
 HOST_TOOLS = ("setpriv",)
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PTRACE_TRACEME = 0
+#: Memory of a guest, without what its plan asks for on top, MB.
+MEMORY_MB = 512
 #: Address space of a guest beside its memory: the kernel's program and its own stacks, MB.
 KERNEL_MB = 64
 #: Open files of a guest's process: its memory, its disks, and files of the host that it reads.
@@ -125,3 +134,62 @@ def _unfit(path: Path, memory_mb: int) -> str | None:
     if free_mb < memory_mb * len(os.sched_getaffinity(0)):
         return f"{path} has {free_mb} MB free"
     return None
+
+
+#: A run with its captures, before they are deleted.
+ROOM_FOR_RUNS_MB = 500
+
+
+def diagnose_uml(results: Path = Path()) -> tuple[Check, ...]:
+    """Check what the virtual-time testbed needs on this machine."""
+    return (
+        _python(),
+        _problem("machine", machine_problem(), "Linux on x86_64"),
+        _problem("programs", tools_problem(("iperf3",)), "all found"),
+        _kernel(),
+        _modules(),
+        _problem("memory for guests", memory_problem(MEMORY_MB), "room enough"),
+        _problem("ptrace", ptrace_problem(), "allowed"),
+        _disk(results),
+    )
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
+
+
+def _problem(name: str, problem: str | None, fine: str) -> Check:
+    """Split ``what is wrong (the cure)``."""
+    if problem is None:
+        return Check(name, True, fine)
+    what, _, cure = problem.partition(" (")
+    return Check(name, False, what, cure.removesuffix(")"))
+
+
+def _kernel() -> Check:
+    status = kernel.status()
+    if status["built"]:
+        return Check("kernel", True, f"Linux {status['version']}, {status['path']}")
+    missing = status["missing_packages"]
+    cure = command("kernel", "build")
+    if missing:
+        cure = f"apt-get install {' '.join(missing)}, then {cure}"
+    return Check("kernel", False, "not built", cure)
+
+
+def _modules() -> Check:
+    status = kernel.status()
+    built = [*(status["modules"] or ()), *(status["plugins"] or ())]
+    detail = ", ".join(built) or "not built"
+    return Check("modules and tc plugins", bool(built), detail, command("kernel", "build"))
+
+
+def _disk(results: Path) -> Check:
+    free = free_bytes(results) // 10**6
+    cores = len(os.sched_getaffinity(0))
+    needed = ROOM_FOR_RUNS_MB * cores
+    detail = (
+        f"{free} MB free in {results.absolute()}, {needed} MB needed for {cores} runs at a time"
+    )
+    return Check("disk", free >= needed, detail, "free some space, or give --results DIR elsewhere")

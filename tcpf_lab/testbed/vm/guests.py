@@ -35,7 +35,7 @@ from tcpf_lab.testbed.vm.layout import GUESTS, HERE, ROLES, guest_of
 from tcpf_lab.testbed.vm.machine import Size
 from tcpf_lab.testbed.vm.root import Layers
 from tcpf_lab.testbed.withheld import GivenTime
-from tcpf_lab.testbed.workshop import Progress
+from tcpf_lab.testbed.workshop import Progress, one_at_a_time
 
 
 class State:
@@ -120,12 +120,7 @@ def here(cache: Path | None = None) -> State:
 def working(state: State, progress: Progress) -> Iterator[None]:
     """Let nobody else start or end guests during the block."""
     kernel.make_cache(state.cache)
-    with opened(state.cache / "lock", "a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(f"wait for another `{command('vm')}`", 0.0)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    with one_at_a_time(state.cache, progress, f"wait for another `{command('vm')}`"):
         yield
 
 
@@ -265,10 +260,7 @@ class Request:
 
 
 def up(
-    request: Request,
-    progress: Progress,
-    cache: Path | None = None,
-    patience_s: float = PATIENCE_S,
+    request: Request, progress: Progress, cache: Path | None = None, patience_s: float = PATIENCE_S
 ) -> dict[str, Any]:
     """Start the guests, unless they are up, and wait until all five hosts answer.
 

@@ -17,10 +17,9 @@ from functools import partial
 from pathlib import Path
 
 from tcpf_lab.base.errors import RequestError, TestbedError
-from tcpf_lab.base.making import free_bytes
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.testbed.uml import kernel
-from tcpf_lab.testbed.workshop import Progress, Workshop
+from tcpf_lab.testbed.workshop import Progress, Workshop, require_room
 
 #: Program -> Debian package; every Debian has the first two.
 TOOLS = {"apt-get": "apt", "dpkg-deb": "dpkg", "depmod": "kmod"}
@@ -90,17 +89,11 @@ def obtain(
     work = entry.with_name(f".making-{entry.name}")
     shutil.rmtree(work, ignore_errors=True)
     (work / "tree/usr").mkdir(parents=True)
-    free = free_bytes(work)
     # Stays after a failure: the error points to it.
     log = entry.with_name(f"fetch-{entry.name}.log")
     log.unlink(missing_ok=True)
     try:
-        if free < needed_bytes:
-            raise TestbedError(
-                f"{needed_bytes / 1e9:.1f} GB are needed, there are {free / 1e9:.1f} GB free",
-                where=str(entry.parent),
-                hint="make room, or set XDG_CACHE_HOME to a directory on a larger disk",
-            )
+        require_room(entry.parent, needed_bytes, TestbedError, "{} are needed")
         shop = Workshop(work, log, progress, _environment())
         _unpack(shop, packages)
         finish(shop, work / "tree")

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,36 +33,20 @@ def _records(state: Path, run: dict[str, Any]) -> list[dict[str, str]]:
     """List what would be undone; the last is the journal with the run's files."""
     root = journal.runs(state) / run["token"]
     records = journal.read(root)[1:] if run["this_boot"] else []
-    listed = [_listed(record) for record in reversed(records) if not record["undone"]]
-    return [*listed, {"kind": "run", "name": str(root)}]
-
-
-def _listed(record: Record) -> dict[str, str]:
-    kind = record["kind"]
-    return {"kind": kind, "name": _NAME[kind](record) if kind in _NAME else ""}
-
-
-def _veth(record: Record) -> str:
-    return " - ".join(f"{end['device']} in {end['node']}" for end in record["ends"])
-
-
-def _nic(record: Record) -> str:
-    return f"{record['state']['interface']} ({record['device']} in {record['node']})"
-
-
-def _modules_before(record: Record) -> str:
-    return ", ".join(modules.new(record["names"]))
+    left = [record for record in reversed(records) if not record["undone"]]
+    names = ((r["kind"], _NAME[r["kind"]](r) if r["kind"] in _NAME else "") for r in left)
+    return [{"kind": kind, "name": name} for kind, name in (*names, ("run", str(root)))]
 
 
 #: How what a record is about is called.
 _NAME: dict[str, Callable[[Record], str]] = {
-    "namespace": lambda record: namespaces.name(record["node"]),
-    "veth": _veth,
-    "nic": _nic,
-    "sysctl": lambda record: f"{record['key']} = {record['value']}",
-    "module": lambda record: str(record["name"]),
-    "modules_before": _modules_before,
-    "netns_directory": lambda _record: str(namespaces.NAMED),
+    "namespace": lambda r: namespaces.name(r["node"]),
+    "veth": lambda r: " - ".join(f"{end['device']} in {end['node']}" for end in r["ends"]),
+    "nic": lambda r: f"{r['state']['interface']} ({r['device']} in {r['node']})",
+    "sysctl": lambda r: f"{r['key']} = {r['value']}",
+    "module": lambda r: str(r["name"]),
+    "modules_before": lambda r: ", ".join(modules.new(r["names"])),
+    "netns_directory": lambda _: str(namespaces.NAMED),
 }
 
 
@@ -80,7 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if options.word == "leave":
         sys.exit(_leave(state, options.run, options.reason))
     try:
-        sys.exit(_list(state) if options.word == "list" else _undo(state, options))
+        if options.word == "undo":
+            sys.exit(_undo(state, options))
+        sys.stdout.write(json.dumps(unfinished(state)) + "\n")
+        sys.exit()
     except (AgentError, OSError) as error:  # the state directory cannot be read
         sys.exit(f"tcpf-agent: {error}")
 
@@ -107,11 +95,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _list(state: Path) -> int:
-    sys.stdout.write(json.dumps(unfinished(state)) + "\n")
-    return 0
-
-
 def _undo(state: Path, options: argparse.Namespace) -> int:
     reports = undo.by_hand(state, options.run, options.force)
     sys.stdout.write(json.dumps(reports) + "\n")
@@ -125,22 +108,18 @@ def _leave(state: Path, token: str, reason: str) -> int:
         left = undo.undo(state, token, agent=os.getpid()).left
     except Exception as error:  # noqa: BLE001 - told, whatever it is
         left = [undo.told(error)]
-    try:
+    with suppress(OSError):  # nobody listens
         sys.stderr.write("".join(f"{line}\n" for line in ([*lines, *left] if left else [])))
         sys.stderr.flush()
-    except OSError:  # nobody listens
-        pass
     return 1 if left else 0
 
 
 def _detach_descriptors() -> None:
     """Let programs inherit none of the descriptors that this was started with, but its streams."""
     for path in list(Path("/proc/self/fd").iterdir()):
-        try:
+        with suppress(OSError):  # that of the listing itself
             if int(path.name) > 2:
                 os.set_inheritable(int(path.name), False)
-        except OSError:  # that of the listing itself
-            continue
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.testbed.ssh.agent import journal, modules, session, system
+from tcpf_lab.testbed.ssh.agent import journal, modules, network, session, system
 from tcpf_lab.testbed.ssh.agent.system import AgentError
 
 _CLASS = Path("/sys/class/net")
@@ -21,14 +21,15 @@ _FEATURE = re.compile(r"^\t?([\w-]+): (on|off)(.*)$", re.M)
 
 def gather_network() -> dict[str, Any]:
     """Gather interfaces, addresses, routes and rules, and who takes care of them."""
-    links = _ip("-d", "link", "show")
-    names = [link["ifname"] for link in links if "ifname" in link]
+    shown = network.shown(_report)
+    names = [link["ifname"] for link in shown["links"] if "ifname" in link]
     managers = {"NetworkManager": _network_manager(), "systemd-networkd": _networkd()}
     return {
-        "links": links,
-        "addresses": _ip("address", "show"),
-        "routes": [*_ip("route", "show", "table", "all"), *_ip("-6", "route", "show")],
-        "rules": [*_ip("rule", "show"), *_ip("-6", "rule", "show")],
+        **shown,
+        "rules": [
+            *_report(["ip", "-j", "rule", "show"]),
+            *_report(["ip", "-j", "-6", "rule", "show"]),
+        ],
         "drivers": {name: {**_device(name), **_managed(name, managers)} for name in names},
         "offloads": {name: _offloads(name) for name in names},
         "networkmanager": managers["NetworkManager"],
@@ -36,9 +37,9 @@ def gather_network() -> dict[str, Any]:
     }
 
 
-def _ip(*words: str) -> list[dict[str, Any]]:
+def _report(argv: list[str]) -> list[dict[str, Any]]:
     try:
-        return system.report(["ip", "-j", *words])
+        return system.report(argv)
     except (AgentError, ValueError):
         return []
 

@@ -17,6 +17,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +111,7 @@ class Journal:
         On a full disk the run's files make room: the run is over.  What could not be noted is
         undone once more by another attempt, and to undo twice does nothing.
         """
-        line = json.dumps({"done": number})
-        try:
-            self._write(line)
-        except (AgentError, OSError):
-            _make_room(self.root)
-            with suppress(AgentError, OSError):
-                self._write(line)
+        _written(self.root, partial(self._write, json.dumps({"done": number})))
 
     def close(self) -> None:
         """Let go of the file."""
@@ -207,8 +202,9 @@ def locked(root: Path, patience: float) -> Iterator[bool]:
     AgentError
         If another is at it for longer than ``patience`` seconds.
     """
-    handle = _open(root)
-    if handle is None:
+    try:
+        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
         yield False
         return
     try:
@@ -230,18 +226,17 @@ def remove(root: Path) -> None:
 
 def note_left(root: Path, left: list[str]) -> None:
     """Write down what could not be undone, if that can be written at all."""
-    text = json.dumps(left) + "\n"
+    _written(root, partial((root / LEFT).write_text, json.dumps(left) + "\n"))
+
+
+def _written(root: Path, write: Callable[[], object]) -> None:
+    """Write; if that fails, remove the files of the run, which is being undone, and try again."""
     try:
-        (root / LEFT).write_text(text)
-    except OSError:
-        _make_room(root)
-        with suppress(OSError):
-            (root / LEFT).write_text(text)
-
-
-def _make_room(root: Path) -> None:
-    """Remove the files of a run that is being undone, so that its journal can be written."""
-    shutil.rmtree(root / FILES, ignore_errors=True)
+        write()
+    except (AgentError, OSError):
+        shutil.rmtree(root / FILES, ignore_errors=True)
+        with suppress(AgentError, OSError):
+            write()
 
 
 def _left(root: Path) -> list[str]:
@@ -249,13 +244,6 @@ def _left(root: Path) -> list[str]:
         return list(json.loads((root / LEFT).read_text()))
     except (OSError, ValueError):
         return []
-
-
-def _open(root: Path) -> int | None:
-    try:
-        return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
 
 
 def _lock(handle: int, root: Path, until: float) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from tcpf_lab.testbed.ssh.agent.system import AgentError
 
@@ -63,11 +63,6 @@ def mounted() -> bool:
     return NAMED.exists() and _mount(NAMED) != _mount(NAMED.parent)
 
 
-def unmount() -> None:
-    """Undo that mount; the program ``umount`` would leave a directory of its own in ``/run``."""
-    _umount(os.fsencode(NAMED), 0)
-
-
 def _mount(path: Path) -> str:
     """Identify the mount that a path lies on: another one may be hidden below it."""
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -106,36 +101,27 @@ def enter(path: Path) -> None:
         os.close(handle)
 
 
-class _Inside(threading.Thread, Generic[T]):
-    """Calls a function within a namespace: a thread has its own, the others stay where they are."""
-
-    def __init__(self, path: Path, function: Callable[[], T]) -> None:
-        super().__init__(daemon=True)
-        self._path = path
-        self._function = function
-        self._value: list[T] = []
-        self._error: BaseException | None = None
-
-    def run(self) -> None:
-        """Enter and call."""
-        try:
-            enter(self._path)
-            self._value.append(self._function())
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
-            self._error = error
-
-    def result(self) -> T:
-        """Await the value."""
-        self.start()
-        self.join()
-        if self._error is not None:
-            raise self._error
-        return self._value[0]
-
-
 def inside(path: Path, function: Callable[[], T]) -> T:
-    """Call ``function`` within the namespace at ``path``, and return its value."""
-    return _Inside(path, function).result()
+    """Call ``function`` within the namespace at ``path``, and return its value.
+
+    A thread has a namespace of its own: the others stay where they are.
+    """
+    values: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            enter(path)
+            values.append(function())
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join()  # it has left the namespace then
+    if errors:
+        raise errors[0]
+    return values[0]
 
 
 MARK = NAMED.with_name("tcpf-lab-netns")
@@ -165,8 +151,8 @@ def release() -> None:
     if NAMED.exists():
         if any(NAMED.iterdir()):
             return
-        if mounted():
-            unmount()
+        if mounted():  # the program `umount` would leave a directory of its own in /run
+            _umount(os.fsencode(NAMED), 0)
         if before == _MADE:
             with suppress(OSError):
                 NAMED.rmdir()

@@ -11,19 +11,29 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tcpf_lab.testbed.ssh.agent import modules, namespaces, system
-from tcpf_lab.testbed.ssh.agent.system import AgentError, Left, Lost
+from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled, Left, Lost
 
 #: What ``ip -j -d`` says of an interface, of an address, of a route.
 Entry = Mapping[str, Any]
+#: What the commands of `SHOWN` report, each entry one of theirs.
+Shown = Mapping[str, Sequence[Entry]]
 #: Written down of an interface before it is moved.
 State = dict[str, Any]
 
+#: What tells how interfaces are configured -> the commands of ``ip -j`` that show it.
+SHOWN = {
+    "links": ("-d link show",),
+    "addresses": ("address show",),
+    "routes": ("-4 route show table all", "-6 route show table all"),
+    "neighbours": ("neighbour show nud permanent",),
+}
 _DIAG = Path("/sys/module/tcp_diag")
 
 
@@ -144,10 +154,7 @@ def _empty(node: str) -> None:
 
 
 def batch(
-    program: str,
-    node: str,
-    lines: Sequence[Sequence[str]],
-    cancel: threading.Event | None = None,
+    program: str, node: str, lines: Sequence[Sequence[str]], cancel: threading.Event | None = None
 ) -> None:
     """Give commands of ``ip`` or ``tc`` to one process.
 
@@ -209,16 +216,8 @@ def refuse(link: Entry) -> None:
     name = link["ifname"]
     if "LOOPBACK" in link["flags"]:
         raise AgentError(f"interface {name} is the loopback interface")
-    links = system.report(["ip", "-j", "-d", "link", "show"])
-    addresses = system.report(["ip", "-j", "address", "show", "dev", name])
-    shown = (system.report(["ip", "-j", f, "route", "show", "table", "all"]) for f in ("-4", "-6"))
-    found = [*configured(name, links, addresses, [route for table in shown for route in table])]
-    if system.report(["ip", "-j", "neighbour", "show", "nud", "permanent", "dev", name]):
-        command = f"ip neighbour flush nud permanent dev {name}"
-        found.append(("has permanent neighbours", command))
-    if found:
-        listed = ", ".join(f"{what} (`{command}`)" for what, command in found)
-        raise AgentError(f"interface {name} is configured, which would be lost: it {listed}")
+    if said := would_be_lost(name, shown(system.report)):
+        raise AgentError(said)
     if "xdp" in link:
         raise AgentError(f"interface {name} has an XDP program, which would be lost")
     # The kernel's own queues have no handle.
@@ -231,36 +230,52 @@ def refuse(link: Entry) -> None:
         )
 
 
-def configured(
-    name: str, links: Iterable[Entry], addresses: Iterable[Entry], routes: Iterable[Entry]
-) -> Iterator[tuple[str, str]]:
+def shown(report: Callable[[list[str]], list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Ask for what `configured` looks at, by a function that gives what a command reports."""
+    return {
+        key: [entry for words in commands for entry in report(["ip", "-j", *words.split()])]
+        for key, commands in SHOWN.items()
+    }
+
+
+def would_be_lost(name: str, shown: Shown) -> str:
+    """Say what speaks against an interface that is configured; nothing if it is not."""
+    found = [f"{what} (`{command}`)" for what, command in configured(name, shown)]
+    listed = ", ".join(found)
+    return f"interface {name} is configured, which would be lost: it {listed}" if found else ""
+
+
+def configured(name: str, shown: Shown) -> Iterator[tuple[str, str]]:
     """Say what is configured on an interface and not given back, each with what takes it away.
 
     Parameters
     ----------
     name : str
         The interface.
-    links, addresses, routes : iterable of mappings
-        What ``ip -j -d link show``, ``ip -j address show`` and ``ip -j route show`` report.
+    shown : mapping of str to sequence of mappings
+        What the commands of `SHOWN` report.
     """
-    for link in links:
+    for link in shown.get("links", ()):
         master = link.get("master")
         if link["ifname"] == name and master:
             yield f"is part of {master}", f"ip link set dev {name} nomaster"
         veth = link.get("linkinfo", {}).get("info_kind") == "veth"  # whose peer is not below it
         if master == name or (link.get("link") == name and not veth):
             yield f"carries {link['ifname']}", f"ip link delete dev {link['ifname']}"
-    infos = [info for each in addresses if each.get("ifname") == name for info in each["addr_info"]]
+    addresses = (each for each in shown.get("addresses", ()) if each.get("ifname") == name)
+    infos = [info for each in addresses for info in each["addr_info"]]
     own = [f"{i['local']}/{i['prefixlen']}" for i in infos if i["scope"] != "link"]
     if own:
         yield f"has addresses: {', '.join(own)}", f"ip address flush dev {name}"
-    for route in routes:
+    for route in shown.get("routes", ()):
         hops = {hop.get("dev") for hop in (route, *route.get("nexthops", ()))}
         if name in hops and route.get("protocol") not in ("kernel", "ra", "redirect"):
             table = f" table {route['table']}" if "table" in route else ""
             family = " -6" if "pref" in route else ""
             target = f"{route['dst']}{table}" + (f" dev {name}" if "dev" in route else "")
             yield f"has a route to {route['dst']}", f"ip{family} route delete {target}"
+    if any(neighbour.get("dev") == name for neighbour in shown.get("neighbours", ())):
+        yield "has permanent neighbours", f"ip neighbour flush nud permanent dev {name}"
 
 
 #: What ``ip -j link`` reports of an interface and is restored -> the word of ``ip link set`` for
@@ -553,3 +568,71 @@ def _switch(device: str, states: dict[str, bool]) -> None:
     words = [word for name, on in states.items() for word in (name, "on" if on else "off")]
     if words:
         system.checked(["ethtool", "-K", device, *words])
+
+
+#: An answer that has not come by then counts as lost, s.
+REPLY_S = 2.0
+_HEADERS = 28
+_ECHO, _ECHO_REPLY = 8, 0
+_IP_MTU_DISCOVER, _DO = 10, 2
+
+
+def checksum(data: bytes) -> int:
+    """Give the Internet checksum of an even number of bytes (RFC 1071)."""
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def echo(identity: int, number: int, size: int) -> bytes:
+    """Make an echo request that is an IPv4 packet of ``size`` bytes."""
+    length = max(0, size - _HEADERS)
+    body = struct.pack("!HH", identity, number) + bytes(length + length % 2)
+    head = struct.pack("!BBH", _ECHO, 0, 0)
+    check = checksum(head + body)
+    return (struct.pack("!BBH", _ECHO, 0, check) + body)[: length + 8]
+
+
+def ping(address: str, size: int, packets: int, cancel: threading.Event) -> float | None:
+    """Send IPv4 packets of ``size`` bytes, which are not fragmented, as ICMP echo.
+
+    Give the shortest round trip, s; None if nothing came back.
+
+    Raises
+    ------
+    OSError
+        If this process may not send ICMP.
+    Cancelled
+        If the run is being ended.
+    """
+    best = None
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as channel:
+        channel.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _DO)
+        for number in range(packets):
+            if cancel.is_set():
+                raise Cancelled
+            began = time.monotonic()
+            identity = os.getpid() & 0xFFFF
+            try:
+                channel.sendto(echo(identity, number, size), (address, 0))
+            except OSError:  # too large, or nobody has the address
+                continue
+            if _answered(channel, (address, identity, number), began + REPLY_S):
+                taken = time.monotonic() - began
+                best = taken if best is None else min(best, taken)
+    return best
+
+
+def _answered(channel: socket.socket, expected: tuple[str, int, int], until: float) -> bool:
+    while (left := until - time.monotonic()) > 0:
+        channel.settimeout(left)
+        try:
+            data, (source, _) = channel.recvfrom(65536)
+        except OSError:  # in time nothing, or an error that ICMP has told
+            continue
+        start = 4 * (data[0] & 15)
+        kind, _, _, identity, number = struct.unpack_from("!BBHHH", data, start)
+        if kind == _ECHO_REPLY and (source, identity, number) == expected:
+            return True
+    return False

@@ -365,7 +365,7 @@ def start_time(pid: int) -> int | None:
 
     With its number it identifies a process for as long as the machine runs.
     """
-    fields = _stat(pid)
+    fields = stat(pid)
     return None if fields is None or fields[0] in "ZX" else int(fields[19])
 
 
@@ -394,7 +394,7 @@ def of_run(mark: str, namespaces: set[int]) -> list[int]:
     return [
         pid
         for pid in _every()
-        if pid not in spared and (_marked(pid, entry) or _within(pid, namespaces))
+        if pid not in spared and (entry in environment(pid) or _within(pid, namespaces))
     ]
 
 
@@ -435,12 +435,12 @@ def _kill(pids: Iterable[int]) -> None:
 def _every() -> Iterator[int]:
     for path in PROC.iterdir():
         if path.name.isdigit():
-            fields = _stat(int(path.name))
+            fields = stat(int(path.name))
             if fields is not None and fields[0] not in "ZX":
                 yield int(path.name)
 
 
-def _stat(pid: int) -> list[str] | None:
+def stat(pid: int) -> list[str] | None:
     """Read the fields after the program's name, which may hold blanks and brackets."""
     try:
         text = (PROC / str(pid) / "stat").read_text(errors="replace")
@@ -449,11 +449,12 @@ def _stat(pid: int) -> list[str] | None:
     return text.rpartition(")")[2].split()
 
 
-def _marked(pid: int, entry: bytes) -> bool:
+def environment(pid: int) -> list[bytes]:
+    """Read what a process was started with; nothing if it has ended, or is one of the kernel's."""
     try:
-        return entry in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:  # it has ended, or is a thread of the kernel
-        return False
+        return (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def _within(pid: int, namespaces: set[int]) -> bool:

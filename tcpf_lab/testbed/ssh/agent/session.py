@@ -11,14 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tcpf_lab.testbed.ssh.agent import (
-    journal,
-    modules,
-    namespaces,
-    network,
-    programs,
-    system,
-)
+from tcpf_lab.testbed.ssh.agent import journal, modules, namespaces, network, programs, system
 from tcpf_lab.testbed.ssh.agent.programs import Programs
 from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled
 
@@ -62,34 +55,19 @@ def connection() -> tuple[str, str] | None:
     """
     pid = os.getpid()
     while pid > 0:
-        found = _variable(pid)
-        if found is not None:
-            client, _, server, _ = found.split()
+        entries = programs.environment(pid)
+        found = [each[len(_VARIABLE) :].split() for each in entries if each.startswith(_VARIABLE)]
+        if found and len(found[0]) == 4:
+            client, _, server, _ = (word.decode() for word in found[0])
             return _plain(client), _plain(server)
-        pid = _parent(pid)
+        fields = programs.stat(pid)
+        pid = int(fields[1]) if fields else 0
     return None
 
 
 def _plain(address: str) -> str:
     """Leave a zone away; write an IPv4 address that came in by an IPv6 socket as what it is."""
     return re.sub(r"^::ffff:(?=\d+\.)", "", address.partition("%")[0])
-
-
-def _variable(pid: int) -> str | None:
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return None
-    found = [entry[len(_VARIABLE) :] for entry in environment if entry.startswith(_VARIABLE)]
-    return found[0].decode() if found and len(found[0].split()) == 4 else None
-
-
-def _parent(pid: int) -> int:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return 0
-    return int(stat.rpartition(")")[2].split()[1])
 
 
 T = TypeVar("T")
@@ -113,12 +91,7 @@ class Session:
     """
 
     def __init__(
-        self,
-        state: Path,
-        token: str,
-        owner: bool,
-        plugins: str | None,
-        cancel: threading.Event,
+        self, state: Path, token: str, owner: bool, plugins: str | None, cancel: threading.Event
     ) -> None:
         self.token = token
         self.owner = owner
@@ -291,14 +264,6 @@ class Session:
             self.place(start["node"])
         self.programs.start(starts)
 
-    def finish(self, names: Sequence[str], deadline_ns: int) -> None:
-        """Wait until programs have ended by themselves."""
-        self.programs.finish(names, deadline_ns)
-
-    def stop(self, names: Sequence[str]) -> None:
-        """Interrupt programs."""
-        self.programs.stop(names)
-
     def drain(self, node: str, device: str, timeout: float) -> None:
         """Wait until the queues are empty; what is under way needs a moment before the first look.
 
@@ -319,6 +284,14 @@ class Session:
                 left = ", ".join(f"{queue['qlen']} packets in {queue['kind']}" for queue in queues)
                 raise AgentError(f"the queue on {device} is not empty after {timeout:g} s: {left}")
 
+    def ping(self, node: str, address: str, size: int, packets: int) -> float | None:
+        """Give the shortest round trip of a node's packets, s; None if nothing came back."""
+        try:
+            return self.inside(node, lambda: network.ping(address, size, packets, self.cancel))
+        except OSError as error:
+            text = f"no packet can be sent: {type(error).__name__}: {error}"
+            raise AgentError(text) from None
+
     def sleep(self, seconds: float) -> None:
         """Let time pass.
 
@@ -332,30 +305,28 @@ class Session:
             if self.cancel.wait(left):
                 raise Cancelled
 
-    def lateness(self) -> dict[str, float]:
-        """Tell how late each program was started that had an instant to start at, s."""
-        return self.programs.lateness()
 
-
-#: Word of a request -> what carries it out, whose parameters are the request's other words.
-ACTIONS: dict[str, Callable[..., Any]] = {
-    "node": Session.add_node,
-    "veth": Session.add_veth,
-    "nic": Session.take_nic,
-    "run": Session.run,
-    "batch": Session.batch,
-    "sysctl": Session.set_sysctl,
-    "sysctls": Session.read_sysctls,
-    "read": Session.read,
-    "offloads": Session.switch_off,
-    "module": Session.load_module,
-    "start": Session.start,
-    "finish": Session.finish,
-    "stop": Session.stop,
-    "drained": Session.drain,
-    "pass": Session.sleep,
-    "lateness": Session.lateness,
-}
+def actions(session: Session) -> dict[str, Callable[..., Any]]:
+    """Give what carries each request out, whose parameters are the request's other words."""
+    return {
+        "node": session.add_node,
+        "veth": session.add_veth,
+        "nic": session.take_nic,
+        "run": session.run,
+        "batch": session.batch,
+        "sysctl": session.set_sysctl,
+        "sysctls": session.read_sysctls,
+        "read": session.read,
+        "offloads": session.switch_off,
+        "module": session.load_module,
+        "start": session.start,
+        "finish": session.programs.finish,
+        "stop": session.programs.stop,
+        "drained": session.drain,
+        "ping": session.ping,
+        "pass": session.sleep,
+        "lateness": session.programs.lateness,
+    }
 
 
 def carry_out(session: Session, request: Mapping[str, Any]) -> Any:
@@ -366,11 +337,11 @@ def carry_out(session: Session, request: Mapping[str, Any]) -> Any:
     AgentError
         If it cannot be done.
     """
-    action = ACTIONS.get(request["do"])
+    action = actions(session).get(request["do"])
     if action is None:
         raise AgentError(f"unknown request '{request['do']}'")
-    wanted = list(inspect.signature(action).parameters.values())[1:]
+    wanted = list(inspect.signature(action).parameters.values())
     for parameter in wanted:
         if parameter.default is parameter.empty and parameter.name not in request:
             raise AgentError(f"the request '{request['do']}' lacks '{parameter.name}'")
-    return action(session, **{p.name: request[p.name] for p in wanted if p.name in request})
+    return action(**{p.name: request[p.name] for p in wanted if p.name in request})

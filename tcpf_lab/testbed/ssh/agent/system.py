@@ -175,10 +175,7 @@ def parsed(output: str) -> list[dict[str, Any]]:
     return [entry for entry in json.loads(output or "[]") if entry]
 
 
-def popen(
-    argv: Sequence[str],
-    **files: Any,
-) -> subprocess.Popen[bytes]:
+def popen(argv: Sequence[str], **files: Any) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own.
 
     Descriptors are closed by the program's start itself: so long as a child is not yet the program

@@ -62,12 +62,7 @@ class Work:
         return {end["device"] for end in (*pairs, *moved) if end["node"] == name}
 
 
-def undo(
-    state: Path,
-    token: str,
-    patience: float = PATIENCE_S,
-    agent: int | None = None,
-) -> Result:
+def undo(state: Path, token: str, patience: float = PATIENCE_S, agent: int | None = None) -> Result:
     """Undo a run, and remove its journal and files unless it has to be tried again.
 
     Parameters
@@ -173,10 +168,6 @@ def _namespace(work: Work, record: Record) -> None:
     network.delete(record["node"])
 
 
-def _veth(_work: Work, record: Record) -> None:
-    network.part(record["ends"])
-
-
 def _nic(work: Work, record: Record) -> None:
     name, device = record["node"], record["device"]
     try:
@@ -198,26 +189,15 @@ def _sysctl(_work: Work, record: Record) -> None:
     namespaces.inside(namespaces.FIRST, restore)
 
 
-def _module(work: Work, record: Record) -> None:
-    modules.unload(record["name"], work.patience)
-
-
-def _modules_before(work: Work, record: Record) -> None:
-    modules.unload_new(record["names"], work.patience)
-
-
-def _directory(_work: Work, _record: Record) -> None:
-    namespaces.release()
-
-
+#: Kind of a change -> what undoes it.
 _UNDO: dict[str, Callable[[Work, Record], None]] = {
     "namespace": _namespace,
-    "veth": _veth,
+    "veth": lambda _work, record: network.part(record["ends"]),
     "nic": _nic,
     "sysctl": _sysctl,
-    "module": _module,
-    "modules_before": _modules_before,
-    "netns_directory": _directory,
+    "module": lambda work, record: modules.unload(record["name"], work.patience),
+    "modules_before": lambda work, record: modules.unload_new(record["names"], work.patience),
+    "netns_directory": lambda _work, _record: namespaces.release(),
 }
 
 
@@ -234,19 +214,16 @@ def by_hand(state: Path, token: str | None, force: bool) -> list[dict[str, Any]]
         if token not in (None, run["token"]):
             continue
         report: dict[str, Any] = {"token": run["token"], "undone": 0, "left": []}
-        if run["alive"] and run["pid"] != os.getpid() and not force:
+        another = run["alive"] and run["pid"] != os.getpid()
+        if another and not force:
             report["refused"] = f"its agent still runs, as process {run['pid']}"
         else:
-            _stop_agent(run)
+            if another:
+                with suppress(ProcessLookupError):  # it has ended since
+                    os.kill(run["pid"], signal.SIGKILL)
             report.update(_attempt(state, run["token"]))
         found.append(report)
     return found
-
-
-def _stop_agent(run: dict[str, Any]) -> None:
-    if run["alive"] and run["pid"] != os.getpid():
-        with suppress(ProcessLookupError):  # it has ended since
-            os.kill(run["pid"], signal.SIGKILL)
 
 
 def _attempt(state: Path, token: str) -> dict[str, Any]:
@@ -369,10 +346,7 @@ class _Guard:
         """Wait for the agent's end, then undo."""
         while self._listen():
             pass
-        status = 0
-        if self._token is not None:
-            status = self._undo(self._token)
-        os._exit(status)
+        os._exit(0 if self._token is None else self._undo(self._token))
 
     def _listen(self) -> bool:
         ready, _, _ = select.select([self._reader], [], [], self._limit)

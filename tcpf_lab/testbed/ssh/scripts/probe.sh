@@ -1,5 +1,6 @@
 # Says what is in the way. $1 is the address we come from, $2 the interfaces, $3 the programs, $4
-# kernel parameters: lists of words, in which a star is no pattern.
+# kernel parameters: lists of words, in which a star is no pattern. Each argument after them is a
+# word and the arguments of `ip -j`: what that reports stands behind the word.
 set -f
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 python3 -c 'import sys; print("python", *sys.version_info[:2])' 2>/dev/null || echo python 0 0
@@ -7,3 +8,5 @@ python3 -c 'import sys; print("python", *sys.version_info[:2])' 2>/dev/null || e
 for name in $2; do ip link show dev "$name" >/dev/null 2>&1 || echo interface "$name"; done
 for name in $3; do command -v "$name" >/dev/null || echo program "$name"; done
 for name in $4; do [ -e "/proc/sys/$(echo "$name" | tr . /)" ] || echo parameter "$name"; done
+shift 4
+for asked; do printf '%s %s\n' "${asked%% *}" "$(ip -j ${asked#* } 2>/dev/null | tr -d '\n')"; done
