@@ -18,6 +18,7 @@ from tcpf_lab.calibration.emulator import Emulator, Surface
 from tcpf_lab.calibration.judgement import before_and_after
 from tcpf_lab.calibration.ledger import Point, digests, units
 from tcpf_lab.calibration.profile import Pair, Profile
+from tcpf_lab.calibration.record import FORMAT
 from tcpf_lab.calibration.search import Judged, Search, Tried, close_look, judged, wanted_of
 from tcpf_lab.calibration.space import Floats
 from tcpf_lab.calibration.target import Misfit, Target, Threshold, complete, misfit
@@ -156,8 +157,6 @@ def unfinished(search: Search, asked: int, complete: int) -> str | None:
     return "; ".join(parts) if parts else None
 
 
-#: Version of the file.
-FORMAT = 1
 #: Digits that numbers are written with; more are rounding errors.
 _DIGITS = 7
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import sobol_indices, uniform
 
 from tcpf_lab.calibration.emulator import Emulator, Surface, neighbours
+from tcpf_lab.calibration.record import PINNED
 from tcpf_lab.calibration.space import Dimension, Floats, Space, sobol_points
 from tcpf_lab.calibration.target import Target, Threshold, threshold
 
@@ -93,7 +94,6 @@ def _saving(
         )
 
 
-PINNED = "pinned down"
 FROM_ABOVE = "bounded from above"
 FROM_BELOW = "bounded from below"
 SPLIT = "several ranges"
