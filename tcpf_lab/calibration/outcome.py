@@ -34,10 +34,10 @@ from tcpf_lab.calibration.target import (
     logged,
     misfit,
 )
+from tcpf_lab.papers.thesis.claims import CLAIMS
+from tcpf_lab.papers.thesis.compare import RESAMPLES, SEED, compare
 from tcpf_lab.report.claims.judge import Check, Claim
 from tcpf_lab.report.claims.published import CONFIGS
-from tcpf_lab.report.claims.terms import CLAIMS
-from tcpf_lab.report.compare.published import RESAMPLES, SEED, compare
 from tcpf_lab.report.compare.statistics import (
     CellKey,
     Sample,

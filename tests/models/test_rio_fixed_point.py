@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcpf_lab.base.errors import RequestError
-from tcpf_lab.papers.rio.router import NoSolutionError, Scenario, Solution, paper_scenarios, solve
-from tcpf_lab.report.claims.published import rio_tables
+from tcpf_lab.papers.rio.router import (
+    NoSolutionError,
+    Scenario,
+    Solution,
+    paper_scenarios,
+    rio_tables,
+    solve,
+)
 
 FULL, NONE, PART = paper_scenarios().values()
 LONG = (0.4, 0.5, 0.6, 0.7, 0.8)

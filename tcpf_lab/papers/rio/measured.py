@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.papers.rio.router import Scenario, Solution, paper_scenarios, solve
+from tcpf_lab.papers.rio.router import QUANTITIES, Scenario, Solution, paper_scenarios, solve
 from tcpf_lab.report.claims.page import CellRuns, Drawing, Numbers, PaperRun, Point, in_units
-from tcpf_lab.report.claims.published import QUANTITIES
 from tcpf_lab.report.section import read_series
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.load import load

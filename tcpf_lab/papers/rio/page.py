@@ -25,7 +25,7 @@ from tcpf_lab.papers.rio.measured import (
     queue_over_time,
     rio_cells,
 )
-from tcpf_lab.papers.rio.router import ACCESS_S
+from tcpf_lab.papers.rio.router import ACCESS_S, QUANTITIES, rio_table
 from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
@@ -38,7 +38,6 @@ from tcpf_lab.report.claims.page import (
     cells_of,
     ratio,
 )
-from tcpf_lab.report.claims.published import QUANTITIES, rio_table
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.queue.rio import Rio
