@@ -621,7 +621,7 @@ def _too_large(scenario: Scenario) -> NoSolutionError:
     )
 
 
-#: What may be limited: attributes of a `Solution`.
+#: What may be limited, and what Tables 1 to 3 have in their order: attributes of a `Solution`.
 QUANTITIES = ("T", "T_in", "p_in", "p_out", "q")
 #: What may be varied.
 PROBABILITIES = ("in_probability", "out_probability")
@@ -762,10 +762,6 @@ def _narrowed_to_packets(
         middle = (low + high) // 2
         low, high = (middle, high) if (excess(middle) <= 0) is keeps else (low, middle)
     return low, high
-
-
-#: The quantities of a table, in its order: loads in packets/s, probabilities, packets.
-QUANTITIES = ("T", "T_in", "p_in", "p_out", "q")
 
 
 @dataclass(frozen=True)
