@@ -85,7 +85,5 @@ def test_a_statement_has_the_bound_beside_it(name: str, claim: str, said: str) -
     rows = tomllib.loads((PAPERS / name).read_text(encoding="utf-8"))["claim"]
     row = next(one for one in rows if one["id"] == claim)
     low, high, _ = bounds_of(row["each"] if "each" in row else row["checks"][0])
-    assert (
-        said.format(low=low, high=high, percent=round(100 * (high - 1)) if high < 2 else math.nan)
-        in row["statement"]
-    )
+    percent = round(100 * (high - 1)) if high < 2 else math.nan
+    assert said.format(low=low, high=high, percent=percent) in row["statement"]
