@@ -55,8 +55,8 @@ def profiles_figure(
     Parameters
     ----------
     profiles : sequence of mapping
-        ``Profile.record()`` of each unknown; ``texts``, if there is one, has the values as they are
-        to be written.
+        A `Profile` of each unknown as plain data; ``texts``, if there is one, has the values as
+        they are to be written.
     limit : float
         The threshold.
     defaults : sequence of float or None
@@ -96,7 +96,6 @@ def scale_of(profiles: Sequence[Mapping[str, Any]], limit: float) -> tuple[float
 def _panel(axes: Axes, one: Mapping[str, Any], limit: float, default: float | None) -> None:
     units = np.array(one["units"])
     possible, expected, above = (np.array(one[key]) for key in ("possible", "expected", "above"))
-    texts = [_written(value) for value in one.get("texts") or one["values"]]
     if isinstance(one["values"][0], str):
         for unit, _ in _kept(one):
             axes.axvspan(
@@ -111,6 +110,7 @@ def _panel(axes: Axes, one: Mapping[str, Any], limit: float, default: float | No
         axes.fill_between(units, possible, above, color=_LIGHT, linewidth=0, zorder=1)
         axes.plot(units, expected, zorder=3, **_CURVE)
         ticks = [0, int(np.argmin(np.abs(units - 0.5))), len(units) - 1]
+        texts = _texts(one)
         axes.set_xticks(units[ticks], [texts[tick] for tick in ticks], fontsize=7)
     axes.axhline(limit, zorder=2, **_LIMIT)
     best = int(np.argmin(expected))
@@ -127,7 +127,7 @@ def _ticks(one: Mapping[str, Any]) -> list[str]:
     """Break the names of levels into lines that stand beside each other; none of a range."""
     if not isinstance(one["values"][0], str):
         return [""]
-    texts = [_written(value) for value in one.get("texts") or one["values"]]
+    texts = _texts(one)
     width = max(5, round(_TICKS / len(texts)))
     return ["\n".join(wrap(text, width, max_lines=4, placeholder="…")) for text in texts]
 
@@ -155,8 +155,10 @@ def _kept(one: Mapping[str, Any]) -> list[tuple[float, float]]:
     ]
 
 
-def _written(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
+def _texts(one: Mapping[str, Any]) -> list[str]:
+    """Give the values as they are to be written."""
+    values = one.get("texts") or one["values"]
+    return [value if isinstance(value, str) else f"{value:.3g}" for value in values]
 
 
 def _entries(with_default: bool) -> list[Entry]:

@@ -331,7 +331,7 @@ def _unknowns(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
 def _profiles(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
     """Yield the profiles; ``texts`` are their values with units, as the experiments have them."""
     for along in findings.found.profiles:
-        yield {**along.record(), "texts": _texts(search, along.name, along.values)}
+        yield {**asdict(along), "texts": _texts(search, along.name, along.values)}
 
 
 def _pairs(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:

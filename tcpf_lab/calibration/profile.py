@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -125,10 +125,6 @@ class Profile:
     share: float
     verdict: str
     best: float | str
-
-    def record(self) -> dict[str, Any]:
-        """Give all of it as plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
