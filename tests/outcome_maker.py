@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from tcpf_lab.calibration.judgement import part_of
+from tcpf_lab.calibration.outcome import part_of
+from tcpf_lab.papers.thesis.claims import CLAIMS
 from tcpf_lab.report.claims.published import published
-from tcpf_lab.report.claims.terms import CLAIMS
 from tcpf_lab.report.style import CASES, DRAWN
 
 NAMES = (

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tcpf_lab.base.errors import LabError, RequestError
-from tcpf_lab.calibration import judgement
+from tcpf_lab.calibration import outcome as judgement
 from tcpf_lab.calibration.ledger import CalibrationFiles, Responses, behind, digests
 from tcpf_lab.calibration.report import load_calibration
 from tcpf_lab.calibration.search import Tried, carry_out, close_look, design, judged, open_search

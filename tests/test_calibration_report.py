@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from outcome_maker import NAMES, outcome, write_outcome
 
-from tcpf_lab.calibration.judgement import claims, part_of
+from tcpf_lab.calibration.outcome import claims, part_of
+from tcpf_lab.papers.thesis.claims import CLAIMS
 from tcpf_lab.report.claims.judge import Check, Claim
-from tcpf_lab.report.claims.terms import CLAIMS
 from tcpf_lab.report.compare.statistics import CellKey
 from tcpf_lab.report.section import Cell, CellResult, Estimate
 from tcpf_lab.report.style import METRICS

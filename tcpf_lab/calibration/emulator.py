@@ -365,11 +365,13 @@ class Emulator:
         with one_thread():
             # one group after the other: a root is as large as the points are many, squared
             for group, own in zip(self.groups, seeds, strict=True):
-                over, between = _roots(group.process, points[:, group.columns])
+                process, between = group.process, group.process.between
+                over = _root(process.covariance(points[:, group.columns]), 1.0)
+                outputs = _root(between, float(np.diag(between).max()))
                 normal = np.random.default_rng(own).standard_normal(
                     (count, len(points), len(group.cells))
                 )
-                drawn[:, :, group.cells, group.metric] += over @ normal @ between.T
+                drawn[:, :, group.cells, group.metric] += over @ normal @ outputs.T
         yield from drawn
 
     def cross_validate(self) -> tuple[Quality | None, ...]:
@@ -435,12 +437,6 @@ def _measured_together(outputs: Floats) -> Iterator[tuple[NDArray[np.bool_], lis
 
 def _parts(count: int) -> Iterator[slice]:
     return (slice(start, start + _AT_ONCE) for start in range(0, count, _AT_ONCE))
-
-
-def _roots(process: Process, inputs: Floats) -> tuple[Floats, Floats]:
-    """Give square roots of what is left of the process over points, and between outputs."""
-    between = process.between
-    return _root(process.covariance(inputs), 1.0), _root(between, float(np.diag(between).max()))
 
 
 def _root(covariance: Floats, size: float) -> Floats:

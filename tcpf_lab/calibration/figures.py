@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, isfinite, nan
 from textwrap import shorten, wrap
 from typing import Any
@@ -54,8 +55,8 @@ def profiles_figure(
     Parameters
     ----------
     profiles : sequence of mapping
-        ``Profile.record()`` of each unknown; ``texts``, if there is one, has the values as they are
-        to be written.
+        A `Profile` of each unknown as plain data; ``texts``, if there is one, has the values as
+        they are to be written.
     limit : float
         The threshold.
     defaults : sequence of float or None
@@ -95,7 +96,6 @@ def scale_of(profiles: Sequence[Mapping[str, Any]], limit: float) -> tuple[float
 def _panel(axes: Axes, one: Mapping[str, Any], limit: float, default: float | None) -> None:
     units = np.array(one["units"])
     possible, expected, above = (np.array(one[key]) for key in ("possible", "expected", "above"))
-    texts = [_written(value) for value in one.get("texts") or one["values"]]
     if isinstance(one["values"][0], str):
         for unit, _ in _kept(one):
             axes.axvspan(
@@ -110,6 +110,7 @@ def _panel(axes: Axes, one: Mapping[str, Any], limit: float, default: float | No
         axes.fill_between(units, possible, above, color=_LIGHT, linewidth=0, zorder=1)
         axes.plot(units, expected, zorder=3, **_CURVE)
         ticks = [0, int(np.argmin(np.abs(units - 0.5))), len(units) - 1]
+        texts = _texts(one)
         axes.set_xticks(units[ticks], [texts[tick] for tick in ticks], fontsize=7)
     axes.axhline(limit, zorder=2, **_LIMIT)
     best = int(np.argmin(expected))
@@ -126,7 +127,7 @@ def _ticks(one: Mapping[str, Any]) -> list[str]:
     """Break the names of levels into lines that stand beside each other; none of a range."""
     if not isinstance(one["values"][0], str):
         return [""]
-    texts = [_written(value) for value in one.get("texts") or one["values"]]
+    texts = _texts(one)
     width = max(5, round(_TICKS / len(texts)))
     return ["\n".join(wrap(text, width, max_lines=4, placeholder="…")) for text in texts]
 
@@ -154,8 +155,10 @@ def _kept(one: Mapping[str, Any]) -> list[tuple[float, float]]:
     ]
 
 
-def _written(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
+def _texts(one: Mapping[str, Any]) -> list[str]:
+    """Give the values as they are to be written."""
+    values = one.get("texts") or one["values"]
+    return [value if isinstance(value, str) else f"{value:.3g}" for value in values]
 
 
 def _entries(with_default: bool) -> list[Entry]:
@@ -312,6 +315,7 @@ def subtitle(record: Record) -> str:
 
 def profiles(record: Record) -> Iterator[Drawing]:
     """Yield the profiles, so many to a figure as have room on a page."""
+    limit = record.told["threshold"]["limit"]
     found = list(zip(record.told["profiles"], record.told["unknowns"], strict=True))
     parts = ceil(len(found) / _PANELS)
     size = ceil(len(found) / parts)
@@ -326,7 +330,14 @@ def profiles(record: Record) -> Iterator[Drawing]:
             "it, and how low it may be. Grey is what is not excluded: where the lower edge of the "
             "band is below the threshold.",
             tuple(point for one, _ in own for point in _along(one)),
-            lambda own=own: _draw_profiles(record, own),  # type: ignore[misc]
+            partial(
+                profiles_figure,
+                [one for one, _ in own],
+                limit,
+                [unknown.get("default_at") for _, unknown in own],
+                subtitle(record),
+                scale_of(record.told["profiles"], limit),
+            ),
             axis="Least misfit",
             place=_places([one for one, _ in own]),
         )
@@ -347,20 +358,10 @@ def _places(found: Sequence[Mapping[str, Any]]) -> Any:
     return lambda point: f"at {known[point.panel, point.x]}"
 
 
-def _draw_profiles(
-    record: Record, own: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
-) -> Figure:
-
-    limit = record.told["threshold"]["limit"]
-    defaults = [unknown.get("default_at") for _, unknown in own]
-    scale = scale_of(record.told["profiles"], limit)
-    return profiles_figure([one for one, _ in own], limit, defaults, subtitle(record), scale)
-
-
 def influence(record: Record) -> Drawing:
     """Give the heat map of influence."""
     shares: Mapping[str, Mapping[str, float | None]] = record.told["influence"]
-    told = _span(record)
+    told = f"Total-order indices over the ranges, cells of {record.labels(record.told['fit'])}"
     return Drawing(
         "influence",
         "Which unknown moves which metric",
@@ -373,24 +374,15 @@ def influence(record: Record) -> Drawing:
             for unknown, share in row.items()
             if share is not None
         ),
-        lambda: _draw_influence(record, told),
+        lambda: influence_figure(
+            [[_number(shares[m][unknown]) for unknown in record.unknowns] for m in record.metrics],
+            record.unknowns,
+            record.metrics,
+            told,
+        ),
         axis="Total-order index",
         place=lambda _: "of the variance",
     )
-
-
-def _span(record: Record) -> str:
-    return f"Total-order indices over the ranges, cells of {record.labels(record.told['fit'])}"
-
-
-def _draw_influence(record: Record, told: str) -> Figure:
-
-    shares = record.told["influence"]
-    rows = [
-        [_number(shares[metric][unknown]) for unknown in record.unknowns]
-        for metric in record.metrics
-    ]
-    return influence_figure(rows, record.unknowns, record.metrics, told)
 
 
 def convergence(record: Record) -> Drawing:
@@ -398,12 +390,21 @@ def convergence(record: Record) -> Drawing:
 
     Only points that have measured every cell count for the least: of others it is part a guess.
     """
-    found = [(_number(one["misfit"]), record.whole(one)) for one in record.searched]
-    numbered = [(at, *one) for at, one in enumerate(found, 1) if isfinite(one[0])]
+    points, threshold = record.searched, record.told["threshold"]
+    ids = [one["id"] for one in points]
+    default = record.default["id"]
+    course = Course(
+        [_number(one["misfit"]) for one in points],
+        [record.whole(one) for one in points],
+        [one["round"] for one in points],
+        ids.index(default) if default in ids else None,
+    )
+    found = enumerate(zip(course.misfits, course.whole, strict=True), 1)
+    numbered = [(at, value, there) for at, (value, there) in found if isfinite(value)]
     whole = [(at, value) for at, value, there in numbered if there]
-    partial = [(at, value) for at, value, there in numbered if not there]
+    guessed = [(at, value) for at, value, there in numbered if not there]
     least = [(at, min(v for _, v in whole[: k + 1])) for k, (at, _) in enumerate(whole)]
-    rings = " Rings are points of which cells have no usable run." if partial else ""
+    rings = " Rings are points of which cells have no usable run." if guessed else ""
     return Drawing(
         "convergence",
         "How the search went",
@@ -414,30 +415,21 @@ def convergence(record: Record) -> Drawing:
             Point(series, at, (value,))
             for series, values in (
                 ("misfit of a point", whole),
-                ("of a point that lacks cells", partial),
+                ("of a point that lacks cells", guessed),
                 ("least so far", least),
             )
             for at, value in values
         ),
-        lambda: _draw_convergence(record),
+        partial(
+            convergence_figure,
+            course,
+            threshold["residuals"],
+            threshold["limit"],
+            subtitle(record),
+        ),
         axis="Misfit",
         place=lambda point: f"at point {point.x:.0f}",
     )
-
-
-def _draw_convergence(record: Record) -> Figure:
-
-    points, threshold = record.searched, record.told["threshold"]
-    ids = [one["id"] for one in points]
-    default = record.default["id"]
-    course = Course(
-        [_number(one["misfit"]) for one in points],
-        [record.whole(one) for one in points],
-        [one["round"] for one in points],
-        ids.index(default) if default in ids else None,
-    )
-    residuals, limit = threshold["residuals"], threshold["limit"]
-    return convergence_figure(course, residuals, limit, subtitle(record))
 
 
 def _number(value: float | None) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tcpf_lab.base.errors import LabError, RequestError, SpecError
 from tcpf_lab.base.making import make_directory
+from tcpf_lab.calibration.record import COST, OUTCOME
 from tcpf_lab.calibration.space import Dimension, Floats, Space
 from tcpf_lab.calibration.target import CellName, Cells, cells_of, logged
 from tcpf_lab.report.section import Cell, CellResult, Estimate, collect
@@ -62,12 +63,12 @@ class CalibrationFiles:
     @property
     def outcome(self) -> Path:
         """Everything that was found, rebuilt from the ledger and the runs."""
-        return self.root / "calibration.json"
+        return self.root / OUTCOME
 
     @property
     def cost(self) -> Path:
         """What each session took; nothing else depends on it."""
-        return self.root / "cost.json"
+        return self.root / COST
 
     @property
     def runs(self) -> Path:

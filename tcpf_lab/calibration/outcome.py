@@ -1,9 +1,12 @@
-"""What a calibration has found, as ``calibration.json`` has it."""
+"""What a calibration has found, as ``calibration.json`` has it.
+
+The second half holds it against the published numbers: errors, orders of the cases, claims.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
@@ -13,47 +16,45 @@ from numpy.typing import NDArray
 
 from tcpf_lab.base.errors import SpecError
 from tcpf_lab.base.making import make_directory
-from tcpf_lab.calibration import judgement, page, profile
+from tcpf_lab.calibration import page, profile
 from tcpf_lab.calibration.emulator import Emulator, Surface
-from tcpf_lab.calibration.judgement import before_and_after
 from tcpf_lab.calibration.ledger import Point, digests, units
-from tcpf_lab.calibration.profile import Pair, Profile
+from tcpf_lab.calibration.profile import Profiles
+from tcpf_lab.calibration.record import FORMAT
 from tcpf_lab.calibration.search import Judged, Search, Tried, close_look, judged, wanted_of
 from tcpf_lab.calibration.space import Floats
-from tcpf_lab.calibration.target import Misfit, Target, Threshold, complete, misfit
+from tcpf_lab.calibration.target import (
+    CellName,
+    Cells,
+    Misfit,
+    Target,
+    Threshold,
+    cells_of,
+    complete,
+    logged,
+    misfit,
+)
+from tcpf_lab.papers.thesis.claims import CLAIMS
+from tcpf_lab.papers.thesis.compare import RESAMPLES, SEED, compare
+from tcpf_lab.report.claims.judge import Check, Claim
+from tcpf_lab.report.claims.published import CONFIGS
+from tcpf_lab.report.compare.statistics import (
+    CellKey,
+    Sample,
+    correlation,
+    interval,
+    measured_sample,
+    published_sample,
+)
 from tcpf_lab.report.contents.assemble import provenance, runs_left_out
 from tcpf_lab.report.section import CellResult, Section, Source
 from tcpf_lab.report.style import conditions
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.spec.calibrated import label
-from tcpf_lab.spec.calibration import Unknown
 from tcpf_lab.spec.model import Experiment
 
 #: What each setting of the close look measured, by the setting's id.
 Results = Mapping[str, Sequence[CellResult]]
-
-
-def setting(search: Search, point: Point, results: Sequence[CellResult]) -> dict[str, Any]:
-    """Give what one setting measured, in the order of all cells, and with which TCP.
-
-    ``mean`` and ``half``, the half width of its 95 % confidence interval, are (cells, metrics);
-    ``runs`` is how many each mean is made of.
-    """
-    metrics = search.cells.metrics
-    first = next((one for _, one in _experiments(search, point)), None)
-    return {
-        "mean": [[result.metrics[metric].mean for metric in metrics] for result in results],
-        "half": [[result.metrics[metric].ci95 for metric in metrics] for result in results],
-        "runs": [result.used for result in results],
-        "tcp": None if first is None else _tcp(first),
-        "conditions": {name: conditions([one]) for name, one in _experiments(search, point)},
-    }
-
-
-def _tcp(experiment: Experiment) -> dict[str, Any]:
-    """Name the profile, and the behaviours of Linux 2.2 that are on."""
-    tcp = experiment.tcp
-    return {"profile": tcp.profile, "linux22": list(tcp.behaviours), "sack": tcp.sack}
 
 
 def _experiments(search: Search, point: Point) -> Iterator[tuple[str, Experiment]]:
@@ -61,22 +62,6 @@ def _experiments(search: Search, point: Point) -> Iterator[tuple[str, Experiment
     for experiment in search.subject.experiments:
         with suppress(SpecError):
             yield experiment.name, search.subject.at(experiment, point.values)
-
-
-def table(search: Search) -> dict[str, Any]:
-    """Give every cell of the close look, held out or not, and the published numbers."""
-    every = search.responses.cells
-    return {"cells": [asdict(name) for name in every.names], "published": every.published}
-
-
-def experiments(search: Search) -> list[dict[str, Any]]:
-    """Say what the experiments are, and which of them the search saw."""
-    parts = (("fit", search.subject.fit), ("test", search.subject.test))
-    return [
-        {"name": one.name, "config": label(one), "title": one.title, "part": part}
-        for part, members in parts
-        for one in members
-    ]
 
 
 def validity(search: Search, chosen: Sequence[Point], results: Results) -> dict[str, Any]:
@@ -138,26 +123,6 @@ def notes(search: Search, usable: int, limit: Threshold, left_out: Sequence[str]
     yield from (block.text for block in page.blocks("notes.j2", **known))
 
 
-def unfinished(search: Search, asked: int, complete: int) -> str | None:
-    """Say what of a search was not carried out; None if nothing is lacking.
-
-    Parameters
-    ----------
-    search : Search
-        The search.
-    asked, complete : int
-        How many runs there are to be, and are.
-    """
-    calibration, points = search.subject.calibration, search.ledger.points
-    rounds, every = max((point.round for point in points), default=0), calibration.search.rounds
-    parts = [f"{rounds} of {every} rounds were proposed"] if rounds < every else []
-    if complete < asked:
-        parts.append(f"{asked - complete} of {asked} runs failed or are not made")
-    return "; ".join(parts) if parts else None
-
-
-#: Version of the file.
-FORMAT = 1
 #: Digits that numbers are written with; more are rounding errors.
 _DIGITS = 7
 
@@ -171,9 +136,7 @@ class Findings:
     measured: Floats  #: logarithms, (points, cells, metrics)
     misfits: Misfit
     emulator: Emulator
-    threshold: Threshold
-    profiles: tuple[Profile, ...]
-    pairs: tuple[Pair, ...]
+    found: Profiles
     allowed: NDArray[np.bool_]  #: points that the threshold does not exclude
     chosen: tuple[Point, ...]
     left_out: tuple[str, ...]  #: published numbers that the emulator knows nothing of, in words
@@ -199,18 +162,9 @@ def find(search: Search) -> Findings:
     allowed = profile.plausible(emulator, target, places, found.threshold)
     tried = Tried(points, misfits.total, complete(measured, target), allowed)
     chosen = close_look(search, tried, found.within, Surface(emulator, target).expected)
+    left_out = tuple(_left_out(asked, target))
     return Findings(
-        target,
-        points,
-        measured,
-        misfits,
-        emulator,
-        found.threshold,
-        found.profiles,
-        found.pairs,
-        allowed,
-        chosen,
-        tuple(_left_out(asked, target)),
+        *(target, points, measured, misfits, emulator, found, allowed, chosen, left_out)
     )
 
 
@@ -226,7 +180,10 @@ def _left_out(asked: Target, target: Target) -> Iterator[str]:
 def outcome(search: Search, findings: Findings) -> dict[str, Any]:
     """Give everything that a report needs, as JSON has it."""
     calibration = search.subject.calibration
-    close = _judged(search, findings)
+    # The uncalibrated setting need not be one of the usable points.
+    usable = {p.id for p, ok in zip(findings.points, findings.allowed, strict=True) if ok}
+    before = np.array([point.id in usable for point in findings.chosen])
+    close = judged(search, findings.chosen, findings.target, before)
     best = close.best
     every = search.responses.cells
     results = {
@@ -242,10 +199,14 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
         "points": list(_points(search, findings, close)),
         "best": {"id": best.id, "values": dict(best.values)},
         "settings": list(_settings(search, findings, close, results)),
-        "table": table(search),
-        "experiments": experiments(search),
+        "table": {"cells": [asdict(name) for name in every.names], "published": every.published},
+        "experiments": [
+            {"name": one.name, "config": label(one), "title": one.title, "part": part}
+            for part, members in (("fit", search.subject.fit), ("test", search.subject.test))
+            for one in members
+        ],
         "validity": validity(search, findings.chosen, results),
-        "threshold": findings.threshold,
+        "threshold": findings.found.threshold,
         "judged_limit": close.limit,
         "profiles": list(_profiles(search, findings)),
         "pairs": list(_pairs(search, findings)),
@@ -256,12 +217,12 @@ def outcome(search: Search, findings: Findings) -> dict[str, Any]:
         **before_and_after(search, best),
         "claims": _claims(search, results),
         "runs": made,
-        "unfinished": unfinished(search, asked, made),
+        "unfinished": "; ".join(_unfinished(search, asked, made)) or None,
     }
     told["notes"] = [
-        *notes(search, len(findings.points), findings.threshold, findings.left_out),
-        *judgement.unusable(results),
-        *judgement.not_compared(told["held_out"]),
+        *notes(search, len(findings.points), findings.found.threshold, findings.left_out),
+        *unusable(results),
+        *not_compared(told["held_out"]),
     ]
     plain: dict[str, Any] = _plain(told)
     return plain
@@ -271,7 +232,7 @@ def _claims(search: Search, results: Results) -> list[dict[str, Any]]:
     """Judge the published claims; they are of this project's tables, not of a file's numbers."""
     if search.subject.calibration.published is not None or search.subject.permuted is not None:
         return []
-    return judgement.claims(results, fit=[label(one) for one in search.subject.fit])
+    return claims(results, fit=[label(one) for one in search.subject.fit])
 
 
 def _asked(search: Search) -> dict[str, Any]:
@@ -294,25 +255,45 @@ def _asked(search: Search) -> dict[str, Any]:
     }
 
 
-def _judged(search: Search, findings: Findings) -> Judged:
-    """Judge the close look; the uncalibrated setting need not be one of the usable points."""
-    allowed = {p.id for p, ok in zip(findings.points, findings.allowed, strict=True) if ok}
-    before = np.array([point.id in allowed for point in findings.chosen])
-    return judged(search, findings.chosen, findings.target, before)
-
-
 def _settings(
     search: Search, findings: Findings, close: Judged, results: Results
 ) -> Iterator[dict[str, Any]]:
-    """Yield what is said of each setting: ``unseen`` is its misfit with seeds new to the search.
+    """Yield what each setting measured, in the order of all cells, and with which TCP.
 
-    ``allowed``: whether its misfit is within ``judged_limit``.
+    ``unseen`` is its misfit with seeds new to the search; ``allowed``: whether its misfit is within
+    ``judged_limit``. ``mean`` and ``half``, the half width of its 95 % confidence interval, are
+    (cells, metrics); ``runs`` is how many each mean is made of.
     """
+    metrics = search.cells.metrics
     judgements = zip(close.totals, close.unseen, close.allowed, strict=True)
     for point, (total, unseen, ok) in zip(findings.chosen, judgements, strict=True):
-        about = {"id": point.id, "values": dict(point.values)}
-        judged_by = {"misfit": total, "unseen": unseen, "allowed": ok}
-        yield {**about, **judged_by, **setting(search, point, results[point.id])}
+        known = dict(_experiments(search, point))
+        tcp = [
+            {"profile": one.tcp.profile, "linux22": list(one.tcp.behaviours), "sack": one.tcp.sack}
+            for one in known.values()
+        ]
+        yield {
+            "id": point.id,
+            "values": dict(point.values),
+            "misfit": total,
+            "unseen": unseen,
+            "allowed": ok,
+            "mean": [[one.metrics[m].mean for m in metrics] for one in results[point.id]],
+            "half": [[one.metrics[m].ci95 for m in metrics] for one in results[point.id]],
+            "runs": [one.used for one in results[point.id]],
+            "tcp": tcp[0] if tcp else None,
+            "conditions": {name: conditions([one]) for name, one in known.items()},
+        }
+
+
+def _unfinished(search: Search, asked: int, complete: int) -> Iterator[str]:
+    """Yield what of a search was not carried out; ``asked`` runs are to be, ``complete`` are."""
+    points, every = search.ledger.points, search.subject.calibration.search.rounds
+    rounds = max((point.round for point in points), default=0)
+    if rounds < every:
+        yield f"{rounds} of {every} rounds were proposed"
+    if complete < asked:
+        yield f"{asked - complete} of {asked} runs failed or are not made"
 
 
 def write(search: Search, told: dict[str, Any]) -> None:
@@ -322,23 +303,40 @@ def write(search: Search, told: dict[str, Any]) -> None:
 
 
 def _unknowns(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
-    """Yield what each unknown is; ``default_at`` is its default's place in the unit interval."""
+    """Yield what each unknown is, and which of its values the published numbers do not exclude.
+
+    Numbers of profiles are in base units; these are text, with their unit. ``default_at`` is the
+    default's place in the unit interval.
+    """
     unknowns = search.subject.calibration.unknowns.items()
     places = search.space.default.tolist()
-    for (name, one), along, place in zip(unknowns, findings.profiles, places, strict=True):
-        default = search.subject.defaults[name]
-        yield {**_unknown(name, one, default, along), "default_at": place}
+    for (name, one), along, place in zip(unknowns, findings.found.profiles, places, strict=True):
+        if one.levels:
+            wide: dict[str, Any] = {"levels": list(one.levels)}
+        else:
+            low, high = map(one.text, one.ends)
+            wide = {"from": low, "to": high, "scale": one.scale}
+        yield {
+            "name": name,
+            "default": search.subject.defaults[name],
+            "set": list(one.keys),
+            "verdict": along.verdict,
+            **({"times": one.times} if one.times else {}),
+            **wide,
+            "not_excluded": [" to ".join(_texts(search, name, ends)) for ends in along.pieces],
+            "default_at": place,
+        }
 
 
 def _profiles(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
     """Yield the profiles; ``texts`` are their values with units, as the experiments have them."""
-    for along in findings.profiles:
-        yield {**along.record(), "texts": _texts(search, along.name, along.values)}
+    for along in findings.found.profiles:
+        yield {**asdict(along), "texts": _texts(search, along.name, along.values)}
 
 
 def _pairs(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
     """Yield unknowns that make up for each other, their values as the experiments have them."""
-    for pair in findings.pairs:
+    for pair in findings.found.pairs:
         texts = [_texts(search, *one)[0] for one in zip(pair.names, zip(pair.values), strict=True)]
         yield {**asdict(pair), "values": texts}
 
@@ -347,22 +345,6 @@ def _texts(search: Search, name: str, values: Iterable[float | str]) -> list[str
     """Give values of an unknown with their unit."""
     one = search.subject.calibration.unknowns[name]
     return [v if isinstance(v, str) else one.text(v) for v in values]
-
-
-def _unknown(name: str, one: Unknown, default: str, along: Profile) -> dict[str, Any]:
-    """Say what an unknown is, and which of its values the published numbers do not exclude.
-
-    Numbers of profiles are in base units; these are text, with their unit.
-    """
-    about = {"name": name, "default": default, "set": list(one.keys), "verdict": along.verdict}
-    if one.times:
-        about["times"] = one.times
-    if one.levels:
-        left = [str(piece[0]) for piece in along.pieces]
-        return {**about, "levels": list(one.levels), "not_excluded": left}
-    ends = {"from": one.text(one.ends[0]), "to": one.text(one.ends[1]), "scale": one.scale}
-    left = [" to ".join(one.text(float(end)) for end in piece) for piece in along.pieces]
-    return {**about, **ends, "not_excluded": left}
 
 
 def _influence(search: Search, findings: Findings) -> dict[str, dict[str, float]]:
@@ -417,3 +399,214 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     return value
+
+
+#: The two settings that everything is said of.
+BEFORE, AFTER = "default", "calibrated"
+
+
+def held_out(
+    cells: Cells, before: Sequence[CellResult], after: Sequence[CellResult]
+) -> dict[str, dict[str, Any]]:
+    """Give for each metric the root mean square of log(measured / published), before and after.
+
+    Parameters
+    ----------
+    cells : Cells
+        Of the experiments that are judged by.
+    before, after : sequence of CellResult
+        What the uncalibrated setting and the calibrated one measured, in the order of the cells.
+
+    Returns
+    -------
+    dict
+        By metric: ``default`` and ``calibrated`` with ``error`` and its 95 % ``interval`` over the
+        seeds, and the ``ratio`` of the second to the first, of which the same seeds are resampled.
+        All three are of the same cells: those that have runs under both settings, ``cells`` of the
+        ``published`` ones.
+    """
+    samples = [measured_sample(results, SEED, RESAMPLES) for results in (before, after)]
+    keys = [_key(name) for name in cells.names]
+    seeds = [min((one.seeds[k] for k in keys if k in one.seeds), default=0) for one in samples]
+    found = {}
+    for column, metric in enumerate(cells.metrics):
+        squares = [_squares(cells, sample, metric, column) for sample in samples]
+        both = np.isfinite(squares[0]) & np.isfinite(squares[1])
+        first, second = (_root_mean(one, both) for one in squares)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = second / first
+        found[metric] = {
+            BEFORE: _with_interval("error", first, seeds[0]),
+            AFTER: _with_interval("error", second, seeds[1]),
+            "ratio": _with_interval("error", ratio, min(seeds)),
+            "cells": int(both[:, 0].sum()),
+            "published": int(np.isfinite(cells.published[:, column]).sum()),
+        }
+    return found
+
+
+def _key(name: CellName) -> CellKey:
+    return CellKey(name.config, name.flows, name.case)
+
+
+def _squares(cells: Cells, sample: Sample, metric: str, column: int) -> Floats:
+    """Squares of log(measured / published) for each cell: of the mean, then of its resamples."""
+    every = (sample.values(_key(name), metric) for name in cells.names)
+    measured = np.stack([np.broadcast_to(one, (1 + RESAMPLES,)) for one in every])  # NaN: no runs
+    logs = logged(measured[..., None], (metric,))[..., 0]
+    squares: Floats = (logs - cells.log_published[:, column, None]) ** 2
+    return squares
+
+
+def _root_mean(squares: Floats, there: NDArray[np.bool_]) -> Floats:
+    """Root mean square over the cells that are there, (1 + resamples,)."""
+    count = there.sum(axis=0)
+    sums = np.where(there, squares, 0.0).sum(axis=0)
+    return np.where(count == 0, np.nan, np.sqrt(sums / np.maximum(count, 1)))
+
+
+def _with_interval(name: str, values: Floats, seeds: int) -> dict[str, Any]:
+    """Give a number, and its interval over the resamples behind it, if so many seeds have one."""
+    spread = interval(values[1:], seeds)
+    return {name: float(values[0]), "interval": None if spread is None else list(spread)}
+
+
+def orders(
+    cells: Cells, before: Sequence[CellResult], after: Sequence[CellResult]
+) -> list[dict[str, Any]]:
+    """Give Kendall's rank correlation with the published order of the cases, before and after.
+
+    One entry for each block (configuration and number of flows) of two cases or more, and metric;
+    both are of the cases that have runs under both settings, as many as ``cells`` says.
+    """
+    samples = [measured_sample(results, SEED, RESAMPLES) for results in (before, after)]
+    blocks: dict[tuple[str, int], list[int]] = {}
+    for place, name in enumerate(cells.names):
+        blocks.setdefault((name.config, name.flows), []).append(place)
+    found = []
+    for (config, flows), places in blocks.items():
+        for column, metric in enumerate(cells.metrics):
+            there = [
+                place
+                for place in places
+                if np.isfinite(cells.published[place, column])
+                and all(metric in s.means.get(_key(cells.names[place]), {}) for s in samples)
+            ]
+            taus = (_tau(cells, sample, there, column) for sample in samples)
+            about = {"config": config, "flows": flows, "metric": metric, "cells": len(there)}
+            found.append({**about, **dict(zip((BEFORE, AFTER), taus, strict=True))})
+    return found
+
+
+def _tau(cells: Cells, sample: Sample, there: Sequence[int], column: int) -> dict[str, Any] | None:
+    if len(there) < 2:
+        return None
+    keys = [_key(cells.names[place]) for place in there]
+    values = np.stack([sample.values(key, cells.metrics[column]) for key in keys])
+    taus = correlation(cells.published[there, column], values)
+    if taus is None:
+        return None
+    return _with_interval("tau", taus, min(sample.seeds[key] for key in keys))
+
+
+def not_compared(errors: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each part and metric of `held_out` that lacks cells."""
+    for part, found in errors.items():
+        for metric, one in found.items():
+            if one["cells"] < one["published"]:
+                yield (
+                    f"{part}, {metric}: errors are of {one['cells']} of {one['published']} cells, "
+                    "those with runs under both settings"
+                )
+
+
+def claims(
+    results: Mapping[str, Sequence[CellResult]], fit: Collection[str] | None = None
+) -> list[dict[str, Any]]:
+    """Judge every published claim under each of several settings.
+
+    Parameters
+    ----------
+    results : mapping of str to sequence of CellResult
+        What each setting measured, by its id.
+    fit : collection of str, optional
+        Names of the configurations that were fitted.
+
+    Returns
+    -------
+    list of dict
+        A claim each: what it says, its verdict on the published tables, ``verdicts`` by setting,
+        and ``part``: whether it reads cells of what was fitted alone (``fit``), of other
+        configurations alone (``test``), or of ``both``; None without `fit`. Empty where none of
+        the cells is one of the published tables.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for point, measured in results.items():
+        if not any(
+            one.used and one.cell.published and one.cell.config in CONFIGS for one in measured
+        ):
+            continue
+        for claim in compare(measured).claims:
+            entry = {
+                "id": claim.id,
+                "statement": claim.statement,
+                "published": str(claim.published.verdict),
+                "verdicts": {},
+            }
+            found.setdefault(claim.id, entry)["verdicts"][point] = str(claim.ours.verdict)
+    for one in CLAIMS:
+        if one.id in found:
+            found[one.id]["part"] = None if fit is None else part_of(one, fit)
+    return list(found.values())
+
+
+def part_of(claim: Claim[Check], fit: Collection[str]) -> str:
+    """Say whether a claim reads cells of the fitted configurations alone, of others, or of both."""
+    known = published_sample()
+    configs: set[str] = set()
+
+    def look(cell: CellKey, metric: str) -> Floats:
+        configs.add(cell.config)
+        return known.values(cell, metric)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for check in claim.checks:
+            check.quantity(look)
+    if configs.isdisjoint(fit):
+        return "test"
+    return "fit" if configs <= set(fit) else "both"
+
+
+def unusable(results: Mapping[str, Sequence[CellResult]]) -> Iterator[str]:
+    """Yield a sentence for each setting of which cells have no usable run."""
+    for point, measured in results.items():
+        lacking = [f"{r.cell.config} {r.cell.flows} {r.cell.case}" for r in measured if not r.used]
+        if lacking:
+            first, more = lacking[0], len(lacking) - 1
+            rest = f" and {more} more cells" if more else ""
+            yield f"point {point}: no usable run of {first}{rest}"
+
+
+def before_and_after(search: Search, best: Point) -> dict[str, Any]:
+    """Give the errors of both settings by part, and how far the cases stand in order by part.
+
+    The parts are what the search saw, ``fit``; what it did not see, ``test``; and of that what
+    nobody who chose the unknowns says to have looked at: ``blind`` is among them only if there is
+    something in ``seen``, and {} if that is all of it.
+    """
+    subject, seeds = search.subject, search.subject.calibration.check_.seeds
+    parts = {"fit": cells_of(subject, subject.fit)}
+    if subject.test:
+        cells = parts["test"] = cells_of(subject, subject.test)
+        if seen := subject.calibration.seen:
+            left = [place for place, name in enumerate(cells.names) if name.case not in seen]
+            names = tuple(cells.names[place] for place in left)
+            parts["blind"] = Cells(names, cells.metrics, cells.published[left])
+    errors: dict[str, Any] = {part: {} for part in parts}
+    taus: list[dict[str, Any]] = []
+    for part, cells in parts.items():
+        if cells.names:
+            pair = [search.responses.results(p, cells, seeds) for p in (search.default, best)]
+            errors[part] = held_out(cells, *pair)
+            taus += [{"part": part, **one} for one in orders(cells, *pair)]
+    return {"held_out": errors, "kendall": taus}

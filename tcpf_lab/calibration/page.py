@@ -1,7 +1,7 @@
 """What a calibration says to a reader: sentences, tables and figures, from its file alone.
 
 The words are in ``templates``: `page.md.j2` has the page, block by block. Here are the rows of its
-tables, and what the sentences count.
+tables, and what the sentences count; and what a terminal shows.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from rich.console import RenderableType
+from rich.text import Text as Said
 
 from tcpf_lab.calibration import figures
 from tcpf_lab.calibration.record import (
@@ -23,6 +26,7 @@ from tcpf_lab.calibration.record import (
     KINDS,
     ORDER,
     PARTS,
+    PINNED,
     ClaimUnder,
     Record,
     claims_under,
@@ -34,12 +38,11 @@ from tcpf_lab.report.contents.model import count, listed, sentence
 from tcpf_lab.report.results_table import printed
 from tcpf_lab.report.section import Estimate
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.report.table import NOTHING, Entry, fixed, ratios
+from tcpf_lab.report.table import NOTHING, Column, Entry, fixed, plain, ratios, table_of
 from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS
 
 #: The page's file.
 NAME = "calibration"
-PINNED = "pinned down"
 #: A rank correlation from here on is nearly the published order.
 _NEARLY = 0.9
 #: How sure it must be that no setting fits, and of the intervals of means.
@@ -403,7 +406,10 @@ def _emulator(record: Record) -> Rows:
     """Yield how well the emulator predicts points that it has not seen."""
     for metric, found in record.by_metric(record.told["emulator"]):
         values = [(found or {}).get(key) for key in qualities(record)]
-        yield word(metric), *(NOTHING if v is None else fixed(v, 2) for v in values)
+        yield (
+            word(metric),
+            *(fixed(v, 2) if isinstance(v, int | float) else NOTHING for v in values),
+        )
 
 
 def _tcp(record: Record) -> Rows:
@@ -437,3 +443,66 @@ ROWS: Mapping[str, Callable[[Record], Rows]] = {
     "emulator": _emulator,
     "cost": _cost,
 }
+
+
+def for_terminal(outcome: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Yield what is printed of ``calibration.json``."""
+    record = Record(outcome, (), Path())
+    unknowns = [
+        (
+            name,
+            ", ".join(one["levels"]) if "levels" in one else f"{one['from']} to {one['to']}",
+            *others,
+        )
+        for one, (name, *others) in zip(outcome["unknowns"], _unknowns(record), strict=True)
+    ]
+    yield _printable(unknowns, "unknown", "range", "default", "best", "not excluded", "verdict")
+    for part in filter(outcome["held_out"].get, ("fit", "test", "blind")):
+        seen = "test" if part == "blind" else part
+        title = f"error, {PARTS[seen]}: {' '.join(outcome[seen])}"
+        if part == "blind":
+            title += f" without {', '.join(outcome['seen'])}"
+        errors = []
+        for metric, found in outcome["held_out"][part].items():
+            sides = (_with_interval(found[key]) for key in ("default", "calibrated", "ratio"))
+            numbers = (side.replace(NOTHING, "-") for side in sides)
+            errors.append((metric, *numbers, f"{found['cells']} of {found['published']}"))
+        yield Said()
+        yield _printable(errors, title, "uncalibrated", "calibrated", "ratio", "cells")
+    if outcome["claims"]:
+        yield Said()
+        yield Said(told("claims.j2", record))
+    yield Said()
+    yield from map(Said, outcome["notes"])
+
+
+def _printable(rows: Iterable[Sequence[str]], *headings: str) -> RenderableType:
+    columns = (Column(heading, fit="folded") for heading in headings)
+    return plain(table_of("calibration", "", columns, rows))
+
+
+def plan(estimate: Mapping[str, Any]) -> RenderableType:
+    """Give what is printed of a plan."""
+    rows = {
+        "points of the search": "{points}, of which {points_in_ledger} are there",
+        "runs of a point": "{runs_of_a_point}",
+        "runs of the search": "{runs_of_the_search}",
+        "runs of the close look after it": "at most {runs_of_the_close_look}",
+        "runs left": "at most {runs_left}",
+        "time left": _time_left(estimate),
+    }
+    texts = ((label, text.format_map(estimate)) for label, text in rows.items())
+    return plain(table_of("plan", "", ("", ""), texts))
+
+
+def _time_left(estimate: Mapping[str, Any]) -> str:
+    if estimate["seconds_left"] is not None:
+        return _about(estimate["seconds_left"])
+    if estimate["run_seconds_left"] is not None:
+        return f"{_about(estimate['run_seconds_left'])} of runs, shared out among the workers"
+    return "not known before the first run"
+
+
+def _about(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"about {duration(60 * minutes) if minutes >= 60 else f'{minutes} min'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import sobol_indices, uniform
 
 from tcpf_lab.calibration.emulator import Emulator, Surface, neighbours
+from tcpf_lab.calibration.record import PINNED
 from tcpf_lab.calibration.space import Dimension, Floats, Space, sobol_points
 from tcpf_lab.calibration.target import Target, Threshold, threshold
 
@@ -93,7 +94,6 @@ def _saving(
         )
 
 
-PINNED = "pinned down"
 FROM_ABOVE = "bounded from above"
 FROM_BELOW = "bounded from below"
 SPLIT = "several ranges"
@@ -125,10 +125,6 @@ class Profile:
     share: float
     verdict: str
     best: float | str
-
-    def record(self) -> dict[str, Any]:
-        """Give all of it as plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,9 @@ from tcpf_lab.report.contents.model import listed
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.results.layout import read_json
 
-#: Names of the two files.
+#: The verdict on an unknown of which the published numbers leave a range within its own.
+PINNED = "pinned down"
+#: Names of the files.
 OUTCOME, COST, VARIANTS = "calibration.json", "cost.json", "variants.json"
 #: What is kept of a variant.
 _KEPT = ("variant", "fit", "test", "best", "held_out", "kendall", "runs")
@@ -23,8 +25,8 @@ PARTS = {"fit": "fitted", "test": "held out"}
 #: Parts in the order that they are told in: what is held out first.
 ORDER = ("test", "blind", "fit")
 _CONFIGURATION = "configuration "
-#: Version of the outcome that is understood.
-_FORMAT = 1
+#: Version of the outcome that is written and understood.
+FORMAT = 1
 #: Without one of these there is nothing to report.
 _NEEDED = (
     *("name", "fit", "test", "metrics", "unknowns", "points", "best", "settings", "threshold"),
@@ -177,28 +179,31 @@ def read_record(directory: Path) -> Record:
     """
     path = directory if directory.suffix == ".json" else directory / OUTCOME
     told = read_json(path)
-    if not isinstance(told, dict) or told.get("format") != _FORMAT:
-        raise RequestError(f"is no outcome of a calibration of format {_FORMAT}", where=str(path))
+    if not isinstance(told, dict) or told.get("format") != FORMAT:
+        raise RequestError(f"is no outcome of a calibration of format {FORMAT}", where=str(path))
     lacking = [key for key in _NEEDED if key not in told]
+    if told.get("held_out", {}).get("blind") and not told.get("seen"):
+        lacking.append("seen")  # what the blind numbers are without
     if lacking or not told["settings"]:
         raise RequestError(
             f"is damaged: it lacks {', '.join(lacking) or 'settings'}",
             where=str(path),
             hint="`calibrate` with --only-report writes it again",
         )
-    return Record(told, _entries(path.with_name(COST)), path, _variants(path, told.get("testbed")))
+    return Record(told, entries(path.with_name(COST)), path, _variants(path, told.get("testbed")))
 
 
 def _variants(path: Path, testbed: Any) -> tuple[Mapping[str, Any], ...]:
     """Read what is kept of variants: their own outcomes beside this one's, or what was kept."""
     beside = map(_read, sorted(path.parent.parent.glob(f"{path.parent.name}-*/{OUTCOME}")))
     whole = (one for one in beside if isinstance(one, dict) and {"format", *_KEPT} <= one.keys())
-    own = [one for one in whole if (one["format"], one.get("testbed")) == (_FORMAT, testbed)]
+    own = [one for one in whole if (one["format"], one.get("testbed")) == (FORMAT, testbed)]
     found = tuple({key: one[key] for key in _KEPT} for one in own)
-    return found or _entries(path.with_name(VARIANTS))
+    return found or entries(path.with_name(VARIANTS))
 
 
-def _entries(path: Path) -> tuple[Mapping[str, Any], ...]:
+def entries(path: Path) -> tuple[Mapping[str, Any], ...]:
+    """Give the entries of ``cost.json`` or ``variants.json``; none if it is missing or damaged."""
     found = _read(path)
     return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
 

@@ -1,14 +1,19 @@
-"""The search: a design, then rounds of what an emulator proposes, then a close look at the best."""
+"""The search: a design, then rounds of what an emulator proposes, then a close look at the best.
+
+What it takes, too: how many runs, how long, and what each session has taken.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.base.errors import LabError, RequestError
+from tcpf_lab.base.making import make_directory
 from tcpf_lab.calibration.emulator import Emulator, batch
 from tcpf_lab.calibration.ledger import (
     CalibrationFiles,
@@ -22,6 +27,7 @@ from tcpf_lab.calibration.ledger import (
     units,
     write_ledger,
 )
+from tcpf_lab.calibration.record import entries
 from tcpf_lab.calibration.space import Floats, Space, first_points
 from tcpf_lab.calibration.target import (
     Cells,
@@ -38,6 +44,8 @@ from tcpf_lab.calibration.target import (
 )
 from tcpf_lab.report.section import CellResult
 from tcpf_lab.results.command import command
+from tcpf_lab.results.layout import write_json
+from tcpf_lab.run.runner import Event, State
 from tcpf_lab.run.selection import Choice
 from tcpf_lab.spec.calibrated import Subject
 
@@ -418,3 +426,123 @@ def _mean(result: CellResult, metric: str, after: int) -> float:
     made_of = result.used_runs if values else ()
     kept = [value for run, value in zip(made_of, values, strict=True) if run in others]
     return float(np.mean(kept)) if kept else float("nan")
+
+
+@dataclass
+class Session:
+    """One session: seconds of real time, of which ``running_s`` in runs; runs made and not."""
+
+    wall_s: float = 0.0
+    running_s: float = 0.0  #: from when runs were asked for until all of them had ended
+    run_s: float = 0.0  #: sum over the runs made
+    made: int = 0
+    skipped: int = 0
+    failed: int = 0
+    at_a_time: int | None = 1  #: None on a cluster, of which it is not known
+    interrupted: bool = False  #: runs that were being made count nowhere but in the time
+
+    def add(self, events: Iterable[Event], seconds: float) -> None:
+        """Count how runs ended."""
+        self.running_s += seconds
+        for event in events:
+            self.made += event.kind == "finished"
+            self.skipped += event.kind in ("skipped", "analysed")
+            self.failed += event.kind == "failed"
+            self.run_s += event.seconds if event.kind == "finished" else 0.0
+
+
+def remember(files: CalibrationFiles, session: Session) -> None:
+    """Append a session in which something was run, or was being run when it was interrupted."""
+    if not (session.made + session.failed or (session.interrupted and session.running_s)):
+        return
+    make_directory(files.root)
+    rounded = {
+        key: round(value, 1) if isinstance(value, float) else value
+        for key, value in asdict(session).items()
+        if value is not None
+    }
+    write_json(files.cost, [*entries(files.cost), rounded])
+
+
+def estimate(search: Search, at_a_time: int | None) -> dict[str, Any]:
+    """Say how many runs a calibration has, and how long those that are still to come may take.
+
+    Parameters
+    ----------
+    search : Search
+        How far it has come.
+    at_a_time : int or None
+        Runs at a time; None on a cluster, whose workers are not known before.
+
+    Returns
+    -------
+    dict
+        ``points``, and of them those in the ledger; runs for all of them, and what the close look
+        at some settings adds to these; ``runs_left``, at most: runs that are complete are not
+        among them, but which settings are looked at is not known before; ``run_seconds_left``, the
+        sum over those, and ``seconds_left`` until they have ended: None if no run was made yet, the
+        latter on a cluster too.
+    """
+    calibration = search.subject.calibration
+    asked, seeds = calibration.design.points, calibration.seeds
+    rounds = calibration.search
+    points = asked + rounds.rounds * rounds.batch
+    per_point = len(search.cells.names) * seeds
+    known = search.ledger.before(rounds.rounds + 1)
+    empty = sum(not search.ledger.of_round(number) for number in range(1, rounds.rounds + 1))
+    new = max(0, asked - len(search.ledger.of_round(0))) + empty * rounds.batch
+    noise = len(search.cells.names) * (calibration.check_.seeds - seeds)
+    first = not any(point.id == search.default.id for point in known)
+    close = _close_look(search)
+    left = _not_complete(search, known) + new * per_point + first * noise + close
+    each = _seconds_per_run(search.files)
+    return {
+        "name": calibration.name,
+        "points": points,
+        "points_in_ledger": len(search.ledger.points),
+        "runs_of_a_point": per_point,
+        "runs_of_the_search": points * per_point + noise,
+        "runs_of_the_close_look": close,
+        "runs_left": left,
+        "run_seconds_left": None if each is None else round(left * each),
+        "seconds_left": round(left * each / at_a_time) if each and at_a_time else None,
+    }
+
+
+def _not_complete(search: Search, points: Sequence[Point]) -> int:
+    """Count the runs of points that are missing, failed, or not as they would be made now."""
+    if not points:
+        return 0
+    choice = search.responses.choice("", search.wanted(points))
+    done = (State.COMPLETE, State.OUTDATED)  # the latter is only analysed again
+    return sum(now.state not in done for _, states in choice.states() for _, now in states)
+
+
+def _close_look(search: Search) -> int:
+    """Count the runs that the close look adds, at most: its settings are points of the search."""
+    default = _added(search, search.default)
+    units = (np.full(len(search.space.default), place) for place in (0.0, 1.0))
+    corners = (point_at(search.subject, search.space, unit, 0) for unit in units)
+    other = max(_added(search, point) for point in corners)  # one may be the default, or refused
+    return default + (search.subject.calibration.check_.settings - 1) * max(default, other)
+
+
+def _added(search: Search, point: Point) -> int:
+    """Count the runs of a setting that the search does not make of it as a point."""
+    wanted = (wanted_of(search, [point]), search.wanted([point]))
+    every, own = (
+        {(run.experiment.name, run.id) for run in search.responses.choice("", some).runs}
+        for some in wanted
+    )
+    return len(every - own)
+
+
+def _seconds_per_run(files: CalibrationFiles) -> float | None:
+    """Mean over all that were made, of time in which a run kept a worker busy."""
+    known = entries(files.cost)
+    try:
+        made = sum(int(one["made"]) for one in known)
+        busy = sum(float(one["run_s"]) for one in known)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return busy / made if made else None

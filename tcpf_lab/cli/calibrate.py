@@ -7,12 +7,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from tcpf_lab.base.errors import InterruptedRunError, RequestError
-from tcpf_lab.calibration import cost
 from tcpf_lab.calibration.emulator import check_installed
 from tcpf_lab.calibration.ledger import CalibrationFiles
 from tcpf_lab.calibration.outcome import find, outcome, write
+from tcpf_lab.calibration.page import for_terminal, plan
 from tcpf_lab.calibration.report import write_figures
-from tcpf_lab.calibration.search import Search, carry_out, look_closely, open_search
+from tcpf_lab.calibration.search import (
+    Search,
+    Session,
+    carry_out,
+    estimate,
+    look_closely,
+    open_search,
+    remember,
+)
 from tcpf_lab.calibration.target import check_numbers
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
@@ -51,11 +59,7 @@ def calibrate(
     if dry_run:
         # Points that `--fresh` would put aside are not read: they may be of other unknowns.
         search = open_search(subject, files, testbed, fresh=fresh)
-        plan = cost.estimate(search, _at_a_time(jobs, cluster))
-        if as_json:
-            console.print_json(plan)
-        else:
-            console.show(cost.plan(plan))
+        _show_plan(search, _at_a_time(jobs, cluster), as_json)
         return
     check_installed()
     # The points are read under the lock: another session may be adding some until it is there.
@@ -69,7 +73,7 @@ def calibrate(
     if as_json:
         console.print_json(told)
         return
-    for part in cost.outcome(told):
+    for part in for_terminal(told):
         console.show(part)
     for path in (*figures, files.outcome):
         echo(path)
@@ -111,7 +115,7 @@ def _read(
 
 def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, Any]:
     """Search, look closely at some settings, and write what was found."""
-    session, began = cost.Session(), time.monotonic()
+    session, began = Session(), time.monotonic()
     beds: list[Testbed] = []
 
     def carry(choice: Choice) -> None:
@@ -142,7 +146,7 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
     finally:
         session.wall_s = time.monotonic() - began
         session.at_a_time = _at_a_time(jobs, cluster)
-        cost.remember(search.files, session)
+        remember(search.files, session)
     return told
 
 
@@ -162,3 +166,11 @@ def _reported(search: Search) -> dict[str, Any]:
     told = outcome(search, findings)
     write(search, told)
     return told
+
+
+def _show_plan(search: Search, at_a_time: int | None, as_json: bool) -> None:
+    told = estimate(search, at_a_time)
+    if as_json:
+        console.print_json(told)
+    else:
+        console.show(plan(told))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tcpf_lab.papers.figures import page_of_each
-from tcpf_lab.report.claims.judge import PaperCheck, PaperClaim, Words, paired
+from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
     CellRuns,
@@ -255,13 +255,17 @@ KNEE = 400e3
 PLATEAU = {"100kB": 100e3, "500kB": 300e3, "1000kB": 800e3}
 #: Below which buffer throughput is said to be flat with 3000 users, and to grow above it.
 TURN = 800e3
-#: What counts as no gain in use; as a plateau; as independent; as steep growth; as full use.
-NO_GAIN, LEVEL, ALIKE, STEEP, FULL = 1.02, 0.1, 1.25, 1.5, 0.98
+#: Sentences on where a curve turns.
+_TURNS = frozenset(
+    f"buffers-{one}" for one in ("2-knee", "3-plateau", "4-flat", "4-alike", "4-steep", "4-more")
+)
 
 #: A buffer in bytes; in words, ``below 400 kB``, where the grid has no such.
 Buffer = float | str
 #: A place in the grid: users, buffer, and what is looked at there.
 Place = tuple[int, Buffer, str]
+#: A sentence by its id, and the numbers that it is about behind their labels.
+Asked = tuple[str, list[tuple[str, Measured]]]
 
 
 def claims(grid: Grid) -> tuple[PaperClaim, ...]:
@@ -269,11 +273,11 @@ def claims(grid: Grid) -> tuple[PaperClaim, ...]:
 
     At a scaled size those on where a curve turns have their numbers, and no verdict.
     """
-    return tuple(_PAPER.claim(name, checks, _note(checks)) for name, checks in _checks(grid))
-
-
-def _note(checks: Sequence[PaperCheck]) -> str:
-    return next((f"not decidable: {one.undecidable}." for one in checks if one.undecidable), "")
+    undecidable = _PAPER.texts["no_turn"] if grid.study.scaled else ""
+    return tuple(
+        _PAPER.each(name, numbers, undecidable if name in _TURNS else "")
+        for name, numbers in (*_utilisation(grid), *_few_users(grid), *_many_users(grid))
+    )
 
 
 def _below(grid: Grid, size: float) -> tuple[Buffer, ...]:
@@ -288,14 +292,7 @@ def _beyond(grid: Grid, size: float) -> tuple[Buffer, ...]:
     return found or (f"beyond {_kb(size)}",)
 
 
-def _checks(grid: Grid) -> Iterator[tuple[str, list[PaperCheck]]]:
-    """Yield the checks of every sentence by its id."""
-    yield from _utilisation(grid)
-    yield from _few_users(grid)
-    yield from _many_users(grid)
-
-
-def _utilisation(grid: Grid) -> Iterator[tuple[str, list[PaperCheck]]]:
+def _utilisation(grid: Grid) -> Iterator[Asked]:
     every = (FEW, SOME, MANY)
     least, most = _below(grid, KNEE)[0], _beyond(grid, KNEE)[-1]
 
@@ -305,77 +302,57 @@ def _utilisation(grid: Grid) -> Iterator[tuple[str, list[PaperCheck]]]:
     yield (
         "buffers-2-users",
         [
-            _check(grid, [use(more, size), use(fewer, size)], 1, strict=True)
+            _number(grid, [use(more, size), use(fewer, size)])
             for size, (fewer, more) in product(grid.buffers, pairwise(every))
         ],
     )
-    yield (
-        "buffers-2-grows",
-        [_check(grid, [use(n, KNEE), use(n, least)], 1, strict=True) for n in every],
-    )
-    yield (
-        "buffers-2-knee",
-        [_check(grid, [use(n, most), use(n, KNEE)], high=NO_GAIN, where=True) for n in every],
-    )
-    yield "buffers-2-full", [_check(grid, [use(MANY, grid.buffers[-1])], low=FULL, of=float)]
+    yield "buffers-2-grows", [_number(grid, [use(n, KNEE), use(n, least)]) for n in every]
+    yield "buffers-2-knee", [_number(grid, [use(n, most), use(n, KNEE)]) for n in every]
+    yield "buffers-2-full", [_number(grid, [use(MANY, grid.buffers[-1])], float)]
 
 
-def _few_users(grid: Grid) -> Iterator[tuple[str, list[PaperCheck]]]:
+def _few_users(grid: Grid) -> Iterator[Asked]:
     def speed(size: Buffer, transfer: str) -> Place:
         return FEW, size, throughput(transfer)
 
     yield (
         "buffers-3-size",
         [
-            _check(grid, [speed(size, larger), speed(size, smaller)], 1, strict=True)
+            _number(grid, [speed(size, larger), speed(size, smaller)])
             for size, (smaller, larger) in product(grid.buffers, pairwise(SIZES))
         ],
     )
     yield (
         "buffers-3-plateau",
         [
-            _check(grid, [speed(size, one), speed(start, one)], 1 - LEVEL, 1 + LEVEL, where=True)
+            _number(grid, [speed(size, one), speed(start, one)])
             for one, start in PLATEAU.items()
             for size in _beyond(grid, start)
         ],
     )
 
 
-def _many_users(grid: Grid) -> Iterator[tuple[str, list[PaperCheck]]]:
+def _many_users(grid: Grid) -> Iterator[Asked]:
     below, most = _below(grid, TURN), _beyond(grid, TURN)[-1]
     several = below if len(below) > 1 else (*below, f"another below {_kb(TURN)}")
 
     def speed(size: Buffer, transfer: str) -> Place:
         return MANY, size, throughput(transfer)
 
-    def alike(places: list[Place], label: str) -> PaperCheck:
-        return _check(grid, places, high=ALIKE, of=_spread, where=True, label=label)
-
-    yield (
-        "buffers-4-flat",
-        [
-            alike(
-                [speed(size, one) for size in several],
-                f"{SIZES[one]}: highest over lowest below 800 kB",
-            )
-            for one in SIZES
-        ],
-    )
-    yield (
-        "buffers-4-alike",
-        [
-            alike([speed(size, one) for one in SIZES], f"{_kb(size)}: fastest over slowest size")
-            for size in below
-        ],
-    )
-    yield (
-        "buffers-4-steep",
-        [_check(grid, [speed(most, one), speed(TURN, one)], STEEP, where=True) for one in SIZES],
-    )
+    flat = {
+        f"{said}: highest over lowest below 800 kB": [speed(size, one) for size in several]
+        for one, said in SIZES.items()
+    }
+    alike = {
+        f"{_kb(size)}: fastest over slowest size": [speed(size, one) for one in SIZES]
+        for size in below
+    }
+    for name, every in (("buffers-4-flat", flat), ("buffers-4-alike", alike)):
+        yield name, [_number(grid, places, _spread, label) for label, places in every.items()]
+    yield "buffers-4-steep", [_number(grid, [speed(most, one), speed(TURN, one)]) for one in SIZES]
     ends = [speed(size, one) for one in ("1000kB", "100kB") for size in (most, TURN)]
     label = "growth of 1000 kB over growth of 100 kB"
-    growth = _check(grid, ends, 1, of=_growth, strict=True, where=True, label=label)
-    yield "buffers-4-more", [growth]
+    yield "buffers-4-more", [_number(grid, ends, _growth, label)]
 
 
 def _spread(*values: float) -> float:
@@ -386,28 +363,13 @@ def _growth(end: float, start: float, other_end: float, other_start: float) -> f
     return ratio(ratio(end, start), ratio(other_end, other_start))
 
 
-def _check(
-    grid: Grid,
-    places: Sequence[Place],
-    low: float = -math.inf,
-    high: float = math.inf,
-    *,
-    of: Callable[..., float] = ratio,
-    strict: bool = False,
-    where: bool = False,
-    label: str = "",
-) -> PaperCheck:
-    """Ask for a number made of those of some places; ``where`` says it is about where one is."""
+def _number(
+    grid: Grid, places: Sequence[Place], of: Callable[..., float] = ratio, label: str = ""
+) -> tuple[str, Measured]:
+    """Give a number made of those of some places, behind its label."""
     found = [_numbers(grid, *place) for place in places]
     missing = [_said(place) for place, one in zip(places, found, strict=True) if not one]
-    return PaperCheck(
-        label or " over ".join(map(_said, places)),
-        paired(of, *found, missing=missing),
-        low,
-        high,
-        strict,
-        undecidable=_PAPER.texts["no_turn"] if where and grid.study.scaled else "",
-    )
+    return label or " over ".join(map(_said, places)), paired(of, *found, missing=missing)
 
 
 def _numbers(grid: Grid, users: int, size: Buffer, path: str) -> Numbers:

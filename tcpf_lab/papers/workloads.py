@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.papers.figures import BarPanel, bars, page_of_each
-from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Words
+from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words
 from tcpf_lab.report.claims.page import (
     NEW,
     RED,
@@ -172,8 +172,6 @@ def _drawn_runs(cell: CellRuns) -> Iterator[DrawnRun]:
             yield read_run(run.files, load(run.files.spec))
 
 
-#: A gain that counts as substantial: this share of the completion time less.
-SUBSTANTIAL = 0.1
 #: How ``metrics.json`` and how a reader calls what is told of completion times.
 STATISTICS = {"mean": "mean", "p50": "median", "p95": "95th percentile", "p99": "99th percentile"}
 #: What a completion time is made longer by, if anything: the sentence is judged on these.
@@ -213,18 +211,14 @@ def transfer_claims(found: Sequence[GainBlock]) -> tuple[PaperClaim, ...]:
     """Give section 6.1's sentence, against RED and the token bucket if they are cases."""
     own = {case for block in found for case in block.cases}
     return tuple(
-        _PAPER.claim(
+        _PAPER.each(
             f"short-{_SLUGS[other]}-{statistic}",
-            [
-                PaperCheck(
-                    f"{block.label}: {case} over {other}",
-                    block.ratio(case, other, _path(statistic)),
-                    high=1 - SUBSTANTIAL,
-                )
+            (
+                (f"{block.label}: {case} over {other}", block.ratio(case, other, _path(statistic)))
                 for block in found
                 for case in NEW
                 if case in own
-            ],
+            ),
         )
         for other in _BASELINES
         if other in own and own & set(NEW)
@@ -542,12 +536,9 @@ def _lot_figure(cells: Sequence[CellRuns]) -> Drawing:
 def lot_claims(cells: Sequence[CellRuns]) -> tuple[PaperClaim, ...]:
     """Give section 6.1's sentence on several bottlenecks."""
     return tuple(
-        _PAPER.claim(
+        _PAPER.each(
             f"parking-{side}",
-            [
-                PaperCheck(_words(n), against(cells, n, f"{side}_timeouts"), high=1, strict=True)
-                for n in counts(cells)
-            ],
+            ((_words(n), against(cells, n, f"{side}_timeouts")) for n in counts(cells)),
         )
         for side in ("main", "cross")
     )

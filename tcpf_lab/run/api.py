@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from tcpf_lab.base.errors import LabError, RequestError
-from tcpf_lab.report.compare.published import compare
+from tcpf_lab.papers.thesis.compare import compare
 from tcpf_lab.report.export.tidy import Tables, tables, used_runs
 from tcpf_lab.report.frames.captures import Captures, Crossing
 from tcpf_lab.report.frames.results import (

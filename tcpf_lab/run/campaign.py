@@ -10,8 +10,9 @@ from typing import Any
 
 from tcpf_lab.base.errors import LabError, RequestError, TestbedError, TraceError
 from tcpf_lab.metrics.record import can_be_analysed
+from tcpf_lab.papers.thesis.compare import compare
 from tcpf_lab.plan.compose import compose
-from tcpf_lab.report.compare.published import Comparison, compare
+from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
 from tcpf_lab.report.compare.testbeds import Side, TwoTestbeds, compare_testbeds
 from tcpf_lab.report.document import Report

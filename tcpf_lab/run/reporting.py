@@ -10,11 +10,12 @@ from pathlib import Path
 
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.papers.registry import pages_of
+from tcpf_lab.papers.thesis.compare import compare
+from tcpf_lab.papers.thesis.page import build as published
+from tcpf_lab.papers.thesis.page import other_testbeds
 from tcpf_lab.report.claims.page import Page, Pictures, write
 from tcpf_lab.report.claims.page import pictures as papers_drawn
-from tcpf_lab.report.claims.published_page import build as published
-from tcpf_lab.report.claims.published_page import other_testbeds
-from tcpf_lab.report.compare.published import Comparison, compare
+from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
 from tcpf_lab.report.contents.model import Figures
 from tcpf_lab.report.contents.subject import Member, Subject

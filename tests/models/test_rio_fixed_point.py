@@ -19,10 +19,10 @@ from tcpf_lab.papers.rio.router import (
     paper_scenarios,
     period,
     period_with_full_bucket,
+    rio_tables,
     router,
     solve,
 )
-from tcpf_lab.report.claims.published import rio_tables
 
 FULL, NONE, PART = paper_scenarios().values()
 LONG = (0.4, 0.5, 0.6, 0.7, 0.8)

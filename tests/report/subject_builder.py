@@ -8,7 +8,7 @@ from pathlib import Path
 from table_builder import table
 
 from tcpf_lab.base import shipped
-from tcpf_lab.report.compare.published import compare
+from tcpf_lab.papers.thesis.compare import compare
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.section import Section, Source

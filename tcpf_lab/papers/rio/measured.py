@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpf_lab.papers.rio.router import Scenario, Solution, paper_scenarios, solve
+from tcpf_lab.papers.rio.router import QUANTITIES, Scenario, Solution, paper_scenarios, solve
 from tcpf_lab.report.claims.page import CellRuns, Drawing, Numbers, PaperRun, Point, in_units
-from tcpf_lab.report.claims.published import QUANTITIES
 from tcpf_lab.report.section import read_series
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.load import load
@@ -48,7 +47,7 @@ class RioCell:
     packet: float
 
     def quantity(self, name: str) -> Numbers:
-        """Give a quantity of ``published.QUANTITIES`` for each run."""
+        """Give a quantity of ``router.QUANTITIES`` for each run."""
         return self.runs.each(partial(self._of_run, name))
 
     def _of_run(self, name: str, run: PaperRun) -> float | None:
@@ -134,7 +133,7 @@ def _counters(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Answer:
-    """The model's quantities, by the names of ``published.QUANTITIES``, and why packets go.
+    """The model's quantities, by the names of ``router.QUANTITIES``, and why packets go.
 
     ``causes`` has the probability that a packet of a class is dropped at random, and that it is
     because the queue is at the class' maximum, by ``(class, cause)``; ``occupancy`` the probability

@@ -11,10 +11,9 @@ import numpy as np
 
 from tcpf_lab.papers.rio import model_figures as m
 from tcpf_lab.papers.rio.model_figures import CURVES, Curve
-from tcpf_lab.papers.rio.router import ACCESS_S, settings_for
+from tcpf_lab.papers.rio.router import ACCESS_S, QUANTITIES, rio_tables, settings_for
 from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Verdict, Words
 from tcpf_lab.report.claims.page import Block, Drawing, Page, Point, Table, Text, drawn, markdown
-from tcpf_lab.report.claims.published import QUANTITIES, rio_tables
 from tcpf_lab.report.section import SUFFIXES, Document
 
 _PAPER = Words(Path(__file__).with_name("model.toml"))

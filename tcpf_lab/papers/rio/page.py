@@ -25,8 +25,8 @@ from tcpf_lab.papers.rio.measured import (
     queue_over_time,
     rio_cells,
 )
-from tcpf_lab.papers.rio.router import ACCESS_S
-from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Words, paired
+from tcpf_lab.papers.rio.router import ACCESS_S, QUANTITIES, rio_table
+from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
     Block,
     Claims,
@@ -38,39 +38,25 @@ from tcpf_lab.report.claims.page import (
     cells_of,
     ratio,
 )
-from tcpf_lab.report.claims.published import QUANTITIES, rio_table
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.table import NOTHING
 from tcpf_lab.spec.queue import Rio
 
 _PAPER = Words(Path(__file__).with_name("claims.toml"))
-#: How near the testbed's throughput and queue should come to the simulation's, and the model's
-#: throughput to the testbed's ("less than 5 % error").
-THROUGHPUT, QUEUE, MODEL = 0.02, 0.15, 0.05
-#: A loss of IN packets that is none: the simulation's is 1e-6, in half an hour.
-NONE = 1e-4
-#: Figure 5: the least and the greatest length that count as empty and full, packets; the range of
-#: the mean.
-EMPTY, FULL, BETWEEN = 5.0, 95.0, (20.0, 100.0)
-
 Cells = Mapping[str, RioCell]
 
 
 def claims(cells: Cells) -> tuple[PaperClaim, ...]:
     """Judge the cells of the model's own reading, by scenario."""
-    return tuple(_PAPER.claim(name, checks) for name, checks in _checks(cells))
-
-
-def _checks(cells: Cells) -> Iterator[tuple[str, list[PaperCheck]]]:
-    """Yield the checks of every sentence by its id."""
-    yield "rio-T", [_against(cells, name, "T", THROUGHPUT) for name in SCENARIOS]
-    yield "rio-q", [_against(cells, name, "q", QUEUE) for name in SCENARIOS]
-    yield "rio-model", [_model(cells, name) for name in SCENARIOS]
     none = _number(cells, "non_overlapped", "p_in")
-    words = f"{_words('non_overlapped')}: p_in"
-    yield "rio-no-in-loss", [PaperCheck(words, none, high=NONE, decimals=6)]
-    yield "rio-order", [_order(cells, *order) for order in _ORDERS]
-    yield "rio-swings", list(_lengths(cells))
+    return (
+        _PAPER.each("rio-T", (_against(cells, name, "T") for name in SCENARIOS)),
+        _PAPER.each("rio-q", (_against(cells, name, "q") for name in SCENARIOS)),
+        _PAPER.each("rio-model", (_model(cells, name) for name in SCENARIOS)),
+        _PAPER.each("rio-no-in-loss", [(f"{_words('non_overlapped')}: p_in", none)]),
+        _PAPER.each("rio-order", (_order(cells, *order) for order in _ORDERS)),
+        _PAPER.judged("rio-swings", _lengths(cells)),
+    )
 
 
 #: A quantity, the scenario in which it is greater, and that in which it is less.
@@ -83,24 +69,18 @@ _ORDERS = (
 )
 
 
-def _lengths(cells: Cells) -> Iterator[PaperCheck]:
+def _lengths(cells: Cells) -> tuple[Measured, ...]:
+    """Give the longest queue of Figure 5, its shortest mean over a bin, and its mean; packets."""
     cell = cells.get("fully_overlapped")
     missing = () if cell else ("fully overlapped has no run",)
     most = cell.runs.number("metrics.backlog_max_bytes") if cell else Numbers({})
     size = cell.packet if cell else 1.0
-    full, least = (
-        paired(lambda backlog: backlog / size, one, missing=missing) for one in (most, _least(cell))
+    least = cell.runs.each(lambda run: queue_of(run).least) if cell else Numbers({})
+    return (
+        paired(lambda backlog: backlog / size, most, missing=missing),
+        paired(lambda backlog: backlog / size, least, missing=missing),
+        paired(float, _of(cells, "fully_overlapped", "q"), missing=missing),
     )
-    mean = paired(float, _of(cells, "fully_overlapped", "q"), missing=missing)
-    asked = partial(PaperCheck, unit="packets", decimals=1)
-    yield asked("longest queue", full, low=FULL)
-    yield asked("shortest mean over 0.1 s", least, high=EMPTY)
-    yield asked("mean queue", mean, *BETWEEN)
-
-
-def _least(cell: RioCell | None) -> Numbers:
-    """Shortest mean of the queue over a bin in the measured window, bytes."""
-    return cell.runs.each(lambda run: queue_of(run).least) if cell else Numbers({})
 
 
 def _of(cells: Cells, scenario: str, quantity: str) -> Numbers:
@@ -119,29 +99,26 @@ def _number(
     return paired(of, _of(cells, scenario, quantity), missing=_missing(cells, [scenario]))
 
 
-def _against(cells: Cells, scenario: str, quantity: str, near: float) -> PaperCheck:
+def _against(cells: Cells, scenario: str, quantity: str) -> tuple[str, Measured]:
     printed = rio_table(scenario).simulated[quantity]
     measured = _number(cells, scenario, quantity, lambda value: value / printed)
-    label = f"{_words(scenario)}: {_symbol(quantity)}, testbed over simulation"
-    return PaperCheck(label, measured, 1 - near, 1 + near, decimals=3)
+    return f"{_words(scenario)}: {_symbol(quantity)}, testbed over simulation", measured
 
 
-def _model(cells: Cells, scenario: str) -> PaperCheck:
+def _model(cells: Cells, scenario: str) -> tuple[str, Measured]:
     model = answer(scenario, ACCESS_S).values["T"]
     measured = _number(cells, scenario, "T", lambda value: ratio(model, value))
-    label = f"{_words(scenario)}: T, model over testbed"
-    return PaperCheck(label, measured, 1 - MODEL, 1 + MODEL, decimals=3)
+    return f"{_words(scenario)}: T, model over testbed", measured
 
 
-def _order(cells: Cells, quantity: str, above: str, below: str) -> PaperCheck:
+def _order(cells: Cells, quantity: str, above: str, below: str) -> tuple[str, Measured]:
     measured = paired(
         ratio,
         _of(cells, above, quantity),
         _of(cells, below, quantity),
         missing=_missing(cells, [above, below]),
     )
-    label = f"{_symbol(quantity)}, {_words(above)} over {_words(below)}"
-    return PaperCheck(label, measured, low=1, strict=True)
+    return f"{_symbol(quantity)}, {_words(above)} over {_words(below)}", measured
 
 
 def _symbol(quantity: str) -> str:

@@ -7,8 +7,11 @@ period after a timeout (`period_with_full_bucket`); ``printed=True`` takes them 
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -618,7 +621,7 @@ def _too_large(scenario: Scenario) -> NoSolutionError:
     )
 
 
-#: What may be limited: attributes of a `Solution`.
+#: What may be limited, and what Tables 1 to 3 have in their order: attributes of a `Solution`.
 QUANTITIES = ("T", "T_in", "p_in", "p_out", "q")
 #: What may be varied.
 PROBABILITIES = ("in_probability", "out_probability")
@@ -759,3 +762,34 @@ def _narrowed_to_packets(
         middle = (low + high) // 2
         low, high = (middle, high) if (excess(middle) <= 0) is keeps else (low, middle)
     return low, high
+
+
+@dataclass(frozen=True)
+class RioTable:
+    """One of Tables 1 to 3 on the RIO model (INRIA RR-4469).
+
+    ``analytical`` and ``simulated`` hold a number for each of ``QUANTITIES``; ``case`` is the
+    scenario's name.
+    """
+
+    case: str
+    analytical: dict[str, float]
+    simulated: dict[str, float]
+
+
+@cache
+def rio_tables() -> dict[int, RioTable]:
+    """Give the printed tables on the RIO model, by their number."""
+    tables: dict[int, RioTable] = {}
+    with Path(__file__).with_name("tables.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            table = tables.setdefault(int(row["table"]), RioTable(row["case"], {}, {}))
+            quantity = row["quantity"].removesuffix("_mean")
+            table.analytical[quantity] = float(row["analytical"])
+            table.simulated[quantity] = float(row["simulation"])
+    return tables
+
+
+def rio_table(scenario: str) -> RioTable:
+    """Give a printed table by its scenario, ``fully_overlapped``."""
+    return next(table for table in rio_tables().values() if table.case == scenario)

@@ -467,17 +467,34 @@ class Words:
 
         ``words`` go into the checks' labels.
         """
-        checks = (
-            PaperCheck(
-                row["label"].format(**words),
-                number,
-                *bounds_of(row),
-                unit=row.get("unit", ""),
-                decimals=row.get("decimals", self._file.get("decimals", 2)),
-            )
-            for row, number in zip(self._row(name)["checks"], numbers, strict=True)
+        rows = zip(self._row(name)["checks"], numbers, strict=True)
+        return self.claim(
+            name, [self._check(row, row["label"].format(**words), number) for row, number in rows]
         )
-        return self.claim(name, checks)
+
+    def each(
+        self, name: str, numbers: Iterable[tuple[str, Measured]], undecidable: str = ""
+    ) -> PaperClaim:
+        """Give the sentence of that id, which asks the same of each number, by their labels.
+
+        ``undecidable`` says why none of them decides anything.
+        """
+        row = self._row(name)["each"]
+        checks = [self._check(row, *number, undecidable) for number in numbers]
+        note = f"not decidable: {undecidable}." if undecidable and checks else ""
+        return self.claim(name, checks, note)
+
+    def _check(
+        self, row: Mapping[str, Any], label: str, number: Measured, undecidable: str = ""
+    ) -> PaperCheck:
+        return PaperCheck(
+            label,
+            number,
+            *bounds_of(row),
+            unit=row.get("unit", ""),
+            decimals=row.get("decimals", self._file.get("decimals", 2)),
+            undecidable=undecidable,
+        )
 
 
 def counted(claims: Sequence[PaperClaim]) -> str:

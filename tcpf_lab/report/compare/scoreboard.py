@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby, pairwise, product
+from operator import attrgetter
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from tcpf_lab.report.claims.judge import ClaimResult, Finding, Judgement, Reading, Verdict
+from tcpf_lab.report.claims.page import Table as PageTable
 from tcpf_lab.report.claims.published import CONFIGS, FLOWS
-from tcpf_lab.report.claims.published_page import agreement_table
-from tcpf_lab.report.claims.terms import NAMES
 from tcpf_lab.report.compare.published import (
+    ADDED,
+    APART,
+    FACTOR,
+    Agreement,
     CellComparison,
     Comparison,
     Conditions,
     LeftOut,
+    Measure,
     TimeoutGain,
 )
 from tcpf_lab.report.compare.statistics import CellKey, Interval, Pair, Ranking
-from tcpf_lab.report.style import CASES, DRAWN, METRICS
+from tcpf_lab.report.style import CASES, DRAWN, METRICS, OTHER_METRICS, SECOND_READINGS
 from tcpf_lab.report.table import (
     NOTHING,
     Column,
@@ -42,7 +48,7 @@ _COLOURS = {
     Verdict.OPEN: "dim",
 }
 #: Headings of the metrics.
-_METRICS = tuple(Column(NAMES[metric], "number", fit="whole") for metric in DRAWN)
+_METRICS = tuple(Column(METRICS[metric].word, "number", fit="whole") for metric in DRAWN)
 
 
 def scoreboard(comparison: Comparison, full: bool = False) -> Iterator[RenderableType]:
@@ -75,6 +81,51 @@ def scoreboard(comparison: Comparison, full: bool = False) -> Iterator[Renderabl
     yield from left_out_lines(comparison.left_out)
     for note in comparison.notes:
         yield Text(note, style="yellow")
+
+
+def metric_word(metric: str) -> str:
+    """Give the word of a metric; of its second reading, with the first one's."""
+    if metric in METRICS:
+        return METRICS[metric].word
+    column, word = METRICS[SECOND_READINGS[metric]].word, OTHER_METRICS[metric].word
+    return word if word.startswith(column) else f"{column} as {word}"
+
+
+def _number(one: Measure, places: int, behind: str = "") -> str:
+    """Give ``0.66 (0.60, 0.71)``, a number with its interval."""
+    if one.value is None:
+        return NOTHING
+    shown = partial(fixed, places=places)
+    ends = f" ({', '.join(map(shown, one.interval))})" if one.interval else ""
+    return f"{shown(one.value)}{behind}{ends}"
+
+
+def agreement_table(rows: Sequence[Agreement]) -> PageTable:
+    """Give the numbers, over everything and by configuration."""
+    *configs, first = rows
+    rows = (first, *configs)
+    lines = [
+        (f"{words}, {metric_word(one.metric)}", *(_number(numbers(row)[at], 2) for row in rows))
+        for words, numbers in (("rms ln", attrgetter("errors")), ("least tau", attrgetter("taus")))
+        for at, one in enumerate(numbers(first))
+    ]
+    near = (_number(row.near, 0, f" of {row.near.of}") for row in rows)
+    lines.append(("cells near in timeouts", *near))
+    return PageTable(
+        "agreement",
+        ("measure", *(row.config for row in rows)),
+        tuple(lines),
+        "Measured against published by configuration; in parentheses the bootstrap 95 % interval "
+        f"over seeds ({_seeds(rows)}). rms ln: root mean square over the cells of ln(measured / "
+        f"published), {ADDED} added to both timeouts. Least tau: Kendall's tau of the cases' "
+        "order, of the number of flows in which it is least. Near: timeouts within a factor of "
+        f"{FACTOR:g}, or {APART}.",
+    )
+
+
+def _seeds(rows: Sequence[Agreement]) -> str:
+    seeds = min(row.seeds for row in rows)
+    return "one seed: none" if seeds == 1 else f"{seeds} seeds"
 
 
 def condition_lines(conditions: Iterable[Conditions]) -> Iterator[Text]:

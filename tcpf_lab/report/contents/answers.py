@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from tcpf_lab.report.claims.judge import Verdict
-from tcpf_lab.report.claims.terms import BASELINES, FRIO, GOODPUT
 from tcpf_lab.report.compare.factors import DEFAULT, rank_correlation
 from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.sensitivity import (
@@ -103,9 +102,10 @@ def _table(ranking: Ranking) -> Table:
     return table_of(f"effects-{style.slug}", caption, _COLUMNS, rows)
 
 
+_GOODPUT = "goodput_bytes_per_s"
 #: How the best and the worst of some cases are told apart, by metric.
 _EXTREMES = {
-    metric: ("the highest", "the lowest") if metric == GOODPUT else ("the lowest", "the highest")
+    metric: ("the highest", "the lowest") if metric == _GOODPUT else ("the lowest", "the highest")
     for metric in DRAWN
 }
 _EXTREMES["timeouts"] = ("the fewest", "the most")
@@ -153,7 +153,7 @@ def _published_told(subject: Subject, comparison: Comparison) -> list[str]:
         numbers=Counter(finding.ours.verdict for finding in findings),
         known_numbers=Counter(finding.published.verdict for finding in judged),
         gains=list(_gains(comparison)),
-        frio=FRIO,
+        frio=next((gain.case for gain in comparison.gains), ""),
         cells=len(PUBLISHED_CELLS),
         measured=len(PUBLISHED_CELLS) - len(comparison.missing),
         asked=sum(result.n for result in results),
@@ -164,7 +164,7 @@ def _published_told(subject: Subject, comparison: Comparison) -> list[str]:
 
 def _gains(comparison: Comparison) -> Iterator[tuple[str, list[float], list[float]]]:
     """Yield how many times the timeouts of the new marker with FRIO each baseline has."""
-    for other in BASELINES:
+    for other in dict.fromkeys(gain.against for gain in comparison.gains):
         own = [gain for gain in comparison.gains if gain.against == other]
         measured = [gain for gain in own if gain.measured is not None]
         ours = [gain.measured for gain in measured if gain.measured is not None]
@@ -220,7 +220,7 @@ def _extremes(results: Sequence[CellResult], metric: str) -> str:
     word = bare(METRICS[metric].heading)
     if _mean(lowest, metric) == _mean(highest, metric):
         return f"all have the same {word}, {_mean(lowest, metric)}"
-    best, worst = (highest, lowest) if metric == GOODPUT else (lowest, highest)
+    best, worst = (highest, lowest) if metric == _GOODPUT else (lowest, highest)
     good, bad = _EXTREMES[metric]
     told = (
         f"{best.cell.label} has {good} {word} ({_value(best, metric)}), "

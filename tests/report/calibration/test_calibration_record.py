@@ -9,9 +9,7 @@ import pytest
 from outcome_maker import outcome, write_outcome
 
 from tcpf_lab.base.errors import RequestError
-from tcpf_lab.calibration import ledger, page, profile
-from tcpf_lab.calibration import outcome as concluding
-from tcpf_lab.calibration import record as reading
+from tcpf_lab.calibration import page
 from tcpf_lab.calibration.figures import drawings
 from tcpf_lab.calibration.page import build, noise_ratios
 from tcpf_lab.calibration.record import Record, claims_under, read_record
@@ -288,12 +286,22 @@ def test_what_is_no_outcome_is_refused(tmp_path: Path) -> None:
         read_record(write_outcome(tmp_path, told))
 
 
-def test_reader_and_writer_agree_on_names_and_version() -> None:
-    """A report reads no more than the file, so that it has names of its own."""
-    files = ledger.CalibrationFiles(Path("results"), "small", "uml")
-    assert (files.outcome.name, files.cost.name) == (reading.OUTCOME, reading.COST)
-    assert reading._FORMAT == concluding.FORMAT
-    assert page.PINNED == profile.PINNED
+def test_numbers_without_what_was_known_are_damaged(tmp_path) -> None:
+    told = outcome()
+    told["held_out"]["blind"] = told["held_out"]["test"]
+    write_outcome(tmp_path, told)
+    assert read_record(tmp_path).told["seen"]
+    del told["seen"]
+    write_outcome(tmp_path, told)
+    with pytest.raises(RequestError, match="is damaged: it lacks seen"):
+        read_record(tmp_path)
+
+
+def test_quality_that_is_no_number_has_a_dash() -> None:
+    told = outcome()
+    told["emulator"]["timeouts"] = {"r_squared": "high", "standardised_error": None}
+    rows = table(record(told), "emulator").rows
+    assert ("timeouts", "–", "–") in rows
 
 
 def test_no_value_makes_a_heading_or_ends_a_paragraph() -> None:

@@ -16,7 +16,7 @@ from table_builder import known, table
 from tcpf_lab.papers.rio import model_figures
 from tcpf_lab.papers.rio.model_page import shown
 from tcpf_lab.papers.rio.router import solve
-from tcpf_lab.report.claims import terms as t
+from tcpf_lab.papers.thesis import claims as t
 from tcpf_lab.report.claims.judge import (
     Check,
     Claim,

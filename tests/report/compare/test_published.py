@@ -14,14 +14,14 @@ from rich.console import Console
 from table_builder import cell_result, known, table, with_problems, without_runs
 
 from tcpf_lab.base.errors import LabError
+from tcpf_lab.papers.thesis.claims import CLAIMS
+from tcpf_lab.papers.thesis.compare import compare
 from tcpf_lab.report.claims.judge import Verdict
-from tcpf_lab.report.claims.terms import CLAIMS
 from tcpf_lab.report.compare.published import (
     Agreement,
     Comparison,
     Conditions,
     LeftOut,
-    compare,
     comparison_json,
 )
 from tcpf_lab.report.compare.scoreboard import ratio_table, scoreboard, telling

@@ -13,7 +13,7 @@ import pytest
 from subject_builder import member, subject
 from table_builder import known
 
-from tcpf_lab.report.claims.published_page import build
+from tcpf_lab.papers.thesis.page import build
 from tcpf_lab.report.compare.statistics import CellKey
 from tcpf_lab.report.contents.assemble import CHECKS, contents_of, figures_of
 from tcpf_lab.report.contents.model import Contents

@@ -13,7 +13,7 @@ from table_builder import cell_result
 
 import tcpf_lab
 from tcpf_lab.base.errors import RequestError
-from tcpf_lab.report.claims.terms import CLAIMS
+from tcpf_lab.papers.thesis.claims import CLAIMS
 from tcpf_lab.report.compare.statistics import CellKey
 from tcpf_lab.report.export.columns import LAYOUTS
 from tcpf_lab.report.frames.results import kept_cells, published_table, reproductions

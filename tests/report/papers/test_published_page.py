@@ -11,9 +11,9 @@ from run_tree import write
 from subject_builder import member
 from table_builder import cell_result, known, table
 
+from tcpf_lab.papers.thesis.compare import compare
+from tcpf_lab.papers.thesis.page import build, other_testbeds, points_of, scatter
 from tcpf_lab.report.claims.page import Drawing, Page, Table, for_terminal, markdown
-from tcpf_lab.report.claims.published_page import build, other_testbeds, points_of, scatter
-from tcpf_lab.report.compare.published import compare
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.section import CellResult, Section
 from tcpf_lab.report.style import DRAWN, METRICS, house_style

@@ -13,10 +13,9 @@ from run_tree import member
 from tcpf_lab.metrics.series import Series, write_series
 from tcpf_lab.papers.rio.measured import SCENARIOS, answer, frame_of, rio_cells, scenario_of
 from tcpf_lab.papers.rio.page import build, period
-from tcpf_lab.papers.rio.router import ACCESS_S
+from tcpf_lab.papers.rio.router import ACCESS_S, rio_table
 from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.claims.page import Page, cells_of, drawn, markdown
-from tcpf_lab.report.claims.published import rio_table
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.results.layout import write_json
 from tcpf_lab.spec.load import load

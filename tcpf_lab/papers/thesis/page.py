@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.papers.thesis.claims import CLAIMS
 from tcpf_lab.report.claims.judge import ClaimResult, Judgement, Verdict, judge
 from tcpf_lab.report.claims.page import Drawing, Page, Point, Table, Text
 from tcpf_lab.report.claims.published import CONFIGS, FLOWS
-from tcpf_lab.report.claims.terms import CLAIMS
-from tcpf_lab.report.compare.published import ADDED, APART, FACTOR, Agreement, Comparison, Measure
+from tcpf_lab.report.compare.published import ADDED, APART, FACTOR, Agreement, Comparison
+from tcpf_lab.report.compare.scoreboard import agreement_table, metric_word
 from tcpf_lab.report.compare.statistics import key_of, measured_sample, published_sample
 from tcpf_lab.report.contents.model import listed
 from tcpf_lab.report.section import CellResult, Section
-from tcpf_lab.report.style import CASES, DRAWN, METRICS, OTHER_METRICS, SECOND_READINGS
-from tcpf_lab.report.table import NOTHING, fixed
+from tcpf_lab.report.style import CASES, DRAWN, METRICS
+from tcpf_lab.report.table import fixed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,61 +203,21 @@ def _agreement_sentences(rows: Sequence[Agreement]) -> Iterator[str]:
             f"Timeouts of {near.value:g} of {near.of} cells are within a factor of {FACTOR:g}, or "
             f"{APART}, of the published{ends or ''}."
         )
-    errors = [f"{_word(m.metric)} {fixed(m.value, 2)}" for m in whole.errors if m.value is not None]
+    errors = [
+        f"{metric_word(m.metric)} {fixed(m.value, 2)}" for m in whole.errors if m.value is not None
+    ]
     yield (
         f"Root mean square of ln(measured / published): {', '.join(errors)}; a factor of 1.5 is "
         "0.41."
     )
-    taus = [f"{fixed(m.value, 2)} in {_word(m.metric)}" for m in whole.taus if m.value is not None]
+    taus = [
+        f"{fixed(m.value, 2)} in {metric_word(m.metric)}" for m in whole.taus if m.value is not None
+    ]
     if taus:
         yield (
             "Kendall's tau between the measured and the published order of the cases, where it is "
             f"least: {listed(taus)}."
         )
-
-
-def _word(metric: str) -> str:
-    if metric in METRICS:
-        return METRICS[metric].word
-    column, word = METRICS[SECOND_READINGS[metric]].word, OTHER_METRICS[metric].word
-    return word if word.startswith(column) else f"{column} as {word}"
-
-
-def _number(one: Measure, places: int, behind: str = "") -> str:
-    """Give ``0.66 (0.60, 0.71)``, a number with its interval."""
-    if one.value is None:
-        return NOTHING
-    shown = partial(fixed, places=places)
-    ends = f" ({', '.join(map(shown, one.interval))})" if one.interval else ""
-    return f"{shown(one.value)}{behind}{ends}"
-
-
-def agreement_table(rows: Sequence[Agreement]) -> Table:
-    """Give the numbers, over everything and by configuration."""
-    *configs, first = rows
-    rows = (first, *configs)
-    lines = [
-        (f"{words}, {_word(one.metric)}", *(_number(numbers(row)[at], 2) for row in rows))
-        for words, numbers in (("rms ln", attrgetter("errors")), ("least tau", attrgetter("taus")))
-        for at, one in enumerate(numbers(first))
-    ]
-    near = (_number(row.near, 0, f" of {row.near.of}") for row in rows)
-    lines.append(("cells near in timeouts", *near))
-    return Table(
-        "agreement",
-        ("measure", *(row.config for row in rows)),
-        tuple(lines),
-        "Measured against published by configuration; in parentheses the bootstrap 95 % interval "
-        f"over seeds ({_seeds(rows)}). rms ln: root mean square over the cells of ln(measured / "
-        f"published), {ADDED} added to both timeouts. Least tau: Kendall's tau of the cases' "
-        "order, of the number of flows in which it is least. Near: timeouts within a factor of "
-        f"{FACTOR:g}, or {APART}.",
-    )
-
-
-def _seeds(rows: Sequence[Agreement]) -> str:
-    seeds = min(row.seeds for row in rows)
-    return "one seed: none" if seeds == 1 else f"{seeds} seeds"
 
 
 def _drawing(results: Sequence[CellResult]) -> Drawing:

@@ -1,6 +1,6 @@
 """What the thesis and the paper say of their results, as checks of numbers.
 
-``tcpf_claims.toml`` holds the claims and says what its words mean. A gain is a factor of
+``claims.toml`` holds the claims and says what its words mean. A gain is a factor of
 improvement, above 1 where the first scheme is the better one: theirs / ours for timeouts, loss and
 CoV, ours / theirs for goodput.
 """
@@ -254,4 +254,4 @@ def _several(value: Any) -> Sequence[Any]:
 
 
 #: Every claim, in the order of the texts.
-CLAIMS = _File(Path(__file__).with_name("tcpf_claims.toml")).claims
+CLAIMS = _File(Path(__file__).with_name("claims.toml")).claims
