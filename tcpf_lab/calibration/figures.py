@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, isfinite, nan
 from textwrap import shorten, wrap
 from typing import Any
@@ -17,7 +18,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from tcpf_lab.calibration.record import Record, word
-from tcpf_lab.report.claims.page import Drawing, Point
+from tcpf_lab.report.claims.page import Drawing, Drawn, Point
 from tcpf_lab.report.contents.model import count
 from tcpf_lab.report.plots.canvas import INK, Entry, head, legend, sheet
 from tcpf_lab.report.style import METRICS, OTHER_METRICS
@@ -326,9 +327,8 @@ def profiles(record: Record) -> Iterator[Drawing]:
             "it, and how low it may be. Grey is what is not excluded: where the lower edge of the "
             "band is below the threshold.",
             tuple(point for one, _ in own for point in _along(one)),
-            lambda own=own: _draw_profiles(record, own),  # type: ignore[misc]
+            Drawn(partial(_draw_profiles, record, own), _places([one for one, _ in own])),
             axis="Least misfit",
-            place=_places([one for one, _ in own]),
         )
 
 
@@ -373,9 +373,8 @@ def influence(record: Record) -> Drawing:
             for unknown, share in row.items()
             if share is not None
         ),
-        lambda: _draw_influence(record, told),
+        Drawn(lambda: _draw_influence(record, told), lambda _: "of the variance"),
         axis="Total-order index",
-        place=lambda _: "of the variance",
     )
 
 
@@ -419,9 +418,8 @@ def convergence(record: Record) -> Drawing:
             )
             for at, value in values
         ),
-        lambda: _draw_convergence(record),
+        Drawn(lambda: _draw_convergence(record), lambda point: f"at point {point.x:.0f}"),
         axis="Misfit",
-        place=lambda point: f"at point {point.x:.0f}",
     )
 
 

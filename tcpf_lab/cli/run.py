@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -32,12 +32,14 @@ from tcpf_lab.report.compare.published import Comparison, comparison_json
 from tcpf_lab.report.compare.scoreboard import scoreboard
 from tcpf_lab.report.compare.sensitivity import Sensitivity, ranked_effects
 from tcpf_lab.report.compare.testbeds import TwoTestbeds, side_by_side
+from tcpf_lab.report.document import write_document
 from tcpf_lab.run import campaign, reporting
 from tcpf_lab.run.cluster import request as cluster_request
 from tcpf_lab.run.runner import Event
 from tcpf_lab.run.selection import Choice, choose, one_or_two
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.load import find, load_any
+from tcpf_lab.spec.words import one_of
 from tcpf_lab.testbed import registry
 
 
@@ -142,15 +144,22 @@ def report(
 ) -> None:
     """Write the report of an experiment or a collection from the runs there are.
 
-    Of a calibration it is written from what `tcpf-lab calibrate` has concluded.
+    Of a calibration it is written from what `tcpf-lab calibrate` has concluded, and of pages that
+    were kept (a JSON file, or a directory with such files) from them, into RESULTS/pages.
     """
     wanted = reporting.formats_of(formats)
     if reference is not None:
         require_place(reference, directory=True)
+    given = {"only": only, "seeds": seeds, "set": overrides, "include-invalid": include_invalid}
+    if kept := reporting.kept_pages(spec):
+        if reference is not None:
+            told = "is where a page is kept that runs give; this one is kept already"
+            raise RequestError(told, where="--reference")
+        _of_kept(kept, results, wanted if formats else reporting.OF_KEPT[:3], given, as_json)
+        return
     source = find(spec)
     read = load_any(source)
     if isinstance(read, Calibration):
-        given = {"only": only, "seeds": seeds, "set": overrides, "include-invalid": include_invalid}
         _of_calibration(read, source, testbed, results, wanted, reference, given, as_json)
         return
     chosen = choose(spec, testbed, results, only, seeds, overrides)
@@ -161,6 +170,37 @@ def report(
         console.print_json(campaign.outcome_json(chosen, (), written))
     else:
         console.show_report(written)
+
+
+def _of_kept(
+    kept: Sequence[Path],
+    results: Path,
+    formats: tuple[str, ...],
+    given: Mapping[str, object],
+    as_json: bool,
+) -> None:
+    _need_nothing_of(given, "a page that was kept is drawn as it is")
+    for one in formats:
+        one_of(one, reporting.OF_KEPT, "format of a page", f"--format {','.join(formats)}")
+    written = []
+    with console.busy(f"drawing {len(kept)} pages"):
+        for path in kept:
+            root = results / reporting.PAGES / path.absolute().parent.name
+            for place, content in reporting.redraw(path, root, formats):
+                write_document(place, content)
+                written.append(place)
+    if as_json:
+        console.print_json({"written": [str(path) for path in written]})
+        return
+    for path in written:
+        echo(path)
+
+
+def _need_nothing_of(given: Mapping[str, object], instead: str) -> None:
+    """Refuse options that are of runs."""
+    useless = next((f"--{name}" for name, value in given.items() if value), None)
+    if useless:
+        raise RequestError(f"chooses among the runs of an experiment; {instead}", where=useless)
 
 
 def _of_calibration(
@@ -176,12 +216,7 @@ def _of_calibration(
     from tcpf_lab.calibration.ledger import CalibrationFiles  # here: numpy takes a moment
     from tcpf_lab.calibration.report import write_report
 
-    useless = next((f"--{name}" for name, value in given.items() if value), None)
-    if useless:
-        raise RequestError(
-            "chooses among the runs of an experiment; a calibration is reported as a whole",
-            where=useless,
-        )
+    _need_nothing_of(given, "a calibration is reported as a whole")
     files = CalibrationFiles(results, read.name, registry.require(testbed), testbed)
     written = write_report(read, source, files, formats, reference)
     if as_json:
