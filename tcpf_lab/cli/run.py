@@ -182,11 +182,17 @@ def _of_kept(
     _need_nothing_of(given, "a page that was kept is drawn as it is")
     for one in formats:
         one_of(one, reporting.OF_KEPT, "format of a page", f"--format {','.join(formats)}")
+    from tcpf_lab.calibration.report import (
+        redraw as redraw_calibration,  # here: numpy takes a moment
+    )
+
     written = []
     with console.busy(f"drawing {len(kept)} pages"):
         for path in kept:
             root = results / reporting.PAGES / path.absolute().parent.name
-            for place, content in reporting.redraw(path, root, formats):
+            of_calibration = path.name == reporting.OUTCOME
+            draw = redraw_calibration if of_calibration else reporting.redraw
+            for place, content in draw(path, root, formats):
                 write_document(place, content)
                 written.append(place)
     if as_json:

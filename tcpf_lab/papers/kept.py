@@ -6,8 +6,8 @@ of one kind are a table: ``each`` names the kind, ``columns`` the fields, ``rows
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
@@ -23,12 +23,13 @@ from tcpf_lab.papers.workloads import AgainstDelay, Distribution
 from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
 from tcpf_lab.report.claims.page import Claims, Drawing, Frame, Page, Point, Table, Text
 from tcpf_lab.report.claims.published_page import Scatter
-from tcpf_lab.results.layout import read_json
+from tcpf_lab.results.layout import as_lines, read_json
 
 #: Number of the format; another one is refused.
 FORMAT = 1
 #: What a figure of a page that is kept can be.
 FRAMES = (AgainstDelay, Bars, Distribution, Lines, OverBuffer, OverTime, Scatter)
+_NAME = re.compile(r"[A-Za-z0-9_+-]+")
 _KINDS: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
@@ -36,12 +37,11 @@ _KINDS: Mapping[str, type] = {
         *FRAMES,
     )
 }
-_WIDTH = 100
 
 
 def as_text(page: Page) -> str:
     """Give the file of a page; `read_page` makes an equal one of it."""
-    return _lines({"format": FORMAT, "page": _encoded(page)}) + "\n"
+    return as_lines({"format": FORMAT, "page": _encoded(page)})
 
 
 def is_kept(path: Path) -> bool:
@@ -69,12 +69,20 @@ def read_page(path: Path) -> Page:
         message = f"is a page of format {told.get('format')!r}, not {FORMAT}"
         raise RequestError(message, where=str(path), hint="another version of tcpf-lab reads it")
     try:
-        page = _decoded({**told["page"], "is": "Page"})
+        page: Page = _decoded({**told["page"], "is": "Page"})
+        _require_names(page)
     except (KeyError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__} {error}"
         raise RequestError(f"is a damaged page: {reason}", where=str(path)) from None
-    assert isinstance(page, Page)
     return page
+
+
+def _require_names(page: Page) -> None:
+    """Refuse names that would lead elsewhere: they become those of files."""
+    named = (one for one in page.blocks if isinstance(one, Table | Drawing))
+    for one in (page, *named):
+        if not _NAME.fullmatch(one.name):
+            raise ValueError(f"name {one.name!r}")
 
 
 def _encoded(value: Any) -> Any:
@@ -160,17 +168,3 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint in (int, float):
         return isinstance(value, int | hint) and not isinstance(value, bool)
     return isinstance(value, hint)
-
-
-def _lines(value: Any, depth: int = 0) -> str:
-    """Write JSON with a line for what fits into one, so that a difference shows where it is."""
-    whole = json.dumps(value, ensure_ascii=False)
-    if len(whole) + depth <= _WIDTH or not isinstance(value, dict | list):
-        return whole
-    if isinstance(value, list) and not any(isinstance(one, dict | list) for one in value):
-        return whole
-    pad, end = "\n" + " " * (depth + 1), "\n" + " " * depth
-    if isinstance(value, list):
-        return f"[{pad}{f',{pad}'.join(_lines(one, depth + 1) for one in value)}{end}]"
-    named = (f"{json.dumps(name)}: {_lines(one, depth + 1)}" for name, one in value.items())
-    return f"{{{pad}{f',{pad}'.join(named)}{end}}}"

@@ -189,6 +189,8 @@ def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Do
 
 #: What a page that was kept can be written as; the first three unless something else is asked for.
 OF_KEPT: tuple[str, ...] = ("md", "csv", "figures", "html", "pdf")
+#: File of a calibration that was kept, which has no page: the report on it is made of it too.
+OUTCOME = "calibration.json"
 #: Where it is written, in the results directory.
 PAGES = "pages"
 
@@ -199,7 +201,7 @@ def kept_pages(words: str) -> tuple[Path, ...]:
     if place.suffix == ".json":
         return (place,)
     found = sorted(place.glob("*.json")) + sorted(place.glob("*/*.json")) if place.is_dir() else []
-    return tuple(path for path in found if is_kept(path))
+    return tuple(path for path in found if path.name == OUTCOME or is_kept(path))
 
 
 def redraw(path: Path, root: Path, formats: Collection[str]) -> Iterator[Document]:
