@@ -220,11 +220,15 @@ def reproduction(
     """
     apart = all(numbered(section, sections) for section in sections)
     for section in sections:
-        root = directory / section.source.files.experiment
+        source = section.source
+        root = directory / source.files.experiment
         if apart:
             yield root / "table.csv", csv_table(section.results)
+        yield root / "table.md", markdown_table(section.results, source.title, source.conditions)
+        if apart:
             yield root / "manifest.json", as_json(manifest(section, commands))
-        yield from _to_read(section, root, numbered(section, sections))
+        if numbered(section, sections):
+            yield from _thesis_figures(section, root)
     if not apart:
         tables = {one.source.files.experiment: csv_table(one.results) for one in sections}
         yield directory / "tables.csv", together(tables)
@@ -258,12 +262,9 @@ def together(tables: Mapping[str, str]) -> str:
     return text.getvalue()
 
 
-def _to_read(section: Section, root: Path, by_number: bool) -> Iterator[Document]:
-    """Yield an experiment's table as it is read, and the thesis's figures."""
-    source = section.source
-    yield root / "table.md", markdown_table(section.results, source.title, source.conditions)
-    part = thesis_part(section)
-    if by_number and part.usable:
+def _thesis_figures(section: Section, root: Path) -> Iterator[Document]:
+    source, part = section.source, thesis_part(section)
+    if part.usable:
         from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
 
         for metric, number in figure_numbers(section).items():
