@@ -184,3 +184,13 @@ def test_a_collections_manifest_says_how_each_experiment_was_made() -> None:
         rows = path.read_text(encoding="utf-8").splitlines()[1:]
         named = {one["experiment"] for one in manifest["experiments"]}
         assert named == {row.split(",")[0] for row in rows}, path
+
+
+def test_a_kept_calibration_is_reported_from_its_record(lab: Lab, tmp_path: Path) -> None:
+    words = ("--results", str(tmp_path), "--format", "md,csv")
+    status, _, err = lab("report", str(REFERENCE / "lost_testbed"), *words)
+    assert status == 0, err
+    made = tmp_path / "pages" / "lost_testbed"
+    assert (made / "calibration.md").is_file()
+    kept = sorted((REFERENCE / "lost_testbed").glob("*.csv"))
+    assert [(made / one.name).read_bytes() == one.read_bytes() for one in kept] == [True] * 12
