@@ -131,7 +131,7 @@ def test_commands_of_a_reproduction_choose_the_same_again(lab, spec, tmp_path):
     asked = ("--testbed", "fake", "--only", "case=NoMark+RED", "--set", "title=two words")
     lab("run", spec, *asked, "--seeds", "2")
     lab("report", spec, *asked, "--seeds", "2", "--include-invalid", "--reference", "kept here")
-    manifest = json.loads((tmp_path / "kept here/tiny/manifest.json").read_text())
+    manifest = json.loads((tmp_path / "kept here/manifest.json").read_text())
     words = "--testbed fake --only case=NoMark+RED --seeds 2 --set 'title=two words'"
     assert manifest["commands"] == [
         f"tcpf-lab run {spec} {words}",

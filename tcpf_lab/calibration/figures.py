@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from tcpf_lab.calibration.record import Record, word
-from tcpf_lab.report.claims.page import Drawing, Point
+from tcpf_lab.report.claims.page import Drawing, Drawn, Point
 from tcpf_lab.report.contents.model import count
 from tcpf_lab.report.plots.canvas import INK, Entry, head, legend, sheet
 from tcpf_lab.report.style import METRICS, OTHER_METRICS
@@ -330,16 +330,18 @@ def profiles(record: Record) -> Iterator[Drawing]:
             "it, and how low it may be. Grey is what is not excluded: where the lower edge of the "
             "band is below the threshold.",
             tuple(point for one, _ in own for point in _along(one)),
-            partial(
-                profiles_figure,
-                [one for one, _ in own],
-                limit,
-                [unknown.get("default_at") for _, unknown in own],
-                subtitle(record),
-                scale_of(record.told["profiles"], limit),
+            Drawn(
+                partial(
+                    profiles_figure,
+                    [one for one, _ in own],
+                    limit,
+                    [unknown.get("default_at") for _, unknown in own],
+                    subtitle(record),
+                    scale_of(record.told["profiles"], limit),
+                ),
+                _places([one for one, _ in own]),
             ),
             axis="Least misfit",
-            place=_places([one for one, _ in own]),
         )
 
 
@@ -374,14 +376,19 @@ def influence(record: Record) -> Drawing:
             for unknown, share in row.items()
             if share is not None
         ),
-        lambda: influence_figure(
-            [[_number(shares[m][unknown]) for unknown in record.unknowns] for m in record.metrics],
-            record.unknowns,
-            record.metrics,
-            told,
+        Drawn(
+            lambda: influence_figure(
+                [
+                    [_number(shares[m][unknown]) for unknown in record.unknowns]
+                    for m in record.metrics
+                ],
+                record.unknowns,
+                record.metrics,
+                told,
+            ),
+            lambda _: "of the variance",
         ),
         axis="Total-order index",
-        place=lambda _: "of the variance",
     )
 
 
@@ -420,15 +427,17 @@ def convergence(record: Record) -> Drawing:
             )
             for at, value in values
         ),
-        partial(
-            convergence_figure,
-            course,
-            threshold["residuals"],
-            threshold["limit"],
-            subtitle(record),
+        Drawn(
+            partial(
+                convergence_figure,
+                course,
+                threshold["residuals"],
+                threshold["limit"],
+                subtitle(record),
+            ),
+            lambda point: f"at point {point.x:.0f}",
         ),
         axis="Misfit",
-        place=lambda point: f"at point {point.x:.0f}",
     )
 
 

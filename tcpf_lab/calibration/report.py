@@ -33,7 +33,7 @@ from tcpf_lab.report.section import SUFFIXES, Document
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.report.table import NOTHING, Column, Entry, Group, Headings, Row, Table, table_of
 from tcpf_lab.results.command import command, lines
-from tcpf_lab.results.layout import FIGURES, as_json
+from tcpf_lab.results.layout import FIGURES, as_lines, read_json
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.load import find, load_any
 from tcpf_lab.testbed import registry
@@ -113,7 +113,37 @@ def write_report(
     return written
 
 
-def _suffixes(formats: Collection[str], reference: Path | None) -> tuple[str, ...]:
+def redraw(path: Path, root: Path, formats: Collection[str]) -> Iterator[Document]:
+    """Yield the report on an outcome that was kept, for another directory.
+
+    Parameters
+    ----------
+    path : Path
+        Its ``calibration.json``.
+    root : Path
+        Where the report goes.
+    formats : collection of str
+        Of ``FORMATS``.
+
+    Raises
+    ------
+    LabError
+        If it is not one, or its calibration is not among those that are shipped.
+    """
+    record = read_record(path)
+    source = find(f"{record.name}.yaml")
+    read = load_any(source)
+    if not isinstance(read, Calibration):
+        raise RequestError(f"is {read.noun}, not a calibration", where=str(source))
+    files = CalibrationFiles(Path("results"), record.name, "uml")
+    words = files.words(source)
+    again = command("calibrate", *words, "--only-report")
+    page = build(record, tuple(behind(read, source, files, record.told)), again)
+    commands = [command("calibrate", *words), command("report", path)]
+    yield from _own(record, page, root, formats, pictures((page,), _suffixes(formats)), commands)
+
+
+def _suffixes(formats: Collection[str], reference: Path | None = None) -> tuple[str, ...]:
     """Say in which formats the figures are needed."""
     if "figures" in formats:
         return SUFFIXES
@@ -164,9 +194,9 @@ def _kept(
     for name in (OUTCOME, COST):
         path = record.source.with_name(name)
         if path.exists():
-            yield reference / name, path.read_bytes()
+            yield reference / name, as_lines(read_json(path))
     if record.variants:
-        yield reference / VARIANTS, as_json(record.variants)
+        yield reference / VARIANTS, as_lines(record.variants)
     for suffix, content in _texts(record, page, figures, commands, ("html", "pdf")):
         yield reference / f"{record.name}.{suffix}", content
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -25,11 +26,13 @@ from tcpf_lab.report.compare.published import Comparison, comparison_json
 from tcpf_lab.report.compare.scoreboard import scoreboard
 from tcpf_lab.report.compare.sensitivity import Sensitivity, ranked_effects
 from tcpf_lab.report.compare.testbeds import TwoTestbeds, side_by_side
+from tcpf_lab.report.document import write_document
 from tcpf_lab.run import campaign, reporting
 from tcpf_lab.run.runner import Event
 from tcpf_lab.run.selection import Choice, RunsAsked, choose
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.load import find, load_any
+from tcpf_lab.spec.words import one_of
 from tcpf_lab.testbed import registry
 
 
@@ -123,20 +126,24 @@ def report(
 ) -> None:
     """Write the report of an experiment or a collection from the runs there are.
 
-    Of a calibration it is written from what `tcpf-lab calibrate` has concluded.
+    Of a calibration it is written from what `tcpf-lab calibrate` has concluded, and of pages that
+    were kept (a JSON file, or a directory with such files) from them, into RESULTS/pages.
     """
     wanted = formats or reporting.USUAL
     if reference is not None:
         require_place(reference, directory=True)
+    given = [*asked.given, *(("--include-invalid",) if include_invalid else ())]
+    if kept := reporting.kept_pages(asked.spec):
+        if reference is not None:
+            told = "is where a page is kept that runs give; this one is kept already"
+            raise RequestError(told, where="--reference")
+        _need_nothing_of(given, "a page that was kept is drawn as it is")
+        _of_kept(kept, asked.results, wanted if formats else reporting.OF_KEPT[:3], as_json)
+        return
     source = find(asked.spec)
     read = load_any(source)
     if isinstance(read, Calibration):
-        given = [*asked.given, *(("--include-invalid",) if include_invalid else ())]
-        if given:
-            raise RequestError(
-                "chooses among the runs of an experiment; a calibration is reported as a whole",
-                where=given[0],
-            )
+        _need_nothing_of(given, "a calibration is reported as a whole")
         _of_calibration(read, source, asked, wanted, reference, as_json)
         return
     chosen = choose(asked)
@@ -147,6 +154,40 @@ def report(
         console.print_json(campaign.outcome_json(chosen, (), written))
     else:
         console.show_report(written)
+
+
+def _of_kept(
+    kept: Sequence[Path],
+    results: Path,
+    formats: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    for one in formats:
+        one_of(one, reporting.OF_KEPT, "format of a page", f"--format {','.join(formats)}")
+    from tcpf_lab.calibration.report import (
+        redraw as redraw_calibration,  # here: numpy takes a moment
+    )
+
+    written = []
+    with console.busy(f"drawing {len(kept)} pages"):
+        for path in kept:
+            root = results / reporting.PAGES / path.absolute().parent.name
+            of_calibration = path.name == reporting.OUTCOME
+            draw = redraw_calibration if of_calibration else reporting.redraw
+            for place, content in draw(path, root, formats):
+                write_document(place, content)
+                written.append(place)
+    if as_json:
+        console.print_json({"written": [str(path) for path in written]})
+        return
+    for path in written:
+        echo(path)
+
+
+def _need_nothing_of(given: Sequence[str], instead: str) -> None:
+    """Refuse options that are of runs."""
+    if given:
+        raise RequestError(f"chooses among the runs of an experiment; {instead}", where=given[0])
 
 
 def _of_calibration(

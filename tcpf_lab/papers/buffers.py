@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.papers.figures import page_of_each
 from tcpf_lab.report.claims.judge import Measured, PaperClaim, Words, paired
 from tcpf_lab.report.claims.page import (
@@ -27,8 +28,8 @@ from tcpf_lab.report.claims.page import (
     Point,
     Table,
     Text,
+    at_units,
     cells_of,
-    in_units,
     ratio,
 )
 from tcpf_lab.report.contents.subject import Member
@@ -390,6 +391,7 @@ def _kb(size: Buffer) -> str:
 
 _ROOM = 46  # points above the axes for the rules' names
 _RULE = "#555555"
+_INTERVAL: dict[str, Any] = {"fmt": "none", "ecolor": "#111111", "capsize": 2.4, "zorder": 5}
 _TICKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 _LOOKS = (CASES["TCPF+FRIO"], CASES["TB+RIO"], CASES["TCPF(O)+RIO"])
 
@@ -460,10 +462,17 @@ def _drawing(
             for line in lines
             for size, one in line.values.items()
         ),
-        build=lambda: _draw(grid.study, lines, of[0].upper() + of[1:], _subtitle(grid), axis),
+        frame=OverBuffer(
+            title=of[0].upper() + of[1:],
+            subtitle=_subtitle(grid),
+            y=axis,
+            lines=tuple((line.label, line.users) for line in lines),
+            small=grid.study.small,
+            product=grid.study.product,
+            rules=tuple((n, grid.study.many_flows(n)) for n in _marked(lines)),
+        ),
         missing=lacking,
         axis=axis,
-        place=in_units("kB", 1e-3),
     )
 
 
@@ -477,56 +486,87 @@ def _subtitle(grid: Grid) -> str:
 def _runs(grid: Grid) -> str:
     """Say how many runs a point stands for: ``1 run``, ``1 to 3 runs``."""
     counts = sorted({len(cell.runs) for cell in grid.cells.values() if cell.runs})
+    if not counts:
+        return "no run"
     if counts[-1:] == [1]:
         return "1 run"
     return " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) + " runs"
 
 
-def _draw(study: Study, lines: Sequence[Line], title: str, subtitle: str, axis: str) -> Figure:
-    from tcpf_lab.report.plots.canvas import (
-        head,
-        legend,
-        line_entries,
-        line_look,
-        marker_look,
-        panels,
-    )
-
-    figure, (axes,) = panels(1, 3.2)
-    styles = {line.label: look for line, look in zip(lines, _LOOKS, strict=False)}
-    for line in lines:
-        sizes = sorted(line.values)
-        x, y = [size / 1e3 for size in sizes], [line.values[size].mean or 0.0 for size in sizes]
-        axes.plot(x, y, zorder=3, **line_look(styles[line.label]))
-        axes.plot(x, y, zorder=4, **marker_look(styles[line.label], 6))
-        _intervals(axes, x, [line.values[size] for size in sizes])
-    axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
-    _mark_rules(axes, study, {line.users: styles[line.label] for line in lines if line.users})
-    _axis(axes, axis)
-    head(axes, title, subtitle, lift=_ROOM)
-    legend(figure, line_entries(styles, 6))
-    return figure
+def _marked(lines: Sequence[Line]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(line.users for line in lines if line.users))
 
 
-def _intervals(axes: Axes, x: Sequence[float], values: Sequence[Numbers]) -> None:
-    for at, numbers in zip(x, values, strict=True):
-        mean, half = numbers.mean_ci
-        if mean is not None and half is not None:
-            axes.errorbar(at, mean, yerr=half, fmt="none", ecolor="#111111", capsize=2.4, zorder=5)
+@dataclass(frozen=True)
+class OverBuffer:
+    """Lines over the buffer, with the rules for its size marked.
 
+    Parameters
+    ----------
+    title, subtitle, y : str
+        What stands above; the y axis' words.
+    lines : tuple of (str, int)
+        The series, and of each the users whose rule is marked in its colour, 0 for no mark.
+    small : tuple of float
+        Ends of the band of small buffers, bytes.
+    product : float
+        Rate times round trip, bytes.
+    rules : tuple of (int, float)
+        Users, and the buffer that the rule of many flows gives them, bytes.
+    """
 
-def _mark_rules(axes: Axes, study: Study, users: Mapping[int, CaseStyle]) -> None:
-    low, high = (size / 1e3 for size in study.small)
-    axes.axvspan(low, high, facecolor="#eeeeee", linewidth=0, zorder=0)
-    _name(axes, (low * high) ** 0.5, "small\nbuffer", _RULE, foot=True)
-    axes.axvline(study.product / 1e3, **_dashed(_RULE))
-    _name(axes, study.product / 1e3, "C T", _RULE)
-    for count, style in users.items():
-        at = study.many_flows(count) / 1e3
-        colour = style.colour if len(users) > 1 else _RULE
-        axes.axvline(at, **_dashed(colour))
-        _name(axes, at, f"C T/√{count}", colour)
+    title: str
+    subtitle: str
+    y: str
+    lines: tuple[tuple[str, int], ...]
+    small: tuple[float, float]
+    product: float
+    rules: tuple[tuple[int, float], ...]
+
+    def place(self, point: Point) -> str:
+        """Say where a point is."""
+        return at_units(point, "kB", 1e-3)
+
+    def draw(self, points: Sequence[Point]) -> Figure:
+        """Draw the lines; within ``house_style``."""
+        from tcpf_lab.report.plots.canvas import (
+            head,
+            legend,
+            line_entries,
+            line_look,
+            marker_look,
+            panels,
+        )
+
+        figure, (axes,) = panels(1, 3.2)
+        styles = {label: look for (label, _), look in zip(self.lines, _LOOKS, strict=False)}
+        for label, style in styles.items():
+            own = sorted((one for one in points if one.series == label), key=lambda one: one.x)
+            x, found = [one.x / 1e3 for one in own], [mean_ci(one.values) for one in own]
+            y = [mean for mean, _ in found]
+            axes.plot(x, y, zorder=3, **line_look(style))
+            axes.plot(x, y, zorder=4, **marker_look(style, 6))
+            for at, (mean, half) in zip(x, found, strict=True):
+                if half is not None:
+                    axes.errorbar(at, mean, yerr=half, **_INTERVAL)
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        self._mark_rules(axes, {users: styles[label] for label, users in self.lines if users})
+        _axis(axes, self.y)
+        head(axes, self.title, self.subtitle, lift=_ROOM)
+        legend(figure, line_entries(styles, 6))
+        return figure
+
+    def _mark_rules(self, axes: Axes, users: Mapping[int, CaseStyle]) -> None:
+        low, high = (size / 1e3 for size in self.small)
+        axes.axvspan(low, high, facecolor="#eeeeee", linewidth=0, zorder=0)
+        _name(axes, (low * high) ** 0.5, "small\nbuffer", _RULE, foot=True)
+        axes.axvline(self.product / 1e3, **_dashed(_RULE))
+        _name(axes, self.product / 1e3, "C T", _RULE)
+        for count, size in self.rules:
+            colour = users[count].colour if len(users) > 1 else _RULE
+            axes.axvline(size / 1e3, **_dashed(colour))
+            _name(axes, size / 1e3, f"C T/√{count}", colour)
 
 
 def _dashed(colour: str) -> dict[str, Any]:

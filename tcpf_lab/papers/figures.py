@@ -9,7 +9,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Literal
 
 from tcpf_lab.metrics.summary import mean_ci
-from tcpf_lab.report.claims.page import Block, Drawing, Numbers, Page, Point
+from tcpf_lab.report.claims.page import Block, Drawing, Numbers, Page, Point, at_units
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.style import CASES, FALLBACK, CaseStyle, case_styles, is_dark
 
@@ -49,11 +49,6 @@ class BarPanel:
     values: Mapping[tuple[str, str], Numbers]
 
     @property
-    def cases(self) -> tuple[str, ...]:
-        """The cases that have bars, in order."""
-        return tuple(dict.fromkeys(case for case, _ in self.values))
-
-    @property
     def points(self) -> tuple[Point, ...]:
         """What is drawn: x is the place of the group, counted from 0."""
         return tuple(
@@ -63,13 +58,51 @@ class BarPanel:
         )
 
 
-def groups_of(parts: Sequence[BarPanel], then: str = ", ") -> Callable[[Point], str]:
-    """Give a function that says of which group a bar is: ``for 2 bottlenecks``.
+@dataclass(frozen=True)
+class Bars:
+    """A bar for each point: a panel above the other for each quantity, groups of cases in it.
 
-    ``then`` stands in it for the break between two lines of a group's name.
+    Parameters
+    ----------
+    title, subtitle : str
+        What stands above.
+    panels : tuple of (str, tuple of str)
+        The y axis' words of each panel, which are its points' panel, and its groups from left to
+        right; a point's x is the place of its group.
+    cases : tuple of str
+        The bars of a group, in order.
+    then : str
+        Stands for the break between two lines of a group's name where a point is told.
     """
-    groups = {part.axis: part.groups for part in parts}
-    return lambda point: f"for {groups[point.panel][round(point.x)]}".replace("\n", then)
+
+    title: str
+    subtitle: str
+    panels: tuple[tuple[str, tuple[str, ...]], ...]
+    cases: tuple[str, ...]
+    then: str = ", "
+
+    def place(self, point: Point) -> str:
+        """Say of which group a bar is: ``for 2 bottlenecks``."""
+        return f"for {dict(self.panels)[point.panel][round(point.x)]}".replace("\n", self.then)
+
+    def draw(self, points: Sequence[Point]) -> Figure:
+        """Draw the panels; within ``house_style``."""
+        from matplotlib.patches import Patch
+
+        from tcpf_lab.report.plots.canvas import Entry, head, legend, panels
+
+        styles = case_styles(self.cases)
+        figure, every = panels(len(self.panels), 2.6 if len(self.panels) == 1 else 1.9)
+        for axes, (name, groups) in zip(every, self.panels, strict=True):
+            _bar_panel(axes, groups, [point for point in points if point.panel == name], styles)
+            axes.set_ylabel(name)
+        head(every[0], self.title, self.subtitle)
+        entries = [
+            Entry(style.label, tuple(Patch(**look) for look in _looks(style)))
+            for style in styles.values()
+        ]
+        legend(figure, entries)
+        return figure
 
 
 def bars(
@@ -80,51 +113,30 @@ def bars(
     heads: tuple[str, str],
     then: str = ", ",
 ) -> Drawing:
-    """Give a figure of bars; ``heads`` stand above it, ``then`` is that of `groups_of`."""
+    """Give a figure of bars; ``heads`` stand above it, ``then`` is that of `Bars`."""
     points = tuple(point for part in parts for point in part.points)
     missing = () if points else ("no run",)
-    place = groups_of(parts, then)
-    return Drawing(
-        name, title, caption, points, lambda: draw_bars(parts, *heads), missing, place=place
-    )
+    cases = tuple(dict.fromkeys(case for part in parts for case, _ in part.values))
+    frame = Bars(*heads, tuple((part.axis, part.groups) for part in parts), cases, then)
+    return Drawing(name, title, caption, points, frame, missing)
 
 
-def draw_bars(parts: Sequence[BarPanel], title: str, subtitle: str) -> Figure:
-    """Draw panels above each other, a bar per case in each group; within ``house_style``."""
-    from matplotlib.patches import Patch
-
-    from tcpf_lab.report.plots.canvas import Entry, head, legend, panels
-
-    styles = case_styles([case for part in parts for case in part.cases])
-    figure, every = panels(len(parts), 2.6 if len(parts) == 1 else 1.9)
-    for axes, part in zip(every, parts, strict=True):
-        _bar_panel(axes, part, styles)
-    head(every[0], title, subtitle)
-    entries = [
-        Entry(style.label, tuple(Patch(**look) for look in _looks(style)))
-        for style in styles.values()
-    ]
-    legend(figure, entries)
-    return figure
-
-
-def _bar_panel(axes: Axes, part: BarPanel, styles: Mapping[str, CaseStyle]) -> None:
+def _bar_panel(
+    axes: Axes, groups: Sequence[str], points: Sequence[Point], styles: Mapping[str, CaseStyle]
+) -> None:
     width = min(_GROUP_WIDTH / len(styles), _WIDEST)
-    for place, (case, style) in enumerate(styles.items()):
-        shift = (place - (len(styles) - 1) / 2) * width
-        for at, group in enumerate(part.groups):
-            mean, half = part.values.get((case, group), Numbers({})).mean_ci
-            if mean is None:
-                continue
-            for look in _looks(style):
-                axes.bar(at + shift, mean, 0.92 * width, zorder=2, **look)
-            if half is not None:
-                drawn = [[min(half, mean)], [half]]
-                axes.errorbar(at + shift, mean, yerr=drawn, fmt="none", zorder=4, **_INTERVAL)
-    axes.set_xticks(range(len(part.groups)), list(part.groups))
-    axes.set_xlim(-0.5, len(part.groups) - 0.5)
+    shifts = {case: (n - (len(styles) - 1) / 2) * width for n, case in enumerate(styles)}
+    for point in sorted(points, key=lambda point: (shifts[point.series], point.x)):
+        at = round(point.x) + shifts[point.series]
+        mean, half = mean_ci(point.values)
+        for look in _looks(styles[point.series]):
+            axes.bar(at, mean, 0.92 * width, zorder=2, **look)
+        if half is not None:
+            drawn = [[min(half, mean)], [half]]
+            axes.errorbar(at, mean, yerr=drawn, fmt="none", zorder=4, **_INTERVAL)
+    axes.set_xticks(range(len(groups)), list(groups))
+    axes.set_xlim(-0.5, len(groups) - 0.5)
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(part.axis)
 
 
 _INTERVAL: dict[str, Any] = {"ecolor": _INK, "elinewidth": 1.1, "capsize": 2.4, "capthick": 1.1}
@@ -148,8 +160,8 @@ _LOOKS = (
 
 
 @dataclass(frozen=True)
-class Frame:
-    """What stands around the lines.
+class Lines:
+    """A line for each series, a panel for each of the points': what stands around them.
 
     Parameters
     ----------
@@ -167,6 +179,8 @@ class Frame:
         A vertical line: the fair share, or a bound of the text.
     steps : str
         Draw steps without intervals: ``mid`` for histograms, ``post`` for distributions.
+    unit, before : str
+        What stands behind x and before it where a point is told: ``at 4 ms``.
     """
 
     title: str
@@ -178,34 +192,46 @@ class Frame:
     bottom: float | None = 0.0
     mark: float | None = None
     steps: Literal["", "mid", "post"] = ""
+    unit: str = ""
+    before: str = "at"
 
+    def place(self, point: Point) -> str:
+        """Say where a point is."""
+        return at_units(point, self.unit, before=self.before)
 
-def draw(points: Sequence[Point], frame: Frame) -> Figure:
-    """Draw points as a line per series, a panel for each of theirs.
+    def draw(self, points: Sequence[Point]) -> Figure:
+        """Draw the lines.
 
-    A point whose ``x`` is not a number has no place on the axis: its series is a level, drawn over
-    the whole width.
-    """
-    from tcpf_lab.report.plots.canvas import LABEL, head, legend, line_entries, name_panel, panels
+        A point whose ``x`` is not a number has no place on the axis: its series is a level, drawn
+        over the whole width.
+        """
+        from tcpf_lab.report.plots.canvas import (
+            LABEL,
+            head,
+            legend,
+            line_entries,
+            name_panel,
+            panels,
+        )
 
-    names = list(dict.fromkeys(point.panel for point in points))
-    figure, every = panels(len(names), _EACH.get(len(names), 1.7), share_y=True)
-    series = dict.fromkeys(point.series for point in points)
-    styles = {name: replace(look, label=name) for name, look in zip(series, cycle(_LOOKS))}
-    for axes, name in zip(every, names, strict=True):
-        _panel(axes, [point for point in points if point.panel == name], styles, frame)
-        if len(names) > 1:
-            name_panel(axes, name)
-        axes.set_ylabel(frame.y)
-    _limits(every[0], frame)
-    every[-1].set_xlabel(frame.x)
-    head(every[0], frame.title, frame.subtitle, LABEL if len(names) > 1 else 0)
-    legend(figure, line_entries(styles, 0 if frame.steps else _SIZE))
-    return figure
+        names = list(dict.fromkeys(point.panel for point in points))
+        figure, every = panels(len(names), _EACH.get(len(names), 1.7), share_y=True)
+        series = dict.fromkeys(point.series for point in points)
+        styles = {name: replace(look, label=name) for name, look in zip(series, cycle(_LOOKS))}
+        for axes, name in zip(every, names, strict=True):
+            _panel(axes, [point for point in points if point.panel == name], styles, self)
+            if len(names) > 1:
+                name_panel(axes, name)
+            axes.set_ylabel(self.y)
+        _limits(every[0], self)
+        every[-1].set_xlabel(self.x)
+        head(every[0], self.title, self.subtitle, LABEL if len(names) > 1 else 0)
+        legend(figure, line_entries(styles, 0 if self.steps else _SIZE))
+        return figure
 
 
 def _panel(
-    axes: Axes, points: Sequence[Point], styles: Mapping[str, CaseStyle], frame: Frame
+    axes: Axes, points: Sequence[Point], styles: Mapping[str, CaseStyle], frame: Lines
 ) -> None:
     for series in dict.fromkeys(point.series for point in points):
         own = [point for point in points if point.series == series]
@@ -222,7 +248,7 @@ def _panel(
     axes.tick_params(axis="x", bottom=True)
 
 
-def _limits(axes: Axes, frame: Frame) -> None:
+def _limits(axes: Axes, frame: Lines) -> None:
     """Limit the axis that all panels share, once all of them are drawn."""
     low, high = axes.get_ylim()
     bottom = min(0.0, low) if frame.bottom is None else frame.bottom
@@ -230,7 +256,7 @@ def _limits(axes: Axes, frame: Frame) -> None:
     axes.set_ylim(bottom, high + 0.04 * (high - bottom) if frame.top is None else frame.top)
 
 
-def _line(axes: Axes, points: Sequence[Point], style: CaseStyle, frame: Frame) -> None:
+def _line(axes: Axes, points: Sequence[Point], style: CaseStyle, frame: Lines) -> None:
     from tcpf_lab.report.plots.canvas import line_look, marker_look
 
     x = [point.x for point in points]

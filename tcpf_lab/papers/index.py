@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from tcpf_lab.base.errors import LabError, RequestError
-from tcpf_lab.report.claims.page import BEGIN, END
+from tcpf_lab.papers.kept import is_kept, read_page
+from tcpf_lab.report.claims.page import BEGIN, END, markdown
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import write_text
 
@@ -50,8 +51,8 @@ def claims_below(kept: Path) -> dict[str, str]:
         If there is none.
     """
     blocks: dict[str, dict[str, str]] = {}
-    for path in sorted(kept.glob("*/*.md")):
-        for match in _MARKED.finditer(path.read_text(encoding="utf-8")):
+    for path in filter(is_kept, sorted(kept.glob("*/*.json"))):
+        for match in _MARKED.finditer(markdown(read_page(path))):
             experiment = path.parent.name
             blocks.setdefault(match["name"], {})[experiment] = match["said"].strip("\n")
     if not blocks:

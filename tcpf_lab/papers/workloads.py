@@ -32,9 +32,9 @@ from tcpf_lab.report.claims.page import (
     Point,
     Table,
     Text,
+    at_units,
     blocks_of,
     cells_of,
-    in_units,
     ratio_of,
     told,
 )
@@ -149,19 +149,40 @@ def _queue_figure(label: str, cells: Sequence[CellRuns], name: str) -> Drawing:
             for cell in drawn
             for seed, delay in cell.number(_DELAY).items()
         ),
-        lambda: _draw_queues(drawn),
+        _against_delay(drawn),
         (f"no queueing delay of {', '.join(lacking)}",) if lacking else (),
         axis="Goodput (Mbit/s)",
-        place=in_units("ms"),
     )
 
 
-def _draw_queues(cells: Sequence[CellRuns]) -> Figure:
-    from tcpf_lab.report.plots.cases import throughput_delay
-    from tcpf_lab.report.plots.kinds import Wanted
+@dataclass(frozen=True)
+class AgainstDelay:
+    """Goodput against delay: the line under the title, and all cases that the experiment has."""
+
+    subtitle: str
+    cases: tuple[str, ...]
+
+    def place(self, point: Point) -> str:
+        """Say where a point is."""
+        return at_units(point, "ms")
+
+    def draw(self, points: Sequence[Point]) -> Figure:
+        """Draw a point for each run; within ``house_style``."""
+        from tcpf_lab.report.plots.cases import delay_points
+
+        found: dict[str, list[tuple[float, float]]] = {}
+        for point in points:
+            found.setdefault(point.series, []).append((point.x, point.values[0]))
+        series = {case: np.array(own).T for case, own in found.items()}
+        return delay_points(series, "p95", self.cases, self.subtitle)
+
+
+def _against_delay(cells: Sequence[CellRuns]) -> AgainstDelay:
+    from tcpf_lab.report.plots.cases import subtitle_of_points
 
     runs = [run for cell in cells for run in _drawn_runs(cell)]
-    return throughput_delay(runs, Wanted(delay="p95"))
+    cases = tuple(dict.fromkeys(case for run in runs for case in run.cases))
+    return AgainstDelay(subtitle_of_points(runs) if runs else "", cases)
 
 
 def _drawn_runs(cell: CellRuns) -> Iterator[DrawnRun]:
@@ -319,10 +340,12 @@ def _distribution(block: GainBlock, name: str) -> Drawing:
             for case, values in drawn.items()
             for share in shares
         ),
-        lambda: _draw_distribution(drawn, block.label),
+        Distribution(
+            f"{block.label}, transfers of all seeds together",
+            tuple(_steps(case, values) for case, values in drawn.items()),
+        ),
         (f"no transfers of {', '.join(lacking)}",) if lacking else (),
         axis="Completion time (s)",
-        place=lambda point: f"for the quantile of {point.x:g}",
     )
 
 
@@ -341,41 +364,65 @@ def completions(cell: CellRuns) -> NDArray[np.float64]:
     return np.sort(np.concatenate(found))
 
 
-def _draw_distribution(times: dict[str, NDArray[np.float64]], label: str) -> Figure:
-    from matplotlib.ticker import LogLocator
+def _steps(case: str, values: NDArray[np.float64]) -> tuple[str, int, tuple[float, ...]]:
+    """Give a case, how many transfers it has, and the times of those that the line shows."""
+    kept = values[_shown(values.size)]
+    return case, int(values.size), tuple(map(float, kept))
 
-    from tcpf_lab.report.plots.canvas import (
-        head,
-        legend,
-        line_entries,
-        line_look,
-        marker_look,
-        panels,
-    )
-    from tcpf_lab.report.style import case_styles
 
-    styles = case_styles(list(times))
-    figure, (axes,) = panels(1, 3.0)
-    for place, (case, values) in enumerate(times.items()):
-        kept = np.unique(np.linspace(0, values.size - 1, _STEPS).round().astype(int))
-        values, share = values[kept], (kept + 1) / values.size
-        apart = max(1, values.size // _MARKS)
-        axes.plot(values, share, drawstyle="steps-post", **line_look(styles[case]))
-        at = slice(place * apart // len(times), None, apart)
-        axes.plot(values[at], share[at], **marker_look(styles[case], 5))
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.minorticks_off()
-    every = np.concatenate(list(times.values()))
-    axes.set_xlim(0.5 * float(every.min()), 2 * float(every.max()))  # holds two ticks at least
-    axes.set_ylim(0, 1.02)
-    axes.set_xlabel("Completion time (s)")
-    axes.set_ylabel("Share of transfers")
-    axes.tick_params(axis="x", bottom=True)
-    head(axes, "Completion time of short transfers", f"{label}, transfers of all seeds together")
-    legend(figure, line_entries(styles, 5))
-    return figure
+def _shown(count: int) -> NDArray[np.int_]:
+    return np.unique(np.linspace(0, count - 1, _STEPS).round().astype(int))
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The share of transfers that took no longer.
+
+    ``lines`` are of each case the number of transfers, and the times of those that are drawn, s.
+    """
+
+    subtitle: str
+    lines: tuple[tuple[str, int, tuple[float, ...]], ...]
+
+    def place(self, point: Point) -> str:
+        """Say where a point is."""
+        return f"for the quantile of {point.x:g}"
+
+    def draw(self, _: Sequence[Point], /) -> Figure:
+        """Draw the lines: points are some of their quantiles; within ``house_style``."""
+        from matplotlib.ticker import LogLocator
+
+        from tcpf_lab.report.plots.canvas import (
+            head,
+            legend,
+            line_entries,
+            line_look,
+            marker_look,
+            panels,
+        )
+        from tcpf_lab.report.style import case_styles
+
+        styles = case_styles([case for case, _, _ in self.lines])
+        figure, (axes,) = panels(1, 3.0)
+        for place, (case, count, times) in enumerate(self.lines):
+            values, share = np.array(times), (_shown(count) + 1) / count
+            apart = max(1, values.size // _MARKS)
+            axes.plot(values, share, drawstyle="steps-post", **line_look(styles[case]))
+            at = slice(place * apart // len(self.lines), None, apart)
+            axes.plot(values[at], share[at], **marker_look(styles[case], 5))
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.minorticks_off()
+        least = min(times[0] for _, _, times in self.lines)
+        axes.set_xlim(0.5 * least, 2 * max(times[-1] for _, _, times in self.lines))
+        axes.set_ylim(0, 1.02)
+        axes.set_xlabel("Completion time (s)")
+        axes.set_ylabel("Share of transfers")
+        axes.tick_params(axis="x", bottom=True)
+        head(axes, "Completion time of short transfers", self.subtitle)
+        legend(figure, line_entries(styles, 5))
+        return figure
 
 
 #: Last part of the key of the axis that says how many bottlenecks the main flows pass.

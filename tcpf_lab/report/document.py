@@ -7,6 +7,8 @@ paper, with all seven; B, C and D follow.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -191,7 +193,11 @@ _MADE_WITH = ("tcpf_lab", "git_commit", "clock", "testbed", "testbed_identity", 
 def reproduction(
     sections: Sequence[Section], directory: Path, commands: Sequence[str]
 ) -> Iterator[Document]:
-    """Yield ``<experiment>/table.csv``, ``table.md``, ``manifest.json`` and the thesis's figures.
+    """Yield the tables, what they were made with, and the thesis's figures.
+
+    Published configurations alone have ``<experiment>/table.csv`` and ``manifest.json`` each;
+    all others are one ``tables.csv``, with the experiment in front, and one ``manifest.json``.
+    Each has ``<experiment>/table.md``.
 
     Parameters
     ----------
@@ -212,20 +218,53 @@ def reproduction(
     LabError
         If a run has no manifest.
     """
+    apart = all(numbered(section, sections) for section in sections)
     for section in sections:
-        yield from _section_documents(section, directory, commands, numbered(section, sections))
+        source = section.source
+        root = directory / source.files.experiment
+        if apart:
+            yield root / "table.csv", csv_table(section.results)
+        yield root / "table.md", markdown_table(section.results, source.title, source.conditions)
+        if apart:
+            yield root / "manifest.json", as_json(manifest(section, commands))
+        if numbered(section, sections):
+            yield from _thesis_figures(section, root)
+    if not apart:
+        tables = {one.source.files.experiment: csv_table(one.results) for one in sections}
+        yield directory / "tables.csv", together(tables)
+        made = [manifest(section, commands) for section in sections]
+        own = [{k: v for k, v in one.items() if k not in _OF_ALL} for one in made]
+        shared = {name: made[0][name] for name in _OF_ALL}
+        yield directory / "manifest.json", as_json({**shared, "experiments": own})
 
 
-def _section_documents(
-    section: Section, directory: Path, commands: Sequence[str], by_number: bool
-) -> Iterator[Document]:
-    source = section.source
-    root = directory / source.files.experiment
-    yield root / "table.csv", csv_table(section.results)
-    yield root / "table.md", markdown_table(section.results, source.title, source.conditions)
-    yield root / "manifest.json", as_json(manifest(section, commands))
-    part = thesis_part(section)
-    if by_number and part.usable:
+#: What is the same for all experiments of a manifest.
+_OF_ALL = ("format", "commands")
+
+
+def together(tables: Mapping[str, str]) -> str:
+    """Put CSV tables one below the other, each row with its table's name in front.
+
+    Columns that a table lacks are empty in its rows.
+    """
+    read = {name: list(csv.DictReader(io.StringIO(text))) for name, text in tables.items()}
+    widest = max(read.values(), key=lambda rows: len(rows[0]) if rows else 0)
+    columns = list(widest[0]) if widest else []
+    for rows in read.values():
+        for place, name in enumerate(rows[0] if rows else ()):
+            if name not in columns:
+                columns.insert(place, name)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["experiment", *columns], restval="", lineterminator="\n")
+    writer.writeheader()
+    for name, rows in read.items():
+        writer.writerows({"experiment": name, **row} for row in rows)
+    return text.getvalue()
+
+
+def _thesis_figures(section: Section, root: Path) -> Iterator[Document]:
+    source, part = section.source, thesis_part(section)
+    if part.usable:
         from tcpf_lab.report.figure import bar_chart  # here: loading matplotlib takes a second
 
         for metric, number in figure_numbers(section).items():

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from tcpf_lab.base.errors import LabError
+from tcpf_lab.papers.kept import as_text, is_kept, read_page
 from tcpf_lab.papers.registry import pages_of
 from tcpf_lab.papers.thesis.compare import compare
 from tcpf_lab.papers.thesis.page import build as published
@@ -17,7 +18,7 @@ from tcpf_lab.report.claims.page import Page, Pictures, write
 from tcpf_lab.report.claims.page import pictures as papers_drawn
 from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
-from tcpf_lab.report.contents.model import Figures
+from tcpf_lab.report.contents.model import Contents, Figures
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.document import Report, numbered, reproduction, write_document, write_report
 from tcpf_lab.report.section import SUFFIXES, CellResult, Document, Section, gather
@@ -207,10 +208,47 @@ def _suffixes(
 
 
 def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Document]:
-    """Yield a page as a reproduction to keep has it: its figures once, as they are looked at."""
+    """Yield a page as a reproduction to keep has it, and the file that all of it is made from.
+
+    Its figures are there once, as they are looked at.
+    """
     if reference is not None:
+        yield reference / f"{page.name}.json", as_text(page)
         seen = {name: {"png": found["png"]} for name, found in pictures.items()}
         yield from write(page, reference, ("md", "csv", "figures"), seen)
+
+
+#: What a page that was kept can be written as; the first three unless something else is asked for.
+OF_KEPT: tuple[str, ...] = ("md", "csv", "figures", "html", "pdf")
+#: File of a calibration that was kept, which has no page: the report on it is made of it too.
+OUTCOME = "calibration.json"
+#: Where it is written, in the results directory.
+PAGES = "pages"
+
+
+def kept_pages(words: str) -> tuple[Path, ...]:
+    """Give the pages that were kept: that file, or all of that directory and those in it."""
+    place = Path(words)
+    if place.suffix == ".json":
+        return (place,)
+    found = sorted(place.glob("*.json")) + sorted(place.glob("*/*.json")) if place.is_dir() else []
+    return tuple(path for path in found if path.name == OUTCOME or is_kept(path))
+
+
+def redraw(path: Path, root: Path, formats: Collection[str]) -> Iterator[Document]:
+    """Yield a page that was kept, in formats of ``OF_KEPT``, for a directory: no run is read."""
+    page = read_page(path)
+    suffixes = SUFFIXES if "figures" in formats else ("svg",) * bool({"html", "pdf"} & set(formats))
+    pictures = papers_drawn((page,), suffixes)
+    yield from write(page, root, formats, pictures)
+    if not {"html", "pdf"} & set(formats):
+        return
+    from tcpf_lab.report.contents.assemble import page_alone  # here: it draws
+
+    contents = page_alone(page, command("report", path, "--format", ",".join(formats)))
+    drawings = {name: str(found["svg"], "utf-8") for name, found in pictures.items()}
+    for suffix, content in rendered(contents, drawings, formats):
+        yield root / f"{page.name}.{suffix}", content
 
 
 def _pages(
@@ -237,7 +275,13 @@ def _texts(
         return
     from tcpf_lab.report.contents.assemble import contents_of, figures_of  # here: it draws
 
-    contents, figures = contents_of(subject), figures_of(subject, drawings)
+    yield from rendered(contents_of(subject), figures_of(subject, drawings), formats)
+
+
+def rendered(
+    contents: Contents, figures: Figures, formats: Collection[str]
+) -> Iterator[tuple[str, str | bytes]]:
+    """Yield a report to read as HTML and PDF, by the suffix of its file."""
     if "html" in formats:
         from tcpf_lab.report.pages.html import render
 

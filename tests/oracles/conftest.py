@@ -45,7 +45,8 @@ def hold(request: pytest.FixtureRequest) -> Hold:
 
 def _lines(found: Mapping[str, Any]) -> str:
     """Write an object with a line for each of its items, so that a diff shows which."""
-    rows = (f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in found.items())
+    as_short = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    rows = (f"{json.dumps(k)}: {as_short(v)}" for k, v in found.items())
     return "{\n" + ",\n".join(rows) + "\n}\n"
 
 

@@ -14,7 +14,9 @@ import pytest
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.report import document
 from tcpf_lab.report.document import Report, numbered, reproduction, write_document, write_report
+from tcpf_lab.report.frames.results import kept_cells, reproductions
 from tcpf_lab.report.section import Cell, Section, Source, gather
+from tcpf_lab.report.style import METRICS
 from tcpf_lab.results.layout import ExperimentFiles, write_json
 
 PAPER = ("TCPF+FRIO", "TCPF+RIO", "TCPF(O)+RIO", "NoMark+RED")
@@ -216,11 +218,28 @@ def test_of_two_experiments_with_one_configuration_the_first_has_its_numbers(
 def test_a_reproduction_has_figures_of_the_papers_cases_only(build: Build, tmp_path: Path) -> None:
     sections = gather([swept(build("A")), build("B", ("NoMark+FRED",))])
     names = [str(path.relative_to(tmp_path)) for path, _ in reproduction(sections, tmp_path, [])]
-    assert names == [
-        f"{config}/{name}"
-        for config in ("configA", "configB")
-        for name in ("table.csv", "table.md", "manifest.json")
-    ]
+    assert names == ["configA/table.md", "configB/table.md", "tables.csv", "manifest.json"]
+
+
+def test_a_collection_that_is_not_all_published_has_one_table_and_one_manifest(
+    build: Build, tmp_path: Path
+) -> None:
+    sections = gather([swept(build("A")), build("B", ("NoMark+FRED",))])
+    for path, content in reproduction(sections, tmp_path, ["tcpf-lab run mine.yaml"]):
+        write_document(path, content)
+    with (tmp_path / "tables.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:5] == ["experiment", "config", "case", "flows", "queue.max"]
+    assert {(row["experiment"], row["queue.max"]) for row in rows} == {
+        *(("configA", "100 kB"), ("configA", "200 kB"), ("configB", ""))
+    }
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["commands"] == ["tcpf-lab run mine.yaml"]
+    assert [one["experiment"] for one in manifest["experiments"]] == ["configA", "configB"]
+    (folder,) = reproductions(tmp_path)
+    cells = kept_cells([folder])
+    assert set(cells["experiment"]) == {"configA", "configB"}
+    assert len(cells) == len(rows) * len(METRICS)
 
 
 def test_nothing_usable_in_a_collection_names_its_own_command(

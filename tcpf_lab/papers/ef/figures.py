@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,8 @@ from tcpf_lab.papers.ef.study import (
     together,
     told,
 )
-from tcpf_lab.papers.figures import Frame, draw
-from tcpf_lab.report.claims.page import Drawing, Point, in_units
+from tcpf_lab.papers.figures import Lines
+from tcpf_lab.report.claims.page import Drawing, Point
 
 BURSTS = "Mean length of EF bursts (ms)"
 LOST = "Loss of use, U_CBR - U_EF"
@@ -56,11 +55,10 @@ def _drawing(
     points: tuple[Point, ...],
     missing: Iterable[str],
     caption: str,
-    place: Callable[[Point], str],
     **axes: Any,
 ) -> Drawing:
     """Give a figure by its number in the paper; ``axes`` are those of its frame."""
-    frame = Frame(
+    frame = Lines(
         title=title[0].upper() + title[1:],
         subtitle=f"Figure {number} of paper 001; {under}; {runs_behind(points)}",
         **axes,
@@ -70,10 +68,9 @@ def _drawing(
         title=f"Figure {number} of paper 001: {title}",
         caption=caption,
         points=points,
-        build=partial(draw, points, frame),
+        frame=frame,
         missing=tuple(missing),
         axis=frame.y,
-        place=place,
     )
 
 
@@ -104,7 +101,7 @@ class Sketch:
         )
         return _drawing(
             *(self.number, self.title, self.under, points, missing_of(study, self), self.caption),
-            in_units("ms" if self.x == BURSTS else "flows"),
+            unit="ms" if self.x == BURSTS else "flows",
             x=self.x,
             y=self.y,
             ticks=tuple(sorted({place.x for place in self.places if not math.isnan(place.x)})),
@@ -296,7 +293,8 @@ def _histogram(
     yield _drawing(
         *(number, title, under, points),
         lacking if asked else ["nothing of it is in the experiments"],
-        *(PAPER.texts["histogram"], in_units("of the fair share")),
+        PAPER.texts["histogram"],
+        unit="of the fair share",
         x="Throughput of a flow / fair share",
         y="Share of flows",
         mark=1.0,
@@ -330,7 +328,7 @@ def prediction_figure(study: Study) -> Drawing:
         () if points else (CAPTURES,),
         "Formula held against the goodput and against the packets that a flow sent, as the "
         "paper does not say which. Dashed: 10 %.",
-        lambda point: f"at an error of {point.x:g}",
+        before="at an error of",
         x="Relative error, |predicted - observed| / observed",
         y="Share of flows with at most that error",
         top=1.02,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.papers.rio.router import QUANTITIES, Scenario, Solution, paper_scenarios, solve
-from tcpf_lab.report.claims.page import CellRuns, Drawing, Numbers, PaperRun, Point, in_units
+from tcpf_lab.report.claims.page import CellRuns, Drawing, Numbers, PaperRun, Point, at_units
 from tcpf_lab.report.section import read_series
 from tcpf_lab.results.layout import RunFiles, read_json
 from tcpf_lab.spec.load import load
@@ -220,29 +220,42 @@ def queue_over_time(cell: RioCell | None) -> Drawing:
             for label, values in lines.items()
             for at, value in zip(queue.time_s[shown], values, strict=True)
         ),
-        build=lambda: _draw(queue.time_s[shown], lines, seed),
+        frame=OverTime(seed),
         missing=() if queue.time_s.size else ("no run of the fully overlapped scenario",),
         axis="Queue (packets)",
-        place=in_units("s"),
     )
 
 
-def _draw(time: NDArray[np.float64], lines: dict[str, NDArray[np.float64]], seed: int) -> Figure:
-    from tcpf_lab.report.plots.canvas import head, legend, line_entries, line_look, panels
-    from tcpf_lab.report.style import CASES, CaseStyle
+@dataclass(frozen=True)
+class OverTime:
+    """The queue over time: mean and greatest length, with the thresholds of both classes."""
 
-    looks = (CASES["TCPF+FRIO"], CASES["TB+RIO"])
-    styles: dict[str, CaseStyle] = dict(zip(lines, looks, strict=True))
-    figure, (axes,) = panels(1, 2.8)
-    for label, values in lines.items():
-        axes.plot(time, values, **{**line_look(styles[label]), "linewidth": 1.1})
-    for threshold in (20, 100):
-        axes.axhline(threshold, color="#555555", linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("Time after the start of the measured window (s)")
-    axes.set_ylabel("Queue (packets)")
-    axes.tick_params(axis="x", bottom=True)
-    said = f"Paper 004, fully overlapped, seed {seed}; dashed: thresholds of both classes"
-    head(axes, "Length of the queue over time", said)
-    legend(figure, line_entries(styles))
-    return figure
+    seed: int
+    thresholds: tuple[int, ...] = (20, 100)
+
+    def place(self, point: Point) -> str:
+        """Say where a point is."""
+        return at_units(point, "s")
+
+    def draw(self, points: Sequence[Point]) -> Figure:
+        """Draw the lines; within ``house_style``."""
+        from tcpf_lab.report.plots.canvas import head, legend, line_entries, line_look, panels
+        from tcpf_lab.report.style import CASES, CaseStyle
+
+        looks = (CASES["TCPF+FRIO"], CASES["TB+RIO"])
+        styles: dict[str, CaseStyle] = dict(zip((_MEAN, _MOST), looks, strict=True))
+        figure, (axes,) = panels(1, 2.8)
+        for label, style in styles.items():
+            own = [point for point in points if point.series == label]
+            x, y = [point.x for point in own], [point.values[0] for point in own]
+            axes.plot(x, y, **{**line_look(style), "linewidth": 1.1})
+        for at in self.thresholds:
+            axes.axhline(at, color="#555555", linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("Time after the start of the measured window (s)")
+        axes.set_ylabel("Queue (packets)")
+        axes.tick_params(axis="x", bottom=True)
+        said = f"Paper 004, fully overlapped, seed {self.seed}; dashed: thresholds of both classes"
+        head(axes, "Length of the queue over time", said)
+        legend(figure, line_entries(styles))
+        return figure

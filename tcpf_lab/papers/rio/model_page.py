@@ -13,7 +13,17 @@ from tcpf_lab.papers.rio import model_figures as m
 from tcpf_lab.papers.rio.model_figures import CURVES, Curve
 from tcpf_lab.papers.rio.router import ACCESS_S, QUANTITIES, rio_tables, settings_for
 from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Verdict, Words
-from tcpf_lab.report.claims.page import Block, Drawing, Page, Point, Table, Text, drawn, markdown
+from tcpf_lab.report.claims.page import (
+    Block,
+    Drawing,
+    Drawn,
+    Page,
+    Point,
+    Table,
+    Text,
+    drawn,
+    markdown,
+)
 from tcpf_lab.report.section import SUFFIXES, Document
 
 _PAPER = Words(Path(__file__).with_name("model.toml"))
@@ -155,7 +165,7 @@ def _drawing(curve: Curve) -> Drawing:
         for x, y in zip(line.x, line.y, strict=True)
     )
     title = f"Figure {curve.number} of RR-4469: {curve.title}"
-    return Drawing(curve.name, title, f"{curve.subtitle}.", points, curve.build)
+    return Drawing(curve.name, title, f"{curve.subtitle}.", points, Drawn(curve.build))
 
 
 def figure_documents(directory: Path) -> Iterator[Document]:

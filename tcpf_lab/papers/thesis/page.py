@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tcpf_lab.metrics.summary import mean_ci
@@ -38,9 +37,49 @@ _ANY = next(iter(CASES))
 _INK = "#111111"
 
 
+@dataclass(frozen=True)
+class Scatter:
+    """Measured over published: which cell each point is of, and those that the legend names.
+
+    ``cells`` has configuration and number of flows for each point; ``used`` case, configuration and
+    flows of every cell that was measured.
+    """
+
+    cells: tuple[tuple[str, int], ...]
+    used: tuple[tuple[str, str, int], ...]
+
+    def place(self, point: Point) -> str:
+        """Say where a point is."""
+        return f"where {point.x:g} was published"
+
+    def draw(self, points: Sequence[Point]) -> Figure:
+        """Draw a panel for each metric; within ``house_style``."""
+        from tcpf_lab.report.plots.canvas import legend, sheet
+
+        figure = sheet(height=7.2)
+        for axes, metric in zip(figure.subplots(2, 2).flat, DRAWN, strict=True):
+            found = zip(points, self.cells, strict=True)
+            own = [both for both in found if both[0].panel == METRICS[metric].word]
+            _frame(axes, metric, [point for point, _ in own])
+            for point, (config, flows) in own:
+                _draw(axes, point, config, flows)
+        legend(figure, list(_entries(self.used)))
+        return figure
+
+
 def points_of(results: Sequence[CellResult]) -> tuple[Point, ...]:
     """Give what is drawn: a panel per metric, a series per case, published values along x."""
     return tuple(point for metric in DRAWN for _, point in _points(results, metric))
+
+
+def scatter_of(results: Sequence[CellResult]) -> Scatter:
+    """Give what the points of `points_of` are of."""
+    drawn = [result.cell for metric in DRAWN for result, _ in _points(results, metric)]
+    used = [result.cell for result in results if result.used]
+    return Scatter(
+        tuple((cell.config, cell.flows) for cell in drawn),
+        tuple((cell.case, cell.config, cell.flows) for cell in used),
+    )
 
 
 def _points(results: Sequence[CellResult], metric: str) -> Iterator[tuple[CellResult, Point]]:
@@ -54,26 +93,12 @@ def _points(results: Sequence[CellResult], metric: str) -> Iterator[tuple[CellRe
             yield result, Point(result.cell.case, known + added, values, METRICS[metric].word)
 
 
-def scatter(results: Sequence[CellResult]) -> Figure:
-    """Draw the points; within ``house_style``."""
-    from tcpf_lab.report.plots.canvas import legend, sheet
-
-    figure = sheet(height=7.2)
-    for axes, metric in zip(figure.subplots(2, 2).flat, DRAWN, strict=True):
-        own = list(_points(results, metric))
-        _frame(axes, metric, own)
-        for result, point in own:
-            _draw(axes, result, point)
-    legend(figure, list(_entries(results)))
-    return figure
-
-
-def _frame(axes: Axes, metric: str, points: Sequence[tuple[CellResult, Point]]) -> None:
+def _frame(axes: Axes, metric: str, points: Sequence[Point]) -> None:
     """Prepare a panel: equal axes around all points, the diagonal and the band."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     style = METRICS[metric]
-    places = [x for _, point in points for x in (point.x, mean_ci(point.values)[0])] or [1.0]
+    places = [x for point in points for x in (point.x, mean_ci(point.values)[0])] or [1.0]
     ends = min(places) / 1.25, max(places) * 1.25
     added = f" + {ADDED}" if metric == DRAWN[0] else ""
     axes.set_title(style.heading + added, fontweight="bold", fontsize=9)
@@ -97,12 +122,12 @@ def _frame(axes: Axes, metric: str, points: Sequence[tuple[CellResult, Point]]) 
     axes.plot(ends, ends, color=_INK, linewidth=0.9, zorder=1)
 
 
-def _draw(axes: Axes, result: CellResult, point: Point) -> None:
+def _draw(axes: Axes, point: Point, config: str, flows: int) -> None:
     mean, half = mean_ci(point.values)
     if half is not None:
         low = max(mean - half, axes.get_ylim()[0])
         axes.plot([point.x] * 2, [low, mean + half], color="#777777", linewidth=0.7, zorder=2)
-    look = _look(result.cell.case, _MARKERS[result.cell.config], _SIZES[result.cell.flows])
+    look = _look(point.series, _MARKERS[config], _SIZES[flows])
     axes.plot([point.x], [mean], zorder=3, **look)
 
 
@@ -112,20 +137,20 @@ def _look(case: str, marker: str, size: float) -> dict[str, Any]:
     return {**marker_look(replace(CASES[case], marker=marker), size), "markeredgewidth": 0.6}
 
 
-def _entries(results: Sequence[CellResult]) -> Iterator[Entry]:
+def _entries(used: Sequence[tuple[str, str, int]]) -> Iterator[Entry]:
     """Yield the legend: colours, then shapes, then sizes, of what is there."""
     from matplotlib.lines import Line2D
 
     from tcpf_lab.report.plots.canvas import Entry
 
-    cells = [result.cell for result in results if result.used]
+    cases, configs, counts = (set(found) for found in zip(*used, strict=True))
     grey = {"markerfacecolor": "#ffffff"}
-    for case in (case for case in CASES if any(cell.case == case for cell in cells)):
+    for case in (case for case in CASES if case in cases):
         yield Entry(case, Line2D([], [], **_look(case, "s", 7)))
-    for config in (c for c in _MARKERS if any(cell.config == c for cell in cells)):
+    for config in (config for config in _MARKERS if config in configs):
         look = _look(_ANY, _MARKERS[config], _SIZES[100])
         yield Entry(f"configuration {config}", Line2D([], [], **{**look, **grey}))
-    for flows in (n for n in FLOWS if any(cell.flows == n for cell in cells)):
+    for flows in (flows for flows in FLOWS if flows in counts):
         look = _look(_ANY, "o", _SIZES[flows])
         yield Entry(f"{flows} flows", Line2D([], [], **{**look, **grey}))
 
@@ -230,8 +255,7 @@ def _drawing(results: Sequence[CellResult]) -> Drawing:
         f"of {FACTOR:g}. Whiskers are 95 % intervals (Student's t). {ADDED} is added to timeouts, "
         "as logarithmic axes have no 0.",
         points,
-        partial(scatter, results),
-        place=lambda point: f"where {point.x:g} was published",
+        scatter_of(results),
     )
 
 

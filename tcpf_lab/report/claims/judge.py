@@ -297,14 +297,24 @@ class Measured:
         One per seed; a difference is taken seed by seed before it comes here.
     missing : tuple of str
         What is not there, in words; the number is not worked out then.
+    summary : tuple of float, float and int, or None
+        Mean, half width of the 95 % interval and number of seeds, where the values were not kept.
     """
 
     values: tuple[float, ...] = ()
     missing: tuple[str, ...] = ()
+    summary: tuple[float, float, int] | None = None
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds are behind the number."""
+        return self.summary[2] if self.summary else len(self.values)
 
     @property
     def mean(self) -> float | None:
         """The mean over seeds; None where something is missing, or a value is undefined."""
+        if self.summary:
+            return self.summary[0]
         if self.missing or not self.values or any(map(math.isnan, self.values)):
             return None
         if not all(map(math.isfinite, self.values)):
@@ -314,6 +324,8 @@ class Measured:
     @property
     def half(self) -> float | None:
         """Half width of the 95 % interval (Student's t); None without a mean or a second seed."""
+        if self.summary:
+            return self.summary[1]
         if self.mean is None or not all(map(math.isfinite, self.values)):
             return None
         return mean_ci(self.values)[1]
@@ -387,7 +399,7 @@ class PaperCheck(Bounded):
     @property
     def seeds(self) -> int:
         """How many seeds are behind the number."""
-        return len(self.measured.values)
+        return self.measured.seeds
 
     @property
     def range(self) -> str:
@@ -400,7 +412,7 @@ class PaperCheck(Bounded):
         mean, half = self.measured.mean, self.measured.half
         if mean is None:
             return "missing: " + "; ".join(self.measured.missing or ("it is undefined",))
-        count = len(self.measured.values)
+        count = self.seeds
         spread = "" if half is None else f" ± {fixed(half, self.decimals)}"
         seeds = "1 seed" if count == 1 else f"{count} seeds"
         told = f"{fixed(mean, self.decimals)}{spread} {self.unit}".rstrip()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import RenderableType
 from rich.text import Text as Said
@@ -81,6 +81,11 @@ class Table(table.Table):
         )
         super().__init__(name, caption, tuple(every), (Group("", rows_of(rows)),))
 
+    @property
+    def left(self) -> int:
+        """Number of the first columns that are aligned to the left."""
+        return sum(column.kind == "text" for column in self.columns)
+
 
 @dataclass(frozen=True)
 class Point:
@@ -92,9 +97,38 @@ class Point:
     panel: str = ""
 
 
-def in_units(unit: str = "", scale: float = 1) -> Callable[[Point], str]:
-    """Give a function that says where a point is: ``at 4 ms``; ``scale`` is that of the unit."""
-    return lambda point: f"at {significant(scale * point.x)} {unit}".rstrip()
+class Frame(Protocol):
+    """What a figure is besides its points; of a page that is kept, a dataclass of plain data."""
+
+    def draw(self, points: Sequence[Point], /) -> Figure:
+        """Draw the points; called within ``house_style``, and not without points."""
+
+    def place(self, point: Point) -> str:
+        """Say where a point is, for who cannot see it: ``at 4 ms``, ``for 2 bottlenecks``."""
+
+
+def at_units(point: Point, unit: str = "", scale: float = 1, before: str = "at") -> str:
+    """Say where a point is: ``at 4 ms``; ``scale`` is that of the unit."""
+    return f"{before} {significant(scale * point.x)} {unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A frame that is not data: its figure is made of a file that is kept besides, or worked out.
+
+    ``build`` draws it, ``told`` says where a point is.
+    """
+
+    build: Callable[[], Figure]
+    told: Callable[[Point], str] = at_units
+
+    def draw(self, _: Sequence[Point], /) -> Figure:
+        """Draw what it knows: the points are of the same."""
+        return self.build()
+
+    def place(self, point: Point) -> str:
+        """Say where a point is."""
+        return self.told(point)
 
 
 @dataclass(frozen=True)
@@ -111,24 +145,21 @@ class Drawing:
         What it shows, and what is missing of it.
     points : tuple of Point
         What is drawn; without any there is no file, and the page says why.
-    build : callable
-        Draws it; called within ``house_style``, and not without points.
+    frame : Frame
+        How they are drawn.
     missing : tuple of str
         What was not measured.
     axis : str
         Name of the y axis with its unit, for who cannot see it; empty where panels have it.
-    place : callable
-        Says where a point is, for the same: ``at 4 ms``, ``for 2 bottlenecks``.
     """
 
     name: str
     title: str
     caption: str
     points: tuple[Point, ...]
-    build: Callable[[], Figure]
+    frame: Frame
     missing: tuple[str, ...] = ()
     axis: str = ""
-    place: Callable[[Point], str] = field(default=in_units())
 
 
 @dataclass(frozen=True)
@@ -216,7 +247,7 @@ def drawn(drawing: Drawing, suffixes: Collection[str]) -> dict[str, bytes]:
     from tcpf_lab.report.style import house_style
 
     with house_style():
-        return render(drawing.build(), tuple(suffixes))
+        return render(drawing.frame.draw(drawing.points), tuple(suffixes))
 
 
 def for_terminal(page: Page) -> Iterator[RenderableType]:
@@ -317,7 +348,7 @@ def _claims(page: Page) -> Iterator[tuple[object, ...]]:
             yield (
                 *(*said, claim.judgement.verdict, check.label),
                 *("" if one is None else one for one in (measured.mean, measured.half)),
-                *(len(measured.values), check.unit, check.low, check.high, check.verdict),
+                *(measured.seeds, check.unit, check.low, check.high, check.verdict),
                 "; ".join(measured.missing),
             )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import tcpf_lab
+from tcpf_lab.report.claims.page import Page
 from tcpf_lab.report.contents.answers import answer, question
 from tcpf_lab.report.contents.model import (
     Contents,
@@ -21,6 +22,7 @@ from tcpf_lab.report.contents.model import (
     Part,
     Reproduce,
     Validity,
+    Verdicts,
     count,
     filled,
     listed,
@@ -172,6 +174,25 @@ def _facts(made: Provenance) -> Iterator[Fact]:
 def _is_code(text: str) -> bool:
     """Tell hashes and names of files from words."""
     return len(text) >= 12 and " " not in text
+
+
+def page_alone(page: Page, again: str) -> Contents:
+    """Give a report that is one page, made again by a command."""
+    contents = Contents(
+        title=page.title,
+        subtitle="",
+        question="",
+        answer=(),
+        topologies=(),
+        parameters=(),
+        results=tuple(page_parts((page,))),
+        claims=Verdicts((), ()),
+        validity=Validity((), (), ()),
+        reproduce=Reproduce((lines(again),), ()),
+        limitations=(),
+        program=f"tcpf-lab {tcpf_lab.__version__}",
+    )
+    return numbered(contents)
 
 
 def numbered(contents: Contents) -> Contents:

@@ -139,7 +139,9 @@ def _ends(drawing: papers.Drawing, points: Sequence[papers.Point]) -> str:
     ordered = sorted(points, key=lambda point: point.x)
     highest = max(ordered, key=lambda point: heights[point])
     chosen = sorted({ordered[0], highest, ordered[-1]}, key=lambda point: point.x)
-    return ", ".join(f"{significant(heights[point])} {drawing.place(point)}" for point in chosen)
+    return ", ".join(
+        f"{significant(heights[point])} {drawing.frame.place(point)}" for point in chosen
+    )
 
 
 def _counted(block: papers.Claims) -> Iterator[str]:

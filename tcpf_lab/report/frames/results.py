@@ -23,10 +23,14 @@ from tcpf_lab.spec.model import case_slug
 from tcpf_lab.spec.sweep import expand
 
 _TABLE, _MANIFEST = "table.csv", "manifest.json"
+#: A collection's, with the experiment in front.
+_TABLES = "tables.csv"
 
 
 def reproductions(path: Path) -> list[Path]:
-    """Give the directories of kept experiments: this one, or those in it."""
+    """Give the directories of kept experiments: this one, or a collection's, or those in it."""
+    if all((path / name).is_file() for name in (_TABLES, _MANIFEST)):
+        return [path]
     candidates = (path, *sorted(path.glob("*/")))
     return [folder for folder in candidates if _is_kept(folder)]
 
@@ -52,13 +56,24 @@ def kept_cells(folders: list[Path]) -> pd.DataFrame:
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:
     manifest = read_json(folder / _MANIFEST)
-    with (folder / _TABLE).open(encoding="utf-8", newline="") as file:
+    path = folder / (_TABLES if (folder / _TABLES).is_file() else _TABLE)
+    with path.open(encoding="utf-8", newline="") as file:
         for number, line in enumerate(csv.DictReader(file), 2):
             try:
-                yield from _cell(line, manifest)
+                yield from _cell(line, _of_experiment(manifest, line))
             except (KeyError, ValueError, TypeError) as error:
                 reason = f"not a line of such a table: {type(error).__name__} {error}"
-                raise RequestError(reason, where=f"{folder / _TABLE}:{number}") from None
+                raise RequestError(reason, where=f"{path}:{number}") from None
+
+
+def _of_experiment(manifest: Mapping[str, Any], line: Mapping[str, str]) -> Mapping[str, Any]:
+    """Give the part of a manifest that is of a line's experiment."""
+    if "experiment" not in line:
+        return manifest
+    found = (one for one in manifest["experiments"] if one["experiment"] == line["experiment"])
+    for one in found:
+        return one  # type: ignore[no-any-return]
+    raise KeyError(line["experiment"])
 
 
 def _cell(line: Mapping[str, str], manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

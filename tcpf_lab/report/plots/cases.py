@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -43,7 +43,15 @@ from tcpf_lab.report.plots.runs import (
     under,
 )
 from tcpf_lab.report.section import Cell, CellResult, Estimate
-from tcpf_lab.report.style import MARKS, METRICS, NO_BREAK_SPACE, CaseStyle, MetricStyle, is_dark
+from tcpf_lab.report.style import (
+    MARKS,
+    METRICS,
+    NO_BREAK_SPACE,
+    CaseStyle,
+    MetricStyle,
+    case_styles,
+    is_dark,
+)
 
 _MOST = 4
 
@@ -342,6 +350,9 @@ def _numbers(values: NDArray[np.float64], group: Group) -> str:
 _LEAST = 0.1
 #: Two runs have no ellipse.
 _FEWEST_OF_AN_ELLIPSE = 3
+_HEIGHTS = (2.9, 2.2)
+_BETTER = "Throughput against delay: better is up and right"
+_DELAY_AXIS = "{} queueing delay, one way (ms), reversed: less delay is to the right"
 _WORDS = {"mean": "Mean", "p95": "95th percentile of"}
 _RUN = MARKS["run_point"]
 
@@ -359,26 +370,52 @@ def throughput_delay(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     """
     delay = wanted.delay or "mean"
     alike = not wanted.free
-    chart = _Panels(runs, (2.9, 2.2), share_x=alike, share_y=alike)
+    chart = _Panels(runs, _HEIGHTS, share_x=alike, share_y=alike)
     for axes, part in chart:
-        _draw_points(axes, part, DELAYS[delay], chart.styles)
-        axes.set_ylabel("Goodput of all flows (Mbit/s)")
-    for axes in chart.axes[:1] if alike else chart.axes:
+        found = {group.label: _points(group, DELAYS[delay]) for group in part.groups}
+        _draw_points(axes, found, chart.styles)
+    _dress(chart.axes[:1] if alike else chart.axes)
+    chart.axes[-1].set_xlabel(_DELAY_AXIS.format(_WORDS[delay]))
+    entries = _point_entries(chart.styles, [len(group.runs) for group in chart.groups])
+    return chart.finished(_BETTER, "point", entries)
+
+
+def delay_points(
+    found: Mapping[str, NDArray[np.float64]], delay: str, cases: Sequence[str], subtitle: str
+) -> Figure:
+    """Draw the same from numbers: of each case delay in ms and goodput in Mbit/s, (2, runs).
+
+    ``cases`` are all that the experiment has, for their looks.
+    """
+    styles = case_styles(list(found), cases)
+    figure, (axes,) = panels(1, _HEIGHTS[0])
+    _draw_points(axes, found, styles)
+    _dress([axes])
+    axes.set_xlabel(_DELAY_AXIS.format(_WORDS[delay]))
+    head(axes, _BETTER, subtitle)
+    legend(figure, _point_entries(styles, [points.shape[1] for points in found.values()]))
+    return figure
+
+
+def subtitle_of_points(runs: Sequence[DrawnRun]) -> str:
+    """Give the line under the title of `throughput_delay`."""
+    return _under(runs, panelled(runs, _MOST), "point")
+
+
+def _dress(every: Sequence[Axes]) -> None:
+    for axes in every:
         axes.margins(0.08)
         _at_least(axes, _LEAST)
         axes.invert_xaxis()
-    words = f"{_WORDS[delay]} queueing delay, one way (ms), reversed: less delay is to the right"
-    chart.axes[-1].set_xlabel(words)
-    entries = _point_entries(chart.styles, chart.groups)
-    title = "Throughput against delay: better is up and right"
-    return chart.finished(title, "point", entries)
 
 
-def _draw_points(axes: Axes, part: Panel, delay: str, styles: dict[str, CaseStyle]) -> None:
-    for group in part.groups:
-        points = _points(group, delay)
+def _draw_points(
+    axes: Axes, found: Mapping[str, NDArray[np.float64]], styles: Mapping[str, CaseStyle]
+) -> None:
+    axes.set_ylabel("Goodput of all flows (Mbit/s)")
+    for label, points in found.items():
         x, y = np.mean(points, axis=1)
-        style = styles[group.label]
+        style = styles[label]
         if points.shape[1] >= _FEWEST_OF_AN_ELLIPSE:
             axes.add_patch(_ellipse(points, style))
         if points.shape[1] > 1:
@@ -423,11 +460,11 @@ def _ellipse(points: NDArray[np.float64], style: CaseStyle) -> Ellipse:
     )
 
 
-def _point_entries(styles: dict[str, CaseStyle], groups: Sequence[Group]) -> list[Entry]:
+def _point_entries(styles: Mapping[str, CaseStyle], runs: Sequence[int]) -> list[Entry]:
     entries = [line_entry(label, marker_look(style, 7)) for label, style in styles.items()]
-    if any(len(group.runs) > 1 for group in groups):
+    if any(count > 1 for count in runs):
         entries.append(line_entry("a run", _RUN))
-    if any(len(group.runs) >= _FEWEST_OF_AN_ELLIPSE for group in groups):
+    if any(count >= _FEWEST_OF_AN_ELLIPSE for count in runs):
         ring = marker_look(CaseStyle("", "#d9d9d9", "", "o"), 9)
         entries.append(line_entry("one standard deviation", ring))
     return entries

@@ -13,7 +13,7 @@ from table_builder import cell_result, known, without_runs
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
-from tcpf_lab.report.claims.page import Claims, Drawing, Page, Point, Table, Text
+from tcpf_lab.report.claims.page import Claims, Drawing, Drawn, Page, Point, Table, Text
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.contents.answers import answer, question
 from tcpf_lab.report.contents.papers import page_parts
@@ -194,8 +194,8 @@ PAGE = Page(
             "Runs.",
         ),
         Text("", "Figures"),
-        Drawing("fig-ef-2a", "Figure 2(a)", "Loss.", POINTS, build, ("SACK at 2 ms",)),
-        Drawing("fig-ef-3", "Figure 3", "Loss.", (), build, ("any run",)),
+        Drawing("fig-ef-2a", "Figure 2(a)", "Loss.", POINTS, Drawn(build), ("SACK at 2 ms",)),
+        Drawing("fig-ef-3", "Figure 3", "Loss.", (), Drawn(build), ("any run",)),
         Claims(CLAIMS, "tcpf-lab run ef.yaml"),
     ),
 )

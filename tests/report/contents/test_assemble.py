@@ -355,14 +355,15 @@ def test_a_reproduction_of_a_hostile_title_needs_no_other_format_and_names_no_pl
     assert quick("report", *asked, "--format", "table", "--reference", kept)[0] == 0
     assert {path.name for path in kept.glob("tiny*")} == {"tiny", "tiny.html", "tiny.pdf"}
     assert (kept / "tiny.pdf").read_bytes().startswith(b"%PDF")
-    for path in (kept / "tiny.html", kept / "tiny" / "manifest.json"):
+    for path in (kept / "tiny.html", kept / "manifest.json"):
         text = path.read_text(encoding="utf-8")
         assert "--reference kept" in text
         assert str(tmp_path) not in text
-    manifest = json.loads((kept / "tiny" / "manifest.json").read_text())
+    manifest = json.loads((kept / "manifest.json").read_text())
     assert manifest["commands"][0] == f"tcpf-lab run {' '.join(asked)}"
-    assert manifest["seeds"] == [1]
-    assert manifest["facts"] == {"recorded": "recorded-run"}
+    (made,) = manifest["experiments"]
+    assert made["seeds"] == [1]
+    assert made["facts"] == {"recorded": "recorded-run"}
 
 
 def test_a_sweep_in_a_collection_has_its_lines_in_the_report(

@@ -15,7 +15,7 @@ from run_maker import make_runs
 from run_tree import member
 from run_tree import write as write_spec
 
-from tcpf_lab.papers.figures import Frame, draw
+from tcpf_lab.papers.figures import Lines
 from tcpf_lab.papers.registry import PAGES as REGISTERED
 from tcpf_lab.papers.registry import pages_of
 from tcpf_lab.report.claims.judge import (
@@ -30,6 +30,7 @@ from tcpf_lab.report.claims.judge import (
 from tcpf_lab.report.claims.page import (
     Claims,
     Drawing,
+    Drawn,
     Page,
     Point,
     Table,
@@ -72,8 +73,8 @@ PAGE = Page(
     (
         Text("Every number is a mean.", "What it is"),
         Table("runs", ("tcp", "runs"), (("Reno", "3"),), "Runs."),
-        Drawing("fig-ef-2a", "Figure 2(a)", "Loss.", POINTS, build, ("SACK at 2 ms",)),
-        Drawing("fig-ef-3", "Figure 3", "Loss.", (), build, ("any run",)),
+        Drawing("fig-ef-2a", "Figure 2(a)", "Loss.", POINTS, Drawn(build), ("SACK at 2 ms",)),
+        Drawing("fig-ef-3", "Figure 3", "Loss.", (), Drawn(build), ("any run",)),
         Claims((CLAIM,), "tcpf-lab run ef.yaml"),
     ),
 )
@@ -144,7 +145,7 @@ def test_the_highest_panel_sets_the_axis_of_all(steps: str, order: tuple[str, st
         for x, share in ((1.0, 0.5), (2.0, 1.0), (3.0, 0.1))
     ]
     with house_style():
-        figure = draw(points, Frame(title="T", subtitle="S", x="x", y="y", steps=steps))
+        figure = Lines("T", "S", "x", "y", steps=steps).draw(points)
         figure.canvas.draw()
     drawn = [axes for axes in figure.axes if axes.lines]
     assert len(drawn) == 2

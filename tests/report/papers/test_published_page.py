@@ -12,7 +12,7 @@ from subject_builder import member
 from table_builder import cell_result, known, table
 
 from tcpf_lab.papers.thesis.compare import compare
-from tcpf_lab.papers.thesis.page import build, other_testbeds, points_of, scatter
+from tcpf_lab.papers.thesis.page import build, other_testbeds, points_of, scatter_of
 from tcpf_lab.report.claims.page import Drawing, Page, Table, for_terminal, markdown
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
 from tcpf_lab.report.section import CellResult, Section
@@ -126,7 +126,7 @@ def test_the_picture_has_every_cell_in_each_of_four_panels() -> None:
     points = points_of(table())
     assert [sum(p.panel == METRICS[m].word for p in points) for m in DRAWN] == [56] * 4
     with house_style():
-        panels = scatter(table()).axes
+        panels = scatter_of(table()).draw(points).axes
     assert len(panels) == 4
     for axes in panels:
         marked = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]

@@ -15,8 +15,10 @@ from tcpf_lab.papers.ef import claims as ef
 from tcpf_lab.papers.ef import study
 from tcpf_lab.papers.index import DOCUMENT as DOCUMENTATION
 from tcpf_lab.papers.index import KEPT, claims_below, fill, main
+from tcpf_lab.papers.kept import as_text
 from tcpf_lab.papers.registry import pages_of
-from tcpf_lab.report.claims.judge import bounds_of
+from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source, bounds_of
+from tcpf_lab.report.claims.page import Claims, Page, Text, markdown
 from tcpf_lab.spec.load import dump, load
 
 PAPERS = Path(tcpf_lab.__file__).parent / "papers"
@@ -66,7 +68,7 @@ def test_a_statement_has_the_number_that_it_is_judged_by(name: str, claim: str, 
     assert said in statements(name)[claim]
 
 
-# Claims of pages on disk in the documentation.
+# Claims of kept pages in the documentation.
 
 DOCUMENT = "# Papers\n\n<!-- claims ef -->\n\nNo runs yet.\n\n<!-- end of claims -->\n\nText.\n"
 
@@ -74,24 +76,32 @@ DOCUMENT = "# Papers\n\n<!-- claims ef -->\n\nNo runs yet.\n\n<!-- end of claims
 SOURCES = Path(tcpf_lab.__file__).parent.parent
 
 
-def page(kept: Path, experiment: str, said: str, name: str = "ef") -> None:
-    path = kept / experiment / f"{name}.md"
+def page(kept: Path, experiment: str, holding: int, name: str = "ef") -> str:
+    """Keep a page on which so many claims hold; give what it says of them."""
+    check = PaperCheck("loss", Measured((1.0, 1.0, 1.0)))
+    claims = tuple(
+        PaperClaim(f"{name}-{n}", (Source("001", "1", "It is so."),), "", (check,))
+        for n in range(holding)
+    )
+    made = Page(name, "P", (Claims(claims), Text("Rest")))
+    path = kept / experiment / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"# P\n\n<!-- claims {name} -->\n\n{said}\n\n<!-- end of claims -->\n\nRest\n")
+    path.write_text(as_text(made))
+    return markdown(made).partition(" -->\n\n")[2].partition("\n\n<!--")[0]
 
 
 def test_a_block_becomes_what_the_page_says_and_again(tmp_path: Path) -> None:
-    page(tmp_path, "ef", "Of 2 claims: 2 hold.")
+    said = page(tmp_path, "ef", 2)
+    assert said.startswith("Of 2 claims: 2 hold.")
     filled = fill(DOCUMENT, claims_below(tmp_path))
-    assert filled == DOCUMENT.replace("No runs yet.", "Of 2 claims: 2 hold.")
+    assert filled == DOCUMENT.replace("No runs yet.", said)
     assert fill(filled, claims_below(tmp_path)) == filled
 
 
 def test_pages_of_one_name_stand_under_their_experiments(tmp_path: Path) -> None:
-    page(tmp_path, "full", "One.", "buffers")
-    page(tmp_path, "tenth", "Two.", "buffers")
+    one, two = page(tmp_path, "full", 1, "buffers"), page(tmp_path, "tenth", 2, "buffers")
     said = claims_below(tmp_path)
-    assert said == {"buffers": "#### `full`\n\nOne.\n\n#### `tenth`\n\nTwo."}
+    assert said == {"buffers": f"#### `full`\n\n{one}\n\n#### `tenth`\n\n{two}"}
     assert fill(DOCUMENT, said) == DOCUMENT
 
 
@@ -108,11 +118,11 @@ def test_without_a_page_nothing_is_written(
 
 
 def test_the_document_is_filled_where_it_is(tmp_path: Path) -> None:
-    page(tmp_path / "results", "ef", "It holds.")
+    page(tmp_path / "results", "ef", 3)
     document = tmp_path / "papers.md"
     document.write_text(DOCUMENT)
     assert main([str(tmp_path / "results"), str(document)]) == 0
-    assert "It holds." in document.read_text()
+    assert "Of 3 claims: 3 hold." in document.read_text()
     assert main(["a", "b", "c"]) == 2
 
 
