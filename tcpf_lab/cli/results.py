@@ -14,7 +14,7 @@ from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import AsJson, RunsIfAny
 from tcpf_lab.results.command import command, options
-from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.results.layout import ExperimentFiles, read_json
 from tcpf_lab.results.storage import KINDS, Inventory, inventory, occupied, readable
 from tcpf_lab.run.runner import RunState, State
 from tcpf_lab.run.selection import Choice, choose
@@ -22,7 +22,7 @@ from tcpf_lab.spec.sweep import Run, Settings
 
 
 def status(asked: RunsIfAny, as_json: AsJson = False) -> None:
-    """List experiments, or the runs of one: complete, stale, failed, missing; and their sizes."""
+    """List experiments, or the runs of one: complete (and not valid), stale, failed, missing."""
     if asked.spec:
         show_states(choose(asked), as_json)
         return
@@ -48,6 +48,7 @@ def show_states(choice: Choice, as_json: bool) -> None:
                 "run": run.id,
                 **({"settings": dict(run.settings)} if run.settings else {}),
                 "state": now.state.value,
+                **({"invalid": reasons} if (reasons := _invalid(run, now, part.files)) else {}),
                 **({"causes": list(now.causes)} if now.causes else {}),
                 "bytes": _size(run, part.files),
             }
@@ -66,6 +67,14 @@ def show_states(choice: Choice, as_json: bool) -> None:
         echo(f"stale or outdated, by cause (runs): {listed}")
 
 
+def _invalid(run: Run, now: RunState, files: ExperimentFiles) -> list[str]:
+    """Give the reasons for which a complete run is not valid."""
+    metrics = files.run(run.id).metrics
+    if now.state is not State.COMPLETE or not metrics.exists():
+        return []
+    return list(read_json(metrics).get("validity", {}).get("reasons", ()))
+
+
 def _size(run: Run, files: ExperimentFiles) -> int:
     """Bytes on disk of a run, and of what an unfinished try has left."""
     return sum(occupied(place.root) for place in (files.run(run.id), files.partial(run.id)))
@@ -75,18 +84,25 @@ def _state_table(states: Sequence[tuple[Run, RunState]], files: ExperimentFiles)
     """Return the states of the runs, a row for each cell."""
     grouped: dict[tuple[str, Settings, int], Counter[State]] = {}
     sizes: Counter[tuple[str, Settings, int]] = Counter()
+    invalid: Counter[tuple[str, Settings, int]] = Counter()
     for run, now in states:
         cell = run.case_name, run.settings, run.flows
         grouped.setdefault(cell, Counter())[now.state] += 1
         sizes[cell] += _size(run, files)
+        invalid[cell] += bool(_invalid(run, now, files))
     axes = list(dict.fromkeys(key for _, settings, _ in grouped for key, _ in settings))
-    columns = ("case", *axes, "flows", *(state.value for state in State), "size")
+    first, *others = State
+    columns = (
+        *("case", *axes, "flows", first.value, "of them invalid"),
+        *(*(state.value for state in others), "size"),
+    )
     rows = [
         (
             case,
             *(dict(settings).get(key, "-") for key in axes),
             str(flows),
-            *(str(counts[state] or "-") for state in State),
+            *(str(counts[first] or "-"), str(invalid[case, settings, flows] or "-")),
+            *(str(counts[state] or "-") for state in others),
             _shown(sizes[case, settings, flows]),
         )
         for (case, settings, flows), counts in grouped.items()

@@ -98,7 +98,7 @@ def leaders(block: GainBlock) -> str:
             known = {case: mean for case, mean in means.items() if mean is not None}
             best.append((column.best, _least(known)))
     said = "; ".join(f"{what}: {_named(cases)}" for what, cases in best if cases)
-    return f"By the means, {said}." if said else "There is no run."
+    return f"By the means, {said}." if said else "There is no valid run."
 
 
 def _named(cases: Sequence[str]) -> str:

@@ -160,7 +160,7 @@ def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem], again: 
         hint = f"`{again}`"
     elif counts["invalid"]:
         virtual = files.testbed == "uml"
-        change = "change the spec or its seeds, as virtual time gives the same bytes again"
+        change = "change the experiment: in virtual time it gives the same bytes again"
         act = change if virtual else f"`{again} --force`"
         hint = f"{act}; or `--include-invalid` to look at them all the same"
     elif any("undefined" in reason for reason in first.reasons):

@@ -99,7 +99,7 @@ def test_a_queue_without_delays_is_left_out_of_the_figure(tmp_path: Path) -> Non
 def test_no_run_makes_no_figure(tmp_path: Path) -> None:
     made = page(tmp_path, lambda _: None)
     assert made.drawings == ()
-    assert "There is no run." in markdown(made)
+    assert "There is no valid run." in markdown(made)
 
 
 def test_the_bake_off_gets_this_page_and_chapter_4_does_not() -> None:
