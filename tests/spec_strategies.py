@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from hypothesis import strategies as st
-from tcpf_lab.spec.queue.prio import goes_first
 
 from tcpf_lab.base.units import format_duration, format_rate, format_size
 from tcpf_lab.spec.model import case_slug
+from tcpf_lab.spec.queue import goes_first
 from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS
 from tcpf_lab.spec.words import NAMES
 
