@@ -105,6 +105,21 @@ def test_status_tells_complete_stale_failed_and_missing_runs_apart(
     assert [counts[state] for state in wanted.values()] == ["1"] * 4
 
 
+def test_status_tells_runs_that_are_not_valid(quick, spec, fake, monkeypatch, tmp_path):
+    spoilt = tmp_path / "spoilt"
+    shutil.copytree(fake.recorded, spoilt)
+    log = spoilt / "log/tcpdump-S.log"
+    log.write_text(log.read_text().replace("0 packets dropped", "3 packets dropped"))
+    monkeypatch.setitem(registry.TESTBEDS, "fake", lambda: replace(fake, recorded=spoilt))
+    quick("run", spec, "--testbed", "fake", "--seeds", "1")
+    words = ("status", spec, "--testbed", "fake")
+    first, *others = json.loads(quick(*words, "--json")[1])
+    assert first["invalid"] == ["captures_complete: S: the kernel dropped 3 packets"]
+    assert not any("invalid" in run for run in others)
+    head, row = (line.split() for line in quick(*words)[1].splitlines()[:2])
+    assert dict(zip(head, row, strict=False))["invalid"] == "1"
+
+
 def test_complete_runs_are_never_repeated(quick, spec, tmp_path):
     words = ("run", spec, "--testbed", "fake", "--seeds", "2", "--json")
     assert [run["state"] for run in json.loads(quick(*words)[1])["runs"]] == ["finished"] * 2

@@ -93,7 +93,7 @@ def _state_table(states: Sequence[tuple[Run, RunState]], files: ExperimentFiles)
     axes = list(dict.fromkeys(key for _, settings, _ in grouped for key, _ in settings))
     first, *others = State
     columns = (
-        *("case", *axes, "flows", first.value, "of them invalid"),
+        *("case", *axes, "flows", first.value, "invalid"),
         *(*(state.value for state in others), "size"),
     )
     rows = [
