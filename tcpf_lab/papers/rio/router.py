@@ -441,8 +441,9 @@ def router(scenario: Scenario, total: float, total_in: float, *, printed: bool =
     weight = np.exp(logarithm - np.max(logarithm))
     occupancy = weight / np.sum(weight)
     return Router(
-        p_in=float(occupancy @ drop_in),
-        p_out=float(occupancy @ drop_out),
+        # The last bit of the sum of the occupancy must not make a probability of more than 1.
+        p_in=min(float(occupancy @ drop_in), 1.0),
+        p_out=min(float(occupancy @ drop_out), 1.0),
         q=float(occupancy @ np.arange(occupancy.size)),
         occupancy=occupancy,
     )

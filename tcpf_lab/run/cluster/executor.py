@@ -44,21 +44,10 @@ class Watcher:
 
     Parameters
     ----------
-    connect : callable
-        Gives a new connection to the scheduler.
+    connect, tell, patience
+        As for `ClusterExecutor`, which also raises what this does.
     told : ClusterExecutor
         Who is told, by way of `ClusterExecutor.post`.
-    tell : callable
-        Is told what the user should know.
-    patience : float
-        How long a scheduler may be away, s.
-
-    Raises
-    ------
-    RequestError
-        If no scheduler answers.
-    TestbedError
-        Naming every worker that is there and cannot make the runs, and why.
     """
 
     def __init__(
