@@ -32,13 +32,14 @@ def results(
     return collect(files, cells)
 
 
-def test_csv_table_is_the_golden_one(results: list[CellResult]) -> None:
-    assert csv_table(results) == (GOLDEN / "table.csv").read_text(encoding="utf-8")
-
-
-def test_markdown_table_is_the_golden_one(results: list[CellResult]) -> None:
-    text = markdown_table(results, "Configuration A", "60 s, 10 Mbit/s, 200 ms")
-    assert text == (GOLDEN / "table.md").read_text(encoding="utf-8")
+def test_tables_are_the_golden_ones(
+    results: list[CellResult], request: pytest.FixtureRequest
+) -> None:
+    markdown = markdown_table(results, "Configuration A", "60 s, 10 Mbit/s, 200 ms")
+    for name, text in (("table.csv", csv_table(results)), ("table.md", markdown)):
+        if request.config.getoption("--update-golden"):
+            (GOLDEN / name).write_text(text, encoding="utf-8")
+        assert text == (GOLDEN / name).read_text(encoding="utf-8"), name
 
 
 def test_csv_leaves_empty_what_does_not_exist(results: list[CellResult]) -> None:

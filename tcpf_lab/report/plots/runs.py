@@ -17,7 +17,7 @@ from tcpf_lab.metrics.record import with_captures_instead
 from tcpf_lab.report.contents.model import count
 from tcpf_lab.report.section import read_manifest, read_metrics
 from tcpf_lab.report.style import NO_BREAK_SPACE, conditions
-from tcpf_lab.results.command import command
+from tcpf_lab.results.command import again, command
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.spec.axis import CASE_SECTIONS, shown
 from tcpf_lab.spec.model import Experiment, to_data
@@ -111,6 +111,12 @@ class DrawnRun:
                 f"{name} was not measured: the run was made without captures",
                 where=str(self.files.metrics),
                 hint=f"draw another metric, or {with_captures_instead(self.files)}",
+            )
+        if name not in self.found["metrics"]:
+            raise LabError(
+                f"has no {name}",
+                where=str(self.files.metrics),
+                hint=f"`{again(self.files)}` makes it anew, if it was made by an older version",
             )
         if value is None:
             raise LabError(
