@@ -119,7 +119,7 @@ def test_what_is_kept_has_the_outcome_itself(report, root, tmp_path):
     kept = tmp_path / "kept"
     status, _, complaints = report("--format", "md", "--reference", kept)
     assert status == 0, complaints
-    assert read_json(kept / "calibration.json") == read_json(root / "calibration.json")
+    assert read_json(kept / "calibration.json.zst") == read_json(root / "calibration.json")
     names = {str(path.relative_to(kept)) for path in kept.rglob("*.*")}
     assert {"cost.json", "calibration.md", "lost_testbed.pdf", "lost_testbed.html"} <= names
     assert {"calibration-cells.csv", "figures/profiles.png"} <= names

@@ -12,7 +12,7 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.report.claims.published import CONFIGS
 from tcpf_lab.report.contents.model import listed
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results.layout import read_json
+from tcpf_lab.results.layout import PACKED, read_json
 
 #: The verdict on an unknown of which the published numbers leave a range within its own.
 PINNED = "pinned down"
@@ -170,14 +170,17 @@ class Record:
 
 
 def read_record(directory: Path) -> Record:
-    """Read a calibration from its directory, or from its file.
+    """Read a calibration from its directory, or from its file; one that is kept is packed.
 
     Raises
     ------
     RequestError
         If there is none, or it is not one that this version understands.
     """
-    path = directory if directory.suffix == ".json" else directory / OUTCOME
+    path = directory
+    if path.suffix not in (".json", PACKED):
+        kept = directory / f"{OUTCOME}{PACKED}"
+        path = kept if kept.exists() else directory / OUTCOME
     told = read_json(path)
     if not isinstance(told, dict) or told.get("format") != FORMAT:
         raise RequestError(f"is no outcome of a calibration of format {FORMAT}", where=str(path))

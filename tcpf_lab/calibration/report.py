@@ -33,7 +33,7 @@ from tcpf_lab.report.section import SUFFIXES, Document
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.report.table import NOTHING, Column, Entry, Group, Headings, Row, Table, table_of
 from tcpf_lab.results.command import command, lines
-from tcpf_lab.results.layout import FIGURES, as_lines, read_json
+from tcpf_lab.results.layout import FIGURES, PACKED, as_lines, packed, read_json
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.load import find, load_any
 from tcpf_lab.testbed import registry
@@ -191,10 +191,10 @@ def _kept(
         return
     seen = {name: {"png": found["png"]} for name, found in figures.items()}
     yield from write(page, reference, ("md", "csv", "figures"), seen)
-    for name in (OUTCOME, COST):
-        path = record.source.with_name(name)
-        if path.exists():
-            yield reference / name, as_lines(read_json(path))
+    yield reference / f"{OUTCOME}{PACKED}", packed(as_lines(record.told))
+    costs = record.source.with_name(COST)
+    if costs.exists():
+        yield reference / COST, as_lines(read_json(costs))
     if record.variants:
         yield reference / VARIANTS, as_lines(record.variants)
     for suffix, content in _texts(record, page, figures, commands, ("html", "pdf")):
@@ -227,8 +227,8 @@ def load_calibration(
     ----------
     what : str or Path
         A calibration as ``tcpf-lab calibrate`` takes it (``my_table.yaml``), whose results are
-        looked for in `results`; or a directory with its ``calibration.json``, such as
-        ``results/reference/lost_testbed``; or that file.
+        looked for in `results`; or a directory with its ``calibration.json``, which may be packed
+        by zstd, such as ``results/reference/lost_testbed``; or that file.
     testbed : str
         Name of the testbed, or the path of an inventory.
     results : str or Path
@@ -245,7 +245,7 @@ def load_calibration(
         If it is no calibration, or has concluded nothing yet.
     """
     path = Path(what)
-    if not path.is_dir() and path.suffix != ".json":
+    if not path.is_dir() and path.suffix not in (".json", PACKED):
         read = load_any(find(str(what)))
         if not isinstance(read, Calibration):
             raise RequestError(

@@ -172,7 +172,7 @@ def _of_kept(
     with console.busy(f"drawing {len(kept)} pages"):
         for path in kept:
             root = results / reporting.PAGES / path.absolute().parent.name
-            of_calibration = path.name == reporting.OUTCOME
+            of_calibration = reporting.is_outcome(path)
             draw = redraw_calibration if of_calibration else reporting.redraw
             for place, content in draw(path, root, formats):
                 write_document(place, content)

@@ -277,8 +277,28 @@ def open_regular(path: Path) -> BufferedReader:
     return path.open("rb")
 
 
+#: What is added to the name of a file that zstd has packed, and how large it may be unpacked.
+PACKED, _MOST_BYTES = ".zst", 1 << 30
+
+
+def packed(text: str) -> bytes:
+    """Pack a text with zstd, as `read_json` unpacks it: the same bytes for the same text."""
+    import zstandard  # here: most commands pack nothing
+
+    return zstandard.ZstdCompressor(level=19, write_checksum=True).compress(text.encode("utf-8"))
+
+
+def _unpacked(content: bytes) -> bytes:
+    import zstandard
+
+    try:
+        return zstandard.ZstdDecompressor().decompress(content, max_output_size=_MOST_BYTES)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"not packed by zstd: {error}") from None
+
+
 def read_json(path: Path) -> Any:
-    """Read JSON.
+    """Read JSON; that of a name with ``.zst`` at its end is unpacked.
 
     Raises
     ------
@@ -289,7 +309,9 @@ def read_json(path: Path) -> Any:
     """
     try:
         with open_regular(path) as file:
-            found = json.loads(file.read().decode("utf-8"))
+            content = file.read()
+        whole = _unpacked(content) if path.suffix == PACKED else content
+        found = json.loads(whole.decode("utf-8"))
     except FileNotFoundError:
         raise RequestError("no such file", where=str(path)) from None
     except OSError as error:

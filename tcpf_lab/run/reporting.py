@@ -23,6 +23,7 @@ from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.document import Report, numbered, reproduction, write_document, write_report
 from tcpf_lab.report.section import SUFFIXES, CellResult, Document, Section, gather
 from tcpf_lab.results.command import command
+from tcpf_lab.results.layout import PACKED
 from tcpf_lab.run.campaign import sources
 from tcpf_lab.run.selection import Choice, choose
 from tcpf_lab.spec.words import one_of
@@ -229,10 +230,18 @@ PAGES = "pages"
 def kept_pages(words: str) -> tuple[Path, ...]:
     """Give the pages that were kept: that file, or all of that directory and those in it."""
     place = Path(words)
-    if place.suffix == ".json":
+    if place.suffix in (".json", PACKED):
         return (place,)
-    found = sorted(place.glob("*.json")) + sorted(place.glob("*/*.json")) if place.is_dir() else []
-    return tuple(path for path in found if path.name == OUTCOME or is_kept(path))
+    if not place.is_dir():
+        return ()
+    every = (f"{below}*.json{end}" for below in ("", "*/") for end in ("", PACKED))
+    found = (path for pattern in every for path in sorted(place.glob(pattern)))
+    return tuple(path for path in found if is_outcome(path) or is_kept(path))
+
+
+def is_outcome(path: Path) -> bool:
+    """Say whether a file is that of a calibration, as it was written or packed."""
+    return path.name.removesuffix(PACKED) == OUTCOME
 
 
 def redraw(path: Path, root: Path, formats: Collection[str]) -> Iterator[Document]:

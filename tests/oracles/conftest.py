@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from door import EXPECTED, Hold
 
+from tcpf_lab.results.layout import PACKED, packed, read_json
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -29,8 +31,9 @@ def hold(request: pytest.FixtureRequest) -> Hold:
         path = EXPECTED / name
         found = json.loads(json.dumps(found))
         if request.config.getoption("--update-oracles", default=False):
-            path.write_text(_lines(found), encoding="utf-8")
-        kept = json.loads(path.read_text(encoding="utf-8"))
+            text = _lines(found)
+            path.write_bytes(packed(text) if path.suffix == PACKED else text.encode("utf-8"))
+        kept = read_json(path)
         changed = [
             f"{key}\n    was {_short(kept.get(key))}\n    is  {_short(found.get(key))}"
             for key in {**kept, **found}

@@ -7,7 +7,6 @@ of them. What it needs of the package is imported here and nowhere else.
 from __future__ import annotations
 
 import csv
-import json
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from tcpf_lab.calibration.search import open_search
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.section import Cell, CellResult, Estimate
 from tcpf_lab.report.style import METRICS
+from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.calibrated import label, read_subject
 from tcpf_lab.spec.load import find as find_spec
 from tcpf_lab.spec.load import load_any
@@ -97,7 +97,7 @@ def conclude(spec: str, record: Path, directory: Path) -> dict[str, Any]:
     The settings looked at closely are those of the record, as it has no numbers of others.  Those
     that would be chosen now are in ``chosen``.
     """
-    kept = json.loads(record.read_text(encoding="utf-8"))
+    kept = read_json(record)
     source = find_spec(spec)
     subject = read_subject(load_any(source), source)  # type: ignore[arg-type]
     files = CalibrationFiles(directory, subject.calibration.name, "uml")

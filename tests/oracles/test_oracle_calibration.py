@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from door import REFERENCE, Hold, readable, tcpf_lab
 from recorded_calibration import conclude
 
@@ -18,7 +19,7 @@ RELATIVE = 1e-4
 
 
 def test_outcome(hold: Hold, tmp_path: Path) -> None:
-    found = conclude("lost_testbed.yaml", KEPT / "calibration.json", tmp_path)
+    found = conclude("lost_testbed.yaml", KEPT / "calibration.json.zst", tmp_path)
     hold("calibration.json", dict(lines(found)), relative=RELATIVE)
 
 
@@ -41,8 +42,10 @@ def test_page(tmp_path: Path) -> None:
     """The kept tables are what the kept outcome gives, byte for byte."""
     home = tmp_path / "lost_testbed" / "calibration"
     home.mkdir(parents=True)
-    for name in ("calibration.json", "cost.json", "variants.json"):
+    for name in ("cost.json", "variants.json"):
         shutil.copy(KEPT / name, home)
+    outcome = zstandard.decompress((KEPT / "calibration.json.zst").read_bytes())
+    (home / "calibration.json").write_bytes(outcome)
     answer = tcpf_lab("report", "lost_testbed.yaml", "--format", "csv", "--results", tmp_path)
     assert answer.status == 0, answer.err
     kept = sorted(KEPT.glob("*.csv"))

@@ -124,7 +124,7 @@ def test_claims_of_chapter_4(results: Path, hold: Hold) -> None:
             asked = [one["low"], one["high"], one["strict"]]
             read = [in_short(one[table]) for table in ("published", "ours")]
             found[f"{claim['id']} {number}"] = [asked, *read]
-    hold("chapter4-claims.json", found)
+    hold("chapter4-claims.json.zst", found)
 
 
 def in_short(reading: dict[str, Any]) -> list[Any]:

@@ -171,7 +171,7 @@ def test_what_is_of_runs_is_refused(lab: Lab, words: tuple[str, ...], said: str)
 
 def test_a_directory_is_all_that_is_kept_in_it() -> None:
     found = kept_pages(str(REFERENCE))
-    assert REFERENCE / "lost_testbed" / "calibration.json" in found
+    assert REFERENCE / "lost_testbed" / "calibration.json.zst" in found
     assert set(KEPT) < set(found)
     assert kept_pages(str(REFERENCE / "configA")) == ()
     assert kept_pages("smoke.yaml") == ()
