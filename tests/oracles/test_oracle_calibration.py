@@ -20,7 +20,7 @@ RELATIVE = 1e-4
 
 def test_outcome(hold: Hold, tmp_path: Path) -> None:
     found = conclude("lost_testbed.yaml", KEPT / "calibration.json.zst", tmp_path)
-    hold("calibration.json", dict(lines(found)), relative=RELATIVE)
+    hold("calibration.json.zst", dict(lines(found)), relative=RELATIVE)
 
 
 def lines(found: dict[str, Any]) -> Any:

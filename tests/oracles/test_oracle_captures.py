@@ -42,7 +42,7 @@ def test_recorded_captures(hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(path.parent)
         name = path.relative_to(ROOT)
         found |= {f"{name}: {key}": value for key, value in analysed(path).items()}
-    hold("captures.json", found)
+    hold("captures.json.zst", found)
 
 
 def test_hostile_captures(hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,4 +52,4 @@ def test_hostile_captures(hold: Hold, tmp_path: Path, monkeypatch: pytest.Monkey
         path = tmp_path / name
         path.write_bytes(data)
         found |= {f"{name}: {key}": value for key, value in analysed(path).items()}
-    hold("hostile.json", found)
+    hold("hostile.json.zst", found)

@@ -43,7 +43,7 @@ def test_plan_of_the_first_run_of_each_case(hold: Hold) -> None:
                 continue
             plan = "" if options else tcpf_lab("plan", *words).out
             found[" ".join(words)] = [digest(text) for text in (guest.out, plan) if text]
-    hold("plans.json", found)
+    hold("plans.json.zst", found)
 
 
 def digest(text: str) -> str:
