@@ -128,18 +128,12 @@ def redraw(path: Path, root: Path, formats: Collection[str]) -> Iterator[Documen
     Raises
     ------
     LabError
-        If it is not one, or its calibration is not among those that are shipped.
+        If it is not one.
     """
     record = read_record(path)
-    source = find(f"{record.name}.yaml")
-    read = load_any(source)
-    if not isinstance(read, Calibration):
-        raise RequestError(f"is {read.noun}, not a calibration", where=str(source))
-    files = CalibrationFiles(Path("results"), record.name, "uml")
-    words = files.words(source)
-    again = command("calibrate", *words, "--only-report")
-    page = build(record, tuple(behind(read, source, files, record.told)), again)
-    commands = [command("calibrate", *words), command("report", path)]
+    search = command("calibrate", Path(f"{record.name}.yaml"))
+    page = build(record, (), search)
+    commands = [search, command("report", Path(path.name))]
     yield from _own(record, page, root, formats, pictures((page,), _suffixes(formats)), commands)
 
 

@@ -72,7 +72,7 @@ def _invalid(run: Run, now: RunState, files: ExperimentFiles) -> list[str]:
     metrics = files.run(run.id).metrics
     if now.state is not State.COMPLETE or not metrics.exists():
         return []
-    return list(read_json(metrics).get("validity", {}).get("reasons", ()))
+    return list((read_json(metrics).get("validity") or {}).get("reasons", ()))
 
 
 def _size(run: Run, files: ExperimentFiles) -> int:
@@ -92,8 +92,9 @@ def _state_table(states: Sequence[tuple[Run, RunState]], files: ExperimentFiles)
         invalid[cell] += bool(_invalid(run, now, files))
     axes = list(dict.fromkeys(key for _, settings, _ in grouped for key, _ in settings))
     first, *others = State
+    shown = ("invalid",) * any(invalid.values())
     columns = (
-        *("case", *axes, "flows", first.value, "invalid"),
+        *("case", *axes, "flows", first.value, *shown),
         *(*(state.value for state in others), "size"),
     )
     rows = [
@@ -101,7 +102,8 @@ def _state_table(states: Sequence[tuple[Run, RunState]], files: ExperimentFiles)
             case,
             *(dict(settings).get(key, "-") for key in axes),
             str(flows),
-            *(str(counts[first] or "-"), str(invalid[case, settings, flows] or "-")),
+            str(counts[first] or "-"),
+            *(str(invalid[case, settings, flows] or "-") for _ in shown),
             *(str(counts[state] or "-") for state in others),
             _shown(sizes[case, settings, flows]),
         )

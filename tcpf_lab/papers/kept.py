@@ -79,16 +79,23 @@ def read_page(path: Path) -> Page:
         message = f"is a page of format {told.get('format')!r}, not {FORMAT}"
         raise RequestError(message, where=str(path), hint="another version of tcpf-lab reads it")
     try:
-        page: Page = _decoded({**told["page"], "is": "Page"})
-        _require_names(page)
+        page: Page = _decoded({"is": "Page", **told["page"]})
+        _require_whole(page)
     except (KeyError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__} {error}"
         raise RequestError(f"is a damaged page: {reason}", where=str(path)) from None
     return page
 
 
-def _require_names(page: Page) -> None:
-    """Refuse names that would lead elsewhere: they become those of files."""
+def _require_whole(page: Page) -> None:
+    """Refuse what cannot be written, and names that would lead elsewhere: they become files'."""
+    if not isinstance(page, Page):
+        raise TypeError("another block in its place")
+    for block in page.blocks:
+        if isinstance(block, Table) and any(len(row) != len(block.columns) for row in block.rows):
+            raise ValueError(f"a row of table {block.name} has other columns")
+        if isinstance(block, Claims) and not all(claim.checks for claim in block.claims):
+            raise ValueError("a claim without a check")
     named = (one for one in page.blocks if isinstance(one, Table | Drawing))
     for one in (page, *named):
         if not _NAME.fullmatch(one.name):

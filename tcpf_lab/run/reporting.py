@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
-from tcpf_lab.base.errors import LabError
+from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.papers.kept import as_text, is_kept, read_page
 from tcpf_lab.papers.registry import pages_of
 from tcpf_lab.papers.thesis.compare import compare
@@ -230,8 +230,8 @@ PAGES = "pages"
 def kept_pages(words: str) -> tuple[Path, ...]:
     """Give the pages that were kept: that file, or all of that directory and those in it."""
     place = Path(words)
-    if place.suffix in (".json", PACKED):
-        return (place,)
+    if place.is_file() and place.suffix in (".json", PACKED):
+        return (place,) if is_outcome(place) or is_kept(place) else ()
     if not place.is_dir():
         return ()
     every = (f"{below}*.json{end}" for below in ("", "*/") for end in ("", PACKED))
@@ -244,9 +244,23 @@ def is_outcome(path: Path) -> bool:
     return path.name.removesuffix(PACKED) == OUTCOME
 
 
-def redraw(path: Path, root: Path, formats: Collection[str]) -> Iterator[Document]:
-    """Yield a page that was kept, in formats of ``OF_KEPT``, for a directory: no run is read."""
+def redraw(path: Path, root: Path, formats: Collection[str]) -> tuple[Document, ...]:
+    """Give a page that was kept, in formats of ``OF_KEPT``, for a directory: no run is read.
+
+    Raises
+    ------
+    RequestError
+        If the file is no such page, or what it says does not go together.
+    """
     page = read_page(path)
+    try:
+        return tuple(_redrawn(page, path.name, root, formats))
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__} {error}"
+        raise RequestError(f"is a damaged page: {reason}", where=str(path)) from None
+
+
+def _redrawn(page: Page, name: str, root: Path, formats: Collection[str]) -> Iterator[Document]:
     suffixes = SUFFIXES if "figures" in formats else ("svg",) * bool({"html", "pdf"} & set(formats))
     pictures = papers_drawn((page,), suffixes)
     yield from write(page, root, formats, pictures)
@@ -254,7 +268,7 @@ def redraw(path: Path, root: Path, formats: Collection[str]) -> Iterator[Documen
         return
     from tcpf_lab.report.contents.assemble import page_alone  # here: it draws
 
-    contents = page_alone(page, command("report", path, "--format", ",".join(formats)))
+    contents = page_alone(page, command("report", Path(name), "--format", ",".join(formats)))
     drawings = {name: str(found["svg"], "utf-8") for name, found in pictures.items()}
     for suffix, content in rendered(contents, drawings, formats):
         yield root / f"{page.name}.{suffix}", content

@@ -150,8 +150,45 @@ def test_a_report_to_read_is_made_of_a_kept_page(lab: Lab, tmp_path: Path) -> No
     status, out, err = lab("report", str(path), *words)
     assert status == 0, err
     page, pdf = map(Path, json.loads(out)["written"])
-    assert "One to three bottlenecks" in page.read_text()
+    text = page.read_text()
+    assert "One to three bottlenecks" in text
+    for heading in ("Parameters", "Validity of the runs", "Limitations", "Runs left out"):
+        assert heading not in text  # of runs, which are not there
+    assert str(REFERENCE) not in text
     assert pdf.read_bytes().startswith(b"%PDF")
+
+
+DRAWN = {"is": "Drawing", "name": "fig-x", "title": "X", "caption": "X."}
+POINT = {"is": "Point", "series": "TB+RIO", "x": 1.0}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"is": "Table", "name": "x", "columns": ["a"], "rows": [["1", "2"]], "caption": "X."},
+        {"is": "Claims", "claims": [{"is": "PaperClaim", "id": "x", "sources": [], "checks": []}]},
+        {**DRAWN, "points": [{**POINT, "values": []}], "frame": {"is": "Bars", "panels": []}},
+        {**DRAWN, "points": [{**POINT, "values": [1.0]}], "frame": {"is": "Scatter"}},
+    ],
+)
+def test_a_page_that_does_not_go_together_is_one_message(
+    lab: Lab, tmp_path: Path, block: dict[str, object]
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(
+        json.dumps({"format": FORMAT, "page": {"name": "x", "title": "X", "blocks": [block]}})
+    )
+    status, _, err = lab("report", str(path), "--results", str(tmp_path), "--format", "md,csv,html")
+    assert status == 2
+    assert "x.json: is a damaged page" in err
+
+
+def test_an_experiment_in_json_is_no_page(lab: Lab, tmp_path: Path) -> None:
+    path = tmp_path / "tiny.json"
+    path.write_text(json.dumps({"name": "tiny"}))
+    status, _, err = lab("report", str(path))
+    assert status == 2
+    assert "topology" in err
 
 
 @pytest.mark.parametrize(
