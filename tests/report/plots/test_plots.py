@@ -356,8 +356,8 @@ def test_cases_keep_their_looks_in_every_figure() -> None:
     assert fills == [style.colour for style in CASES.values()]
 
 
-def test_undefined_metric_is_named_with_its_run() -> None:
-    with pytest.raises(LabError, match="utilisation is undefined for this run") as error:
+def test_a_metric_that_a_run_has_not_got_is_named_with_it() -> None:
+    with pytest.raises(LabError, match="has no utilisation") as error:
         figure("box", tiny(flows="2"), metric=metric_named("utilisation"))
     assert error.value.where.endswith("metrics.json")
 
