@@ -14,13 +14,13 @@ import numpy as np
 
 from tcpf_lab.base.errors import LabError, RequestError, SpecError
 from tcpf_lab.base.making import make_directory
-from tcpf_lab.calibration.record import COST, OUTCOME
+from tcpf_lab.calibration.record import COST
 from tcpf_lab.calibration.space import Dimension, Floats, Space
 from tcpf_lab.calibration.target import CellName, Cells, cells_of, logged
 from tcpf_lab.report.section import Cell, CellResult, Estimate, collect
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.results.command import command, options
-from tcpf_lab.results.layout import ExperimentFiles, as_json, write_text
+from tcpf_lab.results.layout import OUTCOME, ExperimentFiles, as_json, write_text
 from tcpf_lab.run.runner import stale_runs
 from tcpf_lab.run.selection import Choice, Part, RunsAsked
 from tcpf_lab.spec.calibrated import Subject, label, read_subject

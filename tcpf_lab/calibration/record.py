@@ -12,12 +12,12 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.report.claims.published import CONFIGS
 from tcpf_lab.report.contents.model import listed
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results.layout import PACKED, read_json
+from tcpf_lab.results.layout import OUTCOME, PACKED, read_json
 
 #: The verdict on an unknown of which the published numbers leave a range within its own.
 PINNED = "pinned down"
-#: Names of the files.
-OUTCOME, COST, VARIANTS = "calibration.json", "cost.json", "variants.json"
+#: Names of the files beside the outcome.
+COST, VARIANTS = "cost.json", "variants.json"
 #: What is kept of a variant.
 _KEPT = ("variant", "fit", "test", "best", "held_out", "kendall", "runs")
 #: What the two parts of the numbers are called.

@@ -13,8 +13,8 @@ from tcpf_lab.calibration.figures import drawings
 from tcpf_lab.calibration.frames import Calibrated
 from tcpf_lab.calibration.ledger import CalibrationFiles, behind
 from tcpf_lab.calibration.page import blocks, build, cell_entries, told
-from tcpf_lab.calibration.record import COST, OUTCOME, PARTS, VARIANTS, Record, read_record
-from tcpf_lab.report.claims.page import Page, Pictures, Text, drawn, pictures, write
+from tcpf_lab.calibration.record import COST, PARTS, VARIANTS, Record, read_record
+from tcpf_lab.report.claims.page import Page, Pictures, Text, drawn, pictures, suffixes_of, write
 from tcpf_lab.report.contents.assemble import CHECKS, numbered
 from tcpf_lab.report.contents.model import (
     Contents,
@@ -29,11 +29,12 @@ from tcpf_lab.report.contents.model import (
 )
 from tcpf_lab.report.contents.papers import page_parts
 from tcpf_lab.report.document import write_document
-from tcpf_lab.report.section import SUFFIXES, Document
+from tcpf_lab.report.pages import rendered
+from tcpf_lab.report.section import Document
 from tcpf_lab.report.style import METRICS
 from tcpf_lab.report.table import NOTHING, Column, Entry, Group, Headings, Row, Table, table_of
 from tcpf_lab.results.command import command, lines
-from tcpf_lab.results.layout import FIGURES, PACKED, as_lines, packed, read_json
+from tcpf_lab.results.layout import FIGURES, OUTCOME, PACKED, as_lines, packed, read_json
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.load import find, load_any
 from tcpf_lab.testbed import registry
@@ -102,7 +103,7 @@ def write_report(
     made = command("calibrate", *words)
     commands = [made, command("report", *words)]
     kept = [made, command("report", *words, "--reference", reference or "")]
-    drawn_once = pictures((page,), _suffixes(formats, reference))
+    drawn_once = pictures((page,), suffixes_of(formats, kept=reference is not None))
     written = []
     for path, content in (
         *_own(record, page, files.root, formats, drawn_once, commands),
@@ -134,15 +135,7 @@ def redraw(path: Path, root: Path, formats: Collection[str]) -> Iterator[Documen
     search = command("calibrate", Path(f"{record.name}.yaml"))
     page = build(record, (), search)
     commands = [search, command("report", Path(path.name))]
-    yield from _own(record, page, root, formats, pictures((page,), _suffixes(formats)), commands)
-
-
-def _suffixes(formats: Collection[str], reference: Path | None = None) -> tuple[str, ...]:
-    """Say in which formats the figures are needed."""
-    if "figures" in formats:
-        return SUFFIXES
-    pages = reference is not None or bool({"html", "pdf"} & set(formats))
-    return ("svg",) * pages + ("png",) * (reference is not None)
+    yield from _own(record, page, root, formats, pictures((page,), suffixes_of(formats)), commands)
 
 
 def _check(formats: Collection[str], files: CalibrationFiles, source: Path) -> None:
@@ -202,14 +195,7 @@ def _texts(
         return
     contents = contents_of(record, page, tuple(commands))
     drawings: Mapping[str, Any] = {n: str(found["svg"], "utf-8") for n, found in figures.items()}
-    if "html" in formats:
-        from tcpf_lab.report.pages.html import render
-
-        yield "html", render(contents, drawings)
-    if "pdf" in formats:
-        from tcpf_lab.report.pages.pdf import typeset
-
-        yield "pdf", typeset(contents, drawings)
+    yield from rendered(contents, drawings, formats)
 
 
 def load_calibration(

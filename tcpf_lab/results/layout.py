@@ -29,6 +29,8 @@ _READERS = {1: "tcpf-lab 0.1"}
 _RECORDS = ("manifest.json", "metrics.json")
 #: Directory of the figures of a report, beside its tables.
 FIGURES = "figures"
+#: What a calibration has concluded: the report on it is made of this file alone.
+OUTCOME = "calibration.json"
 PARTIAL = ".partial"
 #: An older run while a newer one takes its place.
 REPLACED = ".replaced" + PARTIAL

@@ -14,16 +14,17 @@ from tcpf_lab.papers.registry import pages_of
 from tcpf_lab.papers.thesis.compare import compare
 from tcpf_lab.papers.thesis.page import build as published
 from tcpf_lab.papers.thesis.page import other_testbeds
-from tcpf_lab.report.claims.page import Page, Pictures, write
+from tcpf_lab.report.claims.page import Page, Pictures, suffixes_of, write
 from tcpf_lab.report.claims.page import pictures as papers_drawn
 from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.sensitivity import Sensitivity, sensitivity
-from tcpf_lab.report.contents.model import Contents, Figures
+from tcpf_lab.report.contents.model import Figures
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.document import Report, numbered, reproduction, write_document, write_report
-from tcpf_lab.report.section import SUFFIXES, CellResult, Document, Section, gather
+from tcpf_lab.report.pages import rendered
+from tcpf_lab.report.section import CellResult, Document, Section, gather
 from tcpf_lab.results.command import command
-from tcpf_lab.results.layout import PACKED
+from tcpf_lab.results.layout import OUTCOME, PACKED
 from tcpf_lab.run.campaign import sources
 from tcpf_lab.run.selection import Choice, choose
 from tcpf_lab.spec.words import one_of
@@ -94,7 +95,7 @@ def report(
         formats={*formats, *implied},
     )
     made = _Made(choice, include_invalid, written.sections)
-    pictures = papers_drawn(made.papers, _suffixes(formats, implied, reference))
+    pictures = papers_drawn(made.papers, suffixes_of(formats, kept=reference is not None))
     drawn = {n: str(found["svg"], "utf-8") for n, found in pictures.items() if "svg" in found}
     opening = next((page for page in made.papers if page.opening), None)
     written = replace(written, drawings={**written.drawings, **drawn}, opening=opening)
@@ -199,15 +200,6 @@ def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Itera
         yield from flent_files(choice.files, written.sections)
 
 
-def _suffixes(
-    formats: Collection[str], implied: Collection[str], reference: Path | None
-) -> Collection[str]:
-    """Say in which formats the figures of pages are needed."""
-    if "figures" in formats:
-        return SUFFIXES
-    return ("svg",) * ("svg" in implied) + ("png",) * (reference is not None)
-
-
 def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Document]:
     """Yield a page as a reproduction to keep has it, and the file that all of it is made from.
 
@@ -221,8 +213,6 @@ def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Do
 
 #: What a page that was kept can be written as; the first three unless something else is asked for.
 OF_KEPT: tuple[str, ...] = ("md", "csv", "figures", "html", "pdf")
-#: File of a calibration that was kept, which has no page: the report on it is made of it too.
-OUTCOME = "calibration.json"
 #: Where it is written, in the results directory.
 PAGES = "pages"
 
@@ -261,8 +251,7 @@ def redraw(path: Path, root: Path, formats: Collection[str]) -> tuple[Document, 
 
 
 def _redrawn(page: Page, name: str, root: Path, formats: Collection[str]) -> Iterator[Document]:
-    suffixes = SUFFIXES if "figures" in formats else ("svg",) * bool({"html", "pdf"} & set(formats))
-    pictures = papers_drawn((page,), suffixes)
+    pictures = papers_drawn((page,), suffixes_of(formats))
     yield from write(page, root, formats, pictures)
     if not {"html", "pdf"} & set(formats):
         return
@@ -299,20 +288,6 @@ def _texts(
     from tcpf_lab.report.contents.assemble import contents_of, figures_of  # here: it draws
 
     yield from rendered(contents_of(subject), figures_of(subject, drawings), formats)
-
-
-def rendered(
-    contents: Contents, figures: Figures, formats: Collection[str]
-) -> Iterator[tuple[str, str | bytes]]:
-    """Yield a report to read as HTML and PDF, by the suffix of its file."""
-    if "html" in formats:
-        from tcpf_lab.report.pages.html import render
-
-        yield "html", render(contents, figures)
-    if "pdf" in formats:
-        from tcpf_lab.report.pages.pdf import typeset
-
-        yield "pdf", typeset(contents, figures)
 
 
 def _as_published(sections: Sequence[Section]) -> list[CellResult]:

@@ -27,7 +27,7 @@ from tcpf_lab.report.claims.judge import (
     source_of,
 )
 from tcpf_lab.report.export.tidy import base_value
-from tcpf_lab.report.section import Cell, Document, Section
+from tcpf_lab.report.section import SUFFIXES, Cell, Document, Section
 from tcpf_lab.report.style import CASES
 from tcpf_lab.report.table import (
     MINUS,
@@ -232,6 +232,13 @@ def write(
         for drawing in page.drawings:
             for suffix, content in pictures[drawing.name].items():
                 yield root / FIGURES / f"{drawing.name}.{suffix}", content
+
+
+def suffixes_of(formats: Collection[str], *, kept: bool = False) -> tuple[str, ...]:
+    """Say in which formats figures are needed: reports embed SVG, what is kept has PNG too."""
+    if "figures" in formats:
+        return SUFFIXES
+    return ("svg",) * (kept or bool({"html", "pdf"} & set(formats))) + ("png",) * kept
 
 
 def pictures(pages: Iterable[Page], suffixes: Collection[str]) -> Pictures:

@@ -71,9 +71,10 @@ def _of_experiment(manifest: Mapping[str, Any], line: Mapping[str, str]) -> Mapp
     if "experiment" not in line:
         return manifest
     found = (one for one in manifest["experiments"] if one["experiment"] == line["experiment"])
-    for one in found:
-        return one  # type: ignore[no-any-return]
-    raise KeyError(line["experiment"])
+    own: Mapping[str, Any] | None = next(found, None)
+    if own is None:
+        raise KeyError(line["experiment"])
+    return own
 
 
 def _cell(line: Mapping[str, str], manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
