@@ -107,7 +107,7 @@ def outcome(unknowns: int = 20, points: int = 120, settings: int = 8) -> dict[st
         "claims": _claims(chosen),
         "runs": 4321,
         "validity": {
-            "runs": {"asked": 2240, "complete": 2240, "valid": 2239, "used": 2239},
+            "runs": {"requested": 2240, "complete": 2240, "valid": 2239, "used": 2239},
             "checks": [{"name": "all_connected", "passed": 2239, "failed": 1, "not_applicable": 0}],
             "left_out": [
                 {

@@ -30,7 +30,14 @@ from tcpf_lab.report.captures import SHOWN, capture_tables, event_tables
 from tcpf_lab.report.export.columns import LAYOUTS
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.run import analyzing
-from tcpf_lab.run.analyzing import FORMATS, PRINTED, CapturesAsked, choice_of, look, options_of
+from tcpf_lab.run.analyzing import (
+    FORMATS,
+    PRINTED,
+    CaptureRequest,
+    analyse_captures,
+    choice_of,
+    options_of,
+)
 from tcpf_lab.trace.analysis import KINDS, RULES, Options, analyse
 
 Lab = Callable[..., tuple[int, str, str]]
@@ -239,14 +246,14 @@ def test_directory_stands_for_its_captures(lab: Lab, capture: Path, recorded: Pa
     assert (len(shown["captures"]), shown["runs"]) == (3, [])
 
 
-@pytest.mark.parametrize("looked", ["iterdir", "exists"])
+@pytest.mark.parametrize("found", ["iterdir", "exists"])
 def test_directory_without_permission_is_named_as_such(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looked: str
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str
 ) -> None:
     def refused(_: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, looked, refused)  # root may read any
+    monkeypatch.setattr(Path, found, refused)  # root may read any
     status, said, complaint = lab("analyze", tmp_path)
     assert (status, said) == (2, "")
     assert complaint == f"error: {tmp_path}: cannot read the directory: Permission denied\n"
@@ -439,10 +446,10 @@ def test_one_value_stands_for_a_sequence_of_one(
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 def test_tables_fit_the_terminal(sender: Path, width: int) -> None:
-    looked = look(CapturesAsked((str(sender),), options_of(), choice_of(), events=True))
-    (described,) = looked.described
+    found = analyse_captures(CaptureRequest((str(sender),), options_of(), choice_of(), events=True))
+    (described,) = found.described
     tables = list(capture_tables(described, width))[1:]  # the headline has the file's name
-    events = list(event_tables(described, looked.frames.events, width))[1:]
+    events = list(event_tables(described, found.frames.events, width))[1:]
     for text in (shown(tables, width), shown(events, width)):
         assert max(len(line.rstrip()) for line in text.splitlines()) <= width
         assert "…" not in text
@@ -457,7 +464,7 @@ def test_table_shows_some_flows_and_says_so(tmp_path: Path) -> None:
     for port in range(SHOWN + 5):
         conversation(CALM, sport=20000 + port, into=made)
     path = str(made.write(tmp_path / "many.pcap"))
-    (described,) = look(CapturesAsked((path,), options_of(), choice_of())).described
+    (described,) = analyse_captures(CaptureRequest((path,), options_of(), choice_of())).described
     text = shown(capture_tables(described, 120), 120)
     assert text.count("10.0.3.2:5001") == SHOWN
     assert f"{SHOWN} of {SHOWN + 5} flows, the first; --top 0 shows all" in text
@@ -609,7 +616,7 @@ def test_a_closed_directory_leaves_the_other_captures_to_be_analysed(tmp_path: P
     assert "4 flows" in done.output
 
 
-# Any value of any option of `analyze` and `crossing` ends in an answer or in one message.
+# Any value of any option of `analyze` and `device` ends in an answer or in one message.
 
 TIMES = st.sampled_from([0, 1, 999, 10**3, 10**6, 46 * 10**6, 10**9, 25 * 10**9, 10**15]).flatmap(
     lambda ns: st.sampled_from([f"{ns / 1e3:.3f} us", f"-{ns / 1e3:.3f} us"])
@@ -653,9 +660,9 @@ FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scop
 @example(options=["--offset=100 s"])
 @example(options=["--offset=-30 s"])
 @example(options=["--offset=24 s"])
-def test_crossing_answers_or_refuses(recorded: Path, options: list[str]) -> None:
+def test_device_answers_or_refuses(recorded: Path, options: list[str]) -> None:
     sides = (str(recorded / "pcap" / f"R1-{side}.pcap.zst") for side in ("in", "out"))
-    answer("crossing", *sides, *options)
+    answer("device", *sides, *options)
 
 
 @FEW
@@ -669,6 +676,6 @@ def test_offset_that_no_packet_agrees_with_is_refused_with_the_one_that_most_do(
     recorded: Path, offset: str
 ) -> None:
     sides = [str(recorded / "pcap" / f"R1-{side}.pcap.zst") for side in ("in", "out")]
-    done = CliRunner().invoke(app, ["crossing", *sides, f"--offset={offset}"])
+    done = CliRunner().invoke(app, ["device", *sides, f"--offset={offset}"])
     assert f"--offset {offset}: nothing goes" in str(done.exception)
     assert "agree on 0.046" in str(done.exception)

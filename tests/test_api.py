@@ -106,7 +106,7 @@ def test_every_frame_has_the_columns_of_the_dictionary_and_their_units(results, 
         for name in ("flow_series", "queue_series", "retransmissions", "bottleneck", "backlog")
     }
     frames["packets"] = run.packets("S")
-    captures = ("capture", "events", "crossing", "calibration")
+    captures = ("capture", "events", "device", "calibration")
     for layout in (known for name, known in LAYOUTS.items() if not name.startswith(captures)):
         if layout.name == "claims":  # `tiny` has none: see the test of a reproduction
             continue

@@ -799,7 +799,7 @@ def test_outcome_has_what_the_close_look_measured(concluded):
         assert [len(row) for row in setting["mean"]] == [2]
     validity = told["validity"]
     looked_at = 3 * len(told["settings"])
-    assert validity["runs"] == dict.fromkeys(("asked", "complete", "valid", "used"), looked_at)
+    assert validity["runs"] == dict.fromkeys(("requested", "complete", "valid", "used"), looked_at)
     assert validity["left_out"] == []
     assert validity["made_with"]["testbed"] == ["fake"]
     assert {point["excluded"] for point in told["points"]} <= {True, False}

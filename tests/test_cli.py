@@ -253,7 +253,7 @@ def test_wrong_request_is_answered_with_what_is_allowed(lab, words, expected):
         ["compare", "smoke.yaml", "--results="],
         ["report", "smoke.yaml", "--reference", ""],
         ["plot", "loss", ""],
-        ["crossing", "", "x.pcap"],
+        ["device", "", "x.pcap"],
         ["status", "--results", ""],
         ["clean", "--results", ""],
         ["model", "rio", "--page", ""],

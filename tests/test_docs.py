@@ -98,7 +98,7 @@ def test_every_command_of_the_readme_works_in_its_order(uml, lab, tmp_path, reco
         status, _, complaints = lab(*(word.replace("/tmp/", f"{tmp_path}/") for word in words))
         assert status == 0, f"{shlex.join(words)}\n{complaints}"
     done = {command[1] for command in commands}
-    assert {"run", "plan", "status", "analyze", "crossing", "doctor"} <= done
+    assert {"run", "plan", "status", "analyze", "device", "doctor"} <= done
 
 
 def test_commands_that_the_guide_shows_of_its_plan_are_in_it():

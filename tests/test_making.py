@@ -114,7 +114,7 @@ def test_record_has_the_files_of_the_run_alone(fake, recorded_experiment, tmp_pa
     ("verb", "option", "suffix"),
     [
         ("analyze c", "-o", ".csv"),
-        ("crossing c c", "-o", ".csv"),
+        ("device c c", "-o", ".csv"),
         ("plot rtt c", "-o", ".png"),
         ("model rio", "--page", ".md"),
         ("model rio", "--figures", ""),

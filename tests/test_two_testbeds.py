@@ -12,7 +12,7 @@ from tcpf_lab.plan.compose import compose
 from tcpf_lab.results import checksums
 from tcpf_lab.results.layout import RunFiles, read_json, write_json
 from tcpf_lab.run.runner import made_from
-from tcpf_lab.run.selection import RunsAsked, choose, one_or_two
+from tcpf_lab.run.selection import RunRequest, choose, one_or_two
 from tcpf_lab.spec.load import dump, parse
 from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.fake import FakeTestbed
@@ -37,7 +37,7 @@ def other(fake, monkeypatch):
     [("uml", "native"), ("fake", "native"), ("vm", "iperf3"), ("five-machines", "iperf3")],
 )
 def test_generator_is_the_testbeds_where_none_is_named(fake, testbed, generator):
-    (run, *_) = choose(RunsAsked("configA.yaml", testbed, Path("nowhere"), seeds=1)).runs
+    (run, *_) = choose(RunRequest("configA.yaml", testbed, Path("nowhere"), seeds=1)).runs
     assert run.experiment.traffic.generator == generator
     assert f"generator: {generator}" in dump(run.experiment)
     assert compose(run).expect["generator"] == generator
@@ -48,7 +48,7 @@ def test_generator_that_is_named_is_kept(testbed):
     for generator in ("native", "iperf3"):
         setting = (f"traffic.generator={generator}",)
         (run, *_) = choose(
-            RunsAsked("smoke.yaml", testbed, Path("nowhere"), overrides=setting)
+            RunRequest("smoke.yaml", testbed, Path("nowhere"), overrides=setting)
         ).runs
         assert run.experiment.traffic.generator == generator
 
@@ -56,16 +56,16 @@ def test_generator_that_is_named_is_kept(testbed):
 @pytest.mark.parametrize("testbed", ["uml", "vm"])
 def test_generator_without_captures_is_the_one_that_reads_tcp_info(testbed):
     setting = ("traffic.captures=false",)
-    (run, *_) = choose(RunsAsked("smoke.yaml", testbed, Path("nowhere"), overrides=setting)).runs
+    (run, *_) = choose(RunRequest("smoke.yaml", testbed, Path("nowhere"), overrides=setting)).runs
     assert run.experiment.traffic.generator == "native"
 
 
 def test_spec_of_a_run_is_what_the_run_was_made_from(tmp_path):
     """Elsewhere, too: what was settled by one testbed is not settled anew by another."""
-    (run, *_) = choose(RunsAsked("smoke.yaml", "uml", tmp_path)).runs
+    (run, *_) = choose(RunRequest("smoke.yaml", "uml", tmp_path)).runs
     again = parse(dump(run.experiment), "run.yaml")
     (tmp_path / "run.yaml").write_text(dump(run.experiment))
-    (repeated,) = choose(RunsAsked(str(tmp_path / "run.yaml"), "vm", tmp_path)).runs
+    (repeated,) = choose(RunRequest(str(tmp_path / "run.yaml"), "vm", tmp_path)).runs
     assert again == run.experiment == repeated.experiment
     assert made_from(repeated, compose(repeated), {}) == made_from(run, compose(run), {})
 

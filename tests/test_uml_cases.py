@@ -255,11 +255,11 @@ def test_captures_change_no_packet_and_counters_give_the_same_numbers(
 
     window = queue_window(without, "R1-R2")
     start, end = run.window_ns
-    came, left = run.crossing.arrival_ns, run.crossing.departure_ns
-    largest = int(run.crossing.wire_length.max())
+    came, left = run.transit.arrival_ns, run.transit.departure_ns
+    largest = int(run.transit.wire_length.max())
     within = (left >= start) & (left < end)
-    assert abs(window.bytes - int(run.crossing.wire_length[within].sum())) <= largest
-    lost = int(np.sum(run.crossing.lost & (came >= start) & (came < end)))
+    assert abs(window.bytes - int(run.transit.wire_length[within].sum())) <= largest
+    lost = int(np.sum(run.transit.lost & (came >= start) & (came < end)))
     assert abs(window.drops - lost) <= 1
     rate = 10e6 * (end - start) / 8e9
     assert told.metrics["utilisation"] == pytest.approx(

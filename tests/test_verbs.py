@@ -1,4 +1,4 @@
-"""``tcpf-lab model``, ``crossing`` and ``vm``: solutions, tables, figures, files, messages."""
+"""``tcpf-lab model``, ``device`` and ``vm``: solutions, tables, figures, files, messages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tcpf_lab.base import shipped
 from tcpf_lab.base.errors import RequestError, TestbedError
 from tcpf_lab.cli.main import app, main
 from tcpf_lab.cli.model import scenario_of, target_of
-from tcpf_lab.metrics.crossing import BoxKnown
+from tcpf_lab.metrics.device import DeviceOptions
 from tcpf_lab.papers.rio.router import paper_scenarios
 from tcpf_lab.report.export.columns import LAYOUTS
 from tcpf_lab.results.layout import read_json
-from tcpf_lab.run.analyzing import box_known, nanoseconds
+from tcpf_lab.run.analyzing import device_options, nanoseconds
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed.vm import guests
@@ -185,7 +185,7 @@ def test_unmarked_rio_and_mainline_red_agree_within_the_confidence_of_the_seeds(
     assert abs(mean(values)) <= half_width
 
 
-# ``tcpf-lab crossing`` and `tcpf_lab.crossing`: tables, JSON, files, frames, messages.
+# ``tcpf-lab device`` and `tcpf_lab.device`: tables, JSON, files, frames, messages.
 
 
 @pytest.fixture
@@ -193,25 +193,33 @@ def pair(recorded: Path) -> list[str]:
     return [str(recorded / "pcap" / f"R1-{side}.pcap.zst") for side in ("in", "out")]
 
 
-def crossing(*words: str) -> str:
-    return said("crossing", *words)
+def device(*words: str) -> str:
+    return said("device", *words)
+
+
+def test_former_names_work_for_one_version(pair):
+    result = CliRunner().invoke(app, ["crossing", *pair, "--json"], catch_exceptions=False)
+    assert "now `device`" in result.stderr
+    assert json.loads(result.stdout) == json.loads(device(*pair, "--json"))
+    with pytest.warns(DeprecationWarning, match=r"tcpf_lab\.device"):
+        assert tcpf_lab.crossing is tcpf_lab.device
 
 
 def test_json_and_table_say_the_same(pair: list[str]) -> None:
-    found = json.loads(crossing(*pair, "--json"))
-    shown = crossing(*pair)
+    found = json.loads(device(*pair, "--json"))
+    shown = device(*pair)
     assert f"{found['loss']['packets']}" in shown
     assert f"{found['loss']['loss_percent']:.3f}" in shown
     assert "above the least of all" in shown
-    assert "as given" in crossing(*pair, "--offset", "0")
+    assert "as given" in device(*pair, "--offset", "0")
 
 
 def test_packets_are_written_in_two_formats(pair: list[str], tmp_path: Path) -> None:
     files = [tmp_path / "x.csv", tmp_path / "x.parquet"]
-    told = json.loads(crossing(*pair, "--json", "-o", str(files[0]), "-o", str(files[1])))
+    told = json.loads(device(*pair, "--json", "-o", str(files[0]), "-o", str(files[1])))
     assert told["written"] == [str(path) for path in files]
     as_csv, as_parquet = pd.read_csv(files[0]), pd.read_parquet(files[1])
-    names = LAYOUTS["crossing_packets"].names
+    names = LAYOUTS["device_packets"].names
     assert list(as_csv.columns) == list(as_parquet.columns) == names
     assert len(as_csv) == len(as_parquet) == told["packets"]["entered"]
     assert int((as_csv["lost"] & as_csv["judged"]).sum()) == told["packets"]["lost"]
@@ -219,7 +227,7 @@ def test_packets_are_written_in_two_formats(pair: list[str], tmp_path: Path) -> 
 
 
 def test_frames_have_the_columns_of_the_dictionary_and_their_units(pair: list[str]) -> None:
-    found = tcpf_lab.crossing(*pair, bin="100 ms")
+    found = tcpf_lab.device(*pair, bin="100 ms")
     frames = (found.packets, found.flows, found.by_dscp, found.over_time)
     names = ("packets", "flows", "dscp", "time")
     for table, name in zip(frames, names, strict=True):
@@ -245,7 +253,7 @@ def test_frames_have_the_columns_of_the_dictionary_and_their_units(pair: list[st
 )
 def test_wrong_request_is_a_message(pair: list[str], words: list[str], reason: str) -> None:
     with pytest.raises(RequestError, match=reason):
-        CliRunner().invoke(app, ["crossing", *pair, *words], catch_exceptions=False)
+        CliRunner().invoke(app, ["device", *pair, *words], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
@@ -262,30 +270,30 @@ def test_python_refuses_what_the_command_line_refuses(
     pair: list[str], given: dict[str, str]
 ) -> None:
     with pytest.raises(RequestError, match="--"):
-        tcpf_lab.crossing(*pair, **given)
+        tcpf_lab.device(*pair, **given)
 
 
 def test_python_and_the_command_line_say_the_same(pair: list[str]) -> None:
-    told = json.loads(crossing(*pair, "--offset", "0", "--from", "2 s", "--to", "4 s", "--json"))
-    found = tcpf_lab.crossing(*pair, offset="0", start="2 s", end="4 s").described
+    told = json.loads(device(*pair, "--offset", "0", "--from", "2 s", "--to", "4 s", "--json"))
+    found = tcpf_lab.device(*pair, offset="0", start="2 s", end="4 s").described
     assert {**found, "written": []} == told
 
 
 def test_packets_outside_of_the_time_are_not_said_to_be_near_an_end(pair: list[str]) -> None:
     words = (*pair, "--offset", "0")
-    packets = json.loads(crossing(*words, "--from", "2 s", "--to", "4 s", "--json"))["packets"]
-    shown = " ".join(crossing(*words, "--from", "2 s", "--to", "4 s").split())
+    packets = json.loads(device(*words, "--from", "2 s", "--to", "4 s", "--json"))["packets"]
+    shown = " ".join(device(*words, "--from", "2 s", "--to", "4 s").split())
     assert packets["entered"] == packets["judged"] + packets["outside"]
     assert f"not counted: {packets['outside']} outside of the time asked for" in shown
     assert "too near an end" not in shown
-    whole = " ".join(crossing(*words).split())
+    whole = " ".join(device(*words).split())
     assert "too near an end" in whole
     assert "outside of the time" not in whole
 
 
 def test_standard_input_is_one_capture() -> None:
     with pytest.raises(RequestError, match="read once"):
-        CliRunner().invoke(app, ["crossing", "-", "-"], catch_exceptions=False)
+        CliRunner().invoke(app, ["device", "-", "-"], catch_exceptions=False)
 
 
 def test_times_of_the_command_line() -> None:
@@ -293,12 +301,12 @@ def test_times_of_the_command_line() -> None:
     assert nanoseconds("-2 h", "--offset", signed=True) == -7200 * 10**9
     assert nanoseconds("0", "--offset", signed=True) == 0
     assert nanoseconds("+ 3 s", "--offset", signed=True) == 3 * 10**9
-    assert box_known() == BoxKnown()
+    assert device_options() == DeviceOptions()
     with pytest.raises(RequestError):
         nanoseconds("-2 h", "--to")
 
 
-@pytest.mark.parametrize("verb", ["analyze", "crossing", "plot rtt", "plot queue"])
+@pytest.mark.parametrize("verb", ["analyze", "device", "plot rtt", "plot queue"])
 def test_unreadable_capture_is_one_line_and_status_2(
     verb: str,
     pair: list[str],
@@ -308,7 +316,7 @@ def test_unreadable_capture_is_one_line_and_status_2(
 ) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(b"this is no capture of packets")
-    files = [pair[0], str(path)] if verb in ("crossing", "plot queue") else [str(path)]
+    files = [pair[0], str(path)] if verb in ("device", "plot queue") else [str(path)]
     drawn = ["-o", str(tmp_path / "x.svg")] if verb.startswith("plot") else []
     monkeypatch.setattr("sys.argv", ["tcpf-lab", *verb.split(), *files, *drawn])
     with pytest.raises(SystemExit) as ended:
@@ -323,7 +331,7 @@ def test_numbers_are_whole_on_a_narrow_terminal(
     pair: list[str], columns: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    shown = crossing(*pair)
+    shown = device(*pair)
     assert "…" not in shown
     assert "packets  lost" in shown
 

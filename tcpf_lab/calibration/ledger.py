@@ -22,7 +22,7 @@ from tcpf_lab.report.style import METRICS
 from tcpf_lab.results.command import command, options
 from tcpf_lab.results.layout import OUTCOME, ExperimentFiles, as_json, write_text
 from tcpf_lab.run.runner import stale_runs
-from tcpf_lab.run.selection import Choice, Part, RunsAsked
+from tcpf_lab.run.selection import Choice, Part, RunRequest
 from tcpf_lab.spec.calibrated import Subject, label, read_subject
 from tcpf_lab.spec.calibration import ID, ROUND, UNIT, Calibration, Unknown, Variant
 from tcpf_lab.spec.load import Level, named
@@ -385,7 +385,7 @@ class Responses:
             title=self.subject.calibration.title,
             collection=True,
             parts=tuple(parts.values()),
-            asked=RunsAsked(str(self.subject.source), self.testbed, self.files.runs),
+            request=RunRequest(str(self.subject.source), self.testbed, self.files.runs),
             directory=self.files.testbed,
         )
 

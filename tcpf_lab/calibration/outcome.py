@@ -71,7 +71,7 @@ def validity(search: Search, chosen: Sequence[Point], results: Results) -> dict[
     made = provenance(sections)
     return {
         "runs": {
-            "asked": sum(result.n for result in found),
+            "requested": sum(result.n for result in found),
             "complete": sum(result.complete for result in found),
             "valid": sum(result.valid_runs for result in found),
             "used": sum(result.used for result in found),
@@ -128,7 +128,7 @@ _DIGITS = 7
 
 
 @dataclass(frozen=True)
-class Findings:
+class Estimates:
     """Everything that the points of a search say, before any setting is looked at closely."""
 
     target: Target
@@ -142,7 +142,7 @@ class Findings:
     left_out: tuple[str, ...]  #: published numbers that the emulator knows nothing of, in words
 
 
-def find(search: Search) -> Findings:
+def find(search: Search) -> Estimates:
     """Work out what the points of a search say.
 
     Raises
@@ -163,7 +163,7 @@ def find(search: Search) -> Findings:
     tried = Tried(points, misfits.total, complete(measured, target), allowed)
     chosen = close_look(search, tried, found.within, Surface(emulator, target).expected)
     left_out = tuple(_left_out(asked, target))
-    return Findings(
+    return Estimates(
         *(target, points, measured, misfits, emulator, found, allowed, chosen, left_out)
     )
 
@@ -177,7 +177,7 @@ def _left_out(asked: Target, target: Target) -> Iterator[str]:
             yield f"{config} {flows} {case} ({', '.join(metrics)})"
 
 
-def outcome(search: Search, findings: Findings) -> dict[str, Any]:
+def outcome(search: Search, findings: Estimates) -> dict[str, Any]:
     """Give everything that a report needs, as JSON has it."""
     calibration = search.subject.calibration
     # The uncalibrated setting need not be one of the usable points.
@@ -256,7 +256,7 @@ def _asked(search: Search) -> dict[str, Any]:
 
 
 def _settings(
-    search: Search, findings: Findings, close: Judged, results: Results
+    search: Search, findings: Estimates, close: Judged, results: Results
 ) -> Iterator[dict[str, Any]]:
     """Yield what each setting measured, in the order of all cells, and with which TCP.
 
@@ -302,7 +302,7 @@ def write(search: Search, told: dict[str, Any]) -> None:
     write_json(search.files.outcome, told)
 
 
-def _unknowns(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
+def _unknowns(search: Search, findings: Estimates) -> Iterator[dict[str, Any]]:
     """Yield what each unknown is, and which of its values the published numbers do not exclude.
 
     Numbers of profiles are in base units; these are text, with their unit. ``default_at`` is the
@@ -328,13 +328,13 @@ def _unknowns(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
         }
 
 
-def _profiles(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
+def _profiles(search: Search, findings: Estimates) -> Iterator[dict[str, Any]]:
     """Yield the profiles; ``texts`` are their values with units, as the experiments have them."""
     for along in findings.found.profiles:
         yield {**asdict(along), "texts": _texts(search, along.name, along.values)}
 
 
-def _pairs(search: Search, findings: Findings) -> Iterator[dict[str, Any]]:
+def _pairs(search: Search, findings: Estimates) -> Iterator[dict[str, Any]]:
     """Yield unknowns that make up for each other, their values as the experiments have them."""
     for pair in findings.found.pairs:
         texts = [_texts(search, *one)[0] for one in zip(pair.names, zip(pair.values), strict=True)]
@@ -347,7 +347,7 @@ def _texts(search: Search, name: str, values: Iterable[float | str]) -> list[str
     return [v if isinstance(v, str) else one.text(v) for v in values]
 
 
-def _influence(search: Search, findings: Findings) -> dict[str, dict[str, float]]:
+def _influence(search: Search, findings: Estimates) -> dict[str, dict[str, float]]:
     """Total-order Sobol' index of each unknown, by metric."""
     seed = search.subject.calibration.design.seed
     rows = profile.influence(findings.emulator, search.space, seed)
@@ -358,7 +358,7 @@ def _influence(search: Search, findings: Findings) -> dict[str, dict[str, float]
     }
 
 
-def _points(search: Search, findings: Findings, close: Judged) -> Iterator[dict[str, Any]]:
+def _points(search: Search, findings: Estimates, close: Judged) -> Iterator[dict[str, Any]]:
     """Yield every point of the ledger; of one without usable runs neither misfit nor judgement.
 
     Points are excluded by the emulator, those looked at closely by their own runs. A misfit is

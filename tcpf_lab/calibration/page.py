@@ -278,7 +278,7 @@ def duration(seconds: float) -> str:
 Rows = Iterator[tuple[str, ...]]
 
 
-def _asked(record: Record) -> Rows:
+def _space(record: Record) -> Rows:
     """Yield what was unknown: the ranges, the uncalibrated values, and what is set."""
     for one in record.told["unknowns"]:
         times = f", times {one['times']}" if one.get("times") else ""
@@ -431,7 +431,7 @@ def _cost(record: Record) -> Rows:
 
 #: The rows of each table of the page.
 ROWS: Mapping[str, Callable[[Record], Rows]] = {
-    "asked": _asked,
+    "space": _space,
     "unknowns": _unknowns,
     "pairs": _pairs,
     "errors": _errors,

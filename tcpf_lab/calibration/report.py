@@ -360,7 +360,7 @@ def _validity(record: Record) -> Validity:
         return Validity(("The file does not say which runs are valid.",), (), ())
     runs = found["runs"]
     summary = (
-        f"Of {count(runs['asked'], 'run')} of the close look, {runs['complete']} finished, "
+        f"Of {count(runs['requested'], 'run')} of the close look, {runs['complete']} finished, "
         f"{runs['valid']} passed every check, and {runs['used']} are in the means.",
     )
     rows = tuple(

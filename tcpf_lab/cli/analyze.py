@@ -12,11 +12,11 @@ from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import AsJson, Senders, argument, option
-from tcpf_lab.metrics.crossing import cross_captures, describe_crossing
+from tcpf_lab.metrics.device import describe_device, match_captures
 from tcpf_lab.report.captures import (
     SHOWN,
     capture_tables,
-    crossing_tables,
+    device_tables,
     event_tables,
     many,
     packet_table,
@@ -30,9 +30,9 @@ from tcpf_lab.run.analyzing import (
     PRINTED,
     SORTED,
     TOP_BY,
-    CapturesAsked,
-    Looked,
-    box_known,
+    CaptureRequest,
+    CaptureResults,
+    device_options,
     format_of,
 )
 from tcpf_lab.run.plotting import parse_flows
@@ -69,7 +69,7 @@ def analyze(
     printed = analyzing.printed_of(form, as_json=as_json, written=bool(files))
     paths = analyzing.spread(paths)
     roots = [path for path in paths if analyzing.is_directory(path)]
-    asked = CapturesAsked(
+    request = CaptureRequest(
         paths=tuple(path for path in paths if path not in roots),
         options=senders,
         choice=analyzing.choice_of(host or (), port or (), dscp or (), flow or ()),
@@ -77,29 +77,29 @@ def analyze(
         top=top,
         events=events or packets is not None,
     )
-    if packets is not None and (len(asked.paths) != 1 or roots or files or printed != "table"):
+    if packets is not None and (len(request.paths) != 1 or roots or files or printed != "table"):
         message = "shows one capture as a table"
         raise RequestError(message, where=f"--packets {packets}")
-    if not asked.paths:
-        _refuse_useless(asked, files, printed)
+    if not request.paths:
+        _refuse_useless(request, files, printed)
     runs = _runs(roots)
-    with console.reading(asked.paths) as progress:
-        looked = analyzing.look(asked, progress)
-    written = _write(looked, files)
+    with console.reading(request.paths) as progress:
+        found = analyzing.analyse_captures(request, progress)
+    written = _write(found, files)
     if packets is None:
-        _tell(looked, written, printed)
-    elif looked.analyses:
-        _show_packets(looked, packets)
+        _tell(found, written, printed)
+    elif found.analyses:
+        _show_packets(found, packets)
     rebuilt, failed = _rebuild(runs, printed)
     if printed == "json":
         lists = {"runs": list(map(str, rebuilt)), "written": list(map(str, written))}
-        console.print_json({**analyzing.document(looked), **lists})
-    _complain(looked, failed, told=printed == "table" and not files and packets is None)
+        console.print_json({**analyzing.document(found), **lists})
+    _complain(found, failed, told=printed == "table" and not files and packets is None)
 
 
-def _refuse_useless(asked: CapturesAsked, files: Mapping[Path, str], printed: str) -> None:
+def _refuse_useless(request: CaptureRequest, files: Mapping[Path, str], printed: str) -> None:
     """Refuse what is said of captures where there is none."""
-    given = [*asked.given, *(f"-o {path}" for path in files)]
+    given = [*request.given, *(f"-o {path}" for path in files)]
     if printed not in ("table", "json"):
         given.append(f"--format {printed}")
     if given:
@@ -148,48 +148,48 @@ def _verdict(metrics: Path) -> str:
     return f": not valid: {'; '.join(reasons)}" if reasons else ""
 
 
-def _write(looked: Looked, files: Mapping[Path, str]) -> list[Path]:
+def _write(found: CaptureResults, files: Mapping[Path, str]) -> list[Path]:
     """Write what was found into files of those formats; which files."""
-    if not (files and looked.analyses):
+    if not (files and found.analyses):
         return []
     from tcpf_lab.report.document import write_document
 
     for path, form in files.items():
-        write_document(path, analyzing.content(looked, form))
+        write_document(path, analyzing.content(found, form))
     return list(files)
 
 
-def _tell(looked: Looked, written: Sequence[Path], printed: str) -> None:
+def _tell(found: CaptureResults, written: Sequence[Path], printed: str) -> None:
     """Print what was found, unless it was written into files; which files."""
     if printed == "json":
         return  # an object that has the runs, too
     for path in written:
         echo(path)
-    if written or not looked.analyses:
+    if written or not found.analyses:
         return
     if printed == "table":
-        _tables(looked)
+        _tables(found)
         return
-    echo(analyzing.content(looked, printed), nl=False)
+    echo(analyzing.content(found, printed), nl=False)
 
 
-def _tables(looked: Looked) -> None:
+def _tables(found: CaptureResults) -> None:
     """Print the tables of each capture: of its events, if they are asked for."""
-    width, asked = console.width(), looked.asked
-    for number, capture in enumerate(looked.described):
+    width, request = console.width(), found.request
+    for number, capture in enumerate(found.described):
         if number:
             echo()
-        if asked.events:
-            every = looked.frames.events
+        if request.events:
+            every = found.frames.events
             events = every[every["capture"] == capture["file"]]
-            parts = event_tables(capture, events, width, top=asked.top, by=asked.order)
+            parts = event_tables(capture, events, width, top=request.top, by=request.order)
         else:
-            parts = capture_tables(capture, width, top=asked.top, by=asked.order)
+            parts = capture_tables(capture, width, top=request.top, by=request.order)
         for part in parts:
             console.show(part)
 
 
-def _show_packets(looked: Looked, number: int) -> None:
+def _show_packets(found: CaptureResults, number: int) -> None:
     """Print the packets around an event.
 
     Raises
@@ -197,7 +197,7 @@ def _show_packets(looked: Looked, number: int) -> None:
     RequestError
         If there is no such event.
     """
-    (path,), events = looked.asked.paths, looked.frames.events
+    (path,), events = found.request.paths, found.frames.events
     if path == "-":
         message = "standard input cannot be read twice"
         raise RequestError(message, where=f"--packets {number}", hint="name a file")
@@ -209,17 +209,17 @@ def _show_packets(looked: Looked, number: int) -> None:
         console.show(part)
 
 
-def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None:
+def _complain(results: CaptureResults, failed: Sequence[LabError], *, told: bool) -> None:
     """Say on standard error what is wrong; the exit status says so if it is not only a cut end."""
-    for found in looked.analyses:
+    for found in results.analyses:
         if found.capture.truncated and not told:
             echo(f"warning: {found.capture.name}: {found.capture.truncated}", err=True)
-    problems = [*looked.problems, *failed]
+    problems = [*results.problems, *failed]
     for problem in problems:
         echo(f"error: {problem}", err=True)
     if problems:
         raise typer.Exit(problems[0].exit_status)
-    if any(found.capture.skipped for found in looked.analyses):
+    if any(found.capture.skipped for found in results.analyses):
         raise typer.Exit(DAMAGED)
 
 
@@ -227,35 +227,35 @@ def _complain(looked: Looked, failed: Sequence[LabError], *, told: bool) -> None
 PACKET_FORMATS = ("csv", "parquet")
 
 
-def crossing(
-    before: Annotated[str, argument("crossing BEFORE")],
-    after: Annotated[str, argument("crossing AFTER")],
-    offset: Annotated[str | None, option("crossing --offset")] = None,
-    max_delay: Annotated[str, option("crossing --max-delay")] = MAX_DELAY,
-    from_time: Annotated[str | None, option("crossing --from")] = None,
-    to_time: Annotated[str | None, option("crossing --to")] = None,
-    part: Annotated[str, option("crossing --bin")] = BIN,
-    output: Annotated[list[Path] | None, option("crossing -o --output")] = None,
-    top: Annotated[int, option("crossing --top", min=0)] = SHOWN,
+def device(
+    before: Annotated[str, argument("device BEFORE")],
+    after: Annotated[str, argument("device AFTER")],
+    offset: Annotated[str | None, option("device --offset")] = None,
+    max_delay: Annotated[str, option("device --max-delay")] = MAX_DELAY,
+    from_time: Annotated[str | None, option("device --from")] = None,
+    to_time: Annotated[str | None, option("device --to")] = None,
+    part: Annotated[str, option("device --bin")] = BIN,
+    output: Annotated[list[Path] | None, option("device -o --output")] = None,
+    top: Annotated[int, option("device --top", min=0)] = SHOWN,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a box did to packets, from captures on both of its sides."""
+    """Compare captures before and after a device: loss, delay, marks, reordering."""
     files = {path: format_of(path, PACKET_FORMATS) for path in output or ()}
-    known = box_known(offset, max_delay, from_time, to_time, part)
+    known = device_options(offset, max_delay, from_time, to_time, part)
     if before == after == "-":
         raise RequestError("standard input can be read once", hint="name a file for one of them")
-    crossed = cross_captures(before, after, known)
+    crossed = match_captures(before, after, known)
     if files:
-        from tcpf_lab.report.frames.captures import Crossing  # here: pandas takes a while to load
+        from tcpf_lab.report.frames.captures import Device  # here: pandas takes a while to load
 
-        frames = Crossing(crossed)
+        frames = Device(crossed)
         for path, suffix in files.items():
             write_document(path, frames.write(suffix))
-    found = describe_crossing(crossed)
+    found = describe_device(crossed)
     if as_json:
         console.print_json({**found, "written": [str(path) for path in files]})
         return
-    for shown in crossing_tables(found, console.width(), top=top):
+    for shown in device_tables(found, console.width(), top=top):
         console.show(shown)
     for path in files:
         echo(path)

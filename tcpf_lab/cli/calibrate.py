@@ -125,9 +125,9 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
             beds.append(campaign.ready_testbed(search.to_check(), elsewhere=cluster is not None))
         started = time.monotonic()
         events: list[Event] = []
-        asked: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "events": events}
+        request: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "events": events}
         try:
-            console.drive(choice, beds[0], keep_pcaps=False, force=False, **asked)
+            console.drive(choice, beds[0], keep_pcaps=False, force=False, **request)
         finally:
             session.add(events, time.monotonic() - started)
         search.responses.forget({part.experiment.name for part in choice.parts})

@@ -83,6 +83,8 @@ def _verbs() -> dict[str, Verb]:
 
 
 VERBS = _verbs()
+#: Former names of verbs, kept for one version.
+FORMER = {"crossing": "device"}
 
 
 def load(name: str) -> Any:
@@ -111,6 +113,9 @@ class Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the verb that is called, and import it now."""
+        if args and args[0] in FORMER:
+            echo(f"warning: `{args[0]}` is now `{FORMER[args[0]]}`", err=True)
+            args = [FORMER[args[0]], *args[1:]]
         name, found, rest = super().resolve_command(ctx, args)
         if name != "vm":  # which hands words on to a host
             _refuse_empty([f"tcpf-lab {name}", *rest])

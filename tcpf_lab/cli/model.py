@@ -171,8 +171,8 @@ def rio(
     as_json: AsJson = False,
 ) -> None:
     """Solve the fixed point of TCP flows with token buckets over a RIO router (RR-4469)."""
-    asked = {"--target": target, "--tables": tables, "--figures": figures, "--page": page}
-    chosen = [name for name, value in asked.items() if value]
+    request = {"--target": target, "--tables": tables, "--figures": figures, "--page": page}
+    chosen = [name for name, value in request.items() if value]
     if len(chosen) > 1:
         raise RequestError("one at a time", where=" ".join(chosen))
     if chosen and chosen[0] != "--target" and (words or printed):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from tcpf_lab.run.selection import RunsAsked  # here and below: only some verbs need it
+    from tcpf_lab.run.selection import RunRequest  # here and below: only some verbs need it
     from tcpf_lab.trace.analysis import Options
 
 _TOLD = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
@@ -98,7 +98,7 @@ _WHICH = (
 )
 
 
-def _runs_asked(
+def _run_request(
     spec: str = "",
     testbed: str = "uml",
     results: Path = Path("results"),
@@ -106,20 +106,20 @@ def _runs_asked(
     only: Sequence[str] | None,
     seeds: int | None,
     overrides: Sequence[str] | None,
-) -> RunsAsked:
-    from tcpf_lab.run.selection import RunsAsked
+) -> RunRequest:
+    from tcpf_lab.run.selection import RunRequest
 
-    return RunsAsked(spec, testbed, results, tuple(only or ()), seeds, tuple(overrides or ()))
-
-
-def _made(jobs: int, cluster: str | None, **words: Any) -> tuple[RunsAsked, int, str | None]:
-    return _runs_asked(**words), jobs, cluster
+    return RunRequest(spec, testbed, results, tuple(only or ()), seeds, tuple(overrides or ()))
 
 
-def _compared(testbeds: Sequence[str] | None, **words: Any) -> list[RunsAsked]:
+def _made(jobs: int, cluster: str | None, **words: Any) -> tuple[RunRequest, int, str | None]:
+    return _run_request(**words), jobs, cluster
+
+
+def _compared(testbeds: Sequence[str] | None, **words: Any) -> list[RunRequest]:
     from tcpf_lab.run.selection import one_or_two
 
-    return [_runs_asked(testbed=name, **words) for name in one_or_two(testbeds)]
+    return [_run_request(testbed=name, **words) for name in one_or_two(testbeds)]
 
 
 def _senders(min_rto: str | None, profile: str, at: str | None, probes: bool) -> Options:
@@ -129,23 +129,23 @@ def _senders(min_rto: str | None, profile: str, at: str | None, probes: bool) ->
 
 
 #: Runs of an experiment or a collection.
-Runs = Annotated["RunsAsked", Together(_runs_asked, (_SPEC, _TESTBED, _RESULTS, *_WHICH))]
+Runs = Annotated["RunRequest", Together(_run_request, (_SPEC, _TESTBED, _RESULTS, *_WHICH))]
 #: The same, how many are made at a time, and on which cluster.
 RunsToMake = Annotated[
-    "tuple[RunsAsked, int, str | None]",
+    "tuple[RunRequest, int, str | None]",
     Together(_made, (_SPEC, _TESTBED, _RESULTS, _JOBS, _CLUSTER, *_WHICH)),
 ]
 #: The same, of which nothing is there yet.
-PlannedRuns = Annotated["RunsAsked", Together(_runs_asked, (_SPEC, _TESTBED, *_WHICH))]
+PlannedRuns = Annotated["RunRequest", Together(_run_request, (_SPEC, _TESTBED, *_WHICH))]
 #: The same, or no experiment: its ``spec`` is empty then.
 RunsIfAny = Annotated[
-    "RunsAsked", Together(_runs_asked, (_MAY_BE_SPEC, _TESTBED, _RESULTS, *_WHICH))
+    "RunRequest", Together(_run_request, (_MAY_BE_SPEC, _TESTBED, _RESULTS, *_WHICH))
 ]
 #: Which runs of experiments that are named elsewhere.
-WhichRuns = Annotated["RunsAsked", Together(_runs_asked, (_TESTBED, _RESULTS, *_WHICH))]
+WhichRuns = Annotated["RunRequest", Together(_run_request, (_TESTBED, _RESULTS, *_WHICH))]
 #: Those of one testbed or of two.
 ComparedRuns = Annotated[
-    "list[RunsAsked]", Together(_compared, (_SPEC, _TESTBEDS, _RESULTS, *_WHICH))
+    "list[RunRequest]", Together(_compared, (_SPEC, _TESTBEDS, _RESULTS, *_WHICH))
 ]
 #: What is known of a capture's senders.
 Senders = Annotated[

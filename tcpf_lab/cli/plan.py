@@ -30,7 +30,7 @@ def plan_text(choice: Choice, *, instructions: bool = False) -> str:
 
 
 def plan(
-    asked: PlannedRuns,
+    request: PlannedRuns,
     check: Annotated[bool, option("plan --check")] = False,
     instructions: Annotated[bool, option("plan --instructions")] = False,
     as_json: AsJson = False,
@@ -39,7 +39,7 @@ def plan(
 
     `-` reads the experiment from standard input.
     """
-    chosen = choose(replace(asked, spec=str(STANDARD_INPUT)) if asked.spec == "-" else asked)
+    chosen = choose(replace(request, spec=str(STANDARD_INPUT)) if request.spec == "-" else request)
     if check:
         with console.busy(f"checking {len(chosen.runs)} runs"):
             summary = size(chosen)

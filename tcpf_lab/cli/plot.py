@@ -30,7 +30,7 @@ from tcpf_lab.report.plots.kinds import (
 )
 from tcpf_lab.report.section import SUFFIXES
 from tcpf_lab.run.analyzing import format_of
-from tcpf_lab.run.plotting import FigureAsked, Gathered, gather, parse_flows, parse_time
+from tcpf_lab.run.plotting import FigureRequest, Gathered, gather, parse_flows, parse_time
 from tcpf_lab.spec.words import one_of
 
 _OF_CAPTURES = ("", " (or of a capture)", " (or of the captures before and after it)")
@@ -77,13 +77,13 @@ def plot(
     files = _files(output or [], figure, metric)
     lists = {"case": case, "flows": flows, "seed": seed}
     filters = {key: text for key, text in lists.items() if text is not None}
-    asked = FigureAsked(tuple(what), filters, include_invalid, runs, senders)
-    _tell(figure, _write(figure, asked, wanted, files), list(files), as_json)
+    request = FigureRequest(tuple(what), filters, include_invalid, runs, senders)
+    _tell(figure, _write(figure, request, wanted, files), list(files), as_json)
 
 
-def _write(kind: Kind, asked: FigureAsked, wanted: Wanted, files: dict[Path, str]) -> Gathered:
+def _write(kind: Kind, request: FigureRequest, wanted: Wanted, files: dict[Path, str]) -> Gathered:
     """Draw what was asked for into files; of what it was drawn."""
-    found = gather(asked, kind)
+    found = gather(request, kind)
     drawn = draw(kind, found.subjects, wanted, list(dict.fromkeys(files.values())))
     for path, suffix in files.items():
         write_document(path, drawn[suffix])

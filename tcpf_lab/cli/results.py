@@ -21,12 +21,12 @@ from tcpf_lab.run.selection import Choice, choose
 from tcpf_lab.spec.sweep import Run, Settings
 
 
-def status(asked: RunsIfAny, as_json: AsJson = False) -> None:
+def status(request: RunsIfAny, as_json: AsJson = False) -> None:
     """List experiments, or the runs of one: complete (and not valid), stale, failed, missing."""
-    if asked.spec:
-        show_states(choose(asked), as_json)
+    if request.spec:
+        show_states(choose(request), as_json)
         return
-    results = asked.results
+    results = request.results
     found = inventory(results)
     if as_json:
         console.print_json(_inventory_json(found, results))

@@ -29,7 +29,7 @@ from tcpf_lab.report.compare.testbeds import TwoTestbeds, side_by_side
 from tcpf_lab.report.document import write_document
 from tcpf_lab.run import campaign, reporting
 from tcpf_lab.run.runner import Event
-from tcpf_lab.run.selection import Choice, RunsAsked, choose
+from tcpf_lab.run.selection import Choice, RunRequest, choose
 from tcpf_lab.spec.calibration import Calibration
 from tcpf_lab.spec.load import find, load_any
 from tcpf_lab.spec.words import one_of
@@ -45,8 +45,8 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment or a collection; complete runs are skipped.  Ends with the report."""
-    asked, jobs, cluster = to_make
-    chosen = choose(asked)
+    request, jobs, cluster = to_make
+    chosen = choose(request)
     if dry_run:
         results_verbs.show_states(chosen, as_json)
         return
@@ -83,14 +83,14 @@ def _carry_out(
 
 
 def compare(
-    asked: ComparedRuns,
+    request: ComparedRuns,
     include_invalid: IncludeInvalid = False,
     sensitivity: Annotated[bool, option("compare --sensitivity")] = False,
     full: Annotated[bool, option("compare --full")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Hold what was measured against what was published, or against another testbed."""
-    chosen = [choose(each) for each in asked]
+    chosen = [choose(each) for each in request]
     found: Comparison | TwoTestbeds | Sensitivity
     if sensitivity:
         found = campaign.sensitivity_of(chosen, include_invalid=include_invalid)
@@ -118,7 +118,7 @@ _Formats = Annotated[
 
 
 def report(
-    asked: Runs,
+    request: Runs,
     include_invalid: IncludeInvalid = False,
     formats: _Formats = None,
     reference: Annotated[Path | None, option("report --reference")] = None,
@@ -132,21 +132,21 @@ def report(
     wanted = formats or reporting.USUAL
     if reference is not None:
         require_place(reference, directory=True)
-    given = [*asked.given, *(("--include-invalid",) if include_invalid else ())]
-    if kept := reporting.kept_pages(asked.spec):
+    given = [*request.given, *(("--include-invalid",) if include_invalid else ())]
+    if kept := reporting.kept_pages(request.spec):
         if reference is not None:
             told = "is where a page is kept that runs give; this one is kept already"
             raise RequestError(told, where="--reference")
         _need_nothing_of(given, "a page that was kept is drawn as it is")
-        _of_kept(kept, asked.results, wanted if formats else reporting.OF_KEPT[:3], as_json)
+        _of_kept(kept, request.results, wanted if formats else reporting.OF_KEPT[:3], as_json)
         return
-    source = find(asked.spec)
+    source = find(request.spec)
     read = load_any(source)
     if isinstance(read, Calibration):
         _need_nothing_of(given, "a calibration is reported as a whole")
-        _of_calibration(read, source, asked, wanted, reference, as_json)
+        _of_calibration(read, source, request, wanted, reference, as_json)
         return
-    chosen = choose(asked)
+    chosen = choose(request)
     written = reporting.report(
         chosen, include_invalid=include_invalid, formats=wanted, reference=reference
     )
@@ -193,7 +193,7 @@ def _need_nothing_of(given: Sequence[str], instead: str) -> None:
 def _of_calibration(
     read: Calibration,
     source: Path,
-    asked: RunsAsked,
+    request: RunRequest,
     formats: tuple[str, ...],
     reference: Path | None,
     as_json: bool,
@@ -201,8 +201,8 @@ def _of_calibration(
     from tcpf_lab.calibration.ledger import CalibrationFiles  # here: numpy takes a moment
     from tcpf_lab.calibration.report import write_report
 
-    directory = registry.require(asked.testbed)
-    files = CalibrationFiles(asked.results, read.name, directory, asked.testbed)
+    directory = registry.require(request.testbed)
+    files = CalibrationFiles(request.results, read.name, directory, request.testbed)
     written = write_report(read, source, files, formats, reference)
     if as_json:
         console.print_json({"calibration": read.name, "written": [str(p) for p in written]})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tcpf_lab.metrics.captured import CapturedRecord
-from tcpf_lab.metrics.in_force import Finding
+from tcpf_lab.metrics.in_force import CheckResult
 from tcpf_lab.metrics.record import Record, UnreadableError, kernel_counters
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.follow import RTO, SYN_RTO
@@ -139,7 +139,7 @@ def _counter(files: RunFiles, node: str) -> int:
     return found["TCPTimeouts"]
 
 
-def timeouts_match(files: RunFiles, run: CapturedRecord, found: dict[str, Any]) -> Finding:
+def timeouts_match(files: RunFiles, run: CapturedRecord, found: dict[str, Any]) -> CheckResult:
     """The capture's count of expiries must be near the kernel's; the detail says whose it is."""
     seen, told, source = found["timeouts_pcap"], found["timeouts_kernel"], found["source"]
     if source is None:

@@ -13,7 +13,7 @@ from tcpf_lab.base.errors import TraceError
 from tcpf_lab.metrics import definitions
 from tcpf_lab.metrics.counters import longest_pause_ns, ring_of
 from tcpf_lab.metrics.definitions import acknowledged_at, goodput
-from tcpf_lab.metrics.in_force import Finding, verdict
+from tcpf_lab.metrics.in_force import CheckResult, verdict
 from tcpf_lab.metrics.record import (
     Clocks,
     Record,
@@ -26,7 +26,7 @@ from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.analysis import Options, Profile
 from tcpf_lab.trace.follow import KIND_NAMES, RTO, SYN_RTO, Recovery, classify
 from tcpf_lab.trace.packet import Capture, Flows, Packets, find_flows, read_capture
-from tcpf_lab.trace.passage import MAX_DELAY_NS, Crossing, cross
+from tcpf_lab.trace.passage import MAX_DELAY_NS, Transit, cross
 
 #: The captures that every run has, unless it was made without any.
 ROLES = ("sender", "ingress", "egress")
@@ -51,7 +51,7 @@ class CapturedRecord(Record):
         Of the capture at the sender.
     row : int64, shape (n,)
         For each flow of the plan its row in `flows`, -1 if none was captured.
-    crossing : Crossing
+    transit : Transit
         The bottleneck.
     max_delay_ns : int
         Longest stay in the bottleneck's queue while the machine does not stand still.
@@ -61,7 +61,7 @@ class CapturedRecord(Record):
     flows: Flows
     recovery: Recovery
     row: NDArray[np.int64]
-    crossing: Crossing
+    transit: Transit
     max_delay_ns: int
 
     @property
@@ -113,7 +113,7 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
             linux22=record.linux22,
         ),
         row=_rows(flows, packets, record.expect, record.count),
-        crossing=cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay),
+        transit=cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay),
         max_delay_ns=delay,
     )
 
@@ -301,7 +301,7 @@ def flow_report(files: RunFiles, run: CapturedRecord, flow: int) -> dict[str, An
     return {name: found[name] for name in ("retransmits", "bytes_received")}
 
 
-def flows_match(files: RunFiles, run: CapturedRecord) -> Finding:
+def flows_match(files: RunFiles, run: CapturedRecord) -> CheckResult:
     """Over the whole run the captures must tell of each flow what its iperf3 tells.
 
     What is acknowledged is what the server has read; one that is told to end may leave less than a

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tcpf_lab.metrics.in_force import Finding, verdict
+from tcpf_lab.metrics.in_force import CheckResult, verdict
 from tcpf_lab.metrics.record import (
     Record,
     UnreadableError,
@@ -260,7 +260,7 @@ def _root(shown: dict[str, Any]) -> QueueReading:
     return QueueReading(*(int(shown[name]) for name in ("bytes", "packets", "drops", "qlen")))
 
 
-def window_counters(files: RunFiles, run: Record) -> Finding:
+def window_counters(files: RunFiles, run: Record) -> CheckResult:
     """Both readings must be there and agree: with each other, the last reading and the rate.
 
     That they were taken on time is `tcpf_lab.metrics.validity.started_on_time`'s question; in

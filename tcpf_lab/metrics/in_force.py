@@ -14,15 +14,15 @@ from tcpf_lab.results.layout import RunFiles
 _OPTION_TOLERANCE, _SHARE_GRAIN = 1e-4, 2.0**-32
 #: What a kernel received that was ECN-capable, of ``IpExt``.
 _ECN_CAPABLE = ("InECT0Pkts", "InECT1Pkts", "InCEPkts")
-Finding = tuple[bool | None, str]
+CheckResult = tuple[bool | None, str]
 
 
-def verdict(problems: list[str], good: str) -> Finding:
+def verdict(problems: list[str], good: str) -> CheckResult:
     """Give the verdict of a check that looked for problems."""
     return not problems, "; ".join(problems) or good
 
 
-def offloads_off(files: RunFiles, run: Record) -> Finding:
+def offloads_off(files: RunFiles, run: Record) -> CheckResult:
     """No device may join or split segments."""
     wanted = run.expect["offloads_off"]
     problems = []
@@ -47,13 +47,13 @@ def _differs(value: Any, wanted: Any) -> bool:
     return abs(value - wanted) > max(_OPTION_TOLERANCE * abs(wanted), _SHARE_GRAIN)
 
 
-def qdisc_in_force(files: RunFiles, run: Record) -> Finding:
+def qdisc_in_force(files: RunFiles, run: Record) -> CheckResult:
     """The kernel must report the queue that was asked for, and the queues inside it."""
     bottlenecks = run.expect.get("bottlenecks") or [{"qdisc": run.expect["qdisc"]}]
     return _together([_one_qdisc(files, one["qdisc"]) for one in bottlenecks])
 
 
-def _one_qdisc(files: RunFiles, wanted: dict[str, Any]) -> Finding:
+def _one_qdisc(files: RunFiles, wanted: dict[str, Any]) -> CheckResult:
     device, kind = wanted["device"], wanted["kind"]
     found = under_test(files, device, kind)
     if found is None:
@@ -78,13 +78,13 @@ def under_test(files: RunFiles, device: str, kind: str) -> dict[str, Any] | None
     return next(iter(below or found), None)
 
 
-def _together(findings: list[Finding]) -> Finding:
+def _together(findings: list[CheckResult]) -> CheckResult:
     """Give the verdict on several places that the same was asked of."""
     bad = [detail for ok, detail in findings if not ok]
     return not bad, "; ".join(bad or [detail for _, detail in findings])
 
 
-def ecn_in_use(files: RunFiles, run: Record, tos: NDArray[np.uint8] | None) -> Finding:
+def ecn_in_use(files: RunFiles, run: Record, tos: NDArray[np.uint8] | None) -> CheckResult:
     """Where the queue is configured to mark, packets must be ECN-capable.
 
     Parameters
@@ -112,7 +112,7 @@ def ecn_in_use(files: RunFiles, run: Record, tos: NDArray[np.uint8] | None) -> F
     )
 
 
-def marker_in_force(files: RunFiles, run: Record) -> Finding:
+def marker_in_force(files: RunFiles, run: Record) -> CheckResult:
     """The marking router must report the marker that was asked for, in both directions."""
     if run.expect.get("marker") is None:
         return None, "nothing is marked"
@@ -120,7 +120,7 @@ def marker_in_force(files: RunFiles, run: Record) -> Finding:
     return _together([_one_marker(files, wanted) for wanted in markers])
 
 
-def _one_marker(files: RunFiles, wanted: dict[str, Any]) -> Finding:
+def _one_marker(files: RunFiles, wanted: dict[str, Any]) -> CheckResult:
     node, kind = wanted["node"], wanted["kind"]
     found = action(files, node, kind, wanted["index"])
     if found is None:
@@ -139,7 +139,7 @@ def differences(what: str, found: dict[str, Any], asked: dict[str, Any]) -> list
     ]
 
 
-def sysctls_in_force(files: RunFiles, run: Record) -> Finding:
+def sysctls_in_force(files: RunFiles, run: Record) -> CheckResult:
     """Every setting of the TCP profile must be read back."""
     problems, checked = [], 0
     for node, settings in run.expect["sysctl"].items():
@@ -153,7 +153,7 @@ def sysctls_in_force(files: RunFiles, run: Record) -> Finding:
     return verdict(problems, f"{checked} settings")
 
 
-def routes_in_force(files: RunFiles, run: Record) -> Finding:
+def routes_in_force(files: RunFiles, run: Record) -> CheckResult:
     """Every route through a gateway must have the initial window and the timer asked for.
 
     A sender reaches its receiver through one: without any, nothing was checked.

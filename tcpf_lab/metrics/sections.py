@@ -26,7 +26,7 @@ from tcpf_lab.metrics.counters import (
 )
 from tcpf_lab.metrics.definitions import goodput, mean_goodput, percentile, utilisation
 from tcpf_lab.metrics.from_counters import Extra, or_none, per_minute
-from tcpf_lab.metrics.in_force import Finding, verdict
+from tcpf_lab.metrics.in_force import CheckResult, verdict
 from tcpf_lab.metrics.record import Record, UnreadableError, qdiscs
 from tcpf_lab.metrics.series import write_arrays
 from tcpf_lab.metrics.transfers import (
@@ -89,7 +89,7 @@ def _wire(files: RunFiles, devices: list[str]) -> dict[str, Any]:
     }
 
 
-def _in_force(files: RunFiles, run: Record) -> Finding:
+def _in_force(files: RunFiles, run: Record) -> CheckResult:
     """Each link must be a wire of the rate that was asked for, its stations have such rings."""
     problems = []
     for wire in run.expect["wires"]:
@@ -104,7 +104,7 @@ def _in_force(files: RunFiles, run: Record) -> Finding:
     return verdict(problems, f"{len(run.expect['wires'])} half-duplex links")
 
 
-def _add_up(files: RunFiles, run: Record) -> Finding:
+def _add_up(files: RunFiles, run: Record) -> CheckResult:
     """What a station has sent must have arrived, and taken the time that its bits take."""
     problems = []
     for wire in run.expect["wires"]:
@@ -212,12 +212,12 @@ def _cross(run: Record, wanted: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _matches_captures(files: RunFiles, run: Record) -> Finding:
+def _matches_captures(files: RunFiles, run: Record) -> CheckResult:
     """At the bottleneck with the captures both must have seen the same packets leave."""
     if not isinstance(run, CapturedRecord):
         return None, "no captures"
     start, end = run.window_ns
-    left = run.crossing.departure_ns
+    left = run.transit.departure_ns
     seen = int(np.sum((left >= start) & (left < end)))
     device = run.expect["bottleneck"]["device"]
     told = queue_window(files, device).packets
@@ -225,7 +225,7 @@ def _matches_captures(files: RunFiles, run: Record) -> Finding:
     return abs(seen - told) <= edge, f"captures {seen}, counters {told}"
 
 
-def _not_too_fast(files: RunFiles, run: Record) -> Finding:
+def _not_too_fast(files: RunFiles, run: Record) -> CheckResult:
     """No bottleneck may have sent more than its rate lets through, and its ring holds."""
     problems = []
     for one in run.expect["bottlenecks"]:
@@ -294,7 +294,7 @@ def _of_rest(share: float | None, taken: Sequence[float | int | None]) -> float 
     return share / (1 - sum(known))
 
 
-def background_sent(files: RunFiles, run: Record) -> Finding:
+def background_sent(files: RunFiles, run: Record) -> CheckResult:
     """What was due must have been sent, on time, and must have reached the bottleneck's router."""
     problems: list[str] = []
     latest, total = 0, 0

@@ -115,7 +115,7 @@ def series_of(run: CapturedRecord, line: Backlog) -> Series:
         timeouts=expired,
         backlog_mean_bytes=mean.astype(np.float32),
         backlog_max_bytes=largest.astype(np.uint32),
-        packets_lost=_counts(run.crossing.arrival_ns[run.crossing.lost], fine).astype(np.uint32),
+        packets_lost=_counts(run.transit.arrival_ns[run.transit.lost], fine).astype(np.uint32),
     )
 
 

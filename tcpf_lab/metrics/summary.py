@@ -43,7 +43,7 @@ def from_packets(files: RunFiles, run: CapturedRecord) -> Numbers:
     gained = [gained_bytes(run, flow) for flow in range(run.count)]
     flows = [flow_row(run, flow, gained[flow]) for flow in range(run.count)]
     told = truth(files, run, flows)
-    line = backlog(run.crossing)
+    line = backlog(run.transit)
     write_series(files, series_of(run, line))
     return Numbers(
         metrics=_metrics(run, line, flows),
@@ -112,13 +112,13 @@ def _recovery_metrics(run: CapturedRecord, rows: NDArray[np.int64]) -> dict[str,
 
 def _queue_metrics(run: CapturedRecord, line: Backlog) -> dict[str, float | int | None]:
     """Loss, use and length of the bottleneck's queue."""
-    crossing, (start, end) = run.crossing, run.window_ns
-    left = crossing.departure_ns
-    gone = crossing.wire_length[(left >= start) & (left < end)]
+    transit, (start, end) = run.transit, run.window_ns
+    left = transit.departure_ns
+    gone = transit.wire_length[(left >= start) & (left < end)]
     rate = float(run.expect["bottleneck"]["rate_bits_per_s"])
     judged = _judged(run, start, end)
-    stay = definitions.delays(crossing.arrival_ns[judged], left[judged])
-    size, lost = crossing.ip_length[judged], crossing.lost[judged]
+    stay = definitions.delays(transit.arrival_ns[judged], left[judged])
+    size, lost = transit.ip_length[judged], transit.lost[judged]
     byte_loss = or_none(definitions.loss_fraction, size, lost)
     packet_loss = or_none(definitions.loss_fraction, np.ones_like(size), lost)
     return {
@@ -134,7 +134,7 @@ def _queue_metrics(run: CapturedRecord, line: Backlog) -> dict[str, float | int 
 
 def _judged(run: CapturedRecord, start: int, end: int) -> NDArray[np.bool_]:
     """Packets that entered in the window, early enough to have left before its end."""
-    came = run.crossing.arrival_ns
+    came = run.transit.arrival_ns
     return (came >= start) & (came < end - run.max_delay_ns)
 
 
@@ -142,8 +142,8 @@ def _by_dscp(run: CapturedRecord) -> dict[str, dict[str, float | int]]:
     """Arrivals and loss for each code point that entered the bottleneck in the window."""
     judged = _judged(run, *run.window_ns)
     seconds = (run.window_ns[1] - run.max_delay_ns - run.window_ns[0]) / 1e9
-    dscp, lost = run.crossing.tos[judged] >> 2, run.crossing.lost[judged]
-    size = run.crossing.ip_length[judged]
+    dscp, lost = run.transit.tos[judged] >> 2, run.transit.lost[judged]
+    size = run.transit.ip_length[judged]
     result: dict[str, dict[str, float | int]] = {}
     for value in np.unique(dscp):
         mine = dscp == value

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcpf_lab.metrics import retransmission_log
-from tcpf_lab.metrics.in_force import Finding, verdict
+from tcpf_lab.metrics.in_force import CheckResult, verdict
 from tcpf_lab.metrics.record import Clocks, Record, UnreadableError
 from tcpf_lab.results.layout import RunFiles
 
@@ -102,7 +102,7 @@ def in_window(transfers: NDArray[Any], run: Record) -> NDArray[Any]:
     return chosen
 
 
-def users_connected(files: RunFiles, run: Record) -> Finding:
+def users_connected(files: RunFiles, run: Record) -> CheckResult:
     """Every connection that a user began must have come up."""
     transfers = read_transfers(files, run.expect["users"], run.clocks)
     begun = transfers[transfers["state"] != THINKING]
@@ -112,7 +112,7 @@ def users_connected(files: RunFiles, run: Record) -> Finding:
     return True, f"{begun.size} connections of {run.count} users"
 
 
-def users_finished(files: RunFiles, run: Record) -> Finding:
+def users_finished(files: RunFiles, run: Record) -> CheckResult:
     """Every user must have done all the time what users do, and every transfer have ended well.
 
     What is under way at the end may be so, if anything of it has arrived within a minute.

@@ -19,7 +19,7 @@ from tcpf_lab.metrics import in_force
 from tcpf_lab.metrics.agreement import timeouts_match
 from tcpf_lab.metrics.captured import CapturedRecord, flows_match, is_possible_gain
 from tcpf_lab.metrics.counters import background_drops, given_up, ring_of, sources, window_counters
-from tcpf_lab.metrics.in_force import Finding, differences, verdict
+from tcpf_lab.metrics.in_force import CheckResult, differences, verdict
 from tcpf_lab.metrics.record import (
     EPOCH_FILE,
     Record,
@@ -42,7 +42,7 @@ _TIME_STEP_S = 1e-6
 _DEVIATIONS = 6.0
 
 
-def impairments_in_force(files: RunFiles, run: Record) -> Finding:
+def impairments_in_force(files: RunFiles, run: Record) -> CheckResult:
     """Every impaired device must have the ``netem`` asked for, and its losses must be netem's."""
     wanted = run.expect.get("impaired_devices")
     if not wanted:
@@ -102,10 +102,10 @@ STRAY_TOLERANCE_NS = 5_000_000
 DRIFT_TOLERANCE_PPM = 500.0
 #: Programs may start, and samples be read, this late; start times are spread over seconds.
 LATENESS_TOLERANCE_S = 0.25
-_VIRTUAL: Finding = (None, "virtual time: one clock, and it waits for everything")
+_VIRTUAL: CheckResult = (None, "virtual time: one clock, and it waits for everything")
 
 
-def clocks_agree(files: RunFiles, run: Record) -> Finding:
+def clocks_agree(files: RunFiles, run: Record) -> CheckResult:
     """The clocks must be known well enough, and have run straight between the measurements.
 
     ``stats/clock.json`` has the two measurements and, between them, single exchanges every few
@@ -155,7 +155,7 @@ def _clock_problems(clock: Mapping[str, Any], strayed: float | None) -> Iterator
         yield f"{strayed / 1e6:.1f} ms off a steady drift, {allowed}"
 
 
-def started_on_time(files: RunFiles, run: Record) -> Finding:
+def started_on_time(files: RunFiles, run: Record) -> CheckResult:
     """Programs must have started, and samples have been read, when the plan says."""
     if not run.real_time:
         return _VIRTUAL
@@ -205,7 +205,7 @@ class Check:
         return {"name": self.name, "ok": self.ok, "detail": self.detail}
 
 
-def _captures_complete(files: RunFiles, run: CapturedRecord) -> Finding:
+def _captures_complete(files: RunFiles, run: CapturedRecord) -> CheckResult:
     """Tcpdump must have kept up, and its files must be whole."""
     problems, total = [], 0
     for role, point in run.expect["captures"].items():
@@ -226,7 +226,7 @@ def _captures_complete(files: RunFiles, run: CapturedRecord) -> Finding:
     return verdict(problems, f"{total} packets, none dropped")
 
 
-def _no_unplanned_loss(files: RunFiles, run: Record) -> Finding:
+def _no_unplanned_loss(files: RunFiles, run: Record) -> CheckResult:
     """Only the bottleneck may lose packets, and what is impaired on purpose."""
     problems = []
     for device in run.expect["lossless_devices"]:
@@ -237,7 +237,7 @@ def _no_unplanned_loss(files: RunFiles, run: Record) -> Finding:
     return verdict(problems, f"{len(run.expect['lossless_devices'])} devices, no drops")
 
 
-def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> Finding:
+def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> CheckResult:
     """Over the whole run the captures must miss exactly what the queue says it dropped.
 
     So do they miss what a shared wire gave up, of which nothing tells whether it was IN or OUT.
@@ -247,18 +247,18 @@ def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> Finding:
     gone = given_up(files, run, device)
     background = background_drops(files, run)
     dropped = {"": root_drops(files, device) - background + gone} | _by_class(files, run)
-    inside = run.crossing.tos >> 2 == run.expect["qdisc"].get("options", {}).get("in", -1)
+    inside = run.transit.tos >> 2 == run.expect["qdisc"].get("options", {}).get("in", -1)
     which = {"": np.ones_like(inside), "in ": inside, "out ": ~inside}
-    parts, good = [], run.crossing.unmatched == 0
+    parts, good = [], run.transit.unmatched == 0
     for side, told in dropped.items():
-        seen = int(np.sum(run.crossing.lost & which[side]))
+        seen = int(np.sum(run.transit.lost & which[side]))
         rest = " with background" if side and background else ""
         parts.append(f"{side}captures {seen}, qdisc {told}{rest}")
         least, most = (0 if rest else told), told + (gone if side else 0)
         good = good and least <= seen <= most
     if gone:
         parts.append(f"{gone} given up on the wire")
-    return good, ", ".join([*parts, f"left without entering {run.crossing.unmatched}"])
+    return good, ", ".join([*parts, f"left without entering {run.transit.unmatched}"])
 
 
 def _by_class(files: RunFiles, run: Record) -> dict[str, int]:
@@ -272,12 +272,12 @@ def _by_class(files: RunFiles, run: Record) -> dict[str, int]:
     }
 
 
-def _marks_match_marker(files: RunFiles, run: CapturedRecord) -> Finding:
+def _marks_match_marker(files: RunFiles, run: CapturedRecord) -> CheckResult:
     """As many packets of either code point must reach the bottleneck as the marker says it sent."""
     wanted = run.expect.get("marker")
     if wanted is None:
         return None, "nothing is marked"
-    dscp, problems = run.crossing.tos >> 2, []
+    dscp, problems = run.transit.tos >> 2, []
     told: Counter[str] = Counter()
     for node in (wanted["node"], *_cross_markers(run)):
         found = action(files, node, wanted["kind"], wanted["index"])
@@ -296,7 +296,7 @@ def _cross_markers(run: Record) -> list[str]:
     return [cross["marker"] for cross in run.expect.get("cross", ()) if cross["node"] == node]
 
 
-def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> Finding:
+def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> CheckResult:
     """While packets wait they must leave at the configured rate."""
     if sources(run):
         return (
@@ -307,7 +307,7 @@ def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> Finding:
     if ring_of(run.expect, place["device"]):
         return None, "the bottleneck is half duplex: see wires_add_up"
     wanted = float(place["rate_bits_per_s"])
-    measured = backlogged_rate(run.crossing)
+    measured = backlogged_rate(run.transit)
     if measured is None:
         return None, "the bottleneck was never backlogged"
     rate, packets = measured
@@ -316,7 +316,7 @@ def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> Finding:
     return abs(error) <= RATE_TOLERANCE, detail
 
 
-def _all_connected(files: RunFiles, run: Record) -> Finding:
+def _all_connected(files: RunFiles, run: Record) -> CheckResult:
     """Every flow of the plan must have come up; of users, every connection that one began."""
     if "users" in run.expect:
         return users_connected(files, run)
@@ -339,7 +339,7 @@ def acked_by_kernel(sample: dict[str, Any]) -> int:
     return max(int(sample.get("bytes_acked", 0)) - 1, 0)
 
 
-def _goodput_matches(_: RunFiles, run: CapturedRecord, gained: list[int]) -> Finding:
+def _goodput_matches(_: RunFiles, run: CapturedRecord, gained: list[int]) -> CheckResult:
     """Acknowledged payload by capture and by TCP_INFO must agree for each flow."""
     if not run.samples:
         return None, f"generator {run.expect.get('generator')} gives no TCP_INFO"
@@ -358,7 +358,7 @@ def _goodput_matches(_: RunFiles, run: CapturedRecord, gained: list[int]) -> Fin
     return True, f"{run.count} flows, {sum(gained)} bytes"
 
 
-def _retransmissions_explained(_: RunFiles, run: CapturedRecord) -> Finding:
+def _retransmissions_explained(_: RunFiles, run: CapturedRecord) -> CheckResult:
     """The classifier must know why packets were sent again."""
     total = int(np.sum(run.recovery.kind > 0))
     unknown = int(np.sum(run.recovery.kind == UNKNOWN))
@@ -388,7 +388,7 @@ def check_captured(
     """
     tests: dict[str, Test] = {
         **_IN_FORCE,
-        **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, run.crossing.tos)),
+        **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, run.transit.tos)),
         "captures_complete": lambda f, _: _captures_complete(f, run),
         "no_unplanned_loss": _no_unplanned_loss,
         "impairments_in_force": impairments_in_force,
@@ -419,7 +419,7 @@ def check_counted(files: RunFiles, run: Record) -> list[Check]:
     return apply(tests, files, run)
 
 
-Test = Callable[[RunFiles, Record], Finding]
+Test = Callable[[RunFiles, Record], CheckResult]
 _IN_FORCE: dict[str, Test] = {
     "offloads_off": in_force.offloads_off,
     "qdisc_in_force": in_force.qdisc_in_force,

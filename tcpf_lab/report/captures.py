@@ -443,7 +443,7 @@ def _milliseconds(seconds: float | None) -> str:
     return NOTHING if seconds is None else milliseconds(seconds)
 
 
-def crossing_tables(
+def device_tables(
     found: dict[str, Any], width: int, *, top: int = SHOWN
 ) -> Iterator[RenderableType]:
     """Give what a terminal shows.
@@ -451,7 +451,7 @@ def crossing_tables(
     Parameters
     ----------
     found : dict
-        From `tcpf_lab.metrics.crossing.describe_crossing`.
+        From `tcpf_lab.metrics.device.describe_device`.
     width : int
         Columns of the terminal.
     top : int
@@ -503,14 +503,14 @@ def _remarks(found: dict[str, Any]) -> Iterator[Text]:
     said = {
         "outside of the time asked for": packets["outside"],
         "too near an end of the captures to be judged": near,
-        "crossing the other way": packets["back_before"],
+        "in the other direction": packets["back_before"],
         "between hosts of which nothing crossed": packets["elsewhere_before"],
     }
     words = [f"{count} {text}" for text, count in said.items() if count]
     if words:
         yield Text(f"not counted: {', '.join(words)}", style="dim")
     more = {
-        "overtaken by later ones": packets["overtaken"],
+        "reordered (RFC 4737)": packets["reordered"],
         "left once more than they came": packets["copies"],
         "left without having come": packets["foreign"],
         "marked with congestion experienced": found["remarked"]["congestion_experienced"],
@@ -539,7 +539,7 @@ def _lost(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _flow(row: dict[str, Any]) -> tuple[str, ...]:
     ends = (f"{host(row['src'])}:{row['sport']}", f"{host(row['dst'])}:{row['dport']}")
-    return (*ends, *_lost(row), str(row["longest_run"]))
+    return (*ends, *_lost(row), str(row["longest_loss_run"]))
 
 
 def _delay(delay: dict[str, Any]) -> str:

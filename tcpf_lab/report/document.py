@@ -296,7 +296,7 @@ def manifest(section: Section, commands: Sequence[str]) -> dict[str, Any]:
         "flows": list(dict.fromkeys(cell.flows for cell in cells)),
         "seeds": sorted({int(found["seed"]) for found in manifests}),
         "runs": {
-            "asked": sum(cell.n for cell in cells),
+            "requested": sum(cell.n for cell in cells),
             "used": len(runs),
             "valid": sum(result.valid_runs for result in section.results),
         },

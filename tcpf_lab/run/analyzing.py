@@ -1,4 +1,4 @@
-"""Captures, analysed: what was asked, and what was found, in every form that it can be had in."""
+"""Captures, analysed: the request, and its results in every form."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tcpf_lab.base.errors import LabError, RequestError, TraceError
 from tcpf_lab.base.making import require_place
 from tcpf_lab.base.units import UnitError, parse_duration
 from tcpf_lab.metrics.capture import FlowChoice, Network, describe, flow_row
-from tcpf_lab.metrics.crossing import BoxKnown, cross_captures
+from tcpf_lab.metrics.device import DeviceOptions, match_captures
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.run import pool
 from tcpf_lab.spec.words import one_of, parse_dscp
 from tcpf_lab.trace.analysis import Analysis, Options, Place, Profile, analyse
 
 if TYPE_CHECKING:
-    from tcpf_lab.report.frames.captures import Captures, Crossing
+    from tcpf_lab.report.frames.captures import Captures, Device
 
 #: Formats of files, by their suffix; those that are text can be printed too.
 FORMATS: tuple[str, ...] = ("json", "jsonl", "csv", "parquet")
@@ -52,7 +52,7 @@ _Value = TypeVar("_Value", str, int, str | int)
 
 
 @dataclass(frozen=True)
-class CapturesAsked:
+class CaptureRequest:
     """What was asked for.
 
     Parameters
@@ -294,34 +294,36 @@ Progress = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
-class Looked:
+class CaptureResults:
     """What was found, and which captures could not be read; ``rows``: the wanted flows, sorted."""
 
-    asked: CapturesAsked
+    request: CaptureRequest
     analyses: tuple[Analysis, ...]
     problems: tuple[LabError, ...] = ()
     rows: tuple[NDArray[np.int64], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Choose the flows."""
-        object.__setattr__(self, "rows", tuple(_rows(found, self.asked) for found in self.analyses))
+        object.__setattr__(
+            self, "rows", tuple(_rows(found, self.request) for found in self.analyses)
+        )
 
     @functools.cached_property
     def described(self) -> list[dict[str, Any]]:
         """The captures in words and base units: `tcpf_lab.metrics.capture.describe`."""
         pairs = zip(self.analyses, self.rows, strict=True)
-        return [describe(found, rows, top=self.asked.top) for found, rows in pairs]
+        return [describe(found, rows, top=self.request.top) for found, rows in pairs]
 
     @functools.cached_property
     def frames(self) -> Captures:
         """The same as frames."""
         from tcpf_lab.report.frames.captures import Captures  # here: pandas takes a while to load
 
-        top = self.asked.top or None
+        top = self.request.top or None
         return Captures(self.analyses, tuple(rows[:top] for rows in self.rows))
 
 
-def look(asked: CapturesAsked, progress: Progress | None = None) -> Looked:
+def analyse_captures(request: CaptureRequest, progress: Progress | None = None) -> CaptureResults:
     """Analyse captures, several at a time; one that cannot be read does not stop the others.
 
     If no flow of any capture is what was asked for, that is a problem too, and nothing is left.
@@ -331,26 +333,28 @@ def look(asked: CapturesAsked, progress: Progress | None = None) -> Looked:
     RequestError
         If standard input is asked for twice.
     """
-    if asked.paths.count("-") > 1:
+    if request.paths.count("-") > 1:
         raise RequestError("standard input can be read once", where="-")
-    workers = max(1, min(len(asked.paths), pool.cores()))
+    workers = max(1, min(len(request.paths), pool.cores()))
     with warnings.catch_warnings(), ThreadPoolExecutor(workers) as executor:
         warnings.simplefilter("ignore", UserWarning)  # a cut end is told with the capture
-        found = list(executor.map(lambda path: _one(path, asked, progress), asked.paths))
+        found = list(executor.map(lambda path: _one(path, request, progress), request.paths))
     analyses = tuple(one for one in found if isinstance(one, Analysis))
-    looked = Looked(asked, analyses, tuple(one for one in found if isinstance(one, LabError)))
-    if asked.choice and analyses and not any(map(len, looked.rows)):
-        return Looked(asked, (), (*looked.problems, _none(looked)))
-    return looked
+    results = CaptureResults(
+        request, analyses, tuple(one for one in found if isinstance(one, LabError))
+    )
+    if request.choice and analyses and not any(map(len, results.rows)):
+        return CaptureResults(request, (), (*results.problems, _none(results)))
+    return results
 
 
-def _one(path: str, asked: CapturesAsked, progress: Progress | None) -> Analysis | LabError:
+def _one(path: str, request: CaptureRequest, progress: Progress | None) -> Analysis | LabError:
     """Analyse one capture, or say in one line why it cannot be read."""
     try:
         return analyse(
             path,
-            options=asked.options,
-            events=asked.events,
+            options=request.options,
+            events=request.events,
             progress=functools.partial(progress, path) if progress else None,
         )
     except TraceError as error:
@@ -358,10 +362,10 @@ def _one(path: str, asked: CapturesAsked, progress: Progress | None) -> Analysis
         return error
 
 
-def _rows(found: Analysis, asked: CapturesAsked) -> NDArray[np.int64]:
+def _rows(found: Analysis, request: CaptureRequest) -> NDArray[np.int64]:
     """Numbers of the wanted flows, in the wanted order."""
-    rows = asked.choice.rows(found)
-    if by := asked.order:
+    rows = request.choice.rows(found)
+    if by := request.order:
         values = np.array([_number(flow_row(found, int(row))[by]) for row in rows])
         rows = rows[np.argsort(values if by in ASCENDING else -values, kind="stable")]
     return rows
@@ -371,40 +375,40 @@ def _number(value: float | None) -> float:
     return -np.inf if value is None else float(value)
 
 
-def _none(looked: Looked) -> RequestError:
+def _none(results: CaptureResults) -> RequestError:
     """Say that no flow is what was asked for, and what there is."""
-    flows = np.concatenate([found.flows for found in looked.analyses])
+    flows = np.concatenate([found.flows for found in results.analyses])
     if not flows.size:
-        return RequestError("the capture has no TCP flow", where=str(looked.asked.choice))
+        return RequestError("the capture has no TCP flow", where=str(results.request.choice))
     ports = sorted({int(port) for name in ("sport", "dport") for port in flows[name]})
     shown = ", ".join(map(str, ports[:8])) + (", ..." if len(ports) > 8 else "")
-    last = max(found.flows.size for found in looked.analyses) - 1
+    last = max(found.flows.size for found in results.analyses) - 1
     codes = ", ".join(str(code) for code in np.unique(flows["dscp"][flows["dscp"] >= 0]))
     several = f"none of the {flows.size} flows is this"
     return RequestError(
         several if flows.size > 1 else "the only flow is not this",
-        where=str(looked.asked.choice),
+        where=str(results.request.choice),
         hint=f"there are ports {shown}; code points {codes or 'none'}; "
         + (f"flows 0 to {last}" if last else "flow 0"),
     )
 
 
-def content(looked: Looked, form: str) -> str | bytes:
+def content(results: CaptureResults, form: str) -> str | bytes:
     """Give what was found in one of the ``FORMATS``: the flows, or the events if asked for."""
     if form == "json":
-        return json.dumps(document(looked), indent=1) + "\n"
+        return json.dumps(document(results), indent=1) + "\n"
     from tcpf_lab.report.frames.captures import written
 
-    return written(looked.frames, form, events=looked.asked.events)
+    return written(results.frames, form, events=results.request.events)
 
 
-def document(looked: Looked) -> dict[str, list[dict[str, Any]]]:
+def document(results: CaptureResults) -> dict[str, list[dict[str, Any]]]:
     """Give what was found as JSON has it: each capture with its flows, and with its events."""
-    if not looked.asked.events:
-        return {"captures": looked.described}
+    if not results.request.events:
+        return {"captures": results.described}
     from tcpf_lab.report.frames.captures import event_lists
 
-    together = zip(looked.described, event_lists(looked.frames), strict=True)
+    together = zip(results.described, event_lists(results.frames), strict=True)
     return {"captures": [{**capture, "event_list": rows} for capture, rows in together]}
 
 
@@ -458,17 +462,17 @@ def analyze(
     options = options_of(min_rto, profile, at, probes=probes)
     names = tuple(spread(list(map(str, paths))))
     choice = choice_of(host, port, dscp, flow)
-    looked = look(CapturesAsked(names, options, choice, events=True))
-    if looked.problems:
-        raise looked.problems[0]
-    return looked.frames
+    results = analyse_captures(CaptureRequest(names, options, choice, events=True))
+    if results.problems:
+        raise results.problems[0]
+    return results.frames
 
 
 #: Longest stay, and length of the parts of loss over time, unless something else is asked for.
 MAX_DELAY, BIN = "2 s", "1 s"
 
 
-def crossing(
+def device(
     before: Path | str,
     after: Path | str,
     *,
@@ -477,7 +481,7 @@ def crossing(
     start: str | None = None,
     end: str | None = None,
     bin: str = BIN,  # noqa: A002 - the option of the command line
-) -> Crossing:
+) -> Device:
     """Say what a box did to packets, from captures on both of its sides.
 
     Parameters
@@ -497,7 +501,7 @@ def crossing(
 
     Returns
     -------
-    Crossing
+    Device
         Frames `packets`, `flows`, `by_dscp`, `over_time`; the rest is in `described`.
 
     Raises
@@ -508,24 +512,24 @@ def crossing(
         If a capture cannot be read, nothing of the first is in the second, or no packet of the
         time that was asked for is judged.
     """
-    from tcpf_lab.report.frames.captures import Crossing  # here: pandas takes a while to load
+    from tcpf_lab.report.frames.captures import Device  # here: pandas takes a while to load
 
-    return Crossing(cross_captures(before, after, box_known(offset, max_delay, start, end, bin)))
+    return Device(match_captures(before, after, device_options(offset, max_delay, start, end, bin)))
 
 
-def box_known(
+def device_options(
     offset: str | None = None,
     max_delay: str = MAX_DELAY,
     start: str | None = None,
     end: str | None = None,
     part: str = BIN,
-) -> BoxKnown:
+) -> DeviceOptions:
     """Read what is known of the box, and which packets are judged.
 
     Parameters
     ----------
     offset, max_delay, start, end, part : str
-        As `crossing` takes them, ``part`` for its ``bin``.
+        As `device` takes them, ``part`` for its ``bin``.
 
     Raises
     ------
@@ -537,7 +541,7 @@ def box_known(
     if first is not None and last is not None and first >= last:
         message = "the time ends before it starts"
         raise RequestError(message, where=f"--from {start} --to {end}")
-    return BoxKnown(
+    return DeviceOptions(
         max_delay_ns=nanoseconds(max_delay, "--max-delay", least=1),
         offset_ns=None if offset is None else nanoseconds(offset, "--offset", signed=True),
         from_ns=first,

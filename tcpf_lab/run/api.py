@@ -17,7 +17,7 @@ import pandas as pd
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.papers.thesis.compare import compare
 from tcpf_lab.report.export.tidy import Tables, tables, used_runs
-from tcpf_lab.report.frames.captures import Captures, Crossing
+from tcpf_lab.report.frames.captures import Captures, Device
 from tcpf_lab.report.frames.results import (
     claims_table,
     kept_cells,
@@ -30,12 +30,12 @@ from tcpf_lab.report.section import Section, gather
 from tcpf_lab.report.style import METRICS, CaseStyle, case_styles
 from tcpf_lab.results.command import command
 from tcpf_lab.run import campaign
-from tcpf_lab.run.analyzing import analyze, crossing
-from tcpf_lab.run.selection import RunsAsked, choose
+from tcpf_lab.run.analyzing import analyze, device
+from tcpf_lab.run.selection import RunRequest, choose
 from tcpf_lab.spec.words import unknown
 from tcpf_lab.trace.packet import packets
 
-__all__ = ["Captures", "Crossing", "Results", "Run", "analyze", "crossing", "load", "packets"]
+__all__ = ["Captures", "Device", "Results", "Run", "analyze", "device", "load", "packets"]
 
 #: Values that a message lists, at most.
 _SHOWN = 12
@@ -205,7 +205,7 @@ def load(
     ----------
     what : str or Path
         An experiment or a collection as ``tcpf-lab report`` takes it (``configA.yaml``): its runs
-        are looked for in `results`, and those made from another version of it are left out. Or a
+        are found for in `results`, and those made from another version of it are left out. Or a
         directory: a run, an experiment's results, or a reproduction such as ``results/reference``;
         then everything in it is taken as it is, wherever it was made.
     testbed : str
@@ -239,7 +239,7 @@ def load(
     if Path(what).is_dir():
         _refuse_useless(only=words, seeds=seeds, overrides=settings)
         return _of_directory(Path(what), include_invalid)
-    chosen = choose(RunsAsked(str(what), testbed, Path(results), words, seeds, settings))
+    chosen = choose(RunRequest(str(what), testbed, Path(results), words, seeds, settings))
     sections = gather(campaign.sources(chosen), include_invalid)
     if not any(section.usable for section in sections):
         again = command("run", *chosen.words())

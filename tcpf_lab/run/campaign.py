@@ -187,7 +187,7 @@ def sources(choice: Choice) -> tuple[Source, ...]:
             stale=stale_runs(states),
             factor=part.level.factor,
             level=part.level.level,
-            settings=(*part.level.settings, *choice.asked.overrides),
+            settings=(*part.level.settings, *choice.request.overrides),
         )
         for part, states in choice.states()
     )
@@ -250,7 +250,7 @@ def kept_runs(path: Path) -> list[RunFiles]:
     ----------
     path : Path
         A run; or the directory of a testbed, of an experiment or of results, as they are laid out.
-        Nothing deeper is looked at.
+        Nothing deeper is found at.
 
     Raises
     ------

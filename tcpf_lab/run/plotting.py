@@ -17,7 +17,7 @@ from tcpf_lab.report.style import CASES
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import PARTIAL, RunFiles
 from tcpf_lab.run.runner import State
-from tcpf_lab.run.selection import RunsAsked, choose
+from tcpf_lab.run.selection import RunRequest, choose
 from tcpf_lab.spec.axis import shown
 from tcpf_lab.spec.load import load
 from tcpf_lab.spec.model import Experiment, case_slug
@@ -29,7 +29,7 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap)(\.(gz|zst|xz))?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class FigureAsked:
+class FigureRequest:
     """What was asked to be drawn.
 
     ``what`` are experiments, collections, runs or directories with runs; or captures, whose senders
@@ -41,7 +41,7 @@ class FigureAsked:
     what: tuple[str, ...]
     filters: Mapping[str, str] = field(default_factory=dict)
     include_invalid: bool = False
-    asked: RunsAsked = field(default_factory=lambda: RunsAsked(""))
+    request: RunRequest = field(default_factory=lambda: RunRequest(""))
     options: Options = field(default_factory=Options)
 
     @property
@@ -68,15 +68,15 @@ class FigureAsked:
             if _CAPTURE.search(word) and not Path(word).exists():
                 raise RequestError("no such capture", where=word)
 
-    def runs_of(self, spec: str) -> RunsAsked:
+    def runs_of(self, spec: str) -> RunRequest:
         """Say which runs of an experiment are drawn, the lists included."""
         lists = (f"{key}={value}" for key, value in self.filters.items())
-        return replace(self.asked, spec=spec, only=(*self.asked.only, *lists))
+        return replace(self.request, spec=spec, only=(*self.request.only, *lists))
 
     @property
     def choosing(self) -> str | None:
         """Give the first option that chooses among the runs of an experiment, if any does."""
-        return next(iter(self.asked.given), None)
+        return next(iter(self.request.given), None)
 
 
 def parse_time(text: str) -> tuple[float, float]:
@@ -148,7 +148,7 @@ def _told(left_out: Counter[str]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
 
 
-def gather(asked: FigureAsked, kind: Kind) -> Gathered:
+def gather(request: FigureRequest, kind: Kind) -> Gathered:
     """Find the runs and read their numbers, or take the captures.
 
     Raises
@@ -158,47 +158,47 @@ def gather(asked: FigureAsked, kind: Kind) -> Gathered:
         filter matches none, or the kind cannot be drawn of captures.
     """
     if kind.captures:
-        asked.refuse_missing_captures()
-    if asked.captures:
-        _refuse_captures(asked, kind)
-        captures = (DrawnCapture(Path(word), asked.options) for word in asked.captures)
+        request.refuse_missing_captures()
+    if request.captures:
+        _refuse_captures(request, kind)
+        captures = (DrawnCapture(Path(word), request.options) for word in request.captures)
         return Gathered(tuple(captures), Counter())
-    if asked.options != Options():
+    if request.options != Options():
         raise RequestError(
             "is for captures; what a run's senders were is in the run",
             where="--min-rto, --profile, --at, --no-probes",
         )
     left_out: Counter[str] = Counter()
     found: dict[Path, DrawnRun] = {}
-    directories = [word for word in asked.what if Path(word).is_dir()]
-    _refuse_useless(asked, directories)
-    for word in asked.what:
+    directories = [word for word in request.what if Path(word).is_dir()]
+    _refuse_useless(request, directories)
+    for word in request.what:
         source = _in_directory if word in directories else _of_experiment
-        for files, experiment, cases in source(word, asked, left_out):
+        for files, experiment, cases in source(word, request, left_out):
             run = read_run(files, experiment, cases)
-            if run.valid or asked.include_invalid:
+            if run.valid or request.include_invalid:
                 found[files.root.resolve()] = run
             else:
                 left_out["invalid"] += 1
     if not found:
-        raise _nothing(asked, directories, left_out)
+        raise _nothing(request, directories, left_out)
     _refuse_copies(found.values())
     return Gathered(tuple(found.values()), left_out)
 
 
-def _refuse_captures(asked: FigureAsked, kind: Kind) -> None:
+def _refuse_captures(request: FigureRequest, kind: Kind) -> None:
     """Refuse captures where runs are needed, and options that choose among runs."""
-    first = asked.captures[0]
+    first = request.captures[0]
     if not kind.captures:
         takers = ", ".join(other.name for other in KINDS.values() if other.captures)
         raise RequestError(
             f"a capture; {kind.name} is drawn of runs", where=first, hint=f"of captures: {takers}"
         )
-    others = [word for word in asked.what if word not in asked.captures]
+    others = [word for word in request.what if word not in request.captures]
     if others:
         raise RequestError(f"a capture, and {others[0]} is none; draw either", where=first)
-    filters = [f"--{key}" for key, value in asked.filters.items() if value]
-    if option := next(iter(filters), asked.choosing):
+    filters = [f"--{key}" for key, value in request.filters.items() if value]
+    if option := next(iter(filters), request.choosing):
         raise RequestError("chooses among runs, and this is a capture", where=option)
 
 
@@ -215,18 +215,18 @@ def _refuse_copies(runs: Iterable[DrawnRun]) -> None:
             )
 
 
-def _refuse_useless(asked: FigureAsked, directories: Sequence[str]) -> None:
-    if len(directories) < len(asked.what):
+def _refuse_useless(request: FigureRequest, directories: Sequence[str]) -> None:
+    if len(directories) < len(request.what):
         return
-    if asked.choosing:
+    if request.choosing:
         raise RequestError(
             "chooses among the runs of an experiment; a directory has the runs that it has",
-            where=asked.choosing,
+            where=request.choosing,
             hint="--case, --flows or --seed",
         )
 
 
-def _of_experiment(word: str, asked: FigureAsked, left_out: Counter[str]) -> Iterator[_Found]:
+def _of_experiment(word: str, request: FigureRequest, left_out: Counter[str]) -> Iterator[_Found]:
     if Path(word).is_fifo():
         raise RequestError(
             "is a pipe or a device, and figures read a capture twice",
@@ -234,9 +234,9 @@ def _of_experiment(word: str, asked: FigureAsked, left_out: Counter[str]) -> Ite
             hint="name the capture's file; a packed one is read as it is",
         )
     try:
-        choice = choose(asked.runs_of(word))
+        choice = choose(request.runs_of(word))
     except RequestError as error:
-        raise _as_typed(error, asked) from None
+        raise _as_typed(error, request) from None
     for part, states in choice.states():
         for run, now in states:
             if now.state is State.COMPLETE:
@@ -245,15 +245,15 @@ def _of_experiment(word: str, asked: FigureAsked, left_out: Counter[str]) -> Ite
                 left_out[now.state.value] += 1
 
 
-def _as_typed(error: RequestError, asked: FigureAsked) -> RequestError:
+def _as_typed(error: RequestError, request: FigureRequest) -> RequestError:
     """Give an error of ``--only case=X`` as one of ``--case X``, which it came from."""
-    for key, value in asked.filters.items():
+    for key, value in request.filters.items():
         if error.where == f"--only {key}={value}":
             return RequestError(error.message, where=f"--{key} {value}", hint=error.hint)
     return error
 
 
-def _in_directory(word: str, asked: FigureAsked, left_out: Counter[str]) -> Iterator[_Found]:
+def _in_directory(word: str, request: FigureRequest, left_out: Counter[str]) -> Iterator[_Found]:
     """Yield the runs at or below a directory, cases as the papers have them, axes upwards."""
     specs = sorted(Path(word).rglob("run.yaml"))
     there = [RunFiles(path.parent) for path in specs if not path.parent.name.endswith(PARTIAL)]
@@ -263,7 +263,7 @@ def _in_directory(word: str, asked: FigureAsked, left_out: Counter[str]) -> Iter
     left_out += Counter()  # forgets what is 0
     runs = [(files, load(files.spec)) for files in analysed]
     cases = tuple(dict.fromkeys(experiment.selected_cases[0] for _, experiment in runs))
-    for files, experiment in _filtered(sorted(runs, key=lambda run: _place(run[1])), asked):
+    for files, experiment in _filtered(sorted(runs, key=lambda run: _place(run[1])), request):
         yield files, experiment, cases
 
 
@@ -287,10 +287,10 @@ _WORDS: dict[str, Callable[[Experiment], str]] = {
 
 
 def _filtered(
-    runs: Sequence[tuple[RunFiles, Experiment]], asked: FigureAsked
+    runs: Sequence[tuple[RunFiles, Experiment]], request: FigureRequest
 ) -> Iterator[tuple[RunFiles, Experiment]]:
     wanted: dict[str, set[str]] = {}
-    for key, text in asked.filters.items():
+    for key, text in request.filters.items():
         words = [word.strip() for word in text.split(",")]
         known = dict.fromkeys(_WORDS[key](experiment) for _, experiment in runs)
         wanted[key] = {case_slug(word) if key == "case" else word for word in words}
@@ -301,17 +301,19 @@ def _filtered(
             yield files, experiment
 
 
-def _nothing(asked: FigureAsked, directories: Sequence[str], left_out: Counter[str]) -> LabError:
+def _nothing(
+    request: FigureRequest, directories: Sequence[str], left_out: Counter[str]
+) -> LabError:
     """Say why there is nothing to draw, and what to type about it."""
     message = f"no run to draw: {_told(left_out) or 'there is none'}"
-    specs = [word for word in asked.what if word not in directories]
+    specs = [word for word in request.what if word not in directories]
     if left_out["invalid"]:
         hint = "`--include-invalid` draws them all the same"
     elif specs:
-        hint = f"`{command('run', *asked.runs_of(specs[0]).words())}`"
+        hint = f"`{command('run', *request.runs_of(specs[0]).words())}`"
     elif left_out["without metrics.json"]:
-        again = "; ".join(command("analyze", Path(word)) for word in asked.what)
+        again = "; ".join(command("analyze", Path(word)) for word in request.what)
         hint = f"`{again}`, if captures were kept"
     else:
         hint = "name a run's directory, or one that holds runs, such as results/configA/uml"
-    return LabError(message, where=" ".join(asked.what), hint=hint)
+    return LabError(message, where=" ".join(request.what), hint=hint)

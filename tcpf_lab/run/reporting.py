@@ -149,11 +149,11 @@ class _Made:
         """Give the page on the published tables; none where something else is varied."""
         if self.comparison is None:
             return None
-        asked, others, needed = self.choice.asked, other_testbeds(self.sections), ""
+        request, others, needed = self.choice.request, other_testbeds(self.sections), ""
         if not others and self._varied:
             return None
-        if not others and not asked.overrides:
-            same = choose(replace(asked, spec=OTHER_TESTBEDS, only=()))
+        if not others and not request.overrides:
+            same = choose(replace(request, spec=OTHER_TESTBEDS, only=()))
             levels = [source for source in sources(same) if source.factor]
             others = other_testbeds(gather(levels, self.include_invalid))
             needed = "" if others else command("run", *same.words())
@@ -203,7 +203,7 @@ def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Itera
 def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Document]:
     """Yield a page as a reproduction to keep has it, and the file that all of it is made from.
 
-    Its figures are there once, as they are looked at.
+    Its figures are there once, as they are found at.
     """
     if reference is not None:
         yield reference / f"{page.name}.json", as_text(page)

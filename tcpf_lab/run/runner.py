@@ -253,8 +253,8 @@ def _refuse_sizes(files: RunFiles) -> None:
     if not isinstance(manifest, dict):
         return  # the analysis says so
     expect = manifest.get("expect")
-    crossing = expect.get("cross") if isinstance(expect, dict) else None
-    shares = [manifest, *(crossing if isinstance(crossing, list) else ())]
+    transit = expect.get("cross") if isinstance(expect, dict) else None
+    shares = [manifest, *(transit if isinstance(transit, list) else ())]
     flows = [share["flows"] for share in shares if isinstance(share, dict) and "flows" in share]
     window = manifest.get("window_s", [])
     if not all(isinstance(count, int) and 0 <= count <= _MOST_FLOWS for count in flows):

@@ -62,7 +62,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class RunsAsked:
+class RunRequest:
     """The words of a command line that choose runs, as they were typed.
 
     Parameters
@@ -111,18 +111,18 @@ class Choice:
     title: str
     collection: bool
     parts: tuple[Part, ...]
-    asked: RunsAsked
+    request: RunRequest
     directory: str  #: of the testbed, below each experiment's
 
     @property
     def testbed_name(self) -> str:
         """The testbed as it was asked for: may be an inventory's path."""
-        return self.asked.testbed
+        return self.request.testbed
 
     @property
     def results(self) -> Path:
         """The results directory."""
-        return self.asked.results
+        return self.request.results
 
     @property
     def files(self) -> ExperimentFiles:
@@ -136,7 +136,7 @@ class Choice:
 
     def words(self) -> tuple[str | Path, ...]:
         """Give the words of a command line that choose the same."""
-        return self.asked.words()
+        return self.request.words()
 
     def states(self) -> Iterator[tuple[Part, list[tuple[Run, RunState]]]]:
         """Tell for each run whether it is complete, stale (and why), failed or missing."""
@@ -147,7 +147,7 @@ class Choice:
             yield part, [(run, examine(run, part.files, identity)) for run in part.runs]
 
 
-def choose(asked: RunsAsked) -> Choice:
+def choose(request: RunRequest) -> Choice:
     """Read an experiment or a collection and select runs; touches nothing but the files.
 
     Raises
@@ -155,32 +155,32 @@ def choose(asked: RunsAsked) -> Choice:
     RequestError
         If a file, a key, a value or the testbed is not what it should be.
     """
-    directory = registry.require(asked.testbed)
-    source = find(asked.spec)
+    directory = registry.require(request.testbed)
+    source = find(request.spec)
     read = load_any(source)
     if isinstance(read, Calibration):
         raise RequestError(
             "is a calibration",
             where=str(source),
-            hint=f"`{command('calibrate', Path(asked.spec))}`",
+            hint=f"`{command('calibrate', Path(request.spec))}`",
         )
     collection = isinstance(read, Collection)
-    wanted = _wanted(asked.only)
+    wanted = _wanted(request.only)
     levels = members(read, source) if isinstance(read, Collection) else (Level(read),)
-    generator = registry.generator(asked.testbed)
+    generator = registry.generator(request.testbed)
     unset = list(_chosen(levels, wanted.pop(_CONFIG, None)))
-    chosen = [_settled(level, asked.overrides, generator) for level in unset]
+    chosen = [_settled(level, request.overrides, generator) for level in unset]
     before, after = ([level.experiment for level in those] for those in (unset, chosen))
-    refuse_idle_settings(before, after, asked.overrides)
-    refuse_idle_axes(after, asked.overrides, source)
+    refuse_idle_settings(before, after, request.overrides)
+    refuse_idle_axes(after, request.overrides, source)
     if isinstance(read, Collection):
         _refuse_equal_names(read.name, levels, chosen, source)
     parts = tuple(
-        Part(level, runs, ExperimentFiles(asked.results, level.experiment.name, directory))
-        for level, runs in _expanded(chosen, wanted, asked.seeds)
+        Part(level, runs, ExperimentFiles(request.results, level.experiment.name, directory))
+        for level, runs in _expanded(chosen, wanted, request.seeds)
     )
     named = read if collection else parts[0].experiment
-    return Choice(source, named.name, named.title, collection, parts, asked, directory)
+    return Choice(source, named.name, named.title, collection, parts, request, directory)
 
 
 def one_or_two(testbeds: Sequence[str] | None) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ class Impairment(SpecModel):
         if sentence := delay_problem(self.delay):
             yield ("delay",), sentence
         if self.reorder and not self.delay:
-            yield ("reorder",), "needs delay: only packets that are held back can be overtaken"
+            yield ("reorder",), "needs delay: only packets that are held back can be reordered"
         if self.jitter > self.delay:
             yield ("jitter",), "must not be more than delay"
         if self.jitter > _LARGEST_JITTER:

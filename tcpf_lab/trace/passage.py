@@ -119,7 +119,7 @@ SETTLE_BYTES = 10_000
 
 
 @dataclass(frozen=True)
-class Crossing:
+class Transit:
     """One bottleneck, packet by packet.
 
     Attributes
@@ -160,7 +160,7 @@ class Backlog:
     size: NDArray[np.int64]
 
 
-def cross(entered: Packets, left: Packets, *, max_delay_ns: int = MAX_DELAY_NS) -> Crossing:
+def cross(entered: Packets, left: Packets, *, max_delay_ns: int = MAX_DELAY_NS) -> Transit:
     """Match the packets that entered a queue with those that left it.
 
     Two packets are the same if everything agrees that no router changes
@@ -177,7 +177,7 @@ def cross(entered: Packets, left: Packets, *, max_delay_ns: int = MAX_DELAY_NS) 
 
     Returns
     -------
-    Crossing
+    Transit
         One row per packet of `entered`.
     """
     marks = Marks()
@@ -187,9 +187,9 @@ def cross(entered: Packets, left: Packets, *, max_delay_ns: int = MAX_DELAY_NS) 
 
 def crossing_of(
     entered: MarkArray, departure_ns: NDArray[np.int64], unmatched: int, copies: int
-) -> Crossing:
+) -> Transit:
     """Put together what was matched."""
-    return Crossing(
+    return Transit(
         arrival_ns=entered["time_ns"].copy(),
         departure_ns=departure_ns,
         wire_length=entered["wire_length"].astype(np.int64),
@@ -200,25 +200,23 @@ def crossing_of(
     )
 
 
-def backlog(crossing: Crossing) -> Backlog:
+def backlog(transit: Transit) -> Backlog:
     """Rebuild the queue's length from arrivals and departures.
 
     Bytes are counted as ``tc`` does, with the link-layer header.  At equal times departures count
     first.  Dropped packets never were in the queue.
     """
-    return Backlog(
-        *_trace.backlog(crossing.arrival_ns, crossing.departure_ns, crossing.wire_length)
-    )
+    return Backlog(*_trace.backlog(transit.arrival_ns, transit.departure_ns, transit.wire_length))
 
 
 def backlogged_rate(
-    crossing: Crossing, *, settle_bytes: int = SETTLE_BYTES
+    transit: Transit, *, settle_bytes: int = SETTLE_BYTES
 ) -> tuple[float, int] | None:
     """Rate of departures while the next packet was already waiting.
 
     Parameters
     ----------
-    crossing : Crossing
+    transit : Transit
         Shape (n,).
     settle_bytes : int
         Bytes at the start of each busy period that are left out.
@@ -230,7 +228,7 @@ def backlogged_rate(
         measured on; None if the queue never was busy long enough.
     """
     return _trace.backlogged_rate(
-        crossing.arrival_ns, crossing.departure_ns, crossing.wire_length, settle_bytes
+        transit.arrival_ns, transit.departure_ns, transit.wire_length, settle_bytes
     )
 
 
@@ -276,7 +274,7 @@ class Passage:
 
     Attributes
     ----------
-    crossing : Crossing
+    transit : Transit
         A row per packet that entered, in the order of arrival, times by the first clock.
     entered : array of MARK, shape (n,)
         The same packets.
@@ -298,7 +296,7 @@ class Passage:
         Packets that left and must have entered while the first capture was made, but did not.
     """
 
-    crossing: Crossing
+    transit: Transit
     entered: MarkArray
     tos_out: NDArray[np.uint8]
     overtaken: NDArray[np.bool_]
@@ -347,7 +345,7 @@ def passage(
         raise _unmatched(found, offset_ns)
     matched = [found.pop(name) for name in ("departure_ns", "unmatched", "copies")]
     return Passage(
-        crossing=crossing_of(found["entered"], *matched),
+        transit=crossing_of(found["entered"], *matched),
         clock=ClockOffset(**found.pop("clock")),
         ends=ends,
         **found,

@@ -24,7 +24,7 @@ from tcpf_lab.plan.step import (
 )
 from tcpf_lab.plan.topology import interfaces, paths, toward
 from tcpf_lab.plan.traffic import pairs, start_times
-from tcpf_lab.run.selection import RunsAsked, choose
+from tcpf_lab.run.selection import RunRequest, choose
 from tcpf_lab.spec.load import apply_overrides, load
 from tcpf_lab.spec.sweep import expand
 
@@ -454,7 +454,7 @@ def chosen(
     """Give how many runs a file makes."""
     path = tmp_path / "idle.yaml"
     path.write_text(f"{TEXT}matrix: {{{matrix}}}\n")
-    asked = RunsAsked(str(path), "uml", tmp_path, only, None, settings)
+    asked = RunRequest(str(path), "uml", tmp_path, only, None, settings)
     return len(choose(asked).runs)
 
 

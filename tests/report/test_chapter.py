@@ -167,7 +167,7 @@ def test_a_reproduction_is_a_table_figures_and_how_it_was_made(
     manifest = json.loads((tmp_path / "reference/configA/manifest.json").read_text())
     assert manifest["commands"] == ["tcpf-lab run chapter4.yaml"]
     assert (manifest["seeds"], manifest["flows"], manifest["cases"]) == ([1, 2], [100], list(PAPER))
-    assert manifest["runs"] == {"asked": 8, "used": 8, "valid": 8}
+    assert manifest["runs"] == {"requested": 8, "used": 8, "valid": 8}
     assert (manifest["git_commit"], manifest["analysis"]) == ("abc", "abc")
     assert manifest["window_s"] == [10.0, 70.0]
     assert manifest["facts"]["modules"] == {"sch_rio": "11", "act_tcpf": "22"}

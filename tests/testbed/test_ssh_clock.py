@@ -19,14 +19,14 @@ class World:
     def __init__(self, offset: int, drift_ppm: float = 0.0, trips=((1000, 1000),)) -> None:
         self.true = 100 * NSEC
         self.offset, self.drift, self.trips = offset, drift_ppm * 1e-6, list(trips)
-        self.asked = 0
+        self.request = 0
 
     def now(self) -> int:
         return self.true
 
     def ask(self) -> dict[str, int]:
-        there, back = self.trips[self.asked % len(self.trips)]
-        self.asked += 1
+        there, back = self.trips[self.request % len(self.trips)]
+        self.request += 1
         self.true += there
         theirs = self.true + self.offset + round(self.drift * self.true)
         self.true += back

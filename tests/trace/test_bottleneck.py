@@ -13,7 +13,7 @@ from tcpf_lab.metrics.capture import capture_row, flow_row, totals
 from tcpf_lab.report.captures import headline, remarks
 from tcpf_lab.trace.analysis import KINDS, RULES, UNKNOWN, Analysis, Options, analyse, one_way
 from tcpf_lab.trace.packet import PACKET, Packets, read_capture
-from tcpf_lab.trace.passage import Crossing, backlog, backlogged_rate, cross
+from tcpf_lab.trace.passage import Transit, backlog, backlogged_rate, cross
 
 MS = 1_000_000
 
@@ -29,31 +29,31 @@ def side(*packets: tuple[float, int, int], length: int = 960) -> Packets:
 
 
 def test_packet_that_does_not_leave_is_lost() -> None:
-    crossing = cross(side((0, 1, 1), (1, 2, 2), (2, 3, 3)), side((5, 1, 1), (6, 3, 3)))
-    assert crossing.lost.tolist() == [False, True, False]
-    assert crossing.departure_ns.tolist() == [5 * MS, -1, 6 * MS]
-    assert crossing.unmatched == 0
+    transit = cross(side((0, 1, 1), (1, 2, 2), (2, 3, 3)), side((5, 1, 1), (6, 3, 3)))
+    assert transit.lost.tolist() == [False, True, False]
+    assert transit.departure_ns.tolist() == [5 * MS, -1, 6 * MS]
+    assert transit.unmatched == 0
 
 
 def test_retransmission_is_told_from_the_original_by_its_identification() -> None:
-    crossing = cross(side((0, 1, 1), (100, 1, 2)), side((110, 1, 2)))
-    assert crossing.lost.tolist() == [True, False]
+    transit = cross(side((0, 1, 1), (100, 1, 2)), side((110, 1, 2)))
+    assert transit.lost.tolist() == [True, False]
 
 
 def test_equal_packets_leave_in_the_order_they_came() -> None:
-    crossing = cross(side((0, 1, 1), (1, 1, 1), (2, 1, 1)), side((5, 1, 1), (6, 1, 1)))
-    assert crossing.departure_ns.tolist() == [5 * MS, 6 * MS, -1]
+    transit = cross(side((0, 1, 1), (1, 1, 1), (2, 1, 1)), side((5, 1, 1), (6, 1, 1)))
+    assert transit.departure_ns.tolist() == [5 * MS, 6 * MS, -1]
 
 
 def test_identification_that_comes_round_again_matches_the_recent_packet() -> None:
-    crossing = cross(side((0, 1, 7), (2000, 1, 7)), side((2010, 1, 7)), max_delay_ns=500 * MS)
-    assert crossing.departure_ns.tolist() == [-1, 2010 * MS]
+    transit = cross(side((0, 1, 7), (2000, 1, 7)), side((2010, 1, 7)), max_delay_ns=500 * MS)
+    assert transit.departure_ns.tolist() == [-1, 2010 * MS]
 
 
 def test_packet_does_not_leave_before_it_came() -> None:
-    crossing = cross(side((10, 1, 1)), side((9, 1, 1)))
-    assert crossing.lost.tolist() == [True]
-    assert crossing.unmatched == 1
+    transit = cross(side((10, 1, 1)), side((9, 1, 1)))
+    assert transit.lost.tolist() == [True]
+    assert transit.unmatched == 1
 
 
 def test_packet_that_stays_too_long_is_no_match() -> None:
@@ -80,8 +80,8 @@ def test_of_equal_packets_one_of_the_same_code_point_is_the_match() -> None:
 def test_every_part_of_the_key_counts(column: str) -> None:
     left = side((5, 1, 1))
     left[column] += 1
-    crossing = cross(side((0, 1, 1)), left)
-    assert (crossing.lost.tolist(), crossing.unmatched) == ([True], 1)
+    transit = cross(side((0, 1, 1)), left)
+    assert (transit.lost.tolist(), transit.unmatched) == ([True], 1)
 
 
 def test_captures_of_frames_are_matched(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_captures_of_frames_are_matched(tmp_path: Path) -> None:
             left.add(1000 * i + 500, frame)
     a = read_capture(entered.write(tmp_path / "in.pcap")).packets
     b = read_capture(left.write(tmp_path / "out.pcap")).packets
-    crossing = cross(a, b, max_delay_ns=5000)
-    assert np.flatnonzero(crossing.lost).tolist() == list(range(0, 70_000, 10))
-    assert crossing.unmatched == 0
+    transit = cross(a, b, max_delay_ns=5000)
+    assert np.flatnonzero(transit.lost).tolist() == list(range(0, 70_000, 10))
+    assert transit.unmatched == 0
 
 
 @settings(max_examples=50, deadline=None)
@@ -103,15 +103,15 @@ def test_captures_of_frames_are_matched(tmp_path: Path) -> None:
 def test_every_departure_is_accounted_for(drawn: list[tuple[int, bool]]) -> None:
     entered = side(*[(i, seq, 1) for i, (seq, _) in enumerate(drawn)])
     left = side(*[(i + 30.5, seq, 1) for i, (seq, stays) in enumerate(drawn) if stays])
-    crossing = cross(entered, left)
-    assert crossing.unmatched == 0
-    assert int(np.sum(~crossing.lost)) == left.size
+    transit = cross(entered, left)
+    assert transit.unmatched == 0
+    assert int(np.sum(~transit.lost)) == left.size
     for seq in range(4):
         mine = entered["seq"] == seq
-        assert np.sum(~crossing.lost[mine]) == np.sum(left["seq"] == seq)
+        assert np.sum(~transit.lost[mine]) == np.sum(left["seq"] == seq)
 
 
-def paced(count: int, gap_ms: float, service_ms: float) -> Crossing:
+def paced(count: int, gap_ms: float, service_ms: float) -> Transit:
     """Give packets that come every ``gap_ms`` to a server that needs ``service_ms`` for each."""
     left, at = [], 0.0
     for i in range(count):
@@ -152,8 +152,8 @@ def test_burst_at_the_start_of_a_busy_period_is_left_out() -> None:
 
 
 def test_backlog_counts_frames_and_forgets_dropped_packets() -> None:
-    crossing = cross(side((0, 1, 1), (1, 2, 2), (2, 3, 3)), side((3, 1, 1), (4, 3, 3)))
-    line = backlog(crossing)
+    transit = cross(side((0, 1, 1), (1, 2, 2), (2, 3, 3)), side((3, 1, 1), (4, 3, 3)))
+    line = backlog(transit)
     assert (line.time_ns // MS).tolist() == [0, 2, 3, 4]
     assert line.size.tolist() == [1014, 2028, 1014, 0]
 

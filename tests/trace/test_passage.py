@@ -59,8 +59,8 @@ def test_offset_of_the_clocks_may_exceed_every_delay(offset: int) -> None:
     assert found.clock.offset_ns == offset + MS  # the least delay cannot be told from it
     assert found.clock.drift == 0.0
     assert not found.clock.ambiguous
-    assert found.crossing.lost.tolist() == (~kept).tolist()
-    delay = (found.crossing.departure_ns - found.crossing.arrival_ns)[kept]
+    assert found.transit.lost.tolist() == (~kept).tolist()
+    delay = (found.transit.departure_ns - found.transit.arrival_ns)[kept]
     assert delay.tolist() == (stay[kept] - MS).tolist()
     assert found.foreign == 0
 
@@ -73,7 +73,7 @@ def test_least_delay_counts_zero_also_of_packets_that_have_equals() -> None:
     stay[[120, 150]] = MS
     found = passed(first, later(first, stay + 5 * S))
     assert found.clock.offset_ns == 5 * S + MS
-    delay = found.crossing.departure_ns - found.crossing.arrival_ns
+    delay = found.transit.departure_ns - found.transit.arrival_ns
     assert delay.tolist() == (stay - MS).tolist()
 
 
@@ -81,7 +81,7 @@ def test_offset_that_is_given_leaves_delays_whole() -> None:
     first, stay = stream(100), sawtooth(100)
     found = passed(first, later(first, stay + 5 * S), offset_ns=5 * S)
     assert found.clock.given
-    assert (found.crossing.departure_ns - found.crossing.arrival_ns).tolist() == stay.tolist()
+    assert (found.transit.departure_ns - found.transit.arrival_ns).tolist() == stay.tolist()
 
 
 @pytest.mark.parametrize("drift", [1e-4, -4e-5])
@@ -91,7 +91,7 @@ def test_drift_is_found_where_the_queue_is_often_empty(drift: float) -> None:
     gained = np.rint((left - START) * drift).astype(np.int64)
     found = passed(first, later(first, stay + gained + 3600 * S))
     assert found.clock.drift == pytest.approx(drift, rel=0.02)
-    delay = found.crossing.departure_ns - found.crossing.arrival_ns
+    delay = found.transit.departure_ns - found.transit.arrival_ns
     assert np.max(np.abs(delay - (stay - MS))) < 200_000
 
 
@@ -102,7 +102,7 @@ def test_repeat_without_identification_is_matched_by_its_delay() -> None:
     first["seq"][150] = first["seq"][120]  # 300 ms later
     kept = np.arange(300) != 120
     found = passed(first, later(first[kept], 4 * MS), offset_ns=0)
-    assert np.flatnonzero(found.crossing.lost).tolist() == [120]
+    assert np.flatnonzero(found.transit.lost).tolist() == [120]
 
 
 def test_time_stamps_tell_repeats_apart_if_both_captures_have_them() -> None:
@@ -110,7 +110,7 @@ def test_time_stamps_tell_repeats_apart_if_both_captures_have_them() -> None:
     first["ip_id"], first["seq"], first["timestamps"] = 0, 7, 1
     first["tsval"] = [1, 1, 2, 3]
     left = later(first[2:], 5 * MS)
-    assert passed(first, left, offset_ns=0).crossing.lost.tolist() == [True, True, False, False]
+    assert passed(first, left, offset_ns=0).transit.lost.tolist() == [True, True, False, False]
     left["timestamps"] = 0  # the second capture was cut off before the options
     assert passed(first, left, offset_ns=0).foreign == 0
 
@@ -121,7 +121,7 @@ def test_packets_marked_underway_are_the_same_packets() -> None:
     left = later(first, MS)
     left["tos"][:10], left["tos"][10:], left["ttl"] = 12 << 2 | 1, 10 << 2 | 3, 63
     found = passed(first, left)
-    assert not found.crossing.lost.any()
+    assert not found.transit.lost.any()
     assert (found.tos_out >> 2).tolist() == [12] * 10 + [10] * 40
 
 
@@ -130,8 +130,8 @@ def test_copies_are_not_packets_that_never_came() -> None:
     left = later(np.concatenate([first, first[50:60]]), 3 * MS)
     left["time_ns"][-1] += 1
     found = passed(first, left)
-    assert (found.crossing.copies, found.foreign) == (10, 0)
-    assert not found.crossing.lost.any()
+    assert (found.transit.copies, found.foreign) == (10, 0)
+    assert not found.transit.lost.any()
 
 
 def test_overtaken_packets_are_those_that_left_behind_later_ones() -> None:
@@ -148,7 +148,7 @@ def passed_both_ways(there: Packets, back: Packets) -> Passage:
     second = later(np.concatenate([later(there, 5 * MS), back]), 9 * S)
     found = passed(first[np.argsort(first["time_ns"])], second)
     assert found.back == (500, 500)
-    assert found.crossing.lost.sum() == 0
+    assert found.transit.lost.sum() == 0
     assert found.clock.between_ns == (9 * S - 2 * MS, 9 * S + 5 * MS)
     return found
 
@@ -179,7 +179,7 @@ def test_clocks_that_drift_as_far_as_is_believed_lose_no_packet_to_the_votes() -
     found = passed(first, later(first, moved + MS), max_delay_ns=2 * MS)
     assert found.clock.coincidences == 4000
     assert found.clock.drift == pytest.approx(0.9 * LARGEST_DRIFT, rel=1e-3)
-    assert found.crossing.lost.sum() == 0
+    assert found.transit.lost.sum() == 0
 
 
 def test_copies_of_both_directions_with_one_delay_both_cross() -> None:
@@ -189,7 +189,7 @@ def test_copies_of_both_directions_with_one_delay_both_cross() -> None:
     found = passed(first, later(first, 3 * MS))
     assert found.back == (0, 0)
     assert found.entered.size == 600
-    assert not found.crossing.lost.any()
+    assert not found.transit.lost.any()
 
 
 def test_hosts_of_which_nothing_crossed_are_left_out() -> None:
@@ -205,9 +205,9 @@ def test_packets_near_an_end_of_the_second_capture_are_not_judged() -> None:
     found = passed(first, left[100:900], offset_ns=0)
     start, end = found.judged_ns
     judged = (first["time_ns"] >= start) & (first["time_ns"] <= end)
-    assert not found.crossing.lost[judged].any()
+    assert not found.transit.lost[judged].any()
     assert judged.sum() > 780
-    assert found.crossing.lost.sum() == 200
+    assert found.transit.lost.sum() == 200
 
 
 def test_captures_without_a_common_packet_are_a_message() -> None:
@@ -252,7 +252,7 @@ def test_ipv6_is_matched_by_sequence_number_and_time_stamp(tmp_path: Path) -> No
     first, _ = marks.read(entered.write(tmp_path / "in.pcap"))
     second, _ = marks.read(left.write(tmp_path / "out.pcap"))
     found = passage(first, second, marks.ends, max_delay_ns=S)
-    assert np.flatnonzero(found.crossing.lost).tolist() == list(range(0, 60, 5))
+    assert np.flatnonzero(found.transit.lost).tolist() == list(range(0, 60, 5))
 
 
 def test_ends_keep_their_numbers_while_their_table_grows() -> None:

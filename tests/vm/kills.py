@@ -24,7 +24,7 @@ from guest_hosts import Hosts
 from tcpf_lab.plan.compose import Plan, compose
 from tcpf_lab.plan.step import AgreeEpoch
 from tcpf_lab.results.layout import RunFiles
-from tcpf_lab.run.selection import RunsAsked, choose
+from tcpf_lab.run.selection import RunRequest, choose
 from tcpf_lab.testbed.inventory import Inventory, load_inventory
 from tcpf_lab.testbed.ssh.run import REQUESTS
 from tcpf_lab.testbed.ssh.steps import Placement, Translator, groups
@@ -324,7 +324,7 @@ class Killing:
     @cached_property
     def _run(self) -> Any:
         results = self.directory / "results"
-        asked = RunsAsked(SPEC, str(self.inventory), results, (CHOICE,), None, tuple(SETTINGS))
+        asked = RunRequest(SPEC, str(self.inventory), results, (CHOICE,), None, tuple(SETTINGS))
         (run,) = choose(asked).runs
         return run
 

@@ -27,7 +27,7 @@ from tcpf_lab.results import storage
 from tcpf_lab.results.layout import ExperimentFiles
 from tcpf_lab.run.cluster.executor import ClusterExecutor, cluster_executor
 from tcpf_lab.run.runner import Event, run_all
-from tcpf_lab.run.selection import RunsAsked, choose
+from tcpf_lab.run.selection import RunRequest, choose
 from tcpf_lab.spec.load import parse
 from tcpf_lab.spec.sweep import Run, expand
 from tcpf_lab.testbed.registry import testbed
@@ -69,7 +69,7 @@ def main() -> None:
     assert isinstance(bed, UmlTestbed)
     runs: Sequence[Run] = expand(parse(SHORT, "short").on(bed.generator))
     if asked.spec:
-        wanted = RunsAsked(asked.spec, only=tuple(asked.only or ()), seeds=asked.seeds)
+        wanted = RunRequest(asked.spec, only=tuple(asked.only or ()), seeds=asked.seeds)
         runs = choose(wanted).runs
     elif asked.seeds:
         runs = [run for run in runs if run.seed <= asked.seeds]

@@ -143,7 +143,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One check on both tables, and the range it asks for (None where it is open)."""
 
     label: str
@@ -185,7 +185,7 @@ class ClaimResult:
     every: bool
     published: Judgement
     ours: Judgement
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
 
 
 def judge(claim: Claim[Check], known: Sample, measured: Sample) -> ClaimResult:
@@ -205,7 +205,7 @@ def judge(claim: Claim[Check], known: Sample, measured: Sample) -> ClaimResult:
         all are known to hold. A claim about any check is the other way round.
     """
     findings = tuple(
-        Finding(
+        CheckResult(
             check.label,
             check.unit,
             _finite(check.low),

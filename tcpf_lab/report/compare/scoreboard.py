@@ -10,7 +10,7 @@ from operator import attrgetter
 from rich.console import RenderableType
 from rich.text import Text
 
-from tcpf_lab.report.claims.judge import ClaimResult, Finding, Judgement, Reading, Verdict
+from tcpf_lab.report.claims.judge import CheckResult, ClaimResult, Judgement, Reading, Verdict
 from tcpf_lab.report.claims.page import Table as PageTable
 from tcpf_lab.report.claims.published import CONFIGS, FLOWS
 from tcpf_lab.report.compare.published import (
@@ -272,7 +272,7 @@ def _claim_rows(claim: ClaimResult, full: bool) -> Iterator[tuple[Entry, ...]]:
         )
 
 
-def telling(claim: ClaimResult) -> Finding:
+def telling(claim: ClaimResult) -> CheckResult:
     """Give the check that decides the verdict on ours, else the published one, else the first."""
     for side in ("ours", "published"):
         verdict = getattr(claim, side).verdict
@@ -303,7 +303,7 @@ def _reading(reading: Reading, unit: str) -> Entry:
     )
 
 
-def range_text(finding: Finding) -> str:
+def range_text(finding: CheckResult) -> str:
     """Give the range that a check asks for: ``at least 10``, ``above 0``, ``30% to 50%``."""
     low, high = (
         None if bound is None else f"{significant(bound)}{finding.unit}"

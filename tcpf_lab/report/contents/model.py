@@ -55,7 +55,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckRow:
     """One check of a claim: what must lie in which range, the published number and ours.
 
     ``published`` and ``ours`` are a number with its unit, ``–`` where there is none;
@@ -88,8 +88,8 @@ class Claim:
     published_count: str
     ours_verdict: str
     ours_count: str
-    telling: Finding
-    findings: tuple[Finding, ...]
+    telling: CheckRow
+    findings: tuple[CheckRow, ...]
 
 
 @dataclass(frozen=True)

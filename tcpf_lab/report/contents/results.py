@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from tcpf_lab.report.claims.judge import ClaimResult, Finding, Source, Verdict
+from tcpf_lab.report.claims.judge import CheckResult, ClaimResult, Source, Verdict
 from tcpf_lab.report.claims.published import CONFIGS, THESIS_CASES
 from tcpf_lab.report.compare.factors import DEFAULT, rank_correlation
 from tcpf_lab.report.compare.published import Comparison
@@ -304,9 +304,9 @@ def _place(source: Source) -> str:
     return f"{_DOCUMENTS[source.document]} {source.section}"
 
 
-def _finding(finding: Finding) -> model.Finding:
+def _finding(finding: CheckResult) -> model.CheckRow:
     ours, known = finding.ours, finding.published
-    return model.Finding(
+    return model.CheckRow(
         label=finding.label,
         range=range_text(finding),
         published=_number(known.value, finding.unit),

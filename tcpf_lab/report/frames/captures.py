@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.metrics.capture import capture_row, flow_row
-from tcpf_lab.metrics.crossing import Crossed, describe_crossing, ends_of
+from tcpf_lab.metrics.device import MatchedCaptures, describe_device, ends_of
 from tcpf_lab.report.export.columns import LAYOUTS
 from tcpf_lab.report.export.tidy import frame, parquet, with_units
 from tcpf_lab.trace.analysis import KINDS, RETRANSMISSIONS, RTO, RULES, SPURIOUS, Analysis, ip_text
@@ -174,73 +174,73 @@ def _records(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Crossing:
-    """What became of the packets that entered a box, as `tcpf_lab.crossing` gives it.
+class Device:
+    """What became of the packets that entered a box, as `tcpf_lab.device` gives it.
 
     Units are in ``table.attrs["units"]``.
 
     Parameters
     ----------
-    crossed : Crossed
+    crossed : MatchedCaptures
         The captures, matched.
     """
 
-    crossed: Crossed
+    crossed: MatchedCaptures
 
     def __repr__(self) -> str:
         """Say how much there is."""
         lost = self.described["loss"]["packets_lost"]
         judged = self.described["packets"]["judged"]
         names = f"{self.crossed.before!r}, {self.crossed.after!r}"
-        return f"Crossing({names}, packets={judged}, lost={lost})"
+        return f"Device({names}, packets={judged}, lost={lost})"
 
     @cached_property
     def described(self) -> dict[str, Any]:
-        """Everything but the packets: `tcpf_lab.metrics.crossing.describe_crossing`."""
-        return describe_crossing(self.crossed)
+        """Everything but the packets: `tcpf_lab.metrics.device.describe_device`."""
+        return describe_device(self.crossed)
 
     @cached_property
     def packets(self) -> pd.DataFrame:
         """A row per packet that entered, in the order of arrival."""
-        found, crossing = self.crossed.passage, self.crossed.passage.crossing
-        marks, lost = found.entered, crossing.lost
+        found, transit = self.crossed.passage, self.crossed.passage.transit
+        marks, lost = found.entered, transit.lost
         ends = pd.DataFrame([ends_of(found, k) for k in range(found.ends.size)])
         columns = {
             "record": marks["record"],
-            "time_ns": crossing.arrival_ns,
+            "time_ns": transit.arrival_ns,
             **{name: ends[name].to_numpy()[marks["flow"]] for name in ends.columns},
             "seq": marks["seq"].astype(np.int64),
             "payload_bytes": marks["payload"].astype(np.int64),
-            "ip_length": crossing.ip_length,
-            "dscp": (crossing.tos >> 2).astype(np.int64),
+            "ip_length": transit.ip_length,
+            "dscp": (transit.tos >> 2).astype(np.int64),
             "judged": self.crossed.judged,
             "lost": lost,
-            "overtaken": found.overtaken,
+            "reordered": found.overtaken,
             "dscp_out": pd.array((found.tos_out >> 2).astype(np.int64), "Int64"),
-            "departure_ns": pd.array(crossing.departure_ns, "Int64"),
-            "delay_s": (crossing.departure_ns - crossing.arrival_ns) / 1e9,
+            "departure_ns": pd.array(transit.departure_ns, "Int64"),
+            "delay_s": (transit.departure_ns - transit.arrival_ns) / 1e9,
         }
         table = pd.DataFrame(columns)
         table.loc[lost, ["dscp_out", "departure_ns"]] = pd.NA
         table.loc[lost, "delay_s"] = np.nan
         text = {"src": "string", "dst": "string"}
-        return with_units(table.astype(text), LAYOUTS["crossing_packets"])
+        return with_units(table.astype(text), LAYOUTS["device_packets"])
 
     @cached_property
     def flows(self) -> pd.DataFrame:
         """A row per flow: loss, and its longest run."""
-        return frame(LAYOUTS["crossing_flows"], self.described["flows"])
+        return frame(LAYOUTS["device_flows"], self.described["flows"])
 
     @cached_property
     def by_dscp(self) -> pd.DataFrame:
         """A row per code point."""
         rows = self.described["by_dscp"].items()
-        return frame(LAYOUTS["crossing_dscp"], [{"dscp": int(dscp), **row} for dscp, row in rows])
+        return frame(LAYOUTS["device_dscp"], [{"dscp": int(dscp), **row} for dscp, row in rows])
 
     @cached_property
     def over_time(self) -> pd.DataFrame:
         """A row per part of the time that packets entered in."""
-        return frame(LAYOUTS["crossing_time"], self.described["over_time"])
+        return frame(LAYOUTS["device_time"], self.described["over_time"])
 
     def write(self, suffix: str) -> bytes:
         """Give the packets as a file: ``csv`` or ``parquet``.
@@ -251,7 +251,7 @@ class Crossing:
             For any other.
         """
         if suffix == "parquet":
-            return parquet(self.packets, LAYOUTS["crossing_packets"])
+            return parquet(self.packets, LAYOUTS["device_packets"])
         if suffix != "csv":
             raise RequestError(f"packets are written as csv or parquet, not {suffix!r}")
         return self.packets.to_csv(index=False, lineterminator="\n").encode()

@@ -287,13 +287,13 @@ class Run:
 
     def bottleneck(self) -> pd.DataFrame:
         """Every packet that came to the bottleneck's queue; from the captures, as `packets`."""
-        record, crossing = self._record, self._record.crossing
-        delay = np.where(crossing.lost, np.nan, (crossing.departure_ns - crossing.arrival_ns) / 1e9)
+        record, transit = self._record, self._record.transit
+        delay = np.where(transit.lost, np.nan, (transit.departure_ns - transit.arrival_ns) / 1e9)
         columns = _header_columns(record, record.captures["ingress"].packets)
-        return _framed(LAYOUTS["bottleneck"], {**columns, "delay_s": delay, "lost": crossing.lost})
+        return _framed(LAYOUTS["bottleneck"], {**columns, "delay_s": delay, "lost": transit.lost})
 
     def backlog(self) -> pd.DataFrame:
         """Every change of the bottleneck's queue; from the captures, as `packets`."""
-        line = backlog(self._record.crossing)
+        line = backlog(self._record.transit)
         time = _seconds(self._record, line.time_ns)
         return _framed(LAYOUTS["backlog"], {"time_s": time, "backlog_bytes": line.size})

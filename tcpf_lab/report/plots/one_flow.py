@@ -247,7 +247,7 @@ def _lost(record: CapturedRecord, row: int) -> tuple[Times, Times]:
     mine, flows = entered["payload"] > 0, record.flows
     for name in ("src", "src_high", "dst", "dst_high", "sport", "dport"):
         mine &= entered[name] == getattr(flows, name)[row]
-    gone = np.flatnonzero(record.crossing.lost & mine)
+    gone = np.flatnonzero(record.transit.lost & mine)
     sent = record.captures["sender"].packets
     own, _ = flows.split(row)
     first = sent[own[0]]

@@ -34,7 +34,7 @@ from tcpf_lab.report.plots.one_flow import run_record, unbroken
 from tcpf_lab.report.plots.runs import DrawnCapture, DrawnRun, grouped, under
 from tcpf_lab.report.section import read_series
 from tcpf_lab.report.style import DISTINCT, MARKS, ranked_styles
-from tcpf_lab.trace.passage import Backlog, Crossing, backlog, cross
+from tcpf_lab.trace.passage import Backlog, Transit, backlog, cross
 
 #: From so many flows on, not each has a line of its own, but most lie in a band.
 _LINES = 7
@@ -239,7 +239,7 @@ _LIMIT = MARKS["limit"]
 class _Queue:
     """A queue: its packets, its length, and from which instant its times count."""
 
-    crossing: Crossing
+    transit: Transit
     line: Backlog
     epoch_ns: int
     bounds_ns: tuple[int, int]
@@ -267,7 +267,7 @@ def queue(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     """
     drawn = _queue_of(subjects)
     start, end = wanted.time_s or tuple((at - drawn.epoch_ns) / 1e9 for at in drawn.bounds_ns)
-    came = (drawn.crossing.arrival_ns - drawn.epoch_ns) / 1e9
+    came = (drawn.transit.arrival_ns - drawn.epoch_ns) / 1e9
     seen = (came >= start) & (came <= end)
     hint = "choose another --time"
     if end <= start:
@@ -306,8 +306,8 @@ def _of_run(run: DrawnRun) -> _Queue:
     record = run_record(run)
     limit = run.experiment.cases[run.case].queue
     return _Queue(
-        crossing=record.crossing,
-        line=backlog(record.crossing),
+        transit=record.transit,
+        line=backlog(record.transit),
         epoch_ns=record.epoch_ns,
         bounds_ns=(record.epoch_ns, record.window_ns[1]),
         told=(run.case, f"{run.flows} flows", f"seed {run.seed}"),
@@ -322,23 +322,23 @@ _SIDES = "name the capture before the queue first; both must be by one clock"
 
 
 def _of_captures(before: DrawnCapture, after: DrawnCapture) -> _Queue:
-    crossing = cross(before.read.packets, after.read.packets)
-    if not np.any(~crossing.lost):
+    transit = cross(before.read.packets, after.read.packets)
+    if not np.any(~transit.lost):
         raise LabError(
             f"no packet of {before.path} is in {after.path}: they are not the two sides of a queue",
             where=str(after.path),
             hint=_SIDES,
         )
-    if crossing.unmatched > np.sum(~crossing.lost):
+    if transit.unmatched > np.sum(~transit.lost):
         raise LabError(
-            f"{crossing.unmatched} packets leave before they enter",
+            f"{transit.unmatched} packets leave before they enter",
             where=f"{before.path} {after.path}",
             hint=_SIDES,
         )
-    came = crossing.arrival_ns
+    came = transit.arrival_ns
     return _Queue(
-        crossing=crossing,
-        line=backlog(crossing),
+        transit=transit,
+        line=backlog(transit),
         epoch_ns=int(came.min()),
         bounds_ns=(int(came.min()), int(came.max())),
         told=(f"{path_text(before.path.name)} to {path_text(after.path.name)}",),
@@ -349,14 +349,14 @@ def _of_captures(before: DrawnCapture, after: DrawnCapture) -> _Queue:
 def _draw_queue(
     axes: Axes, queue: _Queue, time_s: tuple[float, float], seen: NDArray[np.bool_]
 ) -> list[Entry]:
-    line, lost = queue.line, seen & queue.crossing.lost
+    line, lost = queue.line, seen & queue.transit.lost
     time = (line.time_ns - queue.epoch_ns) / 1e9
     first = max(int(np.searchsorted(time, time_s[0], "right")) - 1, 0)
     last = int(np.searchsorted(time, time_s[1], "right")) + 1
     axes.plot(time[first:last], line.size[first:last] / 1e3, zorder=2, **_LENGTH)
     entries = [line_entry("length", _LENGTH)]
     if np.any(lost):
-        at = queue.crossing.arrival_ns[lost]
+        at = queue.transit.arrival_ns[lost]
         place = np.searchsorted(line.time_ns, at, side="right") - 1
         height = np.where(place >= 0, line.size[np.maximum(place, 0)], 0) / 1e3
         axes.plot((at - queue.epoch_ns) / 1e9, height, zorder=3, **_DROPPED)
@@ -370,7 +370,7 @@ def _draw_queue(
 
 def _queue_told(queue: _Queue, seen: NDArray[np.bool_], time_s: tuple[float, float]) -> str:
     start, end = (queue.epoch_ns + round(1e9 * at) for at in time_s)
-    lost = int(np.sum(seen & queue.crossing.lost))
+    lost = int(np.sum(seen & queue.transit.lost))
     most = largest_backlog(queue.line.time_ns, queue.line.size, start, end)
     mean = mean_backlog(queue.line.time_ns, queue.line.size, start, end)
     words = (

@@ -176,10 +176,10 @@ class Link:
             self._client.close(timeout=CONNECT_S)
 
     def _ask(self, workers: Iterable[str], what: Callable[..., Any], *words: Any) -> dict[str, Any]:
-        asked = sorted(workers)
-        if not asked:
+        request = sorted(workers)
+        if not request:
             return {}
-        return dict(self._client.run(what, *words, workers=asked, on_error="return"))
+        return dict(self._client.run(what, *words, workers=request, on_error="return"))
 
     def _different(self, workers: set[str]) -> dict[str, str]:
         """Say which workers are not of the version that this program is, and how they differ."""

@@ -181,7 +181,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Result:
     """What was found about one thing on one host."""
 
     ok: bool
@@ -210,9 +210,9 @@ class Seen:
         return sorted({item for role in self.host.roles for item in wanted.get(role, ())})
 
 
-def fine(detail: str) -> Finding:
+def fine(detail: str) -> Result:
     """Give a finding without fault."""
-    return Finding(True, detail)
+    return Result(True, detail)
 
 
 def install(distribution: str, programs: Iterable[str]) -> str:
@@ -222,61 +222,61 @@ def install(distribution: str, programs: Iterable[str]) -> str:
     return f"{command} {' '.join(sorted(packages))}"
 
 
-def python(seen: Seen) -> Finding:
+def python(seen: Seen) -> Result:
     """Check that the agent's language is new enough."""
     text = str(seen.facts.raw.get("python", ""))
     version = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
     oldest = ".".join(map(str, OLDEST_PYTHON))
     cure = f"install Python {oldest} or newer: {install(seen.facts.distribution, ['python3'])}"
-    return Finding(version >= OLDEST_PYTHON, text, cure)
+    return Result(version >= OLDEST_PYTHON, text, cure)
 
 
-def privileges(seen: Seen) -> Finding:
+def privileges(seen: Seen) -> Result:
     """Check that root may do there what root may do."""
     lacking = seen.facts.lacking
     if not lacking:
         return fine("root, with all that is needed")
     cure = "give the container these capabilities (--cap-add), or use the machine itself"
-    return Finding(False, f"root lacks {', '.join(lacking)}", cure)
+    return Result(False, f"root lacks {', '.join(lacking)}", cure)
 
 
-def tools(seen: Seen) -> Finding:
+def tools(seen: Seen) -> Result:
     """Check the programs that the plan starts there."""
     wanted = seen.all_of(seen.needs.programs)
     missing = [name for name in wanted if seen.facts.tool(name) is None]
     if missing:
         cure = install(seen.facts.distribution, missing)
-        return Finding(False, f"missing: {', '.join(missing)}", cure)
+        return Result(False, f"missing: {', '.join(missing)}", cure)
     return fine(", ".join(wanted))
 
 
-def machine(seen: Seen) -> Finding:
+def machine(seen: Seen) -> Result:
     """Check that programs built here can run there, if one of ours is started there."""
     theirs, ours = seen.facts.machine, platform.machine()
     if not seen.needs.started & {*seen.host.roles}:
         return fine(theirs)
     if seen.inventory.programs == "push" and theirs != ours:
         detail = f"{theirs}; programs that are pushed are built for {ours}"
-        return Finding(False, detail, "set `programs: build` in the inventory")
+        return Result(False, detail, "set `programs: build` in the inventory")
     if seen.inventory.programs == "build" and (missing := _without(seen, BUILDING)):
         detail = f"{theirs}; `programs: build` needs {', '.join(missing)}"
-        return Finding(False, detail, install(seen.facts.distribution, missing))
+        return Result(False, detail, install(seen.facts.distribution, missing))
     return fine(theirs)
 
 
-def kernel(seen: Seen) -> Finding:
+def kernel(seen: Seen) -> Result:
     """Check the kernel's version, and that its modules are still there."""
     facts = seen.facts
     if facts.version < OLDEST_KERNEL:
         oldest = ".".join(map(str, OLDEST_KERNEL))
-        return Finding(False, facts.release, f"install a kernel {oldest} or newer, and boot it")
+        return Result(False, facts.release, f"install a kernel {oldest} or newer, and boot it")
     if facts.raw.get("modules") and facts.raw.get("modules_directory") is False:
         detail = f"{facts.release} runs, its modules are gone: another one was installed since"
-        return Finding(False, detail, "systemctl reboot")
+        return Result(False, detail, "systemctl reboot")
     return fine(facts.release)
 
 
-def queues(seen: Seen) -> Finding:
+def queues(seen: Seen) -> Result:
     """Check that the kernel has the queues and classifiers that the plan uses."""
     wanted = seen.all_of(seen.needs.modules)
     missing = [name for name in wanted if seen.facts.module(name) == "missing"]
@@ -290,10 +290,10 @@ def queues(seen: Seen) -> Finding:
     }
     options = ", ".join(f"CONFIG_NET_{name.upper()}" for name in missing)
     cure = cures.get(seen.facts.distribution, f"boot a kernel with {options}")
-    return Finding(False, f"the kernel lacks {', '.join(missing)}", cure)
+    return Result(False, f"the kernel lacks {', '.join(missing)}", cure)
 
 
-def modules(seen: Seen) -> Finding | None:
+def modules(seen: Seen) -> Result | None:
     """Check that the project's own modules are there, or can be built there and loaded."""
     facts, wanted = seen.facts, seen.all_of(seen.needs.built)
     if not wanted:
@@ -306,16 +306,16 @@ def modules(seen: Seen) -> Finding | None:
             "install them by DKMS and enrol its key: mokutil --import /var/lib/dkms/mok.pub "
             "(docs/queues-and-markers.md), or switch Secure Boot off"
         )
-        return Finding(False, "this kernel loads signed modules only", cure)
+        return Result(False, "this kernel loads signed modules only", cure)
     if seen.built:
         return fine(f"{names}: built for this kernel")
     if not installed and not facts.raw.get("headers"):
         detail = f"{names} cannot be built: no headers of {facts.release}"
-        return Finding(False, detail, _headers(facts))
+        return Result(False, detail, _headers(facts))
     if missing := _without(seen, BUILDING):
         what = f"the plugins of tc for {names}" if installed else names
         cure = install(facts.distribution, missing)
-        return Finding(False, f"{what} cannot be built: no {', '.join(missing)}", cure)
+        return Result(False, f"{what} cannot be built: no {', '.join(missing)}", cure)
     return fine(f"{names}: {'installed' if installed else 'can be built'}")
 
 
@@ -328,7 +328,7 @@ def _without(seen: Seen, programs: Iterable[str]) -> list[str]:
     return [name for name in programs if seen.facts.tool(name) is None]
 
 
-def timers(seen: Seen) -> Finding:
+def timers(seen: Seen) -> Result:
     """Check that rates and delays are not rounded to ticks."""
     clock = seen.facts.raw.get("clock") or {}
     resolution, source = clock.get("resolution_ns"), clock.get("source")
@@ -336,14 +336,14 @@ def timers(seen: Seen) -> Finding:
     if resolution is not None and resolution > COARSEST_TIMER_NS:
         detail = f"a tick of {resolution / 1e6:g} ms{hz}: delays and rates would be rounded to it"
         cure = "boot without highres=off and nohz=off, with CONFIG_HIGH_RES_TIMERS=y"
-        return Finding(False, detail, cure)
+        return Result(False, detail, cure)
     if source in ("jiffies", "refined-jiffies"):
         detail = f"time is counted in ticks (clock source {source})"
-        return Finding(False, detail, "boot without clocksource=jiffies")
+        return Result(False, detail, "boot without clocksource=jiffies")
     return fine(f"high resolution, clock source {source or 'unknown'}{hz}")
 
 
-def memory(seen: Seen) -> Finding | None:
+def memory(seen: Seen) -> Result | None:
     """Check that the packets under way fit into memory: netem holds them where it delays."""
     packets = sum(seen.needs.delayed.get(role, 0) for role in seen.host.roles)
     free = (seen.facts.raw.get("memory") or {}).get("MemAvailable")
@@ -351,51 +351,51 @@ def memory(seen: Seen) -> Finding | None:
         return None
     needed = packets * QUEUED_PACKET
     detail = f"{packets} packets, up to {needed // 10**6} MB of {free // 10**6} MB free"
-    return Finding(2 * needed <= free, detail, "a host with more memory, or a shorter delay")
+    return Result(2 * needed <= free, detail, "a host with more memory, or a shorter delay")
 
 
-def disk(seen: Seen) -> Finding:
+def disk(seen: Seen) -> Result:
     """Check that the captures of a run fit where they are written."""
     disk = seen.facts.raw.get("disk") or {}
     free, path = disk.get("free"), disk.get("path", seen.inventory.state_directory)
     if free is None:
         return fine("not known")
     detail = f"{free // 10**6} MB free in {path}, {format_size(ROOM_FOR_A_RUN)} needed"
-    return Finding(
+    return Result(
         free >= ROOM_FOR_A_RUN, detail, "free some space, or set `state_directory` in the inventory"
     )
 
 
-def clock(seen: Seen) -> Finding:
+def clock(seen: Seen) -> Result:
     """Check that the clock can be compared with ours; how far off it is does not matter."""
     if seen.clock is None:
-        return Finding(False, "not measured", "look at the other faults first")
+        return Result(False, "not measured", "look at the other faults first")
     known = seen.clock.uncertainty_ns
     drift = seen.clock.drift_ppm
     detail = f"{seen.clock.offset_ns / 1e9:+.6f} s from ours, known to {known / 1e6:.2f} ms"
     if drift is not None:
         detail += f", drifts {drift:+.1f} ppm"
     if known > WORST_CLOCK_NS:
-        return Finding(False, detail, "a control network with a shorter round trip")
+        return Result(False, detail, "a control network with a shorter round trip")
     if drift is not None and abs(drift) > WORST_DRIFT_PPM:
-        return Finding(False, detail, "something turns the clock meanwhile: chronyc tracking")
+        return Result(False, detail, "something turns the clock meanwhile: chronyc tracking")
     return fine(detail)
 
 
-def leftovers(seen: Seen) -> Finding:
+def leftovers(seen: Seen) -> Result:
     """Check that no earlier run is still to be undone, and none is under way."""
     runs = seen.facts.raw.get("unfinished") or ()
     if alive := [run for run in runs if run.get("alive")]:
         detail = f"run {alive[0].get('run')} is under way (process {alive[0].get('pid')})"
-        return Finding(False, detail, "wait for its end")
+        return Result(False, detail, "wait for its end")
     if runs:
         detail = f"not undone: {', '.join(str(run.get('run')) for run in runs)}"
-        return Finding(False, detail, command("clean", "--testbed", seen.inventory.testbed))
+        return Result(False, detail, command("clean", "--testbed", seen.inventory.testbed))
     return fine("nothing")
 
 
 #: Name of the check -> what looks; in the order in which a user would mend things.
-HOST_CHECKS: dict[str, Callable[[Seen], Finding | None]] = {
+HOST_CHECKS: dict[str, Callable[[Seen], Result | None]] = {
     "leftovers": leftovers,
     "privileges": privileges,
     "python": python,
@@ -411,28 +411,28 @@ HOST_CHECKS: dict[str, Callable[[Seen], Finding | None]] = {
 }
 
 
-def control(seen: Seen) -> Finding:
+def control(seen: Seen) -> Result:
     """Refuse an inventory by which a run would cut the connection that it is driven by."""
     wanted, facts = seen.host.control, seen.facts
     data = {interface: link for link, interface in seen.host.interfaces.items()}
     if wanted not in facts.nics:
-        return Finding(False, unknown(f"no interface '{wanted}'", wanted, facts.nics), _EDIT)
+        return Result(False, unknown(f"no interface '{wanted}'", wanted, facts.nics), _EDIT)
     arrives = facts.arrives
     for device in (arrives, facts.back):
         if device in data:
             detail = f"{device} carries the connection from here, and is to be {data[device]}"
             cure = "reach the host by another interface, or take another one for that link"
-            return Finding(False, detail, cure)
+            return Result(False, detail, cure)
     if arrives not in (None, wanted) and arrives != "lo":
         detail = f"the connection from here comes in by {arrives}, not by {wanted}"
-        return Finding(False, detail, f"`control: {arrives}` in the inventory")
+        return Result(False, detail, f"`control: {arrives}` in the inventory")
     return fine(f"{wanted} carries the connection from here")
 
 
 _EDIT = "correct the inventory: `ip -br link` on the host lists the interfaces"
 
 
-def network(seen: Seen) -> Iterator[tuple[str, Finding]]:
+def network(seen: Seen) -> Iterator[tuple[str, Result]]:
     """Check the host's network: each interface of the inventory is there, and free to be moved."""
     yield "control", control(seen)
     for link, name in seen.host.interfaces.items():
@@ -446,54 +446,52 @@ def network(seen: Seen) -> Iterator[tuple[str, Finding]]:
         yield "MTU", _mtu(seen, name, nic)
 
 
-def _absent(seen: Seen, link: str, name: str) -> Finding:
+def _absent(seen: Seen, link: str, name: str) -> Result:
     if seen.facts.raw.get("unfinished"):
         cure = command("clean", "--testbed", seen.inventory.testbed)
-        return Finding(False, f"no interface '{name}' for {link}: a run may have it", cure)
-    return Finding(
-        False, unknown(f"no interface '{name}' for {link}", name, seen.facts.nics), _EDIT
-    )
+        return Result(False, f"no interface '{name}' for {link}: a run may have it", cure)
+    return Result(False, unknown(f"no interface '{name}' for {link}", name, seen.facts.nics), _EDIT)
 
 
-def _movable(seen: Seen, name: str, nic: Nic) -> Finding:
+def _movable(seen: Seen, name: str, nic: Nic) -> Result:
     control = name in (seen.facts.arrives, seen.facts.back)  # which another check tells
     if not control and (found := seen.facts.configured(name)):
         kinds, commands = zip(*found, strict=True)
-        return Finding(False, f"{name} {', '.join(kinds)}", "; ".join(commands))
+        return Result(False, f"{name} {', '.join(kinds)}", "; ".join(commands))
     if nic.more.get("wireless"):
-        return Finding(False, f"{name} is wireless", "use a wired interface")
+        return Result(False, f"{name} is wireless", "use a wired interface")
     if nic.features.get("netns-local", {}).get("on"):
-        return Finding(False, f"{name} cannot be moved into a namespace", "use another interface")
+        return Result(False, f"{name} cannot be moved into a namespace", "use another interface")
     return fine(name)
 
 
-def _left_alone(name: str, nic: Nic) -> Finding:
+def _left_alone(name: str, nic: Nic) -> Result:
     """Tell of a service that would configure the interface again when it comes back."""
     if nic.manager == "NetworkManager":
         cure = f"nmcli device set {name} managed no"
-        return Finding(False, f"NetworkManager manages {name}", cure)
+        return Result(False, f"NetworkManager manages {name}", cure)
     if nic.manager is not None:
         file = f"/etc/systemd/network/10-tcpf-lab-{name}.network"
         text = rf"[Match]\nName={name}\n[Link]\nUnmanaged=yes\n"
         cure = f"printf '{text}' > {file}; networkctl reload"
-        return Finding(False, f"{nic.manager} manages {name}", cure)
+        return Result(False, f"{nic.manager} manages {name}", cure)
     return fine("leave these interfaces alone")
 
 
-def _offloads(seen: Seen, name: str, nic: Nic) -> Finding:
+def _offloads(seen: Seen, name: str, nic: Nic) -> Result:
     stuck = nic.stuck_on(seen.needs.offloads)
     cure = "use an interface with another driver: packets must not be joined"
-    return Finding(
+    return Result(
         not stuck,
         f"{name} cannot switch off {', '.join(stuck)}" if stuck else "can all be switched off",
         cure,
     )
 
 
-def _mtu(seen: Seen, name: str, nic: Nic) -> Finding:
+def _mtu(seen: Seen, name: str, nic: Nic) -> Result:
     wanted = seen.needs.mtu
     low, high = int(nic.link.get("min_mtu", 0)), int(nic.link.get("max_mtu", 0))
     if wanted < low or (high and wanted > high):
         detail = f"{name} takes from {low} to {high} B, {seen.needs.title} asks for {wanted} B"
-        return Finding(False, detail, "change `mtu` of the topology, or use another interface")
+        return Result(False, detail, "change `mtu` of the topology, or use another interface")
     return fine(f"{wanted} B")

@@ -9,14 +9,14 @@ from tcpf_lab.base.units import format_rate
 from tcpf_lab.results.command import command
 from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.inventory import Inventory
-from tcpf_lab.testbed.ssh.checks import HOST_CHECKS, Finding, fine, network
+from tcpf_lab.testbed.ssh.checks import HOST_CHECKS, Result, fine, network
 from tcpf_lab.testbed.ssh.session import BY_HAND
 from tcpf_lab.testbed.ssh.steps import Needs
 from tcpf_lab.testbed.ssh.survey import End, Survey, Tried
 
 _OTHER = "correct the inventory, or look at another experiment: `doctor` takes its name, too"
 #: Where a finding was made, what was looked at, what was found.
-Row = tuple[str, str, Finding]
+Row = tuple[str, str, Result]
 
 
 def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check, ...]:
@@ -50,7 +50,7 @@ def _on_the_host(sentence: str) -> str:
 def merged(rows: Sequence[Row], hosts: Sequence[str]) -> Iterator[Check]:
     """Join equal findings; faults of a check come before what is fine about it."""
     for name in dict.fromkeys(row[1] for row in rows):
-        found: dict[Finding, list[str]] = {}
+        found: dict[Result, list[str]] = {}
         for host, _, finding in (row for row in rows if row[1] == name):
             if host not in found.setdefault(finding, []):
                 found[finding].append(host)
@@ -62,7 +62,7 @@ def merged(rows: Sequence[Row], hosts: Sequence[str]) -> Iterator[Check]:
             yield Check(name, True, _together(good, hosts))
 
 
-def _together(good: Sequence[tuple[Finding, Sequence[str]]], hosts: Sequence[str]) -> str:
+def _together(good: Sequence[tuple[Result, Sequence[str]]], hosts: Sequence[str]) -> str:
     if len(good) == 1:
         finding, where = good[0]
         return _on(where, hosts, finding.detail)
@@ -78,7 +78,7 @@ def _on(where: Sequence[str], hosts: Sequence[str], detail: str) -> str:
 
 def _reached(survey: Survey) -> Iterator[Row]:
     for host, fault in survey.faults.items():
-        yield host, fault.check, Finding(False, fault.message, fault.hint)
+        yield host, fault.check, Result(False, fault.message, fault.hint)
     for host in survey.seen:
         yield host, "login", fine("reached, host key known")
 
@@ -95,12 +95,12 @@ def _on_hosts(survey: Survey) -> Iterator[Row]:
 
 def _trials(survey: Survey) -> Iterator[Row]:
     for host, error in survey.untried.items():
-        yield host, "links", Finding(False, f"not tried: {error.message}", error.hint)
+        yield host, "links", Result(False, f"not tried: {error.message}", error.hint)
 
 
 def cables(
     inventory: Inventory, needs: Needs, tried: Mapping[End, Tried]
-) -> Iterator[tuple[str, Finding]]:
+) -> Iterator[tuple[str, Result]]:
     """Judge every cable by what its two ends measured: one finding for each link.
 
     A link is left out if one of its ends could not be tried: why is told of that host.
@@ -120,7 +120,7 @@ class _Cable:
     tried: Mapping[End, Tried]
     ends: tuple[End, End]
 
-    def finding(self) -> Finding:
+    def finding(self) -> Result:
         """Give the first fault, or else what the cable carries."""
         for look in (self._no_carrier, self._elsewhere, self._too_slow, self._too_small):
             if finding := look():
@@ -132,12 +132,12 @@ class _Cable:
         shared = len(near.reached) > 1
         return fine(f"{detail}, through a network with other links" if shared else detail)
 
-    def _no_carrier(self) -> Finding | None:
+    def _no_carrier(self) -> Result | None:
         dead = [self._place(end) for end in self.ends if not self.tried[end].carrier]
         cure = "plug in the cable between the two"
-        return Finding(False, f"no carrier at {', '.join(dead)}", cure) if dead else None
+        return Result(False, f"no carrier at {', '.join(dead)}", cure) if dead else None
 
-    def _elsewhere(self) -> Finding | None:
+    def _elsewhere(self) -> Result | None:
         """Say where the cable leads instead, or that nothing answers."""
         for end, other in (self.ends, self.ends[::-1]):
             reached = self.tried[end].reached
@@ -145,33 +145,33 @@ class _Cable:
                 continue
             if reached:
                 detail = f"{self._place(end)} leads to {', '.join(map(self._place, reached))}"
-                return Finding(False, detail, "swap the plugs, or the interfaces in the inventory")
+                return Result(False, detail, "swap the plugs, or the interfaces in the inventory")
             detail = f"nothing from {self._place(end)} arrives at {self._place(other)}"
             cure = (
                 "follow the cable; is there a switch between with VLANs, or that learns no address?"
             )
-            return Finding(False, detail, cure)
+            return Result(False, detail, cure)
         return None
 
-    def _too_slow(self) -> Finding | None:
+    def _too_slow(self) -> Result | None:
         pair = self.ends[0]
         wanted = max(self.needs.rate(*pair), self.inventory.rate(*pair) or 0)
         for end in self.ends:
             measured, interface = self.tried[end], self.inventory.interface(*end)
             cure = f"on {self.inventory.host_of(end[0])}: ethtool -s {interface} autoneg on"
             if measured.half_duplex:
-                return Finding(False, f"{self._place(end)} is half duplex", cure)
+                return Result(False, f"{self._place(end)} is half duplex", cure)
             if measured.rate is not None and measured.rate < wanted:
                 detail = f"{format_rate(measured.rate)}/s, not {format_rate(wanted)}/s"
-                return Finding(False, detail, f"{cure}; another cable")
+                return Result(False, detail, f"{cure}; another cable")
         return None
 
-    def _too_small(self) -> Finding | None:
+    def _too_small(self) -> Result | None:
         if all(self.tried[end].full_size for end in self.ends):
             return None
         detail = f"packets of {self.needs.mtu} B do not pass, smaller ones do"
         cure = "raise the MTU of what is between, or lower `mtu` of the topology"
-        return Finding(False, detail, cure)
+        return Result(False, detail, cure)
 
     def _place(self, end: End) -> str:
         interface = self.inventory.interface(*end)

@@ -19,9 +19,9 @@ from tcpf_lab.papers.rio.router import solve
 from tcpf_lab.papers.thesis import claims as t
 from tcpf_lab.report.claims.judge import (
     Check,
+    CheckResult,
     Claim,
     ClaimResult,
-    Finding,
     Judgement,
     Measured,
     PaperCheck,
@@ -275,7 +275,7 @@ def test_a_finding_tells_its_range() -> None:
     row = judge(claim_of(factor(2, 5)), PUBLISHED, NOTHING).findings[0]
     published = Reading(pytest.approx(1322 / 41), None, 0, Verdict.REFUTED)
     label = "A 100: timeouts NoMark+RED / TCPF+FRIO"
-    assert row == Finding(label, "", 2, 5, False, published, row.ours)
+    assert row == CheckResult(label, "", 2, 5, False, published, row.ours)
 
 
 def two_blocks(one: tuple[float, float], other: tuple[float, float]) -> Sample:

@@ -7,11 +7,11 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from tcpf_lab.report.contents.model import (
+    CheckRow,
     Claim,
     Contents,
     Fact,
     Figure,
-    Finding,
     LeftOut,
     Limitation,
     Part,
@@ -80,7 +80,7 @@ def results_table() -> Table:
 
 def contents() -> Contents:
     """Give a report with every kind of thing that a report can have."""
-    finding = Finding("timeouts, A, 100", "above 2", "32", "holds", "8.9", "8.4 to 9.5", "holds")
+    finding = CheckRow("timeouts, A, 100", "above 2", "32", "holds", "8.9", "8.4 to 9.5", "holds")
     other = replace(finding, ours="1.9", interval="", ours_verdict="within noise", note="3 seeds")
     words = ("holds", "refuted", "within noise", "not decidable")
     sentence = ("It has fewer timeouts.",)

@@ -19,7 +19,7 @@ from tcpf_lab.report.section import CellResult, Section
 from tcpf_lab.report.style import DRAWN, METRICS, house_style
 from tcpf_lab.run import runner
 from tcpf_lab.run.runner import RunState, State
-from tcpf_lab.run.selection import RunsAsked, choose
+from tcpf_lab.run.selection import RunRequest, choose
 
 MARKED = ("TCPF+FRIO", "TCPF+RIO")
 
@@ -159,7 +159,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., N
     monkeypatch.setattr(runner, "examine", lambda *_: RunState(State.COMPLETE))
 
     def write_all(*names: str) -> None:
-        asked = RunsAsked("full_duplex.yaml", "fake", tmp_path / "results", ("seed=1",))
+        asked = RunRequest("full_duplex.yaml", "fake", tmp_path / "results", ("seed=1",))
         for part in choose(asked).parts:
             if part.experiment.name in names:
                 for run in part.runs:

@@ -23,7 +23,7 @@ BIN_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class BoxKnown:
+class DeviceOptions:
     """What is known of the box, and which packets are judged.
 
     Attributes
@@ -46,7 +46,7 @@ class BoxKnown:
     bin_ns: int = BIN_NS
 
 
-def judged_of(found: Passage, known: BoxKnown) -> tuple[NDArray[np.bool_], int]:
+def judged_of(found: Passage, known: DeviceOptions) -> tuple[NDArray[np.bool_], int]:
     """Say which packets the numbers are about, and how many came at other times than asked for.
 
     Raises
@@ -54,7 +54,7 @@ def judged_of(found: Passage, known: BoxKnown) -> tuple[NDArray[np.bool_], int]:
     TraceError
         If none is judged of those that came at that time.
     """
-    came = found.crossing.arrival_ns
+    came = found.transit.arrival_ns
     start, end = found.judged_ns
     after_ns = came - came[0]
     wanted = after_ns >= (known.from_ns or 0)
@@ -75,7 +75,7 @@ _CE = 3
 
 
 @dataclass(frozen=True)
-class Crossed:
+class MatchedCaptures:
     """Two captures, matched.
 
     Attributes
@@ -84,7 +84,7 @@ class Crossed:
         Their names.
     warnings : tuple of str
         What is wrong with them.
-    asked : BoxKnown
+    asked : DeviceOptions
         What was asked for.
     passage : Passage
         What became of each packet.
@@ -97,26 +97,28 @@ class Crossed:
     before: str
     after: str
     warnings: tuple[str, ...]
-    asked: BoxKnown
+    asked: DeviceOptions
     passage: Passage
     judged: NDArray[np.bool_]
     outside: int
 
 
-def cross_captures(before: Path | str, after: Path | str, asked: BoxKnown | None = None) -> Crossed:
+def match_captures(
+    before: Path | str, after: Path | str, asked: DeviceOptions | None = None
+) -> MatchedCaptures:
     """Match two captures, taken before and after a box.
 
     Parameters
     ----------
     before, after : Path or str
         Captures, plain or compressed; what crosses the other way is told apart.
-    asked : BoxKnown, optional
+    asked : DeviceOptions, optional
         What is known of the box.
 
     Returns
     -------
-    Crossed
-        Packet by packet; `describe_crossing` makes numbers of it.
+    MatchedCaptures
+        Packet by packet; `describe_device` makes numbers of it.
 
     Raises
     ------
@@ -124,7 +126,7 @@ def cross_captures(before: Path | str, after: Path | str, asked: BoxKnown | None
         If a capture cannot be read, nothing of the first is in the second, or no packet is both
         asked for and judged.
     """
-    chosen, marks = asked or BoxKnown(), Marks()
+    chosen, marks = asked or DeviceOptions(), Marks()
     first, second = marks.read(before), marks.read(after)
     for path, (packets, _) in ((before, first), (after, second)):
         if not packets.size:
@@ -138,12 +140,12 @@ def cross_captures(before: Path | str, after: Path | str, asked: BoxKnown | None
     )
     warnings = tuple(text for text in (first[1], second[1], _doubt(found)) if text)
     judged, outside = judged_of(found, chosen)
-    return Crossed(str(before), str(after), warnings, chosen, found, judged, outside)
+    return MatchedCaptures(str(before), str(after), warnings, chosen, found, judged, outside)
 
 
 def _doubt(found: Passage) -> str:
     """Say that the captures are hardly of one box, if most of what left never came."""
-    crossed, alone = int(np.sum(~found.crossing.lost)), found.foreign
+    crossed, alone = int(np.sum(~found.transit.lost)), found.foreign
     if alone <= crossed:
         return ""
     return (
@@ -152,13 +154,13 @@ def _doubt(found: Passage) -> str:
     )
 
 
-def describe_crossing(crossed: Crossed) -> dict[str, Any]:
+def describe_device(crossed: MatchedCaptures) -> dict[str, Any]:
     """Give loss, delay, reordering and copies in words and base units.
 
     Parameters
     ----------
-    crossed : Crossed
-        From `cross_captures`.
+    crossed : MatchedCaptures
+        From `match_captures`.
 
     Returns
     -------
@@ -168,8 +170,8 @@ def describe_crossing(crossed: Crossed) -> dict[str, Any]:
         ``by_dscp``; ``remarked``; ``runs``; ``delay``; ``flows``; ``over_time``.
     """
     found, judged = crossed.passage, crossed.judged
-    lost = found.crossing.lost[judged]
-    size = found.crossing.ip_length[judged]
+    lost = found.transit.lost[judged]
+    size = found.transit.ip_length[judged]
     flow = found.entered["flow"][judged]
     return {
         "before": crossed.before,
@@ -178,7 +180,7 @@ def describe_crossing(crossed: Crossed) -> dict[str, Any]:
         "clock": _clock(found),
         "packets": _packets(crossed),
         "loss": loss_of(size, lost),
-        "by_dscp": _by_dscp(found.crossing.tos[judged] >> 2, size, lost),
+        "by_dscp": _by_dscp(found.transit.tos[judged] >> 2, size, lost),
         "remarked": _remarked(found, judged),
         "runs": {"all": _runs(lost), "flows": _runs(lost, flow)},
         "delay": _delay(found, judged),
@@ -211,15 +213,15 @@ def _clock(found: Passage) -> dict[str, Any]:
     }
 
 
-def _packets(crossed: Crossed) -> dict[str, int]:
+def _packets(crossed: MatchedCaptures) -> dict[str, int]:
     found, judged = crossed.passage, crossed.judged
     return {
         "entered": int(judged.size),
         "judged": int(np.sum(judged)),
         "outside": crossed.outside,
-        "lost": int(np.sum(found.crossing.lost[judged])),
-        "overtaken": int(np.sum(found.overtaken[judged])),
-        "copies": found.crossing.copies,
+        "lost": int(np.sum(found.transit.lost[judged])),
+        "reordered": int(np.sum(found.overtaken[judged])),
+        "copies": found.transit.copies,
         "foreign": found.foreign,
         "back_before": found.back[0],
         "back_after": found.back[1],
@@ -238,8 +240,8 @@ def _by_dscp(dscp: Any, size: Any, lost: Any) -> dict[str, dict[str, Any]]:
 
 def _remarked(found: Passage, judged: NDArray[np.bool_]) -> dict[str, Any]:
     """Packets that left with another code point, and those that congestion was marked on."""
-    through = judged & ~found.crossing.lost
-    came, left = found.crossing.tos[through], found.tos_out[through]
+    through = judged & ~found.transit.lost
+    came, left = found.transit.tos[through], found.tos_out[through]
     pairs = (came.astype(np.int64) >> 2) * 64 + (left >> 2)
     number = np.bincount(pairs, minlength=4096)
     changed = [
@@ -258,9 +260,7 @@ def _runs(lost: NDArray[np.bool_], flow: Any = None) -> dict[str, Any]:
 
 def _delay(found: Passage, judged: NDArray[np.bool_]) -> dict[str, Any]:
     """Seconds between the captures: whole ones by one clock, else above the least of all."""
-    stay = definitions.delays(
-        found.crossing.arrival_ns[judged], found.crossing.departure_ns[judged]
-    )
+    stay = definitions.delays(found.transit.arrival_ns[judged], found.transit.departure_ns[judged])
     result: dict[str, Any] = {"least_is_zero": not found.clock.given, "packets": int(stay.size)}
     if stay.size:
         result |= {
@@ -281,12 +281,12 @@ def _flows(found: Passage, judged: NDArray[np.bool_]) -> Iterator[dict[str, Any]
     number, begin = np.unique(flow[order], return_index=True)
     rows = np.flatnonzero(judged)[order]
     for k, own in zip(number, np.split(rows, begin[1:]), strict=True):
-        stay = definitions.delays(found.crossing.arrival_ns[own], found.crossing.departure_ns[own])
+        stay = definitions.delays(found.transit.arrival_ns[own], found.transit.departure_ns[own])
         yield {
             **ends_of(found, int(k)),
-            "dscp": int(found.crossing.tos[own[0]] >> 2),
-            **loss_of(found.crossing.ip_length[own], found.crossing.lost[own]),
-            "longest_run": int(np.max(run_lengths(found.crossing.lost[own]), initial=0)),
+            "dscp": int(found.transit.tos[own[0]] >> 2),
+            **loss_of(found.transit.ip_length[own], found.transit.lost[own]),
+            "longest_loss_run": int(np.max(run_lengths(found.transit.lost[own]), initial=0)),
             "delay_mean_s": float(np.mean(stay)) if stay.size else None,
         }
 
@@ -308,13 +308,13 @@ def _over_time(found: Passage, judged: NDArray[np.bool_], bin_ns: int) -> Iterat
     rows = np.flatnonzero(judged)
     if not rows.size:
         return
-    came = found.crossing.arrival_ns[rows] - found.crossing.arrival_ns[0]
+    came = found.transit.arrival_ns[rows] - found.transit.arrival_ns[0]
     for own in np.split(rows, np.flatnonzero(np.diff(came // bin_ns)) + 1):
-        part = int(found.crossing.arrival_ns[own[0]] - found.crossing.arrival_ns[0]) // bin_ns
-        stay = definitions.delays(found.crossing.arrival_ns[own], found.crossing.departure_ns[own])
+        part = int(found.transit.arrival_ns[own[0]] - found.transit.arrival_ns[0]) // bin_ns
+        stay = definitions.delays(found.transit.arrival_ns[own], found.transit.departure_ns[own])
         yield {
             "time_s": part * bin_ns / 1e9,
-            **loss_of(found.crossing.ip_length[own], found.crossing.lost[own]),
+            **loss_of(found.transit.ip_length[own], found.transit.lost[own]),
             "delay_mean_s": float(np.mean(stay)) if stay.size else None,
             "delay_max_s": float(np.max(stay)) if stay.size else None,
         }

@@ -14,8 +14,8 @@ from run_builder import MS, PAYLOAD, SERVICE_NS, build_run
 
 from tcpf_lab.base.errors import TraceError
 from tcpf_lab.metrics.captured import read_captured
-from tcpf_lab.metrics.crossing import BoxKnown, Crossed, cross_captures, describe_crossing
 from tcpf_lab.metrics.definitions import mean_run, run_lengths, tally
+from tcpf_lab.metrics.device import DeviceOptions, MatchedCaptures, describe_device, match_captures
 from tcpf_lab.metrics.summary import analyse
 from tcpf_lab.results.layout import RunFiles
 
@@ -25,8 +25,8 @@ def run(tmp_path: Path) -> RunFiles:
     return build_run(tmp_path / "run")
 
 
-def both(files: RunFiles, asked: BoxKnown) -> Crossed:
-    return cross_captures(files.capture("R1-in"), files.capture("R1-out"), asked)
+def both(files: RunFiles, asked: DeviceOptions) -> MatchedCaptures:
+    return match_captures(files.capture("R1-in"), files.capture("R1-out"), asked)
 
 
 def shifted(capture: Path, target: Path, seconds: int, ppm: int = 0) -> Path:
@@ -46,12 +46,12 @@ def shifted(capture: Path, target: Path, seconds: int, ppm: int = 0) -> Path:
     return target
 
 
-def as_judged(files: RunFiles) -> BoxKnown:
+def as_judged(files: RunFiles) -> DeviceOptions:
     """Ask for the packets that the run's own metrics are about."""
     record = read_captured(files)
     first = int(record.captures["ingress"].packets["time_ns"][0])
     start, end = record.window_ns
-    return BoxKnown(record.max_delay_ns, 0, start - first, end - record.max_delay_ns - first)
+    return DeviceOptions(record.max_delay_ns, 0, start - first, end - record.max_delay_ns - first)
 
 
 def test_numbers_agree_with_those_of_the_run(
@@ -63,7 +63,7 @@ def test_numbers_agree_with_those_of_the_run(
     monkeypatch.setattr(run_builder, "timeline", lambda: made)
     run = build_run(tmp_path / "run")
     metrics = analyse(run)
-    found = describe_crossing(both(run, as_judged(run)))
+    found = describe_device(both(run, as_judged(run)))
     assert found["loss"]["loss_percent"] == metrics["metrics"]["loss_percent"]
     assert found["loss"]["packet_loss_percent"] == metrics["metrics"]["packet_loss_percent"]
     told = {code: dict(row) for code, row in metrics["by_dscp"].items()}
@@ -80,9 +80,9 @@ def test_a_clock_that_is_hours_off_changes_no_number(
 ) -> None:
     pcap = recorded / "pcap"
     moved = shifted(pcap / "R1-out.pcap.zst", tmp_path / "out.pcap", seconds)
-    one_clock = cross_captures(pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst")
-    two_clocks = cross_captures(pcap / "R1-in.pcap.zst", moved)
-    a, b = describe_crossing(one_clock), describe_crossing(two_clocks)
+    one_clock = match_captures(pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst")
+    two_clocks = match_captures(pcap / "R1-in.pcap.zst", moved)
+    a, b = describe_device(one_clock), describe_device(two_clocks)
     for name in ("packets", "loss", "by_dscp", "remarked", "runs", "delay", "flows", "over_time"):
         assert a[name] == b[name], name
     assert b["clock"]["offset_ns"] - a["clock"]["offset_ns"] == seconds * 10**9
@@ -92,17 +92,17 @@ def test_offset_and_drift_together_lose_the_same_packets(recorded: Path, tmp_pat
     pcap = recorded / "pcap"
     before, after = pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst"
     moved = shifted(after, tmp_path / "out.pcap", 3, 40)
-    one_clock, two_clocks = cross_captures(before, after), cross_captures(before, moved)
-    a, b = one_clock.passage.crossing, two_clocks.passage.crossing
+    one_clock, two_clocks = match_captures(before, after), match_captures(before, moved)
+    a, b = one_clock.passage.transit, two_clocks.passage.transit
     assert a.lost.any()
     assert a.lost.tolist() == b.lost.tolist()
-    found = describe_crossing(two_clocks)["clock"]
+    found = describe_device(two_clocks)["clock"]
     assert found["offset_ns"] == pytest.approx(3 * 10**9, abs=10**6)
 
 
 def test_captures_of_two_boxes_are_doubted(recorded: Path, tmp_path: Path) -> None:
     before, after = (recorded / "pcap" / f"R1-{side}.pcap.zst" for side in ("in", "out"))
-    assert cross_captures(before, after).warnings == ()
+    assert match_captures(before, after).warnings == ()
     read = zstandard.ZstdDecompressor().stream_reader(before.read_bytes()).read()
     part, at, number = bytearray(read[:24]), 24, 0
     while at < len(read):  # one of four that came
@@ -110,15 +110,15 @@ def test_captures_of_two_boxes_are_doubted(recorded: Path, tmp_path: Path) -> No
         part += read[at : at + size] if number % 4 == 0 else b""
         at, number = at + size, number + 1
     (tmp_path / "part.pcap").write_bytes(part)
-    (doubt,) = cross_captures(tmp_path / "part.pcap", after, BoxKnown(offset_ns=0)).warnings
+    (doubt,) = match_captures(tmp_path / "part.pcap", after, DeviceOptions(offset_ns=0)).warnings
     assert "packets that left had come: are these the two sides of one box" in doubt
 
 
 def test_parts_add_up_to_the_whole(recorded: Path) -> None:
     pcap = recorded / "pcap"
-    asked = BoxKnown(bin_ns=100_000_000)
-    crossed = cross_captures(pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst", asked)
-    found = describe_crossing(crossed)
+    asked = DeviceOptions(bin_ns=100_000_000)
+    crossed = match_captures(pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst", asked)
+    found = describe_device(crossed)
     for key in ("packets", "packets_lost"):
         whole = found["loss"][key]
         assert sum(row[key] for row in found["flows"]) == whole
@@ -133,19 +133,19 @@ def test_parts_add_up_to_the_whole(recorded: Path) -> None:
 def test_times_leave_out_more_and_judge_nothing_that_cannot_be(recorded: Path) -> None:
     pcap = recorded / "pcap"
     captures = (pcap / "R1-in.pcap.zst", pcap / "R1-out.pcap.zst")
-    whole = cross_captures(*captures, BoxKnown(offset_ns=0))
-    came = whole.passage.crossing.arrival_ns - whole.passage.crossing.arrival_ns[0]
+    whole = match_captures(*captures, DeviceOptions(offset_ns=0))
+    came = whole.passage.transit.arrival_ns - whole.passage.transit.arrival_ns[0]
     assert whole.outside == 0
     assert not whole.judged.all()
-    wide = cross_captures(*captures, BoxKnown(offset_ns=0, from_ns=0, to_ns=10**15))
+    wide = match_captures(*captures, DeviceOptions(offset_ns=0, from_ns=0, to_ns=10**15))
     assert wide.judged.tolist() == whole.judged.tolist()
     start, end = 2 * 10**9, 4 * 10**9
-    part = cross_captures(*captures, BoxKnown(offset_ns=0, from_ns=start, to_ns=end))
+    part = match_captures(*captures, DeviceOptions(offset_ns=0, from_ns=start, to_ns=end))
     inside = (came >= start) & (came < end)
     assert part.judged.tolist() == (inside & whole.judged).tolist()
-    assert describe_crossing(part)["packets"]["outside"] == part.outside == np.sum(~inside)
+    assert describe_device(part)["packets"]["outside"] == part.outside == np.sum(~inside)
     with pytest.raises(TraceError, match="no packet that came in this time") as caught:
-        cross_captures(*captures, BoxKnown(offset_ns=0, from_ns=10**15))
+        match_captures(*captures, DeviceOptions(offset_ns=0, from_ns=10**15))
     assert "those from 0.0" in caught.value.hint
 
 
@@ -153,7 +153,7 @@ def test_empty_capture_is_named(recorded: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
     with pytest.raises(TraceError, match="no IP packet") as caught:
-        cross_captures(recorded / "pcap" / "R1-in.pcap.zst", empty)
+        match_captures(recorded / "pcap" / "R1-in.pcap.zst", empty)
     assert caught.value.where == str(empty)
 
 
@@ -162,7 +162,7 @@ def test_truncated_capture_is_used_and_named(run: RunFiles, tmp_path: Path) -> N
     cut.write_bytes(run.capture("R1-out").read_bytes()[:-5])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = describe_crossing(cross_captures(run.capture("R1-in"), cut))
+        found = describe_device(match_captures(run.capture("R1-in"), cut))
     assert len(found["warnings"]) == 1
     assert "cut.pcap: truncated in packet" in found["warnings"][0]
 
