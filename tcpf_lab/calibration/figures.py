@@ -309,14 +309,14 @@ def drawings(record: Record) -> tuple[Drawing, ...]:
 
 def subtitle(record: Record) -> str:
     """Say what was fitted to what, with how many points."""
-    points = count(len(record.told["points"]), "point")
-    return f"Fitted to {record.labels(record.told['fit'])}, {points}"
+    points = count(len(record.data["points"]), "point")
+    return f"Fitted to {record.labels(record.data['fit'])}, {points}"
 
 
 def profiles(record: Record) -> Iterator[Drawing]:
     """Yield the profiles, so many to a figure as have room on a page."""
-    limit = record.told["threshold"]["limit"]
-    found = list(zip(record.told["profiles"], record.told["unknowns"], strict=True))
+    limit = record.data["threshold"]["limit"]
+    found = list(zip(record.data["profiles"], record.data["unknowns"], strict=True))
     parts = ceil(len(found) / _PANELS)
     size = ceil(len(found) / parts)
     for number in range(parts):
@@ -337,7 +337,7 @@ def profiles(record: Record) -> Iterator[Drawing]:
                     limit,
                     [unknown.get("default_at") for _, unknown in own],
                     subtitle(record),
-                    scale_of(record.told["profiles"], limit),
+                    scale_of(record.data["profiles"], limit),
                 ),
                 _places([one for one, _ in own]),
             ),
@@ -362,8 +362,8 @@ def _places(found: Sequence[Mapping[str, Any]]) -> Any:
 
 def influence(record: Record) -> Drawing:
     """Give the heat map of influence."""
-    shares: Mapping[str, Mapping[str, float | None]] = record.told["influence"]
-    told = f"Total-order indices over the ranges, cells of {record.labels(record.told['fit'])}"
+    shares: Mapping[str, Mapping[str, float | None]] = record.data["influence"]
+    data = f"Total-order indices over the ranges, cells of {record.labels(record.data['fit'])}"
     return Drawing(
         "influence",
         "Which unknown moves which metric",
@@ -384,7 +384,7 @@ def influence(record: Record) -> Drawing:
                 ],
                 record.unknowns,
                 record.metrics,
-                told,
+                data,
             ),
             lambda _: "of the variance",
         ),
@@ -397,7 +397,7 @@ def convergence(record: Record) -> Drawing:
 
     Only points that have measured every cell count for the least: of others it is part a guess.
     """
-    points, threshold = record.searched, record.told["threshold"]
+    points, threshold = record.searched, record.data["threshold"]
     ids = [one["id"] for one in points]
     default = record.default["id"]
     course = Course(

@@ -281,7 +281,7 @@ def digests(subject: Subject) -> dict[str, str]:
 
 
 def behind(
-    calibration: Calibration, source: Path, files: CalibrationFiles, told: Mapping[str, Any]
+    calibration: Calibration, source: Path, files: CalibrationFiles, data: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield in sentences what has changed since ``calibration.json`` was written.
 
@@ -293,47 +293,47 @@ def behind(
         That file.
     files : CalibrationFiles
         Where the points are.
-    told : mapping
+    data : mapping
         The outcome.
     """
     again = f"`{command('calibrate', *files.words(source), '--only-report')}`"
     try:
         subject = read_subject(calibration, source)
         ids = {point.id for point in read_ledger(files.ledger, subject, space_of(subject)).points}
-        sentences = list(_changed(calibration, source, told, subject))
+        sentences = list(_changed(calibration, source, data, subject))
     except LabError as error:
-        if "digests" in told:
+        if "digests" in data:
             reason = str(error).splitlines()[0]
             yield f"{source.name} cannot be carried out any more ({reason})."
             return
-        ids, sentences = _ids(files.ledger), list(_changed_of_older(calibration, source, told))
+        ids, sentences = _ids(files.ledger), list(_changed_of_older(calibration, source, data))
     for sentence in sentences:
         yield f"{sentence}: {again}."
-    more = ids - {one["id"] for one in told["points"]}
+    more = ids - {one["id"] for one in data["points"]}
     if more:
         yield f"{len(more)} points of {files.ledger.name} are not part of this outcome: {again}."
 
 
 def _changed(
-    calibration: Calibration, source: Path, told: Mapping[str, Any], subject: Subject
+    calibration: Calibration, source: Path, data: Mapping[str, Any], subject: Subject
 ) -> Iterator[str]:
     """Yield what is of another state, as the file's digests have it; older files have none."""
-    if "digests" not in told:
-        yield from _changed_of_older(calibration, source, told)
+    if "digests" not in data:
+        yield from _changed_of_older(calibration, source, data)
         return
     now = digests(subject)
     for part, sentence in _PARTS.items():
-        if now[part] != told["digests"].get(part):
+        if now[part] != data["digests"].get(part):
             yield sentence.format(source.name)
 
 
 def _changed_of_older(
-    calibration: Calibration, source: Path, told: Mapping[str, Any]
+    calibration: Calibration, source: Path, data: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield what an outcome without digests tells to be another."""
-    if [one["name"] for one in told["unknowns"]] != list(calibration.unknowns):
+    if [one["name"] for one in data["unknowns"]] != list(calibration.unknowns):
         yield f"{source.name} has other unknowns by now than this outcome"
-    if dict(calibration.tolerance) != told.get("tolerance"):
+    if dict(calibration.tolerance) != data.get("tolerance"):
         yield f"{source.name} has other tolerances by now than this outcome"
 
 

@@ -192,7 +192,7 @@ def outcome(search: Search, findings: Estimates) -> dict[str, Any]:
     }
     wanted = [*search.wanted(search.ledger.points), *wanted_of(search, findings.chosen)]
     asked, made = search.responses.counted(wanted)
-    told = {
+    data = {
         **_asked(search),
         "seeds": {"points": calibration.seeds, "check": calibration.check_.seeds},
         "unknowns": list(_unknowns(search, findings)),
@@ -219,12 +219,12 @@ def outcome(search: Search, findings: Estimates) -> dict[str, Any]:
         "runs": made,
         "unfinished": "; ".join(_unfinished(search, asked, made)) or None,
     }
-    told["notes"] = [
+    data["notes"] = [
         *notes(search, len(findings.points), findings.found.threshold, findings.left_out),
         *unusable(results),
-        *not_compared(told["held_out"]),
+        *not_compared(data["held_out"]),
     ]
-    plain: dict[str, Any] = _plain(told)
+    plain: dict[str, Any] = _plain(data)
     return plain
 
 
@@ -296,10 +296,10 @@ def _unfinished(search: Search, asked: int, complete: int) -> Iterator[str]:
         yield f"{asked - complete} of {asked} runs failed or are not made"
 
 
-def write(search: Search, told: dict[str, Any]) -> None:
+def write(search: Search, data: dict[str, Any]) -> None:
     """Write ``calibration.json``: the same bytes for the same points and runs."""
     make_directory(search.files.root)
-    write_json(search.files.outcome, told)
+    write_json(search.files.outcome, data)
 
 
 def _unknowns(search: Search, findings: Estimates) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,7 @@ from tcpf_lab.spec.words import unknown
 #: Counts, which may be 0, and what is added to both sides before the logarithm. With one half cells
 #: of 0 to 2 timeouts would rule all others: their noise alone is a factor of several.
 COUNTS = {"timeouts": 3.0}
-#: The smallest value told from 0, of metrics that may be 0: the last digit that is published.
+#: Smallest value distinguished from 0, of metrics that may be 0: the last published digit.
 FLOORS = {"loss_percent": 0.01}
 
 

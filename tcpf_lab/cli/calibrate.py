@@ -67,13 +67,13 @@ def calibrate(
         if fresh:
             files.set_aside()
         search = open_search(subject, files, testbed)
-        told = _reported(search) if only_report else _carried_out(search, jobs, cluster)
+        data = _reported(search) if only_report else _carried_out(search, jobs, cluster)
         with console.busy("figures"):
             figures = write_figures(files)
     if as_json:
-        console.print_json(told)
+        console.print_json(data)
         return
-    for part in for_terminal(told):
+    for part in for_terminal(data):
         console.show(part)
     for path in (*figures, files.outcome):
         echo(path)
@@ -138,8 +138,8 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
             findings = find(search)
         look_closely(search, findings.chosen, carry)
         with console.busy("held-out errors and claims"):
-            told = outcome(search, findings)
-        write(search, told)
+            data = outcome(search, findings)
+        write(search, data)
     except BaseException as error:
         session.interrupted = isinstance(error, KeyboardInterrupt | InterruptedRunError)
         raise
@@ -147,7 +147,7 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
         session.wall_s = time.monotonic() - began
         session.at_a_time = _at_a_time(jobs, cluster)
         remember(search.files, session)
-    return told
+    return data
 
 
 def _reported(search: Search) -> dict[str, Any]:
@@ -163,14 +163,14 @@ def _reported(search: Search) -> dict[str, Any]:
     findings = find(search)
     look_closely(search, findings.chosen, search.responses.look_again)
     search.responses.forget_all()
-    told = outcome(search, findings)
-    write(search, told)
-    return told
+    data = outcome(search, findings)
+    write(search, data)
+    return data
 
 
 def _show_plan(search: Search, at_a_time: int | None, as_json: bool) -> None:
-    told = estimate(search, at_a_time)
+    data = estimate(search, at_a_time)
     if as_json:
-        console.print_json(told)
+        console.print_json(data)
     else:
-        console.show(plan(told))
+        console.show(plan(data))
