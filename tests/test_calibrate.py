@@ -245,7 +245,7 @@ def test_too_many_points_without_runs_stop_the_search(folder):
     first = opened(folder)
     design(first)
     ids = [point.id for point in first.ledger.points]
-    with pytest.raises(LabError, match="only 3 of 8 points have runs that can be used"):
+    with pytest.raises(LabError, match="only 3 of 8 points have usable runs"):
         searched(opened(folder, failing=ids[1:6]))
     assert len(searched(opened(folder, failing=ids[1:4]))) == 2
 
@@ -505,8 +505,8 @@ def test_noise_of_one_cell_is_drawn_towards_that_of_all():
     [
         ("experiment,flows,timeouts\n", "numbers.csv:1: lacks the column case"),
         ("experiment,case,flows\n", "numbers.csv:1: has no column of a metric in tolerance"),
-        (NUMBERS.replace(",10,", ",ten,"), "numbers.csv:2: 'ten' is no number of 0 or more"),
-        (NUMBERS.replace(",3,", ",few,"), "numbers.csv:2: flows: 'few' is no count"),
+        (NUMBERS.replace(",10,", ",ten,"), "numbers.csv:2: 'ten' is not a number of 0 or more"),
+        (NUMBERS.replace(",3,", ",few,"), "numbers.csv:2: flows: 'few' is not a count"),
         (NUMBERS.replace("tiny", "tinny"), "no published number of tiny is known"),
         (
             f"{NUMBERS}tiny,NoMark+RDE,3,9,5\n",
@@ -564,8 +564,8 @@ def test_the_published_tables_are_used_where_no_file_is_named(folder):
 @pytest.mark.parametrize(
     ("file", "old", "new", "said"),
     [
-        ("small.yaml", "timeouts: 25 %", "timeouts: 20 %", "small.yaml says something else by now"),
-        ("small.yaml", "from: 500 kB", "from: 400 kB", "small.yaml says something else by now"),
+        ("small.yaml", "timeouts: 25 %", "timeouts: 20 %", "small.yaml has changed since"),
+        ("small.yaml", "from: 500 kB", "from: 400 kB", "small.yaml has changed since"),
         ("numbers.csv", ",10,", ",11,", "The published numbers of small.yaml are others by now"),
         ("tiny.yaml", "warmup: 1 s", "warmup: 2 s", "The experiments of small.yaml are others by"),
     ],
@@ -850,8 +850,8 @@ def test_fewer_independent_numbers_are_taken_if_it_is_said_so(calibrate, conclud
     assert calibrate("--only-report")[0] == 0
     after = json.loads(path.read_text())
     assert (before["threshold"]["effective"], after["threshold"]["effective"]) == (2, 1)
-    assert any("2 residuals are taken as independent" in note for note in before["notes"])
-    assert any("are taken for 1 independent ones" in note for note in after["notes"])
+    assert any("2 residuals count as independent" in note for note in before["notes"])
+    assert any("count as 1 independent ones" in note for note in after["notes"])
     (folder / "small.yaml").write_text(f"independent: 3\n{text}")
     status, _, complaints = calibrate("--dry-run")
     assert status == 2
@@ -991,7 +991,7 @@ TESTBEDS = Path(__file__).parents[1] / "testbeds"
             ((verb, "small.yaml", "--testbed", "fake"), "tcpf-lab calibrate small.yaml")
             for verb in ("run", "plan", "compare", "status", "report")
         ),
-        (("calibrate", "small.yaml", "--only-report"), "no point of it was run yet"),
+        (("calibrate", "small.yaml", "--only-report"), "no point has been run yet"),
         (("calibrate", "small.yaml", "--only-report", "--fresh"), "leave one of the two out"),
         (("calibrate", "small.yaml", "--only-report", "--dry-run"), "leave one of the two out"),
         (("calibrate", "tiny.yaml"), "is an experiment, not a calibration"),

@@ -36,7 +36,7 @@ class Calibrated:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be kept in mind; the first says what a fit is not."""
+        """Caveats; the first states what a fit is not."""
         return tuple(self._record.data["notes"])
 
     @property
@@ -79,7 +79,7 @@ class Calibrated:
 
     @property
     def profiles(self) -> pd.DataFrame:
-        """A row per unknown and value: the least misfit with all others free."""
+        """A row per unknown and value: the minimum misfit with all others free."""
         return frame(LAYOUTS["calibration_profiles"], list(self._profiles()))
 
     def _profiles(self) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a calibration says to a reader: sentences, tables and figures, from its file alone.
+"""Page of a calibration: sentences, tables and figures, from its file alone.
 
 The words are in ``templates``: `page.md.j2` has the page, block by block. Here are the rows of its
 tables, and what the sentences count; and what a terminal shows.
@@ -65,7 +65,7 @@ _COUNTED = {
 def build(record: Record, changed: Sequence[str] = (), again: str = "") -> Page:
     """Give the page on a calibration, which does not know what ``changed`` says.
 
-    ``again`` is the command that concludes anew.
+    ``again`` is the command that concludes again.
     """
     found = blocks("page.md.j2", record=record, data=record.data, changed=changed, again=again)
     return Page(NAME, record.title, tuple(_built(record, found)))
@@ -204,7 +204,7 @@ class Lack(NamedTuple):
 def lack_of_fit(record: Record) -> Lack:
     """Say whether the lack of fit has widened the intervals, and whether chance explains it.
 
-    The intervals are widened once the least misfit per free residual exceeds what it should be;
+    The intervals are widened once the minimum misfit per free residual exceeds what it should be;
     that alone is no evidence, as the misfit of a right setting is spread like chi-squared.
     """
     from scipy.special import chdtri  # here, because the command line starts without scipy
@@ -287,7 +287,7 @@ def _space(record: Record) -> Rows:
 
 
 def _unknowns(record: Record) -> Rows:
-    """Yield what the tables say of each unknown."""
+    """Yield the verdict on each unknown."""
     best = record.data["best"]["values"]
     for one in record.data["unknowns"]:
         left = ", ".join(one["not_excluded"]) or "nothing"

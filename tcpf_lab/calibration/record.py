@@ -18,7 +18,7 @@ from tcpf_lab.results.layout import OUTCOME, PACKED, read_json
 PINNED = "pinned down"
 #: Names of the files beside the outcome.
 COST, VARIANTS = "cost.json", "variants.json"
-#: What is kept of a variant.
+#: Keys stored of a variant.
 _KEPT = ("variant", "fit", "test", "best", "held_out", "kendall", "runs")
 #: What the two parts of the numbers are called.
 PARTS = {"fit": "fitted", "test": "held out"}
@@ -93,7 +93,7 @@ class Record:
 
     @property
     def within(self) -> tuple[str, ...]:
-        """Ids of the settings looked at closely that are within the threshold."""
+        """Ids of the settings run with all seeds that are within the threshold."""
         settings = self.data["settings"]
         return tuple(one["id"] for one in settings if self._allowed(one))
 
@@ -183,7 +183,7 @@ def read_record(directory: Path) -> Record:
         path = kept if kept.exists() else directory / OUTCOME
     data = read_json(path)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise RequestError(f"is no outcome of a calibration of format {FORMAT}", where=str(path))
+        raise RequestError(f"is not a calibration outcome of format {FORMAT}", where=str(path))
     lacking = [key for key in _NEEDED if key not in data]
     if data.get("held_out", {}).get("blind") and not data.get("seen"):
         lacking.append("seen")  # what the blind numbers are without
@@ -232,12 +232,12 @@ def ranges(one: Mapping[str, Any]) -> str:
     return f"{one['from']} to {one['to']}{log}"
 
 
-#: What the settings say of a claim together.
+#: Joint verdicts of the settings on a claim.
 EVERY, UNREFUTED, SOME, NONE = "every", "not refuted", "some", "none"
 NOISE, OPEN, FEW = "noise", "not decidable", "too few seeds"
 _HOLDS, _REFUTED, _WITHIN_NOISE = "holds", "refuted", "within noise"
 
-#: What is said of claims of each kind.
+#: Words for claims of each kind.
 KINDS = {
     EVERY: "holds under every one",
     UNREFUTED: "holds or within noise",
@@ -283,7 +283,7 @@ class ClaimUnder:
 
     @property
     def kind(self) -> str:
-        """What the settings that can judge it say together; noise neither bears out nor refutes."""
+        """Joint verdict of the settings that can judge it; noise neither supports nor refutes."""
         if not self.judged:
             return OPEN
         if self.refuted:

@@ -88,7 +88,7 @@ def write_report(
     Returns
     -------
     list of Path
-        What was written; a PDF, if one was asked for, is the last.
+        What was written; a PDF, if one was requested, is the last.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _check(formats: Collection[str], files: CalibrationFiles, source: Path) -> N
         )
     if not files.outcome.exists():
         raise RequestError(
-            "is a calibration that has concluded nothing yet",
+            "has no outcome yet",
             where=str(source),
             hint=f"`{command('calibrate', *files.words(source))}`; of an interrupted one, "
             "`--only-report` concludes from the runs there are",
@@ -240,7 +240,7 @@ _AGAIN = "Run it again"
 
 
 def contents_of(record: Record, page: Page, commands: tuple[str, ...]) -> Contents:
-    """Give everything that the report says.
+    """Give the contents of the report.
 
     Parameters
     ----------

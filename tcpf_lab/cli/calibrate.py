@@ -85,11 +85,11 @@ def _at_a_time(jobs: int, cluster: str | None) -> int | None:
 
 
 def _check_together(only_report: bool, **others: bool) -> None:
-    """Refuse options that say the contrary of ``--only-report``."""
+    """Refuse options that contradict ``--only-report``."""
     given = [f"--{name.replace('_', '-')}" for name, wanted in others.items() if wanted]
     if only_report and given:
         raise RequestError(
-            "--only-report concludes from the points there are",
+            "--only-report runs nothing",
             where=f"--only-report {given[0]}",
             hint="leave one of the two out",
         )
@@ -154,7 +154,7 @@ def _reported(search: Search) -> dict[str, Any]:
     """Conclude from what is there; runs of another spec, kernel or analysis are not used."""
     if not search.ledger.points:
         raise RequestError(
-            "no point of it was run yet",
+            "no point has been run yet",
             where=str(search.files.ledger),
             hint=f"`{command('calibrate', *search.files.words(search.subject.source))}`",
         )

@@ -178,9 +178,9 @@ def test_least_misfit_is_that_of_a_point_that_lacks_no_cell() -> None:
     data["points"][7]["misfit"] = 150.0
     said = told_of_search(record(data))
     assert "The minimum misfit is 150 (point 00000007), of the uncalibrated setting 2300" in said
-    assert "The misfit of 1 point that is an estimate" in said
+    assert "The misfit of 1 point is an estimate" in said
     drawn_points = [
-        one for one in drawings(record(data))[-1].points if one.series == "least so far"
+        one for one in drawings(record(data))[-1].points if one.series == "minimum so far"
     ]
     assert drawn_points[-1].values == (150.0,)
 
@@ -278,7 +278,7 @@ def test_what_is_no_outcome_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="no such file"):
         read_record(tmp_path)
     write_outcome(tmp_path, {"format": 2})
-    with pytest.raises(RequestError, match="is no outcome of a calibration of format 1"):
+    with pytest.raises(RequestError, match="is not a calibration outcome of format 1"):
         read_record(tmp_path)
     data = outcome()
     del data["kendall"]
