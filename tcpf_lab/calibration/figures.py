@@ -395,7 +395,7 @@ def influence(record: Record) -> Drawing:
 def convergence(record: Record) -> Drawing:
     """Give the misfit of every point in the order of the search.
 
-    Only points that have measured every cell count for the minimum: that of others is in part a guess.
+    The minimum is that of points with every cell measured; other misfits are estimates.
     """
     points, threshold = record.searched, record.data["threshold"]
     ids = [one["id"] for one in points]
