@@ -86,12 +86,14 @@ def test_tables_are_those_of_the_page() -> None:
 
 
 def test_page_in_the_documents_is_what_the_verb_writes(tmp_path: Path) -> None:
-    written = json.loads(invoke("--page", str(tmp_path / "model.md"), "--json"))["written"]
-    page = (tmp_path / "model.md").read_text(encoding="utf-8")
-    assert page == (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
+    written = json.loads(invoke("--page", str(tmp_path / "rio-model.md"), "--json"))["written"]
+    page = (tmp_path / "rio-model.md").read_text(encoding="utf-8")
+    assert page == (ROOT / "docs" / "reference" / "rio-model.md").read_text(encoding="utf-8")
     drawn = sorted(Path(name).name for name in written if name.endswith(".png"))
     assert drawn == sorted(f"fig-rio-model-{n}.png" for n in (1, *range(6, 14)))
-    assert drawn == sorted(path.name for path in (ROOT / "docs" / "figures").glob("fig-rio-*"))
+    assert drawn == sorted(
+        path.name for path in (ROOT / "docs" / "reference" / "figures").glob("fig-rio-*")
+    )
     assert "refuted" in page
 
 
