@@ -1,7 +1,7 @@
 """The Python interface: ``tcpf_lab.load(...)`` gives results as tidy frames with units.
 
 ``tcpf_lab.analyze(...)`` gives what captures say alike, ``tcpf_lab.load_calibration(...)`` what a
-calibration has concluded. ``docs/api.md`` shows them, ``docs/data-dictionary.md`` describes every
+calibration has concluded. ``docs/api.md`` shows them, ``docs/reference/columns.md`` describes every
 column.
 """
 
