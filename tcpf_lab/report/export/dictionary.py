@@ -1,12 +1,14 @@
 """Generated pages: ``python -m tcpf_lab.report.export.dictionary`` writes ``docs/reference/``.
 
-``columns.md`` is made from ``columns.csv``, ``glossary.md`` from ``report/glossary.toml``.
+``columns.md`` is made from ``columns.csv``, ``glossary.md`` from ``report/glossary.toml``,
+``rules.md`` from the rules of the capture analysis.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from tcpf_lab import _trace
 from tcpf_lab.base import shipped
 from tcpf_lab.report.contents.model import filled
 from tcpf_lab.report.export import glossary
@@ -38,12 +40,21 @@ def glossary_page() -> str:
     return filled("glossary", terms=glossary.terms().values(), metrics=metrics, **own)
 
 
+def pages() -> dict[str, str]:
+    """Give the text of each page by its file name."""
+    return {
+        "columns.md": columns(),
+        "glossary.md": glossary_page(),
+        "rules.md": filled("rules", rules=_trace.RULES),
+    }
+
+
 def generate(root: Path) -> None:
     """Write the pages below the checkout ``root``."""
-    pages = root / "docs" / "reference"
-    pages.mkdir(parents=True, exist_ok=True)
-    for name, text in (("columns.md", columns()), ("glossary.md", glossary_page())):
-        write_text(pages / name, text)
+    directory = root / "docs" / "reference"
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        write_text(directory / name, text)
 
 
 if __name__ == "__main__":

@@ -200,7 +200,7 @@ def test_flent_plots_a_run(flent_data: Path, tmp_path: Path, plot: str) -> None:
 PAGES = Path(tcpf_lab.__file__).parent.parent / "docs" / "reference"
 
 
-@pytest.mark.parametrize("name", ["columns.md", "glossary.md"])
+@pytest.mark.parametrize("name", ["columns.md", "glossary.md", "rules.md"])
 def test_page_is_current(name: str, tmp_path: Path) -> None:
     generate(tmp_path)
     made = (tmp_path / "docs" / "reference" / name).read_text(encoding="utf-8")
