@@ -1,4 +1,4 @@
-"""Scenarios from seeds, and how their outcomes are told, added up and kept."""
+"""Scenarios from seeds; their outcomes compared, summed, printed and stored."""
 
 from __future__ import annotations
 
@@ -418,8 +418,8 @@ def test_a_capture_without_a_flow_of_the_log_is_no_evidence(
     run.carry_out(keeping(job))
     other = entries((log.FAST, 2.0, 1), (log.RECOVERY, 2.1, 1001))
     other["sport"] = 65000
-    kept = {"S": log.RetransmissionLog(other, 0)}
-    monkeypatch.setattr(log, "read_logs", lambda _files: kept)
+    logs = {"S": log.RetransmissionLog(other, 0)}
+    monkeypatch.setattr(log, "read_logs", lambda _files: logs)
     outcome = compare(run_files(job), job.scenario)
     assert (outcome.state, outcome.reasons) == (
         "unusable",
@@ -570,7 +570,7 @@ def test_marks_are_added_by_evidence_and_kind_over_scenarios_whose_truth_is_know
 
 
 @pytest.mark.parametrize(
-    ("forward", "said"),
+    ("forward", "named"),
     [
         (None, "in order"),
         ({"loss": 0.1}, "in order"),
@@ -578,19 +578,19 @@ def test_marks_are_added_by_evidence_and_kind_over_scenarios_whose_truth_is_know
         ({"delay": 0.1, "reorder": 0.1, "duplicate": 0.1}, "duplicated"),
     ],
 )
-def test_marks_are_grouped_by_what_happens_to_data_behind(forward: Any, said: str) -> None:
-    assert matrix.behind({"forward": forward}) == said
+def test_marks_are_grouped_by_what_happens_to_data_behind(forward: Any, named: str) -> None:
+    assert matrix.behind({"forward": forward}) == named
 
 
-# --- Showing and keeping -----------------------------------------------------
+# --- Printing and storing -----------------------------------------------------
 
 
-def test_the_document_is_made_of_the_file_that_is_kept() -> None:
+def test_the_document_matches_the_stored_results() -> None:
     root = Path(__file__).parents[1]
-    kept = json.loads((root / "results" / "reference" / "accuracy.json").read_text("utf-8"))
-    outcomes = [run.from_data(each) for each in kept["scenarios"]]
+    stored = json.loads((root / "results" / "reference" / "accuracy.json").read_text("utf-8"))
+    outcomes = [run.from_data(each) for each in stored["scenarios"]]
     files = Path("results/reference/accuracy.json"), Path("docs/reference/accuracy.md")
-    made = document.markdown(outcomes, kept["seconds"], *files)
+    made = document.markdown(outcomes, stored["seconds"], *files)
     assert made == (root / "docs" / "reference" / "accuracy.md").read_text("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""One scenario: what the capture's analysis says against what the senders' kernel says."""
+"""One scenario: the capture analysis against counters and log of the senders' kernel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tools.accuracy.agreement import Agreement
 from tools.accuracy.scenario import Scenario
 from tools.accuracy.spurious import Spurious
 
-#: Checks of a run that say whether the testbed did what the scenario asks for.  The others judge
+#: Checks of a run for what the scenario requires of the testbed.  The others judge
 #: the analysis, which is the subject here, or want every flow to come up, which loss may prevent.
 NEEDED = (
     "offloads_off",

@@ -92,21 +92,21 @@ MARK_GROUPS: Groups = (
     lambda s: f"SACK {'on' if s['sack'] else 'off'}",
     lambda s: f"timestamps {'on' if s['timestamps'] else 'off'}",
     lambda s: f"SACK {'on' if s['sack'] else 'off'}, data {behind(s)}",
-    lambda s: f"acknowledgements {'lost' if (s['reverse'] or {}).get('loss') else 'arrive'}",
+    lambda s: f"ACKs {'lost' if (s['reverse'] or {}).get('loss') else 'arrive'}",
 )
 
 
 def disorder(settings: dict[str, Any]) -> str:
-    """Say what the path does to packets besides losing them at the bottleneck."""
+    """Describe what the path does to packets besides loss at the bottleneck."""
     both = [settings["forward"] or {}, settings["reverse"] or {}]
     keys = {key for side in both for key in side}
     if keys & {"reorder", "jitter", "duplicate"}:
         return "reorders or duplicates"
-    return "loses acknowledgements" if "loss" in both[1] else "keeps the order"
+    return "loses ACKs" if "loss" in both[1] else "preserves order"
 
 
 def behind(settings: dict[str, Any]) -> str:
-    """Say what the path does to data behind the bottleneck besides losing it."""
+    """Describe what the path does to data behind the bottleneck besides loss."""
     keys = set(settings["forward"] or {})
     if "duplicate" in keys:
         return "duplicated"

@@ -96,7 +96,7 @@ def judge(found: Analysis, sender: Path, behind: Path) -> Spurious:
 
 
 def _data(capture: Path) -> Packets:
-    """Read packets with payload, and SYNs, which tell where a connection begins."""
+    """Read packets with payload, and SYNs, which mark the start of a connection."""
     packets = read_capture(capture, accept_truncated=True).packets
     opening = (packets["flags"] & (SYN | ACK)) == SYN
     data: Packets = packets[(packets["payload"] > 0) | opening]
@@ -206,7 +206,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def add(name: str, each: Iterable[Spurious]) -> Sum:
-    """Add up what some scenarios showed, of which ``name`` says what they have in common."""
+    """Add up the results of some scenarios; ``name`` is what they have in common."""
     listed = list(each)
     tables = {
         key: dict(sum((Counter(getattr(one, key)) for one in listed), Counter()))
