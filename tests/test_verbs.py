@@ -231,7 +231,7 @@ def test_frames_have_the_columns_of_the_dictionary_and_their_units(pair: list[st
     frames = (found.packets, found.flows, found.by_dscp, found.over_time)
     names = ("packets", "flows", "dscp", "time")
     for table, name in zip(frames, names, strict=True):
-        layout = LAYOUTS[f"crossing_{name}"]
+        layout = LAYOUTS[f"device_{name}"]
         assert list(table.columns) == layout.names
         assert table.attrs["units"] == layout.units
     assert found.flows["packets_lost"].sum() == found.described["loss"]["packets_lost"]
