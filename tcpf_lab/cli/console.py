@@ -27,6 +27,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
+from rich.table import Column
 from rich.text import Text
 
 from tcpf_lab.base.errors import InterruptedRunError, legible
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from tcpf_lab.testbed.uml.kernel import Kernel
 
 
+#: Columns of a terminal that has room for a bar.
+_WITH_BAR = 72
+
+
 def run_progress(console: Console) -> Progress:
     """Return the progress display of runs: how many of how many, and how long still."""
     return _progress(console, MofNCompleteColumn())
@@ -52,9 +57,15 @@ def share_progress(console: Console) -> Progress:
 
 
 def _progress(console: Console, how_far: ProgressColumn) -> Progress:
+    # A name that has no room is folded, like the values of tables.
+    name = TextColumn(
+        "{task.description}", markup=False, table_column=Column(overflow="fold", no_wrap=False)
+    )
+    if console.width < _WITH_BAR:
+        return Progress(name, how_far, TimeElapsedColumn(), console=console)
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
+        name,
         BarColumn(),
         how_far,
         TimeElapsedColumn(),
@@ -198,11 +209,19 @@ def event_line(event: Event, *, in_full: bool = True) -> Text | None:
     return None
 
 
-def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> TerminalTable:
-    """Return a table of text without decoration; keys in its headings break behind their dots."""
+def plain_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int | None = None
+) -> TerminalTable:
+    """Return a table of text without decoration; keys in its headings break behind their dots.
+
+    Columns from ``numbers`` on are numbers, and those before name the row.
+    """
     from tcpf_lab.report.table import Column, plain, table_of
 
-    return plain(table_of("", "", [Column(name, fit="folded") for name in columns], rows))
+    split = len(columns) if numbers is None else numbers
+    texts = [Column(name, fit="folded") for name in columns[:split]]
+    every = (*texts, *(Column(name, "number") for name in columns[split:]))
+    return plain(table_of("", "", every, rows))
 
 
 def drive(
@@ -344,12 +363,16 @@ def ensure_kernel(choice: Choice) -> None:
 
 
 def check_table(checks: Sequence[Check]) -> TerminalTable:
-    """Return the doctor's findings."""
+    """Return the doctor's checks, with a column for fixes if any failed."""
+    failed = not all(check.ok for check in checks)
     rows = [
-        ("ok" if check.ok else "FAULT", check.name, check.detail, "" if check.ok else check.cure)
+        (
+            *("ok" if check.ok else "FAULT", check.name, check.detail),
+            *("" if check.ok else check.cure,) * failed,
+        )
         for check in checks
     ]
-    return plain_table(("", "checked", "found", "to mend it"), rows)
+    return plain_table(("", "check", "found", *("fix",) * failed), rows)
 
 
 @contextmanager

@@ -107,7 +107,7 @@ def _state_table(states: Sequence[tuple[Run, RunState]], files: ExperimentFiles)
         )
         for (case, settings, flows), counts in grouped.items()
     ]
-    return console.plain_table(columns, rows)
+    return console.plain_table(columns, rows, numbers=2 + len(axes))
 
 
 def _shown(size: int) -> str:
@@ -128,7 +128,7 @@ def _experiments_table(found: Inventory) -> TerminalTable:
         )
         for each in found.stored
     ]
-    return console.plain_table(columns, rows)
+    return console.plain_table(columns, rows, numbers=2)
 
 
 def _total(found: Inventory, results: Path) -> str:

@@ -201,7 +201,7 @@ def ranked_table(columns: Sequence[Column]) -> RenderableType:
     )
     rows = zip(*(one.entries for one in columns), strict=True)
     ranked = sorted(range(len(columns)), key=lambda place: columns[place].rank)
-    return plain(table_of("", "", every, rows), blocks=tuple(ranked))
+    return plain(table_of("", "", every, rows), order=tuple(ranked))
 
 
 def host(address: str) -> str:
@@ -355,7 +355,7 @@ def _event_columns(rows: pd.DataFrame) -> list[Column]:
     ends = list(map(_between, *(rows[name] for name in _ENDS)))
     evidence = rows["spurious"].fillna(NOTHING)
     return [
-        column("event", 7, [str(number) for number in rows.index]),
+        column("event", 0, [str(number) for number in rows.index]),
         column("time s", 0, [f"{at:.6f}" for at in rows["time_s"]]),
         column("UTC", 8, clock),
         column("flow", 1, [str(flow) for flow in rows["flow"]]),
@@ -393,10 +393,10 @@ def packet_table(event: pd.Series, frames: Sequence[Frame]) -> Iterator[Renderab
         return start + (number - first + 2**31) % 2**32 - 2**31
 
     columns = [
-        column("", 0, ["*" if frame is own else "" for frame in frames], right=False),
-        column("record", 3, [str(frame.record) for frame in frames]),
-        column("ms", 0, [f"{(frame.time_ns - own.time_ns) / 1e6:+.3f}" for frame in frames]),
-        column("", 0, [">" if frame.forward else "<" for frame in frames]),
+        column("", 1, ["*" if frame is own else "" for frame in frames], right=False),
+        column("record", 0, [str(frame.record) for frame in frames]),
+        column("ms", 1, [f"{(frame.time_ns - own.time_ns) / 1e6:+.3f}" for frame in frames]),
+        column("dir", 0, [">" if frame.forward else "<" for frame in frames]),
         column("seq", 1, [str(relative(f.tcp.seq)) if f.forward else "" for f in frames]),
         column("bytes", 2, [str(frame.payload or "") for frame in frames]),
         column("ack", 1, ["" if f.forward else str(relative(f.tcp.ack)) for f in frames]),

@@ -15,7 +15,6 @@ from typing import Literal
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -26,6 +25,8 @@ NOTHING = "–"
 GAP = 2
 #: A longer word, such as a path, may be broken where a column is folded.
 _LONGEST_WORD = 24
+#: A wider column is not split off into a block: the row is printed as a record.
+_WIDEST = 48
 #: Indentation of a value's further lines in a record.
 _INDENT = 2
 
@@ -132,9 +133,9 @@ class TerminalTable:
         Whether a line stands below the headings and between groups.
     close : bool
         Whether columns may come together before any is folded.
-    blocks : tuple of int, or None
-        Columns by their weight, the first one repeated in each block of columns that has room;
-        without it a table that is too wide becomes records.
+    order : tuple of int, or None
+        Places of all columns in the order in which blocks of columns take them; each block begins
+        with the first one. By default from left to right, and with the texts on the left.
     """
 
     columns: tuple[Column, ...]
@@ -143,7 +144,7 @@ class TerminalTable:
     note: str = ""
     lines: bool = False
     close: bool = False
-    blocks: tuple[int, ...] | None = None
+    order: tuple[int, ...] | None = None
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -159,15 +160,16 @@ class TerminalTable:
                 return
         if widths := self._folded(natural, rest):
             yield self._table(_Block(every, widths), close=self.close)
-        elif parts := self._blocks(natural, width):
-            for number, part in enumerate(parts):
-                if number:
+        elif blocks := self._blocks(natural, width):
+            for number, block in enumerate(blocks):
+                if number and not self.lines:
                     yield Text()
-                yield self._table(part, close=False)
+                first, last = not number, number == len(blocks) - 1
+                yield self._table(block, close=False, title=first, note=last)
         else:
-            yield from self._records(width)
+            yield from self._records(console, width)
 
-    def _frame(self, columns: int, *, close: bool) -> int:
+    def _frame(self, columns: int, *, close: bool = False) -> int:
         """Give how many characters stand between and around columns."""
         return columns - 1 if close else GAP * (columns - 1) + 2 * self.lines
 
@@ -207,30 +209,40 @@ class TerminalTable:
             left -= more
         return tuple(widths)
 
-    def _blocks(self, natural: Sequence[int], width: int) -> list[_Block]:
-        """Split the columns into blocks as wide as the terminal, or give none."""
-        if not self.blocks:
-            return []
-        key, *others = self.blocks
-        parts: list[_Block] = []
-        while others:
-            taken, room = [], width - natural[key]
-            for place in list(others):
-                if natural[place] + GAP <= room:
-                    room -= natural[place] + GAP
-                    taken.append(place)
-                    others.remove(place)
-            if not taken:
-                return []
-            places = tuple(sorted((key, *taken)))
-            parts.append(_Block(places, tuple(natural[place] for place in places)))
-        return parts
+    @property
+    def _keys(self) -> int:
+        """How many columns name a row."""
+        kinds = [column.kind for column in self.columns]
+        numbers = [place for place, kind in enumerate(kinds) if kind != "text"]
+        return max(1, numbers[0]) if numbers and self.order is None else 1
 
-    def _table(self, part: _Block, *, close: bool) -> RichTable:
+    def _blocks(self, natural: Sequence[int], width: int) -> list[_Block]:
+        """Split the columns into blocks as wide as the terminal; none if one has sentences."""
+        order = self.order or tuple(range(len(self.columns)))
+        keys, others = order[: self._keys], list(order[self._keys :])
+        if max((natural[place] for place in others), default=0) > _WIDEST:
+            return []
+        blocks: list[_Block] = []
+        while others:
+            taken = list(keys)
+            for place in others:
+                some = [*taken, place]
+                if sum(natural[each] for each in some) + self._frame(len(some)) <= width:
+                    taken = some
+            if len(taken) == len(keys):
+                return []
+            others = [place for place in others if place not in taken]
+            places = tuple(sorted(taken))
+            blocks.append(_Block(places, tuple(natural[place] for place in places)))
+        return blocks
+
+    def _table(
+        self, part: _Block, *, close: bool, title: bool = True, note: bool = True
+    ) -> RichTable:
         """Give columns as a table of fixed widths."""
         shown = RichTable(
-            title=Text(self.title) if self.title else None,
-            caption=Text(self.note) if self.note else None,
+            title=Text(self.title) if title and self.title else None,
+            caption=Text(self.note) if note and self.note else None,
             box=box.SIMPLE_HEAD if self.lines else None,
             show_edge=not close,
             show_header=any(self.columns[place].heading for place in part.columns),
@@ -252,7 +264,7 @@ class TerminalTable:
             shown.add_section()
         return shown
 
-    def _records(self, width: int) -> Iterator[RenderableType]:
+    def _records(self, console: Console, width: int) -> Iterator[RenderableType]:
         """Give each row as lines of ``name: value``."""
         parts: list[list[RenderableType]] = []
         if self.title:
@@ -260,7 +272,7 @@ class TerminalTable:
         for group in self.groups:
             if group.heading:
                 parts.append([Text(group.heading, style="bold")])
-            parts += (list(self._record(row, width)) for row in group.rows)
+            parts += (list(self._record(row, console, width)) for row in group.rows)
         if self.note:
             parts.append([Text(self.note, style="dim")])
         for number, part in enumerate(parts):
@@ -268,13 +280,13 @@ class TerminalTable:
                 yield Text()
             yield from part
 
-    def _record(self, row: Row, width: int) -> Iterator[RenderableType]:
+    def _record(self, row: Row, console: Console, width: int) -> Iterator[RenderableType]:
         if len(row) == 1:
             yield Text(row[0].text.strip(), style="bold")
             return
         for column, entry in zip(self.columns, row, strict=False):
-            parts = entry.__rich__().split("\n")
-            value = Text(" ").join(part for part in parts if part.plain.strip())
+            parts = [part for part in entry.__rich__().split("\n") if part.plain.strip()]
+            value = Text().join((*parts[:1], *map(_behind, parts[1:])))
             name = " ".join(column.heading.split())
             text = Text.assemble((f"{name}: " if name else "", "bold"), value)
             if not value.plain.strip():
@@ -283,7 +295,13 @@ class TerminalTable:
                 yield text
             else:
                 yield Text(f"{name}:" if name else "", style="bold")
-                yield Padding(value, (0, 0, 0, _INDENT), expand=False)
+                for line in value.wrap(console, max(1, width - _INDENT)):
+                    yield Text(" " * _INDENT) + line
+
+
+def _behind(part: Text) -> Text:
+    """Give a further line of an entry, to stand behind the first one."""
+    return Text(" " if part.plain.startswith("(") else ", ") + part
 
 
 def _side(column: Column) -> Literal["left", "right"]:
@@ -352,9 +370,9 @@ def boxed(table: Table, above: str, below: str) -> TerminalTable:
     return TerminalTable(table.columns, table.groups, above, below, lines=True, close=table.close)
 
 
-def plain(table: Table, *, blocks: tuple[int, ...] | None = None) -> TerminalTable:
-    """Give a table without lines for a terminal; ``blocks`` as `TerminalTable` has it."""
-    return TerminalTable(table.columns, table.groups, blocks=blocks)
+def plain(table: Table, *, order: tuple[int, ...] | None = None) -> TerminalTable:
+    """Give a table without lines for a terminal; ``order`` as `TerminalTable` has it."""
+    return TerminalTable(table.columns, table.groups, order=order)
 
 
 def as_markdown(text: str) -> str:

@@ -233,10 +233,14 @@ def test_no_value_of_a_table_is_cut_or_left_out(swept: list[CellResult], width: 
         assert width < 200 or all(word in joined for word in words)
 
 
-def test_a_row_becomes_a_record_where_columns_have_no_room() -> None:
+def test_columns_without_room_stand_below_and_then_rows_become_records() -> None:
     rows = [("smoke", "uml", "12"), ("ef", "vm", "")]
     table = plain(table_of("", "", ("experiment", "testbed", "complete"), rows))
-    assert shown(table, 20).splitlines() == [
+    assert [line.split() for line in shown(table, 20).splitlines()] == [
+        *(["experiment", "testbed"], ["smoke", "uml"], ["ef", "vm"], []),
+        *(["experiment", "complete"], ["smoke", "12"], ["ef"]),
+    ]
+    assert shown(table, 18).splitlines() == [
         *("experiment: smoke", "testbed: uml", "complete: 12", ""),
         *("experiment: ef", "testbed: vm"),
     ]
