@@ -23,7 +23,6 @@ from tcpf_lab.calibration.search import (
 )
 from tcpf_lab.calibration.target import check_numbers
 from tcpf_lab.cli import console
-from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import AsJson, Cluster, Jobs, Results, TestbedName, argument, option
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import locked
@@ -75,8 +74,7 @@ def calibrate(
         return
     for part in for_terminal(data):
         console.show(part)
-    for path in (*figures, files.outcome):
-        echo(path)
+    console.show_written((*figures, files.outcome))
 
 
 def _at_a_time(jobs: int, cluster: str | None) -> int | None:

@@ -13,6 +13,7 @@ from rich.progress import track
 
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.base.making import require_place
+from tcpf_lab.cli import console
 from tcpf_lab.results.layout import write_text
 from tcpf_lab.run import pool
 from tcpf_lab.testbed.registry import testbed
@@ -118,13 +119,13 @@ def measure(
 
 
 def show(outcomes: list[Outcome], wanted: int) -> None:
-    """Print totals, marks, flows that differ, and scenarios that could not be compared."""
-    out.print(document.totals_table(outcomes))
-    out.print(document.spurious_table(outcomes))
+    """Print totals, marks, the flows that differ, and what could not be compared."""
+    console.show(document.totals_table(outcomes))
+    console.show(document.spurious_table(outcomes))
     if missing := document.without_truth(outcomes):
         out.print(missing, soft_wrap=True)
     if any(each.differences for each in outcomes):
-        out.print(document.differences_table(outcomes))
+        console.show(document.differences_table(outcomes))
     for each in outcomes:
         if each.state != "compared":
             out.print(f"seed {each.seed} {each.state}: {'; '.join(each.reasons)}", soft_wrap=True)

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
+from tcpf_lab.report.table import Column, TerminalTable, boxed, table_of
 from tcpf_lab.trace.analysis import SPURIOUS
 from tools.accuracy.compare import Outcome
 from tools.accuracy.matrix import (
@@ -269,42 +267,35 @@ def _percent(value: float | None, *, signed: bool = False) -> str:
 #: Shorter names than in the document.
 _SHORT = ("group", "runs", "exact", "kernel", "capture", "error", "missed", "invented", "unknown")
 _SHORT_MARKS = ("group", "runs", "spurious", "wrong", "precision", "recall")
+_DIFFERENCES = ("seed", "flow", "kernel", "capture", "first differing event")
 
 
-def totals_table(outcomes: Sequence[Outcome]) -> Table:
+def totals_table(outcomes: Sequence[Outcome]) -> TerminalTable:
     """Give the totals for a terminal."""
-    shown = _empty("timeouts: flows exact, and sums by kernel and by capture", _SHORT)
+    rows = []
     for each in totals(outcomes):
         *row, _, unknown = total_row(each)
-        shown.add_row(*row, unknown)
-    return shown
+        rows.append((*row, unknown))
+    return _by_group("timeouts: flows exact, and sums by kernel and by capture", _SHORT, rows)
 
 
-def spurious_table(outcomes: Sequence[Outcome]) -> Table:
+def spurious_table(outcomes: Sequence[Outcome]) -> TerminalTable:
     """Give the marks of spurious retransmissions for a terminal."""
-    title = "spurious retransmissions, by the packets that passed the bottleneck"
-    shown = _empty(title, _SHORT_MARKS)
+    rows = []
     for each in marks(outcomes):
         name, scenarios, _, spurious, *shares = mark_row(each)[:6]
-        wrong = sum(each.of.wrong.values())
-        shown.add_row(name, scenarios, spurious, str(wrong), *shares)
-    return shown
+        rows.append((name, scenarios, spurious, str(sum(each.of.wrong.values())), *shares))
+    title = "spurious retransmissions by the packets that passed the bottleneck, and wrong marks"
+    return _by_group(title, _SHORT_MARKS, rows)
 
 
-def _empty(title: str, columns: Sequence[str]) -> Table:
-    """Begin a table of numbers by group."""
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in columns:
-        shown.add_column(column, justify="left" if column == "group" else "right", no_wrap=True)
-    return shown
+def _by_group(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> TerminalTable:
+    """Give a table of numbers by group."""
+    columns = [Column(name, "text" if name == "group" else "number") for name in headings]
+    return boxed(table_of("", "", columns, rows), title, "")
 
 
-def differences_table(outcomes: Sequence[Outcome]) -> Table:
+def differences_table(outcomes: Sequence[Outcome]) -> TerminalTable:
     """Give the flows that differ for a terminal."""
-    title = "flows whose timeouts differ"
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in ("seed", "flow", "kernel", "capture", "first differing event"):
-        shown.add_column(column)
-    for row in difference_rows(sorted(outcomes, key=lambda each: each.seed)):
-        shown.add_row(*row)
-    return shown
+    rows = difference_rows(sorted(outcomes, key=lambda each: each.seed))
+    return boxed(table_of("", "", _DIFFERENCES, rows), "flows whose timeouts differ", "")
