@@ -118,9 +118,9 @@ def measure(
 
 
 def show(outcomes: list[Outcome], wanted: int) -> None:
-    """Print totals, marks, flows that differ, and scenarios that could not be compared."""
+    """Print totals, marks, the flows that differ, and what could not be compared."""
     out.print(document.totals_table(outcomes))
-    out.print(document.spurious_table(outcomes))
+    out.print(document.needless_table(outcomes))
     if missing := document.without_truth(outcomes):
         out.print(missing, soft_wrap=True)
     if any(each.differences for each in outcomes):

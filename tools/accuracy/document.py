@@ -264,11 +264,11 @@ def _percent(value: float | None, *, signed: bool = False) -> str:
     return f"{value:+.3f} %" if signed else f"{value:.3f} %"
 
 
-# Tables on a terminal.
+# Outcomes on a terminal: the tables that answer at a glance, in its width.
 
-#: Shorter names than in the document.
+#: The columns of the document would be too long for a terminal.
 _SHORT = ("group", "runs", "exact", "kernel", "capture", "error", "missed", "invented", "unknown")
-_SHORT_MARKS = ("group", "runs", "spurious", "wrong", "precision", "recall")
+_SHORT_MARKS = ("group", "runs", "needless", "wrong", "precision", "recall")
 
 
 def totals_table(outcomes: Sequence[Outcome]) -> Table:
@@ -280,14 +280,14 @@ def totals_table(outcomes: Sequence[Outcome]) -> Table:
     return shown
 
 
-def spurious_table(outcomes: Sequence[Outcome]) -> Table:
-    """Give the marks of spurious retransmissions for a terminal."""
-    title = "spurious retransmissions, by the packets that passed the bottleneck"
+def needless_table(outcomes: Sequence[Outcome]) -> Table:
+    """Give the marks of needless retransmissions for a terminal."""
+    title = "needless retransmissions by what passed the bottleneck, and wrong marks"
     shown = _empty(title, _SHORT_MARKS)
     for each in marks(outcomes):
-        name, scenarios, _, spurious, *shares = mark_row(each)[:6]
+        name, scenarios, _, needless, *shares = mark_row(each)[:6]
         wrong = sum(each.of.wrong.values())
-        shown.add_row(name, scenarios, spurious, str(wrong), *shares)
+        shown.add_row(name, scenarios, needless, str(wrong), *shares)
     return shown
 
 
@@ -303,7 +303,7 @@ def differences_table(outcomes: Sequence[Outcome]) -> Table:
     """Give the flows that differ for a terminal."""
     title = "flows whose timeouts differ"
     shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in ("seed", "flow", "kernel", "capture", "first differing event"):
+    for column in ("seed", "flow", "kernel", "capture", "first event that differs"):
         shown.add_column(column)
     for row in difference_rows(sorted(outcomes, key=lambda each: each.seed)):
         shown.add_row(*row)
