@@ -42,13 +42,14 @@ class Meter(Marker):
     interval: Duration
     """Time after which tokens are allocated again, 1 ms to 4 s."""
     tokens: Size
-    """Tokens per interval; one pays for a byte of an IP packet."""
+    """Tokens per interval, at most 2147483647 B; one pays for a byte of an IP packet."""
     in_: Dscp = Field(default=AF11, alias="in")
     """Code point of packets in profile (IN), name or number."""
     out: Dscp = AF12
     """Code point of packets out of profile (OUT), name or number."""
     flows: int = Field(default=65536, ge=1, le=MOST_MARKED_FLOWS)
-    """Maximum number of flows remembered."""
+    """Maximum number of flows remembered; beyond it the flow that was silent for longest is
+    forgotten."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an interval that the kernel cannot keep, and code points that are alike."""

@@ -177,17 +177,22 @@ class Precedence(Queue):
     """Thresholds on average backlogs in bytes for packets in-profile (IN) and all others (OUT)."""
 
     in_min: Size
-    """Minimum threshold of IN: average queue from which IN packets are dropped at random."""
+    """Minimum threshold of IN: average queue from which IN packets are dropped at random; at most
+    `in_max`."""
     in_max: Size
-    """Maximum threshold of IN: average queue from which every IN packet is dropped."""
+    """Maximum threshold of IN: average queue from which every IN packet is dropped; at most
+    `limit`."""
     in_probability: Probability
-    """Maximum drop probability of IN, just below `in_max`."""
+    """Maximum drop probability of IN, just below `in_max`; it grows linearly from 0 at `in_min`."""
     out_min: Size
-    """Minimum threshold of OUT: average queue from which OUT packets are dropped at random."""
+    """Minimum threshold of OUT: average queue from which OUT packets are dropped at random; at most
+    `out_max`."""
     out_max: Size
-    """Maximum threshold of OUT: average queue from which every OUT packet is dropped."""
+    """Maximum threshold of OUT: average queue from which every OUT packet is dropped; at most
+    `limit`."""
     out_probability: Probability
-    """Maximum drop probability of OUT, just below `out_max`."""
+    """Maximum drop probability of OUT, just below `out_max`; it grows linearly from 0 at
+    `out_min`."""
     ewma: int = Field(default=9, ge=0, le=LARGEST_EWMA)
     """Weight of the averages, 2^-ewma: 9 is 1/512, 0 the current backlog."""
     avpkt: Size = 1000
@@ -244,7 +249,7 @@ MOST_MINQ = 65535
 class Frio(Precedence):
     """FRIO: FRED (Lin & Morris 1997) once for IN and once for OUT; module `sch_frio`.
 
-    Without marks it is FRED with the OUT thresholds.
+    Without marks it is FRED with the OUT thresholds. `avpkt` is at most 65535 B.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("sch_frio",)
