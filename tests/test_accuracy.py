@@ -1,4 +1,4 @@
-"""Scenarios from seeds, and how their outcomes are told, added up and kept."""
+"""Scenarios from seeds; their outcomes compared, summed, printed and stored."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from tcpf_lab.trace import analysis as seen
 from tcpf_lab.trace.analysis import EVENT, FLOW, Analysis, CaptureInfo, Options, analyse
 from tcpf_lab.trace.packet import Packets, read_capture
 from tools.accuracy import __main__ as command
-from tools.accuracy import agreement, document, matrix, needless, run, scenario
+from tools.accuracy import agreement, document, matrix, run, scenario, spurious
 from tools.accuracy.compare import Difference, Outcome, by_log, compare, first_difference
-from tools.accuracy.needless import Needless, judge, passed_before
 from tools.accuracy.scenario import Scenario, draw
+from tools.accuracy.spurious import Spurious, judge, passed_before
 
 MANY = [draw(seed) for seed in range(1, 301)]
 SECOND = 1_000_000_000
@@ -165,7 +165,7 @@ def test_connections_that_used_a_port_in_turn_are_one_flow_each_told_by_its_own_
     assert found.first == "at 13.000000 s, byte 1001: kernel rto, capture no event"
 
 
-# --- Needless retransmissions ------------------------------------------------
+# --- Spurious retransmissions ------------------------------------------------
 
 START = 10**18
 HANDSHAKE = "0.0 > SYN\n0.2 < SYN-ACK"
@@ -186,7 +186,7 @@ AGAIN = (0.85, 1, 961, 5)
 
 def judged(
     tmp_path: Path, *passed: tuple[float, int, int, int], dsack: bool = False, end: float = 3.0
-) -> Needless:
+) -> Spurious:
     """Four segments, the first sent again by the timer, all acknowledged, then one more."""
     capture, _ = conversation(HANDSHAKE, isn=ISN)
     sent(*FOUR, AGAIN, into=capture)
@@ -201,30 +201,30 @@ def judged(
     return judge(found, sender, behind)
 
 
-def test_a_needless_retransmission_that_is_marked_is_right(tmp_path: Path) -> None:
+def test_a_spurious_retransmission_that_is_marked_is_right(tmp_path: Path) -> None:
     found = judged(tmp_path, *FOUR, AGAIN, dsack=True)
-    assert found == Needless(1, right={"dsack": 1}, wrong={}, missed={})
-    assert found.needless == 1
+    assert found == Spurious(1, right={"dsack": 1}, wrong={}, missed={})
+    assert found.count == 1
 
 
-def test_a_needless_retransmission_without_evidence_is_missed(tmp_path: Path) -> None:
+def test_a_spurious_retransmission_without_evidence_is_missed(tmp_path: Path) -> None:
     found = judged(tmp_path, *FOUR, AGAIN)
-    assert found == Needless(1, right={}, wrong={}, missed={"rto": 1})
-    assert found.needless == 1
+    assert found == Spurious(1, right={}, wrong={}, missed={"rto": 1})
+    assert found.count == 1
 
 
 def test_a_needed_retransmission_that_is_marked_is_wrong(tmp_path: Path) -> None:
     """The first copy was dropped; the second was doubled, and only the second answer came back."""
     found = judged(tmp_path, *FOUR[1:], AGAIN, dsack=True)
-    assert found == Needless(1, right={}, wrong={"dsack": 1}, missed={})
-    assert found.needless == 0
+    assert found == Spurious(1, right={}, wrong={"dsack": 1}, missed={})
+    assert found.count == 0
 
 
 def test_a_needed_retransmission_that_is_not_marked_only_counts(tmp_path: Path) -> None:
-    assert judged(tmp_path, *FOUR[1:], AGAIN) == Needless(1, right={}, wrong={}, missed={})
+    assert judged(tmp_path, *FOUR[1:], AGAIN) == Spurious(1, right={}, wrong={}, missed={})
 
 
-def test_a_copy_that_passes_after_the_retransmission_was_sent_makes_it_needless(
+def test_a_copy_that_passes_after_the_retransmission_was_sent_makes_it_spurious(
     tmp_path: Path,
 ) -> None:
     late = (0.9, *FOUR[0][1:])
@@ -232,7 +232,7 @@ def test_a_copy_that_passes_after_the_retransmission_was_sent_makes_it_needless(
 
 
 def test_the_last_second_of_a_capture_is_not_judged(tmp_path: Path) -> None:
-    assert judged(tmp_path, *FOUR, AGAIN, end=1.84) == Needless(0, {}, {}, {})
+    assert judged(tmp_path, *FOUR, AGAIN, end=1.84) == Spurious(0, {}, {}, {})
     assert judged(tmp_path, *FOUR, AGAIN, end=1.86).retransmissions == 1
 
 
@@ -280,7 +280,7 @@ def test_two_connections_side_by_side_are_told_apart(tmp_path: Path) -> None:
     ],
 )
 def test_what_passed_has_arrived_unless_data_is_lost_behind(forward: Any, known: bool) -> None:
-    assert needless.known(forward) is known
+    assert spurious.known(forward) is known
 
 
 # --- Runs --------------------------------------------------------------------
@@ -324,12 +324,12 @@ def test_a_capture_is_held_against_the_kernels_counters_flow_by_flow(job: run.Jo
 def test_marks_of_a_run_are_held_against_what_passed_its_bottleneck(job: run.Job) -> None:
     """Also by hand: packets of the same first byte of which more than one passed."""
     outcome = run.carry_out(keeping(job))
-    assert outcome.needless is not None
+    assert outcome.spurious is not None
     passed = read_capture(run_files(job).capture("R1-out")).packets
     passed = passed[passed["payload"] > 0]
     copies = len(passed) - len(set(zip(passed["sport"], passed["seq"], strict=True)))
-    assert outcome.needless.retransmissions > 0
-    assert outcome.needless.needless <= copies
+    assert outcome.spurious.retransmissions > 0
+    assert outcome.spurious.count <= copies
     assert run.carry_out(keeping(job)) == outcome
 
 
@@ -340,7 +340,7 @@ def test_a_scenario_that_loses_data_behind_its_bottleneck_has_no_truth_about_mar
     settings = job.scenario.settings() | {"forward": {"loss": 0.01}}
     monkeypatch.setattr(Scenario, "settings", lambda _: settings)
     outcome = compare(run_files(job), job.scenario)
-    assert (outcome.state, outcome.needless) == ("compared", None)
+    assert (outcome.state, outcome.spurious) == ("compared", None)
     assert json.loads(run.to_json([outcome], 30.0))["scenarios"][0]["needless"] is None
 
 
@@ -418,8 +418,8 @@ def test_a_capture_without_a_flow_of_the_log_is_no_evidence(
     run.carry_out(keeping(job))
     other = entries((log.FAST, 2.0, 1), (log.RECOVERY, 2.1, 1001))
     other["sport"] = 65000
-    kept = {"S": log.RetransmissionLog(other, 0)}
-    monkeypatch.setattr(log, "read_logs", lambda _files: kept)
+    logs = {"S": log.RetransmissionLog(other, 0)}
+    monkeypatch.setattr(log, "read_logs", lambda _files: logs)
     outcome = compare(run_files(job), job.scenario)
     assert (outcome.state, outcome.reasons) == (
         "unusable",
@@ -521,7 +521,7 @@ THREE = (
         differences=(Difference(2, 7, 5, "at 1 s: kernel fast, capture rto"),),
         confusion={"rto": {"rto": 90, "unknown": 1}, "fast": {"fast": 9, "rto": 2}},
         right={"rto": {"rto": 90}, "fast": {"fast": 9}},
-        needless=Needless(390, {"dsack": 6, "early_ack": 2}, {"dsack": 2}, {"rto": 1, "fast": 1}),
+        spurious=Spurious(390, {"dsack": 6, "early_ack": 2}, {"dsack": 2}, {"rto": 1, "fast": 1}),
     ),
     outcome_of(
         2,
@@ -551,12 +551,12 @@ def test_shares_of_nothing_are_none() -> None:
     nothing = matrix.total("all", THREE[2:])
     assert (nothing.scenarios, nothing.error_percent, nothing.unknown_percent) == (0, None, None)
     assert matrix.marks(THREE[1:]) == []
-    marks = needless.add("all", [])
+    marks = spurious.add("all", [])
     assert (marks.precision_percent, marks.recall_percent) == (None, None)
 
 
 def test_marks_are_added_by_evidence_and_kind_over_scenarios_whose_truth_is_known() -> None:
-    other = replace(THREE[1], needless=Needless(10, {"dsack": 1}, {"ack_jump": 1}, {"rto": 4}))
+    other = replace(THREE[1], spurious=Spurious(10, {"dsack": 1}, {"ack_jump": 1}, {"rto": 4}))
     every, *groups = matrix.marks([THREE[0], other, outcome_of(4)])
     assert (every.name, every.scenarios) == ("all", 2)
     assert every.of.retransmissions == 400
@@ -570,7 +570,7 @@ def test_marks_are_added_by_evidence_and_kind_over_scenarios_whose_truth_is_know
 
 
 @pytest.mark.parametrize(
-    ("forward", "said"),
+    ("forward", "named"),
     [
         (None, "in order"),
         ({"loss": 0.1}, "in order"),
@@ -578,20 +578,20 @@ def test_marks_are_added_by_evidence_and_kind_over_scenarios_whose_truth_is_know
         ({"delay": 0.1, "reorder": 0.1, "duplicate": 0.1}, "duplicated"),
     ],
 )
-def test_marks_are_grouped_by_what_happens_to_data_behind(forward: Any, said: str) -> None:
-    assert matrix.behind({"forward": forward}) == said
+def test_marks_are_grouped_by_what_happens_to_data_behind(forward: Any, named: str) -> None:
+    assert matrix.behind({"forward": forward}) == named
 
 
-# --- Showing and keeping -----------------------------------------------------
+# --- Printing and storing -----------------------------------------------------
 
 
-def test_the_document_is_made_of_the_file_that_is_kept() -> None:
+def test_the_document_matches_the_stored_results() -> None:
     root = Path(__file__).parents[1]
-    kept = json.loads((root / "results" / "reference" / "accuracy.json").read_text("utf-8"))
-    outcomes = [run.from_data(each) for each in kept["scenarios"]]
-    files = Path("results/reference/accuracy.json"), Path("docs/accuracy.md")
-    made = document.markdown(outcomes, kept["seconds"], *files)
-    assert made == (root / "docs" / "accuracy.md").read_text("utf-8")
+    stored = json.loads((root / "results" / "reference" / "accuracy.json").read_text("utf-8"))
+    outcomes = [run.from_data(each) for each in stored["scenarios"]]
+    files = Path("results/reference/accuracy.json"), Path("docs/reference/accuracy.md")
+    made = document.markdown(outcomes, stored["seconds"], *files)
+    assert made == (root / "docs" / "reference" / "accuracy.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("text", ["", "a", "5..1", "1..", "-3", "0..100000"])
@@ -617,7 +617,7 @@ def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.Mo
     reply = CliRunner().invoke(app, ["--seeds", "1..9", *words[2:]])
     assert reply.exit_code == 1
     assert "seed 3 unusable: captures_complete" in reply.output
-    assert "6 scenarios were not begun" in reply.output
+    assert "6 scenarios not started" in reply.output
     assert CliRunner().invoke(app, ["--seeds", "x"]).exit_code == 2
     for option in ("--output", "--markdown"):
         assert CliRunner().invoke(app, [*words, option, f"{tmp_path}/missing/x"]).exit_code == 2

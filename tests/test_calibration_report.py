@@ -30,12 +30,12 @@ unknowns:
 FEW = outcome(unknowns=3)
 
 
-def written(folder: Path, told: dict[str, Any]) -> Path:
+def written(folder: Path, data: dict[str, Any]) -> Path:
     """Write an outcome and its calibration; there is no run and no point. Give its directory."""
-    names = enumerate(NAMES[: len(told["unknowns"])])
+    names = enumerate(NAMES[: len(data["unknowns"])])
     lines = (f"  {json.dumps(n)}: {{set: tcp.key_{k}, levels: [1, 2]}}\n" for k, n in names)
     (folder / "lost.yaml").write_text(SPEC + "".join(lines))
-    return write_outcome(folder / "results" / "lost_testbed" / "calibration", told).parent
+    return write_outcome(folder / "results" / "lost_testbed" / "calibration", data).parent
 
 
 @pytest.fixture
@@ -85,13 +85,13 @@ def test_usual_formats_are_those_of_other_reports(report, root):
 
 
 def test_what_an_earlier_version_did_not_write_is_said(report, root):
-    told = outcome(unknowns=3)
+    data = outcome(unknowns=3)
     for key in ("table", "experiments", "validity"):
-        del told[key]
-    for one in told["settings"]:
+        del data[key]
+    for one in data["settings"]:
         for key in ("mean", "half", "tcp", "conditions"):
             del one[key]
-    write_outcome(root, told, cost=False)
+    write_outcome(root, data, cost=False)
     (root / "cost.json").unlink()
     status, _, complaints = report("--format", "pdf,md")
     assert status == 0, complaints
@@ -147,7 +147,7 @@ def test_without_an_outcome_it_says_how_to_get_one(report, root):
     shutil.rmtree(root)
     status, _, complaints = report()
     assert status == 2
-    assert "is a calibration that has concluded nothing yet" in complaints
+    assert "has no outcome yet" in complaints
     assert "tcpf-lab calibrate lost.yaml" in complaints
 
 

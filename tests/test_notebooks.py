@@ -1,4 +1,4 @@
-"""The notebooks, and the examples of docs/api.md, work on freshly made results."""
+"""The notebooks, and the examples of docs/results.md, work on freshly made results."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_examples_of_the_document_say_what_they_say(
 ) -> None:
     monkeypatch.chdir(place.parent)
     failed, tried = doctest.testfile(
-        str(ROOT / "docs" / "api.md"), module_relative=False, optionflags=doctest.ELLIPSIS
+        str(ROOT / "docs" / "results.md"), module_relative=False, optionflags=doctest.ELLIPSIS
     )
     assert failed == 0
     assert tried > 20

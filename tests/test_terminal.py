@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import html
 import io
 import os
+import pty
 import re
 import resource
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,14 +33,13 @@ from tcpf_lab.cli import console as terminal
 from tcpf_lab.cli import main, plan
 from tcpf_lab.cli.console import run_progress
 from tcpf_lab.cli.main import VERBS
-from tcpf_lab.metrics.capture import describe
 from tcpf_lab.report.captures import capture_tables
 from tcpf_lab.results.command import CALLED, again, command, lines
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.testbed.inventory import load_inventory
 from tcpf_lab.testbed.uml import preflight
-from tcpf_lab.trace.analysis import analyse
 
+SENDERS = Path(__file__).parent / "data" / "senders"
 MARKED = "[bold]out[/bold] [/oops]"
 CAPTURE = {
     "format": "pcap",
@@ -61,7 +64,7 @@ def screen(monkeypatch):
 def test_text_of_others_is_not_taken_for_markup(screen):
     terminal.complain(MARKED)
     terminal.show(terminal.plain_table(("name",), [(MARKED,)]))
-    terminal.show(next(capture_tables(CAPTURE | {"file": f"{MARKED}.pcap"}, 80)))
+    terminal.show(next(capture_tables(CAPTURE | {"file": f"{MARKED}.pcap"})))
     with run_progress(terminal._err) as progress:
         progress.add_task(MARKED, total=1)
     assert screen.getvalue().count(MARKED) == 4
@@ -77,7 +80,7 @@ def test_no_name_reaches_the_terminal_as_a_command(monkeypatch, capsys):
     terminal.complain(EVIL)
     terminal.tell(EVIL)
     terminal.show(terminal.plain_table((EVIL,), [(EVIL,)]))
-    terminal.show(next(capture_tables(CAPTURE | {"file": f"{EVIL}.pcap"}, 80)))
+    terminal.show(next(capture_tables(CAPTURE | {"file": f"{EVIL}.pcap"})))
     with run_progress(terminal._err) as progress:
         progress.add_task(EVIL, total=1)
     main.echo(EVIL)
@@ -161,24 +164,26 @@ def test_what_takes_long_without_a_terminal_is_said_once(
 
 def test_key_in_a_heading_breaks_behind_its_dots_where_room_is_short() -> None:
     columns = ["case", "topology.chain.delay", "queue.out_max", "complete", "failed", "missing"]
-    console = Console(width=60, file=io.StringIO())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terminal, "_out", console)
-        table = terminal.plain_table(columns, [["TCPF+RIO", "40 ms", "1 MB", "1", "-", "1"]])
-    console.print(table)
+    console = Console(width=65, file=io.StringIO())
+    console.print(terminal.plain_table(columns, [["TCPF+RIO", "40 ms", "1 MB", "1", "-", "1"]]))
     words = console.file.getvalue().split()  # type: ignore[attr-defined]
     assert {"topology.", "chain.", "delay", "out_max", "TCPF+RIO", "complete"} <= set(words)
 
 
-def test_narrow_terminal_keeps_what_tells_most(screen) -> None:
-    analysis = analyse(Path(__file__).parent / "data" / "senders" / "modern.pcap.zst")
-    capture = describe(analysis, range(analysis.flows.size))
-    for part in capture_tables(capture, 40):
-        Console(file=screen, width=40).print(part)
-    shown = screen.getvalue()
-    assert "…" not in shown
-    assert "sack_recovery       73  59.3         3" in shown
-    assert "sender          resent  timeouts" in shown
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_tables_are_as_wide_as_the_terminal_and_as_they_need_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, term: str
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    _, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 40, 0, 0))
+    with open(end, "w") as file:  # noqa: PTH123
+        assert terminal._Harmless(file=file).width == 40
+        monkeypatch.setenv("COLUMNS", "60")
+        assert terminal._Harmless(file=file).width == 60
+    text = io.StringIO()
+    terminal._Harmless(file=text).print(terminal.plain_table(("x",), [("9" * 300,)]))
+    assert "9" * 300 in text.getvalue()
 
 
 # Commands that messages and reports print: each runs as it stands where the user was.
@@ -335,7 +340,6 @@ def messages(tree: ast.Module) -> Iterator[str]:
 
 # What the command line loads before it does anything.
 
-SENDERS = Path(__file__).parent / "data" / "senders"
 #: What takes long to load.
 HEAVY = (
     "numpy",

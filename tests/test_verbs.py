@@ -86,21 +86,25 @@ def test_tables_are_those_of_the_page() -> None:
 
 
 def test_page_in_the_documents_is_what_the_verb_writes(tmp_path: Path) -> None:
-    written = json.loads(invoke("--page", str(tmp_path / "model.md"), "--json"))["written"]
-    page = (tmp_path / "model.md").read_text(encoding="utf-8")
-    assert page == (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
+    written = json.loads(invoke("--page", str(tmp_path / "rio-model.md"), "--json"))["written"]
+    page = (tmp_path / "rio-model.md").read_text(encoding="utf-8")
+    assert page == (ROOT / "docs" / "reference" / "rio-model.md").read_text(encoding="utf-8")
     drawn = sorted(Path(name).name for name in written if name.endswith(".png"))
     assert drawn == sorted(f"fig-rio-model-{n}.png" for n in (1, *range(6, 14)))
-    assert drawn == sorted(path.name for path in (ROOT / "docs" / "figures").glob("fig-rio-*"))
+    assert drawn == sorted(
+        path.name for path in (ROOT / "docs" / "reference" / "figures").glob("fig-rio-*")
+    )
     assert "refuted" in page
 
 
 @pytest.mark.full
 def test_figures_are_drawn_in_every_format(tmp_path: Path) -> None:
-    written = invoke("--figures", str(tmp_path)).split()
-    assert {Path(name).suffix for name in written} == {".png", ".pdf", ".svg"}
-    for name in written:
-        assert "mathdefault" not in Path(name).read_text(encoding="utf-8", errors="ignore")
+    printed = invoke("--figures", str(tmp_path))
+    written = list(tmp_path.iterdir())
+    assert printed == f"figures: {len(written)} files in {tmp_path}\n"
+    assert {path.suffix for path in written} == {".png", ".pdf", ".svg"}
+    for path in written:
+        assert "mathdefault" not in path.read_text(encoding="utf-8", errors="ignore")
 
 
 @pytest.mark.parametrize(
@@ -231,7 +235,7 @@ def test_frames_have_the_columns_of_the_dictionary_and_their_units(pair: list[st
     frames = (found.packets, found.flows, found.by_dscp, found.over_time)
     names = ("packets", "flows", "dscp", "time")
     for table, name in zip(frames, names, strict=True):
-        layout = LAYOUTS[f"crossing_{name}"]
+        layout = LAYOUTS[f"device_{name}"]
         assert list(table.columns) == layout.names
         assert table.attrs["units"] == layout.units
     assert found.flows["packets_lost"].sum() == found.described["loss"]["packets_lost"]

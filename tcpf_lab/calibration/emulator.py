@@ -113,7 +113,7 @@ class Process:
     def left_out(self) -> tuple[Floats, Floats]:
         """Give errors (n, k) and their variances, each point predicted from the others.
 
-        In closed form, the mean estimated anew and the hyperparameters kept: O. Dubrule, Cross
+        In closed form, the mean re-estimated and the hyperparameters kept: O. Dubrule, Cross
         validation of kriging in a unique neighborhood, Mathematical Geology 15, 1983.
         """
         reduced = np.diag(self.inverse) - self.ones**2 / self.ones.sum()
@@ -302,7 +302,7 @@ class Emulator:
         if not groups:
             raise LabError(
                 f"no cell has {_FEWEST} points with usable runs",
-                hint="more points, or runs that are not invalid",
+                hint="run more points, or fix the invalid runs",
             )
         return cls(space, (measured.shape[1], measured.shape[2]), groups)
 
@@ -450,7 +450,7 @@ def _root(covariance: Floats, size: float) -> Floats:
             return np.asarray(np.linalg.cholesky(covariance + noise), dtype=np.float64)
         except np.linalg.LinAlgError:
             continue
-    raise LabError("the emulator's covariance has negative parts: are there runs of odd values?")
+    raise LabError("the emulator's covariance is not positive: check the runs for outliers")
 
 
 def _quality(processes: list[Process]) -> Quality | None:
@@ -555,7 +555,7 @@ class Surface:
     ) -> Floats:
         """Move points (m, d) to lower misfits, unknowns that are `held` (m, d) and levels kept.
 
-        All at once by L-BFGS-B: the sum of the misfits' logarithms has its least value where each
+        All at once by L-BFGS-B: the sum of the misfits' logarithms has its minimum value where each
         has. A point that ends higher than it began stays where it was.
         """
         share = self._possible if possible else self._expected
@@ -630,7 +630,7 @@ def batch(
     Returns
     -------
     ndarray, shape (count or fewer, d)
-        The point of the least expected misfit first; the others are each the best candidate of a
+        The point of the minimum expected misfit first; the others are each the best candidate of a
         function drawn from what the emulator allows. No two are closer than 0.03·√d, unless too few
         are left. Where all unknowns have levels there may be fewer: all that were not tried.
 

@@ -80,7 +80,7 @@ def profiles_figure(
         axes.set_visible(False)
     panels[0].set_ylim(*(scale or scale_of(profiles, limit)))
     for row in grid:
-        row[0].set_ylabel("Least misfit")
+        row[0].set_ylabel("Minimum misfit")
     legend(figure, _entries(any(one is not None for one in defaults)))
     return figure
 
@@ -220,7 +220,7 @@ def influence_figure(
     axes.spines[["left", "bottom"]].set_visible(False)
     above = figure.add_subplot(halves[0])  # as wide as the figure, whatever the names take
     above.set_axis_off()
-    head(above, "Which unknown moves which metric", subtitle)
+    head(above, "Influence of each unknown on each metric", subtitle)
     return figure
 
 
@@ -240,7 +240,7 @@ class Course:
 
 
 def convergence_figure(course: Course, residuals: int, limit: float, subtitle: str) -> Figure:
-    """Draw the misfit of every point in the order of the search, and the least so far.
+    """Draw the misfit of every point in the order of the search, and the minimum so far.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def convergence_figure(course: Course, residuals: int, limit: float, subtitle: s
     _scale(axes)
     axes.set_xlabel("Points, in the order of the search; a line begins a round")
     axes.set_ylabel("Misfit")
-    head(axes, "How the search went", subtitle)
+    head(axes, "Course of the search", subtitle)
     rings = not whole[np.isfinite(values)].all()
     legend(figure, list(_marks(rings, course.default is not None, residuals)))
     return figure
@@ -281,7 +281,7 @@ def _marks(rings: bool, default: bool, residuals: int) -> Iterator[Entry]:
     marks = {
         "a point": _DOTS,
         **({"lacks cells": _RINGS} if rings else {}),
-        "least so far": _CURVE,
+        "minimum so far": _CURVE,
         **({"default": _BEST} if default else {}),
         "threshold of the profiles": _LIMIT,
         f"number of residuals, {residuals}": _DOTTED,
@@ -309,14 +309,14 @@ def drawings(record: Record) -> tuple[Drawing, ...]:
 
 def subtitle(record: Record) -> str:
     """Say what was fitted to what, with how many points."""
-    points = count(len(record.told["points"]), "point")
-    return f"Fitted to {record.labels(record.told['fit'])}, {points}"
+    points = count(len(record.data["points"]), "point")
+    return f"Fitted to {record.labels(record.data['fit'])}, {points}"
 
 
 def profiles(record: Record) -> Iterator[Drawing]:
     """Yield the profiles, so many to a figure as have room on a page."""
-    limit = record.told["threshold"]["limit"]
-    found = list(zip(record.told["profiles"], record.told["unknowns"], strict=True))
+    limit = record.data["threshold"]["limit"]
+    found = list(zip(record.data["profiles"], record.data["unknowns"], strict=True))
     parts = ceil(len(found) / _PANELS)
     size = ceil(len(found) / parts)
     for number in range(parts):
@@ -325,8 +325,8 @@ def profiles(record: Record) -> Iterator[Drawing]:
         of = f" ({number + 1} of {parts})" if parts > 1 else ""
         yield Drawing(
             name,
-            f"What the published numbers pin down{of}",
-            "Along each unknown the least misfit with all others free, as the emulator expects "
+            f"Profiles of the unknowns{of}",
+            "Along each unknown the minimum misfit with all others free, as the emulator expects "
             "it, and how low it may be. Grey is what is not excluded: where the lower edge of the "
             "band is below the threshold.",
             tuple(point for one, _ in own for point in _along(one)),
@@ -337,11 +337,11 @@ def profiles(record: Record) -> Iterator[Drawing]:
                     limit,
                     [unknown.get("default_at") for _, unknown in own],
                     subtitle(record),
-                    scale_of(record.told["profiles"], limit),
+                    scale_of(record.data["profiles"], limit),
                 ),
                 _places([one for one, _ in own]),
             ),
-            axis="Least misfit",
+            axis="Minimum misfit",
         )
 
 
@@ -362,13 +362,13 @@ def _places(found: Sequence[Mapping[str, Any]]) -> Any:
 
 def influence(record: Record) -> Drawing:
     """Give the heat map of influence."""
-    shares: Mapping[str, Mapping[str, float | None]] = record.told["influence"]
-    told = f"Total-order indices over the ranges, cells of {record.labels(record.told['fit'])}"
+    shares: Mapping[str, Mapping[str, float | None]] = record.data["influence"]
+    data = f"Total-order indices over the ranges, cells of {record.labels(record.data['fit'])}"
     return Drawing(
         "influence",
-        "Which unknown moves which metric",
+        "Influence of each unknown on each metric",
         "Total-order Sobol' indices of the emulator: the share of a metric's variance over the "
-        "ranges that would be left if all other unknowns were known. They say nothing of the "
+        "ranges that would be left if all other unknowns were known. They do not depend on the "
         "published numbers.",
         tuple(
             Point(unknown, 0.0, (share,), word(metric))
@@ -384,7 +384,7 @@ def influence(record: Record) -> Drawing:
                 ],
                 record.unknowns,
                 record.metrics,
-                told,
+                data,
             ),
             lambda _: "of the variance",
         ),
@@ -395,9 +395,9 @@ def influence(record: Record) -> Drawing:
 def convergence(record: Record) -> Drawing:
     """Give the misfit of every point in the order of the search.
 
-    Only points that have measured every cell count for the least: of others it is part a guess.
+    The minimum is that of points with every cell measured; other misfits are estimates.
     """
-    points, threshold = record.searched, record.told["threshold"]
+    points, threshold = record.searched, record.data["threshold"]
     ids = [one["id"] for one in points]
     default = record.default["id"]
     course = Course(
@@ -414,8 +414,8 @@ def convergence(record: Record) -> Drawing:
     rings = " Rings are points of which cells have no usable run." if guessed else ""
     return Drawing(
         "convergence",
-        "How the search went",
-        "The misfit of every point; round 0 is the design. A setting that is right has a misfit "
+        "Course of the search",
+        "The misfit of every point; round 0 is the design. A correct setting has a misfit "
         "near the number of residuals. The threshold is that of the profiles, which is about what "
         f"the emulator expects: a single point above or below it decides nothing.{rings}",
         tuple(
@@ -423,7 +423,7 @@ def convergence(record: Record) -> Drawing:
             for series, values in (
                 ("misfit of a point", whole),
                 ("of a point that lacks cells", guessed),
-                ("least so far", least),
+                ("minimum so far", least),
             )
             for at, value in values
         ),

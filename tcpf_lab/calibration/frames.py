@@ -25,8 +25,8 @@ class Calibrated:
 
     def __repr__(self) -> str:
         """Say how much there is."""
-        told = self._record.told
-        sizes = f"unknowns={len(self._record.unknowns)}, points={len(told['points'])}"
+        data = self._record.data
+        sizes = f"unknowns={len(self._record.unknowns)}, points={len(data['points'])}"
         return f"Calibrated({self.name!r}, {sizes})"
 
     @property
@@ -36,13 +36,13 @@ class Calibrated:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be kept in mind; the first says what a fit is not."""
-        return tuple(self._record.told["notes"])
+        """Caveats; the first states what a fit is not."""
+        return tuple(self._record.data["notes"])
 
     @property
     def best(self) -> dict[str, str]:
         """Value of each unknown in the best setting."""
-        return dict(self._record.told["best"]["values"])
+        return dict(self._record.data["best"]["values"])
 
     @property
     def best_is_within(self) -> bool:
@@ -52,17 +52,17 @@ class Calibrated:
     @property
     def threshold(self) -> float:
         """The misfit above which the profiles exclude a value."""
-        return float(self._record.told["threshold"]["limit"])
+        return float(self._record.data["threshold"]["limit"])
 
     @property
     def residuals(self) -> int:
         """How many numbers were fitted: about the misfit of a setting that is right."""
-        return int(self._record.told["threshold"]["residuals"])
+        return int(self._record.data["threshold"]["residuals"])
 
     @property
     def unknowns(self) -> pd.DataFrame:
         """A row per unknown: range, default, best, what is not excluded, the verdict."""
-        shares = {one["name"]: one["share"] for one in self._record.told["profiles"]}
+        shares = {one["name"]: one["share"] for one in self._record.data["profiles"]}
         rows = [
             {
                 "unknown": one["name"],
@@ -73,17 +73,17 @@ class Calibrated:
                 "verdict": one["verdict"],
                 "share": shares[one["name"]],
             }
-            for one in self._record.told["unknowns"]
+            for one in self._record.data["unknowns"]
         ]
         return frame(LAYOUTS["calibration_unknowns"], rows)
 
     @property
     def profiles(self) -> pd.DataFrame:
-        """A row per unknown and value: the least misfit with all others free."""
+        """A row per unknown and value: the minimum misfit with all others free."""
         return frame(LAYOUTS["calibration_profiles"], list(self._profiles()))
 
     def _profiles(self) -> Iterator[dict[str, Any]]:
-        for one in self._record.told["profiles"]:
+        for one in self._record.data["profiles"]:
             for place, text in enumerate(one.get("texts") or one["values"]):
                 yield {
                     "unknown": one["name"],
@@ -105,7 +105,7 @@ class Calibrated:
                 "complete": self._record.whole(one),
                 "excluded": one.get("excluded"),
             }
-            for one in self._record.told["points"]
+            for one in self._record.data["points"]
         ]
         return frame(LAYOUTS["calibration_points"], rows)
 
@@ -114,7 +114,7 @@ class Calibrated:
         """A row per point and unknown: what was tried."""
         rows = [
             {"point": one["id"], "unknown": name, "value": one["values"][name]}
-            for one in self._record.told["points"]
+            for one in self._record.data["points"]
             for name in self._record.unknowns
         ]
         return frame(LAYOUTS["calibration_values"], rows)
@@ -126,7 +126,7 @@ class Calibrated:
 
     def _cells(self) -> Iterator[dict[str, Any]]:
         record = self._record
-        parts = {one["name"]: one["part"] for one in record.told.get("experiments", ())}
+        parts = {one["name"]: one["part"] for one in record.data.get("experiments", ())}
         pair = {"default": record.default, "best": record.best}
         for place, cell in enumerate(record.cells()):
             for column, metric in enumerate(record.metrics):
@@ -135,7 +135,7 @@ class Calibrated:
                     **{key: cell[key] for key in ("config", "case", "flows")},
                     "metric": metric,
                     "unit": METRICS[metric].unit,
-                    "published": record.told["table"]["published"][place][column],
+                    "published": record.data["table"]["published"][place][column],
                     **{name: one["mean"][place][column] for name, one in pair.items()},
                     **{f"{name}_ci95": one["half"][place][column] for name, one in pair.items()},
                 }
@@ -146,7 +146,7 @@ class Calibrated:
         rows = [
             {"part": part, "metric": metric, **_spread(found, "default", "calibrated", "ratio")}
             for part in ("fit", "test", "blind")
-            for metric, found in self._record.by_metric(self._record.told["held_out"].get(part, {}))
+            for metric, found in self._record.by_metric(self._record.data["held_out"].get(part, {}))
         ]
         return frame(LAYOUTS["calibration_held_out"], rows)
 
@@ -154,7 +154,7 @@ class Calibrated:
     def tau(self) -> pd.DataFrame:
         """A row per block and metric: rank correlation before and after."""
         rows = []
-        for one in self._record.told["kendall"]:
+        for one in self._record.data["kendall"]:
             after = one["calibrated"] or {}
             low, high = after.get("interval") or (None, None)
             rows.append(
@@ -193,7 +193,7 @@ class Calibrated:
         """A row per unknown and metric: its total-order index."""
         rows = [
             {"unknown": name, "metric": metric, "index": row[name]}
-            for metric, row in self._record.by_metric(self._record.told["influence"])
+            for metric, row in self._record.by_metric(self._record.data["influence"])
             for name in self._record.unknowns
         ]
         return frame(LAYOUTS["calibration_influence"], rows)
@@ -201,8 +201,8 @@ class Calibrated:
 
 def _spread(found: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Give errors with the ends of their intervals, in columns of their own."""
-    told: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     for name in names:
         low, high = found[name]["interval"] or (None, None)
-        told |= {name: found[name]["error"], f"{name}_low": low, f"{name}_high": high}
-    return told
+        data |= {name: found[name]["error"], f"{name}_low": low, f"{name}_high": high}
+    return data

@@ -36,7 +36,7 @@ _USUAL = "uml"
 
 @dataclass(frozen=True)
 class CalibrationFiles:
-    """Where everything of a calibration on one testbed is kept."""
+    """Files of a calibration on one testbed."""
 
     results: Path
     name: str
@@ -80,7 +80,7 @@ class CalibrationFiles:
         return ExperimentFiles(self.runs, experiment, self.testbed)
 
     def set_aside(self) -> Path | None:
-        """Rename a ledger, so that the next search begins anew; its runs stay."""
+        """Rename a ledger, so that the next search starts over; its runs stay."""
         if not self.ledger.exists():
             return None
         names = (self.root / f"points-{number}.csv" for number in range(1, 10_000))
@@ -242,7 +242,7 @@ def _refused(message: str, where: str | Path) -> RequestError:
     return RequestError(
         message,
         where=str(where),
-        hint="--fresh puts the old points aside and begins anew; runs that fit are found again",
+        hint="--fresh starts over and sets the old points aside; matching runs are reused",
     )
 
 
@@ -253,7 +253,7 @@ def units(points: Sequence[Point]) -> Floats:
 
 #: What an outcome is of, by the names of its digests, as a sentence says it of a file.
 _PARTS = {
-    "calibration": "{} says something else by now than when this outcome was written",
+    "calibration": "{} has changed since this outcome was written",
     "experiments": "The experiments of {} are others by now than those of this outcome",
     "published": "The published numbers of {} are others by now than those of this outcome",
 }
@@ -281,7 +281,7 @@ def digests(subject: Subject) -> dict[str, str]:
 
 
 def behind(
-    calibration: Calibration, source: Path, files: CalibrationFiles, told: Mapping[str, Any]
+    calibration: Calibration, source: Path, files: CalibrationFiles, data: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield in sentences what has changed since ``calibration.json`` was written.
 
@@ -293,47 +293,47 @@ def behind(
         That file.
     files : CalibrationFiles
         Where the points are.
-    told : mapping
+    data : mapping
         The outcome.
     """
     again = f"`{command('calibrate', *files.words(source), '--only-report')}`"
     try:
         subject = read_subject(calibration, source)
         ids = {point.id for point in read_ledger(files.ledger, subject, space_of(subject)).points}
-        sentences = list(_changed(calibration, source, told, subject))
+        sentences = list(_changed(calibration, source, data, subject))
     except LabError as error:
-        if "digests" in told:
+        if "digests" in data:
             reason = str(error).splitlines()[0]
             yield f"{source.name} cannot be carried out any more ({reason})."
             return
-        ids, sentences = _ids(files.ledger), list(_changed_of_older(calibration, source, told))
+        ids, sentences = _ids(files.ledger), list(_changed_of_older(calibration, source, data))
     for sentence in sentences:
         yield f"{sentence}: {again}."
-    more = ids - {one["id"] for one in told["points"]}
+    more = ids - {one["id"] for one in data["points"]}
     if more:
         yield f"{len(more)} points of {files.ledger.name} are not part of this outcome: {again}."
 
 
 def _changed(
-    calibration: Calibration, source: Path, told: Mapping[str, Any], subject: Subject
+    calibration: Calibration, source: Path, data: Mapping[str, Any], subject: Subject
 ) -> Iterator[str]:
     """Yield what is of another state, as the file's digests have it; older files have none."""
-    if "digests" not in told:
-        yield from _changed_of_older(calibration, source, told)
+    if "digests" not in data:
+        yield from _changed_of_older(calibration, source, data)
         return
     now = digests(subject)
     for part, sentence in _PARTS.items():
-        if now[part] != told["digests"].get(part):
+        if now[part] != data["digests"].get(part):
             yield sentence.format(source.name)
 
 
 def _changed_of_older(
-    calibration: Calibration, source: Path, told: Mapping[str, Any]
+    calibration: Calibration, source: Path, data: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield what an outcome without digests tells to be another."""
-    if [one["name"] for one in told["unknowns"]] != list(calibration.unknowns):
+    if [one["name"] for one in data["unknowns"]] != list(calibration.unknowns):
         yield f"{source.name} has other unknowns by now than this outcome"
-    if dict(calibration.tolerance) != told.get("tolerance"):
+    if dict(calibration.tolerance) != data.get("tolerance"):
         yield f"{source.name} has other tolerances by now than this outcome"
 
 
@@ -364,7 +364,7 @@ class Responses:
 
     subject: Subject
     files: CalibrationFiles
-    testbed: str  #: as it was asked for
+    testbed: str  #: as it was requested
     cells: Cells  #: of all experiments
     refused: dict[str, str] = field(default_factory=dict)
     _parts: dict[tuple[str, str, int], Part] = field(default_factory=dict)
@@ -390,9 +390,9 @@ class Responses:
         )
 
     def counted(self, wanted: Iterable[Wanted]) -> tuple[int, int]:
-        """Count the runs of points, those of all together: how many were asked for, and are there.
+        """Count the runs of points, those of all together: how many were requested, and are there.
 
-        Those of experiments that are not allowed at a point are not asked for.
+        Those of experiments that are not allowed at a point are not requested.
         """
         most: dict[tuple[str, str], tuple[Point, Experiment, int]] = {}
         for one in wanted:
@@ -400,7 +400,7 @@ class Responses:
                 key = one.point.id, experiment.name
                 if key not in most or most[key][2] < one.seeds:
                     most[key] = one.point, experiment, one.seeds
-        found = [result for asked in most.values() for result in self._read(*asked)]
+        found = [result for requested in most.values() for result in self._read(*requested)]
         return sum(result.n for result in found), sum(result.complete for result in found)
 
     def is_allowed(self, point: Point) -> bool:
@@ -413,12 +413,12 @@ class Responses:
             self._stale[part.experiment.name] = stale_runs(states)
 
     def forget(self, names: Collection[str]) -> None:
-        """Read the runs of these experiments again when they are next asked for."""
+        """Read the runs of these experiments again when they are next requested."""
         made = {key for key, part in self._parts.items() if part.experiment.name in names}
         self._results = {key: results for key, results in self._results.items() if key not in made}
 
     def forget_all(self) -> None:
-        """Read all runs again when they are next asked for."""
+        """Read all runs again when they are next requested."""
         self._results.clear()
 
     def log_means(self, points: Sequence[Point], cells: Cells) -> Floats:
@@ -445,7 +445,7 @@ class Responses:
         return logged(values, cells.metrics)
 
     def results(self, point: Point, cells: Cells, seeds: int) -> list[CellResult]:
-        """Give what the runs of a point say of some cells, in the order of these."""
+        """Give what the runs of a point measured of some cells, in the order of these."""
         found: dict[CellName, CellResult] = {}
         by_name = {one.name: one for one in self.subject.experiments}
         for experiment in dict.fromkeys(name.experiment for name in cells.names):

@@ -98,14 +98,14 @@ def _sections(search: Search, chosen: Sequence[Point], results: Results) -> Iter
 
 
 def notes(search: Search, usable: int, limit: Threshold, left_out: Sequence[str]) -> Iterator[str]:
-    """Yield what is to be kept in mind of an outcome, in sentences.
+    """Yield the caveats of an outcome, in sentences.
 
     Parameters
     ----------
     search : Search
         Whose outcome it is.
     usable : int
-        How many of its points have runs that can be used.
+        How many of its points have usable runs.
     limit : Threshold
         Of the profiles.
     left_out : sequence of str
@@ -129,7 +129,7 @@ _DIGITS = 7
 
 @dataclass(frozen=True)
 class Estimates:
-    """Everything that the points of a search say, before any setting is looked at closely."""
+    """Results of the points of a search, before any setting is run with all seeds."""
 
     target: Target
     points: tuple[Point, ...]
@@ -143,17 +143,17 @@ class Estimates:
 
 
 def find(search: Search) -> Estimates:
-    """Work out what the points of a search say.
+    """Analyse the points of a search.
 
     Raises
     ------
     LabError
         If too few of them have usable runs.
     """
-    asked = search.target()
-    points, measured = search.usable(search.ledger.points, asked)
-    emulator = search.emulator(points, asked)
-    target = asked.only(emulator.modelled)
+    requested = search.target()
+    points, measured = search.usable(search.ledger.points, requested)
+    emulator = search.emulator(points, requested)
+    target = requested.only(emulator.modelled)
     misfits, places = misfit(measured, target), units(points)
     calibration = search.subject.calibration
     found = profile.profiles(
@@ -162,17 +162,17 @@ def find(search: Search) -> Estimates:
     allowed = profile.plausible(emulator, target, places, found.threshold)
     tried = Tried(points, misfits.total, complete(measured, target), allowed)
     chosen = close_look(search, tried, found.within, Surface(emulator, target).expected)
-    left_out = tuple(_left_out(asked, target))
+    left_out = tuple(_left_out(requested, target))
     return Estimates(
         *(target, points, measured, misfits, emulator, found, allowed, chosen, left_out)
     )
 
 
-def _left_out(asked: Target, target: Target) -> Iterator[str]:
+def _left_out(requested: Target, target: Target) -> Iterator[str]:
     """Name the numbers that were to be fitted and are not."""
-    lost = np.isfinite(asked.log_published) & ~np.isfinite(target.log_published)
-    for place, (config, flows, case) in enumerate(asked.names):
-        metrics = [m for m, gone in zip(asked.metrics, lost[place], strict=True) if gone]
+    lost = np.isfinite(requested.log_published) & ~np.isfinite(target.log_published)
+    for place, (config, flows, case) in enumerate(requested.names):
+        metrics = [m for m, gone in zip(requested.metrics, lost[place], strict=True) if gone]
         if metrics:
             yield f"{config} {flows} {case} ({', '.join(metrics)})"
 
@@ -191,8 +191,8 @@ def outcome(search: Search, findings: Estimates) -> dict[str, Any]:
         for point in findings.chosen
     }
     wanted = [*search.wanted(search.ledger.points), *wanted_of(search, findings.chosen)]
-    asked, made = search.responses.counted(wanted)
-    told = {
+    requested, made = search.responses.counted(wanted)
+    data = {
         **_asked(search),
         "seeds": {"points": calibration.seeds, "check": calibration.check_.seeds},
         "unknowns": list(_unknowns(search, findings)),
@@ -217,14 +217,14 @@ def outcome(search: Search, findings: Estimates) -> dict[str, Any]:
         **before_and_after(search, best),
         "claims": _claims(search, results),
         "runs": made,
-        "unfinished": "; ".join(_unfinished(search, asked, made)) or None,
+        "unfinished": "; ".join(_unfinished(search, requested, made)) or None,
     }
-    told["notes"] = [
+    data["notes"] = [
         *notes(search, len(findings.points), findings.found.threshold, findings.left_out),
         *unusable(results),
-        *not_compared(told["held_out"]),
+        *not_compared(data["held_out"]),
     ]
-    plain: dict[str, Any] = _plain(told)
+    plain: dict[str, Any] = _plain(data)
     return plain
 
 
@@ -286,20 +286,20 @@ def _settings(
         }
 
 
-def _unfinished(search: Search, asked: int, complete: int) -> Iterator[str]:
-    """Yield what of a search was not carried out; ``asked`` runs are to be, ``complete`` are."""
+def _unfinished(search: Search, requested: int, complete: int) -> Iterator[str]:
+    """Yield what a search lacks; of ``requested`` runs ``complete`` are complete."""
     points, every = search.ledger.points, search.subject.calibration.search.rounds
     rounds = max((point.round for point in points), default=0)
     if rounds < every:
         yield f"{rounds} of {every} rounds were proposed"
-    if complete < asked:
-        yield f"{asked - complete} of {asked} runs failed or are not made"
+    if complete < requested:
+        yield f"{requested - complete} of {requested} runs failed or are not made"
 
 
-def write(search: Search, told: dict[str, Any]) -> None:
+def write(search: Search, data: dict[str, Any]) -> None:
     """Write ``calibration.json``: the same bytes for the same points and runs."""
     make_directory(search.files.root)
-    write_json(search.files.outcome, told)
+    write_json(search.files.outcome, data)
 
 
 def _unknowns(search: Search, findings: Estimates) -> Iterator[dict[str, Any]]:
@@ -361,7 +361,7 @@ def _influence(search: Search, findings: Estimates) -> dict[str, dict[str, float
 def _points(search: Search, findings: Estimates, close: Judged) -> Iterator[dict[str, Any]]:
     """Yield every point of the ledger; of one without usable runs neither misfit nor judgement.
 
-    Points are excluded by the emulator, those looked at closely by their own runs. A misfit is
+    Points are excluded by the emulator, those run with all seeds by their own runs. A misfit is
     partly guessed if not ``complete``.
     """
     place = {point.id: index for index, point in enumerate(findings.points)}

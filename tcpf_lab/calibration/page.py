@@ -1,4 +1,4 @@
-"""What a calibration says to a reader: sentences, tables and figures, from its file alone.
+"""Page of a calibration: sentences, tables and figures, from its file alone.
 
 The words are in ``templates``: `page.md.j2` has the page, block by block. Here are the rows of its
 tables, and what the sentences count; and what a terminal shows.
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from rich.console import RenderableType
-from rich.text import Text as Said
+from rich.text import Text as RichText
 
 from tcpf_lab.calibration import figures
 from tcpf_lab.calibration.record import (
@@ -65,9 +65,9 @@ _COUNTED = {
 def build(record: Record, changed: Sequence[str] = (), again: str = "") -> Page:
     """Give the page on a calibration, which does not know what ``changed`` says.
 
-    ``again`` is the command that concludes anew.
+    ``again`` is the command that concludes again.
     """
-    found = blocks("page.md.j2", record=record, told=record.told, changed=changed, again=again)
+    found = blocks("page.md.j2", record=record, data=record.data, changed=changed, again=again)
     return Page(NAME, record.title, tuple(_built(record, found)))
 
 
@@ -101,9 +101,9 @@ def blocks(template: str, **known: Any) -> Iterator[Text]:
             yield Text("", heading)
 
 
-def told(template: str, record: Record) -> str:
+def paragraph(template: str, record: Record) -> str:
     """Give all that a template says of a calibration as one paragraph."""
-    return " ".join(block.text for block in blocks(template, record=record, told=record.told))
+    return " ".join(block.text for block in blocks(template, record=record, data=record.data))
 
 
 @cache
@@ -138,8 +138,8 @@ def _joined(text: str) -> str:
 
 def verdicts(record: Record) -> list[str]:
     """Count the verdicts on the unknowns, and name what is pinned down."""
-    counts = Counter(one["verdict"] for one in record.told["unknowns"])
-    pinned = [one["name"] for one in record.told["unknowns"] if one["verdict"] == PINNED]
+    counts = Counter(one["verdict"] for one in record.data["unknowns"])
+    pinned = [one["name"] for one in record.data["unknowns"] if one["verdict"] == PINNED]
     named = f" ({', '.join(pinned)})" if pinned else ""
     return [f"{n} {verdict}{named * (verdict == PINNED)}" for verdict, n in counts.most_common()]
 
@@ -171,7 +171,7 @@ def in_order(record: Record, part: str) -> list[str]:
     for metric in record.metrics:
         known = [
             taus
-            for one in record.told["kendall"]
+            for one in record.data["kendall"]
             if (one["part"], one["metric"]) == (part, metric)
             and None not in (taus := [_tau(one, side) for side in ("default", "calibrated")])
         ]
@@ -204,12 +204,12 @@ class Lack(NamedTuple):
 def lack_of_fit(record: Record) -> Lack:
     """Say whether the lack of fit has widened the intervals, and whether chance explains it.
 
-    The intervals are widened once the least misfit per free residual exceeds what it should be;
+    The intervals are widened once the minimum misfit per free residual exceeds what it should be;
     that alone is no evidence, as the misfit of a right setting is spread like chi-squared.
     """
     from scipy.special import chdtri  # here, because the command line starts without scipy
 
-    threshold = record.told["threshold"]
+    threshold = record.data["threshold"]
     worth = threshold["residuals"] / threshold.get("effective", threshold["residuals"])
     least, scale = threshold["least"], threshold["scale"]
     if scale <= worth * (1 + 1e-6):  # numbers of the file are rounded
@@ -231,7 +231,7 @@ def noise_ratios(record: Record) -> list[str]:
         default = _spreads(record.default, column)
         squares = [
             (one / before) ** 2
-            for setting in record.told["settings"][1:]
+            for setting in record.data["settings"][1:]
             for one, before in zip(_spreads(setting, column), default, strict=True)
             if one is not None and before
         ]
@@ -264,7 +264,7 @@ def seeds(record: Record) -> str:
     """Say of how many seeds the means of the uncalibrated setting and the best are."""
     runs = [n for setting in (record.default, record.best) for n in setting.get("runs", ()) if n]
     if not runs:
-        return count(record.told["seeds"]["check"], "seed")
+        return count(record.data["seeds"]["check"], "seed")
     least, most = min(runs), max(runs)
     return count(most, "seed") if least == most else f"{least} to {most} seeds"
 
@@ -280,23 +280,23 @@ Rows = Iterator[tuple[str, ...]]
 
 def _space(record: Record) -> Rows:
     """Yield what was unknown: the ranges, the uncalibrated values, and what is set."""
-    for one in record.told["unknowns"]:
+    for one in record.data["unknowns"]:
         times = f", times {one['times']}" if one.get("times") else ""
         set_ = f"{', '.join(map(str, one['set']))}{times}"
         yield one["name"], ranges(one), one["default"], set_
 
 
 def _unknowns(record: Record) -> Rows:
-    """Yield what the tables say of each unknown."""
-    best = record.told["best"]["values"]
-    for one in record.told["unknowns"]:
+    """Yield the verdict on each unknown."""
+    best = record.data["best"]["values"]
+    for one in record.data["unknowns"]:
         left = ", ".join(one["not_excluded"]) or "nothing"
         yield one["name"], one["default"], best[one["name"]], left, one["verdict"]
 
 
 def _pairs(record: Record) -> Rows:
     """Yield the pairs of unknowns that make up for each other."""
-    for one in record.told["pairs"]:
+    for one in record.data["pairs"]:
         first, second = map(": ".join, zip(one["names"], one["values"], strict=True))
         yield first, second, *(f"{misfit:.0f}" for misfit in (*one["alone"], one["both"]))
 
@@ -304,7 +304,7 @@ def _pairs(record: Record) -> Rows:
 def _errors(record: Record) -> Rows:
     """Yield the errors of the fitted and the held-out numbers, before and after."""
     for part in ORDER:
-        for metric, found in record.by_metric(record.told["held_out"].get(part, {})):
+        for metric, found in record.by_metric(record.data["held_out"].get(part, {})):
             errors = (_with_interval(found[side]) for side in ("default", "calibrated"))
             yield record.part_name(part), word(metric), *errors, _ratio(found["ratio"])
 
@@ -347,7 +347,7 @@ def _ratio(found: Mapping[str, Any]) -> str:
 def _orders(record: Record) -> Rows:
     """Yield Kendall's tau of each block before and after."""
     found: dict[tuple[str, int, str], dict[str, str]] = {}
-    for one in record.told["kendall"]:
+    for one in record.data["kendall"]:
         before, after = (
             NOTHING if (tau := _tau(one, side)) is None else fixed(tau, 2)
             for side in ("default", "calibrated")
@@ -362,13 +362,13 @@ def _orders(record: Record) -> Rows:
 
 def cell_entries(record: Record) -> Iterator[tuple[str, str, list[tuple[str, str, Entry]]]]:
     """Yield block, case, and for each metric the published, uncalibrated and best number."""
-    parts = {one["name"]: one["part"] for one in record.told.get("experiments", ())}
+    parts = {one["name"]: one["part"] for one in record.data.get("experiments", ())}
     for place, cell in enumerate(record.cells()):
         part = PARTS.get(parts.get(cell["experiment"], ""), "")
         where = f"{record.label(cell['experiment'])}, {cell['flows']} flows"
         numbers = []
         for column, metric in enumerate(record.metrics):
-            known = record.told["table"]["published"][place][column]
+            known = record.data["table"]["published"][place][column]
             before, after = (
                 _printed(setting, place, column, metric)
                 for setting in (record.default, record.best)
@@ -399,12 +399,12 @@ def _claims(record: Record) -> Rows:
 
 def qualities(record: Record) -> list[str]:
     """Give what is known of how well the emulator predicts."""
-    return list(dict.fromkeys(k for one in record.told["emulator"].values() for k in one or ()))
+    return list(dict.fromkeys(k for one in record.data["emulator"].values() for k in one or ()))
 
 
 def _emulator(record: Record) -> Rows:
     """Yield how well the emulator predicts points that it has not seen."""
-    for metric, found in record.by_metric(record.told["emulator"]):
+    for metric, found in record.by_metric(record.data["emulator"]):
         values = [(found or {}).get(key) for key in qualities(record)]
         yield (
             word(metric),
@@ -467,13 +467,13 @@ def for_terminal(outcome: Mapping[str, Any]) -> Iterator[RenderableType]:
             sides = (_with_interval(found[key]) for key in ("default", "calibrated", "ratio"))
             numbers = (side.replace(NOTHING, "-") for side in sides)
             errors.append((metric, *numbers, f"{found['cells']} of {found['published']}"))
-        yield Said()
+        yield RichText()
         yield _printable(errors, title, "uncalibrated", "calibrated", "ratio", "cells")
     if outcome["claims"]:
-        yield Said()
-        yield Said(told("claims.j2", record))
-    yield Said()
-    yield from map(Said, outcome["notes"])
+        yield RichText()
+        yield RichText(paragraph("claims.j2", record))
+    yield RichText()
+    yield from map(RichText, outcome["notes"])
 
 
 def _printable(rows: Iterable[Sequence[str]], *headings: str) -> RenderableType:

@@ -1,4 +1,4 @@
-"""Which unknowns the published numbers pin down: the least misfit along each of them."""
+"""Profiles of the unknowns: the minimum misfit along each of them."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ _POOL = 2048  # points the searches start from
 
 @dataclass(frozen=True)
 class Profile:
-    """One unknown's profile: at each of ``values``, the least misfit with all others free.
+    """One unknown's profile: at each of ``values``, the minimum misfit with all others free.
 
-    ``units`` are the values' places in the unit interval; ``expected`` the least expected misfit
+    ``units`` are the values' places in the unit interval; ``expected`` the minimum expected misfit
     and ``above`` what it is one standard deviation of the emulator higher; ``possible`` the least
     misfit that the emulator does not exclude. ``pieces`` are the ranges of values, or the levels,
     whose possible misfit is within the threshold, ``share`` the part of the range that they are,
-    ``best`` the value of the least misfit.
+    ``best`` the value of the minimum misfit.
     """
 
     name: str
@@ -131,8 +131,8 @@ class Profile:
 class Profiles:
     """All unknowns' profiles, and the threshold they were cut at.
 
-    ``best`` (d,) is the point of the least expected misfit; ``within`` (n, d) are the points of the
-    least possible misfit at the profiles' values, those that the threshold does not exclude.
+    ``best`` (d,) is the point of the minimum expected misfit; ``within`` (n, d) are those of the
+    minimum possible misfit at the profiles' values, those that the threshold does not exclude.
     ``pairs`` are the unknowns that make up for each other: see `pairs.pairs`.
     """
 
@@ -171,11 +171,11 @@ def profiles(
     Notes
     -----
     Numbers that the emulator has no process for have no say, neither in the misfit nor in N.
-    A value is excluded if its least *possible* misfit is above the threshold, which starts from
-    the least *expected* one: see `Surface`. What the emulator does not know makes intervals wider
-    at both ends. Searches may miss a least value, which would make them narrower: each begins with
+    A value is excluded if its minimum *possible* misfit is above the threshold, which starts from
+    the minimum *expected* one: see `Surface`. What the emulator does not know makes intervals wider
+    at both ends. Searches may miss a minimum, which would make them narrower: each begins with
     the best of many points, again with what was found at its neighbours, and all of them once more
-    with what was found for the other unknowns, so that every profile reaches the least misfit.
+    with what was found for the other unknowns, so that every profile reaches the minimum misfit.
     """
     target = target.only(emulator.modelled)
     surface = Surface(emulator, target)
@@ -212,7 +212,7 @@ def plausible(
     """Say which points (n, d) the threshold does not exclude, (n,).
 
     They are judged as the profiles are, by their possible misfit: that of a run of one seed has
-    this seed's noise in it, which the least misfit of the emulator has not.
+    this seed's noise in it, which the minimum misfit of the emulator has not.
     """
     kept: NDArray[np.bool_] = (
         Surface(emulator, target, limit.inflation).possible(units) <= limit.limit
@@ -250,7 +250,7 @@ def _least(
     held: Floats,
     possible: bool,
 ) -> Floats:
-    """Give the point (g, d) of the least misfit found for each place `held` (g,) of its unknown."""
+    """Give the point (g, d) of the minimum misfit for each place `held` (g,) of its unknown."""
     measure = surface.possible if possible else surface.expected
     ranking = np.argsort(measure(pool), kind="stable")
     # far from the best value of an unknown, the others' best ones may be anywhere
@@ -286,7 +286,7 @@ def _choose(measure: Any, starts: Floats, fixed: NDArray[np.bool_], held: Floats
 def _profile(
     one: Dimension, units: Floats, curves: Floats, limit: Threshold, best: float
 ) -> Profile:
-    """Cut a profile at the threshold and say what it means."""
+    """Cut a profile at the threshold and name its verdict."""
     expected, above, possible = curves
     inside = possible <= limit.limit
     pieces: list[tuple[float | str, ...]]

@@ -18,11 +18,11 @@ from tcpf_lab.results.layout import OUTCOME, PACKED, read_json
 PINNED = "pinned down"
 #: Names of the files beside the outcome.
 COST, VARIANTS = "cost.json", "variants.json"
-#: What is kept of a variant.
+#: Keys stored of a variant.
 _KEPT = ("variant", "fit", "test", "best", "held_out", "kendall", "runs")
 #: What the two parts of the numbers are called.
 PARTS = {"fit": "fitted", "test": "held out"}
-#: Parts in the order that they are told in: what is held out first.
+#: Parts in the order of reports: held-out numbers first.
 ORDER = ("test", "blind", "fit")
 _CONFIGURATION = "configuration "
 #: Version of the outcome that is written and understood.
@@ -51,7 +51,7 @@ class Record:
     with an experiment left out, an unknown held or the published rows permuted.
     """
 
-    told: Mapping[str, Any]
+    data: Mapping[str, Any]
     cost: tuple[Mapping[str, Any], ...]
     source: Path
     variants: tuple[Mapping[str, Any], ...] = ()
@@ -59,17 +59,17 @@ class Record:
     @property
     def name(self) -> str:
         """The calibration's name."""
-        return str(self.told["name"])
+        return str(self.data["name"])
 
     @property
     def title(self) -> str:
         """Its title, or its name where it has none."""
-        return str(self.told.get("title") or self.name)
+        return str(self.data.get("title") or self.name)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that were fitted."""
-        return tuple(self.told["metrics"])
+        return tuple(self.data["metrics"])
 
     def by_metric(self, found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield what there is of each metric, in the order of the metrics."""
@@ -78,29 +78,29 @@ class Record:
     @property
     def unknowns(self) -> tuple[str, ...]:
         """Names of the unknowns."""
-        return tuple(one["name"] for one in self.told["unknowns"])
+        return tuple(one["name"] for one in self.data["unknowns"])
 
     @property
     def default(self) -> Mapping[str, Any]:
         """The uncalibrated setting as the close look has it."""
-        first: Mapping[str, Any] = self.told["settings"][0]
+        first: Mapping[str, Any] = self.data["settings"][0]
         return first
 
     @property
     def best(self) -> Mapping[str, Any]:
         """The best setting as the close look has it."""
-        return next(one for one in self.told["settings"] if one["id"] == self.told["best"]["id"])
+        return next(one for one in self.data["settings"] if one["id"] == self.data["best"]["id"])
 
     @property
     def within(self) -> tuple[str, ...]:
-        """Ids of the settings looked at closely that are within the threshold."""
-        settings = self.told["settings"]
+        """Ids of the settings run with all seeds that are within the threshold."""
+        settings = self.data["settings"]
         return tuple(one["id"] for one in settings if self._allowed(one))
 
     @property
     def plausible(self) -> tuple[str, ...]:
         """Ids of the settings within the threshold, and the best's, which may be beyond it."""
-        ids = (one["id"] for one in self.told["settings"])
+        ids = (one["id"] for one in self.data["settings"])
         return tuple(i for i in ids if i in self.within or i == self.best["id"])
 
     def _allowed(self, setting: Mapping[str, Any]) -> bool:
@@ -112,12 +112,12 @@ class Record:
     @property
     def excluded(self) -> frozenset[str]:
         """Ids of the points that the published numbers exclude; of others nothing may be known."""
-        return frozenset(one["id"] for one in self.told["points"] if one.get("excluded"))
+        return frozenset(one["id"] for one in self.data["points"] if one.get("excluded"))
 
     @property
     def searched(self) -> tuple[Mapping[str, Any], ...]:
         """The points in the order of the search: by their rounds."""
-        return tuple(sorted(self.told["points"], key=lambda one: int(one["round"])))
+        return tuple(sorted(self.data["points"], key=lambda one: int(one["round"])))
 
     @staticmethod
     def whole(point: Mapping[str, Any]) -> bool:
@@ -127,19 +127,19 @@ class Record:
     @property
     def compared(self) -> tuple[Mapping[str, Any], ...]:
         """The points whose misfits can be compared: those that have measured every cell."""
-        return tuple(filter(self.whole, self.told["points"]))
+        return tuple(filter(self.whole, self.data["points"]))
 
     @property
     def missing(self) -> tuple[str, ...]:
         """What the file lacks because an earlier version wrote it, in words."""
-        found = [words for key, words in _LATER.items() if key not in self.told]
-        if any("mean" not in one for one in self.told["settings"]):
+        found = [words for key, words in _LATER.items() if key not in self.data]
+        if any("mean" not in one for one in self.data["settings"]):
             found += ["what each setting measured"]
         return tuple(found)
 
     def label(self, experiment: str) -> str:
         """Give what tables call an experiment: ``configuration A``, or its name."""
-        for one in self.told.get("experiments", ()):
+        for one in self.data.get("experiments", ()):
             if one["name"] == experiment and one["config"] in CONFIGS:
                 return f"{_CONFIGURATION}{one['config']}"
         return experiment
@@ -155,7 +155,7 @@ class Record:
     def part_name(self, part: str) -> str:
         """Give what a part is called; ``blind`` is without what was known before."""
         if part == "blind":
-            return f"{PARTS['test']} without {listed(self.told['seen'])}"
+            return f"{PARTS['test']} without {listed(self.data['seen'])}"
         return PARTS[part]
 
     def spent(self, key: str) -> float:
@@ -165,7 +165,7 @@ class Record:
 
     def cells(self) -> Sequence[Mapping[str, Any]]:
         """Give all cells of the close look; none where the file lacks them."""
-        found: Sequence[Mapping[str, Any]] = self.told.get("table", {}).get("cells", ())
+        found: Sequence[Mapping[str, Any]] = self.data.get("table", {}).get("cells", ())
         return found
 
 
@@ -181,19 +181,19 @@ def read_record(directory: Path) -> Record:
     if path.suffix not in (".json", PACKED):
         kept = directory / f"{OUTCOME}{PACKED}"
         path = kept if kept.exists() else directory / OUTCOME
-    told = read_json(path)
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
-        raise RequestError(f"is no outcome of a calibration of format {FORMAT}", where=str(path))
-    lacking = [key for key in _NEEDED if key not in told]
-    if told.get("held_out", {}).get("blind") and not told.get("seen"):
+    data = read_json(path)
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise RequestError(f"is not a calibration outcome of format {FORMAT}", where=str(path))
+    lacking = [key for key in _NEEDED if key not in data]
+    if data.get("held_out", {}).get("blind") and not data.get("seen"):
         lacking.append("seen")  # what the blind numbers are without
-    if lacking or not told["settings"]:
+    if lacking or not data["settings"]:
         raise RequestError(
             f"is damaged: it lacks {', '.join(lacking) or 'settings'}",
             where=str(path),
             hint="`calibrate` with --only-report writes it again",
         )
-    return Record(told, entries(path.with_name(COST)), path, _variants(path, told.get("testbed")))
+    return Record(data, entries(path.with_name(COST)), path, _variants(path, data.get("testbed")))
 
 
 def _variants(path: Path, testbed: Any) -> tuple[Mapping[str, Any], ...]:
@@ -232,12 +232,12 @@ def ranges(one: Mapping[str, Any]) -> str:
     return f"{one['from']} to {one['to']}{log}"
 
 
-#: What the settings say of a claim together.
+#: Joint verdicts of the settings on a claim.
 EVERY, UNREFUTED, SOME, NONE = "every", "not refuted", "some", "none"
 NOISE, OPEN, FEW = "noise", "not decidable", "too few seeds"
 _HOLDS, _REFUTED, _WITHIN_NOISE = "holds", "refuted", "within noise"
 
-#: What is said of claims of each kind.
+#: Words for claims of each kind.
 KINDS = {
     EVERY: "holds under every one",
     UNREFUTED: "holds or within noise",
@@ -283,7 +283,7 @@ class ClaimUnder:
 
     @property
     def kind(self) -> str:
-        """What the settings that can judge it say together; noise neither bears out nor refutes."""
+        """Joint verdict of the settings that can judge it; noise neither supports nor refutes."""
         if not self.judged:
             return OPEN
         if self.refuted:
@@ -309,7 +309,7 @@ class ClaimUnder:
 def claims_under(record: Record) -> Iterator[ClaimUnder]:
     """Yield the published claims, judged under the plausible settings; held-out numbers first."""
     order = list(CLAIM_PARTS)
-    for one in sorted(record.told["claims"], key=lambda one: order.index(one.get("part") or "")):
+    for one in sorted(record.data["claims"], key=lambda one: order.index(one.get("part") or "")):
         verdicts = one["verdicts"]
         yield ClaimUnder(
             one["id"],

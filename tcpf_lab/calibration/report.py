@@ -12,7 +12,7 @@ from tcpf_lab.base.errors import RequestError
 from tcpf_lab.calibration.figures import drawings
 from tcpf_lab.calibration.frames import Calibrated
 from tcpf_lab.calibration.ledger import CalibrationFiles, behind
-from tcpf_lab.calibration.page import blocks, build, cell_entries, told
+from tcpf_lab.calibration.page import blocks, build, cell_entries, paragraph
 from tcpf_lab.calibration.record import COST, PARTS, VARIANTS, Record, read_record
 from tcpf_lab.report.claims.page import Page, Pictures, Text, drawn, pictures, suffixes_of, write
 from tcpf_lab.report.contents.assemble import CHECKS, numbered
@@ -88,7 +88,7 @@ def write_report(
     Returns
     -------
     list of Path
-        What was written; a PDF, if one was asked for, is the last.
+        What was written; a PDF, if one was requested, is the last.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def write_report(
     record = read_record(files.root)
     words = files.words(source)
     again = command("calibrate", *words, "--only-report")
-    page = build(record, tuple(behind(calibration, source, files, record.told)), again)
+    page = build(record, tuple(behind(calibration, source, files, record.data)), again)
     made = command("calibrate", *words)
     commands = [made, command("report", *words)]
     kept = [made, command("report", *words, "--reference", reference or "")]
@@ -147,7 +147,7 @@ def _check(formats: Collection[str], files: CalibrationFiles, source: Path) -> N
         )
     if not files.outcome.exists():
         raise RequestError(
-            "is a calibration that has concluded nothing yet",
+            "has no outcome yet",
             where=str(source),
             hint=f"`{command('calibrate', *files.words(source))}`; of an interrupted one, "
             "`--only-report` concludes from the runs there are",
@@ -178,7 +178,7 @@ def _kept(
         return
     seen = {name: {"png": found["png"]} for name, found in figures.items()}
     yield from write(page, reference, ("md", "csv", "figures"), seen)
-    yield reference / f"{OUTCOME}{PACKED}", packed(as_lines(record.told))
+    yield reference / f"{OUTCOME}{PACKED}", packed(as_lines(record.data))
     costs = record.source.with_name(COST)
     if costs.exists():
         yield reference / COST, as_lines(read_json(costs))
@@ -240,7 +240,7 @@ _AGAIN = "Run it again"
 
 
 def contents_of(record: Record, page: Page, commands: tuple[str, ...]) -> Contents:
-    """Give everything that the report says.
+    """Give the contents of the report.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def contents_of(record: Record, page: Page, commands: tuple[str, ...]) -> Conten
     contents = Contents(
         title=record.title,
         subtitle=_subtitle(record),
-        question=told("question.j2", record),
+        question=paragraph("question.j2", record),
         answer=tuple(block.text for block in _blocks("answer.j2", record)),
         topologies=(),
         parameters=tuple(_parameters(record)),
@@ -272,13 +272,13 @@ def contents_of(record: Record, page: Page, commands: tuple[str, ...]) -> Conten
 
 
 def _blocks(template: str, record: Record) -> Iterator[Text]:
-    return blocks(template, record=record, told=record.told)
+    return blocks(template, record=record, data=record.data)
 
 
 def _subtitle(record: Record) -> str:
     conditions = record.best.get("conditions", {})
-    told = "; ".join(dict.fromkeys(conditions.values()))
-    return f"Best setting: {told}" if told else f"Calibration {record.name}"
+    data = "; ".join(dict.fromkeys(conditions.values()))
+    return f"Best setting: {data}" if data else f"Calibration {record.name}"
 
 
 def _parts(record: Record, page: Page) -> Iterator[Part]:
@@ -320,9 +320,9 @@ def _cells(record: Record, table: Table) -> Table:
     for metric in record.metrics:
         style = METRICS[metric]
         unit = style.unit
-        told = f"{style.word} under the best setting"
+        data = f"{style.word} under the best setting"
         columns += [
-            Column(style.word, "estimate", unit, f"{told}, and as it was published."),
+            Column(style.word, "estimate", unit, f"{data}, and as it was published."),
             Column("before", "estimate", "", f"{style.word} of the uncalibrated setting."),
         ]
     return replace(
@@ -346,7 +346,7 @@ def _parameters(record: Record) -> Iterator[Table]:
             record.default.get("conditions", {}).get(one["name"], NOTHING),
             record.best.get("conditions", {}).get(one["name"], NOTHING),
         )
-        for one in record.told.get("experiments", ())
+        for one in record.data.get("experiments", ())
     ]
     if rows:
         columns = ("experiment", "numbers", "uncalibrated", "best setting")
@@ -355,7 +355,7 @@ def _parameters(record: Record) -> Iterator[Table]:
 
 
 def _validity(record: Record) -> Validity:
-    found = record.told.get("validity")
+    found = record.data.get("validity")
     if found is None:
         return Validity(("The file does not say which runs are valid.",), (), ())
     runs = found["runs"]
@@ -380,10 +380,10 @@ def _validity(record: Record) -> Validity:
 
 
 def _facts(record: Record) -> Iterator[Fact]:
-    seeds = record.told["seeds"]
-    yield Fact("runs", (str(record.told.get("runs", NOTHING)),))
+    seeds = record.data["seeds"]
+    yield Fact("runs", (str(record.data.get("runs", NOTHING)),))
     yield Fact("seeds of a point", (str(seeds["points"]),))
     yield Fact("seeds of the close look", (str(seeds["check"]),))
-    for name, values in record.told.get("validity", {}).get("made_with", {}).items():
+    for name, values in record.data.get("validity", {}).get("made_with", {}).items():
         texts = tuple(map(str, values))
         yield Fact(name, texts, all(len(text) >= 12 and " " not in text for text in texts))

@@ -85,7 +85,7 @@ class Search:
         values = self.responses.by_seed(self.default, self.cells, seeds)
         if not np.isfinite(values).any():
             raise LabError(
-                "the uncalibrated experiments have no usable run to tell how noisy one is",
+                "the uncalibrated experiments have no usable run, so their noise is unknown",
                 where=self.subject.calibration.name,
                 hint=f"`{command('status', '--results', self.files.runs)}` lists what there is",
             )
@@ -103,8 +103,7 @@ class Search:
         there = np.isfinite(misfit(measured, target).total)
         if there.sum() < _LEAST_USABLE * len(points):
             raise LabError(
-                f"only {there.sum()} of {len(points)} points have runs that can be used"
-                f"{self._why(measured)}",
+                f"only {there.sum()} of {len(points)} points have usable runs{self._why(measured)}",
                 where=self.subject.calibration.name,
                 hint=f"look into {self.files.runs}: log/ of failed runs, metrics.json of invalid "
                 "ones; or narrow the ranges",
@@ -155,7 +154,7 @@ class Search:
 def open_search(
     subject: Subject, files: CalibrationFiles, testbed: str, *, fresh: bool = False
 ) -> Search:
-    """Prepare a search, with the points of earlier sessions unless it is to begin anew (`fresh`).
+    """Prepare a search, with the points of earlier sessions unless it is to start over (`fresh`).
 
     Raises
     ------
@@ -173,10 +172,10 @@ def open_search(
 
 def _check_independent(subject: Subject, cells: Cells) -> None:
     """Refuse more independent numbers than are published, before anything runs."""
-    asked, there = subject.calibration.independent, int(np.isfinite(cells.published).sum())
-    if asked is not None and asked > there:
+    requested, there = subject.calibration.independent, int(np.isfinite(cells.published).sum())
+    if requested is not None and requested > there:
         raise RequestError(
-            f"independent: {asked} of {there} published numbers",
+            f"independent: {requested} of {there} published numbers",
             where=str(subject.source),
             hint="leave it out for all of them",
         )
@@ -184,12 +183,12 @@ def _check_independent(subject: Subject, cells: Cells) -> None:
 
 def design(search: Search) -> None:
     """Fill the ledger up with the points of the design."""
-    asked, points = search.subject.calibration.design, list(search.ledger.of_round(0))
-    drawn = first_points(search.space, asked.points, asked.seed)
+    requested, points = search.subject.calibration.design, list(search.ledger.of_round(0))
+    drawn = first_points(search.space, requested.points, requested.seed)
     known = {point.id for point in search.ledger.points}
     for unit in drawn:
         point = point_at(search.subject, search.space, unit, 0)
-        if len(points) >= asked.points and point.id != search.default.id:
+        if len(points) >= requested.points and point.id != search.default.id:
             break
         if point.id not in known:
             points.append(point)
@@ -204,25 +203,25 @@ def carry_out(search: Search, carry: Carry, tell: Tell) -> None:
     Raises
     ------
     LabError
-        If too few points have runs that can be used; or as `carry` does.
+        If too few points have usable runs; or as `carry` does.
     """
     design(search)
-    asked = search.subject.calibration.search
+    requested = search.subject.calibration.search
     name = search.subject.calibration.name
-    known = search.ledger.points  # of rounds that are not asked for any more, too
+    known = search.ledger.points  # of rounds that are not requested any more, too
     carry(search.responses.choice(f"{name}: {len(known)} points", search.wanted(known)))
-    for number in range(1, asked.rounds + 1):
+    for number in range(1, requested.rounds + 1):
         if search.ledger.of_round(number):
             continue
         points = proposed(search, number)
         if not points:
-            tell(f"round {number} of {asked.rounds}: nothing new is proposed")
+            tell(f"round {number} of {requested.rounds}: nothing new is proposed")
             break
         search.ledger = search.ledger.with_points(points)
         search.save()
-        title = f"{name}: round {number} of {asked.rounds}"
+        title = f"{name}: round {number} of {requested.rounds}"
         carry(search.responses.choice(title, search.wanted(points)))
-        tell(f"round {number} of {asked.rounds}: {standing(search, number)}")
+        tell(f"round {number} of {requested.rounds}: {standing(search, number)}")
 
 
 def proposed(search: Search, number: int) -> tuple[Point, ...]:
@@ -246,7 +245,7 @@ def standing(search: Search, number: int) -> str:
     new = np.array([point.round == number for point in points])
     least = np.nanmin(totals[new]) if np.isfinite(totals[new]).any() else np.nan
     return (
-        f"least misfit {totals[place]:.1f} (point {points[place].id}, round "
+        f"minimum misfit {totals[place]:.1f} (point {points[place].id}, round "
         f"{points[place].round}); "
         f"of this round's {new.sum()} points {least:.1f}"
     )
@@ -292,14 +291,14 @@ def close_look(
     Returns
     -------
     tuple of Point
-        The uncalibrated setting, then that of the least misfit, then up to three of which the
+        The uncalibrated setting, then that of the minimum misfit, then up to three of which the
         emulator expects the least, then of those that are allowed the farthest from all chosen
         ones, again and again; at most `check.settings`. What an experiment refuses is none, nor
         are points of which cells have no usable run, unless there is no other.
 
     Notes
     -----
-    The least misfit measured is that of few seeds, and in part luck; the emulator has learned from
+    The measured minimum misfit is that of few seeds, in part luck; the emulator has learned from
     all points, so that one run's luck weighs less in what it expects. All of it follows from the
     points and their runs, so that it is the same again after an interruption.
     """
@@ -384,11 +383,11 @@ def judged(
 
     Notes
     -----
-    The best is that of the least misfit with the seeds that the search has not seen: of many points
-    some are lucky with the seed that they were chosen by. A cell without a usable run of such a
-    seed is judged by those that it has. What is held out has no say in it. Settings are excluded by
-    the misfit with all seeds, at a threshold above the least one that was measured so: that of the
-    profiles is above what the emulator expects at its best place, without the noise of any run.
+    The best setting has the minimum misfit with seeds that the search has not used, as some of many
+    points have a lucky first seed. A cell without a usable run of such a seed is judged by the runs
+    it has. Held-out numbers do not count. Settings are excluded by the misfit with all seeds, at a
+    threshold above the measured minimum; that of the profiles is above the expected minimum of the
+    emulator, which has no noise of a run.
     """
     calibration = search.subject.calibration
     seen, seeds = calibration.seeds, calibration.check_.seeds
@@ -401,7 +400,11 @@ def judged(
     whole = complete(every, target)
     limit = np.nan
     if np.isfinite(totals).any():
-        worth = None if (asked := calibration.independent) is None else min(asked, target.fitted)
+        worth = (
+            None
+            if (requested := calibration.independent) is None
+            else min(requested, target.fitted)
+        )
         least = float(totals[least_of(totals, whole)])
         limit = threshold(least, closely, search.space.parameters, worth).limit
     if np.isfinite(unseen).any():
@@ -433,7 +436,7 @@ class Session:
     """One session: seconds of real time, of which ``running_s`` in runs; runs made and not."""
 
     wall_s: float = 0.0
-    running_s: float = 0.0  #: from when runs were asked for until all of them had ended
+    running_s: float = 0.0  #: from when runs were requested until all of them had ended
     run_s: float = 0.0  #: sum over the runs made
     made: int = 0
     skipped: int = 0
@@ -484,13 +487,13 @@ def estimate(search: Search, at_a_time: int | None) -> dict[str, Any]:
         latter on a cluster too.
     """
     calibration = search.subject.calibration
-    asked, seeds = calibration.design.points, calibration.seeds
+    requested, seeds = calibration.design.points, calibration.seeds
     rounds = calibration.search
-    points = asked + rounds.rounds * rounds.batch
+    points = requested + rounds.rounds * rounds.batch
     per_point = len(search.cells.names) * seeds
     known = search.ledger.before(rounds.rounds + 1)
     empty = sum(not search.ledger.of_round(number) for number in range(1, rounds.rounds + 1))
-    new = max(0, asked - len(search.ledger.of_round(0))) + empty * rounds.batch
+    new = max(0, requested - len(search.ledger.of_round(0))) + empty * rounds.batch
     noise = len(search.cells.names) * (calibration.check_.seeds - seeds)
     first = not any(point.id == search.default.id for point in known)
     close = _close_look(search)

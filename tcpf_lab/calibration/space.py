@@ -49,17 +49,17 @@ class Dimension:
     def __post_init__(self) -> None:
         if self.levels:
             if len(set(self.levels)) < max(2, len(self.levels)):
-                raise RequestError("two different levels or more are needed", where=self.name)
+                raise RequestError("at least two different levels are needed", where=self.name)
             if self.default is not None and self.default not in self.levels:
                 raise RequestError(
-                    f"the default '{self.default}' is none of the levels",
+                    f"the default '{self.default}' is not one of the levels",
                     where=self.name,
                     hint=f"one of {', '.join(self.levels)}",
                 )
             return
         if not -np.inf < self.low < self.high < np.inf or (self.log and self.low <= 0):
             raise RequestError(
-                f"no range: {self.low:g} to {self.high:g}",
+                f"empty range: {self.low:g} to {self.high:g}",
                 where=self.name,
                 hint="`from` lies below `to`, and above 0 with `scale: log`",
             )

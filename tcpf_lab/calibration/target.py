@@ -26,7 +26,7 @@ from tcpf_lab.spec.words import unknown
 #: Counts, which may be 0, and what is added to both sides before the logarithm. With one half cells
 #: of 0 to 2 timeouts would rule all others: their noise alone is a factor of several.
 COUNTS = {"timeouts": 3.0}
-#: The smallest value told from 0, of metrics that may be 0: the last digit that is published.
+#: Smallest value distinguished from 0, of metrics that may be 0: the last published digit.
 FLOORS = {"loss_percent": 0.01}
 
 
@@ -83,10 +83,10 @@ class Target:
         if self.log_published.shape != shape or self.variance.shape != shape:
             raise RequestError(f"published numbers and variances must be of shape {shape}")
         if self.tolerance.shape != shape[1:] or self.seeds < 1:
-            raise RequestError("there is one tolerance per metric, and one seed at least")
+            raise RequestError("one tolerance per metric and at least one seed are needed")
         if not (self.spread[np.isfinite(self.log_published)] > 0).all():
             raise RequestError(
-                "a number without noise and without tolerance can be fitted by nothing",
+                "a number with neither noise nor tolerance cannot be fitted",
                 hint="give `tolerance` for every metric",
             )
 
@@ -101,7 +101,7 @@ class Target:
 
         Three parts: noise of our mean; noise of the published number; tolerance. The papers do not
         say whether they print one run or a mean of several: one is taken, the larger noise. The
-        tolerance stands for what no setting mends (the model discrepancy of M. C. Kennedy and
+        tolerance stands for what no setting corrects (the model discrepancy of M. C. Kennedy and
         A. O'Hagan, Bayesian calibration of computer models, JRSS B 63, 2001).
         """
         spread: Floats = self.noise + self.variance + np.log1p(self.tolerance) ** 2
@@ -168,7 +168,7 @@ def complete(log_measured: ArrayLike, target: Target) -> NDArray[np.bool_]:
 
 
 def least_of(totals: Floats, whole: NDArray[np.bool_]) -> int:
-    """Give the place of the least misfit (n,): of a `complete` point, if there is one.
+    """Give the place of the minimum misfit (n,): of a `complete` point, if there is one.
 
     What a point lacks is guessed, and the best one must not rest on a guess. If no point has a
     misfit, the first is given.
@@ -182,7 +182,7 @@ def least_of(totals: Floats, whole: NDArray[np.bool_]) -> int:
 class Threshold:
     """The misfit up to which a setting is not excluded, and where it comes from.
 
-    ``least`` is the least misfit, ``residuals`` how many there are, ``effective`` how many
+    ``least`` is the minimum misfit, ``residuals`` how many there are, ``effective`` how many
     independent ones they are taken for, ``parameters`` how many numbers were free, ``scale`` the
     factor of the chi-squared quantile, ``limit`` the threshold itself.
     """
@@ -212,7 +212,7 @@ def threshold(
     Parameters
     ----------
     least : float
-        The least misfit, J_min.
+        The minimum misfit, J_min.
     target : Target
         Its N residuals.
     parameters : int
@@ -351,7 +351,7 @@ def _check_cell(
 
 def _flows(row: Mapping[str, str], where: str) -> int:
     if not (row["flows"] or "").isdecimal():
-        raise RequestError(f"flows: {row['flows']!r} is no count", where=where)
+        raise RequestError(f"flows: {row['flows']!r} is not a count", where=where)
     return int(row["flows"])
 
 
@@ -361,7 +361,7 @@ def _number(text: str, where: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise RequestError(f"{text!r} is no number of 0 or more", where=where)
+        raise RequestError(f"{text!r} is not a number of 0 or more", where=where)
     return value
 
 
@@ -380,7 +380,7 @@ def cells_of(subject: Subject, experiments: Iterable[Experiment]) -> Cells:
         names += of_it
         if not of_it:
             raise RequestError(
-                f"no published number of {experiment.name} is known for a metric in tolerance",
+                f"no published number of {experiment.name} is known for any metric of `tolerance`",
                 where=str(subject.source),
                 hint="`reference: {config: A}` in the experiment, or `published: FILE.csv` here",
             )

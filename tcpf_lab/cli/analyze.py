@@ -175,16 +175,16 @@ def _tell(found: CaptureResults, written: Sequence[Path], printed: str) -> None:
 
 def _tables(found: CaptureResults) -> None:
     """Print the tables of each capture: of its events, if they are asked for."""
-    width, request = console.width(), found.request
+    request = found.request
     for number, capture in enumerate(found.described):
         if number:
             echo()
         if request.events:
             every = found.frames.events
             events = every[every["capture"] == capture["file"]]
-            parts = event_tables(capture, events, width, top=request.top, by=request.order)
+            parts = event_tables(capture, events, top=request.top, by=request.order)
         else:
-            parts = capture_tables(capture, width, top=request.top, by=request.order)
+            parts = capture_tables(capture, top=request.top, by=request.order)
         for part in parts:
             console.show(part)
 
@@ -205,7 +205,7 @@ def _show_packets(found: CaptureResults, number: int) -> None:
         there = f"events 0 to {len(events) - 1}" if len(events) else "no event"
         raise RequestError(f"the capture has {there}", where=f"--packets {number}")
     event = events.iloc[number]
-    for part in packet_table(event, packet.packets(path, event), console.width()):
+    for part in packet_table(event, packet.packets(path, event)):
         console.show(part)
 
 
@@ -255,7 +255,7 @@ def device(
     if as_json:
         console.print_json({**found, "written": [str(path) for path in files]})
         return
-    for shown in device_tables(found, console.width(), top=top):
+    for shown in device_tables(found, top=top):
         console.show(shown)
     for path in files:
         echo(path)

@@ -23,7 +23,6 @@ from tcpf_lab.calibration.search import (
 )
 from tcpf_lab.calibration.target import check_numbers
 from tcpf_lab.cli import console
-from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import AsJson, Cluster, Jobs, Results, TestbedName, argument, option
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import locked
@@ -67,16 +66,15 @@ def calibrate(
         if fresh:
             files.set_aside()
         search = open_search(subject, files, testbed)
-        told = _reported(search) if only_report else _carried_out(search, jobs, cluster)
+        data = _reported(search) if only_report else _carried_out(search, jobs, cluster)
         with console.busy("figures"):
             figures = write_figures(files)
     if as_json:
-        console.print_json(told)
+        console.print_json(data)
         return
-    for part in for_terminal(told):
+    for part in for_terminal(data):
         console.show(part)
-    for path in (*figures, files.outcome):
-        echo(path)
+    console.show_written((*figures, files.outcome))
 
 
 def _at_a_time(jobs: int, cluster: str | None) -> int | None:
@@ -85,11 +83,11 @@ def _at_a_time(jobs: int, cluster: str | None) -> int | None:
 
 
 def _check_together(only_report: bool, **others: bool) -> None:
-    """Refuse options that say the contrary of ``--only-report``."""
+    """Refuse options that contradict ``--only-report``."""
     given = [f"--{name.replace('_', '-')}" for name, wanted in others.items() if wanted]
     if only_report and given:
         raise RequestError(
-            "--only-report concludes from the points there are",
+            "--only-report runs nothing",
             where=f"--only-report {given[0]}",
             hint="leave one of the two out",
         )
@@ -138,8 +136,8 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
             findings = find(search)
         look_closely(search, findings.chosen, carry)
         with console.busy("held-out errors and claims"):
-            told = outcome(search, findings)
-        write(search, told)
+            data = outcome(search, findings)
+        write(search, data)
     except BaseException as error:
         session.interrupted = isinstance(error, KeyboardInterrupt | InterruptedRunError)
         raise
@@ -147,14 +145,14 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
         session.wall_s = time.monotonic() - began
         session.at_a_time = _at_a_time(jobs, cluster)
         remember(search.files, session)
-    return told
+    return data
 
 
 def _reported(search: Search) -> dict[str, Any]:
     """Conclude from what is there; runs of another spec, kernel or analysis are not used."""
     if not search.ledger.points:
         raise RequestError(
-            "no point of it was run yet",
+            "no point has been run yet",
             where=str(search.files.ledger),
             hint=f"`{command('calibrate', *search.files.words(search.subject.source))}`",
         )
@@ -163,14 +161,14 @@ def _reported(search: Search) -> dict[str, Any]:
     findings = find(search)
     look_closely(search, findings.chosen, search.responses.look_again)
     search.responses.forget_all()
-    told = outcome(search, findings)
-    write(search, told)
-    return told
+    data = outcome(search, findings)
+    write(search, data)
+    return data
 
 
 def _show_plan(search: Search, at_a_time: int | None, as_json: bool) -> None:
-    told = estimate(search, at_a_time)
+    data = estimate(search, at_a_time)
     if as_json:
-        console.print_json(told)
+        console.print_json(data)
     else:
-        console.show(plan(told))
+        console.show(plan(data))

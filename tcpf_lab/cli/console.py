@@ -15,8 +15,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.measure import Measurement
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -28,7 +27,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column
 from rich.text import Text
 
 from tcpf_lab.base.errors import InterruptedRunError, legible
@@ -36,10 +35,15 @@ from tcpf_lab.cli.main import echo
 
 if TYPE_CHECKING:
     from tcpf_lab.report.document import Report
+    from tcpf_lab.report.table import TerminalTable
     from tcpf_lab.run.runner import Event
     from tcpf_lab.run.selection import Choice
     from tcpf_lab.testbed.base import Check, Testbed
     from tcpf_lab.testbed.uml.kernel import Kernel
+
+
+#: Columns of a terminal that has room for a bar.
+_WITH_BAR = 72
 
 
 def run_progress(console: Console) -> Progress:
@@ -53,9 +57,15 @@ def share_progress(console: Console) -> Progress:
 
 
 def _progress(console: Console, how_far: ProgressColumn) -> Progress:
+    # A name that has no room is folded, like the values of tables.
+    name = TextColumn(
+        "{task.description}", markup=False, table_column=Column(overflow="fold", no_wrap=False)
+    )
+    if console.width < _WITH_BAR:
+        return Progress(name, how_far, TimeElapsedColumn(), console=console)
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
+        name,
         BarColumn(),
         how_far,
         TimeElapsedColumn(),
@@ -75,8 +85,27 @@ _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _SAME_INTERRUPT_S = 0.5
 
 
+#: Columns of what is no terminal: more than any table needs.
+_UNBOUNDED = 100_000
+#: Columns and lines of a terminal that does not report them.
+_COLUMNS, _LINES = 80, 25
+
+
 class _Harmless(Console):
-    """Shows what a terminal would obey as escapes, wherever it stands: tables, progress, lines."""
+    """Shows what a terminal would obey as escapes, wherever it stands: tables, progress, lines.
+
+    A table takes the width it needs where the output is a file or a pipe.
+    """
+
+    @property  # type: ignore[misc]  # nobody sets the size of a terminal
+    def size(self) -> ConsoleDimensions:
+        """Give the size of the terminal, of a dumb one too; ``COLUMNS`` overrides its width."""
+        if not self.file.isatty():
+            return ConsoleDimensions(_UNBOUNDED, _LINES)
+        given = os.environ.get("COLUMNS", "")
+        size = os.get_terminal_size(self.file.fileno())
+        columns = int(given) if given.isdecimal() else size.columns
+        return ConsoleDimensions(columns or _COLUMNS, size.lines or _LINES)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -139,8 +168,32 @@ def show_report(report: Report) -> None:
             show(terminal_table(section.results, section.source.title))
     for problem in report.left_out:
         _err.print(f"left out: {problem}", style="yellow", markup=False, highlight=False)
-    for path in report.written:
-        echo(path)
+    show_written(report.written)
+
+
+def show_written(paths: Iterable[Path]) -> None:
+    """Print a line for each report that was written, and how many figures and tables there are."""
+    every = list(paths)
+    groups: dict[tuple[str, Path], list[Path]] = {}
+    for path in every:
+        groups.setdefault((_kind(path, every), path.parent), []).append(path)
+    for (kind, directory), members in groups.items():
+        if len(members) > 1 and kind not in _REPORTS:
+            echo(f"{kind}: {len(members)} files in {legible(str(directory), keep='')}")
+        else:
+            for path in members:
+                echo(path)
+
+
+#: Suffixes of reports.
+_REPORTS = ("html", "pdf", "md")
+
+
+def _kind(path: Path, others: Sequence[Path]) -> str:
+    """Give ``figures``, or the suffix of a path; a PDF that is an SVG too is a figure."""
+    suffix = path.suffix.removeprefix(".")
+    figure = suffix in ("svg", "png") or (suffix == "pdf" and path.with_suffix(".svg") in others)
+    return "figures" if figure else suffix
 
 
 def event_line(event: Event, *, in_full: bool = True) -> Text | None:
@@ -156,23 +209,19 @@ def event_line(event: Event, *, in_full: bool = True) -> Text | None:
     return None
 
 
-def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table of text without decoration; keys in its headings break behind their dots."""
+def plain_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int | None = None
+) -> TerminalTable:
+    """Return a table of text without decoration; keys in its headings break behind their dots.
+
+    Columns from ``numbers`` on are numbers, and those before name the row.
+    """
     from tcpf_lab.report.table import Column, plain, table_of
 
-    table = plain(table_of("", "", [Column(name, fit="folded") for name in columns], rows))
-    if _width(table) > _out.width:
-        for column, heading in zip(table.columns, columns, strict=True):
-            column.header = heading.replace(".", ".\n")
-        if _width(table) <= _out.width:
-            for column in table.columns:
-                column.no_wrap = True
-    return table
-
-
-def _width(table: Table) -> int:
-    """Columns that a table needs lest anything in it be folded."""
-    return Measurement.get(_out, _out.options.update(width=1000), table).maximum
+    split = len(columns) if numbers is None else numbers
+    texts = [Column(name, fit="folded") for name in columns[:split]]
+    every = (*texts, *(Column(name, "number") for name in columns[split:]))
+    return plain(table_of("", "", every, rows))
 
 
 def drive(
@@ -313,18 +362,17 @@ def ensure_kernel(choice: Choice) -> None:
         build_kernel(None)
 
 
-def check_table(checks: Sequence[Check]) -> Table:
-    """Return the doctor's findings."""
+def check_table(checks: Sequence[Check]) -> TerminalTable:
+    """Return the doctor's checks, with a column for fixes if any failed."""
+    failed = not all(check.ok for check in checks)
     rows = [
-        ("ok" if check.ok else "FAULT", check.name, check.detail, "" if check.ok else check.cure)
+        (
+            *("ok" if check.ok else "FAULT", check.name, check.detail),
+            *("" if check.ok else check.cure,) * failed,
+        )
         for check in checks
     ]
-    return plain_table(("", "checked", "found", "to mend it"), rows)
-
-
-def width() -> int:
-    """Give the number of columns that tables may take."""
-    return _out.width
+    return plain_table(("", "check", "found", *("fix",) * failed), rows)
 
 
 @contextmanager

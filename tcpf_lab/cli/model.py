@@ -285,8 +285,8 @@ def _write(figures: Path | None, page: Path | None, as_json: bool) -> None:
     written = []
     for path, content in documents:
         write_document(path, content)
-        written.append(str(path))
-        if not as_json:
-            echo(path)
+        written.append(path)
     if as_json:
-        console.print_json({"written": written})
+        console.print_json({"written": [str(path) for path in written]})
+    else:
+        console.show_written(written)

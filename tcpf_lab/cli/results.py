@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from tcpf_lab.cli import console
 from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import AsJson, RunsIfAny
+from tcpf_lab.report.table import TerminalTable
 from tcpf_lab.results.command import command, options
 from tcpf_lab.results.layout import ExperimentFiles, read_json
 from tcpf_lab.results.storage import KINDS, Inventory, inventory, occupied, readable
@@ -59,7 +57,7 @@ def show_states(choice: Choice, as_json: bool) -> None:
         return
     for part, states in found:
         table = _state_table(states, part.files)
-        table.title = Text(part.experiment.name) if choice.collection else None
+        table.title = part.experiment.name if choice.collection else ""
         console.show(table)
     causes = Counter(cause for _, states in found for _, now in states for cause in now.causes)
     if causes:
@@ -80,7 +78,7 @@ def _size(run: Run, files: ExperimentFiles) -> int:
     return sum(occupied(place.root) for place in (files.run(run.id), files.partial(run.id)))
 
 
-def _state_table(states: Sequence[tuple[Run, RunState]], files: ExperimentFiles) -> Table:
+def _state_table(states: Sequence[tuple[Run, RunState]], files: ExperimentFiles) -> TerminalTable:
     """Return the states of the runs, a row for each cell."""
     grouped: dict[tuple[str, Settings, int], Counter[State]] = {}
     sizes: Counter[tuple[str, Settings, int]] = Counter()
@@ -109,14 +107,14 @@ def _state_table(states: Sequence[tuple[Run, RunState]], files: ExperimentFiles)
         )
         for (case, settings, flows), counts in grouped.items()
     ]
-    return console.plain_table(columns, rows)
+    return console.plain_table(columns, rows, numbers=2 + len(axes))
 
 
 def _shown(size: int) -> str:
     return readable(size) if size else "-"
 
 
-def _experiments_table(found: Inventory) -> Table:
+def _experiments_table(found: Inventory) -> TerminalTable:
     """Return a row for each experiment of a results directory."""
     columns = ("experiment", "testbed", "complete", "failed", "size", *KINDS)
     rows = [
@@ -130,7 +128,7 @@ def _experiments_table(found: Inventory) -> Table:
         )
         for each in found.stored
     ]
-    return console.plain_table(columns, rows)
+    return console.plain_table(columns, rows, numbers=2)
 
 
 def _total(found: Inventory, results: Path) -> str:

@@ -12,7 +12,6 @@ from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.base.making import require_place
 from tcpf_lab.cli import console
 from tcpf_lab.cli import results as results_verbs
-from tcpf_lab.cli.main import echo
 from tcpf_lab.cli.options import (
     AsJson,
     ComparedRuns,
@@ -180,8 +179,7 @@ def _of_kept(
     if as_json:
         console.print_json({"written": [str(path) for path in written]})
         return
-    for path in written:
-        echo(path)
+    console.show_written(written)
 
 
 def _need_nothing_of(given: Sequence[str], instead: str) -> None:
@@ -207,5 +205,4 @@ def _of_calibration(
     if as_json:
         console.print_json({"calibration": read.name, "written": [str(p) for p in written]})
         return
-    for path in written:
-        echo(path)
+    console.show_written(written)

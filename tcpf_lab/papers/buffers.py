@@ -70,7 +70,7 @@ def effective_rtt(rtts: Sequence[float]) -> float:
 
 
 def bandwidth_delay_product(rate: float, rtt: float) -> float:
-    """Give B = C T, what most routers of the time had (paper 003, section 2).
+    """Give B = C T, what most routers of the time had (Stergiou et al., section 2).
 
     Examples
     --------
@@ -378,10 +378,10 @@ def _numbers(grid: Grid, users: int, size: Buffer, path: str) -> Numbers:
 
 
 def _said(place: Place) -> str:
-    """Name a place: ``use (N = 1000, 400 kB)``."""
+    """Name a place: ``utilisation (N = 1000, 400 kB)``."""
     users, size, path = place
     name = next((said for key, said in SIZES.items() if path == throughput(key)), None)
-    what = "use" if name is None else f"throughput of {name}"
+    what = "utilisation" if name is None else f"throughput of {name}"
     return f"{what} (N = {users}, {_kb(size)})"
 
 
@@ -409,12 +409,12 @@ class Line:
 
 
 def use_over_buffer(grid: Grid, name: str) -> Drawing:
-    """Give Figure 2: use of the link."""
+    """Give Figure 2: link utilisation."""
     lines = [_line(grid, n, UTILISATION, f"N = {_run(grid, n)}", users=n) for n in grid.users]
-    said = "Use of the link: bytes that left it in the measured window over its capacity."
-    axis = "Use of the link"
+    said = "Link utilisation: bytes that left the link in the measured window over its capacity."
+    axis = "Link utilisation"
     return _drawing(
-        grid, f"{name}-2", "Figure 2", "use of the link over the buffer", lines, axis, said
+        grid, f"{name}-2", "Figure 2", "link utilisation over the buffer size", lines, axis, said
     )
 
 
@@ -449,7 +449,7 @@ def _line(grid: Grid, nominal: int, path: str, label: str, *, users: int, scale:
 def _drawing(
     grid: Grid, name: str, number: str, of: str, lines: Sequence[Line], axis: str, said: str
 ) -> Drawing:
-    title = f"{number} of paper 003: {of}"
+    title = f"{number} of Stergiou et al.: {of}"
     measured = sum(len(line.values) for line in lines)
     asked = len(lines) * len(grid.buffers)
     lacking = (f"{asked - measured} of {asked} points have no run",) if measured < asked else ()
@@ -480,7 +480,7 @@ def _subtitle(grid: Grid) -> str:
     study = grid.study
     size = f"scaled by 1/{study.scale:g}, " if study.scaled else ""
     rtts = f"RTT {1e3 * min(study.rtts):g} to {1e3 * max(study.rtts):g} ms"
-    return f"Paper 003, {size}{study.rate / 1e6:g} Mbit/s, {rtts}, {_runs(grid)} per point"
+    return f"Stergiou et al., {size}{study.rate / 1e6:g} Mbit/s, {rtts}, {_runs(grid)} per point"
 
 
 def _runs(grid: Grid) -> str:
@@ -604,9 +604,9 @@ def _axis(axes: Axes, name: str) -> None:
 
 
 def build(members: Sequence[Member], command: str) -> Page | None:
-    """Give the page on the experiments of paper 003; None where none of them varies the buffer."""
+    """Give the page on Stergiou et al.; None if no experiment varies the buffer."""
     blocks = partial(_blocks, command=command)
-    return page_of_each("buffers", "Router buffers (paper 003)", members, blocks)
+    return page_of_each("buffers", "Router buffers (Stergiou et al.)", members, blocks)
 
 
 def _blocks(member: Member, name: str, command: str) -> Iterator[Block]:
@@ -621,7 +621,7 @@ def _blocks(member: Member, name: str, command: str) -> Iterator[Block]:
     yield throughput_over_buffer(grid, name, 3, FEW)
     yield throughput_over_buffer(grid, name, 4, MANY)
     yield _table(grid, name)
-    yield Text("", "What the study says")
+    yield Text("", "Claims of the paper")
     yield Claims(claims(grid), command)
 
 
@@ -668,7 +668,7 @@ def _table(grid: Grid, name: str) -> Table:
             *("loss (% of packets)", "transfers", "completion (s)", "runs"),
         ),
         rows=tuple(rows),
-        caption="Every point: use of the link, mean throughput of transfers by size, and what "
+        caption="Every point: link utilisation, mean throughput of transfers by size, and what "
         "ended in the measured window.",
         left=0,
     )

@@ -1,6 +1,6 @@
-"""Put the claims of the pages that are kept into ``docs/papers.md``.
+"""Write ``docs/reference/claims.md``: every claim, its thresholds and its verdict.
 
-``python -m tcpf_lab.papers.index [REFERENCE [DOCUMENT]]``; the pages are those that
+``python -m tcpf_lab.papers.index [REFERENCE [DOCUMENT]]`` reads the pages that
 ``tcpf-lab report NAME.yaml --reference REFERENCE/NAME`` has written.
 """
 
@@ -8,86 +8,90 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.papers.kept import is_kept, read_page
+from tcpf_lab.papers.thesis.claims import CLAIMS
+from tcpf_lab.report.claims.judge import Check, Claim, Verdict, judge
 from tcpf_lab.report.claims.page import BEGIN, END, markdown
+from tcpf_lab.report.compare.statistics import Sample, published_sample
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import write_text
 
-#: Where pages are kept, and the document that quotes them, from the root of the sources.
-KEPT = Path("results/reference")
-DOCUMENT = Path("docs/papers.md")
-_MARKED = re.compile(rf"{BEGIN.format(name='(?P<name>[a-z0-9-]+)')}\n(?P<said>.*?){END}", re.DOTALL)
+#: Where the pages are, and the document, from the root of the sources.
+REFERENCE = Path("results/reference")
+DOCUMENT = Path("docs/reference/claims.md")
+_MARKED = re.compile(rf"{BEGIN.format(name='[a-z0-9-]+')}\n\n(?P<table>.*?)\n\n{END}", re.DOTALL)
+_HEAD = """\
+# Claims
+
+Written by `python -m tcpf_lab.papers.index`. [papers.md](../papers.md#claims) has the rules.\
+"""
+_PUBLISHED = """\
+## The thesis and Lo Monaco et al.
+
+Verdicts on the published tables; `tcpf-lab compare chapter4.yaml` prints those on your runs.
+Sources: `thesis` is its chapter 4, `paper` is Lo Monaco et al., `tables` is what the tables show
+without a sentence on it. RED, FRED and tail drop are NoMark+RED, NoMark+FRED and NoMark+TailDrop.
+
+| claim | sentence | what must be true | published tables |
+|---|---|---|---|\
+"""
 
 
-def fill(document: str, pages: dict[str, str]) -> str:
-    """Replace the marked blocks of a document by those of pages.
-
-    Parameters
-    ----------
-    document : str
-        Markdown with blocks between ``<!-- claims NAME -->`` and ``<!-- end of claims -->``.
-    pages : dict of str to str
-        What stands between the marks, by the pages' names; blocks of others stay as they are.
-    """
-
-    def found(match: re.Match[str]) -> str:
-        said = pages.get(match["name"])
-        return match[0] if said is None else _block(match["name"], said)
-
-    return _MARKED.sub(found, document)
-
-
-def claims_below(kept: Path) -> dict[str, str]:
-    """Give the marked blocks of all pages in ``kept/<experiment>/``, by the pages' names.
-
-    Where several experiments have a page of one name, each is quoted under its experiment's.
+def document(reference: Path) -> str:
+    """Give the document: claims of the stored pages, then those on the published tables.
 
     Raises
     ------
     RequestError
-        If there is none.
+        If no page below ``reference/<experiment>/`` has claims.
     """
-    blocks: dict[str, dict[str, str]] = {}
-    for path in filter(is_kept, sorted(kept.glob("*/*.json"))):
-        for match in _MARKED.finditer(markdown(read_page(path))):
-            experiment = path.parent.name
-            blocks.setdefault(match["name"], {})[experiment] = match["said"].strip("\n")
-    if not blocks:
+    pages: dict[tuple[str, str], list[str]] = {}
+    for path in filter(is_kept, sorted(reference.glob("*/*.json"))):
+        page = read_page(path)
+        for match in _MARKED.finditer(markdown(page)):
+            pages.setdefault((page.title, match["table"]), []).append(path.parent.name)
+    if not pages:
         raise RequestError(
             "no page with claims",
-            where=str(kept),
-            hint=f"`{command('report', 'ef.yaml', '--reference', kept / 'ef')}` writes one",
+            where=str(reference),
+            hint=f"`{command('report', 'ef.yaml', '--reference', reference / 'ef')}` writes one",
         )
-    return {name: _together(found) for name, found in blocks.items()}
+    parts = [_HEAD]
+    for (title, table), experiments in pages.items():
+        named = " and ".join(f"`{one}`" for one in experiments)
+        parts += [f"## {title}: {named}", table]
+    return "\n\n".join([*parts, "\n".join([_PUBLISHED, *_published_rows()])]) + "\n"
 
 
-def _together(found: dict[str, str]) -> str:
-    if len(found) == 1:
-        return next(iter(found.values()))
-    return "\n\n".join(f"#### `{experiment}`\n\n{said}" for experiment, said in found.items())
+def _published_rows() -> Iterator[str]:
+    published, nothing = published_sample(), Sample({}, {})
+    for claim in CLAIMS:
+        result = judge(claim, published, nothing).published
+        mark = "**" * (result.verdict is Verdict.REFUTED)
+        yield f"{_row(claim)} | {mark}{result.verdict}{mark}, {result} |"
 
 
-def _block(name: str, said: str) -> str:
-    return f"{BEGIN.format(name=name)}\n\n{said}\n\n{END}"
+def _row(claim: Claim[Check]) -> str:
+    sources = "; ".join(f"{s.sentence} ({s.document} {s.section})" for s in claim.sources)
+    return f"| `{claim.id}` | {sources} | {claim.statement}"
 
 
 def main(words: list[str]) -> int:
-    """Fill the document; an error goes to standard error as a sentence."""
+    """Write the document; an error is one line on standard error."""
     if len(words) > 2:
         sys.stderr.write("usage: python -m tcpf_lab.papers.index [REFERENCE [DOCUMENT]]\n")
         return 2
-    kept, document = (*map(Path, words), *(KEPT, DOCUMENT)[len(words) :])
+    reference, target = (*map(Path, words), *(REFERENCE, DOCUMENT)[len(words) :])
     try:
-        pages = claims_below(kept)
-        if not document.is_file():
-            raise RequestError("no such document", where=str(document))
+        text = document(reference)
     except LabError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    write_text(document, fill(document.read_text(encoding="utf-8"), pages))
+    write_text(target, text)
     return 0
 
 

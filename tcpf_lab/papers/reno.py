@@ -159,7 +159,7 @@ def _blocks(found: Readings, command: str) -> Iterator[Block]:
     )
     for metric in ("timeouts", "loss_percent"):
         yield _figure(found, metric)
-    yield Text("", "What the published tables show")
+    yield Text("", "Claims on the published tables")
     yield Claims(claims(found), command)
 
 
@@ -219,7 +219,7 @@ def _counted(rows: Sequence[tuple[str, ...]], what: str) -> str:
     """Count in a sentence which reading is nearer."""
     verdicts = Counter(row[-1] for row in rows)
     told = ", ".join(f"{verdicts[name]} with {name}" for name in READINGS.values())
-    rest = f"{verdicts[NOISE]} are within noise, {verdicts[UNKNOWN]} cannot be told"
+    rest = f"{verdicts[NOISE]} are within noise, {verdicts[UNKNOWN]} undecidable"
     return f"Of {len(rows)} {what} nearer to the published: {told}; {rest}."
 
 
@@ -235,7 +235,7 @@ def _figure(found: Readings, metric: str) -> Drawing:
         title,
         f"{METRICS[metric].title} in configurations {' and '.join(configs)}: {sides}.",
         parts,
-        (title, f"{sides}; bars of ours: means, 95 % intervals"),
+        (title, f"{sides}; measured: means, 95 % intervals"),
         " flows, ",
     )
 

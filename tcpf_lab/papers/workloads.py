@@ -68,9 +68,9 @@ _COLUMNS = (
     Column("use", "metrics.utilisation", 3),
     Column("delay, mean (ms)", "metrics.queueing_delay_mean_s", 1, 1e3),
     Column("delay, p95 (ms)", _DELAY, 1, 1e3, "shortest 95th percentile of delay"),
-    Column("packet loss (%)", "metrics.packet_loss_percent", 2, 1, "least loss"),
+    Column("packet loss (%)", "metrics.packet_loss_percent", 2, 1, "lowest loss"),
     Column("Jain's index", "metrics.goodput_jain", 3),
-    Column("goodput CoV", "metrics.goodput_cov", 3, 1, "evenest goodput"),
+    Column("goodput CoV", "metrics.goodput_cov", 3, 1, "fairest goodput"),
     Column("timeouts", "metrics.timeouts", 1, 1, "fewest timeouts"),
 )
 
@@ -223,7 +223,7 @@ def _transfer_blocks(member: Member, name: str, command: str) -> Iterator[Block]
     compares = (
         f"It compares {' and '.join(NEW)} with {' and '.join(_BASELINES)}, not with these cases."
     )
-    yield Text("" if judged else compares, "What the paper says")
+    yield Text("" if judged else compares, "Claims of the paper")
     if judged:
         yield Claims(judged, command)
 
@@ -491,7 +491,7 @@ def lot_blocks(cells: Sequence[CellRuns], command: str) -> Iterator[Block]:
     yield _lot_numbers(ordered)
     yield _lot_ratios(ordered)
     yield _lot_figure(ordered)
-    yield Text("", "What the paper says")
+    yield Text("", "Claims of the paper")
     yield Claims(lot_claims(ordered), command)
 
 

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -15,7 +14,7 @@ from rich.text import Text
 from tcpf_lab.base.errors import legible
 from tcpf_lab.report import table
 from tcpf_lab.report.style import EVENTS
-from tcpf_lab.report.table import GAP, NOTHING, plain, table_of
+from tcpf_lab.report.table import NOTHING, plain, table_of
 from tcpf_lab.spec.words import format_dscp
 
 if TYPE_CHECKING:
@@ -160,16 +159,13 @@ def aligned_table(
     rows : iterable of iterable of str
         Entries, as they are: no markup.
     """
-    every = (
-        table.Column(heading, "number" if right else "text", fit="whole")
-        for heading, right in columns
-    )
+    every = (table.Column(heading, "number" if right else "text") for heading, right in columns)
     return plain(table_of("", "", every, rows))
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, its entries, and how long it is kept when room is short."""
+    """A column of a table; those of low rank stand together where the table must be split."""
 
     heading: str
     entries: tuple[str, ...]
@@ -177,9 +173,9 @@ class Column:
     right: bool = True
 
     @property
-    def width(self) -> int:
-        """Characters that it takes."""
-        return max(map(len, (self.heading, *self.entries)))
+    def fit(self) -> table.Fit:
+        """How it is set where there is no room: sentences are folded, names are not."""
+        return "folded" if any(" " in entry for entry in self.entries) else "whole"
 
     @property
     def filled(self) -> bool:
@@ -188,30 +184,24 @@ class Column:
 
 
 def column(heading: str, rank: int, entries: Iterable[str], *, right: bool = True) -> Column:
-    """Give a column; ``rank`` says how long it is kept when room is short."""
+    """Give a column; the one of the lowest rank names the rows."""
     return Column(heading, tuple(entries), rank, right)
 
 
-def fitting(columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
-    """Give a table without lines of the columns that have room, and say which have not.
+def ranked_table(columns: Sequence[Column]) -> RenderableType:
+    """Give a table without lines, which is split into blocks of columns where it is too wide.
 
     Parameters
     ----------
     columns : sequence of Column
         From left to right; entries are as they are: no markup.
-    width : int
-        Columns of the terminal.
     """
-    ranked = sorted(columns, key=lambda column: column.rank)
-    taken = accumulate((column.width + GAP for column in ranked), initial=-GAP)
-    kept = [column for column, end in zip(ranked, list(taken)[1:], strict=True) if end <= width]
-    kept = kept or ranked[:1]
-    shown = [column for column in columns if column in kept]
-    rows = zip(*(column.entries for column in shown), strict=True)
-    yield aligned_table([(column.heading, column.right) for column in shown], rows)
-    left_out = [column.heading for column in columns if column not in kept]
-    if left_out:
-        yield Text(f"no room for: {', '.join(left_out)}; --json has everything", style="dim")
+    every = (
+        table.Column(one.heading, "number" if one.right else "text", fit=one.fit) for one in columns
+    )
+    rows = zip(*(one.entries for one in columns), strict=True)
+    ranked = sorted(range(len(columns)), key=lambda place: columns[place].rank)
+    return plain(table_of("", "", every, rows), order=tuple(ranked))
 
 
 def host(address: str) -> str:
@@ -223,7 +213,7 @@ _ENDS = ("src", "sport", "dst", "dport")
 
 
 def capture_tables(
-    capture: dict[str, Any], width: int, *, top: int | None = None, by: str = ""
+    capture: dict[str, Any], *, top: int | None = None, by: str = ""
 ) -> Iterator[RenderableType]:
     """Give what a terminal shows of a capture: the capture, its retransmissions, its flows.
 
@@ -231,8 +221,6 @@ def capture_tables(
     ----------
     capture : dict
         As `tcpf_lab.metrics.capture.describe` gives it, its flows in the order to show.
-    width : int
-        Columns of the terminal.
     top : int, optional
         So many flows; ``SHOWN`` by default, 0: all.
     by : str
@@ -243,12 +231,12 @@ def capture_tables(
     totals = capture["totals"]
     if any(totals["events"].values()):
         yield Text()
-        yield from fitting(_kind_columns(totals), width)
+        yield ranked_table(_kind_columns(totals))
     if totals["flows"]:
         yield Text()
         most = SHOWN if top is None else top or totals["flows"]
         rows = capture["flows"][:most]
-        yield from fitting(_flow_columns(rows), width)
+        yield ranked_table(_flow_columns(rows))
         if len(rows) < totals["flows"]:
             yield dim(f"{_share(rows, totals, by)}; --top 0 shows all")
 
@@ -301,7 +289,7 @@ def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[Column]:
         kind("unknown", 12, "unknown"),
         column("needless", 12, needless),
         column("RTT ms", 7, [_milliseconds(row["rtt_mean_s"]) for row in rows]),
-        column("min", 17, [_milliseconds(row["rtt_min_s"]) for row in rows]),
+        column("min RTT ms", 17, [_milliseconds(row["rtt_min_s"]) for row in rows]),
         column("MSS", 18, [_told(row["mss"]) for row in rows]),
         column("DSCP", 19, [_told(row["dscp"]) for row in rows]),
         column("options", 20, [_agreed(row) for row in rows], right=False),
@@ -318,7 +306,6 @@ def _agreed(row: dict[str, Any]) -> str:
 def event_tables(
     capture: dict[str, Any],
     events: pd.DataFrame,
-    width: int,
     *,
     top: int | None = None,
     by: str = "",
@@ -331,8 +318,6 @@ def event_tables(
         As `tcpf_lab.metrics.capture.describe` gives it.
     events : DataFrame
         Its events, as `tcpf_lab.report.frames.captures.Captures` has them.
-    width : int
-        Columns of the terminal.
     top : int, optional
         So many flows were asked for: all their events are shown, and else ``SHOWN``.
     by : str
@@ -349,7 +334,7 @@ def event_tables(
     yield Text(f"{many(len(events), 'event')} from {first:%Y-%m-%d %H:%M:%S} UTC on")
     yield Text()
     part = events.head(SHOWN) if top is None else events
-    yield from fitting(_event_columns(part), width)
+    yield ranked_table(_event_columns(part))
     if len(part) < len(events):
         yield dim(f"{len(part)} of {grouped(len(events))} events, the first; --top 0 shows all")
     yield Text()
@@ -370,7 +355,7 @@ def _event_columns(rows: pd.DataFrame) -> list[Column]:
     ends = list(map(_between, *(rows[name] for name in _ENDS)))
     evidence = rows["spurious"].fillna(NOTHING)
     return [
-        column("event", 7, [str(number) for number in rows.index]),
+        column("event", 0, [str(number) for number in rows.index]),
         column("time s", 0, [f"{at:.6f}" for at in rows["time_s"]]),
         column("UTC", 8, clock),
         column("flow", 1, [str(flow) for flow in rows["flow"]]),
@@ -384,7 +369,7 @@ def _event_columns(rows: pd.DataFrame) -> list[Column]:
     ]
 
 
-def packet_table(event: pd.Series, frames: Sequence[Frame], width: int) -> Iterator[RenderableType]:
+def packet_table(event: pd.Series, frames: Sequence[Frame]) -> Iterator[RenderableType]:
     """Give what a terminal shows of the packets around an event.
 
     Parameters
@@ -393,8 +378,6 @@ def packet_table(event: pd.Series, frames: Sequence[Frame], width: int) -> Itera
         A row of `tcpf_lab.report.frames.captures.Captures.events`.
     frames : sequence of Frame
         As `tcpf_lab.trace.packet.packets` gives them.
-    width : int
-        Columns of the terminal.
     """
     ends = (event[name] for name in _ENDS)
     yield Text(
@@ -410,17 +393,17 @@ def packet_table(event: pd.Series, frames: Sequence[Frame], width: int) -> Itera
         return start + (number - first + 2**31) % 2**32 - 2**31
 
     columns = [
-        column("", 0, ["*" if frame is own else "" for frame in frames], right=False),
-        column("record", 3, [str(frame.record) for frame in frames]),
-        column("ms", 0, [f"{(frame.time_ns - own.time_ns) / 1e6:+.3f}" for frame in frames]),
-        column("", 0, [">" if frame.forward else "<" for frame in frames]),
+        column("", 1, ["*" if frame is own else "" for frame in frames], right=False),
+        column("record", 0, [str(frame.record) for frame in frames]),
+        column("ms", 1, [f"{(frame.time_ns - own.time_ns) / 1e6:+.3f}" for frame in frames]),
+        column("dir", 0, [">" if frame.forward else "<" for frame in frames]),
         column("seq", 1, [str(relative(f.tcp.seq)) if f.forward else "" for f in frames]),
         column("bytes", 2, [str(frame.payload or "") for frame in frames]),
         column("ack", 1, ["" if f.forward else str(relative(f.tcp.ack)) for f in frames]),
         column("flags", 5, [_flags(frame.tcp.flags) for frame in frames], right=False),
         column("SACK", 4, [_sacked(frame, relative) for frame in frames], right=False),
     ]
-    yield from fitting(columns, width)
+    yield ranked_table(columns)
 
 
 def _flags(flags: int) -> str:
@@ -443,17 +426,13 @@ def _milliseconds(seconds: float | None) -> str:
     return NOTHING if seconds is None else milliseconds(seconds)
 
 
-def device_tables(
-    found: dict[str, Any], width: int, *, top: int = SHOWN
-) -> Iterator[RenderableType]:
+def device_tables(found: dict[str, Any], *, top: int = SHOWN) -> Iterator[RenderableType]:
     """Give what a terminal shows.
 
     Parameters
     ----------
     found : dict
         From `tcpf_lab.metrics.device.describe_device`.
-    width : int
-        Columns of the terminal.
     top : int
         So many flows, those that lost most first, and parts of the time; 0: all.
     """
@@ -462,21 +441,17 @@ def device_tables(
     yield from _clock(found["clock"])
     yield from _remarks(found)
     yield Text()
-    yield from _table(("entered with", *_LOST, "% of bytes"), _classes(found), width)
+    yield _table(("entered with", *_LOST, "% of bytes"), _classes(found))
     yield Text()
     yield Text(_delay(found["delay"]))
     yield from _runs(found["runs"])
     flows = sorted(found["flows"], key=lambda row: -int(row["packets_lost"]))
-    yield from _part(
-        "flows", ("from", "to", *_LOST, "longest run"), map(_flow, flows), (top, width)
-    )
+    yield from _part("flows", ("from", "to", *_LOST, "longest run"), map(_flow, flows), top)
     rows = [
         (f"{row['time_s']:g}", *_lost(row), _ms(row["delay_mean_s"]), _ms(row["delay_max_s"]))
         for row in found["over_time"]
     ]
-    yield from _part(
-        "parts of the time", ("from s", *_LOST, "mean ms", "max ms"), rows, (top, width)
-    )
+    yield from _part("parts of the time", ("from s", *_LOST, "mean ms", "max ms"), rows, top)
 
 
 _LOST = ("packets", "lost", "% of packets")
@@ -555,23 +530,18 @@ def _runs(runs: dict[str, Any]) -> Iterator[Text]:
     for name, who in (("all", "of all packets"), ("flows", "of a flow's packets")):
         found = runs[name]
         if found["mean"] is not None:
-            lengths = list(found["lengths"].items())
-            said = ", ".join(f"{length}: {count}" for length, count in lengths[:8])
-            more = f", … {lengths[-1][0]}: {lengths[-1][1]}" if len(lengths) > 8 else ""
-            yield Text(f"lost in a row, {who}: {found['mean']:.2f} on average ({said}{more})")
+            counts = ", ".join(f"{length}: {count}" for length, count in found["lengths"].items())
+            yield Text(f"lost in a row, {who}: {found['mean']:.2f} on average ({counts})")
 
 
-def _part(
-    what: str, heads: Sequence[str], rows: Any, room: tuple[int, int]
-) -> Iterator[RenderableType]:
-    """Give a table of some rows, and say how many there are; ``room``: rows, and columns."""
-    top, width = room
+def _part(what: str, heads: Sequence[str], rows: Any, top: int) -> Iterator[RenderableType]:
+    """Give a table of the first ``top`` rows (0: of all), and how many there are."""
     every = list(rows)
     shown = every[:top] if top else every
     if not shown:
         return
     yield Text()
-    yield from _table(heads, shown, width)
+    yield _table(heads, shown)
     if len(shown) < len(every):
         yield Text(f"{len(shown)} of {len(every)} {what}; --top 0 shows all", style="dim")
 
@@ -580,15 +550,13 @@ def _part(
 _FIRST = ("from", "from s", "entered with", "packets", "lost")
 
 
-def _table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], width: int
-) -> Iterator[RenderableType]:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
     ranks = {head: rank for rank, head in enumerate(dict.fromkeys((*_FIRST, *heads)))}
     columns = [
         column(head, ranks[head], entries, right=place > 0 and head != "to")
         for place, (head, entries) in enumerate(zip(heads, zip(*rows, strict=True), strict=True))
     ]
-    return fitting(columns, width)
+    return ranked_table(columns)
 
 
 def _told(value: float | None, form: str = "") -> str:

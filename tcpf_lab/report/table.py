@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Literal
 
 from rich import box
-from rich import table as rich
-from rich.console import Console
-from rich.measure import Measurement
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.table import Table as RichTable
 from rich.text import Text
 
 #: Stands in a table where there is no number.
 NOTHING = "–"
-#: Columns of the narrowest terminal that tables are made for.
-TERMINAL = 80
+
 #: Blanks between the columns of a plain table.
 GAP = 2
+#: A longer word, such as a path, may be broken where a column is folded.
+_LONGEST_WORD = 24
+#: A wider column is not split off into a block: the row is printed as a record.
+_WIDEST = 48
+#: Indentation of a value's further lines in a record.
+_INDENT = 2
 
 #: What Markdown would not show as it is; a "<" that no tag begins with is none.
 _MARKUP = re.compile(r"[\\`\[]|<(?=[A-Za-z/!?])")
@@ -31,15 +36,8 @@ _MARKUP = re.compile(r"[\\`\[]|<(?=[A-Za-z/!?])")
 #: ``text`` is read; ``number`` is one number per entry; ``estimate`` a mean, its half width and the
 #: published value, of which the last two may be empty.
 Kind = Literal["text", "number", "estimate"]
-#: How a terminal sets a column that has no room: it is ``folded`` anywhere, stays ``whole``, or is
-#: as ``wide`` as can be.
-Fit = Literal["", "folded", "whole", "wide"]
-_SET: dict[Fit, dict[str, Any]] = {
-    "": {},
-    "folded": {"overflow": "fold"},
-    "whole": {"no_wrap": True},
-    "wide": {"overflow": "fold", "ratio": 1},
-}
+#: How a terminal sets a column of texts that has no room: it is ``folded``, or stays ``whole``.
+Fit = Literal["", "folded", "whole"]
 
 
 @dataclass(frozen=True)
@@ -114,6 +112,203 @@ class Group:
 
 
 @dataclass(frozen=True)
+class _Block:
+    """Some columns of a table, and the width of each."""
+
+    columns: tuple[int, ...]
+    widths: tuple[int, ...]
+
+
+@dataclass
+class TerminalTable:
+    """A table in the width of the terminal it is printed on.
+
+    Parameters
+    ----------
+    columns, groups : tuple
+        As `Table` has them.
+    title, note : str
+        What stands above and below.
+    lines : bool
+        Whether a line stands below the headings and between groups.
+    close : bool
+        Whether columns may come together before any is folded.
+    order : tuple of int, or None
+        Places of all columns in the order in which blocks of columns take them; each block begins
+        with the first one. By default from left to right, and with the texts on the left.
+    """
+
+    columns: tuple[Column, ...]
+    groups: tuple[Group, ...]
+    title: str = ""
+    note: str = ""
+    lines: bool = False
+    close: bool = False
+    order: tuple[int, ...] | None = None
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Yield the table as wide as it needs to be, or as the terminal allows."""
+        width = options.max_width
+        natural = [self._natural(place) for place in range(len(self.columns))]
+        every = tuple(range(len(self.columns)))
+        for close in (False, True)[: 1 + self.close]:
+            rest = width - self._frame(len(every), close=close)
+            if sum(natural) <= rest:
+                yield self._table(_Block(every, tuple(natural)), close=close)
+                return
+        if widths := self._folded(natural, rest):
+            yield self._table(_Block(every, widths), close=self.close)
+        elif blocks := self._blocks(natural, width):
+            for number, block in enumerate(blocks):
+                if number and not self.lines:
+                    yield Text()
+                first, last = not number, number == len(blocks) - 1
+                yield self._table(block, close=False, title=first, note=last)
+        else:
+            yield from self._records(console, width)
+
+    def _frame(self, columns: int, *, close: bool = False) -> int:
+        """Give how many characters stand between and around columns."""
+        return columns - 1 if close else GAP * (columns - 1) + 2 * self.lines
+
+    def _entries(self, place: int) -> Iterator[Entry]:
+        return (row[place] for group in self.groups for row in group.rows if place < len(row))
+
+    def _texts(self, place: int) -> Iterator[str]:
+        """Yield every line of a column's entries."""
+        for entry in self._entries(place):
+            yield from entry.__rich__().plain.split("\n")
+        if not place:
+            yield from (group.heading for group in self.groups)
+
+    def _natural(self, place: int) -> int:
+        heads = self.columns[place].heading.split("\n")
+        return max(map(cell_len, (*heads, *self._texts(place))))
+
+    def _least(self, place: int) -> int:
+        """Give the width below which a column would break a number or a word."""
+        column = self.columns[place]
+        heading = max(map(cell_len, column.heading.replace(".", ". ").split()), default=0)
+        if column.kind != "text" or column.fit == "whole":
+            return max(heading, *map(cell_len, self._texts(place)), 0)
+        words = (cell_len(word) for text in self._texts(place) for word in text.split())
+        return max(heading, min(_LONGEST_WORD, max(words, default=0)))
+
+    def _folded(self, natural: Sequence[int], room: int) -> tuple[int, ...]:
+        """Give the widths of columns that are folded, or nothing if there is no room."""
+        widths = [min(one, self._least(place)) for place, one in enumerate(natural)]
+        left = room - sum(widths)
+        if left < 0:
+            return ()
+        wanting = sorted(range(len(widths)), key=lambda place: natural[place] - widths[place])
+        for done, place in enumerate(wanting):
+            more = min(natural[place] - widths[place], left // (len(wanting) - done))
+            widths[place] += more
+            left -= more
+        return tuple(widths)
+
+    @property
+    def _keys(self) -> int:
+        """How many columns name a row."""
+        kinds = [column.kind for column in self.columns]
+        numbers = [place for place, kind in enumerate(kinds) if kind != "text"]
+        return max(1, numbers[0]) if numbers and self.order is None else 1
+
+    def _blocks(self, natural: Sequence[int], width: int) -> list[_Block]:
+        """Split the columns into blocks as wide as the terminal; none if one has sentences."""
+        order = self.order or tuple(range(len(self.columns)))
+        keys, others = order[: self._keys], list(order[self._keys :])
+        if max((natural[place] for place in others), default=0) > _WIDEST:
+            return []
+        blocks: list[_Block] = []
+        while others:
+            taken = list(keys)
+            for place in others:
+                some = [*taken, place]
+                if sum(natural[each] for each in some) + self._frame(len(some)) <= width:
+                    taken = some
+            if len(taken) == len(keys):
+                return []
+            others = [place for place in others if place not in taken]
+            places = tuple(sorted(taken))
+            blocks.append(_Block(places, tuple(natural[place] for place in places)))
+        return blocks
+
+    def _table(
+        self, part: _Block, *, close: bool, title: bool = True, note: bool = True
+    ) -> RichTable:
+        """Give columns as a table of fixed widths."""
+        shown = RichTable(
+            title=Text(self.title) if title and self.title else None,
+            caption=Text(self.note) if note and self.note else None,
+            box=box.SIMPLE_HEAD if self.lines else None,
+            show_edge=not close,
+            show_header=any(self.columns[place].heading for place in part.columns),
+            header_style="bold",
+            pad_edge=False,
+            padding=(0, 0 if close else GAP - self.lines, 0, 0),  # a divider is a blank, too
+        )
+        for place, width in zip(part.columns, part.widths, strict=True):
+            column = self.columns[place]
+            heading, side = column.heading, _side(column)
+            if max(map(cell_len, heading.split("\n"))) > width:
+                heading = heading.replace(".", ".\n")
+            shown.add_column(Text(heading), justify=side, width=width, overflow="fold")
+        for group in self.groups:
+            if group.heading:
+                shown.add_row(Text(group.heading, style="bold"))
+            for row in group.rows:
+                shown.add_row(*(row[place] for place in part.columns if place < len(row)))
+            shown.add_section()
+        return shown
+
+    def _records(self, console: Console, width: int) -> Iterator[RenderableType]:
+        """Give each row as lines of ``name: value``."""
+        parts: list[list[RenderableType]] = []
+        if self.title:
+            parts.append([Text(self.title, style="italic")])
+        for group in self.groups:
+            if group.heading:
+                parts.append([Text(group.heading, style="bold")])
+            parts += (list(self._record(row, console, width)) for row in group.rows)
+        if self.note:
+            parts.append([Text(self.note, style="dim")])
+        for number, part in enumerate(parts):
+            if number:
+                yield Text()
+            yield from part
+
+    def _record(self, row: Row, console: Console, width: int) -> Iterator[RenderableType]:
+        if len(row) == 1:
+            yield Text(row[0].text.strip(), style="bold")
+            return
+        for column, entry in zip(self.columns, row, strict=False):
+            parts = [part for part in entry.__rich__().split("\n") if part.plain.strip()]
+            value = Text().join((*parts[:1], *map(_behind, parts[1:])))
+            name = " ".join(column.heading.split())
+            text = Text.assemble((f"{name}: " if name else "", "bold"), value)
+            if not value.plain.strip():
+                continue
+            if text.cell_len <= width:
+                yield text
+            else:
+                yield Text(f"{name}:" if name else "", style="bold")
+                for line in value.wrap(console, max(1, width - _INDENT)):
+                    yield Text(" " * _INDENT) + line
+
+
+def _behind(part: Text) -> Text:
+    """Give a further line of an entry, to stand behind the first one."""
+    return Text(" " if part.plain.startswith("(") else ", ") + part
+
+
+def _side(column: Column) -> Literal["left", "right"]:
+    return "left" if column.kind == "text" else "right"
+
+
+@dataclass(frozen=True)
 class Table:
     """A table; ``name`` is its anchor (letters, digits and dashes).
 
@@ -140,7 +335,7 @@ class Table:
         """The texts of all rows."""
         return tuple(tuple(e.in_line for e in row) for group in self.groups for row in group.rows)
 
-    def __rich__(self) -> rich.Table:
+    def __rich__(self) -> TerminalTable:
         """Give the table for a terminal."""
         return boxed(self, self.caption, self.note)
 
@@ -170,50 +365,14 @@ def table_of(
     return Table(name, caption, every, (Group("", rows_of(rows)),), note, close)
 
 
-def boxed(table: Table, above: str, below: str) -> rich.Table:
-    """Give a table as all tables for a terminal look.
-
-    Parameters
-    ----------
-    table : Table
-        What is in it.
-    above, below : str
-        What stands above and below.
-    """
-    shown = rich.Table(title=Text(above), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    if below:
-        shown.caption = Text(below)
-    _fill(shown, table)
-    roomy = Console(width=1000)
-    if table.close and Measurement.get(roomy, roomy.options, shown).maximum > TERMINAL:
-        shown.padding = (0, 0, 0, 0)
-        shown.show_edge = False
-    return shown
+def boxed(table: Table, above: str, below: str) -> TerminalTable:
+    """Give a table with lines for a terminal, with a title above it and a note below."""
+    return TerminalTable(table.columns, table.groups, above, below, lines=True, close=table.close)
 
 
-def plain(table: Table) -> rich.Table:
-    """Give a table without lines, and without a heading if all of them are empty."""
-    shown = rich.Table(
-        box=None,
-        pad_edge=False,
-        header_style="bold",
-        padding=(0, GAP, 0, 0),
-        show_header=any(table.headings),
-    )
-    _fill(shown, table)
-    return shown
-
-
-def _fill(shown: rich.Table, table: Table) -> None:
-    for column in table.columns:
-        side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
-        shown.add_column(Text(column.heading), justify=side, **_SET[column.fit])
-    for group in table.groups:
-        if group.heading:
-            shown.add_row(Text(group.heading, style="bold"))
-        for row in group.rows:
-            shown.add_row(*row)
-        shown.add_section()
+def plain(table: Table, *, order: tuple[int, ...] | None = None) -> TerminalTable:
+    """Give a table without lines for a terminal; ``order`` as `TerminalTable` has it."""
+    return TerminalTable(table.columns, table.groups, order=order)
 
 
 def as_markdown(text: str) -> str:

@@ -1,7 +1,7 @@
 """Where everything of a run is kept: the only module that spells file names.
 
 A run is written to ``<id>.partial`` and renamed to ``<id>`` when it is whole, so a directory
-without that suffix is always complete.  ``docs/results-format.md`` describes every file.
+without that suffix is always complete.  ``docs/results.md`` describes every file.
 """
 
 from __future__ import annotations

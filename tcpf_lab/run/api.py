@@ -1,8 +1,8 @@
 """The Python interface: ``tcpf_lab.load(...)`` gives results as tidy frames with units.
 
 ``tcpf_lab.analyze(...)`` gives what captures say alike, ``tcpf_lab.load_calibration(...)`` what a
-calibration has concluded. ``docs/api.md`` shows them, ``docs/data-dictionary.md`` describes every
-column.
+calibration has concluded. ``docs/results.md`` shows them, ``docs/reference/columns.md`` describes
+every column.
 """
 
 from __future__ import annotations

@@ -49,13 +49,13 @@ def test_snapping_twice_changes_nothing_and_stays_in_the_cube() -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (lambda: Dimension("a", 2, 1), "no range"),
-        (lambda: Dimension("a", 0, 1, log=True), "no range"),
-        (lambda: Dimension("a", 0, float("nan")), "no range"),
+        (lambda: Dimension("a", 2, 1), "empty range"),
+        (lambda: Dimension("a", 0, 1, log=True), "empty range"),
+        (lambda: Dimension("a", 0, float("nan")), "empty range"),
         (lambda: Dimension("a", 0, 1, default=2), "outside"),
         (lambda: Dimension("a", levels=("x",)), "two different levels"),
         (lambda: Dimension("a", levels=("x", "x")), "two different levels"),
-        (lambda: Dimension("a", levels=("x", "y"), default="z"), "none of the levels"),
+        (lambda: Dimension("a", levels=("x", "y"), default="z"), "not one of the levels"),
         (lambda: Space(()), "nothing to search"),
         (lambda: first_points(SPACE, 0, 1), "a design of 0 points"),
     ],

@@ -118,17 +118,18 @@ def test_every_number_is_defined_in_the_documents(run: RunFiles) -> None:
     docs = Path(__file__).parents[2] / "docs"
     result = analyse(run)
     definitions = (docs / "metrics.md").read_text(encoding="utf-8")
-    tables = definitions.split("## The metrics of the tables")[1].split("## Without captures")[0]
-    verdict, others = definitions.split("## The verdict")[1].split("### Checks of some runs")
+    tables = definitions.split("## Definitions")[1].split("## Other sections")[0]
+    verdict, others = definitions.split("## Validity checks")[1].split("### Additional checks")
     rows = re.compile(r"^\| `(\w+)` \|", flags=re.MULTILINE)
     assert sorted(rows.findall(tables)) == sorted(result["metrics"])
     assert rows.findall(verdict) == [check["name"] for check in result["validity"]["checks"]]
     code = "".join(path.read_text() for path in Path(summary.__file__).parent.glob("*.py"))
-    assert [name for name in rows.findall(others) if f'"{name}":' not in code] == []
+    additional = rows.findall(others.split("\n## ")[0])
+    assert [name for name in additional if f'"{name}":' not in code] == []
     named = set(re.findall(r"`(\w+)`", definitions))
     assert {*result["by_dscp"]["0"], *result["per_flow"][0], *result["truth"]} <= named
-    layout = (docs / "results-format.md").read_text(encoding="utf-8")
-    section = layout.split("### metrics.json")[1].split("\n## ")[0]
+    layout = (docs / "results.md").read_text(encoding="utf-8")
+    section = layout.split("## metrics.json")[1].split("\n## ")[0]
     assert {*result, *result["validity"], *result["validity"]["checks"][0]} <= set(
         re.findall(r"`(\w+)`", section)
     )

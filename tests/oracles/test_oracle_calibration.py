@@ -34,6 +34,7 @@ def lines(found: dict[str, Any]) -> Any:
     passed_on = {
         *("cells", "table", "published", "title", "validity", "runs", "format", "digests", "seen"),
         *("name", "testbed", "fit", "test", "metrics", "experiments", "tolerance", "seeds"),
+        "notes",  # sentences
     }
     yield from readable({key: value for key, value in found.items() if key not in passed_on})
 

@@ -2,19 +2,25 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 from table_builder import cell_result
 
+from tcpf_lab.metrics.capture import describe
+from tcpf_lab.report.captures import capture_tables
 from tcpf_lab.report.compare.statistics import CellKey
 from tcpf_lab.report.results_table import csv_table, markdown_table, printed, terminal_table
 from tcpf_lab.report.section import Cell, CellResult, Estimate, collect
 from tcpf_lab.report.style import CASES, METRICS
+from tcpf_lab.report.table import TerminalTable, plain, table_of
 from tcpf_lab.results.layout import ExperimentFiles
+from tcpf_lab.trace.analysis import analyse
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
 
@@ -188,3 +194,53 @@ def test_a_terminal_has_a_row_per_value_under_the_case(swept: list[CellResult]) 
 def test_nothing_published_stands_beside_a_value_of_an_axis(swept: list[CellResult]) -> None:
     assert swept[0].cell.known == {}
     assert swept[2].cell.known["timeouts"] == 1322
+
+
+SENDERS = Path(__file__).parent.parent / "data" / "senders"
+
+
+def reasons() -> TerminalTable:
+    long = "a reason of several words, and /a/path/that/is/rather/long.yaml"
+    rows = [("FAULT", "kernel", long, long), ("ok", "guest", "512 MB", "")]
+    return plain(table_of("", "", ("", "checked", "found", "fix"), rows))
+
+
+def tables_of_every_kind(swept: list[CellResult]) -> Iterator[TerminalTable]:
+    yield reasons()
+    yield terminal_table(swept, "A title that is longer than its table is wide").__rich__()
+    found = analyse(SENDERS / "modern.pcap.zst")
+    parts = capture_tables(describe(found, range(found.flows.size)))
+    yield from (part for part in parts if isinstance(part, TerminalTable))
+
+
+def shown(part: RenderableType, width: int) -> str:
+    text = io.StringIO()
+    Console(file=text, width=width).print(part)
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+def test_no_value_of_a_table_is_cut_or_left_out(swept: list[CellResult], width: int) -> None:
+    for table in tables_of_every_kind(swept):
+        text = shown(table, width)
+        assert max(map(len, text.splitlines())) <= width
+        rows = [row for group in table.groups for row in group.rows]
+        words = " ".join(entry.__rich__().plain for row in rows for entry in row).split()
+        found = Counter(text.split())
+        # A longer word, such as a path, may be broken.
+        assert not Counter(word for word in words if len(word) <= 16) - found
+        joined = re.sub(r"\s", "", text)
+        assert width < 200 or all(word in joined for word in words)
+
+
+def test_columns_without_room_stand_below_and_then_rows_become_records() -> None:
+    rows = [("smoke", "uml", "12"), ("ef", "vm", "")]
+    table = plain(table_of("", "", ("experiment", "testbed", "complete"), rows))
+    assert [line.split() for line in shown(table, 20).splitlines()] == [
+        *(["experiment", "testbed"], ["smoke", "uml"], ["ef", "vm"], []),
+        *(["experiment", "complete"], ["smoke", "12"], ["ef"]),
+    ]
+    assert shown(table, 18).splitlines() == [
+        *("experiment: smoke", "testbed: uml", "complete: 12", ""),
+        *("experiment: ef", "testbed: vm"),
+    ]

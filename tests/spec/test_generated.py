@@ -66,7 +66,7 @@ def test_the_schema_refuses_what_an_editor_can_see() -> None:
 
 
 def test_the_glossary_has_every_key_of_a_queue_or_marker_and_every_metric() -> None:
-    lines = (CHECKOUT / "docs" / "glossary.md").read_text().splitlines()
+    lines = (CHECKOUT / "docs" / "reference" / "glossary.md").read_text().splitlines()
     rows = {line.split("|")[1].strip(" `") for line in lines if line.startswith("|")}
     models = (*queue.KINDS.values(), *marker.KINDS.values())
     assert {*METRICS, *(key for model in models for key in keys_of(model))} <= rows

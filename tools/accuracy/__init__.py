@@ -1,1 +1,1 @@
-"""How often the analysis of a capture is right: scenarios from seeds, held against the kernel."""
+"""Accuracy of the capture analysis: random scenarios, compared with the kernel's log."""

@@ -1,4 +1,4 @@
-"""``python -m tools.accuracy``: whether the analysis of captures is right."""
+"""``python -m tools.accuracy``: accuracy of the capture analysis."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.progress import track
 
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.base.making import require_place
+from tcpf_lab.cli import console
 from tcpf_lab.results.layout import write_text
 from tcpf_lab.run import pool
 from tcpf_lab.testbed.registry import testbed
@@ -32,19 +33,18 @@ Seconds = Annotated[
     float, typer.Option("--seconds", metavar="S", min=4, max=3600, help="Length of each.")
 ]
 Jobs = Annotated[
-    int, typer.Option("--jobs", metavar="N", min=0, help="At a time; 0: one per processor.")
+    int, typer.Option("--jobs", metavar="N", min=0, help="Scenarios at a time; 0: one per CPU.")
 ]
 Minutes = Annotated[
     float | None,
-    typer.Option("--minutes", metavar="M", min=0.1, help="Begin no more after so long."),
+    typer.Option("--minutes", metavar="M", min=0.1, help="Start no scenario after M minutes."),
 ]
-KeepPcaps = Annotated[
-    bool, typer.Option("--keep-pcaps", help="Keep the captures, to look at a flow.")
-]
-Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where the runs are kept.")]
-Output = Annotated[Path, typer.Option("--output", metavar="FILE", help="Where the JSON goes.")]
+KeepPcaps = Annotated[bool, typer.Option("--keep-pcaps", help="Store the captures.")]
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Directory of the runs.")]
+Output = Annotated[Path, typer.Option("--output", metavar="FILE", help="JSON file to write.")]
 Markdown = Annotated[
-    Path | None, typer.Option("--markdown", metavar="FILE", help="Write the tables there too.")
+    Path | None,
+    typer.Option("--markdown", metavar="FILE", help="Also write the tables as Markdown."),
 ]
 
 
@@ -58,10 +58,10 @@ def main(
     output: Output = Path("results/accuracy.json"),
     markdown: Markdown = None,
 ) -> None:
-    """Draw scenarios, run them, and compare what the captures say with the kernel's own record.
+    """Run random scenarios and compare the capture analysis with the kernel's retransmission log.
 
-    What was done before and is still valid is not done again. Exits with 1 if a scenario failed or
-    the testbed did not do what it asks for; with 0 otherwise, whatever the figures are.
+    Current results are not computed again. Exit status 1: a scenario failed, or the testbed did not
+    do what the scenario requests; 0 otherwise, whatever the figures.
     """
     try:
         wanted = seeds_of(seeds)
@@ -108,7 +108,7 @@ def measure(
     results: Path,
     keep_pcaps: bool,
 ) -> list[Outcome]:
-    """Carry the scenarios out; give what they showed, by seed."""
+    """Run the scenarios; give their outcomes by seed."""
     scenarios = [draw(seed, seconds) for seed in seeds]
     prepared = run.prepare(scenarios, testbed("uml"), results, keep_pcaps=keep_pcaps)
     limit = None if minutes is None else 60 * minutes
@@ -120,17 +120,17 @@ def measure(
 
 def show(outcomes: list[Outcome], wanted: int) -> None:
     """Print totals, marks, the flows that differ, and what could not be compared."""
-    out.print(document.totals_table(outcomes))
-    out.print(document.needless_table(outcomes))
+    console.show(document.totals_table(outcomes))
+    console.show(document.spurious_table(outcomes))
     if missing := document.without_truth(outcomes):
         out.print(missing, soft_wrap=True)
     if any(each.differences for each in outcomes):
-        out.print(document.differences_table(outcomes))
+        console.show(document.differences_table(outcomes))
     for each in outcomes:
         if each.state != "compared":
             out.print(f"seed {each.seed} {each.state}: {'; '.join(each.reasons)}", soft_wrap=True)
     if len(outcomes) < wanted:
-        out.print(f"{wanted - len(outcomes)} scenarios were not begun: --minutes was over")
+        out.print(f"{wanted - len(outcomes)} scenarios not started: --minutes reached")
 
 
 if __name__ == "__main__":

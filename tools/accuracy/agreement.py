@@ -1,4 +1,4 @@
-"""What a capture's analysis says of each retransmission against what the sender's kernel logged."""
+"""Causes of retransmissions: the capture analysis against the log of the sender's kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One scenario: what the capture's analysis says against what the senders' kernel says."""
+"""One scenario: the capture analysis against counters and log of the senders' kernel."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tcpf_lab.trace.analysis import (
     Options,
     analyse,
 )
-from tools.accuracy import agreement, needless
+from tools.accuracy import agreement, spurious
 from tools.accuracy.agreement import Agreement
-from tools.accuracy.needless import Needless
 from tools.accuracy.scenario import Scenario
+from tools.accuracy.spurious import Spurious
 
-#: Checks of a run that say whether the testbed did what the scenario asks for.  The others judge
+#: Checks of a run for what the scenario requires of the testbed.  The others judge
 #: the analysis, which is the subject here, or want every flow to come up, which loss may prevent.
 NEEDED = (
     "offloads_off",
@@ -65,8 +65,8 @@ class Outcome:
     settings : dict
         `Scenario.settings`.
     state : str
-        ``compared``, ``unusable`` (the testbed did not do what was asked, or the log or the capture
-        has gaps) or ``failed``.
+        ``compared``, ``unusable`` (the testbed did not do what the scenario requests, or the log or
+        the capture has gaps) or ``failed``.
     reasons : tuple of str
         Why it is not ``compared``.
     flows, flows_exact, packets, retransmissions, unknown : int
@@ -78,9 +78,9 @@ class Outcome:
         Flows that are not exact.
     confusion, right : dict
         Cause -> kind -> packets; the second only where the kind is what the cause calls for.  Empty
-        if the kernel kept no log.
-    needless : Needless, optional
-        Needless retransmissions by what passed the bottleneck, and the marks; None if data is lost
+        if the kernel has no log.
+    spurious : Spurious, optional
+        Spurious retransmissions by what passed the bottleneck, and the marks; None if data is lost
         behind it, so that what passed is not what arrived.
     """
 
@@ -98,13 +98,13 @@ class Outcome:
     differences: tuple[Difference, ...] = ()
     confusion: dict[str, dict[str, int]] = field(default_factory=dict)
     right: dict[str, dict[str, int]] = field(default_factory=dict)
-    needless: Needless | None = None
+    spurious: Spurious | None = None
 
 
 def compare(files: RunFiles, scenario: Scenario) -> Outcome:
-    """Hold a run's capture at the sender against the kernel's counters and, if kept, its log.
+    """Compare a run's capture at the sender with the kernel's counters and log.
 
-    The marks of needless retransmissions are held against the capture behind the bottleneck.
+    The marks of spurious retransmissions are compared with the capture behind the bottleneck.
 
     Parameters
     ----------
@@ -128,17 +128,17 @@ def compare(files: RunFiles, scenario: Scenario) -> Outcome:
         return Outcome(scenario.seed, scenario.settings(), "unusable", tuple(failed))
     found = analyse(files.capture("S"), options=_options(scenario))
     logs = retransmission_log.read_logs(files)
-    entries = [kept.entries for kept in logs.values()]
-    kept = np.concatenate(entries) if entries else None
-    against = None if kept is None else agreement.compare(found, kept)
+    entries = [each.entries for each in logs.values()]
+    log = np.concatenate(entries) if entries else None
+    against = None if log is None else agreement.compare(found, log)
     reason = _gap(sum(each.missing for each in logs.values()), against)
     if reason:
         return Outcome(scenario.seed, scenario.settings(), "unusable", (reason,))
-    outcome = _outcome(scenario, metrics["per_flow"], found, kept, against)
-    if not needless.known(outcome.settings["forward"]):
+    outcome = _outcome(scenario, metrics["per_flow"], found, log, against)
+    if not spurious.known(outcome.settings["forward"]):
         return outcome
-    judged = needless.judge(found, files.capture("S"), files.capture("R1-out"))
-    return replace(outcome, needless=judged)
+    judged = spurious.judge(found, files.capture("S"), files.capture("R1-out"))
+    return replace(outcome, spurious=judged)
 
 
 def _gap(lost: int, against: Agreement | None) -> str:
@@ -206,7 +206,7 @@ def by_log(
     against : Agreement
         Of the same capture and the log.
     entries : array of ENTRY, shape (n,)
-        The whole log: of a flow that the capture lacks, it alone tells.
+        The whole log, with flows that the capture lacks.
 
     Yields
     ------
@@ -218,10 +218,10 @@ def by_log(
         places = np.flatnonzero(found.flows["sport"] == port)
         seen = int(against.timeouts[places, 0].sum())
         mine = entries[entries["sport"] == port]
-        told = int(np.sum(np.isin(mine["cause"], _EXPIRIES)))
-        apart = [at for at in places if against.flow_errors[at]] if seen != told else []
+        logged = int(np.sum(np.isin(mine["cause"], _EXPIRIES)))
+        apart = [at for at in places if against.flow_errors[at]] if seen != logged else []
         where = first_difference(found, against, int(apart[0])) if apart else ""
-        yield Difference(int(row["flow"]), seen, told, where)
+        yield Difference(int(row["flow"]), seen, logged, where)
 
 
 def first_difference(found: Analysis, against: Agreement, flow: int) -> str:
@@ -239,7 +239,7 @@ def first_difference(found: Analysis, against: Agreement, flow: int) -> str:
     Returns
     -------
     str
-        When, which byte, and what either side says; empty if there is none.
+        Time, byte and both causes; empty if there is none.
     """
     packets, kinds = _both(found, against, flow)
     timed = np.isin(packets["cause"], _EXPIRIES), np.isin(kinds["kind"], _TIMEOUTS)
@@ -252,11 +252,11 @@ def first_difference(found: Analysis, against: Agreement, flow: int) -> str:
     isn = int(found.flows["isn"][flow])
     byte = int(kinds["start"][at]) if there[1][at] else (int(packets["seq"][at]) - isn) & 0xFFFFFFFF
     since = (int(time[at]) - found.first_ns) / 1e9
-    told = CAUSES[packets["cause"][at]] if there[0][at] else "not logged"
+    cause = CAUSES[packets["cause"][at]] if there[0][at] else "not logged"
     seen = KINDS[kinds["kind"][at]] if there[1][at] else "no event"
     rule = f" (rule {kinds['rule'][at]})" if there[1][at] else ""
     record = f", record {kinds['record'][at]}" if there[1][at] else ""
-    return f"at {since:.6f} s{record}, byte {byte}: kernel {told}, capture {seen}{rule}"
+    return f"at {since:.6f} s{record}, byte {byte}: kernel {cause}, capture {seen}{rule}"
 
 
 def _of_connection(found: Analysis, packets: NDArray[Any], flow: int) -> NDArray[np.bool_]:

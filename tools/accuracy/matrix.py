@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tcpf_lab.metrics.retransmission_log import CAUSES
 from tcpf_lab.trace.analysis import KINDS
 from tools.accuracy.compare import Outcome
-from tools.accuracy.needless import Sum, add
+from tools.accuracy.spurious import Sum, add
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Total:
     timeouts, timeouts_kernel : int
         By the captures, by the kernel.
     missed, invented : int
-        Timeouts that flows have too few, and too many: they do not cancel here.
+        Timeouts missing and in excess, summed over flows so that they do not cancel.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Total:
 
     @property
     def error_percent(self) -> float | None:
-        """By how much the captures' timeouts are more than the kernel's; None without any."""
+        """Relative error of the captures' timeout count; None without timeouts."""
         if not self.timeouts_kernel:
             return None
         return 100.0 * (self.timeouts - self.timeouts_kernel) / self.timeouts_kernel
@@ -87,26 +87,26 @@ GROUPS: Groups = (
     lambda s: f"loss by {s['cause']}",
     lambda s: f"path {disorder(s)}",
 )
-#: The same where it is about the marks of needless retransmissions.
+#: Groups for the marks of spurious retransmissions.
 MARK_GROUPS: Groups = (
     lambda s: f"SACK {'on' if s['sack'] else 'off'}",
     lambda s: f"timestamps {'on' if s['timestamps'] else 'off'}",
     lambda s: f"SACK {'on' if s['sack'] else 'off'}, data {behind(s)}",
-    lambda s: f"acknowledgements {'lost' if (s['reverse'] or {}).get('loss') else 'arrive'}",
+    lambda s: f"ACKs {'lost' if (s['reverse'] or {}).get('loss') else 'arrive'}",
 )
 
 
 def disorder(settings: dict[str, Any]) -> str:
-    """Say what the path does to packets besides losing them at the bottleneck."""
+    """Describe what the path does to packets besides loss at the bottleneck."""
     both = [settings["forward"] or {}, settings["reverse"] or {}]
     keys = {key for side in both for key in side}
     if keys & {"reorder", "jitter", "duplicate"}:
         return "reorders or duplicates"
-    return "loses acknowledgements" if "loss" in both[1] else "keeps the order"
+    return "loses ACKs" if "loss" in both[1] else "preserves order"
 
 
 def behind(settings: dict[str, Any]) -> str:
-    """Say what the path does to data behind the bottleneck besides losing it."""
+    """Describe what the path does to data behind the bottleneck besides loss."""
     keys = set(settings["forward"] or {})
     if "duplicate" in keys:
         return "duplicated"
@@ -120,22 +120,22 @@ def totals(outcomes: Sequence[Outcome]) -> list[Total]:
 
 
 def marks(outcomes: Sequence[Outcome]) -> list[Sum]:
-    """Sum the marks of needless retransmissions, over all scenarios and `MARK_GROUPS`.
+    """Sum the marks of spurious retransmissions, over all scenarios and `MARK_GROUPS`.
 
-    Those of which it is not known what arrived do not count.
+    Scenarios with data loss behind the bottleneck do not count.
     """
-    used = [each for each in outcomes if each.needless is not None]
+    used = [each for each in outcomes if each.spurious is not None]
     return [
-        add(name, (each.needless for each in members if each.needless is not None))
+        add(name, (each.spurious for each in members if each.spurious is not None))
         for name, members in _grouped(used, MARK_GROUPS)
         if members
     ]
 
 
 def not_judged(outcomes: Iterable[Outcome]) -> list[int]:
-    """Seeds that were compared, but of which it is not known what arrived, in their order."""
+    """Seeds of the compared scenarios with data loss behind the bottleneck, in order."""
     used = (each for each in outcomes if each.state == "compared")
-    return sorted(each.seed for each in used if each.needless is None)
+    return sorted(each.seed for each in used if each.spurious is None)
 
 
 def _grouped(
@@ -156,7 +156,7 @@ def explained(outcome: Outcome) -> int:
 
 
 def exceptions(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """Count the flows that differ by what the kernel and the capture say of that event.
+    """Count the flows that differ by the kernel's and the capture's cause of the first event.
 
     Parameters
     ----------
@@ -168,9 +168,9 @@ def exceptions(outcomes: Iterable[Outcome]) -> dict[str, int]:
     dict
         The most frequent first; flows of which the event is not known are the last.
     """
-    told = [each.first for outcome in outcomes for each in outcome.differences]
-    kinds = Counter(first.rpartition(": ")[2] for first in told if first)
-    unknown = {"not known": told.count("")} if "" in told else {}
+    events = [each.first for outcome in outcomes for each in outcome.differences]
+    kinds = Counter(first.rpartition(": ")[2] for first in events if first)
+    unknown = {"not known": events.count("")} if "" in events else {}
     return dict(kinds.most_common()) | unknown
 
 

@@ -20,8 +20,8 @@ from tcpf_lab.run import runner
 from tcpf_lab.run.runner import Task, git_commit, made_from
 from tcpf_lab.testbed.base import Testbed
 from tools.accuracy.compare import Difference, Outcome, compare
-from tools.accuracy.needless import Needless
 from tools.accuracy.scenario import Scenario
+from tools.accuracy.spurious import Spurious
 
 #: Beside the run's directory: its outcome, and what that was made from.
 OUTCOME = "outcome.json"
@@ -36,7 +36,7 @@ class Job:
 
     @property
     def outcome(self) -> Path:
-        """Where its outcome is kept."""
+        """File of its outcome."""
         return self.task.files.root / OUTCOME
 
 
@@ -121,9 +121,9 @@ def carry_out(job: Job) -> Outcome:
     make_directory(job.task.files.root)
     with job.task.files.locked():
         identity = _identity(job)
-        kept = _kept(job.outcome, identity)
-        if kept is not None:
-            return kept
+        stored = _stored(job.outcome, identity)
+        if stored is not None:
+            return stored
         try:
             outcome = _made(job)
         except LabError as error:
@@ -131,12 +131,12 @@ def carry_out(job: Job) -> Outcome:
         except Exception as error:  # noqa: BLE001 - a fault here must not cost the other scenarios
             outcome = _failed(job, f"{type(error).__name__}: {error}")
         if outcome.state != "failed":
-            write_json(job.outcome, {"identity": identity, "outcome": asdict(outcome)})
+            write_json(job.outcome, {"identity": identity, "outcome": to_data(outcome)})
         return outcome
 
 
 def _made(job: Job) -> Outcome:
-    """Run the scenario, or only analyse it anew where its captures were kept."""
+    """Run the scenario, or only analyse it again if its captures are stored."""
     done = job.task.files.run(job.task.run.id)
     if _same_run(job, done):
         summary.analyse(done)
@@ -171,7 +171,7 @@ def _identity(job: Job) -> str:
     """Identify everything that an outcome is made from: scenario, testbed, analysis, comparison."""
     plan = compose(job.task.run)
     here = Path(__file__)
-    sources = (here.with_name(name).read_text("utf-8") for name in ("compare.py", "needless.py"))
+    sources = (here.with_name(name).read_text("utf-8") for name in ("compare.py", "spurious.py"))
     parts = (
         as_json(made_from(job.task.run, plan, job.task.testbed.identity(plan))),
         summary.ANALYSIS,
@@ -180,26 +180,34 @@ def _identity(job: Job) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _kept(path: Path, identity: str) -> Outcome | None:
+def _stored(path: Path, identity: str) -> Outcome | None:
     """Read an outcome that was made before from the same things."""
     try:
-        kept = read_json(path)
+        stored = read_json(path)
     except RequestError:
         return None
-    if not isinstance(kept, dict) or kept.get("identity") != identity:
+    if not isinstance(stored, dict) or stored.get("identity") != identity:
         return None
-    return from_data(kept["outcome"])
+    return from_data(stored["outcome"])
 
 
 def from_data(data: dict[str, Any]) -> Outcome:
-    """Give an outcome back from what `dataclasses.asdict` made of it."""
+    """Give the outcome of an entry of the JSON, where `Outcome.spurious` is `needless`."""
     differences = tuple(Difference(**each) for each in data["differences"])
-    judged = data["needless"] and Needless(**data["needless"])
-    changed = {"differences": differences, "reasons": tuple(data["reasons"]), "needless": judged}
-    return Outcome(**{**data, **changed})
+    data = dict(data)
+    marks = data.pop("needless")
+    changed = {"differences": differences, "reasons": tuple(data["reasons"])}
+    return Outcome(**{**data, **changed}, spurious=marks and Spurious(**marks))
+
+
+def to_data(outcome: Outcome) -> dict[str, Any]:
+    """Give the outcome as an entry of the JSON."""
+    data = asdict(outcome)
+    data["needless"] = data.pop("spurious")
+    return data
 
 
 def to_json(outcomes: Sequence[Outcome], seconds: float) -> str:
     """Write outcomes, each with its seed, as JSON."""
-    rows = [asdict(each) for each in sorted(outcomes, key=lambda each: each.seed)]
+    rows = [to_data(each) for each in sorted(outcomes, key=lambda each: each.seed)]
     return as_json({"format": 1, "seconds": seconds, "scenarios": rows})

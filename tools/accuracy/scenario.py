@@ -51,7 +51,7 @@ class Scenario:
         return run
 
     def settings(self) -> dict[str, Any]:
-        """Give what tells this scenario from others, as plain data."""
+        """Give the values that distinguish this scenario, as plain data."""
         chain, tcp = self.experiment.topology.builder, self.experiment.tcp
         assert isinstance(chain, Chain)
         return {

@@ -126,7 +126,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def markdown(outcomes: Sequence[Outcome], command: str, seconds: float) -> str:
-    """Give the counts as a section of `docs/faults.md`."""
+    """Give the counts as a section of `docs/reference/crash-tests.md`."""
     lines = [
         f"Made by `{command}` in {seconds / 60:.0f} minutes; `missed` met nothing any more.",
         "",

@@ -1,4 +1,4 @@
-"""The sentences of paper 001, judged for one TCP; ``claims.toml`` has their words.
+"""The sentences of TR2001-1, judged for one TCP; ``claims.toml`` has their words.
 
 Sections 3 and 6 are of what bursts of EF traffic cost TCP of its throughput, section 4 of what
 they do to fairness among its flows, section 5 of the PFTK formula.

@@ -1,4 +1,4 @@
-"""Figures 2 to 10 of paper 001: over the length of bursts, the flows, or their throughput."""
+"""Figures 2 to 10 of TR2001-1: over the length of bursts, the flows, or their throughput."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tcpf_lab.papers.figures import Lines
 from tcpf_lab.report.claims.page import Drawing, Point
 
 BURSTS = "Mean length of EF bursts (ms)"
-LOST = "Loss of use, U_CBR - U_EF"
+LOST = "Lost utilisation, U_CBR - U_EF"
 EXPIRED = "Timeouts per flow and minute"
 EVEN = "M = min / max throughput"
 
@@ -60,12 +60,12 @@ def _drawing(
     """Give a figure by its number in the paper; ``axes`` are those of its frame."""
     frame = Lines(
         title=title[0].upper() + title[1:],
-        subtitle=f"Figure {number} of paper 001; {under}; {runs_behind(points)}",
+        subtitle=f"Figure {number} of TR2001-1; {under}; {runs_behind(points)}",
         **axes,
     )
     return Drawing(
         name=name_of(number),
-        title=f"Figure {number} of paper 001: {title}",
+        title=f"Figure {number} of TR2001-1: {title}",
         caption=caption,
         points=points,
         frame=frame,
@@ -148,7 +148,7 @@ def throughput_figures(study: Study) -> Iterator[Drawing]:
     ).drawing(study)
     if any(loss_of_left(study, place.known) for place in single):
         yield Sketch(
-            *("2(a), left", "the same by what bursts left in each run", LOST, BURSTS),
+            *("2(a), left", "the same over what bursts left in each run", LOST, BURSTS),
             *(loss_of_left, single, PAPER.texts["left"], f"{where}{seconds}"),
             bottom=None,
         ).drawing(study)

@@ -1,4 +1,4 @@
-"""The page on paper 001: its figures by name, its conclusions, and where they stand."""
+"""The page on TR2001-1: its figures by name, its conclusions, and where they stand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHARE = "background.ef.share"
 
 
 def build(members: Sequence[Member], command: str) -> Page | None:
-    """Give the page on the experiments of paper 001."""
+    """Give the page on the experiments of TR2001-1."""
     study = s.study_of(members)
     return page_of(study, command) if study.settings else None
 
@@ -36,7 +36,7 @@ def page_of(study: s.Study, command: str) -> Page:
     drawings = sorted([*drawings, prediction_figure(study)], key=lambda one: _order(one.name))
     blocks: tuple[Block, ...] = (
         Text(" ".join((_progress(study), PAPER.texts["reading"]))),
-        Text(f"Judged for {TCP}, the TCP of the paper.", "What the paper says"),
+        Text(f"Judged for {TCP}, the TCP of the paper.", "Claims of the paper"),
         Claims(claims, command),
         Text("", "The same with other TCPs"),
         _by_tcp(study, claims),
@@ -46,7 +46,7 @@ def page_of(study: s.Study, command: str) -> Page:
         Text("", "Every setting"),
         _settings(study),
     )
-    return Page("ef", "EF traffic and TCP (paper 001)", blocks)
+    return Page("ef", "EF traffic and TCP (Kaur and Vin, TR2001-1)", blocks)
 
 
 def _progress(study: s.Study) -> str:

@@ -1,4 +1,4 @@
-"""All cells of paper 001 by their conditions, and the quantities that it draws."""
+"""All cells of TR2001-1 by their conditions, and the quantities that it draws."""
 
 from __future__ import annotations
 
@@ -351,7 +351,7 @@ def over_bursts(
     like: Conditions,
     keep: Callable[[float], bool] | None = None,
 ) -> Side:
-    """Give a quantity averaged over the lengths of bursts, all or those to ``keep``."""
+    """Give a quantity averaged over the burst lengths, all or those to ``keep``."""
     on_times = [on_ms for on_ms in study.on_times(like) if keep is None or keep(on_ms)]
     if not on_times:
         return Side(Numbers({}), (f"{_without_length(like)} of any such length",))

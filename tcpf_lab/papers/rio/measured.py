@@ -169,7 +169,7 @@ def _causes(asked: Scenario, found: Solution) -> dict[tuple[str, str], float]:
 
 #: Seconds of the measured window that are drawn: more would be a black band.
 SHOWN_S = 10.0
-_MEAN, _MOST = "mean of 0.1 s", "greatest in 0.1 s"
+_MEAN, _MOST = "mean of 0.1 s", "maximum in 0.1 s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,10 +211,10 @@ def queue_over_time(cell: RioCell | None) -> Drawing:
     lines = {_MEAN: queue.mean[shown] / size, _MOST: queue.most[shown] / size}
     return Drawing(
         name="fig-rio-5",
-        title="Figure 5 of paper 004: length of the queue over time, fully overlapped",
+        title="Figure 5 of RR-4469: length of the queue over time, fully overlapped",
         caption=f"The first {SHOWN_S:g} s of the measured window of the run with seed {seed}, in "
         f"full packets of {size:g} bytes. The paper's figure has every packet's view; here each "
-        "0.1 s has its mean and its greatest length.",
+        "0.1 s has its mean and its maximum length.",
         points=tuple(
             Point(label, float(at), (float(value),))
             for label, values in lines.items()
@@ -255,7 +255,7 @@ class OverTime:
         axes.set_xlabel("Time after the start of the measured window (s)")
         axes.set_ylabel("Queue (packets)")
         axes.tick_params(axis="x", bottom=True)
-        said = f"Paper 004, fully overlapped, seed {self.seed}; dashed: thresholds of both classes"
+        said = f"RR-4469, fully overlapped, seed {self.seed}; dashed: thresholds of both classes"
         head(axes, "Length of the queue over time", said)
         legend(figure, line_entries(styles))
         return figure

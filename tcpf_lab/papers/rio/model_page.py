@@ -38,11 +38,11 @@ _IN = "T and T_in in packets/s, q in packets."
 
 def page() -> Page:
     """Give the page; some seconds of solving."""
-    blocks: list[Block] = [Text(_PAPER.texts["about"]), Text(_PAPER.texts["asking"], "Asking it")]
+    blocks: list[Block] = [Text(_PAPER.texts["about"]), Text(_PAPER.texts["asking"], "Usage")]
     blocks += [Text(_PAPER.texts["corrected"], "Tables 1 to 3"), Text(_PAPER.texts["offset"])]
     blocks += tables()
     found = claims()
-    blocks += [Text(_counted(found), "What the report says"), _sentences(found)]
+    blocks += [Text(_counted(found), "Claims of the report"), _sentences(found)]
     blocks += [Text(_PAPER.texts["not_here"], "Figures"), *map(_drawing, CURVES)]
     return Page("model", "The RIO model", tuple(blocks))
 

@@ -200,7 +200,7 @@ _COMPARED = ("T", "T_in", "p_out", "q")
 
 
 def build(members: Sequence[Member], command: str) -> Page | None:
-    """Give the page on the experiments of paper 004; None where none of them has RIO."""
+    """Give the page on the experiments of RR-4469; None where none of them has RIO."""
     cases = [case for one in members for case in one.experiment.cases.values()]
     if not any(isinstance(case.queue, Rio) for case in cases):
         return None
@@ -217,10 +217,10 @@ def build(members: Sequence[Member], command: str) -> Page | None:
         swings_table(own),
         queue_over_time(own.get("fully_overlapped")),
         *_readings(cells),
-        Text("", "What the paper says, and what is asked of the testbed"),
+        Text("", "Claims of the report, and targets for the testbed"),
         Claims(claims(own), command),
     )
-    return Page("rio", "RIO routers (paper 004) on Linux", blocks)
+    return Page("rio", "RIO routers on Linux (Malouch and Liu, RR-4469)", blocks)
 
 
 def _sides(own: dict[str, RioCell]) -> Table:

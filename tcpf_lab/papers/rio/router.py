@@ -173,7 +173,8 @@ _SECTION_4 = {
 
 
 #: What every round trip of Tables 1 to 3 seems to take more than section 4 says, seconds: 1000
-#: bytes on two access links of 1 Mbit/s. With it the model meets the tables (`docs/model.md`).
+#: bytes on two access links of 1 Mbit/s. With it the model meets the tables
+#: (`docs/reference/rio-model.md`).
 ACCESS_S = 0.016
 
 

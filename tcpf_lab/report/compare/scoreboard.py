@@ -256,7 +256,7 @@ def claim_table(claims: Sequence[ClaimResult], full: bool = False) -> Table:
     return Table(
         name="claims",
         caption="Claims",
-        columns=(Column("claim", fit="wide"), Column("published"), Column("ours")),
+        columns=(Column("claim", fit="folded"), Column("published"), Column("ours")),
         groups=tuple(Group("", rows_of(_claim_rows(claim, full))) for claim in claims),
         note="verdict, checks that hold of those measured; 95 % interval of ours",
     )

@@ -107,7 +107,7 @@ class Run:
     """A complete run; everything is read when it is asked for first.
 
     Frames have their columns' units in ``attrs["units"]``, times are seconds after the run's epoch.
-    ``docs/data-dictionary.md`` describes every column.
+    ``docs/reference/columns.md`` describes every column.
 
     Parameters
     ----------

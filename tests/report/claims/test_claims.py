@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,7 +34,6 @@ from tcpf_lab.report.claims.published import published
 from tcpf_lab.report.compare.statistics import CellKey, Sample, measured_sample, published_sample
 
 CLAIMS = t.CLAIMS
-DOCUMENT = Path(__file__).parents[3] / "docs" / "compare.md"
 PUBLISHED = published_sample()
 NOTHING = Sample({}, {})
 FRIO, RED = CellKey("A", 100, t.FRIO), CellKey("A", 100, t.RED)
@@ -80,20 +78,6 @@ def gain(
 def factor(low: float, high: float = math.inf, strict: bool = False) -> Check:
     """RED's timeouts over those of TCPF+FRIO."""
     return gain(t.TIMEOUTS, (FRIO, RED), low, high, strict)
-
-
-def document_row(claim: Claim) -> str:
-    """The claim's row in the document."""
-    said = "; ".join(f"{x.sentence} ({x.document} {x.section})" for x in claim.sources)
-    result = judge(claim, PUBLISHED, NOTHING).published
-    verdict = f"**{result.verdict}**" if result.verdict is Verdict.REFUTED else result.verdict
-    return f"| `{claim.id}` | {said} | {claim.statement} | {verdict}, {result} |"
-
-
-def test_the_document_has_every_claim_with_its_verdict_on_the_published_table() -> None:
-    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
-    written = [line for line in lines if re.match(r"\| `(tables|thesis|paper)-", line)]
-    assert written == [document_row(claim) for claim in CLAIMS]
 
 
 def test_the_published_table_measured_gives_the_published_verdicts() -> None:

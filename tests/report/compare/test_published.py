@@ -288,8 +288,13 @@ def test_runs_used_although_invalid_are_remarked_upon(
 
 
 def first_column(comparison: Comparison) -> list[str]:
-    shown = ratio_table(comparison.cells).__rich__()
-    return [str(cell) for cell in shown.columns[0].cells]
+    groups = ratio_table(comparison.cells).groups
+    return [
+        text
+        for group in groups
+        for text in (group.heading, *(row[0].text for row in group.rows))
+        if text
+    ]
 
 
 def test_ratios_stand_block_by_block_though_the_matrix_has_the_case_outermost() -> None:

@@ -218,7 +218,7 @@ def test_interval_of_ten_seeds_covers_the_truth_as_often_as_students() -> None:
 @pytest.mark.full
 def test_coverage_in_the_document_is_what_a_simulation_has() -> None:
     """Means of normal numbers, 400 draws for each number of seeds: 2.5 % is one deviation."""
-    text = (Path(__file__).parents[3] / "docs" / "compare.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "papers.md").read_text(encoding="utf-8")
     rows = {
         name: [int(cell.removesuffix(" %")) for cell in row.strip("| ").split(" | ")]
         for name, row in re.findall(r"^\| (seeds|plain|expanded) \|(.*)$", text, re.MULTILINE)

@@ -22,10 +22,12 @@ from flent import resultset
 import tcpf_lab
 from tcpf_lab.metrics.series import read_series
 from tcpf_lab.metrics.summary import analyse
+from tcpf_lab.report.claims.judge import Verdict
 from tcpf_lab.report.document import write_document
 from tcpf_lab.report.export.columns import LAYOUTS, TABLES
-from tcpf_lab.report.export.dictionary import generate, markdown
+from tcpf_lab.report.export.dictionary import generate
 from tcpf_lab.report.export.flent import flent_files
+from tcpf_lab.report.export.glossary import terms
 from tcpf_lab.report.export.tidy import base_value, csv_files, parquet_files, tables
 from tcpf_lab.report.frames.results import sections_below
 from tcpf_lab.results.layout import ExperimentFiles, read_json, write_json
@@ -193,16 +195,26 @@ def test_flent_plots_a_run(flent_data: Path, tmp_path: Path, plot: str) -> None:
     assert coloured.sum() > 300
 
 
-# The data dictionary: complete, current, and of one kind.
+# The generated pages: complete, current, and of one kind.
 
-DOCUMENT = Path(tcpf_lab.__file__).parent.parent / "docs" / "data-dictionary.md"
+PAGES = Path(tcpf_lab.__file__).parent.parent / "docs" / "reference"
 
 
-def test_document_is_current(tmp_path: Path) -> None:
-    assert DOCUMENT.read_text(encoding="utf-8") == markdown()
-    (tmp_path / "docs").mkdir()
+@pytest.mark.parametrize("name", ["columns.md", "glossary.md", "rules.md"])
+def test_page_is_current(name: str, tmp_path: Path) -> None:
     generate(tmp_path)
-    assert (tmp_path / "docs" / DOCUMENT.name).read_text(encoding="utf-8") == markdown()
+    made = (tmp_path / "docs" / "reference" / name).read_text(encoding="utf-8")
+    assert (PAGES / name).read_text(encoding="utf-8") == made
+
+
+def test_every_term_has_a_sentence_and_an_anchor_of_its_own() -> None:
+    listed = terms().values()
+    assert len({term.anchor for term in listed}) == len(listed)
+    assert {*Verdict, "valid", "invalid", "stale"} <= terms().keys()
+    for term in listed:
+        assert term.definition.endswith(".")
+        assert re.fullmatch(r"(RFC \d+)?", term.source)
+        assert not re.search(r"\|", term.name + term.definition)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=lambda layout: layout.name)

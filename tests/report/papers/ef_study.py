@@ -1,4 +1,4 @@
-"""The study of paper 001 with made-up numbers: by default such that all of it holds."""
+"""The study of TR2001-1 with made-up numbers: by default such that all of it holds."""
 
 from __future__ import annotations
 

@@ -169,8 +169,8 @@ def test_a_single_buffer_is_not_compared_with_itself(tmp_path: Path) -> None:
     alone = grid(tmp_path, {**FULL, "buffers": "400 kB"})
     found = {claim.id: claim for claim in claims(alone)}
     for name, needed in {
-        "2-grows": "use (N = 1000, below 400 kB)",
-        "2-knee": "use (N = 1000, beyond 400 kB)",
+        "2-grows": "utilisation (N = 1000, below 400 kB)",
+        "2-knee": "utilisation (N = 1000, beyond 400 kB)",
         "3-plateau": "throughput of 1000 kB (N = 1000, beyond 800 kB)",
         "4-flat": "throughput of 100 kB (N = 3000, another below 800 kB)",
         "4-steep": "throughput of 100 kB (N = 3000, beyond 800 kB)",
@@ -178,7 +178,7 @@ def test_a_single_buffer_is_not_compared_with_itself(tmp_path: Path) -> None:
         claim = found[f"buffers-{name}"]
         assert claim.judgement.verdict is Verdict.OPEN, name
         assert needed in claim.missing, name
-    assert "use (N = 1000, 400 kB)" not in found["buffers-2-grows"].missing
+    assert "utilisation (N = 1000, 400 kB)" not in found["buffers-2-grows"].missing
     assert found["buffers-2-users"].judgement.verdict is Verdict.HOLDS
 
 

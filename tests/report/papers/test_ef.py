@@ -1,4 +1,4 @@
-"""The page on paper 001: every sentence can hold, can be refuted, and is open without runs."""
+"""The page on TR2001-1: every sentence can hold, can be refuted, and is open without runs."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_what_no_experiment_has_is_told_from_what_was_not_run() -> None:
 
 def test_a_conclusion_has_the_numbers_of_the_runs() -> None:
     top, below, above = claim(published(), "ef-conclusion-1").checks
-    assert top.label == "greatest loss (at 10 ms)"
+    assert top.label == "maximum loss (at 10 ms)"
     assert top.number == "0.490 ± 0.000 (3 seeds)"
     assert below.label == "loss at 10 ms minus at 0.4 ms"
     assert above.measured.mean == pytest.approx(0.49 * (1 - math.exp(-(math.log10(40) ** 2))))
@@ -258,5 +258,5 @@ def test_the_error_of_a_prediction_is_relative_to_what_was_seen() -> None:
 @pytest.mark.parametrize("name", ["fig-ef-2a", "fig-ef-5b", "fig-ef-6a", "fig-ef-10"])
 def test_every_kind_of_figure_can_be_drawn(name: str) -> None:
     content = drawn(figures(published())[name], ("svg",))["svg"].decode()
-    assert "of paper 001" in content
+    assert "of TR2001-1" in content
     assert "n=3" in content

@@ -1,4 +1,4 @@
-"""Cells of experiments of paper 001 are told apart by what their files say, never by names."""
+"""Cells of experiments of TR2001-1 are told apart by what their files say, never by names."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_numbers_come_from_the_runs(tmp_path: Path) -> None:
     assert verdicts["ef-conclusion-2"] is Verdict.OPEN
     top = next(one for one in claims_of(study, "Reno") if one.id == "ef-conclusion-1").checks[0]
     assert top.number.startswith("0.502 ± 0.006")
-    assert top.label == "greatest loss (at 10 ms)"
+    assert top.label == "maximum loss (at 10 ms)"
 
 
 def test_of_cells_alike_the_one_with_most_runs_counts_and_predictions_are_of_all(

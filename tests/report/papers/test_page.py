@@ -409,11 +409,12 @@ def test_a_page_is_in_the_report_and_in_what_is_kept(
     )
     assert (tmp_path / figure).read_bytes().startswith(b"\x89PNG")
     kept = (tmp_path / "kept/buffers.md").read_text()
-    assert "| buffers-2-grows | 003, 4.1, Figure 2: Use grows with the buffer" in kept
+    row = "Stergiou et al., 4.1, Figure 2: Utilisation grows with the buffer"
+    assert f"| buffers-2-grows | {row}" in kept
     assert "flows300, seed 2 (invalid: a user was late)." in kept
     page = (tmp_path / root / "report.html").read_text()
-    assert "buffers-2-grows: 003, 4.1, Figure 2: Use grows with the buffer" in page
+    assert f"buffers-2-grows: {row}" in page
     assert "Not decidable: at a scaled size packets do not shrink" in page
     assert "flows300, seed 2 (invalid: a user was late)." in page
-    assert "Use of the link. N = 100: 0.552 at 40 kB, 0.712 at 200 kB" in page
+    assert "Link utilisation. N = 100: 0.552 at 40 kB, 0.712 at 200 kB" in page
     assert (tmp_path / "kept/small.pdf").read_bytes().startswith(b"%PDF")

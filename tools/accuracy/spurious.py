@@ -1,4 +1,4 @@
-"""Which retransmissions were needless, by what passed the bottleneck; the marks held against it."""
+"""Spurious retransmissions by the packets that passed the bottleneck, against the marks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tcpf_lab.trace.passage import Marks, cross
 
 #: Retransmissions of data.
 _OF_DATA = tuple(kind for kind in RETRANSMISSIONS if kind != SYN_RTO)
-#: What left in the last second is not judged: an earlier copy may still be on its way to the
-#: bottleneck, and the evidence on its way back.
+#: Packets sent in the last second are not judged: an earlier copy may still travel to the
+#: bottleneck, and the evidence back.
 END_NS = 1_000_000_000
 #: A packet passes whenever it does: nothing but its copy has its number, bytes and time stamps.
 _EVER = int(np.iinfo(np.int64).max)
@@ -27,19 +27,19 @@ _ROOM = 1 << 40
 
 
 @dataclass(frozen=True)
-class Needless:
-    """Retransmissions of data, and which of them the analysis marked as needless.
+class Spurious:
+    """Retransmissions of data, and which of them the analysis marked as spurious.
 
     Attributes
     ----------
     retransmissions : int
-        Those that are judged: all but the last second's.
+        Judged retransmissions: all but those of the last second.
     right : dict
-        Evidence -> retransmissions that were needless and are marked so.
+        Evidence -> spurious retransmissions that are marked.
     wrong : dict
-        Evidence -> retransmissions that were needed and are marked nevertheless.
+        Evidence -> marked retransmissions that were not spurious.
     missed : dict
-        Kind -> retransmissions that were needless and are not marked.
+        Kind -> spurious retransmissions that are not marked.
     """
 
     retransmissions: int
@@ -48,7 +48,7 @@ class Needless:
     missed: dict[str, int]
 
     @property
-    def needless(self) -> int:
+    def count(self) -> int:
         """Retransmissions of which an earlier copy passed the bottleneck."""
         return sum(self.right.values()) + sum(self.missed.values())
 
@@ -59,13 +59,13 @@ def known(forward: dict[str, Any] | None) -> bool:
     Parameters
     ----------
     forward : dict, optional
-        What happens to the data behind the bottleneck, as in `Scenario.settings`.  What is held
-        back, overtaken or doubled there arrives all the same.
+        Impairments of data behind the bottleneck, as in `Scenario.settings`.  Delayed, reordered
+        and duplicated packets arrive.
     """
     return not (forward or {}).get("loss")
 
 
-def judge(found: Analysis, sender: Path, behind: Path) -> Needless:
+def judge(found: Analysis, sender: Path, behind: Path) -> Spurious:
     """Hold the marks of an analysis against what passed the bottleneck.
 
     Parameters
@@ -85,18 +85,18 @@ def judge(found: Analysis, sender: Path, behind: Path) -> Needless:
     again = found.events[np.isin(found.events["kind"], _OF_DATA)]
     again = again[(again["time_ns"] < last) & (again["length"] > 0)]
     rows = np.searchsorted(sent["record"], again["record"])
-    needless = passed_before(sent, _data(behind))[rows]
+    was_spurious = passed_before(sent, _data(behind))[rows]
     marked = again["spurious"] > 0
-    return Needless(
+    return Spurious(
         retransmissions=int(again.size),
-        right=_counted(SPURIOUS, again["spurious"][needless & marked]),
-        wrong=_counted(SPURIOUS, again["spurious"][~needless & marked]),
-        missed=_counted(KINDS, again["kind"][needless & ~marked]),
+        right=_counted(SPURIOUS, again["spurious"][was_spurious & marked]),
+        wrong=_counted(SPURIOUS, again["spurious"][~was_spurious & marked]),
+        missed=_counted(KINDS, again["kind"][was_spurious & ~marked]),
     )
 
 
 def _data(capture: Path) -> Packets:
-    """Read packets with payload, and SYNs, which tell where a connection begins."""
+    """Read packets with payload, and SYNs, which mark the start of a connection."""
     packets = read_capture(capture, accept_truncated=True).packets
     opening = (packets["flags"] & (SYN | ACK)) == SYN
     data: Packets = packets[(packets["payload"] > 0) | opening]
@@ -173,7 +173,7 @@ def _counted(names: tuple[str, ...], numbers: NDArray[Any]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Sum:
-    """`Needless` of some scenarios.
+    """`Spurious` of some scenarios.
 
     Attributes
     ----------
@@ -181,13 +181,13 @@ class Sum:
         What they have in common.
     scenarios : int
         How many.
-    of : Needless
+    of : Spurious
         All of them added up.
     """
 
     name: str
     scenarios: int
-    of: Needless
+    of: Spurious
 
     @property
     def precision_percent(self) -> float | None:
@@ -197,19 +197,19 @@ class Sum:
 
     @property
     def recall_percent(self) -> float | None:
-        """Share of the needless retransmissions that are marked; None without any."""
-        return _share(sum(self.of.right.values()), self.of.needless)
+        """Share of the spurious retransmissions that are marked; None without any."""
+        return _share(sum(self.of.right.values()), self.of.count)
 
 
 def _share(part: int, whole: int) -> float | None:
     return 100.0 * part / whole if whole else None
 
 
-def add(name: str, each: Iterable[Needless]) -> Sum:
-    """Add up what some scenarios showed, of which ``name`` says what they have in common."""
+def add(name: str, each: Iterable[Spurious]) -> Sum:
+    """Add up the results of some scenarios; ``name`` is what they have in common."""
     listed = list(each)
     tables = {
         key: dict(sum((Counter(getattr(one, key)) for one in listed), Counter()))
         for key in ("right", "wrong", "missed")
     }
-    return Sum(name, len(listed), Needless(sum(one.retransmissions for one in listed), **tables))
+    return Sum(name, len(listed), Spurious(sum(one.retransmissions for one in listed), **tables))
