@@ -14,6 +14,12 @@ from tools.site import notebooks
 from tools.site.paths import BUILD, DOCS, ROOT, STAGE
 
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
+#: Kinds of lines that Markdown of Python reads only after a blank line, by the kind before.
+_APART = {
+    "table": ("heading", "list", "text"),
+    "heading": ("table", "list"),
+    "text": ("table", "heading", "list"),
+}
 _NAVIGATION = {
     "Get started": "docs/get-started.md",
     "Guide": [
@@ -29,14 +35,15 @@ _NAVIGATION = {
 _PYTHON = """\
 # Python
 
-Results as tables with units; [Results](docs/results.md) shows them in use.
-
-::: tcpf_lab.run.api
-
-::: tcpf_lab.calibration.report.load_calibration
-
-::: tcpf_lab.calibration.frames.Calibrated
+Results as tables with units; [Results](docs/results.md) shows them in use. \
+`tcpf_lab` has all of these names.
 """
+#: The public names, by their modules: functions, each with the class that it returns.
+_PUBLIC = {
+    "run.api": ("load", "Results", "Run", "analyze", "Captures", "device", "Device", "packets"),
+    "calibration.report": ("load_calibration",),
+    "calibration.frames": ("Calibrated",),
+}
 
 
 def stage(complete: bool) -> None:
@@ -45,7 +52,9 @@ def stage(complete: bool) -> None:
     documents = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
     _copy([*documents, *sorted((ROOT / "docs").rglob("*.md")), ROOT / "notebooks" / "README.md"])
     (DOCS / "README.md").rename(DOCS / "index.md")
-    (DOCS / "python.md").write_text(_PYTHON, encoding="utf-8")
+    names = [f"{module}.{name}" for module in _PUBLIC for name in _PUBLIC[module]]
+    public = "".join(f"\n::: tcpf_lab.{name}\n" for name in names)
+    (DOCS / "python.md").write_text(_PYTHON + public, encoding="utf-8")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         _write_notebook(path, complete)
     if complete:
@@ -55,7 +64,7 @@ def stage(complete: bool) -> None:
     for name in ("iframe-worker.js", "site.css"):
         shutil.copy(Path(__file__).with_name(name), assets)
     base = "../../tools/site/mkdocs.yml"
-    settings = {"INHERIT": base, "nav": [{"tcpf-lab": "index.md"}, *_navigation()]}
+    settings = {"INHERIT": base, "nav": [{"Overview": "index.md"}, *_navigation()]}
     (STAGE / "mkdocs.yml").write_text(json.dumps(settings), encoding="utf-8")
 
 
@@ -90,7 +99,25 @@ def _relinked(text: str, directory: Path) -> str:
             name = name.removesuffix("README.md") + "index.md"
         return f"{image}[{label}]({re.sub(r'[.]ipynb$', '.md', name)}{anchor})"
 
-    return _LINK.sub(relink, text)
+    return _LINK.sub(relink, _spaced(text))
+
+
+def _spaced(text: str) -> str:
+    """Put blank lines where GitHub needs none: about headings, and before tables and lists."""
+    lines, fenced, before = [], False, ""
+    for line in text.splitlines():
+        kind = "" if fenced else _kind(line)
+        if not fenced and before and kind != before and kind in _APART.get(before, ()):
+            lines.append("")
+        lines.append(line)
+        fenced ^= line.lstrip().startswith("```")
+        before = kind
+    return "\n".join(lines) + "\n"
+
+
+def _kind(line: str) -> str:
+    found = re.match(r"(?P<table>[|])|(?P<heading>#+ )|(?P<list>[-*] |1[.] )", line)
+    return str(found.lastgroup) if found else "text" if line.strip() else ""
 
 
 def _write_notebook(path: Path, complete: bool) -> None:
@@ -114,6 +141,8 @@ def _write_gallery() -> None:
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     unused = shutil.ignore_patterns("*.pdf", "*.svg")
     shutil.copytree(drawn / "pages", DOCS / "gallery", ignore=unused)
+    for page in DOCS.glob("gallery/*/*.md"):
+        page.write_text(_spaced(page.read_text(encoding="utf-8")), encoding="utf-8")
     index = "".join(_gallery_index(DOCS / "gallery"))
     (DOCS / "gallery" / "index.md").write_text(index, encoding="utf-8")
 
@@ -122,11 +151,12 @@ def _gallery_index(gallery: Path) -> Iterator[str]:
     yield "# Gallery\n\nFigures drawn from the stored reference numbers by "
     yield "`./lab report results/reference --format md,figures`; a heading leads to the page.\n"
     for page in sorted(gallery.glob("*/*.md")):
-        link = page.relative_to(gallery).as_posix()
-        yield f'\n## [{page.parent.name}]({link})\n\n<div class="gallery" markdown>\n'
+        title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        yield f"\n## [{title}: `{page.parent.name}`]({page.relative_to(gallery).as_posix()})\n\n"
+        yield '<div class="gallery">\n'
         for figure in sorted(page.parent.glob("figures/*.png")):
-            picture = figure.relative_to(gallery).as_posix()
-            yield f"[![{figure.stem}]({picture}){{ loading=lazy }}]({picture})\n"
+            name = figure.relative_to(gallery).as_posix()
+            yield f'<a href="{name}"><img src="{name}" alt="{figure.stem}" loading="lazy"></a>\n'
         yield "</div>\n"
 
 
