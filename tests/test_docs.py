@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tcpf_lab.calibration.target import cells_of
+from tcpf_lab.cli.reference import commands as reference
 from tcpf_lab.plan.compose import compose
 from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.calibrated import read_subject
@@ -19,12 +20,14 @@ from tcpf_lab.spec.load import load_any, parse
 from tcpf_lab.spec.sweep import expand
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/*.md"))]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = [
+    path for depth in ("*", "*/*", "docs/*/*") for path in sorted(ROOT.glob(f"{depth}.md"))
+]
+TOUR = "".join((ROOT / name).read_text("utf-8") for name in ("README.md", "docs/get-started.md"))
 GUIDE = (ROOT / "docs" / "queues.md").read_text(encoding="utf-8")
 CALIBRATE = (ROOT / "docs" / "calibrate.md").read_text(encoding="utf-8")
 #: Words of the script `lab` itself; all others are tcpf-lab's.
-OF_THE_SCRIPT = ("setup", "test", "check", "bench")
+OF_THE_SCRIPT = ("setup", "test", "check", "bench", "docs", "notebooks")
 #: Nothing needs root: a program keeps none of its rights this way; others have none anyway.
 DROP = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"]
 AS_ANYBODY = DROP if os.geteuid() == 0 else []
@@ -36,7 +39,8 @@ def blocks(language: str, text: str) -> list[str]:
 
 def commands_of(text: str) -> list[list[str]]:
     """Give the words of every line of the shell that a document shows."""
-    lines = [line for block in blocks("sh", text) for line in block.splitlines()]
+    shown = [block.replace("\\\n", " ") for block in blocks("sh", text)]
+    lines = [line for block in shown for line in block.splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines]
     return [command for command in commands if command]
 
@@ -69,28 +73,28 @@ def test_links_and_files_that_a_document_names_exist(path):
     assert [str(target) for target in named if not target.exists()] == []
 
 
-def test_every_experiment_in_the_readme_can_be_planned():
-    shown = blocks("yaml", README)
+def test_every_experiment_of_the_tour_can_be_planned():
+    shown = blocks("yaml", TOUR)
     assert shown
     for text in shown:
-        for run in expand(parse(text, "README.md")):
+        for run in expand(parse(text, "get-started.md")):
             assert compose(run).phases
 
 
-def test_lab_knows_its_own_words_in_the_readme():
+def test_lab_knows_its_own_words_in_the_tour():
     usage = subprocess.run(["./lab", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    words = [command[1] for command in commands_of(README)]
-    for word in set(words).intersection(OF_THE_SCRIPT):
+    words = {command[1] for command in commands_of(TOUR)}.intersection(OF_THE_SCRIPT)
+    assert "test" in words
+    for word in words:
         assert re.search(rf"^  {word} ", usage.stdout, flags=re.MULTILINE)
 
 
 @pytest.mark.uml
-def test_every_command_of_the_readme_works_in_its_order(uml, lab, tmp_path, recorded):
-    """smoke.yaml is run, its captures kept for what follows; of all other runs a plan is made."""
-    for name, at in {"some-capture": "S", "in": "R1-in", "out": "R1-out"}.items():
-        (tmp_path / f"{name}.pcap").symlink_to(recorded / "pcap" / f"{at}.pcap.zst")
-    commands = [command for command in commands_of(README) if command[1] not in OF_THE_SCRIPT]
+def test_every_command_of_the_tour_works_in_its_order(uml, lab, tmp_path):
+    """smoke.yaml is run, its captures stored for what follows; of all other runs a plan is made."""
+    commands = [command for command in commands_of(TOUR) if command[1] not in OF_THE_SCRIPT]
     carry_out(["run", "smoke.yaml", "--keep-pcaps"], tmp_path)
+    (tmp_path / "results" / "reference").symlink_to(ROOT / "results" / "reference")
     for script, *words in commands:
         assert script == "./lab"
         if words[0] == "run":
@@ -98,7 +102,13 @@ def test_every_command_of_the_readme_works_in_its_order(uml, lab, tmp_path, reco
         status, _, complaints = lab(*(word.replace("/tmp/", f"{tmp_path}/") for word in words))
         assert status == 0, f"{shlex.join(words)}\n{complaints}"
     done = {command[1] for command in commands}
-    assert {"run", "plan", "status", "analyze", "device", "doctor"} <= done
+    assert {"run", "plan", "status", "report", "plot", "analyze", "device", "doctor"} <= done
+
+
+def test_the_reference_of_commands_is_what_the_verbs_say():
+    """`python -m tcpf_lab.cli.reference` writes it."""
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert page == reference()
 
 
 def test_commands_that_the_guide_shows_of_its_plan_are_in_it():
