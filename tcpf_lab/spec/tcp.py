@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tcpf_lab.base.units import Duration, Size
+from tcpf_lab.base.units import Duration, Size, format_duration
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 #: Names of congestion control algorithms (the kernel keeps them in 16 bytes).
@@ -138,33 +138,34 @@ class Tcp(SpecModel):
         """Yield what a route cannot hold, and recoveries that are not to be had together."""
         yield from self._exclusive()
         if self.mss is not None and not LEAST_MSS <= self.mss <= LARGEST_MSS:
-            yield ("mss",), f"must be from {LEAST_MSS} B to {LARGEST_MSS} B"
+            sentence = f"must be from {LEAST_MSS} B to {LARGEST_MSS} B, not {self.mss} B"
+            yield ("mss",), sentence
         if self.rto_min is None:
             return
+        given = format_duration(self.rto_min)
         if not 0.01 <= self.rto_min <= 120:
-            yield ("rto_min",), "must be from 10 ms to 120 s"
+            yield ("rto_min",), f"must be from 10 ms to 120 s, not {given}"
         elif round(self.rto_min, 3) != self.rto_min:
-            yield ("rto_min",), "must be a whole number of milliseconds"
+            yield ("rto_min",), f"must be a whole number of milliseconds, not {given}"
 
     def _exclusive(self) -> Iterator[tuple[KeyPath, str]]:
         if self.recovery is not None and self.sack:
-            yield ("recovery",), "is about TCP without SACK: it needs sack: false"
+            yield ("recovery",), "has no effect with SACK: set sack: false, or remove recovery"
         elif self.recovery == "reno" and "fast_retransmit" in self.behaviours:
-            sentence = "and the fast_retransmit of Linux 2.2 exclude each other: take it out of"
-            yield ("recovery",), f"{sentence} linux22, or use profile: sysctl-2.2"
+            sentence = "reno excludes linux22.fast_retransmit: set that to false"
+            yield ("recovery",), f"{sentence}, or use profile: sysctl-2.2"
         if self.limited_transmit is not None and "fast_retransmit" in self.behaviours:
-            sentence = "and the fast_retransmit of Linux 2.2, which has a rule of its own, exclude"
-            yield ("limited_transmit",), f"{sentence} each other: take one of them out"
+            sentence = "has no effect with linux22.fast_retransmit, which has its own rule"
+            yield ("limited_transmit",), f"{sentence}: remove one of them"
         elif self.limited_transmit and self.recovery == "reno":
-            yield ("limited_transmit",), "is what the Reno of 1990 has not: take one of them out"
+            sentence = "true excludes recovery: reno, which has no limited transmit"
+            yield ("limited_transmit",), f"{sentence}: remove one of them"
         if "growth" in self.behaviours and self.congestion not in (None, "reno"):
-            sentence = (
-                f"the growth of Linux 2.2 takes the place of {self.congestion}'s: take growth"
-            )
-            yield ("congestion",), f"{sentence} out of linux22"
+            sentence = f"linux22.growth replaces the window growth of {self.congestion}"
+            yield ("congestion",), f"{sentence}: set linux22.growth to false"
         if self.behaviours and self.profile == "modern":
-            sentence = "is about what came before RACK and F-RTO: it needs profile: linux-2.2 or"
-            yield ("linux22",), f"{sentence} sysctl-2.2"
+            sentence = "does not work with profile: modern; use profile: linux-2.2 or sysctl-2.2"
+            yield ("linux22",), sentence
 
     @property
     def behaviours(self) -> tuple[str, ...]:

@@ -125,11 +125,14 @@ def parse_dscp(value: Any) -> int:
     """
     if isinstance(value, str):
         if value.upper() not in NAMES:
-            sentence = f"unknown code point {value!r}; a number from 0 to {_LARGEST}, or a name"
+            sentence = (
+                f"unknown code point {value!r}: write a name, or a number from 0 to {_LARGEST}"
+            )
             raise ValueError(unknown(sentence, value.upper(), NAMES))
         return NAMES[value.upper()]
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
-        raise ValueError(f"must be a name such as AF11 or a number from 0 to {_LARGEST}")
+        sentence = f"must be a name such as AF11, or a number from 0 to {_LARGEST}"
+        raise ValueError(f"{sentence}, not {value!r}" if isinstance(value, int) else sentence)
     return value
 
 
