@@ -211,9 +211,9 @@ def _lock(handle: int, directory: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise RequestError(
-            "another tcpf-lab is at work in this directory",
+            "another tcpf-lab process is using this directory",
             where=str(directory),
-            hint="wait until it has ended, or give another one with --results DIR",
+            hint="wait until it ends, or use another directory: --results DIR",
         ) from None
 
 
@@ -275,7 +275,7 @@ def open_regular(path: Path) -> BufferedReader:
         If it cannot be opened, or is no regular file.
     """
     if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
     return path.open("rb")
 
 
@@ -296,7 +296,7 @@ def _unpacked(content: bytes) -> bytes:
     try:
         return zstandard.ZstdDecompressor().decompress(content, max_output_size=_MOST_BYTES)
     except zstandard.ZstdError as error:
-        raise ValueError(f"not packed by zstd: {error}") from None
+        raise ValueError(f"not a zstd file: {error}") from None
 
 
 def read_json(path: Path) -> Any:
@@ -317,7 +317,8 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         raise RequestError("no such file", where=str(path)) from None
     except OSError as error:
-        raise RequestError(error.strerror or str(error), where=str(path)) from None
+        reason = error.strerror or str(error)
+        raise RequestError(f"cannot be read: {reason}", where=str(path)) from None
     except (ValueError, RecursionError) as error:  # neither JSON nor, at times, UTF-8
         raise RequestError(f"not JSON: {error}", where=str(path)) from None
     if path.name in _RECORDS and isinstance(found, dict):
@@ -329,4 +330,5 @@ def _require_format(version: object, path: Path) -> None:
     if type(version) is not int or version < 1 or version == FORMAT:
         return  # what reads a record says what is wrong with it
     reader = _READERS.get(version, "a later tcpf-lab")
-    raise FormatError(f"is of format {version}, which {reader} reads", where=str(path))
+    message = f"has format {version}, which {reader} reads; this version reads format {FORMAT}"
+    raise FormatError(message, where=str(path))

@@ -70,8 +70,8 @@ class Impairment(SpecModel):
             needed = self.loss / (1 - self.loss)
             sentence = f"must be at least {needed:.3g} with loss {self.loss:g}"
             yield ("loss_burst",), f"{sentence}, not {self.loss_burst:g}"
-        if sentence := delay_problem(self.delay):
-            yield ("delay",), sentence
+        if too_long := delay_problem(self.delay):
+            yield ("delay",), too_long
         if self.reorder and not self.delay:
             yield ("reorder",), "has no effect without delay: reordered packets skip the delay"
         jitter = format_duration(self.jitter)
