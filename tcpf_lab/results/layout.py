@@ -1,4 +1,4 @@
-"""Where everything of a run is kept: the only module that spells file names.
+"""Directories and file names of runs: the only module that spells them.
 
 A run is written to ``<id>.partial`` and renamed to ``<id>`` when it is whole, so a directory
 without that suffix is always complete.  ``docs/results-format.md`` describes every file.
@@ -88,7 +88,7 @@ class RunFiles:
 
     @property
     def pcap(self) -> Path:
-        """Captures, kept only on request."""
+        """Captures, stored only with ``--keep-pcaps``."""
         return self.root / "pcap"
 
     @property
@@ -97,7 +97,7 @@ class RunFiles:
         return self.root / "stats"
 
     def capture(self, point: str) -> Path:
-        """Path of the capture taken at ``point``: as it was kept, or unpacked."""
+        """Path of the capture taken at ``point``: compressed or plain."""
         plain = self.pcap / f"{point}.pcap"
         packed = plain.with_suffix(".pcap.zst")
         return packed if packed.exists() else plain
@@ -241,7 +241,7 @@ _WIDTH = 100
 
 
 def as_lines(value: Any) -> str:
-    """Give ``value`` as JSON that is kept: a line for what fits into one, each list of numbers one.
+    """Return ``value`` as JSON with one line for what fits into it and for each list of numbers.
 
     It is half as long as that of `as_json`, and a difference shows where it is.
     """

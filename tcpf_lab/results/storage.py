@@ -299,7 +299,7 @@ def compress(run: RunFiles) -> list[Path]:
 
 
 def compress_lists(run: RunFiles) -> list[Path]:
-    """Replace every binary list of ``run``, such as that of retransmissions, likewise."""
+    """Replace every binary list of ``run``, such as retransmissions, by its compressed form."""
     return [_packed(found) for found in sorted(run.stats.glob("*.bin"))]
 
 

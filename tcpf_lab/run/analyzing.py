@@ -53,7 +53,7 @@ _Value = TypeVar("_Value", str, int, str | int)
 
 @dataclass(frozen=True)
 class CaptureRequest:
-    """What was asked for.
+    """Which captures, senders and flows to analyse.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def options_of(
     Parameters
     ----------
     min_rto : str or float, optional
-        Least timer, ``200 ms`` or seconds; the profile's own without it.
+        Minimum RTO, ``200 ms`` or seconds; the profile's own without it.
     profile : str
         One of ``PROFILES``: whose timer.
     at : str, optional
@@ -330,18 +330,20 @@ class CaptureResults:
 def analyse_captures(request: CaptureRequest, progress: Progress | None = None) -> CaptureResults:
     """Analyse captures, several at a time; one that cannot be read does not stop the others.
 
-    If no flow of any capture is what was asked for, that is a problem too, and nothing is left.
+    If no flow of any capture matches, that is a problem too, and there are no results.
 
     Raises
     ------
     RequestError
-        If standard input is asked for twice.
+        If standard input is named twice.
     """
     if request.paths.count("-") > 1:
         raise RequestError("standard input can be read only once", where="-")
     workers = max(1, min(len(request.paths), pool.cores()))
     with warnings.catch_warnings(), ThreadPoolExecutor(workers) as executor:
-        warnings.simplefilter("ignore", UserWarning)  # a cut end is told with the capture
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # a truncated capture is reported with its results
         found = list(executor.map(lambda path: _one(path, request, progress), request.paths))
     analyses = tuple(one for one in found if isinstance(one, Analysis))
     results = CaptureResults(
@@ -380,7 +382,7 @@ def _number(value: float | None) -> float:
 
 
 def _none(results: CaptureResults) -> RequestError:
-    """Say that no flow is what was asked for, and what there is."""
+    """Return the error for no matching flow, with what the captures have."""
     flows = np.concatenate([found.flows for found in results.analyses])
     if not flows.size:
         return RequestError("the capture has no TCP flow", where=str(results.request.choice))
@@ -398,7 +400,7 @@ def _none(results: CaptureResults) -> RequestError:
 
 
 def content(results: CaptureResults, form: str) -> str | bytes:
-    """Give what was found in one of the ``FORMATS``: the flows, or the events if asked for."""
+    """Return the results in one of the ``FORMATS``: flows, or events if requested."""
     if form == "json":
         return json.dumps(document(results), indent=1) + "\n"
     from tcpf_lab.report.frames.captures import written
@@ -434,7 +436,7 @@ def analyze(
     *paths : str or Path
         Captures, plain or packed, or directories of them; ``-`` is standard input.
     min_rto : str or float, optional
-        Least timer of the senders, ``"200 ms"`` or seconds; the profile's own without it.
+        Minimum RTO of the senders, ``"200 ms"`` or seconds; the profile's own without it.
     profile : {"linux", "linux-2.2", "rfc6298"}
         Whose timer the senders have.
     at : {"sender", "receiver", "between"}, optional
@@ -453,7 +455,7 @@ def analyze(
     Raises
     ------
     LabError
-        If a capture cannot be read, or no flow is what was asked for.
+        If a capture cannot be read, or no flow matches.
 
     Examples
     --------
@@ -473,7 +475,7 @@ def analyze(
     return results.frames
 
 
-#: Longest stay, and length of the parts of loss over time, unless something else is asked for.
+#: Default longest delay in the device, and default interval of loss over time.
 MAX_DELAY, BIN = "2 s", "1 s"
 
 
@@ -487,7 +489,7 @@ def device(
     end: str | None = None,
     bin: str = BIN,  # noqa: A002 - the option of the command line
 ) -> Device:
-    """Say what a box did to packets, from captures on both of its sides.
+    """Measure loss and delay of a device from captures before and after it.
 
     Parameters
     ----------
@@ -497,12 +499,12 @@ def device(
         What the second capture's clock shows more, ``0`` for one clock; None: it is found out, and
         the least delay counts 0.
     max_delay : str
-        Longest possible stay in the box.
+        Longest possible delay in the device.
     start, end : str, optional
         Only packets that come from then until before then, after the first one: ``--from`` and
         ``--to`` of the command line.
     bin : str
-        Length of the parts of loss over time.
+        Interval of loss over time.
 
     Returns
     -------
@@ -515,7 +517,7 @@ def device(
         If a time is none, or not allowed.
     TraceError
         If a capture cannot be read, nothing of the first is in the second, or no packet of the
-        time that was asked for is judged.
+        requested time can be matched.
     """
     from tcpf_lab.report.frames.captures import Device  # here: pandas takes a while to load
 
@@ -529,7 +531,7 @@ def device_options(
     end: str | None = None,
     part: str = BIN,
 ) -> DeviceOptions:
-    """Read what is known of the box, and which packets are judged.
+    """Read what is known of the device, and which packets count.
 
     Parameters
     ----------

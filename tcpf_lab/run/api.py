@@ -50,15 +50,15 @@ class Results:
     """
 
     def __init__(
-        self, name: str, sections: Sequence[Section] = (), kept: pd.DataFrame | None = None
+        self, name: str, sections: Sequence[Section] = (), stored: pd.DataFrame | None = None
     ) -> None:
         self.name = name
         self._sections = tuple(sections)
-        self._kept = kept
+        self._stored = stored
 
     def __repr__(self) -> str:
         """Say how much there is."""
-        runs = "" if self._kept is not None else f", runs={len(self)}"
+        runs = "" if self._stored is not None else f", runs={len(self)}"
         return f"Results({self.name!r}, cells={len(self.cells) // len(METRICS)}{runs})"
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class Results:
         return self._tables.frame(name).copy()
 
     def _require_runs(self) -> None:
-        if self._kept is not None:
+        if self._stored is not None:
             raise RequestError(
                 "a reproduction holds the means of its runs, not the runs: only `cells` and "
                 "`published` are available",
@@ -103,7 +103,7 @@ class Results:
     @property
     def cells(self) -> pd.DataFrame:
         """A row per cell and metric: mean over the runs, confidence interval, published value."""
-        return self._table("cells") if self._kept is None else self._kept.copy()
+        return self._table("cells") if self._stored is None else self._stored.copy()
 
     @property
     def dscp(self) -> pd.DataFrame:
@@ -263,9 +263,9 @@ def _refuse_useless(**given: object) -> None:
 
 
 def _of_directory(path: Path, include_invalid: bool) -> Results:
-    kept = reproductions(path)
-    if kept:
-        return Results(path.name, kept=kept_cells(kept))
+    stored = reproductions(path)
+    if stored:
+        return Results(path.name, stored=kept_cells(stored))
     sections = sections_below(path, include_invalid)
     if not any(section.usable for section in sections):
         raise _nothing(

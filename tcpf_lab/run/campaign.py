@@ -68,7 +68,7 @@ def check_cluster(address: str | None, choice: Choice, jobs: int) -> None:
     Raises
     ------
     RequestError
-        If a cluster is asked for together with ``--jobs`` or with another testbed than ``uml``, or
+        If ``--cluster`` is combined with ``--jobs`` or with another testbed than ``uml``, or
         what it needs is not installed.
     """
     if address is None:
@@ -242,10 +242,10 @@ def clean(results: Path, *, dry_run: bool = False) -> list[Path]:
     return leftovers
 
 
-def kept_runs(path: Path) -> list[RunFiles]:
+def stored_runs(path: Path) -> list[RunFiles]:
     """Find the runs that can be analysed anew: ``path`` itself, or those that it holds.
 
-    Their captures were kept, or they were made without any.
+    Their captures were stored, or they were made without captures.
 
     Parameters
     ----------
@@ -265,9 +265,9 @@ def kept_runs(path: Path) -> list[RunFiles]:
             for manifest in sorted(path.glob(f"{level}manifest.json"))
             if not manifest.parent.name.endswith(PARTIAL)
         ]
-        kept = [run for run in found if can_be_analysed(run)]
-        if kept:
-            return kept
+        stored = [run for run in found if can_be_analysed(run)]
+        if stored:
+            return stored
         complete += len(found)
     what = f"{complete} runs, none with captures" if complete else "no run, no capture"
     raise RequestError(

@@ -30,11 +30,11 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap)(\.(gz|zst|xz))?$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """What was asked to be drawn.
+    """What to draw.
 
     ``what`` are experiments, collections, runs or directories with runs; or captures, whose senders
     are as ``options`` say. ``filters`` are comma-separated lists, by their key of ``case``,
-    ``flows`` and ``seed``, that hold for all runs; ``asked`` chooses among the runs of each
+    ``flows`` and ``seed``, that hold for all runs; ``request`` chooses among the runs of each
     experiment, and names none itself.
     """
 

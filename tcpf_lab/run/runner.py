@@ -156,7 +156,7 @@ def examine(
         `Testbed.identity` of the testbed as it is now; None if it is unknown (then it is not
         compared).
     need_pcaps : bool
-        A run whose captures were not kept does not do, unless it is to have none.
+        Count a run without stored captures as stale, unless it is to have none.
     """
     done = files.run(run.id)
     if not done.root.exists():

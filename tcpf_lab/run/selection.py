@@ -1,4 +1,4 @@
-"""What was asked for: the runs of an experiment or of a collection, a testbed, a directory.
+"""The requested runs: an experiment or a collection, a testbed, a results directory.
 
 To choose runs needs nothing of what makes or reads them, and takes no time to load.
 """
@@ -104,7 +104,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Choice:
-    """Everything that a verb works on; an experiment by itself is a choice of one part."""
+    """Everything that a verb works on; a single experiment has one part."""
 
     source: Path
     name: str
@@ -116,7 +116,7 @@ class Choice:
 
     @property
     def testbed_name(self) -> str:
-        """The testbed as it was asked for: may be an inventory's path."""
+        """The requested testbed: a name, or the path of an inventory."""
         return self.request.testbed
 
     @property
@@ -227,7 +227,7 @@ def _expanded(
 def _settled(level: Level, overrides: Sequence[str], generator: Generator) -> Level:
     """Change a level as the command line says, which must not undo what makes it a level.
 
-    What it leaves to the testbed is then settled too, so that a run says all by itself.
+    What it leaves to the testbed is then settled too, so that a run records everything.
     """
     for setting in overrides:
         own = next((own for own in level.settings if overlap(own, setting)), None)

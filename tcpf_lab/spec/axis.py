@@ -1,6 +1,6 @@
-"""An axis of the matrix: a key of the experiment and the values that it takes.
+"""An axis of the matrix: a key of the experiment and its values.
 
-Every value is kept in one way of writing, so that ``0.1 MB`` and ``100 kB`` are one value wherever
+Every value has one canonical form, so that ``0.1 MB`` and ``100 kB`` are one value wherever
 values are compared, and part of one run id. Ranges are counted in exact fractions.
 """
 
@@ -69,7 +69,7 @@ def is_range(value: Any) -> bool:
 
 
 def plain(value: Any) -> Value:
-    """Give a value in the one way that it is kept.
+    """Return the canonical form of a value.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def shown(value: Value) -> str:
 
 
 def word(text: str) -> str:
-    """Give the text that is compared when a value is asked for on the command line.
+    """Return the text that a value of the command line is compared by.
 
     Examples
     --------

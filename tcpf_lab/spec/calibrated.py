@@ -161,12 +161,12 @@ class Subject:
 
     def point_id(self, values: Values) -> str:
         """Identify a setting by what it sets, whatever the unknowns are called."""
-        said = sorted(
+        lines = sorted(
             f"{line} x {one.times}" if one.times else line
             for one, value in self._set(values)
             for line in one.lines(value)
         )
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:ID_LENGTH]
+        return hashlib.sha256(json.dumps(lines).encode()).hexdigest()[:ID_LENGTH]
 
     def at(self, experiment: Experiment, values: Values) -> Experiment:
         """Give an experiment at a setting, under the name of its own that results have.
@@ -269,7 +269,7 @@ def label(experiment: Experiment) -> str:
 
 
 def _refuse_twice(fit: Sequence[Experiment], test: Sequence[Experiment], place: Places) -> None:
-    """Refuse experiments whose results, or whose cells in tables, could not be told apart."""
+    """Refuse experiments whose results, or whose cells in tables, could not be distinguished."""
     known: dict[str, str] = {}
     for key, experiments in (("fit", fit), ("test", test)):
         for index, experiment in enumerate(experiments):
@@ -334,7 +334,7 @@ def _tried(
 ) -> dict[str, frozenset[str]]:
     """Set each value in each experiment; give the cases of each that they change."""
     reach: dict[str, frozenset[str]] = {}
-    problems: dict[tuple[str, str], SpecError] = {}  # of several experiments the first tells it
+    problems: dict[tuple[str, str], SpecError] = {}  # reported of the first experiment only
     for experiment in experiments:
         changed = []
         for value in one.choices:
@@ -344,9 +344,9 @@ def _tried(
                 changed.append(apply_overrides(experiment, lines, lambda _, at=where: at))  # type: ignore[misc]
             except SpecError as error:
                 for problem in each(error):
-                    told = SpecError(problem.message, where=problem.where or where.rstrip(":"))
+                    found = SpecError(problem.message, where=problem.where or where.rstrip(":"))
                     setting = value if problem.where else ""
-                    problems.setdefault((setting, problem.message), told)
+                    problems.setdefault((setting, problem.message), found)
         reach[experiment.name] = _changed(changed)
     raise_all(problems.values())
     return reach

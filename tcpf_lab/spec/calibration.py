@@ -21,7 +21,7 @@ from tcpf_lab.spec.axis import SCALAR, Value, measured, meet, path_of, plain, sh
 from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
 from tcpf_lab.spec.words import LISTED, ONE_OR_LISTED, KeyPath, SpecModel, unknown
 
-#: A drawn number is kept to so many significant digits: more would tell runs apart that are alike.
+#: Significant digits of a drawn number: more would distinguish runs that are alike.
 _DIGITS = 4
 #: Fewer levels leave nothing to choose, more leave no points for each.
 _FEWEST_LEVELS, _MOST_LEVELS = 2, 20
@@ -156,7 +156,7 @@ class Unknown(SpecModel):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Least and greatest value in base units, of a number."""
+        """Minimum and maximum in base units, of a number."""
         low, high = self._ends
         return float(low), float(high)
 
@@ -239,7 +239,7 @@ class Unknown(SpecModel):
 
 
 def significant(number: float) -> Fraction:
-    """Round to the significant digits that are kept of a drawn number.
+    """Round to the significant digits of a drawn number.
 
     Examples
     --------
@@ -472,7 +472,7 @@ class Variant:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its results are told by from those of the file's search and of other variants."""
+        """Parts of the results directory that distinguish this variant."""
         parts = [f"without-{self.without}"] if self.without else []
         parts += sorted(self.hold)
         parts += [f"permuted-{self.permuted}"] if self.permuted is not None else []

@@ -193,7 +193,7 @@ def _words(text: str) -> list[str]:
 
 
 def _sentence(details: ErrorDetails, context: dict[str, Any]) -> str:
-    """Say what is wrong with one value by itself."""
+    """Return what is wrong with a single value."""
     kind, value = details["type"], details["input"]
     given = shown_value(value)
     if kind == "literal_error":

@@ -38,7 +38,7 @@ from tcpf_lab.spec.yaml_text import Document, read_yaml
 
 #: No experiment comes near this many bytes; a capture named by mistake does.
 _LARGEST = 200_000
-#: The one pipe that is read as a file: what came through it is kept, as a file is read twice.
+#: The one pipe that is read as a file; its content is cached, as files are read twice.
 STANDARD_INPUT = Path("/dev/stdin")
 #: Most problems of one file that are listed one by one.
 _MOST_PROBLEMS = 100

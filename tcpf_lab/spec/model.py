@@ -168,7 +168,7 @@ class Experiment(SpecModel):
                 )
             if case.background:
                 found = background_problems(self.topology, case.background)
-                yield from ((("cases", name, "background", *path), said) for path, said in found)
+                yield from ((("cases", name, "background", *path), text) for path, text in found)
 
 
 def to_data(experiment: Experiment) -> dict[str, Any]:

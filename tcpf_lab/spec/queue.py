@@ -385,7 +385,7 @@ class Tc(Queue):
         return tuple(self.words.split(" "))
 
     def shown(self, rate: int, seed: int) -> dict[str, Any]:  # noqa: ARG002
-        """Nothing: what a qdisc shows is not always what it was told."""
+        """Nothing: a qdisc may show other options than it was given."""
         return {}
 
 

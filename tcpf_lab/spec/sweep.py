@@ -165,9 +165,9 @@ def _narrowed(
     if not all(chosen.values()):
         return None
     left = {
-        axis.written: kept
-        for axis, kept in axes.items()
-        if kept and any(axis in has[case] for case in chosen["case"])
+        axis.written: values
+        for axis, values in axes.items()
+        if values and any(axis in has[case] for case in chosen["case"])
     }
     return experiment.model_copy(update={"matrix": Matrix.model_validate({**chosen, **left})})
 

@@ -19,8 +19,8 @@ CONGESTION = r"^[a-z][a-z0-9_]{0,14}$"
 _DATA = tomllib.loads(Path(__file__).with_name("tcp.toml").read_text(encoding="utf-8"))
 #: Said wherever results with ``sack: false`` are shown; instead where ``recovery: reno`` is, or
 #: Linux 2.2's fast retransmit.
-_SAID: dict[str, str] = _DATA["without_sack"]
-NEWRENO, RENO, LINUX22 = (_SAID[name] for name in ("newreno", "reno", "linux22"))
+_WITHOUT_SACK: dict[str, str] = _DATA["without_sack"]
+NEWRENO, RENO, LINUX22 = (_WITHOUT_SACK[name] for name in ("newreno", "reno", "linux22"))
 #: The switch of Reno's patch (``kernel/uml/patches/0008-*``): other kernels have none.
 RENO_SYSCTL = "net.ipv4.tcp_reno_recovery"
 #: The switch of ``kernel/uml/patches/0013-*``.
@@ -59,18 +59,18 @@ class Profile:
     linux22: tuple[str, ...]
 
 
-def _profile(told: dict[str, Any]) -> Profile:
-    settings = {**(_DATA["of_2000"] if told.get("of_2000") else {}), **told.get("settings", {})}
+def _profile(data: dict[str, Any]) -> Profile:
+    settings = {**(_DATA["of_2000"] if data.get("of_2000") else {}), **data.get("settings", {})}
     return Profile(
-        summary=told["summary"],
-        settings=tuple(Setting(name, *said) for name, said in settings.items()),
-        initcwnd=told.get("initcwnd"),
-        window_reason=told.get("window_reason", ""),
-        linux22=tuple(LINUX22_BEHAVIOURS) if told.get("linux22") else (),
+        summary=data["summary"],
+        settings=tuple(Setting(name, *value) for name, value in settings.items()),
+        initcwnd=data.get("initcwnd"),
+        window_reason=data.get("window_reason", ""),
+        linux22=tuple(LINUX22_BEHAVIOURS) if data.get("linux22") else (),
     )
 
 
-PROFILES = {name: _profile(told) for name, told in _DATA["profiles"].items()}
+PROFILES = {name: _profile(data) for name, data in _DATA["profiles"].items()}
 
 
 class Linux22(SpecModel):
@@ -171,14 +171,14 @@ class Tcp(SpecModel):
     def behaviours(self) -> tuple[str, ...]:
         """What the kernel does as Linux 2.2 did."""
         own = PROFILES[self.profile].linux22
-        asked = {name: getattr(self.linux22, name) for name in LINUX22_BEHAVIOURS}
+        requested = {name: getattr(self.linux22, name) for name in LINUX22_BEHAVIOURS}
         return tuple(
-            name for name, value in asked.items() if (name in own if value is None else value)
+            name for name, value in requested.items() if (name in own if value is None else value)
         )
 
     @property
     def without_sack(self) -> str:
-        """What is to be said of its recovery; nothing with SACK."""
+        """The remark on recovery without SACK; empty with SACK."""
         if self.sack:
             return ""
         if "fast_retransmit" in self.behaviours:
@@ -189,7 +189,7 @@ class Tcp(SpecModel):
         """Give the full sysctl names and the values that must be in force at both ends."""
         values = {item.name: item.value for item in PROFILES[self.profile].settings}
         values["tcp_sack"] = str(int(self.sack))
-        asked: dict[str, str | None] = {
+        requested: dict[str, str | None] = {
             "tcp_congestion_control": self.congestion,
             "tcp_timestamps": _switch(self.timestamps),
             "tcp_window_scaling": _switch(self.window_scaling),
@@ -197,14 +197,14 @@ class Tcp(SpecModel):
         }
         if self.recovery == "reno":
             # The threshold stays at three duplicates, whatever looks like reordering.
-            asked |= {RENO_SYSCTL.removeprefix("net.ipv4."): "1", "tcp_max_reordering": "3"}
+            requested |= {RENO_SYSCTL.removeprefix("net.ipv4."): "1", "tcp_max_reordering": "3"}
         if self.limited_transmit is False:
-            asked[NO_LIMITED_TRANSMIT.removeprefix("net.ipv4.")] = "1"
+            requested[NO_LIMITED_TRANSMIT.removeprefix("net.ipv4.")] = "1"
         if self.rto_min is not None:
             # A socket whose timeouts go on (tcp_retries1) forgets its route until it sends: an ACK
             # would set the timer with the kernel's minimum.
-            asked["tcp_retries1"] = "255"
-        values |= {name: value for name, value in asked.items() if value is not None}
+            requested["tcp_retries1"] = "255"
+        values |= {name: value for name, value in requested.items() if value is not None}
         switches = {f"{LINUX22_SYSCTL}{name}": "1" for name in self.behaviours}
         return {f"net.ipv4.{name}": value for name, value in values.items()} | switches
 

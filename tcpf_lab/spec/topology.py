@@ -26,7 +26,7 @@ from tcpf_lab.spec.graph import (
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 Duplex = Literal["full", "half"]
-#: Frames that a station's card holds where nothing else is said: those of the time had 2 to 16.
+#: Default frames in a network card; those of the time had 2 to 16.
 RING = 16
 #: The same on the other links: as many as a card may have. In front of a plain queue the sizes of
 #: both together matter alone, and what is captured at a host's card has the time at which it sends.
@@ -318,7 +318,7 @@ class Topology(SpecModel):
 
     @property
     def builder(self) -> Chain | ParkingLot:
-        """The parameters of the topology that was asked for."""
+        """The parameters of the chosen topology."""
         (chosen,) = self._named  # held by `problems`
         return chosen
 

@@ -95,7 +95,7 @@ class Traffic(SpecModel):
 
     @property
     def native_only(self) -> bool:
-        """Whether something is asked for that only the project's own generator does."""
+        """Whether a key needs the native generator."""
         return not self.captured
 
     @property

@@ -62,7 +62,7 @@ def tc_time(seconds: float) -> str:
 
 
 def unknown(what: str, word: str, allowed: Iterable[str]) -> str:
-    """Say that ``what`` is unknown, what is allowed, and which of it was probably meant.
+    """Return a sentence: ``what`` is unknown, what is allowed, and the likely meaning.
 
     Examples
     --------
@@ -212,7 +212,7 @@ class OneOf:
     kinds : mapping of str to SpecModel class
         The registry; one file per kind, one row per file.
     bare : bool
-        Accept the word ``x`` for ``{kind: x}``, and write it so where nothing else is to be said.
+        Accept the word ``x`` for ``{kind: x}``, and write it so where there is no other key.
     """
 
     kinds: Mapping[str, type[SpecModel]]
