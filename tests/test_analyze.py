@@ -256,7 +256,7 @@ def test_directory_without_permission_is_named_as_such(
     monkeypatch.setattr(Path, found, refused)  # root may read any
     status, said, complaint = lab("analyze", tmp_path)
     assert (status, said) == (2, "")
-    assert complaint == f"error: {tmp_path}: cannot read the directory: Permission denied\n"
+    assert complaint == f"error: {tmp_path}: the directory cannot be read: Permission denied\n"
 
 
 def test_unreadable_file_is_one_line_and_status_2_and_the_others_are_told(
@@ -342,24 +342,24 @@ def test_capture_that_cannot_be_read_is_told_also_if_no_flow_fits(
     assert (status, said) == (2, "")
     first, second = (line for line in complaint.splitlines() if line.startswith("error: "))
     assert first.startswith("error: text.pcap: ")
-    assert second == "error: --port 80: none of the 3 flows is this"
+    assert second == "error: --port 80: none of the 3 flows matches"
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--port", "80"], "--port 80: none of the 3 flows is this"),
-        (["--port", "70000"], "ports are numbers from 0 to 65535"),
+        (["--port", "80"], "--port 80: none of the 3 flows matches"),
+        (["--port", "70000"], "a port is a number from 0 to 65535"),
         (["--host", "10.0.0"], "--host 10.0.0: write an address or a network"),
         (["--dscp", "AF99"], "unknown code point 'AF99'"),
         (["--flow", "a"], "--flow a: write the numbers of flows"),
         (["--sort", "timeout"], "Did you mean 'timeouts'?"),
         (["--format", "jsn"], "Did you mean 'json'?"),
-        (["--format", "csv", "--json"], "--format csv: --json says another format"),
-        (["--format", "csv", "-o", "x.json"], "the suffix of a file says its format"),
-        (["-o", "x.xls"], "-o x.xls: the suffix of the file says its format"),
+        (["--format", "csv", "--json"], "--format csv: contradicts --json"),
+        (["--format", "csv", "-o", "x.json"], "suffix sets its format"),
+        (["-o", "x.xls"], "-o x.xls: unknown suffix; allowed: ."),
         (["--min-rto", "5"], "--min-rto 5"),
-        (["--min-rto", "0 s"], "--min-rto 0 s: a timer is longer than 0"),
+        (["--min-rto", "0 s"], "--min-rto 0 s: the minimum RTO must be"),
         (["--profile", "linus"], "Did you mean 'linux'?"),
         (["--at", "send"], "Did you mean 'sender'?"),
     ],
@@ -422,9 +422,9 @@ def test_python_refuses_what_the_command_line_refuses(capture: Path, tmp_path: P
         tcpf_lab.analyze(capture, host=["192.0.2.1"])
     with pytest.raises(RequestError, match="unknown place"):
         tcpf_lab.analyze(capture, at="here")
-    with pytest.raises(RequestError, match="--port http: ports are numbers"):
+    with pytest.raises(RequestError, match="--port http: a port is a number"):
         tcpf_lab.analyze(capture, port=["http"])
-    with pytest.raises(RequestError, match="--flow -1: write the numbers of flows"):
+    with pytest.raises(RequestError, match="--flow -1: write the number of a flow"):
         tcpf_lab.analyze(capture, flow=-1)
 
 

@@ -224,7 +224,7 @@ def test_options_are_those_of_the_command_line(spec):
     [{"only": "seed=1"}, {"only": ["seed=1"]}, {"seeds": 1}, {"overrides": "tcp.sack=true"}],
 )
 def test_a_directory_has_the_runs_that_it_has(results, given):
-    with pytest.raises(RequestError, match="a directory has the runs that it has") as refused:
+    with pytest.raises(RequestError, match="does not apply to a directory") as refused:
         tcpf_lab.load("results", **given)
     assert next(iter(given)) in refused.value.where
 
@@ -273,8 +273,8 @@ def test_what_is_left_out_is_listed_with_its_reasons(results, spec):
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({}, "3 runs are this: nothing asked"),
-        ({"seed": 9}, "0 runs are this: seed=9"),
+        ({}, "3 runs match no condition"),
+        ({"seed": 9}, "0 runs match seed=9"),
         ({"sead": 1}, "unknown column 'sead'"),
     ],
 )
@@ -282,7 +282,7 @@ def test_run_refuses_what_is_not_exactly_one(results, wanted, message):
     with pytest.raises(RequestError, match=message) as refused:
         results.run(**wanted)
     if "sead" not in wanted:
-        assert refused.value.hint == "say which: seed: 1, 2, 3"
+        assert refused.value.hint == "choose one: seed: 1, 2, 3"
 
 
 def test_without_captures_it_says_how_to_keep_them(run):
@@ -326,7 +326,7 @@ def test_a_reproduction_gives_its_means():
     assert loss["ratio"] == pytest.approx(row["loss_percent_mean"] / row["loss_percent_published"])
     assert len(found.published) == 56 * 4
     for name in ("runs", "claims", "left_out"):
-        with pytest.raises(RequestError, match="keeps the means of its runs"):
+        with pytest.raises(RequestError, match="holds the means of its runs"):
             getattr(found, name)
     assert len(tcpf_lab.load(REFERENCE / "configB").published) == 14 * 4
 

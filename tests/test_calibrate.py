@@ -924,7 +924,7 @@ def test_the_points_are_read_and_put_aside_by_who_has_the_lock(calibrate, folder
     root = folder / "results" / "small" / "calibration-fake"
 
     def opened_locked(subject, files, testbed):
-        with pytest.raises(RequestError, match="is at work in this directory"), locked(root):
+        with pytest.raises(RequestError, match="another tcpf-lab process"), locked(root):
             pass
         return open_search(subject, files, testbed)
 
@@ -934,7 +934,7 @@ def test_the_points_are_read_and_put_aside_by_who_has_the_lock(calibrate, folder
     with locked(root):
         status, _, complaints = calibrate("--fresh")
     assert status == 2
-    assert "another tcpf-lab is at work" in complaints
+    assert "another tcpf-lab process" in complaints
     assert not (root / "points-1.csv").exists()
     assert (root / "points.csv").read_bytes() == before
 

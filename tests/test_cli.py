@@ -197,7 +197,7 @@ def test_clean_leaves_runs_alone_that_are_being_made(lab, tmp_path):
     with files.locked():
         status, _, complaints = lab("clean")
     assert status == 2
-    assert "another tcpf-lab is at work" in complaints
+    assert "another tcpf-lab process" in complaints
     assert files.partial("a-run").root.exists()
 
 

@@ -427,8 +427,8 @@ def leads_elsewhere() -> bytes:
 @pytest.mark.parametrize(
     ("packed", "expected"),
     [
-        (leads_elsewhere(), "a name in an archive leads elsewhere: '../x'"),
-        (b"no archive", "a damaged archive"),
+        (leads_elsewhere(), "holds a name outside its directory: '../x'"),
+        (b"no archive", "archive is damaged"),
     ],
     ids=["elsewhere", "none"],
 )

@@ -107,7 +107,7 @@ def test_record_has_the_files_of_the_run_alone(fake, recorded_experiment, tmp_pa
         ("missing/deep", "missing: no such directory\n  try: `mkdir -p missing`"),
         ("file/x", "file: is a file, not a directory"),
         ("link", "link: is a symbolic link to nowhere, which does not exist"),
-        ("pipe", "pipe: is not a "),
+        ("pipe", "pipe: exists and is not a "),
     ],
 )
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_truncated_capture_fails_the_run_with_file_and_offset(fake, files, runs,
 
 
 def test_second_program_in_the_same_directory_is_refused(fake, files, runs):
-    with files.locked(), pytest.raises(RequestError, match="another tcpf-lab is at work"):
+    with files.locked(), pytest.raises(RequestError, match="another tcpf-lab process"):
         list(run_all(runs, fake, files.results, Here()))
     assert kinds(run_all(runs[:1], fake, files.results, Here())) == {1: "finished"}
 
@@ -291,7 +291,7 @@ def test_runs_of_several_experiments_are_kept_apart_and_skipped_apart(fake, file
 def test_every_directory_that_is_worked_in_is_locked(fake, files, runs):
     (other,) = expand(apply_overrides(runs[0].experiment, ["name=other", "matrix.seed=1"]))
     busy = ExperimentFiles(files.results, "other", "fake")
-    with busy.locked(), pytest.raises(RequestError, match="another tcpf-lab is at work"):
+    with busy.locked(), pytest.raises(RequestError, match="another tcpf-lab process"):
         list(run_all([runs[0], other], fake, files.results, Here()))
 
 

@@ -419,7 +419,7 @@ def test_a_limit_of_memory_ends_in_one_message_that_names_it(
     assert done.returncode == status, done.stderr
     if status:
         message, _hint = done.stderr.splitlines()
-        assert f"ulimit -v, the limit of address space, is {limit_mb} MB" in message
+        assert f"ulimit -v (limit of address space) allows {limit_mb} MB" in message
 
 
 def test_memory_that_ends_later_on_names_the_limit_too(
@@ -431,12 +431,12 @@ def test_memory_that_ends_later_on_names_the_limit_too(
     monkeypatch.setattr(plan, "choose", no_more)
     status, _, complaint = lab("plan", "smoke")
     assert status == 1
-    assert complaint.startswith("error: memory is short: ")
+    assert complaint.startswith("error: not enough memory: ")
 
 
 def test_a_guest_larger_than_the_limit_is_refused_before_it_boots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (1000 * 2**20,) * 2)
-    assert "limit of address space, is 1000 MB" in str(preflight.memory_problem(1000))
+    assert "(limit of address space) allows 1000 MB" in str(preflight.memory_problem(1000))
     assert not preflight.memory_problem(100)

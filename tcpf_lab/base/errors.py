@@ -7,16 +7,16 @@ import resource
 
 
 def legible(text: str, keep: str = "\n\t\u00a0") -> str:
-    r"""Write what a terminal would not show, or would obey, as escapes.
+    r"""Replace control and other unprintable characters by escapes.
 
-    Text of files and of other programs goes into messages: it must neither colour nor reorder them.
+    Messages quote files and other programs, whose text must neither colour nor reorder them.
 
     Parameters
     ----------
     text : str
         Any.
     keep : str
-        What is left as it is, though it is no letter: none of it in what is one line.
+        Unprintable characters that stay; empty for text of one line.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def legible(text: str, keep: str = "\n\t\u00a0") -> str:
 
 
 def path_text(path: os.PathLike[str] | str) -> str:
-    r"""Give the name of a file as text: bytes of it that are no UTF-8 become escapes.
+    r"""Return a path as text; bytes that are not UTF-8 become escapes.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class LabError(Exception):
     message : str
         What went wrong, in one sentence.
     where : str, optional
-        ``file:line``, host, run or command the message is about; printed in front of it.
+        ``file:line``, host, run or command; printed before the message.
     hint : str, optional
         What to try next.
     """
@@ -65,16 +65,16 @@ class LabError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive the trip from a worker process (keyword arguments included)."""
+        """Pickle with the keyword arguments, for worker processes."""
         return _rebuild, (type(self), self.message, self.where, self.hint)
 
     def __str__(self) -> str:
-        """Give ``where: message`` and, on a line of its own, the hint."""
-        return legible(f"{self._said}\n  try: {self.hint}" if self.hint else self._said)
+        """Return ``where: message``, and the hint on a line of its own."""
+        return legible(f"{self._line}\n  try: {self.hint}" if self.hint else self._line)
 
     @property
-    def _said(self) -> str:
-        """The message with its place in front, whose name of a file or host is on one line."""
+    def _line(self) -> str:
+        """The place, on one line, and the message."""
         return f"{legible(self.where, keep='')}: {self.message}" if self.where else self.message
 
 
@@ -89,7 +89,7 @@ class RequestError(LabError):
 
 
 class SpecError(RequestError):
-    """An experiment file says something that is not allowed."""
+    """An experiment file is not valid."""
 
 
 class KernelBuildError(LabError):
@@ -100,36 +100,35 @@ class TestbedError(LabError):
     """A testbed could not be used, or a run on it did not finish."""
 
     __test__ = False  # not a test case, whatever its name suggests to pytest
-    #: How the command ended that the message is about; None if it is about none.  Only where it was
-    #: raised: it does not make the trip from a worker process.
+    #: Exit status of the command that failed, if one did; not pickled to other processes.
     status: int | None = None
 
 
 class DiskFullError(LabError):
-    """There is no room left where something is to be written."""
+    """The disk is full, or would be."""
 
     def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
-        hint = hint or "free some space, or choose a place on another disk"
+        hint = hint or "free some space, or choose a directory on another disk"
         super().__init__(message, where=where, hint=hint)
 
 
 class InterruptedRunError(LabError):
-    """The user ended the work; what was complete is kept."""
+    """The user interrupted the work; complete runs stay."""
 
     exit_status = 130
 
 
 class TraceError(LabError):
-    """A capture or a record of a run cannot be read; one line, as there may be one per capture."""
+    """A capture or a record of a run cannot be read; printed on one line, one per capture."""
 
     exit_status = 2
 
     def __str__(self) -> str:
-        """Give ``where: message (hint)``."""
-        return legible(f"{self._said} ({self.hint})" if self.hint else self._said)
+        """Return ``where: message (hint)``."""
+        return legible(f"{self._line} ({self.hint})" if self.hint else self._line)
 
 
-#: Limits of this process under which libraries fail in the middle of being loaded, and bash's word.
+#: Memory limits of this process: resource, name, and the shell command that sets it.
 _MEMORY_LIMITS = (
     (resource.RLIMIT_AS, "address space", "ulimit -v"),
     (resource.RLIMIT_DATA, "data", "ulimit -d"),
@@ -137,9 +136,9 @@ _MEMORY_LIMITS = (
 
 
 def require_memory(needed_mb: int, what: str) -> None:
-    """Refuse what a limit of this process leaves too little memory for.
+    """Refuse work that needs more memory than this process may use.
 
-    OpenBLAS and LLVM end the process at once where they get none, so nothing can be caught then.
+    OpenBLAS and LLVM abort when an allocation fails; that cannot be caught.
 
     Raises
     ------
@@ -150,18 +149,18 @@ def require_memory(needed_mb: int, what: str) -> None:
         mb = resource.getrlimit(limit)[0] // 2**20
         if 0 <= mb < needed_mb:  # RLIM_INFINITY is below 0
             raise LabError(
-                f"memory is short: {what} needs {needed_mb} MB, "
-                f"and {word}, the limit of {noun}, is {mb} MB",
-                hint=f"{word} unlimited",
+                f"not enough memory: {what} needs {needed_mb} MB, "
+                f"but {word} (limit of {noun}) allows {mb} MB",
+                hint=f"`{word} unlimited`",
             )
 
 
 def out_of_memory() -> LabError:
-    """Give the error of a process that got no more memory, which names the limits in force."""
+    """Return the error of a process out of memory, naming the limits in force."""
     found = [
-        f"{word}, the limit of {noun}, is {size // 2**20} MB"
+        f"{word} (limit of {noun}) allows {size // 2**20} MB"
         for limit, noun, word in _MEMORY_LIMITS
         if (size := resource.getrlimit(limit)[0]) >= 0
     ]
-    limits = " and ".join(found) or "no limit (ulimit -v) is in force, so the machine has no more"
-    return LabError(f"memory is short: {limits}", hint="fewer --jobs, or more memory")
+    limits = " and ".join(found) or "no limit (ulimit -v) is set, so the machine has no more"
+    return LabError(f"not enough memory: {limits}", hint="use fewer --jobs, or a larger machine")

@@ -1,8 +1,7 @@
-"""The one place that makes the directories and files that are ours, and says why one cannot be.
+"""Create directories and write files; an error names what is in the way.
 
-Nothing is made through a symbolic link, which would put it elsewhere: what is there in place of a
-file of ours, or of a directory that has to be new, is refused.  The directory that holds them may
-be a link to one that exists: results on another disk.
+Nothing is written through a symbolic link. A results directory may itself be a link to an existing
+directory, such as one on another disk.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import IO, Any
 
 from tcpf_lab.base.errors import DiskFullError, LabError, RequestError
 
-# os.path says no where Path raises, of what nobody may look at; Path.open has no opener.
+# os.path returns False where Path raises (no permission); Path.open has no opener.
 # ruff: noqa: PTH105, PTH110, PTH112, PTH113, PTH114, PTH115
 
 
@@ -27,12 +26,12 @@ _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def make_directory(path: Path, *, new: bool = False) -> None:
-    """Make a directory and those above it; one that is there does, unless it has to be new.
+    """Create a directory and its parents.
 
     Raises
     ------
     LabError
-        If it cannot be made, or is there although it has to be new.
+        If it cannot be created, or it exists and ``new`` is set.
     """
     try:
         path.mkdir(parents=True, exist_ok=not new)
@@ -41,12 +40,12 @@ def make_directory(path: Path, *, new: bool = False) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file so that a reader never sees half of it; what is there is replaced.
+    """Write a file atomically, replacing an existing one.
 
     Raises
     ------
     LabError
-        If it cannot be written, or a symbolic link is there.
+        If it cannot be written, or ``path`` is a symbolic link.
     """
     if os.path.islink(path):
         raise _link(path)
@@ -64,9 +63,9 @@ def write(path: Path, content: bytes) -> None:
 
 
 def require_place(path: Path, *, directory: bool = False) -> None:
-    """Refuse a file, or a directory, that a user wants written and that cannot be: before any work.
+    """Refuse an output file or directory that cannot be written, before any work.
 
-    The directory that it is to be in has to be there: one that is misspelt is not made.
+    Its parent must exist, so that a misspelt one is not created.
 
     Raises
     ------
@@ -83,32 +82,32 @@ def require_place(path: Path, *, directory: bool = False) -> None:
         raise refused(path, FileExistsError(errno.EEXIST, "", str(above)))
     if there and not (os.path.isdir(path) if directory else os.path.isfile(path)):
         kind = "a directory" if directory else "a regular file"
-        raise RequestError(f"is not {kind}", where=str(path), hint="choose another name")
+        raise RequestError(f"exists and is not {kind}", where=str(path), hint="choose another name")
     place = path if there and directory else above
     if not os.access(place, os.W_OK | os.X_OK):
         raise refused(path, PermissionError(errno.EACCES, f"{place} is read-only", str(path)))
 
 
 def opened(path: Path, mode: str) -> IO[Any]:
-    """Open a file of ours to write it: no link is followed, and no pipe awaits its reader.
+    """Open a file for writing without following a link or blocking on a pipe.
 
     Raises
     ------
     LabError
-        If it cannot be opened, or is none.
+        If it cannot be opened.
     """
 
-    def ours(name: str, flags: int) -> int:
+    def no_follow(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
     try:
-        return open(path, mode, opener=ours)
+        return open(path, mode, opener=no_follow)
     except OSError as error:
         raise refused(path, error) from None
 
 
 def remove(path: Path) -> None:
-    """Remove a directory with what is in it; a link to one alone, not what it leads to."""
+    """Remove a directory and its contents; of a symbolic link only the link."""
     if os.path.islink(path):
         path.unlink()
     else:
@@ -116,7 +115,7 @@ def remove(path: Path) -> None:
 
 
 def refused(path: Path, error: OSError) -> LabError:
-    """Say why nothing can be made at ``path``, and what to try."""
+    """Return the error for a ``path`` that could not be created or written, with a hint."""
     if is_disk_full(error):
         return DiskFullError("the disk is full", where=str(path))
     at = Path(os.fsdecode(error.filename or path))
@@ -128,20 +127,20 @@ def refused(path: Path, error: OSError) -> LabError:
                 return RequestError("is a file, not a directory", where=str(place))
             break
     if error.errno == errno.EEXIST:
-        hint = f"`rm -r {shlex.quote(str(at))}`, if it is not needed"
-        return RequestError("is there already, and is not replaced", where=str(at), hint=hint)
-    hint = "name a place that you may write in" if error.errno in _REFUSED else ""
+        hint = f"`rm -r {shlex.quote(str(at))}`, if you do not need it"
+        return RequestError("already exists", where=str(at), hint=hint)
+    hint = "choose a directory that you may write to" if error.errno in _REFUSED else ""
     return LabError(f"cannot be written: {error.strerror or error}", where=str(at), hint=hint)
 
 
 def is_disk_full(error: Exception | None) -> bool:
-    """Tell whether something could not be written because there was no room left."""
+    """Return whether an error means that the disk, or the quota on it, is full."""
     full = isinstance(error, OSError) and error.errno in _FULL
     return full or isinstance(error, DiskFullError)
 
 
 def free_bytes(path: Path) -> int:
-    """Give the room on the disk that a directory is on, or will be on once it is made."""
+    """Return the free bytes of the disk that holds, or would hold, a directory."""
     place = path.absolute()
     while not place.exists():
         place = place.parent
@@ -152,7 +151,7 @@ def _link(path: Path) -> RequestError:
     target = os.readlink(path)
     remove_it = f"`rm {shlex.quote(str(path))}`"
     if os.path.exists(path):
-        message = f"is a symbolic link to {target}, and nothing is made through one"
+        message = f"is a symbolic link to {target}; tcpf-lab writes through no link"
         return RequestError(message, where=str(path), hint=remove_it)
     full = shlex.quote(str(path.parent / target))
     return RequestError(

@@ -21,7 +21,7 @@ def directory(name: str) -> Path:
         if (parent / name).is_dir():
             return parent / name
     raise RequestError(
-        f"this installation has no '{name}' directory",
+        f"this installation lacks the directory '{name}'",
         where=str(_PACKAGE),
-        hint="install tcpf-lab again, or work from a checkout",
+        hint="reinstall tcpf-lab, or run it from a checkout",
     )

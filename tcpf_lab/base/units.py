@@ -173,7 +173,7 @@ def parse_probability(value: object) -> float:
             number = None
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
         raise UnitError(
-            f"{_shown(value)} is not a probability; write a number from 0 to 1, as 0.25"
+            f"{_shown(value)} is not a probability; write a number from 0 to 1, such as 0.25"
         )
     return float(number)
 
@@ -219,7 +219,7 @@ def _parse(value: object, quantity: Quantity) -> Fraction:
         raise UnitError(f"{_shown(value)} is not a {quantity.noun}; {_advice(quantity)}")
     number, unit = match.groups()
     if not unit:
-        raise UnitError(f"{number} lacks a unit; {_advice(quantity)}")
+        raise UnitError(f"{number} has no unit; {_advice(quantity)}")
     factor = quantity.factor(unit)
     if factor is None:
         raise UnitError(f"unknown unit {_shown(unit)}; {_advice(quantity)}")
@@ -233,7 +233,7 @@ def _checked(result: Fraction, text: str, quantity: Quantity) -> Fraction:
     if not _bound(quantity.smallest, quantity) <= result <= _bound(quantity.largest, quantity):
         raise UnitError(
             f"{_shown(text)} is out of range; "
-            f"a {quantity.noun} is from {quantity.smallest} to {quantity.largest}"
+            f"a {quantity.noun} must be from {quantity.smallest} to {quantity.largest}"
         )
     return result
 
@@ -248,12 +248,12 @@ def _base(quantity: Quantity) -> str:
 
 
 def _advice(quantity: Quantity) -> str:
-    return f"write a number and a unit, as '{quantity.example}' (units: {quantity.allowed})"
+    return f"write a number and a unit, such as '{quantity.example}' (units: {quantity.allowed})"
 
 
 def _shown(value: Any) -> str:
     if value is None:
-        return "nothing"
+        return "an empty value"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):

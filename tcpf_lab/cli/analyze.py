@@ -113,7 +113,7 @@ def _runs(paths: Sequence[str]) -> dict[str, list[RunFiles]]:
         return {}
     from tcpf_lab.run import campaign  # here and below: a capture should not pay for the import
 
-    return {path: campaign.kept_runs(Path(path)) for path in paths}
+    return {path: campaign.stored_runs(Path(path)) for path in paths}
 
 
 def _rebuild(

@@ -54,7 +54,7 @@ def end(run: Run, graph: Graph) -> Phase:
 
 
 def expect(run: Run, graph: Graph) -> dict[str, Any]:
-    """What the analysis needs to know of the sources; not said where there are none."""
+    """The sources for the analysis; empty if there are none."""
     narrow = graph.bottleneck
     behind = toward(graph, narrow.b, narrow.a).device
     found = {

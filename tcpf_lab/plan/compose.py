@@ -223,20 +223,20 @@ def _expect_queue(run: Run, device: str, rate: int, seed: int) -> dict[str, Any]
         for child in queue.children(rate, seed)
     }
     shown = queue.shown(rate, seed)
-    asked: dict[str, Any] = {"device": device, "kind": queue.qdisc, "options": shown}
+    expected: dict[str, Any] = {"device": device, "kind": queue.qdisc, "options": shown}
     if "limit" not in shown:
-        asked["limit"] = queue.limit
+        expected["limit"] = queue.limit
     if inside:
-        asked["children"] = inside
+        expected["children"] = inside
     if queue.marks:
-        asked["marks"] = True
-    return asked if queue.in_order else asked | {"in_order": False}
+        expected["marks"] = True
+    return expected if queue.in_order else expected | {"in_order": False}
 
 
 def _expect_cross(
     run: Run, graph: Graph, narrow: Sequence[dict[str, Any]], markers: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Cross traffic, and the bottlenecks and markers that there are besides: not said without."""
+    """Cross traffic, and the bottlenecks and markers beside the first; empty if there are none."""
     if not graph.cross:
         return {}
     flows = [one.flows for one in graph.cross]
@@ -263,7 +263,7 @@ def _expect_of_packets(run: Run, graph: Graph) -> dict[str, Any]:
 
 
 def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:
-    """What is done to packets on purpose: not said where nothing is."""
+    """The impairments of packets; empty if there are none."""
     if not impaired:
         return {}
     shares = {"loss", "loss_burst", "duplicate"}
@@ -276,7 +276,7 @@ def _expect_impaired(impaired: dict[str, Impairment]) -> dict[str, Any]:
 
 
 def _expect_wires(graph: Graph) -> dict[str, Any]:
-    """The half-duplex wires: not said where there is none."""
+    """The half-duplex links; empty if there are none."""
     ends = topology.on_wires(graph)
     wires = [
         {

@@ -1,6 +1,6 @@
-"""Whether an axis or a setting changes what runs do: one that does not is refused.
+"""Refuse an axis or a setting without effect: one that changes the plan of no run.
 
-Plans tell. A few are composed, up to the first two that differ, however many runs there are.
+Plans are composed and compared up to the first two that differ.
 """
 
 from __future__ import annotations
@@ -19,25 +19,23 @@ from tcpf_lab.spec.model import Experiment, to_data
 from tcpf_lab.spec.sweep import Point, Run, at, points, touching
 from tcpf_lab.spec.words import KeyPath
 
-#: An axis of which so many pairs of plans are equal is taken to act elsewhere.
+#: Pairs of equal plans after which an axis counts as having an effect elsewhere.
 _MOST_PAIRS = 2000
 
 
 def refuse_idle_axes(
     experiments: Sequence[Experiment], overrides: Sequence[str], source: Path
 ) -> None:
-    """Refuse an axis whose values give equal plans, all else equal, wherever it is.
-
-    One that acts in some cases, or at some values of other axes, is none.
+    """Refuse an axis whose values give equal plans in every case, all else equal.
 
     Parameters
     ----------
     experiments : sequence of Experiment
-        Those of a choice, as they are run.
+        The selected experiments, overrides applied.
     overrides : sequence of str
-        ``PATH=VALUE`` each, of the command line.
+        ``PATH=VALUE`` each, from the command line.
     source : Path
-        The file that was named.
+        The experiment file.
 
     Raises
     ------
@@ -52,7 +50,7 @@ def refuse_idle_axes(
         options = [one for one in overrides if _path(one.removeprefix("matrix.")) == path_of(key)]
         place = places(source)(("matrix", key)) if source.is_file() else str(source)
         raise RequestError(
-            "its values give equal plans: nothing is varied",
+            "this axis has no effect: all its values give the same plan",
             where=f"--set {options[-1]}" if options else f"{place}: {key}",
             hint=_acting(own[0][0], own[0][1].key),
         )
@@ -63,12 +61,12 @@ def refuse_idle_settings(
 ) -> None:
     """Refuse a setting that replaces a value and changes the plan of no run.
 
-    Settings of one section are judged together: some of a queue's keys describe the others.
+    Settings of one section are judged together, as some keys of a queue describe others.
 
     Parameters
     ----------
     before, after : sequence of Experiment
-        Those of a choice without and with the settings.
+        The selected experiments without and with the settings.
     overrides : sequence of str
         ``PATH=VALUE`` each.
 
@@ -83,7 +81,7 @@ def refuse_idle_settings(
         pairs = zip(before, after, strict=True)
         if may_be_axis(path) and not any(_may_act(*pair, path, others) for pair in pairs):
             raise RequestError(
-                "changes the plan of no run",
+                "has no effect: it changes the plan of no run",
                 where=f"--set {setting}",
                 hint=_acting(after[0], key_of(path)),
             )
@@ -98,23 +96,23 @@ def _section(path: KeyPath) -> KeyPath:
 
 
 def _acting(experiment: Experiment, key: str) -> str:
-    """Say what acts instead, as far as that is known."""
+    """Return a hint: the key that has an effect, if one is known."""
     section, _, own = key.partition(".")
     queues = [experiment.cases[name].queue for name in experiment.selected_cases]
     instead = [one.overruled[own] for one in queues if section == "queue" and own in one.overruled]
     if instead:
-        return f"the kind of the queue makes nothing of {key}: change queue.{instead[0]}"
-    return "leave it out; `plan` prints what a run does"
+        return f"this kind of queue ignores {key}: change queue.{instead[0]}"
+    return "remove it; `plan` prints the commands of a run"
 
 
 def _acts(experiment: Experiment, axis: Axis) -> bool:
-    """Tell whether any two values of an axis give different plans."""
+    """Return whether any two values of an axis give different plans."""
     pairs = islice(_pairs(experiment, axis), _MOST_PAIRS + 1)
     return any(one != other or n == _MOST_PAIRS for n, (one, other) in enumerate(pairs))
 
 
 def _pairs(experiment: Experiment, axis: Axis) -> Iterator[tuple[Any, Any]]:
-    """Yield what is done at the first value and at each other, in every case that has the axis."""
+    """Yield the steps at the first value and at each other value, for every case with the axis."""
     for case, own in touching(experiment).items():
         others = [one for one in own if one != axis]
         for point in points(others) if axis in own else ():
@@ -123,7 +121,7 @@ def _pairs(experiment: Experiment, axis: Axis) -> Iterator[tuple[Any, Any]]:
 
 
 def _may_act(before: Experiment, after: Experiment, path: KeyPath, others: Sequence[str]) -> bool:
-    """Tell whether a setting may act, ``others`` being those of other sections."""
+    """Return whether a setting may have an effect; ``others`` are those of other sections."""
     try:
         without = apply_overrides(before, others).on(after.traffic.generator or "native")
     except SpecError:  # only together are they an experiment
@@ -142,7 +140,7 @@ def _may_act(before: Experiment, after: Experiment, path: KeyPath, others: Seque
 
 
 def _done(experiment: Experiment, case: str, point: Point) -> Any:
-    """Give what the first seed's run of most flows does; how long a queue may drain is no part."""
+    """Return the steps of one run (first seed, most flows), except waiting for queues to drain."""
     changed, _ = at(experiment, case, point)
     matrix = experiment.matrix
     plan = compose(Run(changed, case, changed.cases[case], max(matrix.flows), matrix.seed[0]))

@@ -1,9 +1,9 @@
-"""The vocabulary of a plan: what can be asked of a testbed, as plain data.
+"""The vocabulary of a plan: the operations of a testbed, as plain data.
 
 A plan is complete before anything is touched.  Each step names the node it concerns, so that one
 testbed can compile the whole plan into instructions for a guest while another interprets it over
 SSH, step by step.  No step is a
-bare sleep: programs have a readiness condition, queues are awaited empty, and instants count from
+bare sleep: programs have a readiness condition, queues are drained, and instants count from
 the agreed epoch.
 """
 

@@ -252,16 +252,16 @@ def sysctls_of_users(run: Run, role: Role) -> dict[str, str]:
 
 
 def expect_users(run: Run) -> dict[str, Any]:
-    """Say what the users are, for the analysis; of long-lived flows, the port of the first."""
-    asked = run.experiment.traffic.users
-    if asked is None:
+    """Return the parameters of users for the analysis; of long-lived flows, the first port."""
+    users = run.experiment.traffic.users
+    if users is None:
         return {"source_port": SOURCE_PORT}
     return {
         "users": {
-            "think_s": asked.think,
-            "size_bytes": asked.size,
-            "shape": asked.shape,
-            "largest_bytes": asked.largest,
+            "think_s": users.think,
+            "size_bytes": users.size,
+            "shape": users.shape,
+            "largest_bytes": users.largest,
             "senders": [pair.sender for pair in pairs(run)],
         }
     }

@@ -1,4 +1,4 @@
-"""What a run's files hold, in ``SHA256SUMS``: damage on a disk or in a copy is told, not analysed.
+"""Checksums of a run's files, in ``SHA256SUMS``: damage is reported, not analysed.
 
 ``sha256sum --check SHA256SUMS`` in the run's directory reads the file too.
 """
@@ -36,9 +36,9 @@ def forget_derived(run: RunFiles) -> None:
         If the record cannot be written.
     """
     known = _read(run)
-    kept = _not_derived(run, known)
-    if kept != known:
-        _write(run, kept)
+    remaining = _not_derived(run, known)
+    if remaining != known:
+        _write(run, remaining)
 
 
 def renew(run: RunFiles) -> None:

@@ -1,4 +1,4 @@
-"""Where everything of a run is kept: the only module that spells file names.
+"""Directories and file names of runs: the only module that spells them.
 
 A run is written to ``<id>.partial`` and renamed to ``<id>`` when it is whole, so a directory
 without that suffix is always complete.  ``docs/results.md`` describes every file.
@@ -88,7 +88,7 @@ class RunFiles:
 
     @property
     def pcap(self) -> Path:
-        """Captures, kept only on request."""
+        """Captures, stored only with ``--keep-pcaps``."""
         return self.root / "pcap"
 
     @property
@@ -97,7 +97,7 @@ class RunFiles:
         return self.root / "stats"
 
     def capture(self, point: str) -> Path:
-        """Path of the capture taken at ``point``: as it was kept, or unpacked."""
+        """Path of the capture taken at ``point``: compressed or plain."""
         plain = self.pcap / f"{point}.pcap"
         packed = plain.with_suffix(".pcap.zst")
         return packed if packed.exists() else plain
@@ -211,9 +211,9 @@ def _lock(handle: int, directory: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise RequestError(
-            "another tcpf-lab is at work in this directory",
+            "another tcpf-lab process is using this directory",
             where=str(directory),
-            hint="wait until it has ended, or give another one with --results DIR",
+            hint="wait until it ends, or use another directory: --results DIR",
         ) from None
 
 
@@ -241,7 +241,7 @@ _WIDTH = 100
 
 
 def as_lines(value: Any) -> str:
-    """Give ``value`` as JSON that is kept: a line for what fits into one, each list of numbers one.
+    """Return ``value`` as JSON with one line for what fits into it and for each list of numbers.
 
     It is half as long as that of `as_json`, and a difference shows where it is.
     """
@@ -275,7 +275,7 @@ def open_regular(path: Path) -> BufferedReader:
         If it cannot be opened, or is no regular file.
     """
     if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
     return path.open("rb")
 
 
@@ -296,7 +296,7 @@ def _unpacked(content: bytes) -> bytes:
     try:
         return zstandard.ZstdDecompressor().decompress(content, max_output_size=_MOST_BYTES)
     except zstandard.ZstdError as error:
-        raise ValueError(f"not packed by zstd: {error}") from None
+        raise ValueError(f"not a zstd file: {error}") from None
 
 
 def read_json(path: Path) -> Any:
@@ -317,7 +317,8 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         raise RequestError("no such file", where=str(path)) from None
     except OSError as error:
-        raise RequestError(error.strerror or str(error), where=str(path)) from None
+        reason = error.strerror or str(error)
+        raise RequestError(f"cannot be read: {reason}", where=str(path)) from None
     except (ValueError, RecursionError) as error:  # neither JSON nor, at times, UTF-8
         raise RequestError(f"not JSON: {error}", where=str(path)) from None
     if path.name in _RECORDS and isinstance(found, dict):
@@ -329,4 +330,5 @@ def _require_format(version: object, path: Path) -> None:
     if type(version) is not int or version < 1 or version == FORMAT:
         return  # what reads a record says what is wrong with it
     reader = _READERS.get(version, "a later tcpf-lab")
-    raise FormatError(f"is of format {version}, which {reader} reads", where=str(path))
+    message = f"has format {version}, which {reader} reads; this version reads format {FORMAT}"
+    raise FormatError(message, where=str(path))

@@ -197,7 +197,7 @@ LEVEL = 3
 
 
 class ArchiveError(LabError):
-    """What arrived is not what was sent, or is not an archive that may be unpacked."""
+    """An archive is damaged, or must not be unpacked."""
 
 
 def sha256(content: bytes) -> str:
@@ -245,9 +245,9 @@ def unpack(packed: bytes, root: Path) -> None:
             for member in tar:
                 _extract(tar, member, root / _inside(member.name))
     except (tarfile.TarError, zstandard.ZstdError, EOFError) as error:
-        raise ArchiveError(f"a damaged archive: {error}") from None
+        raise ArchiveError(f"the archive is damaged: {error}") from None
     except FileExistsError as error:
-        raise ArchiveError(f"a name occurs twice in an archive: {error.filename}") from None
+        raise ArchiveError(f"the archive holds a name twice: {error.filename}") from None
 
 
 def _plain(path: Path) -> bool:
@@ -270,7 +270,7 @@ def _add(tar: tarfile.TarFile, root: Path, name: Path) -> None:
 def _inside(name: str) -> PurePosixPath:
     path = PurePosixPath(name)
     if path.is_absolute() or not path.parts or ".." in path.parts:
-        raise ArchiveError(f"a name in an archive leads elsewhere: '{name}'")
+        raise ArchiveError(f"the archive holds a name outside its directory: '{name}'")
     return path
 
 
@@ -280,7 +280,8 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> Non
         return
     content = tar.extractfile(member) if member.isreg() else None
     if content is None:
-        raise ArchiveError(f"neither a file nor a directory in an archive: '{member.name}'")
+        message = f"the archive holds '{member.name}', neither a file nor a directory"
+        raise ArchiveError(message)
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("xb") as sink:  # follows no link and replaces nothing
         shutil.copyfileobj(content, sink)
@@ -298,7 +299,7 @@ def compress(run: RunFiles) -> list[Path]:
 
 
 def compress_lists(run: RunFiles) -> list[Path]:
-    """Replace every binary list of ``run``, such as that of retransmissions, likewise."""
+    """Replace every binary list of ``run``, such as retransmissions, by its compressed form."""
     return [_packed(found) for found in sorted(run.stats.glob("*.bin"))]
 
 

@@ -53,7 +53,7 @@ _Value = TypeVar("_Value", str, int, str | int)
 
 @dataclass(frozen=True)
 class CaptureRequest:
-    """What was asked for.
+    """Which captures, senders and flows to analyse.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def _inside(path: str) -> list[str]:
         files = [file for file in directory.iterdir() if _CAPTURE.fullmatch(file.name)]
         return sorted(str(file) for file in files if file.is_file() or file.is_symlink())
     except OSError as error:
-        message = f"cannot read the directory: {error.strerror}"
+        message = f"the directory cannot be read: {error.strerror}"
         raise RequestError(message, where=path) from None
 
 
@@ -157,10 +157,10 @@ def choice_of(
     """
     for port in _several(ports):
         if not str(port).isdecimal() or int(port) > 65535:
-            raise RequestError("ports are numbers from 0 to 65535", where=f"--port {port}")
+            raise RequestError("a port is a number from 0 to 65535", where=f"--port {port}")
     for flow in _several(flows):
         if not str(flow).isdecimal():
-            message = "write the numbers of flows, counted from 0"
+            message = "write the number of a flow, counted from 0"
             raise RequestError(message, where=f"--flow {flow}")
     return FlowChoice(
         hosts=tuple(_network(host) for host in _several(hosts)),
@@ -182,7 +182,7 @@ def _network(text: str) -> Network:
         mapped = getattr(network.network_address, "ipv4_mapped", None)
         return ipaddress.ip_network(mapped) if mapped and network.prefixlen == 128 else network
     except ValueError:
-        message = "write an address or a network, as 10.0.0.1, 10.0.0.0/24 or 2001:db8::/32"
+        message = "write an address or a network, such as 10.0.0.1, 10.0.0.0/24 or 2001:db8::/32"
         raise RequestError(message, where=f"--host {text}") from None
 
 
@@ -205,7 +205,7 @@ def options_of(
     Parameters
     ----------
     min_rto : str or float, optional
-        Least timer, ``200 ms`` or seconds; the profile's own without it.
+        Minimum RTO, ``200 ms`` or seconds; the profile's own without it.
     profile : str
         One of ``PROFILES``: whose timer.
     at : str, optional
@@ -236,7 +236,8 @@ def _seconds(text: str | float) -> float:
     except LabError as error:
         raise RequestError(error.message, where=f"--min-rto {text}") from None
     if not 0 < seconds <= 120:
-        raise RequestError("a timer is longer than 0 and at most 120 s", where=f"--min-rto {text}")
+        message = "the minimum RTO must be more than 0 and at most 120 s"
+        raise RequestError(message, where=f"--min-rto {text}")
     return seconds
 
 
@@ -259,10 +260,13 @@ def printed_of(form: str, *, as_json: bool, written: bool) -> str:
     """
     one_of(form, PRINTED, "format", "--format")
     if as_json and form not in ("table", "json"):
-        raise RequestError("--json says another format; give one", where=f"--format {form}")
+        message = "contradicts --json; use one of them"
+        raise RequestError(message, where=f"--format {form}")
     if written and form not in ("table", "json"):
-        message = "is of what is printed; the suffix of a file says its format"
-        raise RequestError(message, where=f"--format {form}", hint=f"-o FILE.{form}, or no -o")
+        message = "sets the format of printed output; a file's suffix sets its format"
+        raise RequestError(
+            message, where=f"--format {form}", hint=f"write -o FILE.{form}, or omit -o"
+        )
     return "json" if as_json else form
 
 
@@ -283,7 +287,7 @@ def format_of(path: Path, formats: Sequence[str] = FORMATS) -> str:
     """
     suffix = path.suffix.removeprefix(".").lower()
     if suffix not in formats:
-        message = f"the suffix of the file says its format: {', '.join(formats)}"
+        message = f"unknown suffix; allowed: {', '.join(f'.{known}' for known in formats)}"
         raise RequestError(message, where=f"-o {path}")
     require_place(path)
     return suffix
@@ -326,18 +330,20 @@ class CaptureResults:
 def analyse_captures(request: CaptureRequest, progress: Progress | None = None) -> CaptureResults:
     """Analyse captures, several at a time; one that cannot be read does not stop the others.
 
-    If no flow of any capture is what was asked for, that is a problem too, and nothing is left.
+    If no flow of any capture matches, that is a problem too, and there are no results.
 
     Raises
     ------
     RequestError
-        If standard input is asked for twice.
+        If standard input is named twice.
     """
     if request.paths.count("-") > 1:
-        raise RequestError("standard input can be read once", where="-")
+        raise RequestError("standard input can be read only once", where="-")
     workers = max(1, min(len(request.paths), pool.cores()))
     with warnings.catch_warnings(), ThreadPoolExecutor(workers) as executor:
-        warnings.simplefilter("ignore", UserWarning)  # a cut end is told with the capture
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # a truncated capture is reported with its results
         found = list(executor.map(lambda path: _one(path, request, progress), request.paths))
     analyses = tuple(one for one in found if isinstance(one, Analysis))
     results = CaptureResults(
@@ -376,7 +382,7 @@ def _number(value: float | None) -> float:
 
 
 def _none(results: CaptureResults) -> RequestError:
-    """Say that no flow is what was asked for, and what there is."""
+    """Return the error for no matching flow, with what the captures have."""
     flows = np.concatenate([found.flows for found in results.analyses])
     if not flows.size:
         return RequestError("the capture has no TCP flow", where=str(results.request.choice))
@@ -384,17 +390,17 @@ def _none(results: CaptureResults) -> RequestError:
     shown = ", ".join(map(str, ports[:8])) + (", ..." if len(ports) > 8 else "")
     last = max(found.flows.size for found in results.analyses) - 1
     codes = ", ".join(str(code) for code in np.unique(flows["dscp"][flows["dscp"] >= 0]))
-    several = f"none of the {flows.size} flows is this"
+    several = f"none of the {flows.size} flows matches"
     return RequestError(
-        several if flows.size > 1 else "the only flow is not this",
+        several if flows.size > 1 else "the only flow does not match",
         where=str(results.request.choice),
-        hint=f"there are ports {shown}; code points {codes or 'none'}; "
+        hint=f"the capture has ports {shown}; code points {codes or 'none'}; "
         + (f"flows 0 to {last}" if last else "flow 0"),
     )
 
 
 def content(results: CaptureResults, form: str) -> str | bytes:
-    """Give what was found in one of the ``FORMATS``: the flows, or the events if asked for."""
+    """Return the results in one of the ``FORMATS``: flows, or events if requested."""
     if form == "json":
         return json.dumps(document(results), indent=1) + "\n"
     from tcpf_lab.report.frames.captures import written
@@ -430,7 +436,7 @@ def analyze(
     *paths : str or Path
         Captures, plain or packed, or directories of them; ``-`` is standard input.
     min_rto : str or float, optional
-        Least timer of the senders, ``"200 ms"`` or seconds; the profile's own without it.
+        Minimum RTO of the senders, ``"200 ms"`` or seconds; the profile's own without it.
     profile : {"linux", "linux-2.2", "rfc6298"}
         Whose timer the senders have.
     at : {"sender", "receiver", "between"}, optional
@@ -449,7 +455,7 @@ def analyze(
     Raises
     ------
     LabError
-        If a capture cannot be read, or no flow is what was asked for.
+        If a capture cannot be read, or no flow matches.
 
     Examples
     --------
@@ -458,7 +464,8 @@ def analyze(
     >>> found.events.query("kind == 'rto'").groupby("flow").size()  # doctest: +SKIP
     """
     if not paths:
-        raise RequestError("no capture to analyse", hint='name one: tcpf_lab.analyze("S.pcap")')
+        hint = 'name one or more: tcpf_lab.analyze("S.pcap")'
+        raise RequestError("no capture to analyse", hint=hint)
     options = options_of(min_rto, profile, at, probes=probes)
     names = tuple(spread(list(map(str, paths))))
     choice = choice_of(host, port, dscp, flow)
@@ -468,7 +475,7 @@ def analyze(
     return results.frames
 
 
-#: Longest stay, and length of the parts of loss over time, unless something else is asked for.
+#: Default longest delay in the device, and default interval of loss over time.
 MAX_DELAY, BIN = "2 s", "1 s"
 
 
@@ -482,7 +489,7 @@ def device(
     end: str | None = None,
     bin: str = BIN,  # noqa: A002 - the option of the command line
 ) -> Device:
-    """Say what a box did to packets, from captures on both of its sides.
+    """Measure loss and delay of a device from captures before and after it.
 
     Parameters
     ----------
@@ -492,12 +499,12 @@ def device(
         What the second capture's clock shows more, ``0`` for one clock; None: it is found out, and
         the least delay counts 0.
     max_delay : str
-        Longest possible stay in the box.
+        Longest possible delay in the device.
     start, end : str, optional
         Only packets that come from then until before then, after the first one: ``--from`` and
         ``--to`` of the command line.
     bin : str
-        Length of the parts of loss over time.
+        Interval of loss over time.
 
     Returns
     -------
@@ -510,7 +517,7 @@ def device(
         If a time is none, or not allowed.
     TraceError
         If a capture cannot be read, nothing of the first is in the second, or no packet of the
-        time that was asked for is judged.
+        requested time can be matched.
     """
     from tcpf_lab.report.frames.captures import Device  # here: pandas takes a while to load
 
@@ -524,7 +531,7 @@ def device_options(
     end: str | None = None,
     part: str = BIN,
 ) -> DeviceOptions:
-    """Read what is known of the box, and which packets are judged.
+    """Read what is known of the device, and which packets count.
 
     Parameters
     ----------
@@ -539,7 +546,7 @@ def device_options(
     first = None if start is None else nanoseconds(start, "--from")
     last = None if end is None else nanoseconds(end, "--to", least=1)
     if first is not None and last is not None and first >= last:
-        message = "the time ends before it starts"
+        message = "--to must be later than --from"
         raise RequestError(message, where=f"--from {start} --to {end}")
     return DeviceOptions(
         max_delay_ns=nanoseconds(max_delay, "--max-delay", least=1),
@@ -567,5 +574,6 @@ def nanoseconds(text: str | float, option: str, *, signed: bool = False, least: 
         what, _, advice = error.message.partition("; ")
         raise RequestError(what, where=where, hint=advice) from None
     if value < least:
-        raise RequestError(f"at least {least} ns are needed", where=where, hint="write 200 ms")
+        message = f"must be at least {least} ns"
+        raise RequestError(message, where=where, hint="write a time such as 200 ms")
     return -value if minus else value

@@ -50,15 +50,15 @@ class Results:
     """
 
     def __init__(
-        self, name: str, sections: Sequence[Section] = (), kept: pd.DataFrame | None = None
+        self, name: str, sections: Sequence[Section] = (), stored: pd.DataFrame | None = None
     ) -> None:
         self.name = name
         self._sections = tuple(sections)
-        self._kept = kept
+        self._stored = stored
 
     def __repr__(self) -> str:
         """Say how much there is."""
-        runs = "" if self._kept is not None else f", runs={len(self)}"
+        runs = "" if self._stored is not None else f", runs={len(self)}"
         return f"Results({self.name!r}, cells={len(self.cells) // len(METRICS)}{runs})"
 
     def __len__(self) -> int:
@@ -82,12 +82,12 @@ class Results:
         return self._tables.frame(name).copy()
 
     def _require_runs(self) -> None:
-        if self._kept is not None:
+        if self._stored is not None:
             raise RequestError(
-                "a reproduction keeps the means of its runs, not the runs: `cells` and `published` "
-                "are all there is",
+                "a reproduction holds the means of its runs, not the runs: only `cells` and "
+                "`published` are available",
                 where=self.name,
-                hint="make the runs: the manifest.json beside the table has the command line",
+                hint="repeat the runs: manifest.json beside the table has the command line",
             )
 
     @property
@@ -103,7 +103,7 @@ class Results:
     @property
     def cells(self) -> pd.DataFrame:
         """A row per cell and metric: mean over the runs, confidence interval, published value."""
-        return self._table("cells") if self._kept is None else self._kept.copy()
+        return self._table("cells") if self._stored is None else self._stored.copy()
 
     @property
     def dscp(self) -> pd.DataFrame:
@@ -174,15 +174,16 @@ class Results:
         return self._files[int(table.index[0])]
 
     def _not_one(self, found: pd.DataFrame, wanted: Mapping[str, object]) -> RequestError:
-        said = ", ".join(f"{name}={value!r}" for name, value in wanted.items()) or "nothing asked"
+        given = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
         among = found if len(found) else self.runs
         choice = [
             f"{name}: {', '.join(map(str, among[name].unique()[:_SHOWN]))}"
             for name in ("experiment", "testbed", "case", "flows", "seed", *self._axes)
             if among[name].nunique() > 1
         ]
-        hint = f"say which: {'; '.join(choice)}" if choice else "`left_out` has what is not used"
-        return RequestError(f"{len(found)} runs are this: {said}", where=self.name, hint=hint)
+        hint = f"choose one: {'; '.join(choice)}" if choice else "`left_out` lists unused runs"
+        message = f"{len(found)} runs match {given or 'no condition'}; exactly one must"
+        return RequestError(message, where=self.name, hint=hint)
 
     @property
     def _axes(self) -> list[str]:
@@ -255,28 +256,30 @@ def _refuse_useless(**given: object) -> None:
     for name, value in given.items():
         if value not in ((), None):
             raise RequestError(
-                "chooses among the runs of an experiment; a directory has the runs that it has",
+                "selects runs of an experiment; it does not apply to a directory",
                 where=f"{name}={value!r}",
-                hint="load the experiment, or choose rows of the tables",
+                hint="load the experiment, or filter the tables",
             )
 
 
 def _of_directory(path: Path, include_invalid: bool) -> Results:
-    kept = reproductions(path)
-    if kept:
-        return Results(path.name, kept=kept_cells(kept))
+    stored = reproductions(path)
+    if stored:
+        return Results(path.name, stored=kept_cells(stored))
     sections = sections_below(path, include_invalid)
     if not any(section.usable for section in sections):
-        raise _nothing(sections, str(path), "include_invalid=True, to look at them all the same")
+        raise _nothing(
+            sections, str(path), "include_invalid=True includes runs that failed a check"
+        )
     return Results(path.name, sections)
 
 
 def _nothing(sections: Sequence[Section], where: str, hint: str) -> LabError:
-    """Say what is there instead of a usable run."""
+    """Return the error that lists the runs by state."""
     results = [result for section in sections for result in section.results]
     problems = [problem for result in results for problem in result.problems]
     counts = Counter(problem.state for problem in problems)
-    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     first = next((problem for problem in problems if problem.reasons), problems[0])
-    message = f"no usable run among {len(problems)} ({told}); the first: {first}"
+    message = f"no usable run among {len(problems)} ({states}); the first: {first}"
     return LabError(message, where=where, hint=hint)

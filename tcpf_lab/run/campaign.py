@@ -56,7 +56,8 @@ def ready_testbed(choice: Choice, *, elsewhere: bool = False) -> Testbed:
         raise TestbedError(
             f"not ready:{listed}",
             where=f"testbed {choice.testbed_name}",
-            hint=f"`{command('doctor', '--testbed', choice.testbed_name)}` looks again",
+            hint=f"fix these, then check with "
+            f"`{command('doctor', '--testbed', choice.testbed_name)}`",
         )
     return testbed
 
@@ -67,7 +68,7 @@ def check_cluster(address: str | None, choice: Choice, jobs: int) -> None:
     Raises
     ------
     RequestError
-        If a cluster is asked for together with ``--jobs`` or with another testbed than ``uml``, or
+        If ``--cluster`` is combined with ``--jobs`` or with another testbed than ``uml``, or
         what it needs is not installed.
     """
     if address is None:
@@ -77,13 +78,13 @@ def check_cluster(address: str | None, choice: Choice, jobs: int) -> None:
         raise RequestError(
             "--jobs is for this machine; a cluster makes as many runs at a time as it has workers",
             where=where,
-            hint="leave one of the two out",
+            hint="remove one of the two options",
         )
     if choice.testbed_name != "uml":
         raise RequestError(
-            f"testbed '{choice.testbed_name}' has its own machines; only 'uml' runs on a cluster",
+            f"testbed '{choice.testbed_name}' does not run on a cluster; only 'uml' does",
             where=where,
-            hint="leave --cluster out",
+            hint="remove --cluster",
         )
     if importlib.util.find_spec(OF_CLUSTERS) is None:
         raise RequestError(
@@ -139,7 +140,7 @@ def sensitivity_of(choices: Sequence[Choice], *, include_invalid: bool = False) 
     """
     if len(choices) > 1:
         words = " ".join(f"--testbed {choice.testbed_name}" for choice in choices)
-        raise RequestError("--sensitivity is of one testbed", where=words)
+        raise RequestError("--sensitivity needs exactly one testbed", where=words)
     (choice,) = choices
     status = command("status", *choice.words())
     return sensitivity(gather(sources(choice), include_invalid), status)
@@ -155,7 +156,7 @@ def two_testbeds(first: Choice, second: Choice, *, include_invalid: bool = False
     """
     if first.directory == second.directory:
         raise RequestError(
-            "a testbed agrees with itself; name two different ones",
+            "both testbeds are the same; name two different ones",
             where=f"--testbed {first.testbed_name}",
         )
     one, other = (
@@ -241,10 +242,10 @@ def clean(results: Path, *, dry_run: bool = False) -> list[Path]:
     return leftovers
 
 
-def kept_runs(path: Path) -> list[RunFiles]:
+def stored_runs(path: Path) -> list[RunFiles]:
     """Find the runs that can be analysed anew: ``path`` itself, or those that it holds.
 
-    Their captures were kept, or they were made without any.
+    Their captures were stored, or they were made without captures.
 
     Parameters
     ----------
@@ -264,16 +265,16 @@ def kept_runs(path: Path) -> list[RunFiles]:
             for manifest in sorted(path.glob(f"{level}manifest.json"))
             if not manifest.parent.name.endswith(PARTIAL)
         ]
-        kept = [run for run in found if can_be_analysed(run)]
-        if kept:
-            return kept
+        stored = [run for run in found if can_be_analysed(run)]
+        if stored:
+            return stored
         complete += len(found)
     what = f"{complete} runs, none with captures" if complete else "no run, no capture"
     raise RequestError(
         f"nothing to analyse: {what}",
         where=str(path),
-        hint="name a capture, a directory of *.pcap files, a run, or an experiment's results as "
-        "results/smoke; `run` with --keep-pcaps keeps captures",
+        hint="name a capture, a directory of *.pcap files, a run, or results such as "
+        "results/smoke; `run --keep-pcaps` stores captures",
     )
 
 
@@ -306,5 +307,5 @@ def _refuse_damaged(run: RunFiles) -> None:
         raise TraceError(
             f"damaged: {', '.join(damaged)}",
             where=str(run.root),
-            hint=f"not what SHA256SUMS says; `{again(run, '--keep-pcaps')}` makes the run again",
+            hint=f"SHA256SUMS does not match; repeat the run: `{again(run, '--keep-pcaps')}`",
         )

@@ -30,11 +30,11 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap)(\.(gz|zst|xz))?$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """What was asked to be drawn.
+    """What to draw.
 
     ``what`` are experiments, collections, runs or directories with runs; or captures, whose senders
     are as ``options`` say. ``filters`` are comma-separated lists, by their key of ``case``,
-    ``flows`` and ``seed``, that hold for all runs; ``asked`` chooses among the runs of each
+    ``flows`` and ``seed``, that hold for all runs; ``request`` chooses among the runs of each
     experiment, and names none itself.
     """
 
@@ -63,8 +63,8 @@ class FigureRequest:
         """
         for word in self.what:
             if word == "-":
-                message = "figures read a capture twice, which standard input is not"
-                raise RequestError(message, where="-", hint="save it in a file first")
+                message = "a figure reads a capture twice; standard input can be read only once"
+                raise RequestError(message, where="-", hint="save the capture to a file first")
             if _CAPTURE.search(word) and not Path(word).exists():
                 raise RequestError("no such capture", where=word)
 
@@ -93,7 +93,7 @@ def parse_time(text: str) -> tuple[float, float]:
     except (RequestError, ValueError):
         dots = ""
     if not dots or start >= end:
-        message = "write FROM..TO in seconds after the start of the run, as 20..30"
+        message = "write FROM..TO in seconds after the start of the run, such as 20..30"
         raise RequestError(message, where=f"--time {text}")
     return start, end
 
@@ -112,7 +112,7 @@ def parse_flows(text: str) -> tuple[int, ...]:
     """
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() for word in words):
-        message = "write the numbers of flows, counted from 0, as 3 or 0,3,7"
+        message = "write the numbers of flows, counted from 0, such as 3 or 0,3,7"
         raise RequestError(message, where=f"--flow {text}")
     return tuple(map(int, dict.fromkeys(words)))
 
@@ -141,10 +141,10 @@ class Gathered:
     @property
     def remark(self) -> str:
         """What was left out: ``left out: 2 missing, 1 invalid``; empty if nothing was."""
-        return f"left out: {_told(self.left_out)}" if self.left_out else ""
+        return f"left out: {_counts(self.left_out)}" if self.left_out else ""
 
 
-def _told(left_out: Counter[str]) -> str:
+def _counts(left_out: Counter[str]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
 
 
@@ -165,7 +165,7 @@ def gather(request: FigureRequest, kind: Kind) -> Gathered:
         return Gathered(tuple(captures), Counter())
     if request.options != Options():
         raise RequestError(
-            "is for captures; what a run's senders were is in the run",
+            "apply to captures only; a run records its senders",
             where="--min-rto, --profile, --at, --no-probes",
         )
     left_out: Counter[str] = Counter()
@@ -192,14 +192,17 @@ def _refuse_captures(request: FigureRequest, kind: Kind) -> None:
     if not kind.captures:
         takers = ", ".join(other.name for other in KINDS.values() if other.captures)
         raise RequestError(
-            f"a capture; {kind.name} is drawn of runs", where=first, hint=f"of captures: {takers}"
+            f"is a capture, but {kind.name} draws runs",
+            where=first,
+            hint=f"figures of captures: {takers}",
         )
     others = [word for word in request.what if word not in request.captures]
     if others:
-        raise RequestError(f"a capture, and {others[0]} is none; draw either", where=first)
+        message = f"is a capture, but {others[0]} is not: draw one or the other"
+        raise RequestError(message, where=first)
     filters = [f"--{key}" for key, value in request.filters.items() if value]
     if option := next(iter(filters), request.choosing):
-        raise RequestError("chooses among runs, and this is a capture", where=option)
+        raise RequestError("selects runs; it does not apply to a capture", where=option)
 
 
 def _refuse_copies(runs: Iterable[DrawnRun]) -> None:
@@ -209,7 +212,7 @@ def _refuse_copies(runs: Iterable[DrawnRun]) -> None:
         first = seen.setdefault((run.cell, run.seed), run)
         if first is not run:
             raise RequestError(
-                f"is the same run as {first.files.root}, and would count twice",
+                f"is the same run as {first.files.root}; it would count twice",
                 where=str(run.files.root),
                 hint="name the directory of one of them",
             )
@@ -220,18 +223,18 @@ def _refuse_useless(request: FigureRequest, directories: Sequence[str]) -> None:
         return
     if request.choosing:
         raise RequestError(
-            "chooses among the runs of an experiment; a directory has the runs that it has",
+            "selects runs of an experiment; it does not apply to a directory",
             where=request.choosing,
-            hint="--case, --flows or --seed",
+            hint="use --case, --flows or --seed",
         )
 
 
 def _of_experiment(word: str, request: FigureRequest, left_out: Counter[str]) -> Iterator[_Found]:
     if Path(word).is_fifo():
         raise RequestError(
-            "is a pipe or a device, and figures read a capture twice",
+            "is a pipe or a device; a figure reads a capture twice",
             where=word,
-            hint="name the capture's file; a packed one is read as it is",
+            hint="name the file of the capture; compressed files are read directly",
         )
     try:
         choice = choose(request.runs_of(word))
@@ -304,16 +307,16 @@ def _filtered(
 def _nothing(
     request: FigureRequest, directories: Sequence[str], left_out: Counter[str]
 ) -> LabError:
-    """Say why there is nothing to draw, and what to type about it."""
-    message = f"no run to draw: {_told(left_out) or 'there is none'}"
+    """Return the error for nothing to draw, with the command that helps."""
+    message = f"no run to draw: {_counts(left_out) or 'there is none'}"
     specs = [word for word in request.what if word not in directories]
     if left_out["invalid"]:
-        hint = "`--include-invalid` draws them all the same"
+        hint = "`--include-invalid` includes runs that failed a check"
     elif specs:
         hint = f"`{command('run', *request.runs_of(specs[0]).words())}`"
     elif left_out["without metrics.json"]:
         again = "; ".join(command("analyze", Path(word)) for word in request.what)
-        hint = f"`{again}`, if captures were kept"
+        hint = f"`{again}`, if captures were stored"
     else:
-        hint = "name a run's directory, or one that holds runs, such as results/configA/uml"
+        hint = "name the directory of a run, or one that holds runs, such as results/smoke/uml"
     return LabError(message, where=" ".join(request.what), hint=hint)

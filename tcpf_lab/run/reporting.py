@@ -1,4 +1,4 @@
-"""The report on a choice of runs, in every format that was asked for."""
+"""The report on a choice of runs, in every requested format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tcpf_lab.spec.words import one_of
 FORMATS: tuple[str, ...] = ("md", "table", "csv", "figures", "parquet", "flent", "html", "pdf")
 #: The collection with the published configurations on other testbeds.
 OTHER_TESTBEDS = "full_duplex.yaml"
-#: What it is written as unless something else is asked for.
+#: Default formats.
 USUAL: tuple[str, ...] = ("md", "table", "figures", "pdf")
 
 
@@ -76,7 +76,7 @@ def report(
     Returns
     -------
     Report
-        What was written; a PDF, if one was asked for, is the last.
+        The files written; a PDF, if requested, is the last.
 
     Raises
     ------
@@ -211,14 +211,14 @@ def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Do
         yield from write(page, reference, ("md", "csv", "figures"), seen)
 
 
-#: What a page that was kept can be written as; the first three unless something else is asked for.
+#: Formats of a stored page; the first three are the default.
 OF_KEPT: tuple[str, ...] = ("md", "csv", "figures", "html", "pdf")
 #: Where it is written, in the results directory.
 PAGES = "pages"
 
 
 def kept_pages(words: str) -> tuple[Path, ...]:
-    """Give the pages that were kept: that file, or all of that directory and those in it."""
+    """Return the stored pages: a file, or all of a directory and of those in it."""
     place = Path(words)
     if place.is_file() and place.suffix in (".json", PACKED):
         return (place,) if is_outcome(place) or is_kept(place) else ()
@@ -235,7 +235,7 @@ def is_outcome(path: Path) -> bool:
 
 
 def redraw(path: Path, root: Path, formats: Collection[str]) -> tuple[Document, ...]:
-    """Give a page that was kept, in formats of ``OF_KEPT``, for a directory: no run is read.
+    """Render a stored page in formats of ``OF_KEPT``, for a directory: no run is read.
 
     Raises
     ------
@@ -273,9 +273,9 @@ def _pages(
     for suffix, content in _texts(subject, drawings, formats):
         yield made.choice.files.report(suffix), content
     if reference is not None:
-        kept = made.commands(reference)
-        yield from reproduction(made.sections, reference, kept)
-        for suffix, content in _texts(replace(subject, commands=kept), drawings):
+        commands = made.commands(reference)
+        yield from reproduction(made.sections, reference, commands)
+        for suffix, content in _texts(replace(subject, commands=commands), drawings):
             yield reference / f"{made.choice.name}.{suffix}", content
 
 

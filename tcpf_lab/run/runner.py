@@ -156,7 +156,7 @@ def examine(
         `Testbed.identity` of the testbed as it is now; None if it is unknown (then it is not
         compared).
     need_pcaps : bool
-        A run whose captures were not kept does not do, unless it is to have none.
+        Count a run without stored captures as stale, unless it is to have none.
     """
     done = files.run(run.id)
     if not done.root.exists():
@@ -170,7 +170,7 @@ def examine(
     changed = _changed(manifest, run, identity)
     captured = run.experiment.traffic.captured
     if captured and need_pcaps and not any(done.pcap.glob("*.pcap*")):
-        changed.append("captures not kept")
+        changed.append("no captures stored")
     analysed = metrics.get("analysis") == summary.ANALYSIS
     if captured and not analysed:
         changed.append("analysis")
@@ -241,9 +241,9 @@ def analyse(files: RunFiles) -> dict[str, Any]:
         raise TraceError(reason, where=str(error.filename or files.root)) from None
     except _DAMAGE as error:
         raise TraceError(
-            f"its records do not fit together: {type(error).__name__} {error}"[:300],
+            f"the run's files contradict each other: {type(error).__name__} {error}"[:300],
             where=str(files.root),
-            hint="a file of the run is damaged: repeat the run",
+            hint="a file is damaged: repeat the run",
         ) from error
 
 
@@ -258,12 +258,15 @@ def _refuse_sizes(files: RunFiles) -> None:
     flows = [share["flows"] for share in shares if isinstance(share, dict) and "flows" in share]
     window = manifest.get("window_s", [])
     if not all(isinstance(count, int) and 0 <= count <= _MOST_FLOWS for count in flows):
-        raise TraceError("no run has so many flows", where=str(files.manifest))
+        message = f"is damaged: flows must be from 0 to {_MOST_FLOWS}"
+        raise TraceError(message, where=str(files.manifest))
     if not isinstance(window, list) or not all(_is_instant(at) for at in window):
-        raise TraceError("window_s is not when a run begins and ends", where=str(files.manifest))
+        message = "is damaged: window_s must be two times in seconds"
+        raise TraceError(message, where=str(files.manifest))
     users = expect.get("users") if isinstance(expect, dict) else None
     if isinstance(users, dict) and not _are_users(files, users):
-        raise TraceError("transfers of more users than a run has", where=str(files.stats))
+        message = f"is damaged: transfers of more than {_MOST_FLOWS} users"
+        raise TraceError(message, where=str(files.stats))
 
 
 def _are_users(files: RunFiles, users: dict[str, Any]) -> bool:
@@ -339,8 +342,8 @@ def run_all(
                 raise DiskFullError(
                     f"stopped: the disk is full; {done} of {len(runs)} runs are complete",
                     where=str(results),
-                    hint=f"`{command('status', *options(results=results))}` says what takes the "
-                    "room; free some, and the same command goes on from there; or give "
+                    hint=f"`{command('status', *options(results=results))}` lists what uses the "
+                    "space; free some and repeat the command, which continues; or use "
                     "--results DIR on another disk",
                 )
 
@@ -404,7 +407,7 @@ def _outcome(future: Future[Any], task: Task) -> Event:
     except BrokenExecutor:
         detail = (
             f"run {task.run.id}: a worker process was killed\n"
-            "  try: look for the host's out-of-memory killer (dmesg), or --jobs 1"
+            "  try: check `dmesg` for the out-of-memory killer, or use --jobs 1"
         )
         return Event(task.run, "failed", valid=False, detail=detail)
     return event
@@ -426,7 +429,7 @@ def carry_out(task: Task) -> Event:
         detail = f"run {task.run.id}: {where}: {error.strerror}"
         return _failed(task, started, detail, error)
     except MemoryError:
-        detail = f"run {task.run.id}: the host has no memory left for it\n  try: fewer --jobs"
+        detail = f"run {task.run.id}: the host is out of memory\n  try: fewer --jobs"
         return _failed(task, started, detail)
     except Exception as error:  # noqa: BLE001 - a fault here must not cost the other runs
         saved = partial.log / "traceback.txt"
@@ -435,7 +438,7 @@ def carry_out(task: Task) -> Event:
             saved.write_text(traceback.format_exc(), encoding="utf-8")
         detail = (
             f"run {task.run.id}: {type(error).__name__}: {error}\n"
-            f"  try: this is a fault of tcpf-lab; keep {saved} for a report"
+            f"  try: this is a bug in tcpf-lab: report it with {saved}"
         )
         return _failed(task, started, detail)
     return _ended(task.run, "finished", started, metrics)
@@ -553,9 +556,10 @@ def require_room(needs: Iterable[Need], directory: Path, *, keep_pcaps: bool) ->
     needed, free = taken + peak + _REPORT, free_bytes(directory)
     if taken and needed > free:
         raise DiskFullError(
-            f"the runs take some {storage.readable(needed)}, {storage.readable(free)} are free",
+            f"not enough space: the runs need about {storage.readable(needed)}, "
+            f"{storage.readable(free)} are free",
             where=str(directory),
-            hint="free some, give --results DIR on another disk, or leave --keep-pcaps out"
+            hint="free some space, use --results DIR on another disk, or omit --keep-pcaps"
             if keep_pcaps
-            else "free some, or give --results DIR on another disk",
+            else "free some space, or use --results DIR on another disk",
         )

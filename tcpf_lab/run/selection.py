@@ -1,4 +1,4 @@
-"""What was asked for: the runs of an experiment or of a collection, a testbed, a directory.
+"""The requested runs: an experiment or a collection, a testbed, a results directory.
 
 To choose runs needs nothing of what makes or reads them, and takes no time to load.
 """
@@ -104,7 +104,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Choice:
-    """Everything that a verb works on; an experiment by itself is a choice of one part."""
+    """Everything that a verb works on; a single experiment has one part."""
 
     source: Path
     name: str
@@ -116,7 +116,7 @@ class Choice:
 
     @property
     def testbed_name(self) -> str:
-        """The testbed as it was asked for: may be an inventory's path."""
+        """The requested testbed: a name, or the path of an inventory."""
         return self.request.testbed
 
     @property
@@ -160,7 +160,7 @@ def choose(request: RunRequest) -> Choice:
     read = load_any(source)
     if isinstance(read, Calibration):
         raise RequestError(
-            "is a calibration",
+            "is a calibration, not an experiment",
             where=str(source),
             hint=f"`{command('calibrate', Path(request.spec))}`",
         )
@@ -194,7 +194,7 @@ def one_or_two(testbeds: Sequence[str] | None) -> tuple[str, ...]:
     names = tuple(testbeds or (TESTBED,))
     if len(names) > 2:
         words = " ".join(f"--testbed {name}" for name in names)
-        raise RequestError(f"two testbeds are compared, not {len(names)}", where=words)
+        raise RequestError(f"at most two testbeds can be compared, not {len(names)}", where=words)
     return names
 
 
@@ -220,22 +220,23 @@ def _expanded(
     ]
     if not found:
         words = " ".join(f"--only {key}={value}" for key, value in wanted.items())
-        raise RequestError("no experiment has a run that is all of this", where=words)
+        raise RequestError("no run of any experiment matches all of this", where=words)
     return found
 
 
 def _settled(level: Level, overrides: Sequence[str], generator: Generator) -> Level:
     """Change a level as the command line says, which must not undo what makes it a level.
 
-    What it leaves to the testbed is then settled too, so that a run says all by itself.
+    What it leaves to the testbed is then settled too, so that a run records everything.
     """
     for setting in overrides:
         own = next((own for own in level.settings if overlap(own, setting)), None)
         if own is not None:
             raise RequestError(
-                f"the level '{level.factor} {level.level}' of the collection sets {own}",
+                f"conflicts with '{level.factor} {level.level}' of the collection, which sets "
+                f"{own}",
                 where=f"--set {setting}",
-                hint=f"leave it out: --only {_CONFIG}=... with the experiments to change",
+                hint=f"select the experiments to change: --only {_CONFIG}=NAME,...",
             )
     return replace(level, experiment=apply_overrides(level.experiment, overrides).on(generator))
 
@@ -263,14 +264,14 @@ def _refuse_equal_names(
     counts = Counter(level.experiment.name for level in chosen)
     if own in counts or own in (level.experiment.name for level in levels):
         raise RequestError(
-            f"the collection and an experiment of it are both called '{own}'",
+            f"the collection and one of its experiments have the same name, '{own}'",
             where=str(source),
-            hint="give the collection a name of its own: its report has a directory too",
+            hint="rename the collection: its report needs a directory of its own",
         )
     for name, count in counts.items():
         if count > 1:
             raise RequestError(
-                f"{count} experiments are called '{name}'; their results would be mixed",
+                f"{count} experiments have the name '{name}'; their results would be mixed",
                 where=str(source),
-                hint="give each a name of its own",
+                hint="give each its own name",
             )

@@ -1,6 +1,6 @@
-"""An axis of the matrix: a key of the experiment and the values that it takes.
+"""An axis of the matrix: a key of the experiment and its values.
 
-Every value is kept in one way of writing, so that ``0.1 MB`` and ``100 kB`` are one value wherever
+Every value has one canonical form, so that ``0.1 MB`` and ``100 kB`` are one value wherever
 values are compared, and part of one run id. Ranges are counted in exact fractions.
 """
 
@@ -39,7 +39,7 @@ SCALAR: JsonDict = {"type": ["string", "number", "boolean"]}
 _NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?"
 _AMOUNT = re.compile(rf"({_NUMBER})\s*([A-Za-z/]*)", flags=re.ASCII)
 _RANGE = re.compile(r"(.+?)\.\.(.+?)(?::(.+))?", flags=re.DOTALL)
-_HOW = "write FIRST..LAST:STEP, as 100 kB..300 kB:50 kB or 0.01..0.05:0.01, or a list"
+_HOW = "write FIRST..LAST:STEP, such as 100 kB..300 kB:50 kB or 0.01..0.05:0.01, or a list"
 _WRITTEN: tuple[tuple[Quantity, Callable[[str], str]], ...] = (
     (RATE, lambda text: format_rate(parse_rate(text))),
     (SIZE, lambda text: format_size(parse_size(text))),
@@ -69,7 +69,7 @@ def is_range(value: Any) -> bool:
 
 
 def plain(value: Any) -> Value:
-    """Give a value in the one way that it is kept.
+    """Return the canonical form of a value.
 
     Examples
     --------
@@ -84,12 +84,12 @@ def plain(value: Any) -> Value:
     if isinstance(value, bool | int | float):
         return value
     if not isinstance(value, str):
-        what = "nothing" if value is None else "more than one value"
+        what = "empty" if value is None else f"a {'mapping' if isinstance(value, dict) else 'list'}"
         raise ValueError(  # noqa: TRY004 - the model reports it as a wrong value
-            f"an axis takes single values; this is {what}"
+            f"a value of an axis is a number, a word, or true or false; this is {what}"
         )
     if is_range(value):
-        raise ValueError(f"{value!r} is a range within a list; write either of them")
+        raise ValueError(f"{value!r} is a range inside a list; write a range or a list, not both")
     found = _AMOUNT.fullmatch(value.strip())
     for quantity, written in _WRITTEN:
         if found and found[2] and quantity.factor(found[2]) is not None:
@@ -113,7 +113,7 @@ def shown(value: Value) -> str:
 
 
 def word(text: str) -> str:
-    """Give the text that is compared when a value is asked for on the command line.
+    """Return the text that a value of the command line is compared by.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def measured(value: Any) -> tuple[Fraction, Quantity | None]:
     amount = _measured(found) if found else None
     if amount is None:
         shape = shown(value) if isinstance(value, Value) else "this"
-        raise ValueError(f"{shape!r} is no number, with a unit if its key needs one")
+        raise ValueError(f"{shape!r} is not a number; a value with a unit is such as '200 ms'")
     return amount
 
 
@@ -192,21 +192,21 @@ def _end(part: str | None, text: str) -> tuple[Fraction, Quantity | None]:
     found = _AMOUNT.fullmatch(part or "")
     measured = _measured(found) if found else None
     if measured is None:
-        raise ValueError(f"{text!r} is not a range: {part!r} is no number; {_HOW}")
+        raise ValueError(f"{text!r} is not a range: {part!r} is not a number; {_HOW}")
     return measured
 
 
 def _counted(first: Fraction, last: Fraction, step: Fraction, text: str) -> list[Fraction]:
     if step <= 0:
-        raise ValueError(f"{text!r} needs a step above 0")
+        raise ValueError(f"the step of {text!r} must be more than 0")
     if last < first:
-        raise ValueError(f"{text!r} must go upwards, from the least value to the greatest")
+        raise ValueError(f"{text!r} runs downwards; write the smaller value first")
     steps = (last - first) / step
     if steps.denominator != 1:
         below = first + int(steps) * step
         raise ValueError(
-            f"{text!r} steps over its last value; end at {_near(below, text)} or "
-            f"{_near(below + step, text)}"
+            f"the steps of {text!r} miss its last value; end the range at {_near(below, text)} "
+            f"or {_near(below + step, text)}"
         )
     if steps >= MOST_VALUES:
         raise ValueError(f"{text!r} has {steps + 1} values; an axis has at most {MOST_VALUES}")

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tcpf_lab.base.units import Duration, Probability, Rate, Size, format_rate
+from tcpf_lab.base.units import Duration, Probability, Rate, Size, format_duration, format_rate
 from tcpf_lab.spec.graph import ETHERNET_HEADER, SLOWEST, Graph, Link, Node
 from tcpf_lab.spec.topology import Topology
 from tcpf_lab.spec.words import Dscp, KeyPath, OneOf, SpecModel
@@ -48,9 +48,10 @@ class Source(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what no source could be."""
         if not 0 < self.share < 1:
-            yield ("share",), "must be more than 0 and less than 1"
+            yield ("share",), f"must be more than 0 and less than 1, not {self.share:g}"
         if not _SHORTEST <= self.packet <= 9000:
-            yield ("packet",), f"must be from {_SHORTEST} B to 9000 B"
+            sentence = f"must be from {_SHORTEST} B to 9000 B, not {self.packet} B"
+            yield ("packet",), sentence
 
     @property
     def longest_burst(self) -> float:
@@ -90,9 +91,9 @@ class OnOff(Source):
         """Yield what no source could be."""
         yield from super().problems()
         if not 1e-5 <= self.on <= 100:
-            yield ("on",), "must be from 10 us to 100 s"
+            yield ("on",), f"must be from 10 us to 100 s, not {format_duration(self.on)}"
         if self.rate is not None and self.rate < SLOWEST:
-            yield ("rate",), "must be at least 1 kbit"
+            yield ("rate",), f"must be at least 1 kbit, not {format_rate(self.rate)}"
 
     @property
     def longest_burst(self) -> float:
@@ -107,9 +108,10 @@ class OnOff(Source):
         """Yield that the link is too slow for the share."""
         if self.link_rate(bottleneck) <= self.share * bottleneck:
             needed = format_rate(round(self.share * bottleneck))
-            yield ("rate",), f"must be more than {needed}, the share of the bottleneck"
+            sentence = f"must be more than {needed}, which is share times the bottleneck's rate"
+            yield ("rate",), f"{sentence}; it is {format_rate(self.link_rate(bottleneck))}"
         elif self._gap(bottleneck) > _LONGEST * _NS:
-            yield ("on",), "with this share has silences of more than a day"
+            yield ("on",), "is too long for this share: silences would last more than a day"
 
     def _gap(self, bottleneck: int) -> int:
         """Give the mean silence, ns."""
@@ -131,7 +133,7 @@ class Cbr(Source):
     def misfits(self, bottleneck: int) -> Iterator[tuple[KeyPath, str]]:
         """Yield that packets are too rare."""
         if self._every(bottleneck) > _LONGEST * _NS:
-            yield ("share",), "is less than a packet in a day"
+            yield ("share",), "is too small: less than one packet a day"
 
     def _every(self, bottleneck: int) -> int:
         """Give the period, ns."""
@@ -195,15 +197,16 @@ def problems(topology: Topology, sources: Mapping[str, Source]) -> Iterator[tupl
     graph = topology.graph()
     narrow = [link for link in graph.links if link.bottleneck]
     if len(narrow) != 1:
-        yield (), "needs a topology with one bottleneck"
+        yield (), f"is supported with one bottleneck only; this topology has {len(narrow)}"
         return
     taken = {node.name for node in graph.nodes}
     for name, source in sources.items():
         if node_of(name) in taken:
-            yield (name,), f"the topology has a machine {node_of(name)} already"
-        if source.packet > narrow[0].mtu:
-            yield (name, "packet"), f"must not be more than the path's mtu, {narrow[0].mtu} B"
+            sentence = f"the topology already has a node {node_of(name)}; choose another name"
+            yield (name,), sentence
+        if source.packet > (mtu := narrow[0].mtu):
+            yield (name, "packet"), f"must be at most mtu ({mtu} B), not {source.packet} B"
         yield from (((name, *path), text) for path, text in source.misfits(narrow[0].rate))
     whole = sum(source.share for source in sources.values())
     if whole >= 1:
-        yield (), f"the shares add up to {whole:g}; nothing is left for TCP"
+        yield (), f"the sum of the shares must be less than 1, not {whole:g}"

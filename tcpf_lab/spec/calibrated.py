@@ -58,21 +58,20 @@ def default_of(name: str, one: Unknown, experiments: Sequence[Experiment], place
         # A level that sets nothing cannot undo what the experiments have.
         if any(one.levels.values()) and found and found != {given}:
             had = ", ".join(sorted(found))
-            raise SpecError(
-                f"unknowns.{name}.default: is {given}, but the experiments have {had}", where=where
-            )
+            message = f"unknowns.{name}.default: is '{given}', but the experiments have '{had}'"
+            raise SpecError(f"{message}: this level sets nothing, so it must agree", where=where)
         return given
     if len(found) != 1:
-        what = f"have {', '.join(sorted(found))}" if found else "do not say it"
+        what = f"differ: {', '.join(sorted(found))}" if found else "set no value"
         message = f"unknowns.{name}: missing key 'default': the experiments {what}"
         raise SpecError(message, where=where)
     (value,) = found
     if one.levels and value not in one.levels:
-        message = f"unknowns.{name}.levels: lack {value}, which the experiments have"
+        message = f"unknowns.{name}.levels: must include {value}, the value in the experiments"
         raise SpecError(message, where=where)
     problem = None if one.levels else one.why_not(measured(scalar(value))[0])
     if problem:
-        message = f"unknowns.{name}: the experiments have {value}, which {problem}"
+        message = f"unknowns.{name}: the value in the experiments, {value}, {problem}"
         raise SpecError(message, where=where)
     return value
 
@@ -122,8 +121,8 @@ def _at(data: dict[str, Any], path: KeyPath) -> list[Any]:
 def _number_at(experiment: Experiment, key: str) -> tuple[Any, Any]:
     values = {shown(value) for value in _at(to_data(experiment), path_of(key))}
     if len(values) != 1:
-        what = f"has {len(values)} values" if values else "has no value"
-        raise SpecError(f"times: {key} {what}; it must have one")
+        what = f"has {len(values)} different values" if values else "has no value"
+        raise SpecError(f"times: {key} {what} in this experiment; it must have one")
     try:
         return measured(scalar(values.pop()))
     except ValueError as error:
@@ -162,12 +161,12 @@ class Subject:
 
     def point_id(self, values: Values) -> str:
         """Identify a setting by what it sets, whatever the unknowns are called."""
-        said = sorted(
+        lines = sorted(
             f"{line} x {one.times}" if one.times else line
             for one, value in self._set(values)
             for line in one.lines(value)
         )
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:ID_LENGTH]
+        return hashlib.sha256(json.dumps(lines).encode()).hexdigest()[:ID_LENGTH]
 
     def at(self, experiment: Experiment, values: Values) -> Experiment:
         """Give an experiment at a setting, under the name of its own that results have.
@@ -253,10 +252,10 @@ def _experiments(
 def _read(calibration: Calibration, spec: str, source: Path, where: str) -> Experiment:
     read = load_named(spec, source, where)
     if not isinstance(read, Experiment):
-        raise SpecError(f"{spec}: is {read.noun}; name single experiments", where=where)
+        raise SpecError(f"{spec}: is {read.noun}; name its experiments one by one", where=where)
     if read.matrix.axes:
         axes = ", ".join(axis.written for axis in read.matrix.axes)
-        message = f"{spec}: its matrix varies {axes}; a calibration varies its unknowns alone"
+        message = f"{spec}: its matrix has the axis {axes}; only case, flows and seed are allowed"
         raise SpecError(message, where=where)
     problem = name_problem(calibration.name, read.name)
     if problem:
@@ -270,26 +269,27 @@ def label(experiment: Experiment) -> str:
 
 
 def _refuse_twice(fit: Sequence[Experiment], test: Sequence[Experiment], place: Places) -> None:
-    """Refuse experiments whose results, or whose cells in tables, could not be told apart."""
+    """Refuse experiments whose results, or whose cells in tables, could not be distinguished."""
     known: dict[str, str] = {}
     for key, experiments in (("fit", fit), ("test", test)):
         for index, experiment in enumerate(experiments):
             where = place((key, index))
             if experiment.name in known.values():
-                message = f"two experiments are called '{experiment.name}'"
-                raise SpecError(f"{message}; their results would be mixed", where=where)
+                message = f"two experiments have the name '{experiment.name}'"
+                raise SpecError(f"{message}: their results would share a directory", where=where)
             other = known.setdefault(label(experiment), experiment.name)
             if other != experiment.name:
-                message = f"{other} and {experiment.name} are both {label(experiment)} in tables"
-                hint = "leave one out, or the `reference` of one"
-                raise SpecError(f"{message}; {hint}", where=where)
+                message = f"{other} and {experiment.name} both appear as {label(experiment)}"
+                hint = "remove one of them, or the key `reference` from one"
+                raise SpecError(f"{message} in tables; {hint}", where=where)
 
 
 def _refuse_few(calibration: Calibration, place: Places) -> None:
     """Refuse unknowns of which there are too few settings to learn from."""
     settings = math.prod(one.most for one in calibration.unknowns.values())
     if settings < FEWEST_POINTS:
-        message = f"unknowns: have {settings} settings in all; {FEWEST_POINTS} are needed at least"
+        message = f"unknowns: allow only {settings} settings; a search needs at least"
+        message = f"{message} {FEWEST_POINTS}"
         raise SpecError(message, where=place(("unknowns",)))
 
 
@@ -313,14 +313,16 @@ def _narrowed(
     wanted = {("seeds",): calibration.seeds, ("check", "seeds"): calibration.check_.seeds}
     raise_all(
         SpecError(
-            f"{'.'.join(path)}: must be at most {least}, the seeds there are", where=place(path)
+            f"{'.'.join(path)}: must be at most {least}, the number of seeds in the experiments, "
+            f"not {seeds}",
+            where=place(path),
         )
         for path, seeds in wanted.items()
         if seeds > least
     )
     found = narrow_each(experiments, only, None, lambda key: place(("only", key)))
     raise_all(
-        SpecError(f"{experiment.name} runs nothing of what `only` names", where=place(("only",)))
+        SpecError(f"only: selects no run of {experiment.name}", where=place(("only",)))
         for experiment, narrowed in zip(experiments, found, strict=True)
         if narrowed is None
     )
@@ -332,7 +334,7 @@ def _tried(
 ) -> dict[str, frozenset[str]]:
     """Set each value in each experiment; give the cases of each that they change."""
     reach: dict[str, frozenset[str]] = {}
-    problems: dict[tuple[str, str], SpecError] = {}  # of several experiments the first tells it
+    problems: dict[tuple[str, str], SpecError] = {}  # reported of the first experiment only
     for experiment in experiments:
         changed = []
         for value in one.choices:
@@ -342,9 +344,9 @@ def _tried(
                 changed.append(apply_overrides(experiment, lines, lambda _, at=where: at))  # type: ignore[misc]
             except SpecError as error:
                 for problem in each(error):
-                    told = SpecError(problem.message, where=problem.where or where.rstrip(":"))
+                    found = SpecError(problem.message, where=problem.where or where.rstrip(":"))
                     setting = value if problem.where else ""
-                    problems.setdefault((setting, problem.message), told)
+                    problems.setdefault((setting, problem.message), found)
         reach[experiment.name] = _changed(changed)
     raise_all(problems.values())
     return reach

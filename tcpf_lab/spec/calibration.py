@@ -21,7 +21,7 @@ from tcpf_lab.spec.axis import SCALAR, Value, measured, meet, path_of, plain, sh
 from tcpf_lab.spec.model import NAME, PATTERNS, Name, Title
 from tcpf_lab.spec.words import LISTED, ONE_OR_LISTED, KeyPath, SpecModel, unknown
 
-#: A drawn number is kept to so many significant digits: more would tell runs apart that are alike.
+#: Significant digits of a drawn number: more would distinguish runs that are alike.
 _DIGITS = 4
 #: Fewer levels leave nothing to choose, more leave no points for each.
 _FEWEST_LEVELS, _MOST_LEVELS = 2, 20
@@ -35,7 +35,7 @@ def _levels(given: Any) -> Any:
     names = [shown(plain(level)) for level in given]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ValueError(f"the level {twice} is listed twice")
+        raise ValueError(f"{twice} is listed twice")
     return dict.fromkeys(names, ())
 
 
@@ -96,24 +96,26 @@ class Unknown(SpecModel):
             yield from self._number_problems()
 
     def _level_problems(self) -> Iterator[tuple[KeyPath, str]]:
-        for key, given in (("times", self.times), ("round", self.step)):
-            if given is not None:
-                yield (key,), "is for a number between from and to"
-        if self.integer:
-            yield ("integer",), "is for a number between from and to"
+        ranged = {"times": self.times is not None, "round": self.step is not None}
+        for key, given in (ranged | {"integer": self.integer}).items():
+            if given:
+                yield (key,), "works with from and to only, not with levels"
         if not _FEWEST_LEVELS <= len(self.levels) <= _MOST_LEVELS:
-            yield ("levels",), f"must be {_FEWEST_LEVELS} to {_MOST_LEVELS} different ones"
+            sentence = (
+                f"must hold {_FEWEST_LEVELS} to {_MOST_LEVELS} levels, not {len(self.levels)}"
+            )
+            yield ("levels",), sentence
         changing = any(self.levels.values())
         if self.paths and changing:
-            yield ("set",), "goes with a list of levels; these say themselves what they set"
+            yield ("set",), "must be removed: the levels have PATH=VALUE settings of their own"
         if not self.paths and not changing:
-            yield (), "sets nothing: name a key with set, or give each level what it sets"
-        if self.default is not None and shown(plain(self.default)) not in self.levels:
-            yield ("default",), f"must be one of the levels: {', '.join(self.levels)}"
+            yield (), "sets no key: add `set: KEY`, or list PATH=VALUE under each level"
+        if self.default is not None and (word := shown(plain(self.default))) not in self.levels:
+            yield ("default",), unknown(f"unknown level '{word}'", word, self.levels)
 
     def _number_problems(self) -> Iterator[tuple[KeyPath, str]]:
         if not self.paths:
-            yield (), "sets nothing: name a key with set"
+            yield (), "sets no key: add `set: KEY`"
         found = {}
         for key, value in self._numbers().items():
             try:
@@ -122,7 +124,8 @@ class Unknown(SpecModel):
                 yield (key,), str(error)
         nouns = {quantity.noun if quantity else "plain number" for _, quantity in found.values()}
         if len(nouns) > 1:
-            yield (), f"mixes {' and '.join(sorted(nouns))}"
+            mixed = " and ".join(sorted(nouns))
+            yield (), f"{', '.join(found)} must be of the same kind, not {mixed}"
         elif len(found) == len(self._numbers()):
             yield from self._range_problems({key: number for key, (number, _) in found.items()})
 
@@ -133,17 +136,17 @@ class Unknown(SpecModel):
     def _range_problems(self, number: dict[str, Fraction]) -> Iterator[tuple[KeyPath, str]]:
         low, high = number["from"], number["to"]
         if not low < high:
-            yield ("to",), "must be above from"
+            yield ("to",), f"must be more than from ({self.low}), not {self.high}"
         elif self.scale == "log" and low <= 0:
-            yield ("from",), "must be above 0 with scale: log"
+            yield ("from",), f"must be more than 0 with scale: log, not {self.low}"
         elif not low <= number.get("default", low) <= high:
-            yield ("default",), "must lie between from and to"
+            yield ("default",), f"must be in the range from {self.low} to {self.high}"
         if number.get("round", Fraction(1)) <= 0:
-            yield ("round",), "must be above 0"
+            yield ("round",), f"must be more than 0, not {self.step}"
         if self.times is not None and self.quantity is not None:
-            yield ("from",), "multiplies what times names: a number without a unit"
+            yield ("from",), f"must have no unit: it multiplies {self.times}"
         if self.integer and any(number[key].denominator != 1 for key in ("from", "to")):
-            yield ("integer",), "needs whole numbers in from and to"
+            yield ("integer",), "from and to must be whole numbers"
 
     @property
     def _ends(self) -> tuple[Fraction, Fraction]:
@@ -153,7 +156,7 @@ class Unknown(SpecModel):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Least and greatest value in base units, of a number."""
+        """Minimum and maximum in base units, of a number."""
         low, high = self._ends
         return float(low), float(high)
 
@@ -198,11 +201,11 @@ class Unknown(SpecModel):
         low, high = self._ends
         grid = self.grid
         if not low <= number <= high:
-            return "is not in the range"
+            return f"is not in the range from {self.low} to {self.high}"
         if measured(scalar(self.text(float(number))))[0] == number:
             return None
         if grid is not None and number % grid:
-            return f"is no multiple of {shown(written(grid, self.quantity))}"
+            return f"is not a multiple of {shown(written(grid, self.quantity))}"
         return f"has more than {_DIGITS} significant digits"
 
     def _rounded(self, number: float) -> Fraction:
@@ -219,7 +222,7 @@ class Unknown(SpecModel):
         """
         number, quantity = measured(scalar(text))
         if quantity is not self.quantity:
-            raise ValueError(f"{text!r} has another unit than the range")
+            raise ValueError(f"{text!r} and the range have different units")
         return float(number)
 
     def lines(self, value: str) -> tuple[str, ...]:
@@ -236,7 +239,7 @@ class Unknown(SpecModel):
 
 
 def significant(number: float) -> Fraction:
-    """Round to the significant digits that are kept of a drawn number.
+    """Round to the significant digits of a drawn number.
 
     Examples
     --------
@@ -286,7 +289,7 @@ def _share(value: Any) -> float:
     found = _PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
         shown = repr(value) if isinstance(value, str | int | float) else "this"
-        raise ValueError(f"{shown} is not a percentage; write a number and %, as 25 %")
+        raise ValueError(f"{shown} is not a percentage; write a number and %, such as 25 %")
     return float(found[1]) / 100
 
 
@@ -303,7 +306,7 @@ Only = str | int | float | bool
 def _joined(wanted: Any) -> Any:
     """Write a list as `--only` takes it."""
     if wanted == []:
-        raise ValueError("name one at least")
+        raise ValueError("must not be empty")
     scalars = isinstance(wanted, list) and all(isinstance(item, Only) for item in wanted)
     return ",".join(str(item) for item in wanted) if scalars else wanted
 
@@ -399,8 +402,8 @@ class Calibration(SpecModel):
             if key not in _RESTRICTED:
                 yield ("only", key), unknown("unknown key", key, _RESTRICTED)
         if self.check_.seeds <= self.seeds:
-            message = f"must be below check.seeds ({self.check_.seeds}): new ones judge settings"
-            yield ("seeds",), message
+            message = f"must be less than check.seeds ({self.check_.seeds}), not {self.seeds}"
+            yield ("seeds",), f"{message}: the check needs seeds that the search did not use"
         for metric in self.tolerance:
             if metric not in METRICS:
                 yield ("tolerance", metric), unknown("unknown metric", metric, METRICS)
@@ -414,26 +417,28 @@ def _unknown_problems(unknowns: Mapping[str, Unknown]) -> Iterator[tuple[KeyPath
             yield ("unknowns", name), sentence
         for key in one.paths:
             if not well_formed(key):
-                yield ("unknowns", name, "set"), f"'{key}' is no key: steps joined by dots"
+                sentence = f"'{key}' is not a key; write names joined by dots, such as tcp.sack"
+                yield ("unknowns", name, "set"), sentence
         for level, lines in one.levels.items():
             for line in lines:
                 if "=" not in line:
-                    yield ("unknowns", name, "levels", level), f"'{line}': write PATH=VALUE"
+                    sentence = f"'{line}' has no value; write PATH=VALUE, such as tcp.sack=true"
+                    yield ("unknowns", name, "levels", level), sentence
     for (name, one), (other, two) in combinations(unknowns.items(), 2):
         pairs = ((a, b) for a in one.keys for b in two.keys)
         both = next((b for a, b in pairs if meet(path_of(a), path_of(b))), None)
         if both is not None:
-            yield ("unknowns", other), f"sets {both}, which '{name}' sets too"
+            yield ("unknowns", other), f"sets {both}, as '{name}' does; remove one of them"
 
 
 def _misnamed(name: str) -> str | None:
     """Say why an unknown cannot be called that."""
     if not re.fullmatch(r"[^\x00-\x1f\x7f-\x9f,\"]{1,60}", name):
-        return "a name is 1 to 60 characters without commas and quotation marks"
+        return "a name has 1 to 60 characters, without commas and quotation marks"
     if name in (ID, ROUND) or name.startswith(UNIT):
         return (
-            f"'{name}' is a column of the table of points; a name is other than {ID} and {ROUND}, "
-            f"and does not begin with '{UNIT.rstrip()}'"
+            f"'{name}' is a column of the table of points; choose a name other than {ID} and "
+            f"{ROUND} that does not begin with '{UNIT.rstrip()}'"
         )
     return None
 
@@ -443,7 +448,7 @@ def name_problem(calibration: str, experiment: str) -> str | None:
     name = f"{calibration}-{experiment}-{'0' * ID_LENGTH}"
     if re.fullmatch(NAME, name):
         return None
-    return f"its points would be called '{name}'; a name must be {PATTERNS[NAME]}"
+    return f"its points would have the name '{name}'; a name has {PATTERNS[NAME]}"
 
 
 @dataclass(frozen=True)
@@ -467,7 +472,7 @@ class Variant:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its results are told by from those of the file's search and of other variants."""
+        """Parts of the results directory that distinguish this variant."""
         parts = [f"without-{self.without}"] if self.without else []
         parts += sorted(self.hold)
         parts += [f"permuted-{self.permuted}"] if self.permuted is not None else []
@@ -503,22 +508,24 @@ class Variant:
         for text in self.hold:
             name, value = _held(calibration.unknowns, text)
             if name in held:
-                raise RequestError(f"{name} is held already", where=f"--hold {text}")
+                raise RequestError(f"{name} is given twice", where=f"--hold {text}")
             held[name] = value
         unknowns = {n: one for n, one in calibration.unknowns.items() if n not in held}
         if not unknowns:
-            raise RequestError("holds every unknown: nothing is left to search", where="--hold")
+            message = "every unknown is held; leave at least one to search"
+            raise RequestError(message, where="--hold")
         return changed.model_copy(update={"unknowns": unknowns}), held
 
     def _left_out(self, calibration: Calibration) -> Calibration:
         if self.without is None:
             return calibration
         if self.without not in calibration.fit:
-            message = unknown("is not in `fit`", self.without, calibration.fit)
+            message = unknown("not an experiment of `fit`", self.without, calibration.fit)
             raise RequestError(message, where=f"--without {self.without}")
         left = tuple(name for name in calibration.fit if name != self.without)
         if not left:
-            raise RequestError("leaves nothing to fit", where=f"--without {self.without}")
+            message = "this is the only experiment of `fit`; one must remain"
+            raise RequestError(message, where=f"--without {self.without}")
         test = (*calibration.test, self.without)
         return calibration.model_copy(update={"fit": left, "test": test})
 
@@ -526,9 +533,10 @@ class Variant:
 def _held(unknowns: Mapping[str, Unknown], text: str) -> tuple[str, tuple[Unknown, str]]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise RequestError("is not NAME=VALUE", where=f"--hold {text}")
+        raise RequestError("write NAME=VALUE", where=f"--hold {text}")
     if name not in unknowns:
-        raise RequestError(unknown("unknown unknown", name, unknowns), where=f"--hold {text}")
+        message = unknown("not an unknown of this calibration", name, unknowns)
+        raise RequestError(message, where=f"--hold {text}")
     one = unknowns[name]
     if one.levels:
         if value not in one.levels:
@@ -540,5 +548,5 @@ def _held(unknowns: Mapping[str, Unknown], text: str) -> tuple[str, tuple[Unknow
     except ValueError as error:
         raise RequestError(str(error), where=f"--hold {text}") from None
     if problem:
-        raise RequestError(problem, where=f"--hold {text}", hint=f"{one.low} to {one.high}")
+        raise RequestError(problem, where=f"--hold {text}")
     return name, (one, one.text(number))

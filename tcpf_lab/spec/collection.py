@@ -49,11 +49,13 @@ class Member(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield a change that has no name, and a name for no change."""
         if self.settings and not (self.factor and self.level):
-            yield (), "what is set needs a name: give factor and level"
+            yield (), "set needs factor and level too: they name the changed experiment"
         elif self.settings and not self.slug:
-            yield ("level",), "a name is made of factor and level: they need a letter or digit, a-z"
+            sentence = "factor and level need a letter a-z or a digit: results are named after them"
+            yield ("level",), sentence
         if not self.settings and (self.factor or self.level):
-            yield ("set",) if "set" in self.model_fields_set else (), "needs something to set"
+            place = ("set",) if "set" in self.model_fields_set else ()
+            yield place, "factor and level need set, a list of PATH=VALUE"
 
     @property
     def slug(self) -> str:
@@ -95,13 +97,13 @@ class Collection(SpecModel):
             if first != index:
                 yield ("experiments", index), self._twice(member, first)
             elif member.slug and not re.fullmatch(NAME, identity[0]):
-                sentence = f"its name would be '{identity[0]}'; a name must be {PATTERNS[NAME]}"
+                sentence = f"its name would be '{identity[0]}'; a name has {PATTERNS[NAME]}"
                 yield ("experiments", index), sentence
 
     def _twice(self, member: Member, first: int) -> str:
         if not member.slug:
-            return "is in the collection twice"
-        return f"gets the same name as experiments[{first}]: '{self.named(member, '')}'"
+            return f"'{member.spec}' is listed twice"
+        return f"has the same name as experiments[{first}]: '{self.named(member, '')}'"
 
     def named(self, member: Member, experiment_name: str) -> str:
         """Give the name of a member's results: its own, or one made of what is changed."""

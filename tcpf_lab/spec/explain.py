@@ -18,6 +18,7 @@ from tcpf_lab.spec.words import KeyPath, OneOf, RefusedError, SpecModel, closest
 _SENTENCES = {
     "too_short": "must not be empty",
     "union_tag_not_found": "missing key 'kind'",
+    "greater_than": "must be more than {gt}, not {given}",
     "greater_than_equal": "must be at least {ge}, not {given}",
     "less_than_equal": "must be at most {le}, not {given}",
     "bool_type": "must be true or false, not {given}",
@@ -88,7 +89,7 @@ def _short(key: str) -> str:
 def shown_value(value: Any) -> str:
     """Write a value as messages show it, shortened where it is long."""
     if value is None:
-        return "nothing"
+        return "an empty value"
     if isinstance(value, dict | list | tuple):
         return "a mapping" if isinstance(value, dict) else "a list"
     text = str(value).lower() if isinstance(value, bool) else repr(value)
@@ -108,7 +109,7 @@ def model_at(path: KeyPath, data: Any, root: type[SpecModel]) -> type[SpecModel]
             return None
         rest, data = rest[1:], data[rest[0]]
     models = models_of(field)
-    kind = data.get("kind") if isinstance(data, dict) else None
+    kind = data.get("kind") if isinstance(data, dict) else data  # a marker may be a bare word
     child = models.get("") or models.get(str(kind))
     return model_at(rest, data, child) if child else None
 
@@ -192,7 +193,7 @@ def _words(text: str) -> list[str]:
 
 
 def _sentence(details: ErrorDetails, context: dict[str, Any]) -> str:
-    """Say what is wrong with one value by itself."""
+    """Return what is wrong with a single value."""
     kind, value = details["type"], details["input"]
     given = shown_value(value)
     if kind == "literal_error":
@@ -202,7 +203,7 @@ def _sentence(details: ErrorDetails, context: dict[str, Any]) -> str:
         tag = str(context["tag"])
         return unknown(f"unknown kind {shown_value(tag)}", tag, _words(context["expected_tags"]))
     if kind == "string_pattern_mismatch":
-        return f"{given} is not allowed; it must be {PATTERNS[context['pattern']]}"
+        return f"{given} is not allowed; write {PATTERNS[context['pattern']]}"
     if kind in _SENTENCES:
         return _SENTENCES[kind].format(given=given, **context)
     return f"{given}: {details['msg']}"

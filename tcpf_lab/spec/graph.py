@@ -28,8 +28,10 @@ _LARGEST_JITTER = 2.0
 
 
 def delay_problem(seconds: float) -> str | None:
-    """Say what keeps a flow from connecting over a link of that delay."""
-    return f"must be at most {_LONGEST_DELAY:g} s" if seconds > _LONGEST_DELAY else None
+    """Return why no flow connects over a link with this delay; None if one does."""
+    if seconds <= _LONGEST_DELAY:
+        return None
+    return f"must be at most {_LONGEST_DELAY:g} s, not {format_duration(seconds)}"
 
 
 class Impairment(SpecModel):
@@ -57,22 +59,26 @@ class Impairment(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what netem would ignore, clip, or make an interrupted path of."""
         if not (self.loss or self.duplicate or self.reorder or self.delay):
-            yield (), "impairs nothing; give loss, duplicate, reorder or delay, or leave it out"
+            yield (), "has no effect: set loss, duplicate, reorder or delay, or remove it"
         for name in ("loss", "duplicate", "reorder"):
             if getattr(self, name) >= 1:
-                yield (name,), "must be less than 1"
+                yield (name,), f"must be less than 1, not {getattr(self, name):g}"
         if self.loss_burst > 1 and not self.loss:
-            yield ("loss_burst",), "needs loss, of which it is the pattern"
+            yield ("loss_burst",), "has no effect without loss: set loss too, or remove loss_burst"
         elif self.loss_burst > 1 and self.loss < 1 and self._to_bad > 1:
-            yield ("loss_burst",), f"is too short for a loss of {self.loss:g}"
-        if sentence := delay_problem(self.delay):
-            yield ("delay",), sentence
+            needed = self.loss / (1 - self.loss)
+            sentence = f"must be at least {needed:.3g} with loss {self.loss:g}"
+            yield ("loss_burst",), f"{sentence}, not {self.loss_burst:g}"
+        if too_long := delay_problem(self.delay):
+            yield ("delay",), too_long
         if self.reorder and not self.delay:
-            yield ("reorder",), "needs delay: only packets that are held back can be reordered"
+            yield ("reorder",), "has no effect without delay: reordered packets skip the delay"
+        jitter = format_duration(self.jitter)
         if self.jitter > self.delay:
-            yield ("jitter",), "must not be more than delay"
+            delay = format_duration(self.delay)
+            yield ("jitter",), f"must be at most delay ({delay}), not {jitter}"
         if self.jitter > _LARGEST_JITTER:
-            yield ("jitter",), f"must be at most {_LARGEST_JITTER:g} s"
+            yield ("jitter",), f"must be at most {_LARGEST_JITTER:g} s, not {jitter}"
 
     @property
     def longest(self) -> float:
@@ -271,7 +277,7 @@ SLOWEST = 1000
 
 
 _RANGE = re.compile(r"(.+?)\.\.(.+)", flags=re.DOTALL)
-_FORMS = "write one duration, a list with one for each pair, or FIRST..LAST, as 12 ms..26 ms"
+_FORMS = "write one duration, a list with one per pair, or FIRST..LAST, such as 12 ms..26 ms"
 
 
 @dataclass(frozen=True)
@@ -300,9 +306,9 @@ class Delays:
     def problems(self, pairs: int) -> Iterator[str]:
         """Yield why these cannot be the delays of so many pairs."""
         if self.even and pairs == 1:
-            yield "is a range for one pair; write one duration"
+            yield "is a range, but there is only one pair; write one duration"
         elif not self.even and len(self.values) not in (1, pairs):
-            yield f"has {len(self.values)} delays for {pairs} pairs; {_FORMS}"
+            yield f"lists {len(self.values)} delays for {pairs} pairs; {_FORMS}"
 
 
 def parse_delays(value: Any) -> Delays:
@@ -331,13 +337,13 @@ def parse_delays(value: Any) -> Delays:
         raise UnitError(f"{value!r} is not a range of delays; {_FORMS}")
     first, last = (parse_duration(end.strip()) for end in ends.groups())
     if not first < last:
-        raise UnitError(f"{value!r} must go upwards, from the least delay to the greatest")
+        raise UnitError(f"{value!r} runs downwards; write the shorter delay first")
     return Delays((first, last), even=True)
 
 
 def _listed(values: list[Any] | tuple[Any, ...]) -> Delays:
     if not values:
-        raise UnitError(f"an empty list holds no delay; {_FORMS}")
+        raise UnitError(f"the list is empty; {_FORMS}")
     read, wrong = [], []
     for index, item in enumerate(values):
         try:

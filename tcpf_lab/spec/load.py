@@ -38,10 +38,10 @@ from tcpf_lab.spec.yaml_text import Document, read_yaml
 
 #: No experiment comes near this many bytes; a capture named by mistake does.
 _LARGEST = 200_000
-#: The one pipe that is read as a file: what came through it is kept, as a file is read twice.
+#: The one pipe that is read as a file; its content is cached, as files are read twice.
 STANDARD_INPUT = Path("/dev/stdin")
-#: So many things that are wrong with one file are told one by one.
-_MOST_TOLD = 100
+#: Most problems of one file that are listed one by one.
+_MOST_PROBLEMS = 100
 #: The keys that make a file something else than an experiment.
 _OTHERS: dict[str, type[Collection] | type[Calibration]] = {
     "experiments": Collection,
@@ -99,7 +99,7 @@ def find(name: str | Path, beside: Path | None = None) -> Path:
         for name, file in files.items()
         if beside is None or _described(read_yaml(_read(file)).data) is Experiment
     )
-    message = "no such experiment in ./, ./experiments and among those that come with tcpf-lab"
+    message = "no such experiment in ./, in ./experiments or in tcpf-lab"
     raise RequestError(unknown(message, path.name, known), where=str(name))
 
 
@@ -193,7 +193,7 @@ def _build(document: Document, source: str, model: type[M]) -> M:
         return f"{source}:{document.line(path)}"
 
     if document.data is None and not document.problems:
-        sentence = f"the file is empty; {model.noun} is a mapping with a name"
+        sentence = f"the file is empty; {_start(model)}"
         raise SpecError(sentence, where=f"{source}:1")
     if document.problems:
         raise_all(
@@ -201,6 +201,10 @@ def _build(document: Document, source: str, model: type[M]) -> M:
             for line, path, sentence in sorted(document.problems, key=lambda problem: problem[0])
         )
     return check(document.data, where, document.line, model)
+
+
+def _start(model: type[SpecModel]) -> str:
+    return f"{model.noun} file starts with a key, such as `name: my-test`"
 
 
 def check(
@@ -225,7 +229,7 @@ def check(
         As `load`.
     """
     if not isinstance(data, dict):
-        message = f"{model.noun} is a mapping with a name, not {shown_value(data)}"
+        message = f"{_start(model)}; this is {shown_value(data)}"
         raise SpecError(message, where=where(()))
     checked, found = None, []
     try:
@@ -268,9 +272,9 @@ def each(error: SpecError) -> tuple[SpecError, ...]:
 def raise_all(problems: Iterable[SpecError]) -> None:
     """Raise one problem as itself and several together; nothing if there is none."""
     listed = list(problems)
-    if (left := len(listed) - _MOST_TOLD) > 0:
-        more = SpecError(f"and {left} more problems", where=listed[_MOST_TOLD].where)
-        listed = [*listed[:_MOST_TOLD], more]
+    if (left := len(listed) - _MOST_PROBLEMS) > 0:
+        more = SpecError(f"and {left} more problems", where=listed[_MOST_PROBLEMS].where)
+        listed = [*listed[:_MOST_PROBLEMS], more]
     if len(listed) > 1:
         raise SpecErrors(listed)
     if listed:
@@ -295,7 +299,7 @@ def require_file(path: Path, noun: str) -> None:
         raise RequestError(
             f"is a pipe or a device, not {noun} file",
             where=str(path),
-            hint="save what it gives in a file, and name that: `COMMAND > FILE`",
+            hint="save its output to a file first: `COMMAND > FILE`",
         )
 
 
@@ -320,12 +324,14 @@ def _read(path: Path, noun: str = SpecModel.noun) -> str:
         reason = reasons.get(error.errno or 0, f"cannot be read: {error.strerror}")
         raise RequestError(reason, where=str(path)) from None
     if len(raw) > _LARGEST:
-        raise SpecError(f"larger than {_LARGEST} bytes, so not {noun} file", where=str(path))
+        message = f"is not {noun} file: larger than {_LARGEST} bytes"
+        raise SpecError(message, where=str(path))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise SpecError("not UTF-8 text", where=f"{path}:{line}") from None
+        message = "not UTF-8 text; save the file in UTF-8"
+        raise SpecError(message, where=f"{path}:{line}") from None
 
 
 def _styled(value: Any) -> Any:
@@ -400,9 +406,10 @@ def _of_other_kinds(
     several = Counter(problem.where for problem in problems)
     for where, count in several.items():
         if where in kinds and count > 1:
-            said = f"{show_path(kinds[where])}: the keys beside it are those of another kind"
-            hint = "set the section with all keys of this kind, as {kind: ..., ...}"
-            yield SpecError(said, where=where, hint=hint)
+            section = show_path(kinds[where][:-1])
+            message = f"{show_path(kinds[where])}: the other keys of {section} are of another kind"
+            hint = f"set all keys of the new kind at once: {section}='{{kind: ..., ...}}'"
+            yield SpecError(message, where=where, hint=hint)
         else:
             yield from (problem for problem in problems if problem.where == where)
 
@@ -439,9 +446,9 @@ def _settle(matrix: dict[str, Any], path: KeyPath, where: str) -> None:
             del matrix[key]
         elif meet(axis, path):
             raise SpecError(
-                f"the matrix varies {key}, which would overrule this",
+                f"the matrix has the axis {key}, which takes precedence",
                 where=where,
-                hint=f"--set {key}=... without a range ends that",
+                hint=f"replace the axis by one value: --set {key}=VALUE",
             )
 
 
@@ -462,7 +469,7 @@ def _split(setting: str, where: str) -> tuple[KeyPath, Any]:
     key, equals, text = setting.partition("=")
     path = path_of(key)
     if not equals or not all(path):
-        message = "write PATH=VALUE, as traffic.duration=20s; PATH is keys joined by dots"
+        message = "write PATH=VALUE, such as traffic.duration=20s; PATH is keys joined by dots"
         raise SpecError(message, where=where)
     document = read_yaml(text)
     raise_all(SpecError(sentence, where=where) for _, _, sentence in document.problems)
@@ -477,7 +484,7 @@ def _meant(data: dict[str, Any], path: KeyPath, where: str) -> list[KeyPath]:
         ("cases", name, *path[2:]) for name, case in data["cases"].items() if has(case, path[2:])
     ]
     if not found:
-        raise SpecError(f"no case has {'.'.join(map(str, path[2:]))}", where=where)
+        raise SpecError(f"no case has the key {'.'.join(map(str, path[2:]))}", where=where)
     return found
 
 
@@ -555,7 +562,7 @@ def _level(collection: Collection, index: int, source: Path, place: Places) -> L
     experiment = load_named(member.spec, source, where)
     if not isinstance(experiment, Experiment):
         message = f"{member.spec}: a collection cannot contain {experiment.noun}"
-        raise SpecError(message, where=where, hint="name its experiments one by one")
+        raise SpecError(message, where=where, hint="list its experiments one by one")
     changed = apply_overrides(
         experiment, member.settings, lambda at: f"{place((*above, 'set', at))}: set"
     )
@@ -581,7 +588,7 @@ def _touched(before: Experiment, after: Experiment, where: str) -> Experiment:
     ]
     cases = tuple(name for name in after.selected_cases if name in different)
     if not cases:
-        message = f"changes {', '.join(different)}, which the matrix does not run"
+        message = f"changes only {', '.join(different)}, which matrix.case leaves out"
         raise SpecError(message, where=where)
     return narrow(after, {"case": ",".join(cases)})
 
@@ -605,7 +612,7 @@ def _narrowed(collection: Collection, levels: list[Level], place: Places) -> tup
     )
     for index, (level, experiment) in enumerate(zip(levels, narrowed, strict=True)):
         if experiment is None:
-            message = f"experiments[{index}]: runs nothing of what `only` names"
+            message = f"experiments[{index}]: `only` selects none of its runs"
             problems.append(SpecError(message, where=place(("experiments", index))))
         else:
             found.append(replace(level, experiment=experiment))

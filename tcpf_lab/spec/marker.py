@@ -7,8 +7,18 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tcpf_lab.base.units import Duration, Size
-from tcpf_lab.spec.words import AF11, AF12, Dscp, KeyPath, OneOf, SpecModel, tc_time, tc_value
+from tcpf_lab.base.units import Duration, Size, format_duration
+from tcpf_lab.spec.words import (
+    AF11,
+    AF12,
+    Dscp,
+    KeyPath,
+    OneOf,
+    SpecModel,
+    format_dscp,
+    tc_time,
+    tc_value,
+)
 
 
 class Marker(SpecModel):
@@ -54,11 +64,12 @@ class Meter(Marker):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an interval that the kernel cannot keep, and code points that are alike."""
         if not INTERVALS[0] <= self.interval <= INTERVALS[1]:
-            yield ("interval",), "must be from 1 ms to 4 s"
+            sentence = f"must be from 1 ms to 4 s, not {format_duration(self.interval)}"
+            yield ("interval",), sentence
         if self.tokens > MOST_TOKENS:
-            yield ("tokens",), f"must be at most {MOST_TOKENS} B"
+            yield ("tokens",), f"must be at most {MOST_TOKENS} B, not {self.tokens} B"
         if self.in_ == self.out:
-            yield ("out",), "must differ from in"
+            yield ("out",), f"must differ from in ({format_dscp(self.in_)})"
 
     def tc(self) -> tuple[str, ...]:
         """Give the words that follow ``tc actions add action``."""

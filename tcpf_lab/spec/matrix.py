@@ -64,8 +64,10 @@ def _seeds(value: Any) -> Any:
     if match is None:
         raise ValueError(f"{value!r} is not a range of seeds; write 1..10, [1, 2, 5] or one number")
     first, last = int(match[1]), int(match[2])
-    if not 0 <= last - first < MOST_SEEDS:
-        raise ValueError(f"{value!r} must go upwards and have at most {MOST_SEEDS} seeds")
+    if last < first:
+        raise ValueError(f"{value!r} runs downwards; write the smaller seed first")
+    if last - first >= MOST_SEEDS:
+        raise ValueError(f"{value!r} has {last - first + 1} seeds; at most {MOST_SEEDS}")
     return tuple(range(first, last + 1))
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from tcpf_lab.base.units import format_size
 from tcpf_lab.spec.background import SOURCE_NAME, Background, refuse_other_names
 from tcpf_lab.spec.background import problems as background_problems
 from tcpf_lab.spec.graph import ETHERNET_HEADER
@@ -32,9 +33,9 @@ _TITLE = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]{0,
 PATTERNS = {
     NAME: "1 to 60 letters, digits or any of _+-, the first a letter or a digit",
     _CASE: "1 to 60 letters, digits, spaces or any of _()+-, the first a letter or a digit",
-    _TITLE: "one line of at most 200 characters, none of which controls how it is shown",
-    SOURCE_NAME: "a small letter, then at most five small letters and digits",
-    CONGESTION: "the kernel's name for it, in lower case, such as reno",
+    _TITLE: "one line of at most 200 characters, without control characters",
+    SOURCE_NAME: "1 to 6 lower-case letters and digits, the first a letter",
+    CONGESTION: "the kernel's name in lower case, such as reno or cubic",
 }
 
 Name = Annotated[str, Field(pattern=NAME)]
@@ -90,12 +91,12 @@ class Case(SpecModel):
         if isinstance(queue, Prio):
             for side, code in (("in", marker.in_), ("out", marker.out)):
                 if goes_first(code):
-                    sentence = "shares EF's band in prio: Linux cannot tell them apart there"
-                    yield ("marker", side), f"{format_dscp(code)} {sentence}"
+                    sentence = f"prio puts {format_dscp(code)} into the same band as EF"
+                    yield ("marker", side), f"{sentence}; choose another code point"
         if isinstance(queue, Precedence) and queue.in_ != marker.in_:
             marked, known = format_dscp(marker.in_), format_dscp(queue.in_)
-            sentence = f"is {known} where the marker's is {marked}: every packet would be OUT"
-            yield ("queue", "in"), sentence
+            sentence = f"must be {marked}, as the marker's in, not {known}"
+            yield ("queue", "in"), f"{sentence}: every packet would count as OUT"
 
 
 class Experiment(SpecModel):
@@ -155,16 +156,19 @@ class Experiment(SpecModel):
         """Yield clashing names, unknown cases, users in a row, queues too small for a packet."""
         yield from name_problems(self.cases, self.matrix.case)
         if self.traffic.users is not None and self.topology.parking_lot is not None:
-            sentence = "needs chain or dumbbell: the cross traffic of a parking_lot is no user's"
+            sentence = "needs topology chain or dumbbell; parking_lot has no users"
             yield ("traffic", "users"), sentence
         packet = self.topology.builder.mtu + ETHERNET_HEADER
         for name, case in self.cases.items():
             if case.queue.limit < packet:
-                sentence = f"must hold at least one packet of mtu with its header, {packet} B"
-                yield ("cases", name, "queue", "limit"), sentence
+                sentence = f"must be at least {packet} B (one packet of mtu with its header)"
+                yield (
+                    ("cases", name, "queue", "limit"),
+                    f"{sentence}, not {format_size(case.queue.limit)}",
+                )
             if case.background:
                 found = background_problems(self.topology, case.background)
-                yield from ((("cases", name, "background", *path), said) for path, said in found)
+                yield from ((("cases", name, "background", *path), text) for path, text in found)
 
 
 def to_data(experiment: Experiment) -> dict[str, Any]:
@@ -182,14 +186,15 @@ def name_problems(names: Iterable[str], wanted: Any) -> Iterator[tuple[KeyPath, 
     for name in names:
         slug = case_slug(name)
         if name == ALL:
-            yield ("cases", name), f"'{ALL}' stands for every case and cannot name one"
+            yield ("cases", name), f"'{ALL}' means every case; choose another name"
         if slug in slugs:
-            sentence = f"gives the same run id as case '{slugs[slug]}' ({slug})"
+            sentence = f"has the same run id as case '{slugs[slug]}' ({slug}); rename one of them"
             yield ("cases", name), sentence
         slugs.setdefault(slug, name)
     chosen = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
     for index, name in enumerate(chosen):
         if name == ALL and len(chosen) > 1:
-            yield ("matrix", "case", index), f"'{ALL}' stands for every case; name no others"
+            sentence = f"'{ALL}' already means every case; remove it or the other names"
+            yield ("matrix", "case", index), sentence
         elif isinstance(name, str) and name not in (ALL, *names):
             yield ("matrix", "case", index), unknown(f"unknown case '{name}'", name, (ALL, *names))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from tcpf_lab.base.units import Probability, Size, format_probability
+from tcpf_lab.base.units import Probability, Size, format_probability, format_size
 from tcpf_lab.spec.words import AF11, Dscp, KeyPath, OneOf, SpecModel, tc_value
 
 
@@ -122,21 +122,25 @@ class Red(Queue):
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what ``tc`` or the kernel would refuse, or silently replace."""
+        low, high = format_size(self.min), format_size(self.max)
         if self.min >= self.max:
-            yield ("min",), "must be less than max"
+            yield ("min",), f"must be less than max ({high}), not {low}"
         if self.max > self.limit:
-            yield ("max",), "must not be more than limit"
+            yield ("max",), f"must be at most limit ({format_size(self.limit)}), not {high}"
         if self.probability == 0:
-            yield ("probability",), "must be more than 0"
+            yield ("probability",), "must be more than 0, not 0"
         elif self.min < self.max and self.probability / (self.max - self.min) * 2**31 <= 1:
-            yield ("probability",), "is too small for tc to pass on, given max - min"
+            sentence = f"is too small: probability / (max - min) must be more than {2.0**-31:.2g}/B"
+            yield ("probability",), sentence
         if self.min <= self.avpkt:
-            yield ("min",), "must be more than avpkt, or tc finds no weight for the average"
+            sentence = f"must be more than avpkt ({format_size(self.avpkt)}), not {low}"
+            yield ("min",), f"{sentence}: tc finds no weight for the average"
         elif self.min < self.max and self.wlog is None:
             least = math.ceil(self.min / self.avpkt)
-            yield ("burst",), f"must be at least {least}, which is min in packets of avpkt"
+            yield ("burst",), f"must be at least {least} (min / avpkt), not {self.burst}"
         elif self.wlog and self.max.bit_length() + self.wlog >= 32:
-            yield ("max",), f"is too large for the kernel's fixed-point average (Wlog {self.wlog})"
+            sentence = f"{high} overflows the kernel's fixed-point average with Wlog {self.wlog}"
+            yield ("max",), f"{sentence}; lower max or burst"
 
     @property
     def wlog(self) -> int | None:
@@ -203,11 +207,13 @@ class Precedence(Queue):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield thresholds in the wrong order."""
         for side in ("in", "out"):
-            least, most = getattr(self, f"{side}_min"), getattr(self, f"{side}_max")
-            if least > most:
-                yield (f"{side}_min",), f"must not be more than {side}_max"
-            if most > self.limit:
-                yield (f"{side}_max",), "must not be more than limit"
+            low, high = getattr(self, f"{side}_min"), getattr(self, f"{side}_max")
+            if low > high:
+                bound = f"{side}_max ({format_size(high)})"
+                yield (f"{side}_min",), f"must be at most {bound}, not {format_size(low)}"
+            if high > self.limit:
+                bound = f"limit ({format_size(self.limit)})"
+                yield (f"{side}_max",), f"must be at most {bound}, not {format_size(high)}"
 
     def tc(self, rate: int, seed: int) -> tuple[str, ...]:
         """Give the words that follow ``tc qdisc add dev X parent Y handle Z``."""
@@ -272,7 +278,7 @@ class Frio(Precedence):
         """Yield what every such queue refuses, and packets longer than this one can count."""
         yield from super().problems()
         if self.avpkt > LONGEST_AVPKT:
-            yield ("avpkt",), f"must be at most {LONGEST_AVPKT} B"
+            yield ("avpkt",), f"must be at most {LONGEST_AVPKT} B, not {self.avpkt} B"
 
 
 #: The code point that goes first (RFC 3246).
@@ -363,12 +369,12 @@ class Tc(Queue):
         if not _KIND.fullmatch(kind):
             yield ("words",), "must begin with the name of a qdisc, such as fq_codel"
         elif kind in _OURS:
-            yield ("words",), f"{kind} has a kind of its own: write {{kind: {kind}, ...}}"
+            yield ("words",), f"{kind} is a kind of its own: write {{kind: {kind}, ...}}"
         elif kind in _ROOTS:
-            yield ("words",), f"{kind} cannot be the queue of a bottleneck"
+            yield ("words",), f"{kind} cannot queue packets at the bottleneck"
         elif wrong := [word for word in rest if not _WORD.fullmatch(word)]:
-            sentence = "must be words of tc with one space between them: letters, digits, _.:%/+-"
-            yield ("words",), f"{wrong[0]!r}: {sentence}" if wrong[0] else sentence
+            sentence = "write options of tc: letters, digits and _.:%/+-, one space between words"
+            yield ("words",), f"{wrong[0]!r} is not allowed; {sentence}" if wrong[0] else sentence
 
     @property
     def qdisc(self) -> str:
@@ -385,7 +391,7 @@ class Tc(Queue):
         return tuple(self.words.split(" "))
 
     def shown(self, rate: int, seed: int) -> dict[str, Any]:  # noqa: ARG002
-        """Nothing: what a qdisc shows is not always what it was told."""
+        """Nothing: a qdisc may show other options than it was given."""
         return {}
 
 

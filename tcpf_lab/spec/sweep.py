@@ -7,6 +7,7 @@ number of flows and a seed; the experiment at a point is checked as a file is.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -51,7 +52,7 @@ def narrow(
     (narrowed,) = narrow_each([experiment], only, seeds)
     if narrowed is None:
         words = " ".join(f"--only {key}={value}" for key, value in (only or {}).items())
-        raise RequestError("no run is all of this", where=words)
+        raise RequestError("no run matches all of this", where=words)
     return narrowed
 
 
@@ -82,7 +83,7 @@ def narrow_each(
     place = where or (lambda key: _option(key, wanted, seeds))
     most = max(len(experiment.matrix.seed) for experiment in experiments)
     if seeds is not None and not 1 <= seeds <= most:
-        message = f"must be from 1 to {most}, the number of seeds in the matrix"
+        message = f"must be from 1 to {most} (seeds in the matrix), not {seeds}"
         raise RequestError(message, where=place("seeds"))
     values = [_values(experiment, seeds) for experiment in experiments]
     words = {key: _words(key, text, experiments, values, place) for key, text in wanted.items()}
@@ -164,9 +165,9 @@ def _narrowed(
     if not all(chosen.values()):
         return None
     left = {
-        axis.written: kept
-        for axis, kept in axes.items()
-        if kept and any(axis in has[case] for case in chosen["case"])
+        axis.written: values
+        for axis, values in axes.items()
+        if values and any(axis in has[case] for case in chosen["case"])
     }
     return experiment.model_copy(update={"matrix": Matrix.model_validate({**chosen, **left})})
 
@@ -191,11 +192,11 @@ def parse_only(settings: Iterable[str]) -> dict[str, str]:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key or not value:
-            message = "write KEY=VALUE, as case=NoMark+RED or seed=1,2"
+            message = "write KEY=VALUE, such as case=NoMark+RED or seed=1,2"
             raise RequestError(message, where=f"--only {setting}")
         if key in result:
             raise RequestError(
-                f"{key} is given twice; separate its values by commas", where=f"--only {setting}"
+                f"{key} is given twice; write its values with commas", where=f"--only {setting}"
             )
         result[key] = value
     return result
@@ -209,7 +210,7 @@ Settings = tuple[tuple[str, str], ...]
 Point = tuple[tuple[Axis, Value], ...]
 
 #: What is wrong with a path that goes on below a single value.
-NO_KEYS = "is a single value without keys"
+NO_KEYS = "is a single value and has no keys"
 #: Key path and sentence.
 Problem = tuple[KeyPath, str]
 
@@ -391,8 +392,10 @@ def _run(experiment: Experiment, case: str, values: Values, flows: int, seed: in
 #: A run's name has no more than so many characters: files are called like it, with something
 #: behind, and a file's name has 255 bytes.
 _LONGEST_NAME = 180
-#: Of one axis so many faults are told; a range may have a thousand of the same.
-_MOST_TOLD = 3
+#: Most faults reported of one axis; a range may have a thousand of the same.
+_MOST_FAULTS = 3
+#: A limit in a sentence, which may differ from point to point where the fault is the same.
+_NUMBER = re.compile(r"\d[\d.]*")
 
 
 def axis_problems(experiment: Experiment, written: Any) -> Iterator[Problem]:
@@ -434,7 +437,7 @@ def _key_problems(
             text = _nowhere(experiment, axis)
         meeting = [other for other in every[:index] if meet(axis.path, other.path)]
         if not text and meeting:
-            text = f"decides the same as '{meeting[0].written}'"
+            text = f"sets the same value as the axis '{meeting[0].written}'; remove one of them"
         if text:
             yield ("matrix", axis.written), text
 
@@ -442,11 +445,11 @@ def _key_problems(
 def _wrong_key(experiment: Experiment, axis: Axis) -> str | None:
     head, *rest = map(str, axis.path)
     if head not in HEADS:
-        return unknown(f"an axis cannot begin with '{head}'", head, HEADS)
+        return unknown(f"an axis cannot start with '{head}'", head, HEADS)
     if not may_be_axis(axis.path) or not all(rest):
-        return "names a section, not a value in it; write keys joined by dots, as queue.max"
+        return "is not the key of a single value; write the whole key, such as queue.max"
     if rest[-1] == "kind":
-        return "kinds have different keys; make a case of each instead"
+        return "kind cannot be an axis, as each kind has other keys; write a case for each kind"
     if head == "cases" and rest[0] not in (ANY, *experiment.cases):
         return unknown(f"unknown case '{rest[0]}'", rest[0], (ANY, *experiment.cases))
     return None
@@ -456,7 +459,7 @@ def _nowhere(experiment: Experiment, axis: Axis) -> str:
     """Say of a key that no case of the matrix has it, and which ones they have."""
     cases = to_data(experiment)["cases"]
     if axis.path[1] != ANY:
-        return f"the matrix does not run case '{axis.path[1]}'"
+        return f"case '{axis.path[1]}' is not in matrix.case"
     keys = {
         f"{section}.{key}": None
         for name in experiment.selected_cases
@@ -465,7 +468,7 @@ def _nowhere(experiment: Experiment, axis: Axis) -> str:
         for key in values
         if key != "kind"
     }
-    return unknown(f"no case that is run has {axis.key}", axis.key, keys)
+    return unknown(f"no case of the matrix has the key {axis.key}", axis.key, keys)
 
 
 def _size_problems(
@@ -478,7 +481,7 @@ def _size_problems(
     if most > MOST_VALUES:
         yield (
             ("matrix",),
-            f"the axes have {most} combinations in case '{case}'; at most {MOST_VALUES}",
+            f"the axes make {most} combinations in case '{case}'; at most {MOST_VALUES}",
         )
     elif runs > MOST_RUNS:
         yield ("matrix",), f"makes {runs} runs; at most {MOST_RUNS}"
@@ -490,7 +493,7 @@ Names = dict[str, tuple[Point, Settings]]
 
 @dataclass(frozen=True)
 class _Fault:
-    """What is wrong at one point: where it is blamed on, what is said, and what it is alike by."""
+    """What is wrong at one point: the key path, the text, and a text without varying limits."""
 
     place: KeyPath
     kind: str
@@ -501,15 +504,16 @@ def _point_problems(
     experiment: Experiment, axes: Mapping[str, tuple[Axis, ...]]
 ) -> Iterator[Problem]:
     """Yield what is wrong at the points, the same fault of the same value once."""
-    told: dict[KeyPath, set[tuple[KeyPath, str]]] = {}
+    reported: dict[KeyPath, set[tuple[KeyPath, str]]] = {}
     for case, own in axes.items():
         same: Names = {}
         for point in points(own) if own else ():
-            if all(len(told.get(("matrix", axis.written), ())) == _MOST_TOLD for axis in own):
+            known_of = (reported.get(("matrix", axis.written), ()) for axis in own)
+            if all(len(known) == _MOST_FAULTS for known in known_of):
                 break
             for fault in _wrong_at(experiment, case, point, same):
-                known = told.setdefault(fault.place[:2], set())
-                if len(known) < _MOST_TOLD and (fault.place, fault.kind) not in known:
+                known = reported.setdefault(fault.place[:2], set())
+                if len(known) < _MOST_FAULTS and (fault.place, fault.kind) not in known:
                     known.add((fault.place, fault.kind))
                     yield fault.place, fault.text
 
@@ -525,7 +529,7 @@ def _wrong_at(experiment: Experiment, case: str, point: Point, same: Names) -> I
     name = name_of(case, settings)
     yield from _unfit(name, dict(settings), point)
     first, meant = same.setdefault(name, (point, settings))
-    how = "is the same as" if settings == meant else "gives runs the same name as"
+    how = "is the same as" if settings == meant else "has the same run id as"
     for (axis, value), (_, before) in zip(point, first, strict=True):
         if value != before:
             text = f"{shown(value)} {how} {shown(before)}"
@@ -536,13 +540,11 @@ def _unfit(name: str, settings: Mapping[str, str], point: Point) -> Iterator[_Fa
     """Yield a value that no directory can be called after."""
     for axis, value in point:
         if "/" in settings[axis.key]:
-            text = "gives runs no name, as it has a '/'; make a case of each value instead"
+            text = "cannot be part of a run id, as it has a '/'; write a case for each value"
             yield _Fault(_position(axis, value), text, f"{shown(value)} {text}")
     if len(name) > _LONGEST_NAME:
         axis, value = max(point, key=lambda item: len(settings[item[0].key]))
-        text = (
-            f"gives runs a name longer than {_LONGEST_NAME} characters; make a case of it instead"
-        )
+        text = f"makes a run id longer than {_LONGEST_NAME} characters; write a case for it"
         yield _Fault(_position(axis, value), text, text)
 
 
@@ -551,15 +553,15 @@ def _blamed(problem: Problem, case: str, point: Point) -> _Fault:
     path, text = problem
     axis, value = max(point, key=lambda item: shared(target_of(item[0], case), path))
     target = target_of(axis, case)
-    place = _position(axis, value)
+    place, alike = _position(axis, value), _NUMBER.sub("", text)
     if path == target:
         others = [item for item in point if item[0] != axis]
-        return _Fault(place, text, f"with {_said(others)}: {text}" if others else text)
-    here = "" if target[: len(path)] == path else f"with {_said(point)}, "
-    return _Fault(place, f"{key_of(path)} {text}", f"{here}{show_path(path)}: {text}")
+        return _Fault(place, alike, f"with {_listed(others)}: {text}" if others else text)
+    here = "" if target[: len(path)] == path else f"with {_listed(point)}, "
+    return _Fault(place, f"{key_of(path)} {alike}", f"{here}{show_path(path)}: {text}")
 
 
-def _said(point: Iterable[tuple[Axis, Value]]) -> str:
+def _listed(point: Iterable[tuple[Axis, Value]]) -> str:
     return ", ".join(f"{axis.key}={shown(value)}" for axis, value in point)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tcpf_lab.base.units import Duration, Size
+from tcpf_lab.base.units import Duration, Size, format_duration
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 #: Names of congestion control algorithms (the kernel keeps them in 16 bytes).
@@ -19,8 +19,8 @@ CONGESTION = r"^[a-z][a-z0-9_]{0,14}$"
 _DATA = tomllib.loads(Path(__file__).with_name("tcp.toml").read_text(encoding="utf-8"))
 #: Said wherever results with ``sack: false`` are shown; instead where ``recovery: reno`` is, or
 #: Linux 2.2's fast retransmit.
-_SAID: dict[str, str] = _DATA["without_sack"]
-NEWRENO, RENO, LINUX22 = (_SAID[name] for name in ("newreno", "reno", "linux22"))
+_WITHOUT_SACK: dict[str, str] = _DATA["without_sack"]
+NEWRENO, RENO, LINUX22 = (_WITHOUT_SACK[name] for name in ("newreno", "reno", "linux22"))
 #: The switch of Reno's patch (``kernel/uml/patches/0008-*``): other kernels have none.
 RENO_SYSCTL = "net.ipv4.tcp_reno_recovery"
 #: The switch of ``kernel/uml/patches/0013-*``.
@@ -59,18 +59,18 @@ class Profile:
     linux22: tuple[str, ...]
 
 
-def _profile(told: dict[str, Any]) -> Profile:
-    settings = {**(_DATA["of_2000"] if told.get("of_2000") else {}), **told.get("settings", {})}
+def _profile(data: dict[str, Any]) -> Profile:
+    settings = {**(_DATA["of_2000"] if data.get("of_2000") else {}), **data.get("settings", {})}
     return Profile(
-        summary=told["summary"],
-        settings=tuple(Setting(name, *said) for name, said in settings.items()),
-        initcwnd=told.get("initcwnd"),
-        window_reason=told.get("window_reason", ""),
-        linux22=tuple(LINUX22_BEHAVIOURS) if told.get("linux22") else (),
+        summary=data["summary"],
+        settings=tuple(Setting(name, *value) for name, value in settings.items()),
+        initcwnd=data.get("initcwnd"),
+        window_reason=data.get("window_reason", ""),
+        linux22=tuple(LINUX22_BEHAVIOURS) if data.get("linux22") else (),
     )
 
 
-PROFILES = {name: _profile(told) for name, told in _DATA["profiles"].items()}
+PROFILES = {name: _profile(data) for name, data in _DATA["profiles"].items()}
 
 
 class Linux22(SpecModel):
@@ -132,46 +132,47 @@ class Tcp(SpecModel):
         """Yield what a route cannot hold, and recoveries that are not to be had together."""
         yield from self._exclusive()
         if self.mss is not None and not LEAST_MSS <= self.mss <= LARGEST_MSS:
-            yield ("mss",), f"must be from {LEAST_MSS} B to {LARGEST_MSS} B"
+            sentence = f"must be from {LEAST_MSS} B to {LARGEST_MSS} B, not {self.mss} B"
+            yield ("mss",), sentence
         if self.rto_min is None:
             return
+        given = format_duration(self.rto_min)
         if not 0.01 <= self.rto_min <= 120:
-            yield ("rto_min",), "must be from 10 ms to 120 s"
+            yield ("rto_min",), f"must be from 10 ms to 120 s, not {given}"
         elif round(self.rto_min, 3) != self.rto_min:
-            yield ("rto_min",), "must be a whole number of milliseconds"
+            yield ("rto_min",), f"must be a whole number of milliseconds, not {given}"
 
     def _exclusive(self) -> Iterator[tuple[KeyPath, str]]:
         if self.recovery is not None and self.sack:
-            yield ("recovery",), "is about TCP without SACK: it needs sack: false"
+            yield ("recovery",), "has no effect with SACK: set sack: false, or remove recovery"
         elif self.recovery == "reno" and "fast_retransmit" in self.behaviours:
-            sentence = "and the fast_retransmit of Linux 2.2 exclude each other: take it out of"
-            yield ("recovery",), f"{sentence} linux22, or use profile: sysctl-2.2"
+            sentence = "reno excludes linux22.fast_retransmit: set that to false"
+            yield ("recovery",), f"{sentence}, or use profile: sysctl-2.2"
         if self.limited_transmit is not None and "fast_retransmit" in self.behaviours:
-            sentence = "and the fast_retransmit of Linux 2.2, which has a rule of its own, exclude"
-            yield ("limited_transmit",), f"{sentence} each other: take one of them out"
+            sentence = "has no effect with linux22.fast_retransmit, which has its own rule"
+            yield ("limited_transmit",), f"{sentence}: remove one of them"
         elif self.limited_transmit and self.recovery == "reno":
-            yield ("limited_transmit",), "is what the Reno of 1990 has not: take one of them out"
+            sentence = "true excludes recovery: reno, which has no limited transmit"
+            yield ("limited_transmit",), f"{sentence}: remove one of them"
         if "growth" in self.behaviours and self.congestion not in (None, "reno"):
-            sentence = (
-                f"the growth of Linux 2.2 takes the place of {self.congestion}'s: take growth"
-            )
-            yield ("congestion",), f"{sentence} out of linux22"
+            sentence = f"linux22.growth replaces the window growth of {self.congestion}"
+            yield ("congestion",), f"{sentence}: set linux22.growth to false"
         if self.behaviours and self.profile == "modern":
-            sentence = "is about what came before RACK and F-RTO: it needs profile: linux-2.2 or"
-            yield ("linux22",), f"{sentence} sysctl-2.2"
+            sentence = "does not work with profile: modern; use profile: linux-2.2 or sysctl-2.2"
+            yield ("linux22",), sentence
 
     @property
     def behaviours(self) -> tuple[str, ...]:
         """What the kernel does as Linux 2.2 did."""
         own = PROFILES[self.profile].linux22
-        asked = {name: getattr(self.linux22, name) for name in LINUX22_BEHAVIOURS}
+        requested = {name: getattr(self.linux22, name) for name in LINUX22_BEHAVIOURS}
         return tuple(
-            name for name, value in asked.items() if (name in own if value is None else value)
+            name for name, value in requested.items() if (name in own if value is None else value)
         )
 
     @property
     def without_sack(self) -> str:
-        """What is to be said of its recovery; nothing with SACK."""
+        """The remark on recovery without SACK; empty with SACK."""
         if self.sack:
             return ""
         if "fast_retransmit" in self.behaviours:
@@ -182,7 +183,7 @@ class Tcp(SpecModel):
         """Give the full sysctl names and the values that must be in force at both ends."""
         values = {item.name: item.value for item in PROFILES[self.profile].settings}
         values["tcp_sack"] = str(int(self.sack))
-        asked: dict[str, str | None] = {
+        requested: dict[str, str | None] = {
             "tcp_congestion_control": self.congestion,
             "tcp_timestamps": _switch(self.timestamps),
             "tcp_window_scaling": _switch(self.window_scaling),
@@ -190,14 +191,14 @@ class Tcp(SpecModel):
         }
         if self.recovery == "reno":
             # The threshold stays at three duplicates, whatever looks like reordering.
-            asked |= {RENO_SYSCTL.removeprefix("net.ipv4."): "1", "tcp_max_reordering": "3"}
+            requested |= {RENO_SYSCTL.removeprefix("net.ipv4."): "1", "tcp_max_reordering": "3"}
         if self.limited_transmit is False:
-            asked[NO_LIMITED_TRANSMIT.removeprefix("net.ipv4.")] = "1"
+            requested[NO_LIMITED_TRANSMIT.removeprefix("net.ipv4.")] = "1"
         if self.rto_min is not None:
             # A socket whose timeouts go on (tcp_retries1) forgets its route until it sends: an ACK
             # would set the timer with the kernel's minimum.
-            asked["tcp_retries1"] = "255"
-        values |= {name: value for name, value in asked.items() if value is not None}
+            requested["tcp_retries1"] = "255"
+        values |= {name: value for name, value in requested.items() if value is not None}
         switches = {f"{LINUX22_SYSCTL}{name}": "1" for name in self.behaviours}
         return {f"net.ipv4.{name}": value for name, value in values.items()} | switches
 

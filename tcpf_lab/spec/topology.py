@@ -26,7 +26,7 @@ from tcpf_lab.spec.graph import (
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 Duplex = Literal["full", "half"]
-#: Frames that a station's card holds where nothing else is said: those of the time had 2 to 16.
+#: Default frames in a network card; those of the time had 2 to 16.
 RING = 16
 #: The same on the other links: as many as a card may have. In front of a plain queue the sizes of
 #: both together matter alone, and what is captured at a host's card has the time at which it sends.
@@ -65,13 +65,17 @@ class Wires(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what could not work as a bottleneck, as an IPv4 link or as a shared wire."""
         if self.bottleneck < SLOWEST:
-            yield ("bottleneck",), "must be at least 1 kbit"
+            sentence = f"must be at least 1 kbit, not {format_rate(self.bottleneck)}"
+            yield ("bottleneck",), sentence
         if self.bottleneck > self.access:
-            yield ("bottleneck",), "must not be faster than access, or it is no bottleneck"
+            bound = f"access ({format_rate(self.access)})"
+            sentence = f"must be at most {bound}, not {format_rate(self.bottleneck)}"
+            yield ("bottleneck",), sentence
         if not 576 <= self.mtu <= 9000:
-            yield ("mtu",), "must be from 576 B to 9000 B"
+            yield ("mtu",), f"must be from 576 B to 9000 B, not {self.mtu} B"
         if self.host_queue < 10 * self.mtu:
-            yield ("host_queue",), "must hold at least ten packets of mtu"
+            sentence = f"must be at least {10 * self.mtu} B (ten packets of mtu)"
+            yield ("host_queue",), f"{sentence}, not {self.host_queue} B"
         yield from self._wire_problems()
 
     def _wire_problems(self) -> Iterator[tuple[KeyPath, str]]:
@@ -81,16 +85,17 @@ class Wires(SpecModel):
             if rate not in _RATES:
                 yield (
                     (key,),
-                    f"is 10 Mbit or 100 Mbit on a half-duplex link, not {format_rate(rate)}",
+                    f"must be 10 Mbit or 100 Mbit on a half-duplex link, not {format_rate(rate)}",
                 )
         if half and self.mtu > _MTU:
-            yield ("mtu",), f"is at most {_MTU} B on a half-duplex link"
+            yield ("mtu",), f"must be at most {_MTU} B on a half-duplex link, not {self.mtu} B"
         if self.ring is not None and self.duplex != "half":
-            yield ("ring",), "is that of a half-duplex bottleneck: set duplex to half"
+            yield ("ring",), "has no effect without duplex: half"
         if self.ack_queue is not None and self.ack_queue < _ACKNOWLEDGEMENT:
-            yield ("ack_queue",), f"must hold an acknowledgement: at least {_ACKNOWLEDGEMENT} B"
+            sentence = f"must be at least {_ACKNOWLEDGEMENT} B (one ACK), not {self.ack_queue} B"
+            yield ("ack_queue",), sentence
         elif self.ack_queue is not None and self.duplex != "half":
-            yield ("ack_queue",), "is that of a half-duplex bottleneck: set duplex to half"
+            yield ("ack_queue",), "has no effect without duplex: half"
 
     def _others(self) -> dict[str, int]:
         """Rates of the links but the bottleneck, by their keys."""
@@ -202,7 +207,7 @@ class Chain(Wires):
         """Yield what no link could be, and a delay that no flow connects over."""
         yield from super().problems()
         if self.ack_queue is not None and self.reverse is not None:
-            yield ("ack_queue",), "has no place behind reverse, whose losses are told by all others"
+            yield ("ack_queue",), "cannot be combined with reverse; remove one of them"
         longest = max(self.delay.values) if isinstance(self.delay, Delays) else self.delay
         if sentence := delay_problem(longest):
             yield ("delay",), sentence
@@ -256,9 +261,11 @@ class Dumbbell(Chain):
         for sentence in self._delays.problems(self.pairs):
             yield ("delay",), sentence
         if self.edge is not None and self.edge < SLOWEST:
-            yield ("edge",), "must be at least 1 kbit"
+            yield ("edge",), f"must be at least 1 kbit, not {format_rate(self.edge)}"
         elif self.edge is not None and self.edge * self.pairs < self.bottleneck:
-            yield ("edge",), "times pairs must not be slower than bottleneck, or it is none"
+            bound = f"bottleneck ({format_rate(self.bottleneck)})"
+            together = format_rate(self.edge * self.pairs)
+            yield ("edge",), f"edge times pairs must be at least {bound}, not {together}"
 
     def _others(self) -> dict[str, int]:
         return super()._others() | ({} if self.edge is None else {"edge": self.edge})
@@ -306,7 +313,7 @@ class Topology(SpecModel):
 
     @property
     def builder(self) -> Chain | ParkingLot:
-        """The parameters of the topology that was asked for."""
+        """The parameters of the chosen topology."""
         (chosen,) = self._named  # held by `problems`
         return chosen
 

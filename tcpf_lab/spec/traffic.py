@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tcpf_lab.base.units import Duration, Size
+from tcpf_lab.base.units import Duration, Size, format_duration, format_size
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 #: What can make the traffic.
@@ -50,13 +50,15 @@ class Users(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield a user who never thinks, and sizes of which there is no such distribution."""
         if self.think < 0.001:
-            yield ("think",), "must be at least 1 ms"
+            yield ("think",), f"must be at least 1 ms, not {format_duration(self.think)}"
         if self.size < 1:
             yield ("size",), "must be at least 1 B"
         if not LEAST_SHAPE <= self.shape <= _LARGEST_SHAPE:
-            yield ("shape",), f"must be at least {LEAST_SHAPE} and at most {_LARGEST_SHAPE}"
+            sentence = f"must be from {LEAST_SHAPE} to {_LARGEST_SHAPE}, not {self.shape:g}"
+            yield ("shape",), sentence
         if self.largest < self.size:
-            yield ("largest",), "must not be less than size"
+            largest, size = format_size(self.largest), format_size(self.size)
+            yield ("largest",), f"must be at least size ({size}), not {largest}"
 
 
 class Traffic(SpecModel):
@@ -92,7 +94,7 @@ class Traffic(SpecModel):
 
     @property
     def native_only(self) -> bool:
-        """Whether something is asked for that only the project's own generator does."""
+        """Whether a key needs the native generator."""
         return not self.captured
 
     @property
@@ -103,13 +105,15 @@ class Traffic(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an error if a flow could start in the measured time, or nothing is measured."""
         if self.start_spread > self.warmup:
-            yield ("start_spread",), "must not be more than warmup"
+            spread, warmup = format_duration(self.start_spread), format_duration(self.warmup)
+            yield ("start_spread",), f"must be at most warmup ({warmup}), not {spread}"
         if self.duration < 0.001:
-            yield ("duration",), "must be at least 1 ms"
+            yield ("duration",), f"must be at least 1 ms, not {format_duration(self.duration)}"
         if not 10_000 <= self.socket_buffer <= LARGEST_BUFFER:
-            yield ("socket_buffer",), "must be from 10 kB to 1 GB"
+            sentence = f"must be from 10 kB to 1 GB, not {format_size(self.socket_buffer)}"
+            yield ("socket_buffer",), sentence
         if not self.captured and self.generator == "iperf3":
-            sentence = "must not be false with generator iperf3: it does not read TCP_INFO"
+            sentence = "iperf3 needs captures, as it does not read TCP_INFO: use generator: native"
             yield ("captures",), sentence
         if self.users is not None and self.captured:
-            yield ("users",), "needs captures: false: no number of users comes from packets"
+            yield ("users",), "needs captures: false"

@@ -62,7 +62,7 @@ def tc_time(seconds: float) -> str:
 
 
 def unknown(what: str, word: str, allowed: Iterable[str]) -> str:
-    """Say that ``what`` is unknown, what is allowed, and which of it was probably meant.
+    """Return a sentence: ``what`` is unknown, what is allowed, and the likely meaning.
 
     Examples
     --------
@@ -125,11 +125,14 @@ def parse_dscp(value: Any) -> int:
     """
     if isinstance(value, str):
         if value.upper() not in NAMES:
-            sentence = f"unknown code point {value!r}; a number from 0 to {_LARGEST}, or a name"
+            sentence = (
+                f"unknown code point {value!r}: write a name, or a number from 0 to {_LARGEST}"
+            )
             raise ValueError(unknown(sentence, value.upper(), NAMES))
         return NAMES[value.upper()]
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
-        raise ValueError(f"must be a name such as AF11 or a number from 0 to {_LARGEST}")
+        sentence = f"must be a name such as AF11, or a number from 0 to {_LARGEST}"
+        raise ValueError(f"{sentence}, not {value!r}" if isinstance(value, int) else sentence)
     return value
 
 
@@ -209,7 +212,7 @@ class OneOf:
     kinds : mapping of str to SpecModel class
         The registry; one file per kind, one row per file.
     bare : bool
-        Accept the word ``x`` for ``{kind: x}``, and write it so where nothing else is to be said.
+        Accept the word ``x`` for ``{kind: x}``, and write it so where there is no other key.
     """
 
     kinds: Mapping[str, type[SpecModel]]

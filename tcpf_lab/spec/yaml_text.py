@@ -25,20 +25,22 @@ _DEEPEST = 20
 #: Keys, values and lists of a text, and so many again that its aliases stand for: a list of the
 #: thousand values that an axis may have is a tenth of it.
 _MOST = 10_000
-_TOO_DEEP, _TOO_MUCH = "nested too deeply", f"holds more than {_MOST} keys and values"
+_TOO_DEEP = f"nested more than {_DEEPEST} levels deep"
+_TOO_MUCH = f"holds more than {_MOST} keys and values"
 #: An escape beyond the last character of Unicode.
 _NO_CHARACTER = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
 #: YAML 1.1 has an octal number there, YAML 1.2 a decimal one.
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]")
 #: Half of a character, which an escape can stand for and no file can hold.
-_HALF, _HALVED = re.compile(r"[\ud800-\udfff]"), "half of a character: write it as it is"
+_HALF = re.compile(r"[\ud800-\udfff]")
+_HALVED = "an escape stands for half of a character; write the character itself"
 #: A tag is not shown longer, and no number is written longer.
 _LONGEST_TAG, _LONGEST_NUMBER = 80, 100
 
 
 @dataclass
 class Document:
-    """What a YAML text says.
+    """A YAML text as data.
 
     ``data`` is made of dict, list, str, int, float, bool and None; ``lines`` gives the line,
     from 1, of every key and list item; ``problems`` are (line, key path, sentence).
@@ -75,7 +77,7 @@ def read_yaml(text: str) -> Document:
     except (ValueError, OverflowError):  # the library does not check what an escape stands for
         found = _NO_CHARACTER.search(text)
         line = text.count("\n", 0, found.start() if found else 0) + 1
-        what = "an escape stands for no character" if found else "a number that cannot be read"
+        what = f"{found[0]} is not a character" if found else "a number that cannot be read"
         document.problems.append((line, (), f"not valid YAML: {what}"))
     return document
 
@@ -87,7 +89,7 @@ def _parser() -> YAML:
 
 
 class _BoundedComposer(Composer):
-    """Stops at what is too deep or too much, where the library would go on for minutes."""
+    """Stops at text that nests too deep or repeats too much; the library would take minutes."""
 
     def __init__(self, loader: Any = None) -> None:
         super().__init__(loader)
@@ -106,7 +108,7 @@ class _BoundedComposer(Composer):
 
 
 class _RefusedError(MarkedYAMLError):
-    """It may be YAML, but no file of ours; the problem is a sentence of ours."""
+    """Valid YAML beyond the limits of this module, which worded the problem."""
 
 
 def _sentence(error: MarkedYAMLError) -> str:
@@ -114,12 +116,18 @@ def _sentence(error: MarkedYAMLError) -> str:
         return str(error.problem)
     if error.context == "expected a single document in the stream":
         return "not valid YAML: a second document starts here; a file holds one"
-    context = f"{error.context}, " if error.context else ""
-    return f"not valid YAML: {context}{error.problem}"
+    problem, context = str(error.problem), str(error.context or "")
+    if problem == "mapping values are not allowed here":
+        problem = "a second ': ' in this line; put the value in quotes, or start a new line"
+    problem = problem.replace("'<stream end>'", "the end of the file")
+    for words, brackets in (("flow mapping", "{ }"), ("flow sequence", "[ ]")):
+        if context.endswith(words) and error.context_mark:
+            context = f"in the {brackets} that opens in line {error.context_mark.line + 1}"
+    return f"not valid YAML: {context}{', ' if context else ''}{problem}"
 
 
 class _Reader:
-    """Turns nodes into plain data and keeps account of lines and problems."""
+    """Turns nodes into plain data; records lines and problems."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -135,7 +143,7 @@ class _Reader:
     def value(self, node: Node, path: KeyPath) -> Any:
         """Plain data of a node; an alias gives the data of its anchor."""
         if id(node) in self._open:
-            self._problem(node, path, "refers to itself")
+            self._problem(node, path, "the alias refers to itself")
         elif id(node) not in self._seen:
             self._open.add(id(node))
             before, self._total = self._total, 1
@@ -143,7 +151,7 @@ class _Reader:
             self._held[id(node)], self._total = self._total, before + self._total
             self._open.remove(id(node))
         elif self._total + self._held[id(node)] > 2 * _MOST:
-            self._problem(node, path, f"aliases repeat too much: it {_TOO_MUCH}")
+            self._problem(node, path, f"with its aliases written out, it {_TOO_MUCH}")
             return None
         else:
             self._total += self._held[id(node)]
@@ -173,7 +181,7 @@ class _Reader:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
-                self._problem(key_node, path, "a key must be a word")
+                self._problem(key_node, path, "a key must be a word, not a list or a mapping")
                 continue
             key = str(key_node.value)
             place = (*path, key)
@@ -199,15 +207,16 @@ class _Reader:
             return str(node.value)
         kind = str(node.tag).removeprefix(_PREFIX)
         if node.style:
-            self._problem(node, path, f"the tag !!{kind} is not supported; write it unquoted")
+            sentence = f"the tag !!{kind} is not supported; write the value without tag and quotes"
+            self._problem(node, path, sentence)
             return None
         if _LEADING_ZERO.match(node.value) and kind in ("int", "float"):
-            sentence = f"{node.value} begins with a zero; write it without, or 0o10 for octal"
+            sentence = f"{node.value} starts with a zero; remove it, or write 0o10 for octal"
             self._problem(node, path, sentence)
             return None
         if len(node.value) <= _LONGEST_NUMBER:
             # A text that does not fit its tag raises any of these.
             with suppress(ValueError, LookupError, TypeError):
                 return self._scalar(node)
-        self._problem(node, path, "is not a number that can be read")
+        self._problem(node, path, "not a valid number")
         return None

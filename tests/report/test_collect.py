@@ -115,7 +115,7 @@ def test_a_number_that_an_invalid_run_lacks_hides_no_reason(
     [
         ("", "not JSON"),
         ("[]", "not metrics of format 2"),
-        ('{"format": 99}', "is of format 99, which a later tcpf-lab reads"),
+        ('{"format": 99}', "has format 99, which a later tcpf-lab reads"),
         ('{"format": 2, "config": "B"}', "config is 'B', expected 'A'"),
         (
             '{"format": 2, "config": "A", "case": "NoMark+RED", "flows": 100}',

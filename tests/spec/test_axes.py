@@ -55,7 +55,7 @@ def test_numbers_of_flows_may_be_a_range_as_well(config_a: Experiment) -> None:
     assert parse(dump(changed), "x") == changed
     with pytest.raises(SpecError, match=r"matrix.flows: must be at least 1, not 0"):
         apply_overrides(config_a, ["matrix.flows=0..2"])
-    with pytest.raises(SpecError, match=r"end at 10 or 30"):
+    with pytest.raises(SpecError, match=r"at 10 or 30"):
         apply_overrides(config_a, ["matrix.flows=10..25:20"])
 
 
@@ -137,7 +137,7 @@ def test_the_later_of_two_settings_wins_over_an_axis_too(config_a: Experiment) -
     assert ids(settled) == ["tb+rio-flows50-seed1"]
     again = swept(config_a, RANGE, "cases.*.queue.out_max=[120 kB]", case)
     assert ids(again) == ["tb+rio-queue.out_max=120kB-flows50-seed1"]
-    with pytest.raises(SpecError, match=r"varies queue.out_max, which would overrule this"):
+    with pytest.raises(SpecError, match=r"the axis queue.out_max"):
         swept(config_a, RANGE, "cases.TB+RIO.queue.out_max=120 kB")
 
 
@@ -147,11 +147,14 @@ def test_the_later_of_two_settings_wins_over_an_axis_too(config_a: Experiment) -
         ("tcp.sak=[true]", r"matrix.tcp.sak\[0\]: unknown key; allowed: .*Did you mean 'sack'"),
         ("tcp.sack=[true, yes]", r"matrix.tcp.sack\[1\]: must be true or false, not 'yes'"),
         ("queue.out_max=5 kB..15 kB:10 kB", r"with queue.out_max=5 kB, cases.TCPF\+FRIO.queue."),
-        ("cases.NoMark+RED.marker.tokens=[1 kB]", "marker: is a single value without keys"),
+        ("cases.NoMark+RED.marker.tokens=[1 kB]", "marker: is a single value"),
         ("matrix.queue=3", "matrix.queue: unknown key; allowed: case, flows, seed"),
         ("queue.out_max=[]", "must not be empty"),
         ("name=[a, b]", "name: must be text, not a list"),
-        ("queue.min=200 kB..300 kB:100 kB", "matrix.queue.min: at 200 kB: must be less than max"),
+        (
+            "queue.min=200 kB..300 kB:100 kB",
+            "matrix.queue.min: must be less than max .*, not 200 kB",
+        ),
     ],
 )
 def test_a_wrong_axis_is_named_in_the_error(
@@ -193,7 +196,7 @@ def test_a_case_without_the_axis_goes_on_without_it(config_a: Experiment) -> Non
     [
         ({"queue.out_max": "90 kB"}, "unknown queue.out_max '90 kB'; allowed: 100 kB, 150 kB"),
         ({"queue.max": "90 kB"}, "unknown key 'queue.max'; allowed: case, flows, seed, queue.out"),
-        ({"queue.out_max": "100 kB", "case": "NoMark+RED"}, "no run is all of this"),
+        ({"queue.out_max": "100 kB", "case": "NoMark+RED"}, "no run matches"),
     ],
 )
 def test_a_value_that_no_run_has_is_refused(

@@ -25,9 +25,8 @@ MESSAGE = re.compile(
 #: What a sentence says of the allowed values: a list of words, or else limits.
 WORDS = re.compile(r"(?:allowed|needed|units|one of): (.*?)\)?(?:\. Did you mean '(.*)'\?)?$")
 LIMITS = re.compile(
-    r"(?:from|(?<!up )to|at least|at most|more than|less than|above|header,|mtu,) "
-    r"(\d[\d.]*(?: (?:[kMG]?i?B|[kMG]?bit|[um]?s|min|h)\b)?)"
-    r"|(?:more|less|faster|slower) than (?!the\b|one\b|\d)(\w+)"
+    r"(?:from|to|at least|at most|more than|less than) "
+    r"(?:(\d[\d.]*(?: (?:[kMG]?i?B|[kMG]?bit|[um]?s|min|h)\b)?)|([a-z_.]+) \()"
 )
 
 

@@ -83,7 +83,7 @@ def test_a_number_is_written_as_the_spec_wants_it(
 def test_a_number_of_another_unit_is_not_taken_for_one() -> None:
     one = number(**{"from": "200 ms", "to": "1 s"})
     assert one.quantity is not SIZE
-    with pytest.raises(ValueError, match="another unit"):
+    with pytest.raises(ValueError, match="different units"):
         one.number("300 kB")
 
 
@@ -167,8 +167,8 @@ def test_fewer_settings_than_an_emulator_needs_are_refused(
     tmp_path: Path, unknowns: str, settings: int
 ) -> None:
     (problem,) = problems(tmp_path, unknowns)
-    said = f"unknowns: have {settings} settings in all; 4 are needed at least"
-    assert problem == f"c.yaml:5: {said}"
+    text = f"unknowns: allow only {settings} settings; a search needs at least 4"
+    assert problem == f"c.yaml:5: {text}"
     more = "  b: {set: tcp.timestamps, levels: [true, false], default: true}\n"
     assert len(subject(tmp_path, unknowns + more).defaults) == 2
 
@@ -181,10 +181,10 @@ def test_two_experiments_that_tables_cannot_tell_apart_are_refused(tmp_path: Pat
         ("test: configC", "test: [configC, again]", 3),
     ):
         (problem,) = problems(tmp_path, RTO, HEAD.replace(old, new))
-        assert problem.startswith(f"c.yaml:{line}: configA and again are both A in tables; leave")
+        assert problem.startswith(f"c.yaml:{line}: configA and again both appear as A")
     (tmp_path / "again.yaml").write_text(text.replace("name: again", "name: configA"))
     (problem,) = problems(tmp_path, RTO, HEAD.replace("configC", "again"))
-    assert problem.startswith("c.yaml:3: two experiments are called 'configA'")
+    assert problem.startswith("c.yaml:3: two experiments have the name 'configA'")
 
 
 @pytest.mark.parametrize("name", ["id", "round", "unit of rto", "unit of "])
@@ -193,7 +193,7 @@ def test_a_name_that_is_a_column_of_the_table_of_points_is_refused(
 ) -> None:
     (problem,) = problems(tmp_path, RTO.replace("rto:", f"'{name}':"))
     assert problem.startswith(f"c.yaml:6: unknowns.{name}: '{name}' is a column of the table")
-    assert problem.endswith("other than id and round, and does not begin with 'unit of'")
+    assert problem.endswith("other than id and round that does not begin with 'unit of'")
 
 
 @pytest.mark.parametrize("name", ["ids", "rounds of IDs", "unit", "unit of", "Round"])
@@ -240,14 +240,14 @@ def test_an_experiment_that_is_left_out_is_held_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variant", "said"),
     [
-        (Variant(without="configC"), "is not in `fit`; allowed: configA, configB"),
-        (Variant(hold=("mtu",)), "is not NAME=VALUE"),
+        (Variant(without="configC"), "of `fit`; allowed: configA, configB"),
+        (Variant(hold=("mtu",)), "NAME=VALUE"),
         (Variant(hold=("mut=576 B",)), "Did you mean 'mtu'?"),
         (Variant(hold=("mtu=577 B",)), "Did you mean '576 B'?"),
         (Variant(hold=("rto=2 s",)), "is not in the range"),
-        (Variant(hold=("rto=300 kB",)), "has another unit"),
-        (Variant(hold=("rto=300 ms", "rto=400 ms")), "rto is held already"),
-        (Variant(hold=("rto=300 ms", "mtu=576 B")), "nothing is left to search"),
+        (Variant(hold=("rto=300 kB",)), "different units"),
+        (Variant(hold=("rto=300 ms", "rto=400 ms")), "rto is given twice"),
+        (Variant(hold=("rto=300 ms", "mtu=576 B")), "every unknown is held"),
     ],
 )
 def test_a_variant_of_what_the_file_has_not_got_is_refused(
@@ -271,7 +271,7 @@ def test_two_unknowns_may_not_set_the_same(tmp_path: Path) -> None:
     one = "  max: {set: cases.*.queue.max, from: 100 kB, to: 200 kB}\n"
     (problem,) = problems(tmp_path, one + other)
     assert problem == (
-        "c.yaml:7: unknowns.all: sets cases.NoMark+RED.queue.max, which 'max' sets too"
+        "c.yaml:7: unknowns.all: sets cases.NoMark+RED.queue.max, as 'max' does; remove one of them"
     )
 
 

@@ -76,7 +76,7 @@ def test_an_experiment_beside_the_collection_goes_before_a_shipped_one(tmp_path:
             "{spec: configA, factor: f, level: l, set: [tcp.sakc=1]}",
             "c.yaml:2: set tcp.sakc=1: tcp.sakc: unknown key",
         ),
-        ("{spec: configA, factor: f, level: l, set: [cases.*.x=1]}", "no case has x"),
+        ("{spec: configA, factor: f, level: l, set: [cases.*.x=1]}", "no case has the key x"),
     ],
 )
 def test_what_is_wrong_with_an_experiment_of_a_collection_is_named(

@@ -29,7 +29,7 @@ def test_several_errors_survive_a_process_boundary() -> None:
 
 def test_an_unknown_case_in_the_matrix_is_reported_beside_an_error_in_a_case() -> None:
     text = text_of().replace(" min: 10 kB", " min: 10").replace("case: all", "case: RED")
-    with pytest.raises(SpecErrors, match=r"min: 10 lacks a unit(?s:.*)unknown case 'RED'"):
+    with pytest.raises(SpecErrors, match=r"min: 10 has no unit(?s:.*)unknown case 'RED'"):
         parse(text, "x.yaml")
 
 

@@ -71,21 +71,21 @@ def test_a_star_means_every_case_that_has_the_rest_of_the_path(config_a: Experim
             "cases.NoMark+REDD.queue.max=1 kB",
             "unknown case 'NoMark.REDD'; .*Did you mean 'NoMark.RED'",
         ),
-        ("cases.NoMark+RED.queue.max=100", "cases.NoMark.RED.queue.max: 100 lacks a unit"),
+        ("cases.NoMark+RED.queue.max=100", "cases.NoMark.RED.queue.max: 100 has no unit"),
         ("cases.NoMark+RED.queue.max=5 kB", "queue.min: must be less than max"),
         (
             "cases.NoMark+RED.marker.kind=x",
-            "cases.NoMark.RED.marker is a single value without keys",
+            "cases.NoMark.RED.marker is a single value",
         ),
-        ("traffic.warmup=1 s", "traffic.start_spread: must not be more than warmup"),
+        ("traffic.warmup=1 s", "traffic.start_spread: must be at most warmup"),
         ("matrix.case=RED", "matrix.case: unknown case 'RED'; allowed: all, TCPF.FRIO, "),
-        ("name=", "name: must be text, not nothing"),
+        ("name=", "name: must be text, not an empty"),
         ("traffic.duration", "write PATH=VALUE"),
         ("=3", "write PATH=VALUE"),
         ("a..b=3", "write PATH=VALUE"),
         ("matrix.flows=[3", "not valid YAML"),
         ("cases=3", "cases: must be a mapping, not 3"),
-        ("cases.*.queue.emwa=3", "no case has queue.emwa"),
+        ("cases.*.queue.emwa=3", "no case has the key queue.emwa"),
         ("cases.*.queue.minq=-1", "cases.TCPF.FRIO.queue.minq: must be at least 0, not -1"),
         ("cases.*=3", "unknown case|is not allowed"),
     ],
@@ -107,12 +107,12 @@ def test_of_several_settings_the_nearest_is_blamed(config_a: Experiment) -> None
     assert blamed == {"--set matrix.flows=0", "--set cases.NoMark+RED.queue.kind=bfifo"}
 
 
-def test_keys_of_another_kind_are_told_of_once(config_a: Experiment) -> None:
+def test_keys_of_another_kind_are_reported_once(config_a: Experiment) -> None:
     with pytest.raises(SpecError) as caught:
         apply_overrides(config_a, ["queue.kind=red"])
     assert not isinstance(caught.value, SpecErrors)
     assert caught.value.where == "--set queue.kind=red"
-    assert "set the section with all keys of this kind" in caught.value.hint
+    assert "set all keys of the new kind" in caught.value.hint
 
 
 # Dump.

@@ -92,10 +92,10 @@ def test_a_probability_is_handed_over_exactly_and_without_exponent(probability: 
     ("changes", "message"),
     [
         ({"min": "200 kB", "burst": 300}, "must be less than max"),
-        ({"probability": 1e-7}, "too small for tc"),
+        ({"probability": 1e-7}, "is too small"),
         ({"burst": 9}, "must be at least 10"),
         ({"min": "1 kB"}, "must be more than avpkt"),
-        ({"limit": "9 MB", "max": "5 MB"}, "too large for the kernel's fixed-point average"),
+        ({"limit": "9 MB", "max": "5 MB"}, "overflows the kernel's fixed-point average"),
     ],
 )
 def test_what_tc_or_the_kernel_would_refuse_is_refused_first(
@@ -183,10 +183,10 @@ def test_a_queue_by_its_own_words_is_handed_over_as_it_is_written() -> None:
     [
         ("", "must begin with the name of a qdisc"),
         ("limit=3", "must begin with the name of a qdisc"),
-        ("pie target '5 ms'", "must be words of tc"),
-        ("pie  target 5ms", "must be words of tc"),
-        ("pie $HOME", "must be words of tc"),
-        ("ingress", "cannot be the queue of a bottleneck"),
+        ("pie target '5 ms'", "write options of tc"),
+        ("pie  target 5ms", "write options of tc"),
+        ("pie $HOME", "write options of tc"),
+        ("ingress", "cannot queue packets"),
         ("pie " + "x" * 300, "at most 300 characters"),
     ],
 )

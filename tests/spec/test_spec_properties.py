@@ -230,12 +230,12 @@ matrix:
     [
         (["fq_codel quantum 10/8"], "has a '/'"),
         (["fq_codel /etc/passwd"], "has a '/'"),
-        (["fq_codel limit 10", "fq_codel limit1 0"], "gives runs the same name as"),
-        (["fq_codel " + "a" * 200], "a name longer than 180 characters"),
-        (["fq_codel ../x"], "is a range within a list"),
-        (["fq_codel $(reboot)"], "must be words of tc"),
+        (["fq_codel limit 10", "fq_codel limit1 0"], "has the same run id as"),
+        (["fq_codel " + "a" * 200], "a run id longer than 180 characters"),
+        (["fq_codel ../x"], "is a range inside a list"),
+        (["fq_codel $(reboot)"], "write options of tc"),
         (["fq_codel; reboot"], "must begin with the name of a qdisc"),
-        (["fq_codel -x\n"], "must be words of tc"),
+        (["fq_codel -x\n"], "write options of tc"),
     ],
 )
 def test_words_that_would_not_name_a_run_are_refused(words: list[str], message: str) -> None:

@@ -212,8 +212,8 @@ def test_the_longest_time_that_a_packet_is_held_back_includes_jitter() -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({}, "impairs nothing"),
-        ({"loss_burst": 3}, "impairs nothing"),
+        ({}, "has no effect"),
+        ({"loss_burst": 3}, "has no effect"),
         ({"duplicate": 1.5}, "not a probability"),
         ({"loss": 0.1, "loss_burst": 0.5}, "greater than or equal to 1"),
         ({"delay": "2 min"}, "must be at most 100 s"),

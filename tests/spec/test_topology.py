@@ -124,9 +124,9 @@ def test_the_mss_follows_the_mtu() -> None:
         ({"bottleneck": "5 Mbit"}, "10 Mbit or 100 Mbit on a half-duplex link"),
         ({"access_duplex": "half", "access": "1 Gbit"}, "not 1 Gbit"),
         ({"mtu": "9000 B"}, "at most 1500 B"),
-        ({"duplex": "full", "ring": 4}, "set duplex to half"),
-        ({"duplex": "full", "ack_queue": "9 kB"}, "set duplex to half"),
-        ({"ack_queue": "9 kB", "reverse": {"loss": 0.1}}, "has no place behind reverse"),
+        ({"duplex": "full", "ring": 4}, "without duplex: half"),
+        ({"duplex": "full", "ack_queue": "9 kB"}, "without duplex: half"),
+        ({"ack_queue": "9 kB", "reverse": {"loss": 0.1}}, "combined with reverse"),
         ({"ring": 0}, "greater than or equal to 1"),
     ],
 )

@@ -173,7 +173,7 @@ def test_a_dumbbell_has_numbered_ends(tmp_path):
         ("name: lab\n", "name: lab\nsilence: 3 s\n", "silence: must be from 10 s to 1 h"),
         ("name: lab\n", "name: lab\nstate_directory: /var/../etc/x\n", "absolute path"),
         ("name: lab\n", "name: lab\nlinks: {rates: {S-D: 1 Gbit}}\n", "unknown link 'S-D'"),
-        ("name: lab\n", "name: lab\nlinks: {rate: 1000}\n", "1000 lacks a unit"),
+        ("name: lab\n", "name: lab\nlinks: {rate: 1000}\n", "1000 has no unit"),
         ("name: lab\n", "name: lab\nssh: {key: abc}\n", "use an SSH key with an agent"),
         ("name: lab\n", "name: lab\nname: lab\n", "duplicate key"),
         ("  ends:\n", "  'the ends':\n", "a host's name is letters, digits"),
@@ -196,8 +196,8 @@ def test_everything_wrong_is_said_at_once_in_the_order_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "lab.yaml:1: the file is empty; an inventory is a mapping with a name"),
-        ("- S\n", "lab.yaml:1: an inventory is a mapping with a name, not a list"),
+        ("", "lab.yaml:1: the file is empty; an inventory file"),
+        ("- S\n", "lab.yaml:1: an inventory file"),
         ("name: [\n", "lab.yaml:2: not valid YAML: "),
     ],
 )

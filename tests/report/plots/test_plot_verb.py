@@ -134,7 +134,7 @@ def test_directory_without_runs_says_what_to_name(lab: Lab, tmp_path: Path) -> N
     status, _, complaint = lab("plot", "cdf", tmp_path)
     assert status == 1
     assert "no run to draw: there is none" in complaint
-    assert "name a run's directory" in complaint
+    assert "name the directory of a run" in complaint
 
 
 def test_unfinished_runs_are_told_of(lab: Lab, ran: Path) -> None:
@@ -147,8 +147,8 @@ def test_unfinished_runs_are_told_of(lab: Lab, ran: Path) -> None:
     ("words", "complaint"),
     [
         (("circle", "."), "unknown kind of figure 'circle'; allowed: bars, box"),
-        (("cdf", ".", "-o", "a.gif"), "-o a.gif: the suffix of the file says its format"),
-        (("cdf", ".", "-o", "figure"), "-o figure: the suffix of the file says its format"),
+        (("cdf", ".", "-o", "a.gif"), "-o a.gif: unknown suffix; allowed: ."),
+        (("cdf", ".", "-o", "figure"), "-o figure: unknown suffix; allowed: ."),
         (("cdf", ".", "--scale", "fre"), "Did you mean 'free'?"),
         (("throughput-delay", ".", "--delay", "p90"), "Did you mean 'p95'?"),
         (("box", ".", "--metric", "loss_percen"), "Did you mean 'loss_percent'?"),
@@ -156,10 +156,10 @@ def test_unfinished_runs_are_told_of(lab: Lab, ran: Path) -> None:
         (("timeseries", ".", "--time", "5"), "--time 5: write FROM..TO in seconds"),
         (
             ("timeseries", ".", "--min-rto", "1 s"),
-            "--min-rto, --profile, --at, --no-probes: is for captures",
+            "--min-rto, --profile, --at, --no-probes: apply to captures",
         ),
         (("timeseries", ".", "--flow", "a"), "--flow a: write the numbers of flows"),
-        (("cdf", ".", "--only", "seed=1"), "--only: chooses among the runs of an experiment"),
+        (("cdf", ".", "--only", "seed=1"), "--only: selects runs of an experiment"),
         (("cdf", "no-such-thing"), "no-such-thing: no such experiment"),
     ],
 )

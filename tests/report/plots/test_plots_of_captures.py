@@ -297,15 +297,15 @@ def test_pipe_is_no_capture_to_draw(lab: Lab, capture: DrawnCapture) -> None:
         os.close(out)
     assert status == 2
     assert said.startswith(f"error: /dev/fd/{out}: is a pipe or a device")
-    assert "try: name the capture's file" in said
+    assert "try: name the file of the capture" in said
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("cdf", "S"), "a capture; cdf is drawn of runs"),
-        (("rtt", "S", "."), "a capture, and . is none; draw either"),
-        (("rtt", "S", "--case", "x"), "--case: chooses among runs, and this is a capture"),
+        (("cdf", "S"), "is a capture, but cdf draws runs"),
+        (("rtt", "S", "."), "is a capture, but . is not"),
+        (("rtt", "S", "--case", "x"), "--case: selects runs; it does not apply to a capture"),
         (("rtt", "S", "R1-in"), "is of one run or capture, not of 2"),
         (("rtt", "S", "--flow", "9"), "--flow 9: the capture has flows 0 to 2"),
     ],
@@ -324,7 +324,7 @@ def test_verb_refuses_what_captures_cannot_be(
         ("rtt", ("none.pcap",), "error: none.pcap: no such capture"),
         ("rtt", ("none.PCAPNG.zst",), "error: none.PCAPNG.zst: no such capture"),
         ("queue", ("S", "none.cap.gz"), "error: none.cap.gz: no such capture"),
-        ("rtt", ("-",), "error: -: figures read a capture twice, which standard input is not"),
+        ("rtt", ("-",), "error: -: a figure reads a capture twice"),
         ("rtt", ("none",), "error: none: no such experiment"),
         ("cdf", ("none.pcap",), "error: none.pcap: no such experiment"),
     ],
