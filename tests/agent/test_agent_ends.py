@@ -179,7 +179,7 @@ def test_list_and_undo_by_hand(host, busy):
     ]
     status, reports = host.by_hand("undo")
     assert status == 1
-    assert "its agent still runs" in reports[0]["refused"]
+    assert "the run's agent still runs" in reports[0]["refused"]
     assert talk.ask("lateness") == {}
     status, reports = host.by_hand("undo", "--run", "run-1", "--force")
     assert reports[0]["left"] == []
@@ -249,7 +249,7 @@ def test_run_is_undone_from_the_namespace_of_its_agent(host, busy):
     talk.kill_other(watch)
     said = subprocess.run(code, cwd=ROOT, capture_output=True, text=True)
     assert said.returncode == 1
-    assert "to be undone from the network namespace" in said.stdout
+    assert "must be undone from the network namespace" in said.stdout
     assert host.by_hand("undo")[0] == 0
 
 

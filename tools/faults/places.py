@@ -131,7 +131,7 @@ def memory_small(stage: Stage, _fault: Fault, rng: random.Random) -> Injected:
     size = rng.choice((8, 100, 700))
     with _small_memory(stage, size):
         command = stage.command("no-memory").fork()
-        problems = answer(command, (FAILED,), "no place for guests' memory")
+        problems = answer(command, (FAILED,), "no directory can hold guest memory")
     return Injected(f"{size} MB for guests' memory", True, problems)
 
 
@@ -143,7 +143,7 @@ def memory_filled(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
         hit = until_moment(stage, fault, command)
         filler = _fill(Path(_MEMORY), leave) if hit else None
         problems = answer(
-            command, (DONE, FAILED), "no room for guests' memory|no place for guests'"
+            command, (DONE, FAILED), "no space left for the file|no directory can hold guest"
         )
         if filler:
             filler.unlink()
