@@ -67,7 +67,7 @@ def test_journal_is_read_as_it_was_written(tmp_path, book):
     assert [(r["token"], r["alive"], r["entries"]) for r in journal.unfinished(tmp_path)] == [
         ("a-run", True, 2)
     ]
-    with pytest.raises(AgentError, match="has not been undone"):
+    with pytest.raises(AgentError, match="is not undone"):
         journal.Journal.create(tmp_path, "a-run")
 
 

@@ -572,7 +572,10 @@ def test_module_that_does_not_fit_has_its_directories_named(monkeypatch):
     place = "/var/lib/tcpf-lab/modules/0123456789abcdef"
     said = "insmod: ERROR: could not insert module sch_rio.ko: Invalid module format"
     error = hosts.failed("host a", "five", ("insmod", f"{place}/sch_rio.ko"), 1, said)
-    assert f"{place} on the host and /cache/tcpf-lab/hosts/0123456789abcdef on this machine" in error.hint
+    assert (
+        f"{place} on the host and /cache/tcpf-lab/hosts/0123456789abcdef on this machine"
+        in error.hint
+    )
     assert error.status == 1
     said = "modprobe: ERROR: could not insert 'sch_rio': Exec format error, version magic"
     error = hosts.failed("host a", "five", ("modprobe", "sch_rio"), 1, said)

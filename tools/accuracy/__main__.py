@@ -36,13 +36,13 @@ Jobs = Annotated[
 ]
 Minutes = Annotated[
     float | None,
-    typer.Option("--minutes", metavar="M", min=0.1, help="Begin no more after so long."),
+    typer.Option("--minutes", metavar="M", min=0.1, help="Start no run after this time."),
 ]
 KeepPcaps = Annotated[
     bool, typer.Option("--keep-pcaps", help="Keep the captures, to look at a flow.")
 ]
-Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where the runs are kept.")]
-Output = Annotated[Path, typer.Option("--output", metavar="FILE", help="Where the JSON goes.")]
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Directory of the runs.")]
+Output = Annotated[Path, typer.Option("--output", metavar="FILE", help="JSON file to write.")]
 Markdown = Annotated[
     Path | None, typer.Option("--markdown", metavar="FILE", help="Write the tables there too.")
 ]

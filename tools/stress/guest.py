@@ -101,7 +101,7 @@ def run(
     outcome = Outcome(_read(console), _read(journal))
     if not outcome.console:
         raise TestbedError(
-            "the guest said nothing", where=str(directory / "emulator.txt"), hint="read that file"
+            "the guest printed nothing", where=str(directory / "emulator.txt"), hint="see that file"
         )
     return outcome
 
