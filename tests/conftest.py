@@ -1,10 +1,9 @@
 """What several test modules need: a recorded run, a fake testbed, the built kernel.
 
-A test may run on a machine that was withheld (``tcpf_lab/testbed/withheld.py``).
-An agent's silence and an sshd's patience are in seconds of a wall clock. On a machine that gets a
-tenth of its processors they pass before the program they wait for has run. Such a failure says
-nothing about the program, so the test is done again, and the summary lists it.
-What has no such limit is not: a data race, other bytes or a find of the fuzzer are what they are.
+A test may run on a machine with CPU steal (``tcpf_lab/testbed/steal.py``).
+Time limits of an agent and an sshd are in real seconds. With 90 % steal they expire before the
+program has had its time. Such a failure is not the program's, so the test is rerun, and the summary
+lists it. Tests without such limits are not rerun: data races, wrong bytes, findings of the fuzzer.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from tcpf_lab.spec.model import Experiment
 from tcpf_lab.spec.sweep import expand
 from tcpf_lab.testbed import registry
 from tcpf_lab.testbed.fake import FakeTestbed
+from tcpf_lab.testbed.steal import CpuTicks
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml.guest import UmlTestbed
-from tcpf_lab.testbed.withheld import Processors
 from tools.parts import RECORDED, read_parts, recorded_run, write_parts
 
-#: A test that fails is done again if more than this share of what the machine wanted was withheld.
+#: A test that fails is rerun if CPU steal exceeded this share.
 TOLERATED = 0.2
-#: Ticks of a processor (a second) that have to be withheld: fewer upset no limit.
+#: Minimum of stolen ticks (a second): fewer disturb no time limit.
 NOTICED = 100
 #: Tests whose limits are a wall clock's, below ``tests/``.
 OF_REAL_TIME = (
@@ -49,14 +48,14 @@ OF_REAL_TIME = (
 
 
 def is_of_real_time(test: Path, tests: Path) -> bool:
-    """Tell whether a file of tests has limits of a wall clock."""
+    """Return whether a file of tests has time limits in real seconds."""
     return any(test.is_relative_to(tests / name) for name in OF_REAL_TIME)
 
 
 class Watch:
     """From the beginning of a test's latest attempt."""
 
-    def __init__(self, read: Callable[[], Processors] = Processors.read) -> None:
+    def __init__(self, read: Callable[[], CpuTicks] = CpuTicks.read) -> None:
         self._read = read
         self._start = read()
 
@@ -65,10 +64,10 @@ class Watch:
         self._start = self._read()
 
     def starved(self) -> bool:
-        """Tell whether more was withheld since than a test of real time can bear."""
+        """Return whether CPU steal since then is more than a test in real time tolerates."""
         now = self._read()
-        noticed = now.withheld - self._start.withheld >= NOTICED
-        return noticed and self._start.share_withheld(now) > TOLERATED
+        noticed = now.stolen - self._start.stolen >= NOTICED
+        return noticed and self._start.steal_share(now) > TOLERATED
 
 
 PLANS = Path(__file__).parent / "golden" / "plans.txt"
@@ -95,7 +94,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Do again what a clock ended on a machine that was withheld ."""
+    """Rerun failed tests in real time after CPU steal."""
     if config.option.usepdb:  # which has the one failure to look at
         return
     again = pytest.mark.flaky(reruns=2, reruns_delay=10, condition=watch.starved)

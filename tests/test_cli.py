@@ -289,7 +289,7 @@ def test_too_few_open_files_are_told_of_before_a_guest_boots(
     monkeypatch.setattr(preflight.resource, "getrlimit", lambda _: (20, 20))
     found = preflight.machine_problem()
     assert found is not None
-    assert found.startswith("ulimit -n, the limit of open files, is 20; a guest needs 256")
+    assert found.startswith("the limit of open files is 20, a guest needs 256")
 
 
 # Results of two machines become one by copying.

@@ -120,7 +120,7 @@ def command(tmp_path, monkeypatch):
 def test_an_answer_is_judged_by_status_message_and_traceback(command):
     assert answer(command("echo the disk is full >&2; exit 1"), (1,), "disk is full") == []
     assert "ended with 3" in answer(command("exit 3"), (0, 1), "")[0]
-    assert "did not say" in answer(command("echo sorry; exit 1"), (1,), "disk is full")[0]
+    assert "did not print" in answer(command("echo sorry; exit 1"), (1,), "disk is full")[0]
     said = "echo 'Traceback (most recent call last):'; exit 0"
     assert "shows a traceback" in answer(command(said), (0,), "")[0]
     assert "ended with -9" in answer(command("kill -9 $$"), (0,), "")[0]

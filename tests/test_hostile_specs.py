@@ -401,7 +401,7 @@ def test_a_host_cannot_make_us_write_elsewhere(name: str) -> None:
     host = type("Host", (), {"name": "r1"})()
     listed = f"{'0' * 64}  {name}\n"
     reply = type("Reply", (), {"text": listed})()
-    with pytest.raises(TestbedError, match="offers a file called"):
+    with pytest.raises(TestbedError, match="unexpected file name"):
         ssh_files._read_sums(host, reply)
 
 

@@ -216,7 +216,9 @@ def test_loaded_module_and_its_words_are_there(uml, files):
 @pytest.mark.full
 def test_module_that_has_not_been_built_is_named_before_and_in_the_guest(uml, files):
     plan = plan_of_steps(LoadModule("R1", "sch_none"))
-    assert uml.check(plan) == ("not built: sch_none, q_none (tcpf-lab doctor shows what is)",)
+    assert uml.check(plan) == (
+        "not built: sch_none, q_none (tcpf-lab doctor lists the built modules)",
+    )
     error = failure(uml, plan, files)
     assert "load module sch_none: no module sch_none has been built" in error.message
 
@@ -274,7 +276,7 @@ def test_hanging_guest_is_ended_by_the_watchdog(uml, files):
 def test_guest_out_of_memory_is_told(uml, files):
     eat = plan_of("sh", "-c", "x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo ${#x}")
     error = failure(replace(uml, memory_mb=48), eat, files)
-    assert "ran out of its 48 MB of memory" in error.message
+    assert "ran out of memory (48 MB)" in error.message
 
 
 @pytest.mark.full
@@ -307,7 +309,7 @@ def test_problems_seen_before_a_boot_are_all_listed(uml, monkeypatch, tmp_path):
     plan = replace(plan_of("true"), programs=("no-such-generator",))
     problems = replace(uml, memory_mb=10**9).check(plan)
     assert any("no-such-generator" in problem for problem in problems)
-    assert any("no place for guests' memory" in problem for problem in problems)
+    assert any("no directory can hold guest memory" in problem for problem in problems)
 
 
 @pytest.mark.full

@@ -1,4 +1,4 @@
-"""What every testbed can do - three methods, and the errors they end in - and what is looked at."""
+"""The interface of testbeds, and the results of checks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tcpf_lab.plan.compose import Plan
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.spec.traffic import Generator
 
-#: Traffic generators for experiments that name none: what is fast where time is computed, and what
-#: everybody knows where it passes.
+#: Traffic generators of experiments that name none: the fastest in virtual time, the best-known one
+#: in real time.
 IN_VIRTUAL_TIME: Generator = "native"
 ON_HOSTS: Generator = "iperf3"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
@@ -28,7 +28,7 @@ class Check:
 
 
 class Testbed(Protocol):
-    """A place where a plan can be carried out."""
+    """Executes plans."""
 
     @property
     def name(self) -> str:
@@ -47,13 +47,13 @@ class Testbed(Protocol):
         """Whether several runs can be made at a time."""
 
     def identity(self, plan: Plan) -> dict[str, str]:
-        """Give each part that may change ``plan``'s results: runs of others are stale."""
+        """Return the inputs that may change ``plan``'s results: runs with others are stale."""
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Return everything that stands in the way of ``plan``, before anything is touched."""
+        """Return all problems that prevent ``plan``, without changing anything."""
 
     def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:
-        """Carry ``plan`` out and fill ``run``'s ``log``, ``pcap`` and ``stats``.
+        """Execute ``plan`` and fill ``run``'s ``log``, ``pcap`` and ``stats``.
 
         Raises
         ------
@@ -62,10 +62,10 @@ class Testbed(Protocol):
         """
 
     def facts(self, plan: Plan) -> dict[str, Any]:
-        """Describe for the manifest what ``plan`` runs on: kernel, modules, programs."""
+        """Return kernel, modules and programs of ``plan`` for the manifest."""
 
 
-#: Runs after ``setpriv`` has asked for the signal: a parent gone by then would never cause it.
+#: Runs after ``setpriv`` has requested the signal: a parent that is gone by then never causes it.
 _UNLESS_ORPHAN = '[ "$PPID" = "$0" ] || exit 1; exec "$@"'
 
 
@@ -81,8 +81,8 @@ def bound(command: Sequence[str], signal: str = "KILL") -> list[str]:
 
     Notes
     -----
-    Where this process has ended before the signal was asked for, the command is not run. The shell
-    in between adds ``PWD`` to the environment.
+    If this process ends before the signal is requested, the command does not run. The shell in
+    between adds ``PWD`` to the environment.
     """
     shell = ("/bin/sh", "-c", _UNLESS_ORPHAN, str(os.getpid()))
     return ["setpriv", "--pdeathsig", signal, *shell, *command]

@@ -1,4 +1,4 @@
-"""A testbed that carries nothing out: it hands over what another one recorded.
+"""A testbed that executes nothing: it copies a recorded run.
 
 For tests of everything around a testbed, and to look at the program without a kernel.
 """
@@ -24,9 +24,9 @@ class FakeTestbed:
     """Copy ``log``, ``pcap`` and ``stats`` of a recorded run for every plan."""
 
     recorded: Path
-    kernel: str = "recorded"  #: stands for all that may change results
+    kernel: str = "recorded"  #: represents all inputs that may change results
     failing_seeds: tuple[int, ...] = ()  #: seeds whose run is to fail
-    #: Commands that fail, with their status and what they say.
+    #: Commands that fail, with their status and output.
     failing: Mapping[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
     modules: tuple[str, ...] = ("sch_rio", "sch_frio", "act_tcpf", "act_token")
 
@@ -36,7 +36,7 @@ class FakeTestbed:
     parallel = True
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Return what stands in the way: a recording or modules that are not there."""
+        """Return the problems: a missing recording or missing modules."""
         found = [] if self.recorded.is_dir() else [f"no recorded run in {self.recorded}"]
         loaded = (step.name for step in plan.steps if isinstance(step, LoadModule))
         found += [f"not built: {name}" for name in loaded if name not in self.modules]
@@ -45,14 +45,14 @@ class FakeTestbed:
     def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:
         """Copy the recording, or fail if ``seed``, or a command of ``plan``, is to fail.
 
-        A file that the plan names and the recording has not got is empty.
+        A file of the plan that the recording lacks is empty.
         """
         if seed in self.failing_seeds:
             raise TestbedError("asked to fail", where=f"run with seed {seed}")
         for step in plan.steps:
             if isinstance(step, Command) and step.argv in self.failing:
-                status, said = self.failing[step.argv]
-                text = f"`{shlex.join(step.argv)}` ended with status {status}: {said}"
+                status, output = self.failing[step.argv]
+                text = f"`{shlex.join(step.argv)}` ended with status {status}: {output}"
                 raise TestbedError(text, where=f"role {step.node}")
         for name in ("log", "pcap", "stats"):
             shutil.copytree(self.recorded / name, run.root / name, dirs_exist_ok=True)
@@ -61,11 +61,11 @@ class FakeTestbed:
                 (run.root / path).touch()
 
     def identity(self, plan: Plan) -> dict[str, str]:  # noqa: ARG002 - nothing of a plan is needed
-        """Return what it was made with: a recording is of one kernel."""
+        """Return the recording's kernel."""
         return {"kernel": self.kernel}
 
     def facts(self, plan: Plan) -> dict[str, Any]:  # noqa: ARG002
-        """Say where the data comes from."""
+        """Return the name of the recording."""
         return {"recorded": self.recorded.name}
 
 

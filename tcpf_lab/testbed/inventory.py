@@ -1,7 +1,7 @@
 """Inventories: which host plays which role of a topology, and how it is reached.
 
-An inventory says where to measure and nothing about what.  It names no password and holds no key:
-those are the business of the SSH configuration and agent of whoever runs it.
+An inventory describes hosts, not experiments.  It holds no password and no key: the user's SSH
+configuration and agent provide them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def checked_role(text: str) -> str:
     hint = f" Did you mean '{meant}'?" if meant else ""
     raise ValueError(
         f"unknown role '{text}'; allowed: {', '.join(CHAIN)}; "
-        f"of a dumbbell S0, S1, ... and D0, D1, ... instead of S and D.{hint}"
+        f"in a dumbbell S0, S1, ... and D0, D1, ... replace S and D.{hint}"
     )
 
 
@@ -51,50 +51,52 @@ def checked_host(text: str) -> str:
     """Accept a host's name in the inventory."""
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", text):
         return text
-    raise ValueError(f"'{text}' is not allowed; a host's name is letters, digits, '.', '_' and '-'")
+    raise ValueError(f"'{text}' is not a host's name; allowed: letters, digits, '.', '_' and '-'")
 
 
 def checked_address(text: str) -> str:
-    """Accept what ``ssh`` takes for a host, without user and port."""
+    """Accept a host name or address as ``ssh`` does, without user and port."""
     if "@" in text:
         raise ValueError(f"'{text}' names a user; write it with the key 'user'")
     if re.fullmatch(r"[^:]+:[0-9]+", text):
         raise ValueError(f"'{text}' names a port; write it with the key 'port'")
     if re.fullmatch(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}", text):
         return text
-    raise ValueError(f"'{text}' is no name or address of a host")
+    raise ValueError(f"'{text}' is not a host name or address")
 
 
 def checked_user(text: str) -> str:
     """Accept the name of an account."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}", text):
         return text
-    raise ValueError(f"'{text}' is no name of an account")
+    raise ValueError(f"'{text}' is not a user name")
 
 
 def checked_interface(text: str) -> str:
-    """Accept a name that the kernel may give an interface."""
+    """Accept an interface name that the kernel allows."""
     if text in (".", "..") or not re.fullmatch(
         r"[^\s/:'\"\x00-\x1f-][^\s/:'\"\x00-\x1f]{0,14}", text
     ):
-        raise ValueError(f"'{text}' is no interface; `ip -br link` on the host lists them")
+        raise ValueError(
+            f"'{text}' is not an interface name; `ip -br link` on the host lists the interfaces"
+        )
     return text
 
 
 def checked_path(text: str) -> str:
-    """Accept the path of a file here."""
+    """Accept the path of a local file."""
     if not text.strip() or "\0" in text or "PRIVATE KEY" in text:
-        raise ValueError("must be the path of a file")
+        raise ValueError("must be a file path")
     return text
 
 
 def checked_state_directory(text: str) -> str:
-    """Accept a directory of the hosts that is the program's own."""
+    """Accept a directory on the hosts for the program's state."""
     place = PurePosixPath(text)
     if not re.fullmatch(r"/[A-Za-z0-9._/-]+", text) or ".." in place.parts or len(place.parts) < 3:
         raise ValueError(
-            f"'{text}' is not allowed; it must be an absolute path of letters, digits and any of "
-            "'._-', not directly below /, such as /var/lib/tcpf-lab"
+            f"'{text}' is not allowed; use an absolute path of letters, digits, '.', '_' and '-', "
+            "not directly below /, such as /var/lib/tcpf-lab"
         )
     return str(place)
 
@@ -106,14 +108,14 @@ def along_the_path(name: str) -> tuple[int, int]:
 
 
 def missing_roles(roles: Iterable[str]) -> Iterator[str]:
-    """Say which roles no host plays, of those that belong to what the others make."""
+    """Yield the roles of the topology that no host plays."""
     played = set(roles)
     for name in CHAIN[1:4]:
         if name not in played:
             yield f"no host plays {name}"
     senders, receivers = _ends(played, "S"), _ends(played, "D")
     if "" in senders | receivers and len(senders | receivers) > 1:
-        yield "S and D belong to a chain, S0, S1, ... and D0, D1, ... to a dumbbell: not both"
+        yield "S and D are roles of a chain, S0, S1, ... and D0, D1, ... of a dumbbell: use one set"
         return
     numbers = {int(number) for number in senders | receivers if number}
     wanted = [""] if not numbers else [str(number) for number in range(max(numbers) + 1)]
@@ -127,7 +129,7 @@ def _ends(played: set[str], letter: str) -> set[str]:
     return {name[1:] for name in played if name[0] == letter}
 
 
-#: Keys that somebody may want to write and that must not stand in a file.
+#: Keys of credentials, which an inventory must not contain.
 _SECRETS = ("password", "passphrase", "passwd", "secret", "key", "sudo_password")
 
 
@@ -149,14 +151,14 @@ Place = Annotated[str, AfterValidator(checked_path)]
 
 
 class WithoutSecrets(SpecModel):
-    """A mapping that refuses credentials by name, and says where they belong instead."""
+    """A mapping that refuses keys of credentials."""
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_secrets(cls, value: Any) -> Any:
         sentence = (
-            "no credential is kept in a file; use an SSH key with an agent (ssh-add), "
-            "and ssh.identity to name its file"
+            "an inventory holds no credentials; load an SSH key into an agent (ssh-add), "
+            "or name its file with ssh.identity"
         )
         found = [key for key in value if key in _SECRETS] if isinstance(value, dict) else []
         if found:
@@ -169,54 +171,56 @@ class Host(WithoutSecrets):
 
     address: Annotated[str, AfterValidator(checked_address)] | None = Field(
         default=None,
-        description="Name or address for `ssh`, or a `Host` of the SSH configuration; without it "
-        "the host's own name in this file.",
+        description="Name or address for `ssh`, or a `Host` of the SSH configuration; default: "
+        "the host's name in this file.",
     )
     user: Annotated[str, AfterValidator(checked_user)] | None = Field(
         default=None,
-        description="Who logs in, root or somebody with `sudo` without a password; without it the "
-        "SSH configuration decides.",
+        description="Login user: root, or a user with passwordless `sudo`; default: from the SSH "
+        "configuration.",
     )
     port: int | None = Field(
-        default=None, ge=1, le=65535, description="Port of sshd; the SSH configuration decides."
+        default=None,
+        ge=1,
+        le=65535,
+        description="Port of sshd; default: from the SSH configuration.",
     )
     control: Interface = Field(
-        description="The interface by which the host is reached. It is never touched."
+        description="The interface that carries the SSH connection. It is never changed."
     )
     roles: Roles = Field(
-        min_length=1, description="What the host plays: one or more of S, R0, R1, R2, D."
+        min_length=1, description="Roles of the host: one or more of S, R0, R1, R2, D."
     )
     kernel: Name | None = Field(
         default=None,
-        description="One word for hosts that are namespaces of one kernel and see each other's "
-        "processes: between them a half-duplex link is a wire, and the cable is left alone.",
+        description="The same word for hosts that are namespaces of one kernel and share a process "
+        "namespace: a half-duplex link between them is an emulated wire, without their cable.",
     )
     interfaces: dict[str, Interface] = Field(
         default={},
-        description="`ROLE-PEER: INTERFACE`, the interface of the cable that leads from a role to "
-        "the next. Roles that share a host need none: they get a pair of virtual interfaces.",
+        description="`ROLE-PEER: INTERFACE`, the interface of ROLE's end of the cable to PEER. "
+        "Roles on one host need none: a veth pair joins them.",
     )
 
 
 class Links(SpecModel):
     """What the cables can carry."""
 
-    rate: Rate | None = Field(default=None, description="Rate of every cable.")
+    rate: Rate | None = Field(default=None, description="Rate of all cables.")
     rates: dict[str, Rate] = Field(
-        default={}, description="`ROLE-PEER: RATE` of cables with another one."
+        default={}, description="`ROLE-PEER: RATE` of cables with another rate."
     )
 
 
 class Ssh(WithoutSecrets):
     """Files of SSH that are not the usual ones; paths are relative to the inventory."""
 
-    config: Place | None = Field(default=None, description="Instead of `~/.ssh/config`.")
+    config: Place | None = Field(default=None, description="Replaces `~/.ssh/config`.")
     known_hosts: Place | None = Field(
         default=None,
-        description="Looked into before `~/.ssh/known_hosts`. "
-        "An unknown host key is always refused.",
+        description="Read before `~/.ssh/known_hosts`. An unknown host key is always refused.",
     )
-    identity: Place | None = Field(default=None, description="File of the private key to use.")
+    identity: Place | None = Field(default=None, description="File of the private key.")
 
 
 #: Names of testbeds that are not an inventory's.
@@ -224,7 +228,7 @@ RESERVED = ("uml",)
 #: The virtual machines' own inventory: stem of its file and name, which no other may have.
 GENERATED = ("inventory", "vm")
 _FOLDER = "testbeds"
-#: Hosts hear from here every 5 s, s.
+#: The controller sends a beat every 5 s; allowed values of ``silence``, s.
 _SHORTEST_SILENCE_S, _LONGEST_SILENCE_S = 10.0, 3600.0
 
 
@@ -235,34 +239,36 @@ class Inventory(WithoutSecrets):
     _path: Path | None = PrivateAttr(None)
 
     name: Name = Field(
-        description="As the file without `.yaml`, which `--testbed` takes; also the directory of "
-        "the results, `results/<experiment>/<name>/`."
+        description="The file name without `.yaml`: the argument of `--testbed` and the directory "
+        "of the results, `results/<experiment>/<name>/`."
     )
-    title: Title = Field(default="", description="One line for people.")
+    title: Title = Field(default="", description="One line that describes the testbed.")
     hosts: dict[Annotated[str, AfterValidator(checked_host)], Host] = Field(
-        min_length=1, description="The hosts by a name of your choice, which messages use."
+        min_length=1, description="The hosts, by a name of your choice; messages use it."
     )
-    links: Links = Field(default=Links(), description="What the cables can carry.")
-    ssh: Ssh = Field(default=Ssh(), description="Files of SSH that are not the usual ones.")
+    links: Links = Field(default=Links(), description="Rates of the cables.")
+    ssh: Ssh = Field(default=Ssh(), description="SSH files other than the default ones.")
     state_directory: Annotated[str, AfterValidator(checked_state_directory)] = Field(
         default="/var/lib/tcpf-lab",
-        description="Where a host keeps the agent, what it built, and the record of what to undo.",
+        description="Directory on a host for the agent, built modules and programs, and the "
+        "journal of changes to undo.",
     )
     silence: Duration = Field(
         default=20.0,
-        description="A host that has heard nothing from here for so long undoes everything; one "
-        "that has said nothing for half as long again is lost. Longer for a host that stalls.",
+        description="A host that receives nothing from the controller for this time undoes all "
+        "changes; the controller gives a host up after 1.5 times this time. Increase it for hosts "
+        "that stall.",
     )
     programs: Literal["build", "push"] = Field(
         default="push",
-        description="Where the native traffic generator comes from: built on the host, or built "
-        "here, linked statically, and sent.",
+        description="`build`: compile the native traffic generator on the host; `push`: compile it "
+        "here, statically linked, and send it.",
     )
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield every role, cable and interface that does not fit the others."""
         if self.name in RESERVED:
-            yield ("name",), f"'{self.name}' is the name of another testbed"
+            yield ("name",), f"'{self.name}' is a reserved testbed name"
         if not _SHORTEST_SILENCE_S <= self.silence <= _LONGEST_SILENCE_S:
             yield ("silence",), "must be from 10 s to 1 h"
         yield from self._doubled_hosts()
@@ -287,7 +293,7 @@ class Inventory(WithoutSecrets):
         Raises
         ------
         KeyError
-            If none does; `misfits` says so beforehand.
+            If none does; `misfits` reports that beforehand.
         """
         for name, host in self.hosts.items():
             if role in host.roles:
@@ -303,7 +309,7 @@ class Inventory(WithoutSecrets):
         return self.hosts[self.host_of(role)].interfaces.get(f"{role}-{peer}")
 
     def shares_kernel(self, a: str, b: str) -> bool:
-        """Say whether two roles are namespaces of one kernel."""
+        """Return whether two roles are namespaces of one kernel."""
         one, other = self.host_of(a), self.host_of(b)
         kernel = self.hosts[one].kernel
         return one == other or (kernel is not None and kernel == self.hosts[other].kernel)
@@ -330,7 +336,7 @@ class Inventory(WithoutSecrets):
         rates: Mapping[tuple[str, str], int],
         wires: Iterable[tuple[str, str]] = (),
     ) -> tuple[str, ...]:
-        """Say what is asked for that these hosts have not got.
+        """Return the requirements of an experiment that these hosts do not meet.
 
         Parameters
         ----------
@@ -349,14 +355,14 @@ class Inventory(WithoutSecrets):
         for (a, b), rate in rates.items():
             carried = None if {a, b} & {*missing} else self.cable_rate(a, b)
             if carried is not None and carried < rate:
-                asked, has = format_rate(rate), format_rate(carried)
-                found.append(f"the link {a}-{b} is to have {asked}/s, its cable {has}/s")
+                needed, has = format_rate(rate), format_rate(carried)
+                found.append(f"link {a}-{b} needs {needed}/s, its cable carries {has}/s")
         there = (pair for pair in wires if not {*pair} & {*missing})
         if apart := [f"{a}-{b}" for a, b in there if not self.shares_kernel(a, b)]:
             found.append(
-                f"half duplex cannot be had between hosts ({', '.join(apart)}): a wire is shared "
-                "within one kernel; leave out duplex and access_duplex, as full_duplex.yaml does: "
-                "the same on a switched network"
+                f"half duplex is not possible between hosts ({', '.join(apart)}): the emulated "
+                "wire needs one kernel; remove duplex and access_duplex, as full_duplex.yaml does "
+                "for a switched network"
             )
         return tuple(found)
 
@@ -374,7 +380,7 @@ class Inventory(WithoutSecrets):
         for name, host in self.hosts.items():
             first = seen.setdefault((self.address(name), host.port), name)
             if first != name:
-                sentence = f"is the same machine as '{first}'; give all of its roles to one of them"
+                sentence = f"is the same machine as '{first}'; list all of its roles under one host"
                 yield ("hosts", name), sentence
 
     def _unfit_roles(self) -> Iterator[tuple[KeyPath, str]]:
@@ -383,7 +389,7 @@ class Inventory(WithoutSecrets):
             for index, role in enumerate(host.roles):
                 first = played.setdefault(role, name)
                 if first != name or role in host.roles[:index]:
-                    yield ("hosts", name, "roles", index), f"{role} is played by '{first}' already"
+                    yield ("hosts", name, "roles", index), f"'{first}' already plays {role}"
         for sentence in missing_roles(self.roles):
             yield ("hosts",), sentence
 
@@ -398,9 +404,9 @@ class Inventory(WithoutSecrets):
         for link, interface in host.interfaces.items():
             path = ("hosts", name, "interfaces", link)
             if link not in allowed:
-                yield path, unknown(f"no link of this host's roles is '{link}'", link, allowed)
+                yield path, unknown(f"unknown link '{link}' for this host's roles", link, allowed)
             if interface == host.control:
-                yield path, f"{interface} is the control interface, which carries no data"
+                yield path, f"{interface} is the control interface; data needs another one"
             elif uses[interface] > 1:
                 others = [key for key, used in host.interfaces.items() if used == interface]
                 yield path, f"{interface} is used more than once: {', '.join(others)}"
@@ -415,9 +421,9 @@ class Inventory(WithoutSecrets):
                 if interface or not (apart or any(ends.values())):
                     continue
                 why = (
-                    f"'{self.host_of(peer)}' plays {peer}"
+                    f"{peer} is on another host, '{self.host_of(peer)}'"
                     if apart
-                    else f"{peer}-{role} has one, and a cable has two ends"
+                    else f"the other end, {peer}-{role}, has an interface"
                 )
                 path = ("hosts", self.host_of(role), "interfaces")
                 yield path, f"missing key '{role}-{peer}': {why}"
@@ -446,12 +452,12 @@ def find_inventory(name: str | Path) -> Path:
         for candidate in (folder / path, folder / f"{path}.yaml"):
             if candidate.is_file():
                 return candidate
-    message = "no such inventory in ./testbeds and among those that come with tcpf-lab"
+    message = "no such inventory in ./testbeds or among those shipped with tcpf-lab"
     raise RequestError(unknown(message, path.name, inventories()), where=str(name))
 
 
 def inventories() -> list[str]:
-    """Give the names by which inventories can be asked for."""
+    """Return the names of all inventories."""
     return sorted({file.stem for folder in _folders() for file in folder.glob("*.yaml")})
 
 
@@ -468,7 +474,7 @@ def load_inventory(name: str | Path) -> Inventory:
     RequestError
         If there is no such file or it cannot be read.
     SpecError, SpecErrors
-        If it says something that is not allowed: everything at once, each with ``file:line``.
+        All problems of the file at once, each with ``file:line``.
     """
     path = find_inventory(name)
     inventory = load_as(path, Inventory)
@@ -491,11 +497,11 @@ def _refuse_name(path: Path, name: str) -> None:
         return
     where = f"{path}:{read_yaml(path.read_text(encoding='utf-8')).line(('name',))}"
     if name == GENERATED[1]:
-        message = f"name: '{name}' is the name of another testbed"
-        raise SpecError(message, where=where, hint="give the file and its `name` another name")
+        message = f"name: '{name}' is a reserved testbed name"
+        raise SpecError(message, where=where, hint="rename the file and its `name`")
     if name != path.stem:
-        message = f"name: '{name}' is not what the file is called"
-        hint = f"write `name: {path.stem}`, or call the file {name}.yaml: --testbed takes the file"
+        message = f"name: '{name}' differs from the file name"
+        hint = f"write `name: {path.stem}`, or rename the file to {name}.yaml"
         raise SpecError(message, where=where, hint=hint)
 
 

@@ -28,7 +28,7 @@ def _uml() -> Testbed:
     if kernel is None:
         damaged = "; ".join(uml_kernel.damaged())
         raise TestbedError(
-            damaged or "the virtual-time kernel has not been built",
+            damaged or "the virtual-time kernel is not built",
             where="testbed uml",
             hint=f"`{command('kernel', 'build')}`",
         )
@@ -70,14 +70,14 @@ def on_hosts(inventory: Inventory, kernel: str = "") -> Testbed:
 
 
 def require(name: str) -> str:
-    """Return the directory of a testbed's results; refuse a name that is not a testbed's.
+    """Return the directory name of a testbed's results; refuse an unknown testbed.
 
     Raises
     ------
     RequestError
         Listing the allowed names.
     SpecError, SpecErrors
-        If it is an inventory that says something that is not allowed.
+        If it is an inventory with an error.
     """
     return name if name in TESTBEDS else _inventory(name).name
 

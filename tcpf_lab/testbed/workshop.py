@@ -17,7 +17,7 @@ from tcpf_lab.base.errors import KernelBuildError, LabError
 from tcpf_lab.base.making import free_bytes, opened
 from tcpf_lab.testbed.base import bound
 
-#: Told a phase's name and the share of it that is done (0 to 1).
+#: Called with a phase's name and the share of it that is done (0 to 1).
 Progress = Callable[[str, float], None]
 #: How much of the log an error shows.
 TAIL_LINES = 15
@@ -38,7 +38,7 @@ def one_at_a_time(root: Path, progress: Progress, wait: str = "wait") -> Iterato
     root : Path
         The directory.
     progress : callable
-        Told ``wait`` while another process is at work.
+        Called with ``wait`` while another process is at work.
     wait : str
         That phase.
     """
@@ -52,31 +52,31 @@ def one_at_a_time(root: Path, progress: Progress, wait: str = "wait") -> Iterato
 
 
 def require_room(directory: Path, needed: int, refused: type[LabError], what: str) -> None:
-    """Refuse to begin what would fill the disk.
+    """Raise if the disk has not enough free space.
 
     Parameters
     ----------
     directory : Path
-        Where it is made.
+        Where the space is needed.
     needed : int
-        Bytes that it takes.
+        Bytes.
     refused : type of LabError
         The error to raise.
     what : str
-        What needs how much: ``{}`` stands for the size.
+        Message; ``{}`` stands for the size.
     """
     free = free_bytes(directory)
     if free < needed:
         raise refused(
-            f"{what.format(f'{needed / 1e9:.1f} GB')}, there are {free / 1e9:.1f} GB free",
+            f"{what.format(f'{needed / 1e9:.1f} GB')}, {free / 1e9:.1f} GB are free",
             where=str(directory),
-            hint="make room, or set XDG_CACHE_HOME to a directory on a larger disk",
+            hint="free disk space, or set XDG_CACHE_HOME to a directory on a larger disk",
         )
 
 
 @dataclass(frozen=True)
 class Workshop:
-    """Runs programs in ``tree`` and appends what they say to ``log``.
+    """Runs programs in ``tree`` and appends their output to ``log``.
 
     ``keep_open`` are file descriptors that every program inherits: a lock held through one of them
     lasts until the last program has ended, even if this process is killed.
@@ -117,7 +117,7 @@ class Workshop:
                     process.stdin.write(block)
                 process.stdin.close()
             except BrokenPipeError:
-                pass  # it has ended before its input; its status says why
+                pass  # it ended before its input did; its status is checked below
             self._finish(process, command)
 
     @contextmanager
@@ -126,7 +126,7 @@ class Workshop:
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Start a program in a process group of its own, which ends with this block.
 
-        It is asked to end if this process is killed: `make` then ends its compilers.
+        It gets SIGTERM if this process is killed: `make` then ends its compilers.
         """
         with self.log.open("ab") as log:
             log.write(f"{_COMMAND}{' '.join(command)}\n".encode())
@@ -153,18 +153,18 @@ class Workshop:
         how = f"status {status}" if status > 0 else f"signal {-status}"
         if any(_NO_SPACE in line for line in tail):
             raise KernelBuildError(
-                "the disk is full", where=str(self.tree), hint="make room, then build again"
+                "the disk is full", where=str(self.tree), hint="free disk space, then build again"
             )
-        said = "".join(f"\n    {line}" for line in tail)
+        output = "".join(f"\n    {line}" for line in tail)
         raise KernelBuildError(
-            f"'{_short(command)}' ended with {how}; it said:{said}",
+            f"'{_short(command)}' failed with {how}; last lines of its output:{output}",
             where=str(self.log),
-            hint=f"read {self.log}",
+            hint=f"the full output is in {self.log}",
         )
 
 
 def last_lines(log: Path, count: int = TAIL_LINES) -> list[str]:
-    """Return the last lines of what the last command in ``log`` has said."""
+    """Return the last lines of the output of the last command in ``log``."""
     tail: deque[str] = deque(maxlen=count)
     with log.open(encoding="utf-8", errors="replace") as handle:
         for line in handle:

@@ -106,7 +106,7 @@ def test_pair_of_nodes(host, pair):
     assert "02:00:00:00:00:01" in shown
     assert "02:00:00:00:00:02" in shown
     assert "has an interface S-R0 already" in pair.refused("veth", ends=VETH, mtu=1000)["message"]
-    assert "there is a namespace tcpf-S already" in pair.refused("node", node="S")["message"]
+    assert "the namespace tcpf-S exists already" in pair.refused("node", node="S")["message"]
 
 
 class Beside:
@@ -194,7 +194,7 @@ def test_only_the_owner_sets_what_exists_once(host):
     talk = Talk(host)
     talk.ask("begin", token="run-1", owner=False, plugins=None)
     error = talk.refused("sysctl", node=None, key="net.ipv4.tcp_retries2", value="6")
-    assert "another agent answers for this kernel" in error["message"]
+    assert "another agent manages this kernel" in error["message"]
     assert "another agent" in talk.refused("module", path=None, name="sch_tbf")["message"]
     talk.ask("end")
     assert talk.status() == 0
@@ -265,7 +265,7 @@ def test_program_that_fails_is_quoted(pair):
 def test_program_that_does_not_finish_in_time(pair):
     pair.ask("start", starts=[start("S", "a", "sleep", "60"), start("S", "b", "sleep", "60")])
     error = pair.refused("finish", names=["a", "b"], deadline_ns=time.time_ns() + NSEC // 10)
-    assert error["message"] == "a had not ended in time, nor had 1 more"
+    assert error["message"] == "a did not end in time, nor did 1 more"
 
 
 def test_program_that_is_never_ready(pair):
@@ -273,7 +273,7 @@ def test_program_that_is_never_ready(pair):
     error = pair.refused(
         "start", starts=[start("S", "a", "sleep", "60", errors="log/a", ready=ready)]
     )
-    assert error["message"] == "a did not say 'ready' within 0.2 s"
+    assert error["message"] == "a did not print 'ready' within 0.2 s"
     wish = start("S", "b", "sh", "-c", "echo no >&2; exit 1", errors="log/b",
                  ready={**ready, "path": "log/b", "timeout": 10})  # fmt: skip
     error = pair.refused("start", starts=[wish])

@@ -83,7 +83,7 @@ def test_what_is_left_of_a_run_with_a_full_disk_is_undone_later(host, disk, path
     fill(host, path)
     talk.kill_other(talk.watch())
     talk.status()
-    assert "interface S-R0, once eth1" in talk.errors
+    assert "interface S-R0, formerly eth1" in talk.errors
     assert "Traceback" not in talk.errors
     (run,) = host.by_hand("list", state=STATE)[1]
     by_run = path.startswith(ROOT)

@@ -133,7 +133,7 @@ def test_end_interrupts_what_is_under_way(busy):
     replies = [talk.reply() for _ in range(3)]
     assert [reply["id"] for reply in replies] == [first, second, last]
     assert [reply["ok"] for reply in replies] == [False, False, True]
-    assert "the run is being ended" in replies[0]["error"]["message"]
+    assert "the run is ending" in replies[0]["error"]["message"]
     assert replies[2]["value"] == {"undone": 4, "left": [], "lost": []}
     assert talk.status() == 0
 
@@ -143,7 +143,7 @@ def test_end_interrupts_a_command(busy):
     talk.send("run", node="S", argv=["sh", "-c", "sleep 600; true"], output=None)
     time.sleep(0.2)
     talk.send("end")
-    assert "the run is being ended" in talk.reply()["error"]["message"]
+    assert "the run is ending" in talk.reply()["error"]["message"]
     assert talk.reply()["value"]["left"] == []
 
 
@@ -179,7 +179,7 @@ def test_list_and_undo_by_hand(host, busy):
     ]
     status, reports = host.by_hand("undo")
     assert status == 1
-    assert "its agent still runs" in reports[0]["refused"]
+    assert "the run's agent still runs" in reports[0]["refused"]
     assert talk.ask("lateness") == {}
     status, reports = host.by_hand("undo", "--run", "run-1", "--force")
     assert reports[0]["left"] == []
@@ -191,7 +191,7 @@ def test_list_and_undo_by_hand(host, busy):
 def test_status_after_end_tells_whether_anything_is_left(host, busy):
     talk = busy()
     host.sh("ip link add name eth1 type veth peer name eth9")
-    assert "interface S-R0, once eth1" in talk.ask("end")["left"][0]
+    assert "interface S-R0, formerly eth1" in talk.ask("end")["left"][0]
     assert talk.status(60) == 1
     host.sh("ip link delete eth9")
     host.settled()  # the watch has tried again
@@ -222,8 +222,8 @@ def test_what_is_left_is_said_and_undone_later(host, busy):
     host.sh("ip link add name eth1 type veth peer name eth9")
     talk.hang_up()
     assert talk.status(60) == 1
-    assert "interface S-R0, once eth1" in talk.errors
-    assert "interface S-R0, once eth1" in host.by_hand("list")[1][0]["left"][0]
+    assert "interface S-R0, formerly eth1" in talk.errors
+    assert "interface S-R0, formerly eth1" in host.by_hand("list")[1][0]["left"][0]
     host.sh("ip link delete eth9")
     host.settled()  # the watch has tried again, and again
     if host.by_hand("list")[1]:
@@ -249,7 +249,7 @@ def test_run_is_undone_from_the_namespace_of_its_agent(host, busy):
     talk.kill_other(watch)
     said = subprocess.run(code, cwd=ROOT, capture_output=True, text=True)
     assert said.returncode == 1
-    assert "to be undone from the network namespace" in said.stdout
+    assert "must be undone from the network namespace" in said.stdout
     assert host.by_hand("undo")[0] == 0
 
 

@@ -34,11 +34,11 @@ class Kernel:
         name = argv[1]
         if self.busy.get(name, 0) > 0:
             self.busy[name] -= 1
-            return system.Said(1, "", f"rmmod: ERROR: Module {name} is in use\n")
+            return system.Output(1, "", f"rmmod: ERROR: Module {name} is in use\n")
         self.removed.append(name)
         left = {n: [u for u in users if u != name] for n, users in self.loaded.items() if n != name}
         self.has(**left)
-        return system.Said(0, "", "")
+        return system.Output(0, "", "")
 
 
 @pytest.fixture

@@ -72,13 +72,13 @@ def taking(host):
             "tc qdisc add dev eth2 root handle 7: tbf rate 1mbit burst 9000 limit 9000",
             "tc qdisc delete dev eth2 root",
             "eth2",
-            "has a queue of its own (tbf)",
+            "has a queueing discipline (tbf)",
         ),
         (
             "tc qdisc add dev eth2 clsact",
             "tc qdisc delete dev eth2 clsact",
             "eth2",
-            "has a queue of its own (clsact)",
+            "has a queueing discipline (clsact)",
         ),
         (
             "ip nexthop add id 7 via 192.0.2.7 dev eth0; ip route add 10.77.0.0/16 nhid 7",
@@ -92,8 +92,8 @@ def taking(host):
             "ip route add fd00:98::/48 via fd00:7::2 table 7",
             "ip address flush dev eth2; ip link set eth2 down",
             "eth2",
-            "interface eth2 is configured, which would be lost: it has addresses: 10.99.0.9/24, "
-            "fd00:7::1/64 (`ip address flush dev eth2`), has a route to 10.98.0.0/16 "
+            "interface eth2 is configured, which a run would remove: it has addresses: "
+            "10.99.0.9/24, fd00:7::1/64 (`ip address flush dev eth2`), has a route to 10.98.0.0/16 "
             "(`ip route delete 10.98.0.0/16 dev eth2`), has a route to fd00:98::/48 "
             "(`ip -6 route delete fd00:98::/48 table 7 dev eth2`)",
         ),
@@ -217,7 +217,7 @@ def test_interface_that_vanishes_meanwhile_is_left(host):
     talk.ask("nic", interface="gone", **NIC)
     host.sh("ip link delete far")
     left = talk.ask("end")["left"]
-    assert left == ["interface gone is neither here nor in node S"]
+    assert left == ["interface gone is neither on the host nor in node S"]
     talk.close()
     host.settled()
     assert not host.path(f"{STATE}/runs").exists()  # there is nothing to be tried again

@@ -67,7 +67,7 @@ def test_journal_is_read_as_it_was_written(tmp_path, book):
     assert [(r["token"], r["alive"], r["entries"]) for r in journal.unfinished(tmp_path)] == [
         ("a-run", True, 2)
     ]
-    with pytest.raises(AgentError, match="has not been undone"):
+    with pytest.raises(AgentError, match="is not undone"):
         journal.Journal.create(tmp_path, "a-run")
 
 
@@ -99,7 +99,7 @@ def test_record_that_does_not_fit_leaves_no_half(book, monkeypatch):
 
 @pytest.mark.parametrize("token", ["", ".", "..", "a/b", "-x", "a b", "x" * 200])
 def test_token_that_cannot_be_a_directory_is_refused(tmp_path, token):
-    with pytest.raises(AgentError, match="cannot be a run's name"):
+    with pytest.raises(AgentError, match="is not a run's name"):
         journal.directory(tmp_path, token)
 
 
@@ -230,9 +230,9 @@ def test_words_that_a_batch_cannot_hold_are_refused(word):
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        (system.Said(-9, "", ""), "a batch of 2 commands was ended by SIGKILL in node S"),
-        (system.Said(1, "", "Command failed -:9\n"), "a batch of 2 commands ended with status 1"),
-        (system.Said(1, "", "no\nCommand failed -:2\n"), "command 2 of 2 failed in node S"),
+        (system.Output(-9, "", ""), "a batch of 2 commands was killed by SIGKILL in node S"),
+        (system.Output(1, "", "Command failed -:9\n"), "a batch of 2 commands ended with status 1"),
+        (system.Output(1, "", "no\nCommand failed -:2\n"), "command 2 of 2 failed in node S"),
     ],
 )
 def test_batch_that_fails_at_no_line_is_named_as_a_whole(said, message, monkeypatch):
@@ -244,5 +244,5 @@ def test_batch_that_fails_at_no_line_is_named_as_a_whole(said, message, monkeypa
 
 
 def test_failed_program_with_a_signal_is_named():
-    assert system.ending(-9) == "was ended by SIGKILL"
-    assert system.ending(-77) == "was ended by signal 77"
+    assert system.ending(-9) == "was killed by SIGKILL"
+    assert system.ending(-77) == "was killed by signal 77"

@@ -35,7 +35,7 @@ class LocalProcess:
     def end_input(self) -> None:
         self._process.stdin.close()
 
-    def said(self) -> str:
+    def errors(self) -> str:
         return self._process.stderr.read().decode()
 
     def status(self, timeout: float) -> int | None:
@@ -82,7 +82,7 @@ class FakeAgent:
         self.host.hung_up = True
         self.exit(0)
 
-    def said(self) -> str:
+    def errors(self) -> str:
         return self.host.last_words
 
     def status(self, timeout: float) -> int | None:

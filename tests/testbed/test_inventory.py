@@ -95,7 +95,7 @@ def test_rates_are_of_cables_either_way_round_and_of_no_virtual_pair(tmp_path):
 def test_an_inventory_says_what_an_experiment_asks_too_much_of_it(tmp_path):
     inventory = load_inventory(written(tmp_path, GOOD + "links: {rates: {R2-D: 10 Mbit}}\n"))
     assert misfits(inventory, chain()) == (
-        "the link R2-D is to have 100 Mbit/s, its cable 10 Mbit/s",
+        "link R2-D needs 100 Mbit/s, its cable carries 10 Mbit/s",
     )
     numbers = {**chain().model_dump(mode="json")["chain"], "pairs": 1}
     dumbbell = Topology.model_validate({"dumbbell": numbers})
@@ -145,25 +145,29 @@ def test_a_dumbbell_has_numbered_ends(tmp_path):
         ("roles: [S, D]", "roles: [S, D, R3]", "unknown role 'R3'; allowed: S, R0, R1, R2, D;"),
         ("roles: [S, D]", "roles: [S, d]", "Did you mean 'D'?"),
         ("roles: [S, D]", "roles: [S]", "lab.yaml:2: hosts: no host plays D"),
-        ("roles: [S, D]", "roles: [S, D, R1]", "roles[1]: R1 is played by 'ends' already"),
-        ("roles: [S, D]", "roles: [S, D, S]", "roles[2]: S is played by 'ends' already"),
-        ("roles: [S, D]", "roles: [S, D, S0]", "belong to a chain"),
+        ("roles: [S, D]", "roles: [S, D, R1]", "roles[1]: 'ends' already plays R1"),
+        ("roles: [S, D]", "roles: [S, D, S]", "roles[2]: 'ends' already plays S"),
+        ("roles: [S, D]", "roles: [S, D, S0]", "are roles of a chain"),
         ("roles: [S, D]", "roles: []", "hosts.ends.roles: must not be empty"),
-        (", D-R2: eth2", "", "lab.yaml:6: hosts.ends.interfaces: missing key 'D-R2': 'routers'"),
+        (
+            ", D-R2: eth2",
+            "",
+            "lab.yaml:6: hosts.ends.interfaces: missing key 'D-R2': R2 is on another host",
+        ),
         ("D-R2: eth2", "D-R2: eth1", "eth1 is used more than once: S-R0, D-R2"),
-        ("S-R0: eth1", "S-R0: eth0", "eth0 is the control interface, which carries no data"),
-        ("D-R2: eth2", "R2-D: eth2", "no link of this host's roles is 'R2-D'; allowed: S-R0"),
-        ("D-R2: eth2", "D-R2: a/b", "'a/b' is no interface; `ip -br link` on the host lists them"),
-        ("{R0-S: eth1,", "{R0-S: eth1, R1-R2: eth3,", "missing key 'R2-R1': R1-R2 has one"),
+        ("S-R0: eth1", "S-R0: eth0", "eth0 is the control interface"),
+        ("D-R2: eth2", "R2-D: eth2", "unknown link 'R2-D' for this host's roles; allowed: S-R0"),
+        ("D-R2: eth2", "D-R2: a/b", "'a/b' is not an interface name; `ip -br link` on the host"),
+        ("{R0-S: eth1,", "{R0-S: eth1, R1-R2: eth3,", "missing key 'R2-R1': the other end, R1-R2,"),
         ("    address: 192.0.2.7\n", "    address: ends\n", "is the same machine as 'ends'"),
         ("192.0.2.7", "root@192.0.2.7", "names a user; write it with the key 'user'"),
         ("192.0.2.7", "'192.0.2.7:22'", "names a port; write it with the key 'port'"),
-        ("192.0.2.7", "-oProxyCommand=x", "is no name or address of a host"),
+        ("192.0.2.7", "-oProxyCommand=x", "is not a host name or address"),
         ("    address: 192.0.2.7\n", "    port: 0\n", "must be at least 1, not 0"),
-        ("    address: 192.0.2.7\n", "    user: a b\n", "'a b' is no name of an account"),
-        ("    address: 192.0.2.7\n", "    password: x\n", "no credential is kept in a file"),
+        ("    address: 192.0.2.7\n", "    user: a b\n", "'a b' is not a user name"),
+        ("    address: 192.0.2.7\n", "    password: x\n", "an inventory holds no credentials"),
         ("name: lab\n", "", "missing key 'name'; needed: name, hosts"),
-        ("name: lab\n", "name: uml\n", "'uml' is the name of another testbed"),
+        ("name: lab\n", "name: uml\n", "'uml' is a reserved testbed name"),
         (
             "name: lab\n",
             "name: lab\nprograms: pull\n",
@@ -174,9 +178,9 @@ def test_a_dumbbell_has_numbered_ends(tmp_path):
         ("name: lab\n", "name: lab\nstate_directory: /var/../etc/x\n", "absolute path"),
         ("name: lab\n", "name: lab\nlinks: {rates: {S-D: 1 Gbit}}\n", "unknown link 'S-D'"),
         ("name: lab\n", "name: lab\nlinks: {rate: 1000}\n", "1000 has no unit"),
-        ("name: lab\n", "name: lab\nssh: {key: abc}\n", "use an SSH key with an agent"),
+        ("name: lab\n", "name: lab\nssh: {key: abc}\n", "load an SSH key into an agent"),
         ("name: lab\n", "name: lab\nname: lab\n", "duplicate key"),
-        ("  ends:\n", "  'the ends':\n", "a host's name is letters, digits"),
+        ("  ends:\n", "  'the ends':\n", "not a host's name; allowed: letters, digits"),
     ],
 )
 def test_a_mistake_is_answered_with_its_line_and_what_is_allowed(tmp_path, before, after, expected):
@@ -223,11 +227,11 @@ def test_inventories_are_found_by_path_and_by_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "text", "told"),
     [
-        ("hall.yaml", GOOD, "hall.yaml:1: name: 'lab' is not what the file is called"),
-        ("hall.yaml", GOOD, "write `name: hall`, or call the file lab.yaml"),
+        ("hall.yaml", GOOD, "hall.yaml:1: name: 'lab' differs from the file name"),
+        ("hall.yaml", GOOD, "write `name: hall`, or rename the file to lab.yaml"),
         ("hall.yaml", f"# mine\n{GOOD}", "hall.yaml:2: name: "),
-        ("vm.yaml", GOOD.replace("lab", "vm"), "vm.yaml:1: name: 'vm' is the name of another"),
-        ("lab.yaml", GOOD.replace("lab", "vm"), "lab.yaml:1: name: 'vm' is the name of another"),
+        ("vm.yaml", GOOD.replace("lab", "vm"), "vm.yaml:1: name: 'vm' is a reserved"),
+        ("lab.yaml", GOOD.replace("lab", "vm"), "lab.yaml:1: name: 'vm' is a reserved"),
         ("inventory.yaml", GOOD, "write `name: inventory`"),
     ],
 )

@@ -195,9 +195,9 @@ def test_first_error_wins_and_what_is_left_is_added(bed, network, run):
 
 def test_what_is_lost_is_not_promised_to_be_undone(bed, network, run):
     network["ends"].lost = ["interface eth1: it is gone"]
-    with pytest.raises(TestbedError, match="not everything was undone") as caught:
+    with pytest.raises(TestbedError, match="some changes could not be undone") as caught:
         bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
-    assert "host ends: not undone: mend by hand: interface eth1" in caught.value.message
+    assert "host ends: not undone: undo by hand: interface eth1" in caught.value.message
     assert "tcpf-lab clean" not in caught.value.hint
     assert "by hand" in caught.value.hint
 
@@ -238,7 +238,7 @@ def test_agent_that_dies_is_named_and_the_other_host_is_told(bed, network, run, 
         bed.execute(plan(*steps), run, seed=1)
     assert caught.value.where == "host routers"
     assert words in str(caught.value)
-    assert "host routers could not be told to end" in str(caught.value)
+    assert "host routers does not answer" in str(caught.value)
     assert network["ends"].requests[-1]["do"] == "end"
 
 
@@ -249,7 +249,7 @@ def test_answer_that_does_not_come_is_an_error(bed, network, run, monkeypatch):
     a_plan = plan((AgreeEpoch(0, "stats/epoch.json"),), programs, (Stop(("tcpdump",)),))
     monkeypatch.setattr("tcpf_lab.testbed.ssh.steps.PATIENCE_S", 0.3)
     monkeypatch.setattr("tcpf_lab.testbed.ssh.steps._of.__defaults__", (0.3,))
-    with pytest.raises(TestbedError, match=r"`stop tcpdump` was not done within 0\.3 s"):
+    with pytest.raises(TestbedError, match=r"`stop tcpdump` did not finish within 0\.3 s"):
         bed.execute(a_plan, run, seed=1)
 
 
@@ -258,7 +258,7 @@ def test_silent_host_is_lost(bed, network, run, monkeypatch):
     monkeypatch.setattr(channel, "LOST_AFTER", 0.2)
     monkeypatch.setattr(channel, "BEAT_S", 0.05)
     network["ends"].silent_from = "sysctl"
-    with pytest.raises(TestbedError, match="nothing was heard for too long during `sysctl"):
+    with pytest.raises(TestbedError, match="no data for too long during `sysctl"):
         bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
 
 
@@ -297,7 +297,7 @@ def test_host_that_cannot_be_reached_ends_the_run_before_anything_is_begun(bed, 
 def test_programs_that_are_not_ready_in_time_end_the_run(bed, network, run, monkeypatch):
     monkeypatch.setattr("tcpf_lab.testbed.ssh.run.LEAD_MORE_S", -5.0)
     steps = ((AgreeEpoch(2, "stats/epoch.json"),), (Start("S", "late", ("x",)),))
-    with pytest.raises(TestbedError, match="after the agreed time"):
+    with pytest.raises(TestbedError, match="after their start time"):
         bed.execute(plan(*steps), run, seed=1)
 
 
@@ -331,7 +331,7 @@ def test_log_that_cannot_be_written_is_told_as_that(bed, network, run, monkeypat
         raise OSError(errno.ENOSPC, "No space left on device", "/results/requests.jsonl")
 
     monkeypatch.setattr("tcpf_lab.testbed.ssh.run.RequestLog.__call__", full)
-    with pytest.raises(TestbedError, match="log of requests cannot be written: No space") as caught:
+    with pytest.raises(TestbedError, match="cannot write the request log: No space") as caught:
         bed.execute(plan((Sysctl("S", "a", "1"),)), run, seed=1)
     assert caught.value.where == "/results/requests.jsonl"
     assert network["ends"].hung_up, "the hosts undo everything all the same"
@@ -357,7 +357,7 @@ def test_clock_that_was_set_there_and_back_during_the_run_is_told(bed, network, 
                 time.sleep(0.3)
 
     network["ends"].faults.append(set_clock)
-    with pytest.raises(TestbedError, match=r"its clock was set by \+2\.000 s") as caught:
+    with pytest.raises(TestbedError, match=r"clock was stepped by \+2\.000 s") as caught:
         bed.execute(
             plan((AgreeEpoch(0, "stats/epoch.json"),), (Sysctl("S", "a", "1"),)), run, seed=1
         )
@@ -477,7 +477,7 @@ def test_a_link_faster_than_its_cable_is_refused(tmp_path, network):
     (near, far) = (End("R0", "R0-S", "02:00:00:00:00:02"), End("S", "S-R0", "02:00:00:00:00:01"))
     assert not bed.check(plan((AddLink((far, near), 1500, 10**8),)))
     (found,) = bed.check(plan((AddLink((far, near), 1500, 10**9),)))
-    assert found == "the link S-R0 is to have 1 Gbit/s, its cable 100 Mbit/s"
+    assert found == "link S-R0 needs 1 Gbit/s, its cable carries 100 Mbit/s"
 
 
 def test_half_duplex_link_between_hosts_is_refused(network):
@@ -485,7 +485,7 @@ def test_half_duplex_link_between_hosts_is_refused(network):
     ends = (End("S", "S-R0", "02:00:00:00:00:01"), End("R0", "R0-S", "02:00:00:00:00:02"))
     assert not bed.check(plan((AddLink(ends, 1500, 10**7),)))
     (found,) = bed.check(plan((AddLink(ends, 1500, 10**7, ring=4),)))
-    assert found.startswith("half duplex cannot be had between hosts (S-R0)")
+    assert found.startswith("half duplex is not possible between hosts (S-R0)")
     assert "full_duplex.yaml" in found
 
 
@@ -558,7 +558,7 @@ SAID = {
     "sudo: a password is required": "NOPASSWD",
     "write: No space left on device": "df -h",
     "sh: 1: iperf3: not found in PATH": "names its package",
-    "something nobody has seen": "looks at every host",
+    "something nobody has seen": "checks all hosts",
 }
 
 
@@ -572,11 +572,14 @@ def test_module_that_does_not_fit_has_its_directories_named(monkeypatch):
     place = "/var/lib/tcpf-lab/modules/0123456789abcdef"
     said = "insmod: ERROR: could not insert module sch_rio.ko: Invalid module format"
     error = hosts.failed("host a", "five", ("insmod", f"{place}/sch_rio.ko"), 1, said)
-    assert f"{place} there and /cache/tcpf-lab/hosts/0123456789abcdef here" in error.hint
+    assert (
+        f"{place} on the host and /cache/tcpf-lab/hosts/0123456789abcdef on this machine"
+        in error.hint
+    )
     assert error.status == 1
     said = "modprobe: ERROR: could not insert 'sch_rio': Exec format error, version magic"
     error = hosts.failed("host a", "five", ("modprobe", "sch_rio"), 1, said)
-    assert "below `modules` of the state directory there" in error.hint
+    assert "`modules` in the state directory of the host" in error.hint
 
 
 def test_advice_about_a_host_needs_no_home_here(monkeypatch):
@@ -602,7 +605,7 @@ def test_last_lines_are_shown_and_no_more():
 
 def test_signal_and_silence_are_told():
     error = hosts.failed("host alpha", "five", "the agent", -9, "")
-    assert str(error).startswith("host alpha: `the agent` ended with signal 9, and said nothing")
+    assert str(error).startswith("host alpha: `the agent` ended with signal 9, without output")
 
 
 def test_reply_without_a_status_is_its_message():

@@ -109,7 +109,7 @@ def test_what_no_later_attempt_can_undo_is_to_be_mended_by_hand(inventory):
     network["left"].stuck = "eth1: it is gone"
     network["left"].refused = {"lost": ["eth1: it is gone"]}
     (found,) = clean(inventory, connect=network)
-    assert (found.state, found.detail) == ("left", "mend by hand: eth1: it is gone")
+    assert (found.state, found.detail) == ("left", "undo by hand: eth1: it is gone")
 
 
 def test_an_interrupt_waits_for_no_host(inventory, monkeypatch):
@@ -143,11 +143,11 @@ def test_a_run_under_way_is_left_alone_unless_forced(inventory):
 def test_what_cannot_be_undone_and_who_cannot_be_reached_are_told(inventory):
     network = FakeNetwork(LeftHost("left", a_run("one")), LeftHost("right"))
     network["left"].stuck = "eth1: Device or resource busy"
-    network["left"].refused = {"refused": "its agent still runs"}
+    network["left"].refused = {"refused": "the run's agent still runs"}
     network["right"].unreachable = TestbedError("no connection", hint="is it up?")
     found = clean(inventory, connect=network)
     assert [(each.host, each.state, each.detail, each.ok) for each in found] == [
-        ("left", "left", "eth1: Device or resource busy; its agent still runs", False),
+        ("left", "left", "eth1: Device or resource busy; the run's agent still runs", False),
         ("right", "not reached", "no connection (is it up?)", False),
     ]
 

@@ -84,14 +84,14 @@ def test_uncertainty_is_that_of_the_worse_measurement():
 def test_clock_that_was_set_during_a_run_is_refused():
     steady = [Sample(0, 0, 1, 5 * NSEC), Sample(1, 0, 1, 5 * NSEC + 90_000)]
     clock.refuse_step("alpha", steady)
-    with pytest.raises(TestbedError, match=r"set by -2\.500 s") as caught:
+    with pytest.raises(TestbedError, match=r"stepped by -2\.500 s") as caught:
         clock.refuse_step("alpha", [*steady, Sample(2, 0, 1, 5 * NSEC // 2)])
     assert caught.value.where == "host alpha"
 
 
 def test_clock_that_was_set_there_and_back_is_refused():
     there = [Sample(n, 0, 1, (5 + 2 * (n == 3)) * NSEC) for n in range(6)]
-    with pytest.raises(TestbedError, match=r"set by \+2\.000 s"):
+    with pytest.raises(TestbedError, match=r"stepped by \+2\.000 s"):
         clock.refuse_step("alpha", there)
 
 

@@ -77,7 +77,7 @@ def test_hosts_without_fault_have_a_line_for_each_thing_looked_at():
     assert {"login", "programs", "modules", "clock", "control", "link R1-R2"} <= set(names)
     (clock,) = [check for check in checks if check.name == "clock"]
     assert clock.detail == (
-        "all 5 hosts: +37.000000 s from ours, known to 0.15 ms, drifts +40.0 ppm"
+        "all 5 hosts: offset +37.000000 s, uncertainty 0.15 ms, drift +40.0 ppm"
     )
 
 
@@ -113,19 +113,29 @@ HOST_FAULTS = [
     (
         "machine",
         {"uname": {"machine": "riscv64"}},
-        f"alpha: riscv64; programs that are pushed are built for {platform.machine()}",
+        f"alpha: riscv64, but `programs: push` sends programs for {platform.machine()}",
         "set `programs: build` in the inventory",
     ),
     ("kernel", {"uname": {"release": "5.10.0-33-amd64"}}, "5.10.0-33-amd64", "6.1 or newer"),
-    ("kernel", {"modules_directory": False}, "its modules are gone", "systemctl reboot"),
+    (
+        "kernel",
+        {"modules_directory": False},
+        "no modules of the running kernel",
+        "systemctl reboot",
+    ),
     (
         "queues",
         {"modules_here": {"sch_tbf": "missing"}},
         "alpha: the kernel lacks sch_tbf",
         "apt-get install linux-image-amd64",
     ),
-    ("timers", {"clock": {"resolution_ns": 4_000_000}}, "a tick of 4 ms, 250 Hz", "highres=off"),
-    ("timers", {"clock": {"source": "jiffies"}}, "counted in ticks", "clocksource=jiffies"),
+    (
+        "timers",
+        {"clock": {"resolution_ns": 4_000_000}},
+        "timer resolution 4 ms, 250 Hz",
+        "highres=off",
+    ),
+    ("timers", {"clock": {"source": "jiffies"}}, "clock source jiffies", "clocksource=jiffies"),
     ("disk", {"disk": {"free": 10**8}}, "100 MB free in /var/lib, 200 MB", "state_directory"),
     (
         "leftovers",
@@ -137,7 +147,7 @@ HOST_FAULTS = [
         "leftovers",
         {"unfinished": [{"run": "configA-7", "pid": 4711, "alive": True}]},
         "run configA-7 is under way (process 4711)",
-        "wait for its end",
+        "wait until it ends",
     ),
 ]
 
@@ -154,7 +164,7 @@ def test_a_fault_of_one_host_is_found_with_its_cure(name, changes, detail, cure)
 @pytest.mark.parametrize(
     ("changes", "detail", "cure"),
     [
-        ({"headers": None}, "no headers of 6.12.9-amd64", "linux-headers-6.12.9-amd64 make"),
+        ({"headers": None}, "no headers for 6.12.9-amd64", "linux-headers-6.12.9-amd64 make"),
         ({"tools": {"gcc": None}}, "cannot be built: no gcc", "apt-get install gcc libc6-dev"),
         ({"sig_enforce": True}, "signed modules only", "mokutil --import"),
         ({"lockdown": "integrity"}, "signed modules only", "Secure Boot"),
@@ -163,7 +173,7 @@ def test_a_fault_of_one_host_is_found_with_its_cure(name, changes, detail, cure)
                 "tools": {"make": None},
                 "modules_here": {"act_tcpf": "available", "act_token": "loaded"},
             },
-            "the plugins of tc for act_tcpf, act_token cannot be built: no make",
+            "tc plugins for act_tcpf, act_token cannot be built: no make",
             "apt-get install make",
         ),
     ],
@@ -205,7 +215,7 @@ def test_netem_that_may_hold_more_than_memory_is_a_fault():
     check = the_fault(planted("echo", memory={"MemAvailable": 80_000_000}))
     assert (check.name, check.detail) == (
         "netem limit",
-        "echo: 64815 packets, up to 49 MB of 80 MB free",
+        "echo: 64815 packets, up to 49 MB of 80 MB free memory",
     )
 
 
@@ -213,8 +223,8 @@ def test_netem_that_may_hold_more_than_memory_is_a_fault():
     ("clock", "detail"),
     [
         (None, "not measured"),
-        (Clock(0, 19_000_000), "known to 19.00 ms"),
-        (Clock(0, 1000, -900.0), "drifts -900.0 ppm"),
+        (Clock(0, 19_000_000), "uncertainty 19.00 ms"),
+        (Clock(0, 1000, -900.0), "drift -900.0 ppm"),
     ],
 )
 def test_a_clock_that_cannot_be_compared_is_a_fault(clock, detail):
@@ -330,23 +340,23 @@ NETWORK_FAULTS = [
         "enp1s0f0 cannot switch off generic-receive-offload",
         "another driver",
     ),
-    ("MTU", nic(NIC, max_mtu=900), "takes from 68 to 900 B, smoke asks for 1000 B", "mtu"),
+    ("MTU", nic(NIC, max_mtu=900), "supports 68 to 900 B, smoke needs 1000 B", "mtu"),
     (
         "control",
         {"addresses": [{"ifname": NIC, "addr_info": [{"local": "192.0.2.12"}]}]},
-        "enp1s0f0 carries the connection from here, and is to be R0-S",
+        "enp1s0f0 carries the control connection, and the data of R0-S",
         "another interface",
     ),
     (
         "control",
         {"addresses": [{"ifname": "eno2", "addr_info": [{"local": "192.0.2.12"}]}]},
-        "comes in by eno2, not by eno1",
+        "the control connection uses eno2, not eno1",
         "`control: eno2` in the inventory",
     ),
     (
         "control",
         {"control": {"device": "enp1s0f1"}},
-        "enp1s0f1 carries the connection from here, and is to be R0-R1",
+        "enp1s0f1 carries the control connection, and the data of R0-R1",
         "another interface",
     ),
 ]
@@ -406,13 +416,13 @@ def tried(changes: dict[End, Tried]) -> Survey:
         ),
         (
             {("R0", "R1"): Tried(True, GIGABIT), ("R1", "R0"): Tried(True, GIGABIT)},
-            "nothing from bravo enp1s0f1 (R0-R1) arrives at charlie enp1s0f0 (R1-R0)",
-            "follow the cable",
+            "no packet from bravo enp1s0f1 (R0-R1) arrives at charlie enp1s0f0 (R1-R0)",
+            "check the cable",
         ),
         (
             {("R0", "R1"): Tried(True, GIGABIT, reached={("R1", "R2"): 0.001})},
             "bravo enp1s0f1 (R0-R1) leads to charlie enp1s0f1 (R1-R2)",
-            "swap the plugs",
+            "swap the cables",
         ),
         (
             {("R0", "R1"): Tried(True, 10**7, reached={("R1", "R0"): 0.001})},
@@ -444,7 +454,7 @@ def test_a_rate_that_no_driver_knows_and_a_shared_network_are_no_faults():
     assert faults(found) == []
     (check,) = [c for c in diagnose(FIVE, NEEDS, found) if c.name == "link R0-R1"]
     assert check.detail == (
-        "rate not known, 0.50 ms, packets of 1000 B pass, through a network with other links"
+        "rate unknown, 0.50 ms, packets of 1000 B pass, network shared with other links"
     )
 
 
@@ -466,7 +476,7 @@ def test_a_host_whose_cables_could_not_be_tried_says_why():
     check = the_fault(replace(survey(), tried={}, untried={"alpha": error}))
     assert (check.name, check.detail) == (
         "links",
-        "alpha: not tried: `ip link` ended with status 2",
+        "alpha: not tested: `ip link` ended with status 2",
     )
 
 
@@ -480,7 +490,7 @@ def test_the_same_fault_of_several_hosts_is_told_once():
 def test_an_experiment_that_asks_for_more_than_the_cables_carry_is_told():
     slow = FIVE.model_copy(update={"links": FIVE.links.model_copy(update={"rate": 10**7})})
     details = [check.detail for check in faults(survey(slow), slow)]
-    assert "the link S-R0 is to have 100 Mbit/s, its cable 10 Mbit/s" in details
+    assert "link S-R0 needs 100 Mbit/s, its cable carries 10 Mbit/s" in details
 
 
 def test_roles_that_share_a_host_are_judged_together():

@@ -81,7 +81,7 @@ def test_a_good_host_is_as_before_when_its_cable_has_been_tried(inventory, host)
     assert found.tried["S", "R0"].full_size
     checks = {check.name: check for check in diagnose(inventory, NEEDS, found)}
     assert checks["link S-R0"].ok, checks["link S-R0"]
-    assert checks["control"].detail.endswith("carries the connection from here")
+    assert checks["control"].detail.endswith("carries the control connection")
     assert network(host) == before
 
 
@@ -100,9 +100,9 @@ def test_five_planted_faults_are_found_at_once(inventory, host):
     wrong = found_wrong(faulty)
     assert wrong["leftovers"] == "not undone: a-run"
     assert wrong["control"].startswith("no interface 'eth9'")
-    assert wrong["interfaces"] == "no interface 'd8' for D-R2: a run may have it"
-    assert wrong["links"] == "not tried: something else is in the way"
-    assert wrong["for smoke"].endswith("its cable 1 Mbit/s")
+    assert wrong["interfaces"] == "no interface 'd8' for D-R2: a run may hold it"
+    assert wrong["links"] == "not tested: other faults come first"
+    assert wrong["for smoke"].endswith("its cable carries 1 Mbit/s")
     assert [each.state for each in clean(faulty)] == ["undone"]
     assert "leftovers" not in found_wrong(faulty)
 

@@ -203,7 +203,7 @@ def test_headers_are_used_where_they_are_unpacked(builds_cache, tmp_path):
 
 
 def test_missing_headers_are_named(builds_cache, tmp_path):
-    with pytest.raises(KernelBuildError, match="no headers of that kernel"):
+    with pytest.raises(KernelBuildError, match="no headers for this kernel"):
         builds.build_modules(tmp_path, ITS_KERNEL, quietly)
 
 

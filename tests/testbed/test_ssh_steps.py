@@ -143,7 +143,7 @@ def test_wire_between_hosts_of_one_kernel_is_made_by_one_agent_once_both_have_th
 
 
 def test_wire_between_hosts_that_turn_out_to_have_two_kernels_is_refused():
-    with pytest.raises(TestbedError, match="one kernel, but they have two"):
+    with pytest.raises(TestbedError, match="the same `kernel`, but they run two"):
         wire_between_hosts(APART)
 
 
@@ -165,7 +165,7 @@ def test_what_belongs_to_a_kernel_goes_to_one_agent_of_each():
 
 
 def test_command_without_a_node_is_refused():
-    with pytest.raises(TestbedError, match="runs in a node") as caught:
+    with pytest.raises(TestbedError, match="a command on hosts needs a node") as caught:
         asked(plan(Command(None, ("tc", "qdisc", "show"), "log/x")))
     assert "tc qdisc show" in caught.value.where
 

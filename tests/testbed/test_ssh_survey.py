@@ -147,14 +147,14 @@ def test_a_cable_without_carrier_a_slow_one_and_one_for_small_packets_are_found(
     ]
     cable.speed, cable.largest = "Unknown!", 900
     assert faults(inventory, survey(inventory, NEEDS, network)) == [
-        ("link R0-R1", "packets of 1000 B do not pass, smaller ones do")
+        ("link R0-R1", "packets of 1000 B do not pass, smaller packets do")
     ]
 
 
 def test_a_cable_that_leads_nowhere_is_found(inventory, network, cable):
     cable.largest = 0
     assert faults(inventory, survey(inventory, NEEDS, network)) == [
-        ("link R0-R1", "nothing from left eth1 (R0-R1) arrives at right eth1 (R1-R0)")
+        ("link R0-R1", "no packet from left eth1 (R0-R1) arrives at right eth1 (R1-R0)")
     ]
 
 
@@ -163,7 +163,7 @@ def test_a_host_that_cannot_send_at_all_says_so_in_one_line(inventory, network):
     for name in inventory.hosts:
         network[name].faults.append(lambda asked: said if asked["do"] == "ping" else None)
     assert faults(inventory, survey(inventory, NEEDS, network)) == [
-        ("links", "all 2 hosts: not tried: no packet can be sent: PermissionError: [Errno 1] no")
+        ("links", "all 2 hosts: not tested: no packet can be sent: PermissionError: [Errno 1] no")
     ]
 
 
@@ -253,7 +253,7 @@ def test_what_no_later_attempt_can_undo_is_not_left_to_one(inventory, network):
     network["left"].lost = ["interface eth1: it is gone"]
     checks = diagnose(inventory, NEEDS, survey(inventory, NEEDS, network))
     (check,) = [check for check in checks if not check.ok]
-    assert "mend by hand: interface eth1" in check.detail
+    assert "undo by hand: interface eth1" in check.detail
     assert "tcpf-lab clean" not in check.cure
 
 
@@ -265,7 +265,7 @@ def test_a_command_that_fails_in_a_trial_names_host_and_command(inventory, netwo
     network["left"].faults.append(refused)
     found = survey(inventory, NEEDS, network)
     assert faults(inventory, found) == [
-        ("links", "left: not tried: `nic R0-R1`: Device or resource busy")
+        ("links", "left: not tested: `nic R0-R1`: Device or resource busy")
     ]
 
 
@@ -332,7 +332,7 @@ def test_missing_interfaces_are_named(plan):
 
 def test_interface_that_carries_the_way_to_us_is_refused(plan):
     told = found(two_hosts("eth9", ("lo", "no-such")), plan, client="127.0.0.1")
-    assert told[0].startswith("ends: lo is to carry data, but the host is reached by it")
+    assert told[0].startswith("ends: the inventory uses lo for data")
 
 
 BRIDGE = ("ip", "link", "add", "br7", "type", "bridge")
@@ -365,14 +365,14 @@ def test_configured_interface_is_refused_in_the_words_of_the_agent(plan):
     network = FakeNetwork(ApartHost("ends"), ApartHost("routers"))
     told = run.SshTestbed(apart, connect=network).check(plan)
     assert (
-        "ends: interface data0 is configured, which would be lost: it is part of br7 "
+        "ends: interface data0 is configured, which a run would remove: it is part of br7 "
         "(`ip link set dev data0 nomaster`), has addresses: 10.99.0.9/24 "
         "(`ip address flush dev data0`), has a route to 10.98.0.0/16 "
         "(`ip route delete 10.98.0.0/16 dev data0`), has permanent neighbours "
         "(`ip neighbour flush nud permanent dev data0`)"
     ) in told
     assert (
-        "ends: interface data1 is configured, which would be lost: it carries v7 "
+        "ends: interface data1 is configured, which a run would remove: it carries v7 "
         "(`ip link delete dev v7`)"
     ) in told
     assert not any(host.requests for host in network.hosts.values())  # no agent is started
@@ -399,5 +399,5 @@ def test_parameter_that_only_our_kernel_has_is_named_with_a_way_out(recorded_exp
     assert run.parameters(plan, ("R0",)) == ()
     assert [line for line in found(two_hosts(), plan) if "interface" not in line] == [
         "ends: its kernel has no net.ipv4.tcp_reno_recovery (only the virtual-time kernel has it; "
-        "`tcp.recovery: newreno` runs here)"
+        "use `tcp.recovery: newreno` on hosts)"
     ]

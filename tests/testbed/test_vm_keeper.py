@@ -97,10 +97,10 @@ def test_killed_keeper_takes_its_programs_along(state: State) -> None:
         "crashed": True,
         "files": str(state.directory),
     }
-    with pytest.raises(TestbedError, match="the guests are not up"):
+    with pytest.raises(TestbedError, match="the virtual machines are not up"):
         guests.require_up(state.cache)
     state.inventory.touch()
-    with pytest.raises(TestbedError, match="have ended by themselves"):
+    with pytest.raises(TestbedError, match="the virtual machines have ended"):
         guests.require_up(state.cache)
 
 

@@ -105,7 +105,7 @@ def test_kernel_is_a_tree_of_image_modules_and_headers(kernels: Archive, tmp_pat
 
 def test_distribution_without_the_series_says_what_it_has(archive: Archive, tmp_path: Path) -> None:
     archive.depends("linux-image-amd64", "linux-image-6.1.0-56-amd64")
-    with pytest.raises(TestbedError, match=r"no Linux 6\.12 .*; it has 6\.1\.0-56-amd64"):
+    with pytest.raises(TestbedError, match=r"no Linux 6\.12 .*, only 6\.1\.0-56-amd64"):
         vm_kernel.fetch("6.12", silent, tmp_path)
 
 
@@ -125,7 +125,7 @@ def test_machine_without_room_is_told_so(kernels: Archive, tmp_path: Path) -> No
 
 def test_machine_without_apt_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vm_packages, "TOOL_PATH", "/nowhere")
-    with pytest.raises(TestbedError, match="apt-get, dpkg-deb, depmod is not installed"):
+    with pytest.raises(TestbedError, match="apt-get, dpkg-deb, depmod"):
         vm_packages.require_tools()
 
 
@@ -317,7 +317,7 @@ def test_compressed_modules_are_unpacked(tmp_path: Path) -> None:
     packed.write_bytes(lzma.compress(b"a module"))
     odd.touch()
     assert vm_kernel.module_content(plain) == vm_kernel.module_content(packed) == b"a module"
-    with pytest.raises(TestbedError, match="unknown way"):
+    with pytest.raises(TestbedError, match="unknown compression"):
         vm_kernel.module_content(odd)
 
 

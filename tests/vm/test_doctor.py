@@ -54,7 +54,7 @@ FAULTS = (
         "R1",
         f"busybox mount -o remount,size=100m {STATE}",
         f"busybox mount -o remount,size=50% {STATE}",
-        *("disk", f"MB free in {STATE}", "free some space"),
+        *("disk", f"MB free in {STATE}", "free disk space"),
     ),
     Fault(
         "R2",

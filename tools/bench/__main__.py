@@ -47,7 +47,7 @@ def main(
         str, typer.Option("--peer-python", metavar="FILE", help="Interpreter that has ns3.")
     ] = sys.executable,
     output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", help="Where the JSON goes.")
+        Path, typer.Option("--output", metavar="FILE", help="JSON file to write.")
     ] = Path("results/bench.json"),
 ) -> None:
     """Measure virtual time and ns-3 in turn, then the reading of captures, then packets' cost."""

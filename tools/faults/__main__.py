@@ -29,22 +29,22 @@ _MARKS = ("<!-- counts -->", "<!-- end of counts -->")
 out = Console(highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
 
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Everything is drawn from it.")]
-Faults = Annotated[int, typer.Option("--faults", metavar="N", min=1, help="How many.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of all random choices.")]
+Faults = Annotated[int, typer.Option("--faults", metavar="N", min=1, help="Number of faults.")]
 Minutes = Annotated[
     float | None,
-    typer.Option("--minutes", metavar="M", min=0.1, help="Begin no more after so long."),
+    typer.Option("--minutes", metavar="M", min=0.1, help="Start no fault after this time."),
 ]
 Only = Annotated[
-    list[str] | None, typer.Option("--only", metavar="KIND", help="Only this kind; more than once.")
+    list[str] | None, typer.Option("--only", metavar="KIND", help="Only this kind; repeatable.")
 ]
-Lanes = Annotated[int, typer.Option("--lanes", metavar="N", min=1, help="So many side by side.")]
-Work = Annotated[Path, typer.Option("--work", metavar="DIR", help="Where results are put at risk.")]
-Output = Annotated[Path, typer.Option("--output", metavar="FILE", help="Where the JSON goes.")]
+Lanes = Annotated[int, typer.Option("--lanes", metavar="N", min=1, help="Faults at a time.")]
+Work = Annotated[Path, typer.Option("--work", metavar="DIR", help="Directory of the runs.")]
+Output = Annotated[Path, typer.Option("--output", metavar="FILE", help="JSON file to write.")]
 Markdown = Annotated[
-    Path | None, typer.Option("--markdown", metavar="FILE", help="Page whose counts are renewed.")
+    Path | None, typer.Option("--markdown", metavar="FILE", help="Page whose counts are updated.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON too.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Also print the JSON.")]
 
 
 def main(

@@ -1,4 +1,4 @@
-"""A `tcpf-lab` under way as a process of its own, and what it said."""
+"""A `tcpf-lab` process and its output."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Command:
             time.sleep(LOOK_EVERY_S)
         return self.status
 
-    def said(self) -> str:
+    def text(self) -> str:
         """Give everything that it printed."""
         texts = (path.read_text("utf-8", "replace") for path in (self.errors, self.output))
         return "\n".join(texts)

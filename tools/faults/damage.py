@@ -110,7 +110,7 @@ def record(stage: Stage, _fault: Fault, rng: random.Random) -> Injected:
     command = stage.command("reported", *words).fork()
     problems = answer(command, (DONE, FAILED, REFUSED), "left out|stale|no usable")
     table, usual = stage.files.table("csv").read_bytes(), stage.reference.tables[TABLES[0]]
-    if command.status == DONE and table != usual and "left out" not in command.said():
+    if command.status == DONE and table != usual and "left out" not in command.text():
         problems.append("another table without a word")
     problems += _numbers(stage, table)
     return Injected(what, True, problems, (run.root.name,))

@@ -57,7 +57,7 @@ def traffic_program(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
 
 def guest_memory_eaten(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
     """Let a program eat the guest's memory."""
-    what, said = "memory of the guest eaten", "(ran out of its [0-9]+ MB of memory|the guest hung)"
+    what, said = "memory of the guest eaten", "(ran out of memory|the guest hung)"
     return _planted(stage, fault, rng, what, _EAT, said)
 
 
@@ -67,7 +67,7 @@ def guest_memory_small(stage: Stage, fault: Fault, rng: random.Random) -> Inject
     run = rng.choice([name for name in run_ids() if name not in fault.finished])
     planted = {"memory_of_guest": {"run": run, "mb": size}}
     command = stage.command("hurt", planted=planted).fork()
-    problems = answer(command, (FAILED,), "memory|panick|killed|ended early|failed in the guest")
+    problems = answer(command, (FAILED,), "memory|panick|killed|exited early|failed in the guest")
     return Injected(f"a guest of {size} MB", command.status != DONE, problems)
 
 

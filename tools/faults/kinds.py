@@ -47,14 +47,14 @@ KINDS = {
     "traffic": Kind(inside.traffic_program, "kill -9 of the traffic generator in the guest", 3),
     "interrupt": Kind(kills.interrupt_once, "SIGINT or SIGTERM once", 6),
     "interrupts": Kind(kills.interrupt_twice, "SIGINT or SIGTERM twice, to the group", 5),
-    "disk-small": Kind(places.disk_small, "little room for results", 4, mounts=True),
+    "disk-small": Kind(places.disk_small, "little disk space for results", 4, mounts=True),
     "disk-full": Kind(places.disk_filled, "disk filled at a random moment", 6, mounts=True),
     "read-only": Kind(
         places.read_only, "results read-only, from the start or at work", 4, mounts=True
     ),
     "clock-forward": Kind(inside.clock_forward, "the watchdog's clock jumps forward", 3),
     "clock-back": Kind(inside.clock_back, "the watchdog's clock jumps back", 2),
-    "capture": Kind(damage.capture, "a kept capture damaged, then `analyze`", 8, finished=True),
+    "capture": Kind(damage.capture, "a stored capture damaged, then `analyze`", 8, finished=True),
     "counters": Kind(
         damage.counters, "counters or manifest damaged, then `analyze`", 6, finished=True
     ),
@@ -66,9 +66,9 @@ KINDS = {
     "host-memory": Kind(
         inside.host_memory, "a guest or a worker out of the host's memory (RLIMIT_AS)", 4
     ),
-    "place-small": Kind(places.memory_small, "no room for guests' memory", 2, mounts=True),
+    "place-small": Kind(places.memory_small, "no space for guest memory", 2, mounts=True),
     "place-full": Kind(
-        places.memory_filled, "room for guests' memory filled under way", 4, mounts=True
+        places.memory_filled, "space for guest memory filled during runs", 4, mounts=True
     ),
 }
 

@@ -32,7 +32,7 @@ def load() -> None:
     For a process without other threads, as `python -m tools.faults` is: what its forks inherit of a
     library that keeps some, such as the compiler of PDFs once it was used, would wait for them.
     """
-    for verb in ("analyze", "run", "hosts", "report"):
+    for verb in ("analyze", "run", "hosts", "results"):
         importlib.import_module(f"tcpf_lab.cli.{verb}")
 
 

@@ -70,7 +70,7 @@ def _room(path: Path) -> int:
 
 
 def _fill(path: Path, leave: int) -> Path:
-    """Write a file that leaves so many bytes of room, or what others take of it meanwhile."""
+    """Write a file that leaves so many bytes of free space."""
     filler = path / "filler"
     with filler.open("wb") as handle:
         while (size := _room(path) - leave) > 0:
@@ -85,7 +85,7 @@ def _fill(path: Path, leave: int) -> Path:
 
 
 def disk_small(stage: Stage, _fault: Fault, rng: random.Random) -> Injected:
-    """Begin with little room for results."""
+    """Begin with little disk space for results."""
     leave = int(2 ** rng.uniform(12, 20))
     with _disk(stage):
         filler = _fill(stage.files.results, leave)
@@ -93,11 +93,11 @@ def disk_small(stage: Stage, _fault: Fault, rng: random.Random) -> Injected:
         problems = answer(command, (DONE, FAILED, REFUSED), _FULL)
         filler.unlink()
     hit = command.status != DONE
-    return Injected(f"{leave // _KB} kB of room for results", hit, problems)
+    return Injected(f"{leave // _KB} kB of disk space for results", hit, problems)
 
 
 def disk_filled(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
-    """Take the room away while runs are made."""
+    """Fill the disk during runs."""
     leave = rng.choice((0, 4 * _KB, 64 * _KB))
     with _disk(stage):
         command = stage.command("full").fork()
@@ -127,28 +127,28 @@ def read_only(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
 
 
 def memory_small(stage: Stage, _fault: Fault, rng: random.Random) -> Injected:
-    """Leave no place with room for guests' memory."""
+    """Leave no directory with space for guest memory."""
     size = rng.choice((8, 100, 700))
     with _small_memory(stage, size):
         command = stage.command("no-memory").fork()
-        problems = answer(command, (FAILED,), "no place for guests' memory")
+        problems = answer(command, (FAILED,), "no directory can hold guest memory")
     return Injected(f"{size} MB for guests' memory", True, problems)
 
 
 def memory_filled(stage: Stage, fault: Fault, rng: random.Random) -> Injected:
-    """Take the room for guests' memory away while they run."""
+    """Fill the space for guest memory during runs."""
     leave = rng.choice((0, 1, 8)) * _MB
     with _small_memory(stage, 1200):
         command = stage.command("no-memory").fork()
         hit = until_moment(stage, fault, command)
         filler = _fill(Path(_MEMORY), leave) if hit else None
         problems = answer(
-            command, (DONE, FAILED), "no room for guests' memory|no place for guests'"
+            command, (DONE, FAILED), "no space left for the file|no directory can hold guest"
         )
         if filler:
             filler.unlink()
     hit = hit and command.status != DONE
-    return Injected(f"room for guests' memory filled, {leave // _MB} MB left", hit, problems)
+    return Injected(f"space for guest memory filled, {leave // _MB} MB left", hit, problems)
 
 
 @contextmanager

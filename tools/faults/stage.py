@@ -66,14 +66,15 @@ class Reference:
 
     @classmethod
     def make(cls, directory: Path, environment: Mapping[str, str]) -> Reference:
-        """Carry the experiment out in an empty directory, and read what it left."""
+        """Run the experiment in an empty directory, and read its results."""
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         command = Command(run_words(Path("results")), directory, "reference", environment)
         status = command.start().wait()
         if status != 0:
             raise TestbedError(
-                f"the undisturbed runs ended with {status}:\n{command.said()}", where=str(directory)
+                f"the undisturbed runs ended with {status}:\n{command.text()}",
+                where=str(directory),
             )
         files = ExperimentFiles(directory / "results", "faults", "uml")
         return cls(
@@ -84,7 +85,7 @@ class Reference:
 
 
 def run_words(results: Path) -> tuple[str, ...]:
-    """Give the words of the command that every fault meets, or that mends what it did."""
+    """Return the command that every fault meets, or the rerun after it."""
     where = ("--results", str(results))
     return ("run", str(SPEC), *where, "--jobs", "2", "--keep-pcaps", "--json")
 
@@ -211,14 +212,14 @@ def answer(command: Command, statuses: Collection[int], pattern: str) -> list[st
     pattern : str
         What it must have said, unless it ended with 0 or by a signal; a regular expression.
     """
-    status, said = command.wait(), command.said()
+    status, said = command.wait(), command.text()
     problems = []
     if status is None:
         problems.append(f"{command.name} hung")
     elif status not in statuses:
         problems.append(f"{command.name} ended with {status}: {_last(said)}")
     elif status > 0 and not re.search(pattern, said):
-        problems.append(f"{command.name} did not say /{pattern}/: {_last(said)}")
+        problems.append(f"{command.name} did not print /{pattern}/: {_last(said)}")
     if "Traceback (most recent call last)" in said:
         problems.append(f"{command.name} shows a traceback: {_last(said)}")
     return problems
@@ -226,7 +227,7 @@ def answer(command: Command, statuses: Collection[int], pattern: str) -> list[st
 
 def _last(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " / ".join(lines[-4:])[-600:] or "nothing was said"
+    return " / ".join(lines[-4:])[-600:] or "no output"
 
 
 def until_moment(stage: Stage, fault: Fault, command: Command) -> bool:

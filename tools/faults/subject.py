@@ -21,9 +21,9 @@ from tcpf_lab.metrics import summary
 from tcpf_lab.plan.compose import Plan
 from tcpf_lab.results.layout import PARTIAL, RunFiles
 from tcpf_lab.run import reporting
+from tcpf_lab.testbed.steal import TimeWithoutSteal
 from tcpf_lab.testbed.uml import guest, guest_plan
 from tcpf_lab.testbed.uml.kernel import Kernel
-from tcpf_lab.testbed.withheld import GivenTime
 
 VARIABLE = "TCPF_FAULTS"
 #: Made in ``TMPDIR`` when everything up to here, which is not the program's, has been done.
@@ -84,7 +84,7 @@ def _clock_jump(value: dict[str, float]) -> None:
 
         return clock
 
-    vars(guest)["GivenTime"] = lambda **words: GivenTime(clock=jumping(), **words)
+    vars(guest)["TimeWithoutSteal"] = lambda **words: TimeWithoutSteal(clock=jumping(), **words)
 
 
 def _memory_of_guest(value: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ class Outcome:
 
 
 def after(stage: Stage, fault: Fault, injected: Injected) -> Iterator[str]:
-    """Yield what is wrong after a fault, and after the rerun that is to mend it."""
+    """Yield what is wrong after a fault, and after the rerun that must fix it."""
     left = processes.remaining(_PATIENCE_S)
     yield from (f"a process remains: {p.pid} {' '.join(p.words)[:100]}" for p in left)
     processes.end(left)
@@ -91,7 +91,7 @@ def _mended(stage: Stage) -> Iterator[str]:
             other = sorted(file for file in {*found, *usual} if found.get(file) != usual.get(file))
             yield f"run {name} differs after the rerun: {', '.join(other)}"
         if wrong := checksums.damaged(run, captures=True):
-            yield f"run {name} is not what its checksums say: {', '.join(wrong)}"
+            yield f"run {name} does not match its checksums: {', '.join(wrong)}"
     for table, usual_table in stage.reference.tables.items():
         path = stage.files.root / table
         if not path.exists() or path.read_bytes() != usual_table:

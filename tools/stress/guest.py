@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcpf_lab.base.errors import TestbedError
+from tcpf_lab.testbed.steal import TimeWithoutSteal
 from tcpf_lab.testbed.vm import root
 from tcpf_lab.testbed.vm.machine import EMULATED
-from tcpf_lab.testbed.withheld import GivenTime
 from tools.stress.kernel import SmpKernel
 
 EMULATOR = "qemu-system-x86_64"
@@ -101,7 +101,7 @@ def run(
     outcome = Outcome(_read(console), _read(journal))
     if not outcome.console:
         raise TestbedError(
-            "the guest said nothing", where=str(directory / "emulator.txt"), hint="read that file"
+            "the guest printed nothing", where=str(directory / "emulator.txt"), hint="see that file"
         )
     return outcome
 
@@ -139,7 +139,7 @@ def _wait(
     follow: Follow,
     done: Callable[[], bool],
 ) -> None:
-    passed, told = GivenTime(), ""
+    passed, told = TimeWithoutSteal(), ""
     while process.poll() is None and passed.seconds() < seconds and not done():
         time.sleep(1)
         lines = [line for line in _read(journal).splitlines() if line.startswith("progress ")]

@@ -129,7 +129,7 @@ def _require_packages() -> None:
     missing = [package for header, package in HEADERS.items() if not Path(header).exists()]
     if missing:
         raise KernelBuildError(
-            f"the kernel of the stress needs packages that are not installed: {', '.join(missing)}",
+            f"missing packages for the kernel of the stress tests: {', '.join(missing)}",
             hint=f"sudo apt-get install {' '.join(missing)}",
         )
 
@@ -138,9 +138,9 @@ def _make(entry: Path, source: Path, top: str, lock: int, progress: Progress) ->
     free = shutil.disk_usage(entry.parent).free
     if free < NEEDED_BYTES:
         raise KernelBuildError(
-            f"a kernel build needs {NEEDED_BYTES / 1e9:.1f} GB, there are {free / 1e9:.1f} GB free",
+            f"a kernel build needs {NEEDED_BYTES / 1e9:.1f} GB, {free / 1e9:.1f} GB are free",
             where=str(entry.parent),
-            hint="make room, or set XDG_CACHE_HOME to a directory on a larger disk",
+            hint="free disk space, or set XDG_CACHE_HOME to a directory on a larger disk",
         )
     work = entry.with_name(f".building-{entry.name}")
     shutil.rmtree(work, ignore_errors=True)
@@ -166,7 +166,7 @@ def _configure(shop: Workshop) -> None:
     dropped = uml_recipe.unsatisfied(FRAGMENT, shop.tree / ".config")
     if dropped:
         raise KernelBuildError(
-            f"the kernel's configuration did not take {', '.join(dropped)}",
+            f"the kernel configuration drops {', '.join(dropped)}",
             where=str(FRAGMENT),
             hint="see what each depends on ('depends on' in a Kconfig file), or remove the line",
         )

@@ -200,10 +200,10 @@ def _unproven(console: str, journal: str, state: dict[str, str]) -> Iterator[str
     """Name the checks that did not work until the end."""
     for name, pattern in SELF_TESTS.items():
         if not pattern.search(console):
-            yield f"the kernel did not say that {name} passes its own tests"
+            yield f"no report of the kernel that {name} passes its own tests"
     for name, value in _STATE.items():
         if state.get(name) != value:
-            yield f"after the load '{name}' is {state.get(name, 'not told')}, not {value}"
+            yield f"after the load '{name}' is {state.get(name, 'not reported')}, not {value}"
     yield from (line for line in journal.splitlines() if line.startswith("failed "))
     if "end" not in journal.splitlines():
         yield "the guest did not come to its end"
@@ -212,7 +212,7 @@ def _unproven(console: str, journal: str, state: dict[str, str]) -> Iterator[str
 def _undone(done: tuple[Done, ...]) -> Iterator[str]:
     """Name the lines that never succeeded, if they have been tried often enough to tell."""
     if not done:
-        yield "the guest did not tell what it has done"
+        yield "the guest did not report its work"
     for step in done:
         unlucky = PLACES in step.line and 0 < step.refused < _DRAWS
         if not step.done and not unlucky:

@@ -1,4 +1,4 @@
-//! `tcpf-trace`: why each TCP segment of a capture was sent again.
+//! `tcpf-trace`: TCP retransmissions of a capture and their causes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,14 +20,13 @@ use tcpf_trace::reader::Reader;
 use tcpf_trace::sender::{Linux22, Whose};
 use tcpf_trace::{json, table};
 
-/// Say why each TCP segment was sent again: timeouts, fast retransmits, tail loss probes.
+/// Report TCP retransmissions and their causes: timeouts, fast retransmits, tail loss probes.
 ///
-/// Reads pcap and pcapng, plain or packed with gzip, zstd, xz, bzip2 or lz4. Exit status: 0; 1 if a
-/// capture could not be read; 2 for a wrong option; 3 if a part of a capture was skipped because it is
-/// damaged.
+/// Reads pcap and pcapng, plain or compressed with gzip, zstd, xz, bzip2 or lz4. Exit status: 0; 1 if
+/// a capture could not be read; 2 for a wrong option; 3 if a damaged part of a capture was skipped.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
-struct Asked {
+struct Arguments {
     /// Captures; `-` is standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<OsString>,
@@ -37,25 +36,25 @@ struct Asked {
     /// Print CSV: a line per flow, or per event with --events.
     #[arg(long)]
     csv: bool,
-    /// List events: each packet that was sent again, and why.
+    /// List events: each retransmission and its cause.
     #[arg(long)]
     events: bool,
     /// Write the capture as pcapng, each retransmission with its cause as a comment.
     #[arg(long, value_name = "OUT.pcapng")]
     annotate: Option<PathBuf>,
-    /// Minimum RTO of the senders, as 200ms or 1s; the profile's own without it.
+    /// Minimum RTO of the senders, as 200ms or 1s; default: the profile's.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     min_rto: Option<i64>,
-    /// Whose retransmission timer the senders have.
+    /// Retransmission timer of the senders.
     #[arg(long, value_enum, default_value_t = Profile::Linux)]
     profile: Profile,
-    /// Where the captures were taken; found from the handshakes without this.
+    /// Where the captures were taken; default: derived from the handshakes.
     #[arg(long, value_enum)]
     at: Option<Seen>,
-    /// Senders that send no tail loss probes.
+    /// The senders send no tail loss probes.
     #[arg(long)]
     no_probes: bool,
-    /// Threads at most; those that the machine has without this.
+    /// Maximum number of threads; default: the number of processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 }
@@ -85,7 +84,7 @@ fn duration(text: &str) -> Result<i64, String> {
     }
 }
 
-impl Asked {
+impl Arguments {
     fn options(&self, threads: usize) -> Options {
         Options {
             rto_min_ns: self.min_rto,
@@ -173,7 +172,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 fn main() -> ExitCode {
-    let asked = Asked::parse();
+    let asked = Arguments::parse();
     if let Some(why) = asked.refused() {
         eprintln!("error: {why}");
         return ExitCode::from(2);

@@ -62,7 +62,7 @@ def source_hash(code: Mapping[str, bytes]) -> str:
 def key(code: Mapping[str, bytes], release: str, build: str, machine: str) -> str:
     """Name what these sources become on a kernel (16 hex digits).
 
-    A kernel is told by ``uname -r``, ``-v`` and ``-m``: two builds of one release, as of a
+    ``uname -r``, ``-v`` and ``-m`` identify a kernel: two builds of one release, as of a
     configuration that was changed meanwhile, may not take each other's modules.
     """
     words = f"{source_hash(code)} {release} {build} {machine}"
@@ -70,7 +70,7 @@ def key(code: Mapping[str, bytes], release: str, build: str, machine: str) -> st
 
 
 def cache() -> Path:
-    """Return where products for other kernels are kept on this machine."""
+    """Return the local directory of what was built for hosts."""
     return uml_kernel.cache_directory().parent / hosts.BUILT
 
 
@@ -123,7 +123,7 @@ def _hashes(products: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _dkms(host: Host, names: tuple[str, ...], code: Mapping[str, bytes]) -> bool:
-    """Tell whether DKMS has installed modules of these very sources."""
+    """Return whether DKMS has installed modules of these sources."""
     reply = run(host, ("sh", "-c", _DKMS, "sh", tcpf_lab.__version__, _PARTS, *names))
     ours = [
         f"{hashlib.sha256(content).hexdigest()}  {name}"
@@ -146,7 +146,7 @@ def _build(
         )
         if reply.status == _NO_HEADERS:
             raise TestbedError(
-                "modules cannot be built: /lib/modules/$(uname -r)/build is not there",
+                "modules cannot be built: no kernel headers, /lib/modules/$(uname -r)/build",
                 where=f"host {host.name}",
                 hint="on the host: apt-get install linux-headers-$(uname -r) gcc make",
             )
@@ -162,8 +162,8 @@ def _build(
 
 
 def _not_built(host: Host, testbed: str, what: str, reply: Reply, hint: str) -> TestbedError:
-    where, said = f"host {host.name}", f"{reply.text}\n{reply.errors}"
-    fault = hosts.failed(where, testbed, f"the build of {what}", reply.status, said)
+    where, output = f"host {host.name}", f"{reply.text}\n{reply.errors}"
+    fault = hosts.failed(where, testbed, f"the build of {what}", reply.status, output)
     return TestbedError(fault.message, where=where, hint=hint)
 
 
@@ -185,7 +185,7 @@ _INCLUDE = re.compile(r"^include\s+(/usr/src/\S+/Makefile)\s*$", re.MULTILINE)
 
 
 def build_modules(root: Path, kernel: tuple[str, str, str], progress: Progress) -> None:
-    """Build modules and plugins for a kernel, unless they are kept here already.
+    """Build modules and plugins for a kernel, unless the cache has them.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def build_modules(root: Path, kernel: tuple[str, str, str], progress: Progress) 
     kernel : tuple of (str, str, str)
         What ``uname -r``, ``uname -v`` and ``uname -m`` will print there.
     progress : callable
-        Told how far it is.
+        Called with the progress.
 
     Raises
     ------
@@ -202,8 +202,8 @@ def build_modules(root: Path, kernel: tuple[str, str, str], progress: Progress) 
         If headers are missing, or something does not compile.
     """
     recipe = uml_recipe.load()
-    kept = cache() / key(sources(), *kernel)
-    if kept.is_dir():
+    entry = cache() / key(sources(), *kernel)
+    if entry.is_dir():
         return
     tree = root / "usr/src" / f"linux-headers-{kernel[0]}"
     make = ("make", "-f", str(_shared(root, tree)))
@@ -215,7 +215,7 @@ def build_modules(root: Path, kernel: tuple[str, str, str], progress: Progress) 
         uml_recipe.compile_modules(recipe, tree, result, shop, make)
         products = files.tree(result / uml_recipe.MODULES, (".",))
         products |= files.tree(result, (uml_recipe.PLUGINS,))
-        keep(products, kept)
+        keep(products, entry)
 
 
 def _shared(root: Path, tree: Path) -> Path:
@@ -224,9 +224,9 @@ def _shared(root: Path, tree: Path) -> Path:
     found = _INCLUDE.search(own.read_text()) if own.is_file() else None
     if found is None:
         raise KernelBuildError(
-            "no headers of that kernel",
+            "no headers for this kernel",
             where=str(tree),
-            hint=f"`{command('vm', 'up')}` fetches them",
+            hint=f"`{command('vm', 'up')}` downloads them",
         )
     return root / found[1].removeprefix("/")
 
@@ -288,36 +288,38 @@ def _compile_there(host: Host, code: Mapping[str, bytes], directory: str, testbe
     reply = run(host, ("sh", "-c", script, "sh", workshop, directory), silence=BUILD_SILENCE_S)
     if reply.status != 0:
         run(host, ("rm", "-rf", workshop))
-        hint = "on the host: apt-get install gcc libc6-dev; or `programs: push` in the inventory"
+        hint = (
+            "on the host: apt-get install gcc libc6-dev; or set `programs: push` in the inventory"
+        )
         raise _not_built(host, testbed, "the traffic programs", reply, hint)
 
 
 def _compiled_here(host: Host, machine: str, name: str) -> dict[str, bytes]:
     if machine != os.uname().machine:
         raise TestbedError(
-            f"it is {machine}, this machine {os.uname().machine}: programs built here do not run",
+            f"programs built here for {os.uname().machine} do not run on {machine}",
             where=f"host {host.name}",
-            hint="`programs: build` in the inventory",
+            hint="set `programs: build` in the inventory",
         )
-    kept = cache() / name
-    if not kept.is_dir():
+    entry = cache() / name
+    if not entry.is_dir():
         root = shipped.directory("kernel")
-        keep({each: _compile(root, each) for each in TRAFFIC_PROGRAMS}, kept)
-    return {each: (kept / each).read_bytes() for each in TRAFFIC_PROGRAMS}
+        keep({each: _compile(root, each) for each in TRAFFIC_PROGRAMS}, entry)
+    return {each: (entry / each).read_bytes() for each in TRAFFIC_PROGRAMS}
 
 
 def _compile(root: Path, program: str) -> bytes:
     compiler = shutil.which("gcc")
     if compiler is None:
-        raise KernelBuildError("no gcc", hint="apt-get install gcc libc6-dev")
+        raise KernelBuildError("gcc is not installed", hint="apt-get install gcc libc6-dev")
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory) / program
         units = [str(root / name) for name in _units()[program]]
         command = [compiler, *PROGRAM_FLAGS, "-o", str(result), *units]
         reply = subprocess.run(command, capture_output=True, text=True, check=False)
         if reply.returncode != 0:
-            said = hosts.tail(reply.stderr)
-            raise KernelBuildError(f"{program} does not compile:{said}", where=units[0])
+            lines = hosts.tail(reply.stderr)
+            raise KernelBuildError(f"{program} does not compile:{lines}", where=units[0])
         return result.read_bytes()
 
 

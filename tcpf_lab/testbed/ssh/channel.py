@@ -1,8 +1,8 @@
-"""The conversation with the agent on one host, JSON lines over a channel, and hosts side by side.
+"""The protocol with the agent on a host, JSON lines over a channel, and parallel work on hosts.
 
-Requests are answered in order, each within a time that whoever asks gives.  A thread lets the agent
-hear a beat every few seconds, without which it would undo everything, and asks for the time: an
-agent that has not answered anything for too long is lost, and with it everything still asked of it.
+Requests are answered in order, each within its own time limit.  A thread sends a beat and a request
+for the time every few seconds; without beats the agent undoes everything.  An agent that does not
+answer for too long is lost, with all its pending requests.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from tcpf_lab.testbed.ssh.hosts import BROKEN, Host, Process, lost
 from tcpf_lab.testbed.uml import guest
 
 PROTOCOL = 1
-#: An agent hears from us so often, s.
+#: Interval of beats, s.
 BEAT_S = 5.0
-#: An agent that has said nothing for so many times its own `silence` is lost: it has given up too.
+#: An agent that sends nothing for so many times its `silence` is lost: it has given up too.
 LOST_AFTER = 1.5
-#: For an answer that takes no time of its own, s: an emulated machine may be slow.
+#: Time limit of requests that take no time themselves, s: an emulated machine may be slow.
 PATIENCE_S = 120.0
-#: How often somebody who waits looks for a reason to stop, s.
+#: How often a waiting thread checks whether to stop, s.
 LOOK_EVERY_S = 0.2
 T = TypeVar("T")
 
 
 def beside(work: Callable[[], T]) -> Future[T]:
-    """Do ``work`` in a thread that nobody has to wait for when the program ends."""
+    """Do ``work`` in a daemon thread."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - whoever awaits the future gets it
+        except BaseException as error:  # noqa: BLE001 - the future carries it
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
@@ -60,11 +60,11 @@ def side_by_side(
     Parameters
     ----------
     work : callable
-        Told one of the names.
+        Called with one of the names.
     names : iterable of str
         The hosts.
     look : callable
-        Called every now and then meanwhile; what it raises ends the waiting.
+        Called periodically meanwhile; what it raises ends the waiting.
 
     Returns
     -------
@@ -92,21 +92,21 @@ def side_by_side(
 
 @dataclass(frozen=True)
 class Request:
-    """Something asked of an agent."""
+    """A request to an agent."""
 
     do: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     node: str | None = None  #: for messages
-    text: str = ""  #: the plan's words for it, for messages
+    text: str = ""  #: description for messages
     patience: float = PATIENCE_S
 
 
-#: Told host, request, seconds taken, and the error if there was one.
+#: Called with host, request, duration in s, and the error, if any.
 Note = Callable[[str, Request, float, str | None], None]
 
 
 @dataclass
-class _Asked:
+class _Pending:
     request: Request
     answer: Future[Any]
     at: float
@@ -124,7 +124,7 @@ class Agent:
     inventory : Inventory
         Gives the testbed's name, for messages, and the silence.
     note : callable, optional
-        Told of every request once it is answered.
+        Called for every request once it is answered.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Agent:
         self._note = note
         self._exchanges: list[Exchange] = []
         self._numbers = itertools.count(1)
-        self._asked: dict[int, _Asked] = {}
+        self._pending: dict[int, _Pending] = {}
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._ready: Future[dict[str, Any]] = Future()
@@ -159,15 +159,15 @@ class Agent:
             first = self._ready.result(timeout)
         except TimeoutError:
             raise TestbedError(
-                f"the agent said nothing for {timeout:g} s{hosts.tail(self.process.said())}",
+                f"the agent sent nothing for {timeout:g} s{hosts.tail(self.process.errors())}",
                 where=f"host {self.host.name}",
-                hint="is `python3` there 3.9 or newer, and the machine responsive?",
+                hint="check that the host responds and that its `python3` is 3.9 or newer",
             ) from None
         if first.get("protocol") != PROTOCOL:
             raise TestbedError(
                 f"the agent speaks protocol {first.get('protocol')}, not {PROTOCOL}",
                 where=f"host {self.host.name}",
-                hint="install tcpf-lab again: its own parts do not fit each other",
+                hint="reinstall tcpf-lab: its parts are of different versions",
             )
         return first
 
@@ -179,7 +179,7 @@ class Agent:
             if self._fault is not None:
                 answer.set_exception(self._fault)
                 return answer
-            self._asked[number] = _Asked(request, answer, time.monotonic())
+            self._pending[number] = _Pending(request, answer, time.monotonic())
         self._send({"id": number, "do": request.do, **request.arguments})
         return answer
 
@@ -205,11 +205,11 @@ class Agent:
         Raises
         ------
         TestbedError
-            Naming host, and what was asked.
+            Naming host and request.
         """
         now = time.monotonic()
         with self._lock:
-            late = [a for a in self._asked.values() if now - a.at > a.request.patience]
+            late = [p for p in self._pending.values() if now - p.at > p.request.patience]
             silent = now - self._heard > self._silence and not self._ended.is_set()
         if silent:
             self.give_up(lost(self.host.name, self._under_way(), TimeoutError()))
@@ -218,9 +218,9 @@ class Agent:
             request = late[0].request
             self.give_up(
                 TestbedError(
-                    f"`{_words(request)}` was not done within {request.patience:g} s",
+                    f"`{_words(request)}` did not finish within {request.patience:g} s",
                     where=self._where(request.node),
-                    hint="is the host overloaded? Look at it; nothing has to be tidied up there",
+                    hint="check the load of the host; it undoes the run's changes by itself",
                 )
             )
         if self._fault is not None:
@@ -228,16 +228,16 @@ class Agent:
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """What the host's clock has said to the beats so far."""
+        """Readings of the host's clock so far."""
         return tuple(self._exchanges)
 
     @property
     def usable(self) -> bool:
-        """Whether it can still be asked anything."""
+        """Whether it still accepts requests."""
         return self._fault is None and not self._ended.is_set()
 
     def finished(self) -> None:
-        """Take no notice of its silence from now on: it is about to end."""
+        """Ignore its silence from now on: it is about to end."""
         self._ended.set()
 
     def close(self) -> None:
@@ -246,14 +246,14 @@ class Agent:
         self.process.close()
 
     def give_up(self, fault: TestbedError) -> None:
-        """Count the agent as lost: whatever is asked of it ends in ``fault``."""
+        """Count the agent as lost: all its requests end in ``fault``."""
         with self._lock:
             self._fault = self._fault or fault
-            asked, self._asked = list(self._asked.values()), {}
+            pending, self._pending = list(self._pending.values()), {}
             if not self._ready.done():
                 self._ready.set_exception(self._fault)
         self._ended.set()
-        for each in asked:
+        for each in pending:
             each.answer.set_exception(self._fault)
 
     def _send(self, message: Mapping[str, Any]) -> None:
@@ -293,22 +293,22 @@ class Agent:
                     self._ready.set_result(message)
             return
         with self._lock:
-            asked = self._asked.pop(message["id"], None)
-        if asked is None:
+            pending = self._pending.pop(message["id"], None)
+        if pending is None:
             return
-        request, seconds = asked.request, time.monotonic() - asked.at
+        request, seconds = pending.request, time.monotonic() - pending.at
         if message["ok"]:
-            asked.answer.set_result(message.get("value"))
-            self._tell(request, seconds, None)
+            pending.answer.set_result(message.get("value"))
+            self._report(request, seconds, None)
             return
         fault = hosts.refused(
             self._where(request.node), self._testbed, _words(request), message["error"]
         )
-        asked.answer.set_exception(fault)
-        self._tell(request, seconds, fault.message)
+        pending.answer.set_exception(fault)
+        self._report(request, seconds, fault.message)
 
-    def _tell(self, request: Request, seconds: float, fault: str | None) -> None:
-        """Tell whoever takes notes; a note that cannot be taken is no fault of the connection."""
+    def _report(self, request: Request, seconds: float, fault: str | None) -> None:
+        """Call ``note``; if that fails, the error names the log, not the connection."""
         if self._note is None or request.do == "clock":
             return
         try:
@@ -316,25 +316,25 @@ class Agent:
         except OSError as error:
             self.give_up(
                 TestbedError(
-                    f"the log of requests cannot be written: {error.strerror or error}",
+                    f"cannot write the request log: {error.strerror or error}",
                     where=str(error.filename or "this machine"),
-                    hint="is the disk of this machine full? `df -h`; then run again",
+                    hint="check the free space of this machine's disk (`df -h`), then run again",
                 )
             )
 
     def _gone(self, error: BaseException) -> TestbedError:
-        """Say why nothing more is to be read: the agent has ended, or the connection has."""
+        """Return the error for the end of input: the agent has ended, or the connection has."""
         status = self.process.status(1.0)
         if status is None:
             return lost(self.host.name, self._under_way(), error)
         return hosts.failed(
-            f"host {self.host.name}", self._testbed, "the agent", status, self.process.said()
+            f"host {self.host.name}", self._testbed, "the agent", status, self.process.errors()
         )
 
     def _under_way(self) -> str:
         with self._lock:
-            asked = [a.request for a in self._asked.values() if a.request.do != "clock"]
-        return f"during `{_words(asked[0])}`" if asked else "between two steps"
+            pending = [p.request for p in self._pending.values() if p.request.do != "clock"]
+        return f"during `{_words(pending[0])}`" if pending else "between two steps"
 
     def _where(self, node: str | None) -> str:
         return f"host {self.host.name}" + (f" (role {node})" if node else "")

@@ -1,4 +1,4 @@
-"""What an agent says of its host, and the checks of a host."""
+"""The facts of a host and the checks on them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Nic:
 
     @property
     def manager(self) -> str | None:
-        """Name the service that would configure the interface by itself, if one does."""
+        """Name of the service that configures the interface, if any."""
         for service in ("NetworkManager", "systemd-networkd"):
             if self.more.get(service) == "managed":
                 return service
@@ -55,7 +55,7 @@ class Facts:
     raw: Mapping[str, Any]
 
     def tool(self, name: str) -> str | None:
-        """Give a program's version, or its path if it tells none; None if it is missing."""
+        """Return a program's version, or its path if it has none; None if it is missing."""
         found = self.raw.get("tools", {}).get(name)
         return (found.get("version") or found.get("path")) if found else None
 
@@ -71,12 +71,12 @@ class Facts:
 
     @property
     def arrives(self) -> str | None:
-        """The interface that has the address by which we reach the host."""
+        """The interface with the address that the controller connects to."""
         return self.device_of(self._control.get("server") or "")
 
     @property
     def back(self) -> str | None:
-        """The interface by which the kernel would answer us, as it says itself."""
+        """The interface of the kernel's route to the controller."""
         return self._control.get("device")
 
     @property
@@ -105,12 +105,12 @@ class Facts:
 
     @property
     def lacking(self) -> list[str]:
-        """List the capabilities that root has not got, as in a container."""
+        """List the capabilities that root lacks, as in a container."""
         mask = int(str(self.raw.get("capabilities", "ffffffffffffffff")), 16)
         return [name for name, bit in CAPABILITIES.items() if not mask >> bit & 1]
 
     def module(self, name: str) -> str:
-        """Say of a kernel module: ``loaded``, ``builtin``, ``available`` or ``missing``."""
+        """Return ``loaded``, ``builtin``, ``available`` or ``missing`` for a kernel module."""
         return str(self.raw.get("modules_here", {}).get(name, "missing"))
 
     @cached_property
@@ -126,7 +126,7 @@ class Facts:
         }
 
     def configured(self, name: str) -> list[tuple[str, str]]:
-        """Say what is configured on an interface, each with the command that takes it away."""
+        """Return the configuration of an interface, each item with the command that removes it."""
         return [*configured(name, self.raw)]
 
     def device_of(self, address: str) -> str | None:
@@ -139,17 +139,17 @@ class Facts:
 
 #: The modules are built for it and for newer ones.
 OLDEST_KERNEL = (6, 1)
-#: Captures and logs of one run, as they lie on a host.
-ROOM_FOR_A_RUN = 200 * 10**6
-#: What a queued packet without payload takes in the kernel: its descriptor and its buffer, bytes.
+#: Space of the captures and logs of one run on a host, bytes.
+RUN_BYTES = 200 * 10**6
+#: Kernel memory of a queued packet without payload: descriptor and buffer, bytes.
 QUEUED_PACKET = 768
 #: Timers finer than this are the high-resolution ones, ns.
 COARSEST_TIMER_NS = 1000
-#: A clock that is known worse than this is no use for comparing captures, ns.
+#: Above this uncertainty of a clock captures cannot be compared, ns.
 WORST_CLOCK_NS = 10_000_000
-#: No healthy crystal runs off so fast, and no correction by NTP is faster, ppm.
+#: No healthy crystal drifts faster, and NTP corrects no faster, ppm.
 WORST_DRIFT_PPM = 500.0
-#: What building a module takes.
+#: Programs that build a module.
 BUILDING = ("make", "gcc")
 #: Program -> its package, where that is not called the same: Debian's, Fedora's, Arch's.
 _PACKAGES = {
@@ -182,7 +182,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Result:
-    """What was found about one thing on one host."""
+    """The result of one check of one host."""
 
     ok: bool
     detail: str
@@ -191,7 +191,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Seen:
-    """All that is known about one host that could be reached."""
+    """All that is known about a reachable host."""
 
     name: str
     inventory: Inventory
@@ -211,7 +211,7 @@ class Seen:
 
 
 def fine(detail: str) -> Result:
-    """Give a finding without fault."""
+    """Return a result without fault."""
     return Result(True, detail)
 
 
@@ -223,7 +223,7 @@ def install(distribution: str, programs: Iterable[str]) -> str:
 
 
 def python(seen: Seen) -> Result:
-    """Check that the agent's language is new enough."""
+    """Check that Python is new enough for the agent."""
     text = str(seen.facts.raw.get("python", ""))
     version = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
     oldest = ".".join(map(str, OLDEST_PYTHON))
@@ -232,11 +232,11 @@ def python(seen: Seen) -> Result:
 
 
 def privileges(seen: Seen) -> Result:
-    """Check that root may do there what root may do."""
+    """Check that root has its capabilities."""
     lacking = seen.facts.lacking
     if not lacking:
-        return fine("root, with all that is needed")
-    cure = "give the container these capabilities (--cap-add), or use the machine itself"
+        return fine("root, with all capabilities needed")
+    cure = "give the container these capabilities (--cap-add), or run outside a container"
     return Result(False, f"root lacks {', '.join(lacking)}", cure)
 
 
@@ -256,10 +256,10 @@ def machine(seen: Seen) -> Result:
     if not seen.needs.started & {*seen.host.roles}:
         return fine(theirs)
     if seen.inventory.programs == "push" and theirs != ours:
-        detail = f"{theirs}; programs that are pushed are built for {ours}"
+        detail = f"{theirs}, but `programs: push` sends programs for {ours}"
         return Result(False, detail, "set `programs: build` in the inventory")
     if seen.inventory.programs == "build" and (missing := _without(seen, BUILDING)):
-        detail = f"{theirs}; `programs: build` needs {', '.join(missing)}"
+        detail = f"{theirs}, `programs: build` needs {', '.join(missing)}"
         return Result(False, detail, install(seen.facts.distribution, missing))
     return fine(theirs)
 
@@ -269,9 +269,9 @@ def kernel(seen: Seen) -> Result:
     facts = seen.facts
     if facts.version < OLDEST_KERNEL:
         oldest = ".".join(map(str, OLDEST_KERNEL))
-        return Result(False, facts.release, f"install a kernel {oldest} or newer, and boot it")
+        return Result(False, facts.release, f"install a kernel {oldest} or newer, and reboot")
     if facts.raw.get("modules") and facts.raw.get("modules_directory") is False:
-        detail = f"{facts.release} runs, its modules are gone: another one was installed since"
+        detail = f"no modules of the running kernel {facts.release}: another kernel replaced it"
         return Result(False, detail, "systemctl reboot")
     return fine(facts.release)
 
@@ -286,7 +286,7 @@ def queues(seen: Seen) -> Result:
     cures = {
         "ubuntu": f"apt-get install linux-modules-extra-{seen.facts.release}",
         "fedora": f"dnf install kernel-modules-extra-{seen.facts.release}",
-        "debian": f"apt-get install linux-image-{flavour}, and boot it",
+        "debian": f"apt-get install linux-image-{flavour}, and reboot",
     }
     options = ", ".join(f"CONFIG_NET_{name.upper()}" for name in missing)
     cure = cures.get(seen.facts.distribution, f"boot a kernel with {options}")
@@ -303,17 +303,17 @@ def modules(seen: Seen) -> Result | None:
     signed_only = facts.raw.get("sig_enforce") or facts.raw.get("lockdown") not in (None, "none")
     if not installed and signed_only:
         cure = (
-            "install them by DKMS and enrol its key: mokutil --import /var/lib/dkms/mok.pub "
-            "(docs/queues.md), or switch Secure Boot off"
+            "install the modules with DKMS and enrol its key (docs/queues.md): "
+            "mokutil --import /var/lib/dkms/mok.pub; or disable Secure Boot"
         )
-        return Result(False, "this kernel loads signed modules only", cure)
+        return Result(False, "the kernel loads signed modules only", cure)
     if seen.built:
         return fine(f"{names}: built for this kernel")
     if not installed and not facts.raw.get("headers"):
-        detail = f"{names} cannot be built: no headers of {facts.release}"
+        detail = f"{names} cannot be built: no headers for {facts.release}"
         return Result(False, detail, _headers(facts))
     if missing := _without(seen, BUILDING):
-        what = f"the plugins of tc for {names}" if installed else names
+        what = f"tc plugins for {names}" if installed else names
         cure = install(facts.distribution, missing)
         return Result(False, f"{what} cannot be built: no {', '.join(missing)}", cure)
     return fine(f"{names}: {'installed' if installed else 'can be built'}")
@@ -334,24 +334,24 @@ def timers(seen: Seen) -> Result:
     resolution, source = clock.get("resolution_ns"), clock.get("source")
     hz = f", {clock['hz']} Hz" if clock.get("hz") else ""
     if resolution is not None and resolution > COARSEST_TIMER_NS:
-        detail = f"a tick of {resolution / 1e6:g} ms{hz}: delays and rates would be rounded to it"
-        cure = "boot without highres=off and nohz=off, with CONFIG_HIGH_RES_TIMERS=y"
+        detail = f"timer resolution {resolution / 1e6:g} ms{hz}: it would round delays and rates"
+        cure = "boot a kernel with CONFIG_HIGH_RES_TIMERS=y, without highres=off and nohz=off"
         return Result(False, detail, cure)
     if source in ("jiffies", "refined-jiffies"):
-        detail = f"time is counted in ticks (clock source {source})"
+        detail = f"clock source {source}: time advances in timer ticks"
         return Result(False, detail, "boot without clocksource=jiffies")
     return fine(f"high resolution, clock source {source or 'unknown'}{hz}")
 
 
 def memory(seen: Seen) -> Result | None:
-    """Check that the packets under way fit into memory: netem holds them where it delays."""
+    """Check that the packets that netem delays fit into memory."""
     packets = sum(seen.needs.delayed.get(role, 0) for role in seen.host.roles)
     free = (seen.facts.raw.get("memory") or {}).get("MemAvailable")
     if not packets or free is None:
         return None
     needed = packets * QUEUED_PACKET
-    detail = f"{packets} packets, up to {needed // 10**6} MB of {free // 10**6} MB free"
-    return Result(2 * needed <= free, detail, "a host with more memory, or a shorter delay")
+    detail = f"{packets} packets, up to {needed // 10**6} MB of {free // 10**6} MB free memory"
+    return Result(2 * needed <= free, detail, "use a host with more memory, or a shorter delay")
 
 
 def disk(seen: Seen) -> Result:
@@ -360,41 +360,41 @@ def disk(seen: Seen) -> Result:
     free, path = disk.get("free"), disk.get("path", seen.inventory.state_directory)
     if free is None:
         return fine("not known")
-    detail = f"{free // 10**6} MB free in {path}, {format_size(ROOM_FOR_A_RUN)} needed"
+    detail = f"{free // 10**6} MB free in {path}, {format_size(RUN_BYTES)} needed"
     return Result(
-        free >= ROOM_FOR_A_RUN, detail, "free some space, or set `state_directory` in the inventory"
+        free >= RUN_BYTES, detail, "free disk space, or set `state_directory` in the inventory"
     )
 
 
 def clock(seen: Seen) -> Result:
-    """Check that the clock can be compared with ours; how far off it is does not matter."""
+    """Check the uncertainty and drift of the clock against ours; its offset does not matter."""
     if seen.clock is None:
-        return Result(False, "not measured", "look at the other faults first")
+        return Result(False, "not measured", "fix the other faults first")
     known = seen.clock.uncertainty_ns
     drift = seen.clock.drift_ppm
-    detail = f"{seen.clock.offset_ns / 1e9:+.6f} s from ours, known to {known / 1e6:.2f} ms"
+    detail = f"offset {seen.clock.offset_ns / 1e9:+.6f} s, uncertainty {known / 1e6:.2f} ms"
     if drift is not None:
-        detail += f", drifts {drift:+.1f} ppm"
+        detail += f", drift {drift:+.1f} ppm"
     if known > WORST_CLOCK_NS:
-        return Result(False, detail, "a control network with a shorter round trip")
+        return Result(False, detail, "use a control network with a shorter round trip")
     if drift is not None and abs(drift) > WORST_DRIFT_PPM:
-        return Result(False, detail, "something turns the clock meanwhile: chronyc tracking")
+        return Result(False, detail, "a time service steps the clock, see `chronyc tracking`")
     return fine(detail)
 
 
 def leftovers(seen: Seen) -> Result:
-    """Check that no earlier run is still to be undone, and none is under way."""
+    """Check that no earlier run has left changes, and none is under way."""
     runs = seen.facts.raw.get("unfinished") or ()
     if alive := [run for run in runs if run.get("alive")]:
         detail = f"run {alive[0].get('run')} is under way (process {alive[0].get('pid')})"
-        return Result(False, detail, "wait for its end")
+        return Result(False, detail, "wait until it ends")
     if runs:
         detail = f"not undone: {', '.join(str(run.get('run')) for run in runs)}"
         return Result(False, detail, command("clean", "--testbed", seen.inventory.testbed))
     return fine("nothing")
 
 
-#: Name of the check -> what looks; in the order in which a user would mend things.
+#: Name -> check, in the order in which a user would fix faults.
 HOST_CHECKS: dict[str, Callable[[Seen], Result | None]] = {
     "leftovers": leftovers,
     "privileges": privileges,
@@ -412,7 +412,7 @@ HOST_CHECKS: dict[str, Callable[[Seen], Result | None]] = {
 
 
 def control(seen: Seen) -> Result:
-    """Refuse an inventory by which a run would cut the connection that it is driven by."""
+    """Refuse an inventory by which a run would cut its own control connection."""
     wanted, facts = seen.host.control, seen.facts
     data = {interface: link for link, interface in seen.host.interfaces.items()}
     if wanted not in facts.nics:
@@ -420,20 +420,20 @@ def control(seen: Seen) -> Result:
     arrives = facts.arrives
     for device in (arrives, facts.back):
         if device in data:
-            detail = f"{device} carries the connection from here, and is to be {data[device]}"
-            cure = "reach the host by another interface, or take another one for that link"
+            detail = f"{device} carries the control connection, and the data of {data[device]}"
+            cure = "reach the host through another interface, or use another one for that link"
             return Result(False, detail, cure)
     if arrives not in (None, wanted) and arrives != "lo":
-        detail = f"the connection from here comes in by {arrives}, not by {wanted}"
-        return Result(False, detail, f"`control: {arrives}` in the inventory")
-    return fine(f"{wanted} carries the connection from here")
+        detail = f"the control connection uses {arrives}, not {wanted}"
+        return Result(False, detail, f"set `control: {arrives}` in the inventory")
+    return fine(f"{wanted} carries the control connection")
 
 
 _EDIT = "correct the inventory: `ip -br link` on the host lists the interfaces"
 
 
 def network(seen: Seen) -> Iterator[tuple[str, Result]]:
-    """Check the host's network: each interface of the inventory is there, and free to be moved."""
+    """Check each interface of the inventory: it exists and can be moved."""
     yield "control", control(seen)
     for link, name in seen.host.interfaces.items():
         nic = seen.facts.nics.get(name)
@@ -449,12 +449,12 @@ def network(seen: Seen) -> Iterator[tuple[str, Result]]:
 def _absent(seen: Seen, link: str, name: str) -> Result:
     if seen.facts.raw.get("unfinished"):
         cure = command("clean", "--testbed", seen.inventory.testbed)
-        return Result(False, f"no interface '{name}' for {link}: a run may have it", cure)
+        return Result(False, f"no interface '{name}' for {link}: a run may hold it", cure)
     return Result(False, unknown(f"no interface '{name}' for {link}", name, seen.facts.nics), _EDIT)
 
 
 def _movable(seen: Seen, name: str, nic: Nic) -> Result:
-    control = name in (seen.facts.arrives, seen.facts.back)  # which another check tells
+    control = name in (seen.facts.arrives, seen.facts.back)  # reported by another check
     if not control and (found := seen.facts.configured(name)):
         kinds, commands = zip(*found, strict=True)
         return Result(False, f"{name} {', '.join(kinds)}", "; ".join(commands))
@@ -466,7 +466,7 @@ def _movable(seen: Seen, name: str, nic: Nic) -> Result:
 
 
 def _left_alone(name: str, nic: Nic) -> Result:
-    """Tell of a service that would configure the interface again when it comes back."""
+    """Report a service that would configure the interface after the run."""
     if nic.manager == "NetworkManager":
         cure = f"nmcli device set {name} managed no"
         return Result(False, f"NetworkManager manages {name}", cure)
@@ -475,12 +475,12 @@ def _left_alone(name: str, nic: Nic) -> Result:
         text = rf"[Match]\nName={name}\n[Link]\nUnmanaged=yes\n"
         cure = f"printf '{text}' > {file}; networkctl reload"
         return Result(False, f"{nic.manager} manages {name}", cure)
-    return fine("leave these interfaces alone")
+    return fine("manage none of these interfaces")
 
 
 def _offloads(seen: Seen, name: str, nic: Nic) -> Result:
     stuck = nic.stuck_on(seen.needs.offloads)
-    cure = "use an interface with another driver: packets must not be joined"
+    cure = "use an interface with another driver: the host must not merge packets"
     return Result(
         not stuck,
         f"{name} cannot switch off {', '.join(stuck)}" if stuck else "can all be switched off",
@@ -492,6 +492,6 @@ def _mtu(seen: Seen, name: str, nic: Nic) -> Result:
     wanted = seen.needs.mtu
     low, high = int(nic.link.get("min_mtu", 0)), int(nic.link.get("max_mtu", 0))
     if wanted < low or (high and wanted > high):
-        detail = f"{name} takes from {low} to {high} B, {seen.needs.title} asks for {wanted} B"
-        return Result(False, detail, "change `mtu` of the topology, or use another interface")
+        detail = f"{name} supports {low} to {high} B, {seen.needs.title} needs {wanted} B"
+        return Result(False, detail, "change the topology's `mtu`, or use another interface")
     return fine(f"{wanted} B")

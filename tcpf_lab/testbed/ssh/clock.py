@@ -1,9 +1,9 @@
 """The clocks of hosts against ours: how far off, how sure, how fast they drift.
 
-An agent is asked for its time; the answer belongs to some instant between sending and receiving, at
-best in the middle.  Of many exchanges the quickest says most: its offset is wrong by half its round
+An agent reports its time; the reading belongs to some instant between sending and receiving, at
+best in the middle.  Of many exchanges the quickest counts: its offset is wrong by half its round
 trip at most.  Measured before and after a run, offsets are joined by a straight line.  Single
-exchanges during the run tell whether the clock has kept to it.
+exchanges during the run show whether the clock follows it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Sample:
     step_ns: int  #: the host's CLOCK_REALTIME minus its CLOCK_MONOTONIC
 
     def as_json(self) -> dict[str, int]:
-        """Give what ``stats/clock.json`` keeps."""
+        """Return the values for ``stats/clock.json``."""
         return {
             "at_ns": self.at_ns,
             "offset_ns": self.offset_ns,
@@ -44,7 +44,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One exchange with a host while something else goes on; our times by CLOCK_MONOTONIC."""
+    """One exchange with a host during a run; our times by CLOCK_MONOTONIC."""
 
     sent_ns: int
     received_ns: int
@@ -54,7 +54,7 @@ class Exchange:
 class Reference:
     """Our own clock: CLOCK_REALTIME of one instant, carried on by CLOCK_MONOTONIC.
 
-    Whoever sets our clock during a run does not move the run's instants.
+    A step of our clock during a run does not move the run's instants.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ def sample(sent: int, received: int, answer: Mapping[str, Any]) -> Sample:
 def measure(
     ask: Callable[[], Mapping[str, Any]], now: Callable[[], int], exchanges: int = EXCHANGES
 ) -> tuple[Sample, ...]:
-    """Ask a host for its time, repeatedly."""
+    """Request a host's time repeatedly."""
     found = []
     for _ in range(exchanges):
         sent = now()
@@ -140,7 +140,7 @@ def line(before: Sequence[Sample], after: Sequence[Sample]) -> Line:
 
 
 def node(epoch_ns: int, clock: Line) -> dict[str, int | float]:
-    """Say when the epoch was on a node's clock, as ``stats/epoch.json`` has it."""
+    """Return the epoch on each node's clock, as in ``stats/epoch.json``."""
     offset = clock.offset_ns(epoch_ns)
     return {
         "epoch_ns": epoch_ns + offset,
@@ -167,10 +167,10 @@ def refuse_step(host: str, samples: Sequence[Sample]) -> None:
     moved, trip = max(moves, key=lambda move: abs(move[0]) - move[1])
     if abs(moved) - trip > STEP_NS:
         raise TestbedError(
-            f"its clock was set by {moved / NSEC:+.3f} s during the run",
+            f"the host's clock was stepped by {moved / NSEC:+.3f} s during the run",
             where=f"host {host}",
-            hint="let its NTP service reach the right time first (`chronyc makestep`), or stop it "
-            "for as long as the experiment takes",
+            hint="let its NTP service set the time first (`chronyc makestep`), or stop the service "
+            "during the experiment",
         )
 
 

@@ -1,4 +1,4 @@
-"""All that is wrong with hosts, at once, each with the command that mends it."""
+"""All faults of hosts at once, each with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tcpf_lab.testbed.ssh.session import BY_HAND
 from tcpf_lab.testbed.ssh.steps import Needs
 from tcpf_lab.testbed.ssh.survey import End, Survey, Tried
 
-_OTHER = "correct the inventory, or look at another experiment: `doctor` takes its name, too"
-#: Where a finding was made, what was looked at, what was found.
+_OTHER = "correct the inventory, or check another experiment: `doctor` takes its name"
+#: Host, name of the check, result.
 Row = tuple[str, str, Result]
 
 
 def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check, ...]:
-    """Judge what was found.
+    """Judge a survey.
 
     Returns
     -------
     tuple of Check
-        What is the same on several hosts is one check; a fault names its hosts in front.
+        Equal results of several hosts are one check; a fault begins with its hosts.
     """
     rows = [*_reached(survey), *_on_hosts(survey), *_trials(survey)]
     checks = list(merged(rows, tuple(inventory.hosts)))
@@ -43,12 +43,12 @@ def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check,
 
 
 def _on_the_host(sentence: str) -> str:
-    """Say what to do about something that no later attempt can undo."""
-    return "look at the host: no record of it is kept" if BY_HAND in sentence else ""
+    """Return the fix of what no later attempt can undo."""
+    return "undo it on the host: no record of it is left" if BY_HAND in sentence else ""
 
 
 def merged(rows: Sequence[Row], hosts: Sequence[str]) -> Iterator[Check]:
-    """Join equal findings; faults of a check come before what is fine about it."""
+    """Join equal results; faults of a check come before good results."""
     for name in dict.fromkeys(row[1] for row in rows):
         found: dict[Result, list[str]] = {}
         for host, _, finding in (row for row in rows if row[1] == name):
@@ -80,7 +80,7 @@ def _reached(survey: Survey) -> Iterator[Row]:
     for host, fault in survey.faults.items():
         yield host, fault.check, Result(False, fault.message, fault.hint)
     for host in survey.seen:
-        yield host, "login", fine("reached, host key known")
+        yield host, "login", fine("connected, host key known")
 
 
 def _on_hosts(survey: Survey) -> Iterator[Row]:
@@ -95,61 +95,59 @@ def _on_hosts(survey: Survey) -> Iterator[Row]:
 
 def _trials(survey: Survey) -> Iterator[Row]:
     for host, error in survey.untried.items():
-        yield host, "links", Result(False, f"not tried: {error.message}", error.hint)
+        yield host, "links", Result(False, f"not tested: {error.message}", error.hint)
 
 
 def cables(
     inventory: Inventory, needs: Needs, tried: Mapping[End, Tried]
 ) -> Iterator[tuple[str, Result]]:
-    """Judge every cable by what its two ends measured: one finding for each link.
+    """Judge every cable by the measurements of its two ends: one result for each link.
 
-    A link is left out if one of its ends could not be tried: why is told of that host.
+    A link with an untested end is left out: that host has a result of its own.
     """
     for a, b in inventory.links_of_roles():
         cable = _Cable(inventory, needs, tried, ((a, b), (b, a)))
         if inventory.interface(a, b) and all(end in tried for end in cable.ends):
-            yield f"link {a}-{b}", cable.finding()
+            yield f"link {a}-{b}", cable.result()
 
 
 @dataclass(frozen=True)
 class _Cable:
-    """A cable whose two ends have been tried."""
+    """A cable whose two ends have been tested."""
 
     inventory: Inventory
     needs: Needs
     tried: Mapping[End, Tried]
     ends: tuple[End, End]
 
-    def finding(self) -> Result:
-        """Give the first fault, or else what the cable carries."""
-        for look in (self._no_carrier, self._elsewhere, self._too_slow, self._too_small):
-            if finding := look():
-                return finding
+    def result(self) -> Result:
+        """Return the first fault, or else the cable's rate and delay."""
+        for check in (self._no_carrier, self._elsewhere, self._too_slow, self._too_small):
+            if result := check():
+                return result
         near = self.tried[self.ends[0]]
-        rate = f"{format_rate(near.rate)}/s" if near.rate else "rate not known"
+        rate = f"{format_rate(near.rate)}/s" if near.rate else "rate unknown"
         seconds = near.reached[self.ends[1]]
         detail = f"{rate}, {seconds * 1e3:.2f} ms, packets of {self.needs.mtu} B pass"
         shared = len(near.reached) > 1
-        return fine(f"{detail}, through a network with other links" if shared else detail)
+        return fine(f"{detail}, network shared with other links" if shared else detail)
 
     def _no_carrier(self) -> Result | None:
         dead = [self._place(end) for end in self.ends if not self.tried[end].carrier]
-        cure = "plug in the cable between the two"
+        cure = "plug in the cable at both ends"
         return Result(False, f"no carrier at {', '.join(dead)}", cure) if dead else None
 
     def _elsewhere(self) -> Result | None:
-        """Say where the cable leads instead, or that nothing answers."""
+        """Return where the cable leads instead, or that nothing answers."""
         for end, other in (self.ends, self.ends[::-1]):
             reached = self.tried[end].reached
             if other in reached:
                 continue
             if reached:
                 detail = f"{self._place(end)} leads to {', '.join(map(self._place, reached))}"
-                return Result(False, detail, "swap the plugs, or the interfaces in the inventory")
-            detail = f"nothing from {self._place(end)} arrives at {self._place(other)}"
-            cure = (
-                "follow the cable; is there a switch between with VLANs, or that learns no address?"
-            )
+                return Result(False, detail, "swap the cables, or the interfaces in the inventory")
+            detail = f"no packet from {self._place(end)} arrives at {self._place(other)}"
+            cure = "check the cable, and VLANs and address learning of a switch in between"
             return Result(False, detail, cure)
         return None
 
@@ -163,14 +161,14 @@ class _Cable:
                 return Result(False, f"{self._place(end)} is half duplex", cure)
             if measured.rate is not None and measured.rate < wanted:
                 detail = f"{format_rate(measured.rate)}/s, not {format_rate(wanted)}/s"
-                return Result(False, detail, f"{cure}; another cable")
+                return Result(False, detail, f"{cure}; or use another cable")
         return None
 
     def _too_small(self) -> Result | None:
         if all(self.tried[end].full_size for end in self.ends):
             return None
-        detail = f"packets of {self.needs.mtu} B do not pass, smaller ones do"
-        cure = "raise the MTU of what is between, or lower `mtu` of the topology"
+        detail = f"packets of {self.needs.mtu} B do not pass, smaller packets do"
+        cure = "raise the MTU of the switch in between, or lower the topology's `mtu`"
         return Result(False, detail, cure)
 
     def _place(self, end: End) -> str:

@@ -16,7 +16,7 @@ _SCRIPTS = Path(__file__).with_name("scripts")
 
 
 def script(name: str) -> str:
-    """Give a shell script that runs on hosts, without the lines that say what its arguments are."""
+    """Return a shell script for hosts, without its leading comments."""
     lines = (_SCRIPTS / f"{name}.sh").read_text(encoding="utf-8").splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("#"))
 
@@ -24,14 +24,14 @@ def script(name: str) -> str:
 _PUT = script("put")
 _UNPACK = script("unpack")
 _STATE = script("state")
-#: Status by which the last one says that something is wrong.
+#: Exit status of the last script if the directory is not safe.
 _NOT_OURS = 66
 _SUMS_IF_ANY = '[ ! -d "$1" ] || { cd "$1" && find . -type f -exec sha256sum {} +; }'
 _SUMS = 'cd "$1" && find . -type f -exec sha256sum {} +'
 
 
 def put(host: Host, content: bytes, path: str, mode: str = "0644") -> bool:
-    """Give ``host`` a file, unless it has it already; say whether it was sent.
+    """Send ``host`` a file unless it has it; return whether it was sent.
 
     Raises
     ------
@@ -47,9 +47,9 @@ def put(host: Host, content: bytes, path: str, mode: str = "0644") -> bool:
 
 
 def put_tree(host: Host, files: Mapping[str, bytes], path: str) -> bool:
-    """Give ``host`` a directory of these files and no other, unless it has it; say if it was sent.
+    """Send ``host`` a directory of exactly these files unless it has it; return whether it did.
 
-    It is there whole or not at all.
+    The directory appears complete or not at all.
 
     Raises
     ------
@@ -67,13 +67,13 @@ def put_tree(host: Host, files: Mapping[str, bytes], path: str) -> bool:
 
 
 def refuse_state(host: Host, path: str) -> None:
-    """Make the state directory unless it is there, and refuse one that others can put things into.
+    """Make the state directory if it is missing; refuse one that other users can write to.
 
     Raises
     ------
     TestbedError
-        If it is not of whoever we are on the host, or it or the directory that it is in can be
-        written to by others and has no sticky bit; or if it cannot be made.
+        If it belongs to another user, or if others can write to it or its parent and there is no
+        sticky bit; or if it cannot be made.
     """
     reply = run(host, ("sh", "-c", _STATE, "sh", path))
     if reply.status not in (0, _NOT_OURS):
@@ -82,8 +82,8 @@ def refuse_state(host: Host, path: str) -> None:
         raise TestbedError(
             f"the state directory {path} is not safe: {reply.text.strip()}",
             where=f"host {host.name}",
-            hint="what lies there is run as root: look at it, then `chown root` and `chmod go-w`, "
-            "or name another `state_directory` in the inventory",
+            hint="root runs files from it: check them, then `chown root` and `chmod go-w`, or set "
+            "another `state_directory` in the inventory",
         )
 
 
@@ -92,7 +92,8 @@ def _written(host: Host, path: str, reply: Reply) -> None:
         raise TestbedError(
             f"{path} cannot be written: {reply.errors or f'status {reply.status}'}",
             where=f"host {host.name}",
-            hint="is the disk full or read-only? `state_directory` in the inventory names another",
+            hint="check whether the disk is full or read-only, or set another `state_directory` in "
+            "the inventory",
         )
 
 
@@ -166,9 +167,9 @@ def fetch(host: Host, directory: str, target: Path) -> int:
     wrong = sorted(name for name, digest in sums.items() if found.get(name) != digest)
     if wrong:
         raise TestbedError(
-            f"arrived damaged or not at all: {', '.join(wrong[:4])}",
+            f"files missing or changed in transfer: {', '.join(wrong[:4])}",
             where=f"host {host.name}",
-            hint="does a program still write to it? Run it again",
+            hint="run again; a program may still have been writing to them",
         )
     return len(sums)
 
@@ -179,7 +180,7 @@ def _checksums(host: Host, directory: str) -> dict[str, str]:
         raise TestbedError(
             f"the files in {directory} cannot be read: {reply.errors}",
             where=f"host {host.name}",
-            hint="was the run undone meanwhile, by a `clean` or after a silence?",
+            hint="`clean` or a lost connection may have undone the run; run again",
         )
     return _read_sums(host, reply)
 
@@ -188,7 +189,7 @@ def _read_sums(host: Host, reply: Reply) -> dict[str, str]:
     lines = [line.partition("  ") for line in reply.text.splitlines()]
     odd = [digest for digest, gap, name in lines if not gap or digest.startswith("\\")]
     if odd:  # a name with a line break, which none of ours has
-        raise TestbedError(f"offers a file called {odd[0]!r}", where=f"host {host.name}")
+        raise TestbedError(f"unexpected file name {odd[0]!r}", where=f"host {host.name}")
     return {_inside(host, name): digest for digest, _, name in lines}
 
 
@@ -196,7 +197,7 @@ def _inside(host: Host, name: str) -> str:
     """Refuse a name that would lead out of the run's directory: a host is not trusted with that."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
-        raise TestbedError(f"offers a file called {name!r}", where=f"host {host.name}")
+        raise TestbedError(f"unexpected file name {name!r}", where=f"host {host.name}")
     return str(path)
 
 

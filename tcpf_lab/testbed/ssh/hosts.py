@@ -36,19 +36,19 @@ from tcpf_lab.testbed.uml import kernel
 
 #: How much of a command's output a message shows.
 TAIL_LINES = 20
-#: What was said -> likely cause, and what to try; the first that fits is taken.
+#: Output of a command -> likely cause and advice; the first match counts.
 _CAUSES = tomllib.loads(Path(__file__).with_name("causes.toml").read_text("utf-8"))["cause"]
 _MISSING_PROGRAM = 127
-#: Directory of the cache that keeps what has been built for hosts.
+#: Directory of the cache for what has been built for hosts.
 BUILT = "hosts"
 
 
 def likely(output: str, status: int | None, testbed: str, failed_command: str = "") -> str:
-    """Say what is the likely cause of a failed command, and what to try."""
-    found = next((each["advice"] for each in _CAUSES if re.search(each["said"], output)), None)
+    """Return the likely cause of a failed command, and what to try."""
+    found = next((each["advice"] for each in _CAUSES if re.search(each["output"], output)), None)
     if found is None and status == _MISSING_PROGRAM:
-        found = "a program is missing on the host: {doctor}"
-    found = found or "read what it said; {doctor} looks at every host"
+        found = "a program is missing on the host; {doctor} names its package"
+    found = found or "see the output above; {doctor} checks all hosts"
     built = _built(failed_command) if "{built}" in found else ""
     verbs = {verb: f"`{command(verb, '--testbed', testbed)}`" for verb in ("clean", "doctor")}
     return found.format(built=built, **verbs)
@@ -59,8 +59,8 @@ def _built(command: str) -> str:
     place = re.search(r"(/\S+/modules/([0-9a-f]{16}))/", command)
     here = kernel.cache_directory().parent / BUILT
     if place is None:
-        return f"below `modules` of the state directory there and in {here} here"
-    return f"{place[1]} there and {here / place[2]} here"
+        return f"`modules` in the state directory of the host and {here} on this machine"
+    return f"{place[1]} on the host and {here / place[2]} on this machine"
 
 
 def failed(
@@ -69,8 +69,8 @@ def failed(
     """Give the error of a command that ended with a status it should not have."""
     text = command if isinstance(command, str) else shlex.join(command)
     how = "failed" if status is None else f"ended with {_ending(status)}"
-    said = tail(output)
-    message = f"`{text}` {how}" + (f":{said}" if said else ", and said nothing")
+    lines = tail(output)
+    message = f"`{text}` {how}" + (f":{lines}" if lines else ", without output")
     error = TestbedError(message, where=where, hint=likely(output, status, testbed, text))
     error.status = status
     return error
@@ -86,7 +86,7 @@ def refused(where: str, testbed: str, step: str, error: Mapping[str, Any]) -> Te
     testbed : str
         The testbed's name, for advice.
     step : str
-        What the plan asked for, shown if the reply names no command.
+        The step of the plan, shown if the reply names no command.
     error : mapping
         ``message``, ``command``, ``status`` and ``output`` of the protocol.
     """
@@ -94,11 +94,11 @@ def refused(where: str, testbed: str, step: str, error: Mapping[str, Any]) -> Te
     command, status = error.get("command"), error.get("status")
     if command and status is not None:
         return failed(where, testbed, command, status, output or message)
-    said = tail(output)
-    asked = shlex.join(command) if command else step
-    about = f"`{asked}`: " if asked and asked not in message else ""
+    lines = tail(output)
+    what = shlex.join(command) if command else step
+    about = f"`{what}`: " if what and what not in message else ""
     hint = likely(f"{message}\n{output}", status, testbed)
-    return TestbedError(f"{about}{message}{said}", where=where, hint=hint)
+    return TestbedError(f"{about}{message}{lines}", where=where, hint=hint)
 
 
 def tail(output: str) -> str:
@@ -111,7 +111,7 @@ def _ending(status: int) -> str:
     return f"status {status}" if status >= 0 else f"signal {-status}"
 
 
-#: A program that says nothing for so long is taken for hung, s.
+#: A program without output for so long counts as hung, s.
 SILENCE_S = 120.0
 #: What a channel, a socket and the library below raise when a connection breaks.
 BROKEN = (SSHException, OSError, EOFError)
@@ -138,7 +138,7 @@ def run(host: Host, argv: Sequence[str], feed: bytes = b"", silence: float = SIL
     Raises
     ------
     TestbedError
-        If the connection breaks, or the program says nothing for ``silence`` seconds.
+        If the connection breaks, or the program prints nothing for ``silence`` seconds.
     """
     try:
         process = host.start(argv, silence)
@@ -152,7 +152,7 @@ def run(host: Host, argv: Sequence[str], feed: bytes = b"", silence: float = SIL
         raise lost(host.name, f"during `{_short(argv)}`", error) from None
     if status is None:
         raise lost(host.name, f"during `{_short(argv)}`", EOFError())
-    return Reply(status, output, process.said())
+    return Reply(status, output, process.errors())
 
 
 def _feed(process: Process, data: bytes) -> None:
@@ -161,7 +161,7 @@ def _feed(process: Process, data: bytes) -> None:
             process.write(data[start : start + _PIECE])
         process.end_input()
     except BROKEN:
-        pass  # it ended before its input; its status says why
+        pass  # it ended before its input did; its status is checked
 
 
 def _short(argv: Sequence[str]) -> str:
@@ -172,13 +172,13 @@ def _short(argv: Sequence[str]) -> str:
 def lost(name: str, when: str, error: BaseException) -> TestbedError:
     """Give the error of a connection that broke."""
     silent = isinstance(error, TimeoutError)
-    what = "nothing was heard for too long" if silent else "the connection broke"
+    what = "no data for too long" if silent else "the connection broke"
     detail = f" ({error})" if str(error) and not silent else ""
     return TestbedError(
         f"{what} {when}{detail}",
         where=f"host {name}",
-        hint="is it up, and the control network? The host undoes everything by itself once it "
-        "hears nothing",
+        hint="check that the host and the control network are up; without a connection the host "
+        "undoes all changes by itself",
     )
 
 
@@ -203,7 +203,7 @@ class Process:
             for line in self._channel.makefile_stderr("rb"):
                 self._errors.append(line.decode("utf-8", "replace").rstrip())
         except BROKEN:
-            pass  # whoever reads the output is told
+            pass  # the reader of the output gets the error
 
     def write(self, data: bytes) -> None:
         """Write to its standard input."""
@@ -213,7 +213,7 @@ class Process:
         """Let it read the end of its input."""
         self._channel.shutdown_write()
 
-    def said(self) -> str:
+    def errors(self) -> str:
         """Give the last lines of its standard error."""
         self._reader.join(1.0)
         return "\n".join(self._errors)
@@ -237,7 +237,7 @@ LOST_S = 30
 #: Prints who we are there, and where from; sudo would take the second away.
 _WHO = 'id -u; echo "${SSH_CONNECTION%% *}"'
 
-logging.getLogger("paramiko").addHandler(logging.NullHandler())  # our messages say it better
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # our errors cover it
 
 
 class Host:
@@ -290,18 +290,18 @@ class Host:
             f"{self._connection.user} is not root and `sudo -n true` ended with status "
             f"{reply.status}: {reply.errors.strip()}",
             where=f"host {self.name}",
-            hint="`user: root` in the inventory, or sudo without a password for that user",
+            hint="set `user: root` in the inventory, or allow that user passwordless sudo",
         )
 
 
 def _notice_loss(connection: Connection) -> None:
     """Let a connection end if the other side acknowledges nothing any more.
 
-    Without it a host that vanishes is noticed by those only who wait for an answer in time.
+    Without it only requests with a time limit notice a host that vanishes.
     """
     connection.transport.set_keepalive(KEEP_ALIVE_S)
     sock = connection.transport.sock
-    if isinstance(sock, socket.socket):  # through a gateway that is the gateway's business
+    if isinstance(sock, socket.socket):  # behind a gateway, the gateway's connection has it
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_S * 1000)
 
 
@@ -349,31 +349,32 @@ def _no_connection(
     target = f"{connection.user}@{connection.host}:{connection.port}"
     if isinstance(error, BadHostKeyException):
         what, hint = (
-            f"{target} shows another host key than the known one",
-            "if the host was installed again, remove the old key (`ssh-keygen -R`) and log in once "
-            "by hand; if not, somebody may be in between",
+            f"the host key of {target} differs from the one in known_hosts",
+            "if the host was reinstalled, remove the old key (`ssh-keygen -R`) and log in once by "
+            "hand; otherwise this may be a man-in-the-middle attack",
         )
     elif isinstance(error, AuthenticationException):
         what, hint = (
-            f"{target} accepts none of the keys",
-            f"`ssh-add` your key, name it under `ssh: {{identity: ...}}`; try `{by_hand}`",
+            f"{target} rejects all SSH keys",
+            f"load your key with `ssh-add`, or set `ssh: {{identity: FILE}}` in the inventory; "
+            f"test with `{by_hand}`",
         )
     elif "not found in known_hosts" in str(error):
         what, hint = (
-            f"the host key of {target} is not known",
-            f"log in once by hand, compare the fingerprint: `{by_hand}`",
+            f"the host key of {target} is not in known_hosts",
+            f"log in once by hand and compare the fingerprint: `{by_hand}`",
         )
     elif isinstance(error, socket.gaierror):
         what, hint = (
             f"the name {connection.host} cannot be resolved",
-            f"correct `address` of {name}, or add it to the SSH configuration",
+            f"correct `address` of {name} in the inventory, or add it to the SSH configuration",
         )
     elif isinstance(error, NoValidConnectionsError):
-        what = f"no connection to {target}: refused, or no way there"
-        hint = f"is the host up, and sshd? Try `{by_hand}`"
+        what = f"no connection to {target}: refused or unreachable"
+        hint = f"check that the host and its sshd are up: `{by_hand}`"
     else:
         what = f"no connection to {target}: {error or type(error).__name__}"
-        hint = f"is the host up, and sshd? Try `{by_hand}`"
+        hint = f"check that the host and its sshd are up: `{by_hand}`"
     roles = inventory.hosts[name].roles
     played = f"role{'s' if len(roles) > 1 else ''} {', '.join(roles)}"
     return TestbedError(what, where=f"host {name} ({played})", hint=hint)

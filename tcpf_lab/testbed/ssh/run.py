@@ -1,4 +1,4 @@
-"""Real hosts: the plan is carried out by agents that are reached over SSH.
+"""Real hosts: agents execute the plan, over SSH.
 
 Each role of the topology is a network namespace on its host, and the host's interfaces are moved
 into it, so that the control network cannot be touched by any step.  Whatever is changed on a host
@@ -56,12 +56,12 @@ from tcpf_lab.testbed.ssh.steps import (
 
 #: Kernel parameters that patches of ours make, and what else can be done.
 _PATCHED = {
-    RENO_SYSCTL: "only the virtual-time kernel has it; `tcp.recovery: newreno` runs here",
-    NO_LIMITED_TRANSMIT: "only the virtual-time kernel has it; without `tcp.limited_transmit` the "
-    "experiment runs here",
+    RENO_SYSCTL: "only the virtual-time kernel has it; use `tcp.recovery: newreno` on hosts",
+    NO_LIMITED_TRANSMIT: "only the virtual-time kernel has it; remove `tcp.limited_transmit` on "
+    "hosts",
     **{
-        f"{LINUX22_SYSCTL}{name}": "only the virtual-time kernel has it; `tcp.profile: sysctl-2.2` "
-        "without `tcp.linux22` runs here"
+        f"{LINUX22_SYSCTL}{name}": "only the virtual-time kernel has it; use `tcp.profile: "
+        "sysctl-2.2` without `tcp.linux22` on hosts"
         for name in LINUX22_BEHAVIOURS
     },
 }
@@ -83,20 +83,20 @@ def parameters(plan: Plan, roles: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
-    """Yield a sentence for everything on ``host`` that is in the way of ``plan``.
+    """Yield a sentence for each problem of ``host`` that prevents ``plan``.
 
     Raises
     ------
     TestbedError
-        If the host cannot be asked.
+        If the host cannot be reached.
     """
     entry = inventory.hosts[host.name]
     interfaces = tuple(entry.interfaces.values())
-    asked = (interfaces, probed_programs(plan, entry.roles), parameters(plan, entry.roles))
-    wanted = map(" ".join, asked)
+    lists = (interfaces, probed_programs(plan, entry.roles), parameters(plan, entry.roles))
+    wanted = map(" ".join, lists)
     oldest = ".".join(map(str, OLDEST_PYTHON))
-    asked_of_ip = (f"{key} {words}" for key, each in network.SHOWN.items() for words in each)
-    reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted, *asked_of_ip))
+    queries = (f"{key} {words}" for key, each in network.SHOWN.items() for words in each)
+    reply = run(host, ("sh", "-c", _PROBE, "sh", host.client_address, *wanted, *queries))
     clean, doctor = (command(verb, "--testbed", inventory.testbed) for verb in ("clean", "doctor"))
     lines = reply.text.splitlines()
     for line in lines:
@@ -105,30 +105,30 @@ def problems(host: Host, inventory: Inventory, plan: Plan) -> Iterator[str]:
                 yield f"{host.name}: no Python {oldest} or newer (apt-get install python3)"
             case ["route", used] if used in interfaces:
                 yield (
-                    f"{host.name}: {used} is to carry data, but the host is reached by it "
-                    "(the control network must stand by itself)"
+                    f"{host.name}: the inventory uses {used} for data, but it carries the control "
+                    "connection (the control network must be separate)"
                 )
             case ["route", used] if used not in (entry.control, _HERE):
                 yield (
-                    f"{host.name}: it is reached by {used}, not by {entry.control} "
-                    f"(correct `control` of {host.name})"
+                    f"{host.name}: the control connection uses {used}, not {entry.control} "
+                    f"(set `control: {used}` of {host.name} in the inventory)"
                 )
             case ["interface", name]:
                 yield (
-                    f"{host.name}: no interface {name} (compare `ip -br link` there; an "
-                    f"interrupted run may hold it: {clean})"
+                    f"{host.name}: no interface {name} (`ip -br link` lists the host's interfaces; "
+                    f"if an interrupted run holds it: {clean})"
                 )
             case ["program", name]:
                 yield f"{host.name}: no {name} ({doctor} names its package)"
             case ["parameter", name]:
                 yield f"{host.name}: its kernel has no {name} ({_PATCHED[name]})"
-    # What an interface has by which the host is reached is the control network's.
+    # The configuration of the control interface belongs to the control network.
     data = [name for name in interfaces if f"route {name}" not in lines]
-    yield from (f"{host.name}: {said}" for said in _configured(data, lines))
+    yield from (f"{host.name}: {problem}" for problem in _configured(data, lines))
 
 
 def _configured(interfaces: Iterable[str], lines: Iterable[str]) -> Iterator[str]:
-    """Say of each interface that is configured, by the lines of the probe, what would be lost."""
+    """Yield for each configured interface what a run would delete, from the probe's lines."""
     shown: dict[str, list[network.Entry]] = {key: [] for key in network.SHOWN}
     for line in lines:
         key, _, answer = line.partition(" ")
@@ -136,24 +136,24 @@ def _configured(interfaces: Iterable[str], lines: Iterable[str]) -> Iterator[str
             with suppress(ValueError):  # not an answer of iproute2
                 shown[key] += parsed(answer)
     for name in interfaces:
-        if said := network.would_be_lost(name, shown):
-            yield said
+        if problem := network.would_be_lost(name, shown):
+            yield problem
 
 
 def refuse(host: Host, inventory: Inventory, plan: Plan) -> None:
-    """Refuse a host that something is in the way on.
+    """Refuse a host with problems.
 
     Raises
     ------
     TestbedError
-        Naming everything.
+        Naming all problems.
     """
     found = tuple(problems(host, inventory, plan))
     if found:
         raise TestbedError(
             "; ".join(found),
             where=f"host {host.name}",
-            hint=f"`{command('doctor', '--testbed', inventory.testbed)}` looks at all hosts",
+            hint=f"`{command('doctor', '--testbed', inventory.testbed)}` checks all hosts",
         )
 
 
@@ -239,7 +239,7 @@ class HostRun:
         return self._facts
 
     def bring_logs(self) -> None:
-        """Bring what the programs have said, as far as that is possible after a failure."""
+        """Fetch the logs of programs, as far as possible after a failure."""
         for name, directory in self._session.files.items():
             if not self._session.agents[name].usable:
                 continue
@@ -248,7 +248,7 @@ class HostRun:
                 files.fetch(host, f"{directory}/log", self._run.log)
 
     def _look(self) -> None:
-        """Collect facts, and refuse hosts whose data interfaces carry the way to us."""
+        """Collect facts, and refuse hosts whose data interfaces carry the control connection."""
 
         def look(name: str) -> Any:
             session = self._session
@@ -353,9 +353,9 @@ class HostRun:
         late = (self._reference.now() - self._epoch) / ssh_clock.NSEC - at
         if late > 0:
             raise TestbedError(
-                f"{len(group.steps)} programs were ready {late:.1f} s after the agreed time",
+                f"{len(group.steps)} programs were ready {late:.1f} s after their start time",
                 where=f"testbed {self._inventory.name}, {group.phase}",
-                hint="the hosts are too slow for so many: fewer flows, or the native generator",
+                hint="the hosts are too slow: use fewer flows, or the native generator",
             )
 
     def _bring(self) -> None:
@@ -375,10 +375,10 @@ class HostRun:
         self._session.each(bring, self._inventory.hosts)
 
     def _samples(self, name: str, after: tuple[Sample, ...]) -> tuple[Sample, ...]:
-        """Give both measurements of a host's clock and what its beats have told between them."""
+        """Return both measurements of a host's clock and the readings between them."""
         before = self._before[name]
-        told = map(self._reference.sample, self._session.agents[name].exchanges)
-        return (*before, *ssh_clock.between(before, told, after), *after)
+        readings = map(self._reference.sample, self._session.agents[name].exchanges)
+        return (*before, *ssh_clock.between(before, readings, after), *after)
 
     def _write_clocks(
         self, samples: Mapping[str, tuple[Sample, ...]], after: Mapping[str, tuple[Sample, ...]]
@@ -409,7 +409,7 @@ class HostRun:
         write_json(self._run.root / LATENESS, merged)
 
 
-#: Keys of an inventory that say how hosts are reached and kept, not what runs on what.
+#: Keys of an inventory that do not affect results.
 _NOT_IDENTITY = {"title", "ssh", "state_directory"}
 _NOT_IDENTITY_OF_HOSTS = {"user", "port", "control", "kernel"}
 
@@ -435,8 +435,8 @@ class SshTestbed:
     def identity(self, plan: Plan) -> dict[str, str]:
         """Identify the inventory, the kernel, and the sources of what ``plan`` loads and starts.
 
-        Asks no host: the state of results can be told without them.  Kernels that are not known
-        beforehand are recorded in the facts of each run.
+        It connects to no host: the state of results is known without them.  Kernels that are not
+        known beforehand are recorded in the facts of each run.
         """
         parts = {"inventory": as_json(_what_matters(self.inventory)), "kernel": self.kernel}
         if _modules(plan):
@@ -446,7 +446,7 @@ class SshTestbed:
         return parts
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Look at the plan, then at every host, changing nothing; return all problems."""
+        """Check the plan and every host without changing anything; return all problems."""
         roles = [step.node for step in plan.steps if isinstance(step, AddNode)]
         links = [step for step in plan.steps if isinstance(step, AddLink)]
         rates = {(link.ends[0].node, link.ends[1].node): link.rate for link in links}
@@ -454,13 +454,13 @@ class SshTestbed:
         found = [*self.inventory.misfits(roles, rates, wires)]
         files = builds.sources()
         found += [
-            f"there is no kernel module {name} in tcpf-lab (kernel/sched/{name}.c)"
+            f"tcpf-lab has no kernel module {name} (kernel/sched/{name}.c)"
             for name in builds.missing(_modules(plan), files)
         ]
         return (*found, *self._problems_of_hosts(plan))
 
     def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:  # noqa: ARG002 - in the plan
-        """Carry ``plan`` out; whatever happens, have everything undone on all hosts."""
+        """Execute ``plan``; in any case undo all changes on all hosts."""
         token = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
         session = Session(self.inventory, token, self.connect, RequestLog(run.root / REQUESTS))
         work = HostRun(plan, session, run)
@@ -471,11 +471,11 @@ class SshTestbed:
             work.bring_logs()
             raise _with_remainder(error, session.end(), self.inventory.testbed, run) from None
         except BaseException:
-            _tell(session.end())
+            _warn(session.end())
             raise
         if left := session.end():
             raise _with_remainder(
-                TestbedError("not everything was undone"), left, self.inventory.testbed, run
+                TestbedError("some changes could not be undone"), left, self.inventory.testbed, run
             )
 
     def facts(self, plan: Plan) -> dict[str, Any]:
@@ -513,23 +513,23 @@ def _what_matters(inventory: Inventory) -> dict[str, Any]:
 
 
 def _brief(facts: dict[str, Any]) -> dict[str, Any]:
-    kept = ("roles", "uname", "os", "cpus", "virtualization", "tools", "project_modules")
-    return {key: facts[key] for key in kept if key in facts}
+    keys = ("roles", "uname", "os", "cpus", "virtualization", "tools", "project_modules")
+    return {key: facts[key] for key in keys if key in facts}
 
 
 def _with_remainder(error: LabError, left: tuple[str, ...], name: str, run: RunFiles) -> LabError:
-    """Give the first error, and after it what could not be undone."""
+    """Return the first error followed by what could not be undone."""
     more = "".join(f"\n  {sentence}" for sentence in left)
     hints = [error.hint] if error.hint else []
     if any(BY_HAND not in sentence for sentence in left):
-        hints.append(f"`{command('clean', '--testbed', name)}` undoes what is left")
+        hints.append(f"`{command('clean', '--testbed', name)}` undoes the rest")
     if any(BY_HAND in sentence for sentence in left):
-        hints.append("what is lost is to be mended by hand: no record of it is kept")
+        hints.append("no record is left of what is to be undone by hand")
     message = f"{error.message}{more}\n  log: {run.log}"
     return type(error)(message, where=error.where, hint="; ".join(hints))
 
 
-def _tell(left: tuple[str, ...]) -> None:
-    """Say what could not be undone when nobody takes an error any more."""
+def _warn(left: tuple[str, ...]) -> None:
+    """Log what could not be undone where no error can be raised."""
     for sentence in left:
         logging.getLogger(__name__).warning(sentence)

@@ -28,7 +28,7 @@ UNDONE, LEFT = 0, 1
 #: An agent gets so long to undo a run, s: queues and programs of an emulated machine are slow.
 UNDO_S = 120.0
 #: In front of what no later attempt can undo.
-BY_HAND = "mend by hand: "
+BY_HAND = "undo by hand: "
 #: What runs as the packed agent, and the date of its files.
 _MAIN = "from tcpf_lab.testbed.ssh.agent.__main__ import main\n\nmain()\n"
 _WHEN = (1980, 1, 1, 0, 0, 0)
@@ -49,7 +49,7 @@ class Session:
     connect : callable
         Connects to one of them.
     note : callable
-        Told of every request.
+        Called for every request.
     """
 
     def __init__(self, inventory: Inventory, token: str, connect: Connect, note: Note) -> None:
@@ -114,7 +114,7 @@ class Session:
         self.each(begin, self.inventory.hosts)
 
     def carry_out(self, requests: Mapping[str, Iterable[Request]]) -> None:
-        """Carry requests out: hosts side by side, those of one host one after the other.
+        """Execute requests: hosts in parallel, those of one host in order.
 
         Raises
         ------
@@ -141,15 +141,15 @@ class Session:
             raise
 
     def keep_host(self, name: str, host: Host) -> bool:
-        """Take a host that has been connected; if the session is over, let go of it and say so."""
-        if self._kept(self.hosts, name, host):
+        """Add a connected host; if the session is over, close it and return False."""
+        if self._added(self.hosts, name, host):
             return True
         host.close()
         return False
 
     def keep_agent(self, name: str, agent: Agent) -> bool:
-        """Take an agent that has been started; if the session is over, let go of it and say so."""
-        if self._kept(self.agents, name, agent):
+        """Add a started agent; if the session is over, close it and return False."""
+        if self._added(self.agents, name, agent):
             return True
         agent.close()
         return False
@@ -166,7 +166,7 @@ class Session:
         with self._lock:
             return tuple(self.agents.values())
 
-    def _kept(self, where: dict[str, T], name: str, thing: T) -> bool:
+    def _added(self, where: dict[str, T], name: str, thing: T) -> bool:
         with self._lock:
             if self._over.is_set():
                 return False
@@ -212,7 +212,7 @@ class Session:
 
 
 def start_agent(host: Host, inventory: Inventory, note: Note | None = None) -> Agent:
-    """Send the agent's program to ``host`` unless it is there, and start it."""
+    """Send the agent's program to ``host`` if it is missing, and start it."""
     path = agent_path(host, inventory)
     options = ("--silence", f"{inventory.silence:g}", "--state", inventory.state_directory)
     process = host.start(("python3", path, "serve", *options))
@@ -224,7 +224,7 @@ def packed() -> bytes:
     directory = Path(agent_on_host.__file__).parent
     content = {
         "__main__.py": _MAIN.encode(),
-        **{f"tcpf_lab/{room}__init__.py": b"" for room in ("", "testbed/", "testbed/ssh/")},
+        **{f"tcpf_lab/{part}__init__.py": b"" for part in ("", "testbed/", "testbed/ssh/")},
         **{
             f"tcpf_lab/testbed/ssh/agent/{path.name}": path.read_bytes()
             for path in directory.glob("*.py")
@@ -241,12 +241,12 @@ def packed() -> bytes:
 
 
 def agent_path(host: Host, inventory: Inventory) -> str:
-    """Send the agent's program to ``host`` unless it is there; return its path.
+    """Send the agent's program to ``host`` if it is missing; return its path.
 
     Raises
     ------
     TestbedError
-        If others can write to the state directory there: nothing is sent.
+        If others can write to the state directory; nothing is sent then.
     """
     files.refuse_state(host, inventory.state_directory)
     program = packed()
@@ -269,13 +269,13 @@ def _end(agent: Agent) -> list[str]:
 
 
 def left_by(report: Mapping[str, Any]) -> list[str]:
-    """Give what an agent's report says is left, with the word of what is to be done by hand."""
+    """Return the changes that an agent reports as left, marking those to undo by hand."""
     lost = report.get("lost", ())
     return [f"{BY_HAND}{thing}" if thing in lost else str(thing) for thing in report["left"]]
 
 
 def _hang_up(agent: Agent) -> list[str]:
-    """Let an agent read the end of its input, and judge by its exit status what it has done."""
+    """Close an agent's input, and judge by its exit status whether it undid everything."""
     name = agent.host.name
     agent.finished()
     try:
@@ -285,8 +285,8 @@ def _hang_up(agent: Agent) -> list[str]:
         status = None
     agent.close()
     if status in (UNDONE, LEFT):
-        return [f"host {name}: not undone: {agent.process.said()}"] if status == LEFT else []
-    return [f"host {name} could not be told to end; it undoes everything by itself after a while"]
+        return [f"host {name}: not undone: {agent.process.errors()}"] if status == LEFT else []
+    return [f"host {name} does not answer; it undoes all changes by itself after a while"]
 
 
 #: Queues and programs of an emulated machine are slow to go, s.
@@ -295,17 +295,17 @@ _UNDO_SILENCE_S = 300.0
 
 @dataclass(frozen=True)
 class Remainder:
-    """What one run has left on one host, and what became of it.
+    """What one run has left on one host, and its state.
 
     Parameters
     ----------
     host, run : str
         Where, and of which run.
     changes : int
-        Changes that are written down and have not been undone.
+        Recorded changes that have not been undone.
     state : str
         ``undone``; ``to undo`` if it was only listed; ``under way`` if its agent lives; ``left`` if
-        something could not be undone; ``not reached`` if the host could not be asked.
+        something could not be undone; ``not reached`` if there was no connection.
     detail : str
         What could not be undone, or why.
     records : tuple of str
@@ -321,14 +321,14 @@ class Remainder:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is left to be done about it."""
+        """Whether nothing remains to do."""
         return self.state in ("undone", "to undo")
 
 
 def clean(
     inventory: Inventory, *, dry_run: bool = False, force: bool = False, connect: Connect = Host
 ) -> tuple[Remainder, ...]:
-    """Undo what is written down on all hosts, side by side.
+    """Undo the recorded changes on all hosts, in parallel.
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ def _host(host: Host, inventory: Inventory, dry_run: bool, force: bool) -> Itera
     for found in _ask(host, inventory, (*agent, "list", "--state", state)):
         token, changes = str(found["token"]), int(found["entries"])
         if found["alive"] and not force:
-            detail = f"process {found['pid']}; --force ends it"
+            detail = f"process {found['pid']}; end it with --force"
             yield Remainder(host.name, token, changes, "under way", detail)
         elif dry_run:
             listed = tuple(_words(record) for record in found.get("records", ()))
@@ -381,14 +381,14 @@ def _undone(host: Host, argv: tuple[str, ...], token: str, changes: int) -> Rema
     try:
         (report,) = json.loads(reply.text)
     except ValueError:  # no report at all, or of no run: it was undone meanwhile
-        said = "; ".join(reply.errors.strip().splitlines())
-        return Remainder(host.name, token, changes, "left" if reply.status else "undone", said)
+        errors = "; ".join(reply.errors.strip().splitlines())
+        return Remainder(host.name, token, changes, "left" if reply.status else "undone", errors)
     left = (*left_by(report), *((report["refused"],) if "refused" in report else ()))
     return Remainder(host.name, token, changes, "left" if left else "undone", "; ".join(left))
 
 
 def _words(record: Mapping[str, str]) -> str:
-    """Say what a record is about; the last one is the record itself, with the run's files."""
+    """Describe a record; the last one is the journal itself, with the run's files."""
     kind = "files" if record["kind"] == "run" else record["kind"]
     return f"{kind} {record['name']}".strip()
 

@@ -1,4 +1,4 @@
-"""What plans ask of hosts: what these need to have, and the requests to their agents.
+"""What plans need of hosts, and the requests to their agents.
 
 Steps of one phase that concern single nodes go to their hosts side by side, each host keeping the
 order; what begins or ends programs, agrees on the epoch or waits is a group of its own.  A group
@@ -72,7 +72,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Group:
-    """Steps that are carried out together."""
+    """Steps that are executed together."""
 
     phase: str
     kind: str
@@ -109,7 +109,7 @@ class Translator:
     Parameters
     ----------
     plan : Plan
-        All of it: what is stopped must be looked for where it was started.
+        The whole plan: a program is stopped where it was started.
     placement : Placement
         Where things are.
     """
@@ -126,7 +126,7 @@ class Translator:
         Parameters
         ----------
         group : Group
-            Any but that of `AgreeEpoch`, which is not carried out by hosts.
+            Any but that of `AgreeEpoch`, which hosts do not execute.
         epochs : mapping of str to int
             The epoch on each host's clock, ns; empty before it has been agreed on.
         """
@@ -158,7 +158,7 @@ class Translator:
                 return self._placement.owners[:1]
             case Command(None):
                 raise TestbedError(
-                    "on hosts a command runs in a node; only kernel parameters may go without one",
+                    "a command on hosts needs a node; only kernel parameters may go without one",
                     where=f"`{_text(step)}`",
                 )
             case _:
@@ -232,14 +232,14 @@ class Translator:
         owner_of = self._placement.owner_of
         if owner_of[other] != owner_of[host]:
             raise TestbedError(
-                f"the inventory gives {host} and {other} one kernel, but they have two",
+                f"the inventory gives {host} and {other} the same `kernel`, but they run two",
                 where=f"testbed {self._placement.inventory.name}",
-                hint="correct `kernel` of these hosts",
+                hint="correct `kernel` of these hosts in the inventory",
             )
         return self._placement.agents[other]
 
     def _module(self, host: str, step: LoadModule, name: str) -> Iterator[Request]:
-        """Load a module once into each kernel, whichever nodes ask for it."""
+        """Load a module once into each kernel, whichever nodes need it."""
         if (host, name) in self._loaded:
             return
         self._loaded.add((host, name))
@@ -427,7 +427,7 @@ def _plans(experiment: Experiment) -> Iterable[Plan]:
 
 
 def starts_ours(step: Step) -> TypeGuard[Start]:
-    """Tell whether a step starts a program of this project."""
+    """Return whether a step starts a program of this project."""
     return isinstance(step, Start) and any(PROGRAMS in word for word in step.argv)
 
 

@@ -1,4 +1,4 @@
-"""Hosts asked for all that the doctor judges, and which interface reaches which, tried.
+"""Collects the facts that the doctor judges, and tests which interface reaches which.
 
 For a trial each interface is up for a moment, in a namespace of its own.  It is done as a run is:
 recorded on the host before it is made, undone at the end or when the connection breaks.  No queue,
@@ -45,7 +45,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a host could not be asked."""
+    """Why a host could not be surveyed."""
 
     check: str
     message: str
@@ -59,13 +59,13 @@ class Survey:
     Parameters
     ----------
     seen : mapping of str to Seen
-        The hosts that could be asked.
+        The hosts that could be surveyed.
     faults : mapping of str to Fault
         Why the others could not.
     tried : mapping of (str, str) to Tried
         The ends of cables that could be tried.
     untried : mapping of str to LabError
-        Hosts whose ends could not, although they were asked; under an empty name all of them.
+        Surveyed hosts whose ends could not be tested; an empty name means all.
     left : tuple of str
         What could not be undone after the trial.
     """
@@ -84,7 +84,7 @@ _WORST_KNOWN_DRIFT_PPM = 100.0
 
 
 def survey(inventory: Inventory, needs: Needs, connect: Connect = Host) -> Survey:
-    """Ask every host, and try the cables between those on which nothing is in the way.
+    """Collect facts of every host, and test the cables between hosts without faults.
 
     Parameters
     ----------
@@ -121,11 +121,11 @@ class _Survey:
         self._untried: dict[str, LabError] = {}
 
     def ask(self) -> None:
-        """Connect to every host, and ask it for facts and time."""
+        """Connect to every host, and request its facts and time."""
         trial_side_by_side(self._session, self._ask, self._inventory.hosts)
 
     def attempt(self) -> None:
-        """Try the cables between the hosts on which nothing is in the way."""
+        """Test the cables between hosts without faults."""
         free = [name for name in self._inventory.hosts if self._may_be_tried(name)]
         hosts = {name: self._inventory.hosts[name] for name in free}
         self._session.inventory = self._inventory.model_copy(update={"hosts": hosts})
@@ -149,10 +149,10 @@ class _Survey:
         known.update(dict.fromkeys(found, "builtin"))
 
     def ask_clocks(self) -> None:
-        """Ask for the time again: how fast a clock drifts shows after a while."""
+        """Request the time again: drift shows after a while."""
         for name, seen in self._seen.items():
             after: tuple[Sample, ...] = ()
-            with suppress(TestbedError):  # lost only now: what it has said before stands
+            with suppress(TestbedError):  # lost only now: its earlier facts stand
                 after = self._measure(name)
             self._seen[name] = replace(seen, clock=clock_of(self._before[name], after))
 
@@ -167,7 +167,7 @@ class _Survey:
             agent = self._session.join(name, _require_python)
             if agent is None:
                 return
-            facts = Facts(agent.call(Request("facts", text="ask for facts")))
+            facts = Facts(agent.call(Request("facts", text="request facts")))
             self._before[name] = self._measure(name)
         except TestbedError as error:
             check = "login" if name not in self._session.hosts else "agent"
@@ -184,17 +184,17 @@ class _Survey:
         if name not in self._seen:
             return False
         seen = self._seen[name]
-        found = [finding for _, finding in network(seen)]
-        if all(finding.ok for finding in (*found, leftovers(seen))):
+        found = [result for _, result in network(seen)]
+        if all(result.ok for result in (*found, leftovers(seen))):
             return True
         self._untried[name] = TestbedError(
-            "something else is in the way", hint="mend the other faults of its interfaces first"
+            "other faults come first", hint="fix the other faults of its interfaces"
         )
         return False
 
 
 def clock_of(before: tuple[Sample, ...], after: tuple[Sample, ...]) -> Clock:
-    """Judge a host's clock by two measurements; the drift only if they say enough about it."""
+    """Judge a host's clock by two measurements; drift only if they are far enough apart."""
     line = clock.line(before, after)
     span = line.last.at_ns - line.first.at_ns
     known = 2e6 * line.uncertainty_ns / span if span else float("inf")
@@ -203,7 +203,7 @@ def clock_of(before: tuple[Sample, ...], after: tuple[Sample, ...]) -> Clock:
 
 
 def _require_python(host: Host) -> None:
-    """Say that there is no Python before anything is made with it."""
+    """Refuse a host without Python before it is used."""
     if run(host, ("python3", "-c", "")).status != 0:
         system = run(host, ("cat", "/etc/os-release")).text
         words = dict(line.split("=", 1) for line in system.splitlines() if "=" in line)
@@ -212,7 +212,7 @@ def _require_python(host: Host) -> None:
 
 
 def _built(facts: Facts) -> bool:
-    """Tell whether the project's modules are kept here for the kernel of a host."""
+    """Return whether the cache has the project's modules for a host's kernel."""
     key = builds.key(builds.sources(), *facts.kernel)
     return (builds.cache() / key).is_dir()
 
@@ -237,11 +237,11 @@ _QUEUES = {
 
 
 def trial_side_by_side(session: Session, work: Callable[[str], None], hosts: Iterable[str]) -> None:
-    """Do ``work`` for hosts side by side; one that is lost keeps none of the others from it."""
+    """Do ``work`` for hosts in parallel; a lost host does not stop the others."""
 
     def look() -> None:
         for agent in session.started():
-            with suppress(TestbedError):  # whoever awaits its answer gets it
+            with suppress(TestbedError):  # the request's answer carries it
                 agent.check()
 
     side_by_side(work, hosts, look)
@@ -330,16 +330,16 @@ class Trial:
             if time.monotonic() > deadline:
                 return
             self._ask("pass", seconds=_LOOK_EVERY_S)
-        said = self._run("ethtool", self._name)
-        rate = re.search(r"Speed: (\d+)Mb/s", said)
+        output = self._run("ethtool", self._name)
+        rate = re.search(r"Speed: (\d+)Mb/s", output)
         self.result = Tried(
             carrier=True,
             rate=int(rate[1]) * 10**6 if rate else None,
-            half_duplex="Duplex: Half" in said,
+            half_duplex="Duplex: Half" in output,
         )
 
     def measure(self) -> None:
-        """Ask the interface at the other end; if it does not answer, all the others."""
+        """Ping the interface at the other end; if it does not answer, all the others."""
         if not self.result.carrier:
             return
         reached = self._reached((self.end[::-1],), packets=3)

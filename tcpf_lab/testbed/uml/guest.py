@@ -26,14 +26,14 @@ from tcpf_lab.plan.compose import Plan
 from tcpf_lab.plan.step import LoadModule
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.testbed.base import IN_VIRTUAL_TIME, bound
+from tcpf_lab.testbed.steal import RunQueueWait, TimeWithoutSteal
 from tcpf_lab.testbed.uml import guest_plan, preflight
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 from tcpf_lab.testbed.uml.recipe import plugin_of
-from tcpf_lab.testbed.withheld import GivenTime, QueuedTime
 
-#: How often a waiting worker looks whether it should stop, s.
+#: How often a waiting worker checks whether to stop, s.
 LOOK_EVERY_S = 0.2
-#: Most that the time between two looks may count: a clock that jumps makes no guest hang.
+#: Maximum that counts between two checks, s: a clock that jumps makes no guest hang.
 LONGEST_LOOK_S = 2.0
 
 _should_stop: Callable[[], bool] = lambda: False  # noqa: E731
@@ -46,7 +46,7 @@ def stop_when(condition: Callable[[], bool]) -> None:
 
 
 def stopping() -> bool:
-    """Tell whether the condition given to :func:`stop_when` holds: what runs here is to end."""
+    """Return whether the condition given to :func:`stop_when` holds."""
     return _should_stop()
 
 
@@ -63,7 +63,7 @@ def run_guest(
     -------
     int or None
         Exit status, negative for a signal; None if it was killed after ``deadline`` seconds in
-        which the machine had its processors and the guest did not wait for one of them.
+        without CPU steal and without waiting for a processor.
 
     Raises
     ------
@@ -86,8 +86,8 @@ def run_guest(
 
 
 def _wait(guest: subprocess.Popen[bytes], deadline: float) -> int | None:
-    descriptor, passed = os.pidfd_open(guest.pid), GivenTime(longest=LONGEST_LOOK_S)
-    queued = QueuedTime(guest.pid)
+    descriptor, passed = os.pidfd_open(guest.pid), TimeWithoutSteal(longest=LONGEST_LOOK_S)
+    queued = RunQueueWait(guest.pid)
     try:
         while True:
             ended, _, _ = select.select([descriptor], [], [], LOOK_EVERY_S)
@@ -111,10 +111,10 @@ def _kill_group(guest: subprocess.Popen[bytes]) -> None:
 TAIL_LINES = 12
 #: A disk with less room than this is full: writes of a guest have failed.
 SPARE_BYTES = 300_000
-#: Cause and cure where the file that a guest's memory is could not grow.
-_NO_ROOM = (
-    "there was no room for guests' memory any more",
-    "make room in /dev/shm, or in what TMPDIR names if that is used; or fewer --jobs",
+#: Cause and hint if the file that holds a guest's memory could not grow.
+_MEMORY_FILE_FULL = (
+    "no space left for the file that holds the guest's memory",
+    "free space in /dev/shm (or in TMPDIR, if that is used), or use fewer --jobs",
 )
 
 
@@ -134,7 +134,7 @@ def faults(console: str) -> list[str]:
 def judge(
     run: RunFiles, status: int | None, elapsed: float, deadline: float, memory_mb: int
 ) -> None:
-    """Raise unless the guest carried its whole plan out and its kernel reports no fault.
+    """Raise unless the guest finished its plan and its kernel reports no fault.
 
     Raises
     ------
@@ -149,13 +149,13 @@ def judge(
     text = console.read_text(encoding="utf-8", errors="replace") if console.exists() else ""
     if free_bytes(run.root) < SPARE_BYTES:
         raise DiskFullError("the disk is full", where=f"run {_name(run.root)}")
-    # A guest that had to end a program of its own for want of memory has worked with too little.
+    # A guest whose out-of-memory killer ended a program has had too little memory.
     if finished and not (_out_of_memory(text) or faults(text)):
         return
     cause, hint = _cause(text, failed, status, elapsed, deadline, memory_mb)
-    said = _tail(text) + "".join(_logs_of_programs(run, cause))
+    lines = _tail(text) + "".join(_logs_of_programs(run, cause))
     raise TestbedError(
-        f"{cause}\n  log: {console}{said}", where=f"run {_name(run.root)}", hint=hint
+        f"{cause}\n  log: {console}{lines}", where=f"run {_name(run.root)}", hint=hint
     )
 
 
@@ -186,44 +186,44 @@ def _cause(
     """Order matters: the first explanation that fits is the most specific one."""
     if _out_of_memory(text):
         return (
-            f"the guest ran out of its {memory_mb} MB of memory",
-            "fewer flows or smaller socket buffers",
+            f"the guest ran out of memory ({memory_mb} MB)",
+            "use fewer flows or smaller socket buffers",
         )
     step = failed.read_text().strip() if failed.exists() else ""
     if "Bus error" in text or step.endswith("was killed by signal 7"):  # of the kernel, a program
-        return _NO_ROOM
+        return _MEMORY_FILE_FULL
     if step:
-        return f"failed in the guest: {step}", "read the log's last lines"
+        return f"failed in the guest: {step}", "see the last lines of the log"
     if reports := faults(text):
         return f"the guest's kernel reports {len(reports)} fault(s): {reports[0]}", (
-            "find the report in the log; a kernel module of the project may be at fault"
+            "the full report is in the log; a kernel module of tcpf-lab may be the cause"
         )
     if "ptrace" in text and "errno" in text:
         return (
-            "the host does not let the guest trace its processes (ptrace)",
-            "allow ptrace: in a container add --cap-add SYS_PTRACE; see kernel.yama.ptrace_scope",
+            "this machine does not permit ptrace, which the guest needs",
+            "in a container add --cap-add SYS_PTRACE; check the sysctl kernel.yama.ptrace_scope",
         )
     if status is None:
-        limit = f"{deadline:.0f} s with the machine's processors"
+        limit = f"{deadline:.0f} s without CPU steal"
         return (
-            f"the guest hung: stopped after {elapsed:.0f} s of real time (limit: {limit})",
-            "run it again with --jobs 1; if it hangs again, keep the log for a report",
+            f"the guest hung: killed after {elapsed:.0f} s of real time (limit: {limit})",
+            "run it again with --jobs 1; if it hangs again, report a bug with the log",
         )
     if "Kernel panic" in text:
         panic = next(line for line in text.splitlines() if "Kernel panic" in line)
-        return f"the guest's kernel panicked: {panic.strip()}", "keep the log for a report"
+        return f"the guest's kernel panicked: {panic.strip()}", "report a bug with the log"
     if status < 0:
         return (
             f"the guest was killed by {signal.Signals(-status).name} after {elapsed:.1f} s",
-            "if nobody killed it, look for the host's out-of-memory killer (dmesg)",
+            "`dmesg` shows whether the out-of-memory killer did it",
         )
-    return f"the guest ended early with status {status}", "read the log's last lines"
+    return f"the guest exited early with status {status}", "see the last lines of the log"
 
 
 #: The guest's clock at boot, ns: fixed, so that no run depends on the date (2001-09-09 01:46:40
 #: UTC).
 CLOCK_START_NS = 1_000_000_000 * 10**9
-#: Real seconds a guest may take for boot and set-up; the plan says how many a virtual second may.
+#: Real seconds a guest may take for boot and set-up; the plan limits those of a virtual second.
 WATCHDOG_BASE_S = 60.0
 #: What of the kernel's messages the console shows: reports of the kasan variant are warnings, and
 #: its first one must not silence the others.
@@ -262,7 +262,7 @@ class UmlTestbed:
         }
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Return what can be seen to be wrong before a boot, one sentence per problem."""
+        """Return the problems that show before a boot, one sentence each."""
         return tuple(
             problem
             for problem in (
@@ -276,7 +276,7 @@ class UmlTestbed:
         )
 
     def execute(self, plan: Plan, run: RunFiles, seed: int) -> None:
-        """Boot a guest, let it carry ``plan`` out, and make sure that nothing of it remains."""
+        """Boot a guest, let it execute ``plan``, and remove all its processes and files."""
         _prepare(run, plan, self.kernel)
         console = run.log / "console.txt"
         deadline = self.watchdog_base + plan.slowness * plan.virtual_seconds
@@ -315,7 +315,7 @@ class UmlTestbed:
         return self.memory_mb + plan.memory_mb
 
     def _command(self, plan: Plan, seed: int) -> list[str]:
-        """Give the command line; no path of this machine is in it."""
+        """Return the command line; its parameters contain no path of this machine."""
         return [
             str(self.kernel.path),
             f"mem={self._memory_mb(plan)}M",

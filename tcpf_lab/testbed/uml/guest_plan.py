@@ -1,8 +1,8 @@
 """A whole plan as instructions for a virtual-time guest.
 
 A virtual-time kernel cannot be driven from outside: while it waits for a reply its clock stands
-still. So everything that a plan asks for is compiled into one list of instructions, which the
-guest's first process (``tcpf-guest``) carries out. In a User-Mode Linux guest starting a program
+still. So the whole plan is compiled into one list of instructions, which the guest's first process
+(``tcpf-guest``) executes. In a User-Mode Linux guest starting a program
 costs about 10 ms of real time and a system call 20 us: hence ``ip`` and ``tc`` commands go in
 batches, and what needs no program is done without one. ``kernel/uml/guest_plan.c`` says what each
 instruction does.

@@ -28,7 +28,7 @@ from tcpf_lab.testbed.uml import recipe as uml_recipe
 from tcpf_lab.testbed.uml.recipe import BUILT_WITH, DEFAULT_SOURCE, Recipe
 from tcpf_lab.testbed.workshop import Progress, Workshop, one_at_a_time, require_room
 
-#: Most that a build occupies while it runs (source 0.5 GB, objects 0.3 GB), and room to spare.
+#: Disk space of a build while it runs (source 0.5 GB, objects 0.3 GB), with a margin.
 NEEDED_BYTES = 1_200_000_000
 KERNEL = "linux"
 FACTS = "kernel.json"
@@ -36,7 +36,7 @@ TREE = "tree"
 LOG = "build.log"
 FAILED_LOG = "failed-build.log"
 TEMPORARY = ".building-"
-#: What every entry says of itself.
+#: Keys of the facts of every entry.
 _NEEDED = {
     *("recipe", "kernel_key", "variant", "version", "sha256", "patches"),
     *("programs", "modules", "plugins", "digest"),
@@ -45,7 +45,7 @@ _NEEDED = {
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be built, from what, and where it will be kept."""
+    """What is to be built, from what, and where it is stored."""
 
     recipe: Recipe
     source: Path
@@ -130,7 +130,7 @@ def _build_kernel(order: Order, shop: Workshop, result: Path) -> None:
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """Read what an entry of the cache says of itself; nothing if it is damaged."""
+    """Read the facts of a cache entry; empty if the file is damaged."""
     try:
         facts = read_json(path)
     except RequestError:
@@ -166,12 +166,12 @@ def damage(entry: Path) -> tuple[str, ...]:
 
 
 def _sound(facts: dict[str, Any]) -> bool:
-    """Whether an entry's record of itself is what was written, as far as it can tell."""
+    """Return whether an entry's facts are complete and match their digest."""
     return set(facts) >= _NEEDED and facts["digest"] == _digest(facts)
 
 
 def _content(path: Path) -> str | None:
-    """Hash a file, or recall its hash as long as it looks the same; None if it cannot be read."""
+    """Hash a file, or return its cached hash while its stat is the same; None if unreadable."""
     try:
         seen = path.stat()
         return _hashed(path, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
@@ -185,18 +185,18 @@ def _hashed(path: Path, *_seen: int) -> str:
 
 
 def with_digest(facts: dict[str, Any]) -> dict[str, Any]:
-    """Give what an entry says of itself with the hash of that, by which damage is seen."""
+    """Return an entry's facts with their digest, which reveals damage."""
     return {**facts, "digest": _digest(facts)}
 
 
 def _digest(facts: dict[str, Any]) -> str:
-    """Hash what an entry says of itself, without this hash."""
+    """Hash an entry's facts without the digest itself."""
     text = as_json({name: value for name, value in facts.items() if name != "digest"})
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _link(source: Path, target: Path) -> None:
-    """Give files a second name: it takes no room and outlives the first."""
+    """Hard-link files: a link takes no space and outlives the original."""
     if source.is_dir():
         shutil.copytree(source, target, symlinks=True, copy_function=os.link)
     else:
@@ -222,7 +222,7 @@ def _write_facts(order: Order, result: Path, seconds: float) -> None:
 
 
 def _with_log_saved(error: KernelBuildError, log: Path, root: Path) -> KernelBuildError:
-    """Keep the log of a build that failed, and let the error point to it."""
+    """Save the log of a failed build, and let the error point to the copy."""
     saved = root / FAILED_LOG
     if not log.exists():
         return error
@@ -231,8 +231,8 @@ def _with_log_saved(error: KernelBuildError, log: Path, root: Path) -> KernelBui
     return KernelBuildError(error.message, where=where, hint=hint)
 
 
-_ELSEWHERE = "set XDG_CACHE_HOME to a directory that can be written"
-#: Link to the last kernel built or asked for; a variant's name is appended.
+_ELSEWHERE = "set XDG_CACHE_HOME to a writable directory"
+#: Link to the last kernel built or requested; a variant's name is appended.
 _CURRENT = "current"
 
 
@@ -263,18 +263,18 @@ class Kernel:
 
 
 def cache_directory() -> Path:
-    """Return where kernels are kept: ``$XDG_CACHE_HOME/tcpf-lab/kernel``."""
+    """Return the directory of built kernels: ``$XDG_CACHE_HOME/tcpf-lab/kernel``."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         root = Path(base) if base.startswith("/") else Path.home() / ".cache"
     except RuntimeError:
-        message = "HOME is not set, and this user has no home"
+        message = "HOME is not set, and this user has no home directory"
         raise KernelBuildError(message, hint=_ELSEWHERE) from None
     return root / "tcpf-lab" / "kernel"
 
 
 def make_cache(directory: Path) -> None:
-    """Make a directory of the cache, but no home for it: one that is missing is a mistake.
+    """Make a directory of the cache, but not a missing home directory.
 
     Raises
     ------
@@ -283,17 +283,17 @@ def make_cache(directory: Path) -> None:
     """
     home = os.environ.get("HOME", "")
     if home and directory.is_relative_to(home) and not Path(home).is_dir():
-        raise KernelBuildError("this home directory does not exist", where=home, hint=_ELSEWHERE)
+        raise KernelBuildError("the home directory does not exist", where=home, hint=_ELSEWHERE)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _refused(str(directory), "made", error) from error
+        raise _refused(str(directory), "created", error) from error
 
 
 def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | None:
-    """Return the kernel that was built (or asked for) last from the present recipe, if any.
+    """Return the kernel last built or requested from the present recipe, if any.
 
-    One that is damaged is none.
+    Damaged kernels do not count.
     """
     for entry in _entries(cache, recipe):
         if not damage(entry):
@@ -302,7 +302,7 @@ def find(cache: Path | None = None, recipe: Recipe | None = None) -> Kernel | No
 
 
 def damaged(cache: Path | None = None, recipe: Recipe | None = None) -> list[str]:
-    """Say of each kernel of the present recipe that is not what was built, which files differ."""
+    """Return for each damaged kernel of the present recipe which files differ."""
     found = ((entry, damage(entry)) for entry in _entries(cache, recipe))
     return [f"{entry}: damaged: {', '.join(names)}" for entry, names in found if names]
 
@@ -333,7 +333,7 @@ def require(variant: str) -> Kernel:
     kernel = find(recipe=uml_recipe.load(variant=variant))
     if kernel is None:
         raise KernelBuildError(
-            f"the {variant} kernel has not been built",
+            f"the {variant} kernel is not built",
             hint=f"`{command('kernel', 'build', '--variant', variant)}`",
         )
     return kernel
@@ -352,7 +352,7 @@ def build(
     source : Path, optional
         Kernel source tarball; by default that of the distribution's package.
     cache : Path, optional
-        Directory to keep kernels in; by default `cache_directory`.
+        Directory of kernels; by default `cache_directory`.
     progress : callable, optional
         Called with a phase (``wait``, ``unpack``, ``patch``, ``configure``, ``compile``,
         ``programs``, ``modules``, ``clean``) and the share of it that is done, 0 to 1.
@@ -368,19 +368,19 @@ def build(
     tarball = source or DEFAULT_SOURCE
     what = recipe or uml_recipe.load()
     root = cache or cache_directory()
-    tell = progress or (lambda _phase, _share: None)
+    report = progress or (lambda _phase, _share: None)
     uml_recipe.require_tools()
     top, version = uml_recipe.source_version(tarball)
     uml_recipe.check_version(version, what, tarball)
     with _disk_errors(root):
         make_cache(root)
         # Before the hash: two that wrote it down would collide.
-        with one_at_a_time(root, tell) as lock:
+        with one_at_a_time(root, report) as lock:
             for leftover in root.glob(TEMPORARY + "*"):
                 shutil.rmtree(leftover, ignore_errors=True)
             sha256 = uml_recipe.source_sha256(tarball, root)
             compiler = uml_recipe.compiler_version()
-            order = Order(what, tarball, top, version, sha256, compiler, root, tell)
+            order = Order(what, tarball, top, version, sha256, compiler, root, report)
             if damage(order.entry):
                 first = _to_build_first(order)
                 make(order, lock, first)
@@ -391,7 +391,7 @@ def build(
 
 
 def status(cache: Path | None = None) -> dict[str, Any]:
-    """Describe the present kernel, or what stands in the way of building one."""
+    """Describe the present kernel, or what a build lacks."""
     kernel = find(cache)
     root = cache or cache_directory()
     return {
@@ -419,8 +419,8 @@ def _to_build_first(order: Order) -> Order | None:
 def _kernel(entry: Path) -> Kernel:
     facts = read_facts(entry / FACTS)
     same = ("kernel_key", "variant", "version", "sha256", "programs", "modules", "plugins")
-    told = {name: facts[name] for name in same}
-    return Kernel(entry / KERNEL, entry.name, patches=tuple(facts["patches"]), **told)
+    values = {name: facts[name] for name in same}
+    return Kernel(entry / KERNEL, entry.name, patches=tuple(facts["patches"]), **values)
 
 
 def _select(entry: Path, variant: str) -> None:
@@ -444,6 +444,6 @@ def _disk_errors(root: Path) -> Iterator[None]:
 
 def _refused(where: str, what: str, error: OSError) -> KernelBuildError:
     if is_disk_full(error):
-        hint = "make room, then build again"
+        hint = "free disk space, then build again"
         return KernelBuildError("the disk is full", where=where, hint=hint)
     return KernelBuildError(f"cannot be {what}: {error.strerror}", where=where, hint=_ELSEWHERE)

@@ -36,7 +36,7 @@ def pack(kernel: Kernel) -> Package:
 
 
 def received_directory() -> Path:
-    """Return where received packages are kept: beside the kernels that were built."""
+    """Return the directory of received packages: beside the built kernels."""
     return uml_kernel.cache_directory().with_name("received")
 
 
@@ -53,7 +53,7 @@ def receive(package: Package, cache: Path | None = None) -> Path:
     Raises
     ------
     ArchiveError
-        If the content is not what it is said to be.
+        If the content does not match its digest.
     OSError
         If it cannot be written.
     """
@@ -64,7 +64,7 @@ def receive(package: Package, cache: Path | None = None) -> Path:
         fresh.mkdir()
         storage.unpack(package.packed, fresh)
         if _digest(fresh, _names(fresh)) != package.digest:
-            raise ArchiveError("a kernel package arrived damaged", where=str(root))
+            raise ArchiveError("the received kernel package is corrupted", where=str(root))
         return _put(fresh, root / package.digest)
 
 

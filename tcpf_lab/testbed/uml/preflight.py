@@ -1,6 +1,6 @@
-"""What can be seen to be wrong before a guest boots, and all of it at once with the cures.
+"""Checks before a guest boots: all problems at once, each with its fix.
 
-Each function called a problem gives a sentence or None.
+Each function ``*_problem`` returns a sentence or None.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GUEST_TOOLS = ("ip", "tc", "tcpdump", "stdbuf")
 HOST_TOOLS = ("setpriv",)
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PTRACE_TRACEME = 0
-#: Memory of a guest, without what its plan asks for on top, MB.
+#: Memory of a guest, without its plan's own addition, MB.
 MEMORY_MB = 512
 #: Address space of a guest beside its memory: the kernel's program and its own stacks, MB.
 KERNEL_MB = 64
@@ -38,17 +38,17 @@ NOT_BUILT = "not built"
 
 
 def machine_problem() -> str | None:
-    """Say why this machine cannot run the kernel at all."""
+    """Return why this machine cannot run the kernel."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return (
-            f"the virtual-time kernel runs on Linux x86_64, this is {platform.system()} "
+            f"the virtual-time kernel needs Linux on x86_64, this is {platform.system()} "
             f"{platform.machine()}"
         )
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files < OPEN_FILES:
         return (
-            f"ulimit -n, the limit of open files, is {files}; a guest needs {OPEN_FILES} "
-            f"(`ulimit -n {OPEN_FILES}`, in a shell whose limit is not lower)"
+            f"the limit of open files is {files}, a guest needs {OPEN_FILES} "
+            f"(`ulimit -n {OPEN_FILES}`; above the hard limit only root can raise it)"
         )
     return None
 
@@ -67,15 +67,15 @@ def modules_problem(loaded: Mapping[str, str]) -> str | None:
     missing = [name for name, digest in loaded.items() if digest == NOT_BUILT]
     if not missing:
         return None
-    return f"not built: {', '.join(missing)} ({command('doctor')} shows what is)"
+    return f"not built: {', '.join(missing)} ({command('doctor')} lists the built modules)"
 
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Return what the guest's programs call themselves; they are the host's."""
-    asked = {"iproute2": ("ip", "-V"), "tcpdump": ("tcpdump", "--version")}
+    """Return the versions of the guest's programs, which are the host's."""
+    commands = {"iproute2": ("ip", "-V"), "tcpdump": ("tcpdump", "--version")}
     found = {}
-    for name, words in asked.items():
+    for name, words in commands.items():
         path = shutil.which(words[0], path=TOOL_PATH)
         if path:
             reply = subprocess.run([path, *words[1:]], capture_output=True, text=True, check=False)
@@ -84,16 +84,19 @@ def versions() -> dict[str, str]:
 
 
 def ptrace_problem() -> str | None:
-    """Say whether this machine forbids tracing, as some containers do."""
+    """Return why ptrace is not permitted, as in some containers."""
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
     if scope.exists() and scope.read_text().strip() == "3":
-        return "kernel.yama.ptrace_scope is 3: tracing is forbidden, and UML needs it (set it to 1)"
+        return (
+            "UML needs ptrace, which kernel.yama.ptrace_scope = 3 forbids "
+            "(set it to 1 in /etc/sysctl.d, then reboot: the running kernel does not accept it)"
+        )
     child = os.fork()
     if child == 0:
         os._exit(ctypes.CDLL(None).ptrace(PTRACE_TRACEME, 0, 0, 0) != 0)
     _, status = os.waitpid(child, 0)
     if status:
-        return "tracing is forbidden here, and UML needs it (in a container: --cap-add SYS_PTRACE)"
+        return "UML needs ptrace, which is not permitted (in a container: --cap-add SYS_PTRACE)"
     return None
 
 
@@ -103,17 +106,17 @@ def memory_directory(memory_mb: int) -> Path | None:
 
 
 def memory_problem(memory_mb: int) -> str | None:
-    """Say why no directory, or no process, can hold the memory of one guest per core."""
+    """Return why no directory, or no process, can hold the memory of one guest per core."""
     try:
         require_memory(memory_mb + KERNEL_MB, "a guest")
     except LabError as error:
-        return f"{error.message} (try: {error.hint})"
+        return f"{error.message} ({error.hint})"
     if memory_directory(memory_mb):
         return None
     reasons = "; ".join(str(_unfit(path, memory_mb)) for path in _candidates())
     return (
-        f"no place for guests' memory ({memory_mb} MB for each core, executable): {reasons} "
-        "(try: mount -o remount,exec,size=2G /dev/shm, or set TMPDIR to a directory with room)"
+        f"no directory can hold guest memory, {memory_mb} MB per core, executable: {reasons} "
+        "(mount -o remount,exec,size=2G /dev/shm, or set TMPDIR to a directory with enough space)"
     )
 
 
@@ -126,13 +129,13 @@ def _unfit(path: Path, memory_mb: int) -> str | None:
     if not path.is_dir():
         return f"{path} is not a directory"
     if not os.access(path, os.W_OK):
-        return f"{path} cannot be written to"
-    room = os.statvfs(path)
-    if room.f_flag & os.ST_NOEXEC:
+        return f"{path} is not writable"
+    space = os.statvfs(path)
+    if space.f_flag & os.ST_NOEXEC:
         return f"{path} is mounted noexec"
-    free_mb = room.f_bavail * room.f_frsize // 2**20
+    free_mb = space.f_bavail * space.f_frsize // 2**20
     if free_mb < memory_mb * len(os.sched_getaffinity(0)):
-        return f"{path} has {free_mb} MB free"
+        return f"{path} has only {free_mb} MB free"
     return None
 
 
@@ -148,7 +151,7 @@ def diagnose_uml(results: Path = Path()) -> tuple[Check, ...]:
         _problem("programs", tools_problem(("iperf3",)), "all found"),
         _kernel(),
         _modules(),
-        _problem("memory for guests", memory_problem(MEMORY_MB), "room enough"),
+        _problem("memory for guests", memory_problem(MEMORY_MB), "enough"),
         _problem("ptrace", ptrace_problem(), "allowed"),
         _disk(results),
     )
@@ -175,7 +178,7 @@ def _kernel() -> Check:
     cure = command("kernel", "build")
     if missing:
         cure = f"apt-get install {' '.join(missing)}, then {cure}"
-    return Check("kernel", False, "not built", cure)
+    return Check("kernel", False, "; ".join(kernel.damaged()) or "not built", cure)
 
 
 def _modules() -> Check:
@@ -189,7 +192,5 @@ def _disk(results: Path) -> Check:
     free = free_bytes(results) // 10**6
     cores = len(os.sched_getaffinity(0))
     needed = ROOM_FOR_RUNS_MB * cores
-    detail = (
-        f"{free} MB free in {results.absolute()}, {needed} MB needed for {cores} runs at a time"
-    )
-    return Check("disk", free >= needed, detail, "free some space, or give --results DIR elsewhere")
+    detail = f"{free} MB free in {results.absolute()}, {needed} MB needed for {cores} parallel runs"
+    return Check("disk", free >= needed, detail, "free disk space, or use --results DIR elsewhere")

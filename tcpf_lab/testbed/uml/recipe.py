@@ -138,7 +138,7 @@ class Recipe:
 
     @property
     def module_files(self) -> tuple[Path, ...]:
-        """Sources of the modules and of the ``tc`` plugins, and what tells how to build them."""
+        """Sources and makefiles of the modules and of the ``tc`` plugins."""
         sources = (
             path
             for part in MODULE_PARTS
@@ -192,7 +192,7 @@ def load(root: Path | None = None, variant: str = "standard") -> Recipe:
             raise KernelBuildError(
                 "no such file; the kernel directory is incomplete",
                 where=str(needed),
-                hint="git checkout -- kernel, or install tcpf-lab again",
+                hint="`git checkout -- kernel`, or reinstall tcpf-lab",
             )
     return recipe
 
@@ -203,7 +203,7 @@ def key(digest: str, source_sha256: str, compiler: str) -> str:
 
 
 def compiler_version() -> str:
-    """Return what the C compiler calls itself, ``none`` if there is none."""
+    """Return the version line of the C compiler, ``none`` if there is none."""
     try:
         reply = subprocess.run(
             ["gcc", "--version"],
@@ -227,7 +227,7 @@ def source_version(source: Path) -> tuple[str, str]:
     """
     if not source.is_file():
         raise KernelBuildError(
-            "no kernel source there",
+            "no such kernel source",
             where=str(source),
             hint=f"sudo apt-get install {SOURCE_PACKAGE}, or give --source TARBALL",
         )
@@ -239,7 +239,7 @@ def source_version(source: Path) -> tuple[str, str]:
                 if handle:
                     return top, _makefile_version(handle.read().decode("utf-8", "replace"), source)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
-        raise KernelBuildError(f"cannot be read as a tarball: {error}", where=str(source)) from None
+        raise KernelBuildError(f"not a readable tarball: {error}", where=str(source)) from None
     raise KernelBuildError("not a kernel source: no Makefile in it", where=str(source))
 
 
@@ -247,7 +247,7 @@ def check_version(found: str, recipe: Recipe, source: Path) -> None:
     """Refuse a source of another version than the recipe's."""
     if found != recipe.version and not found.startswith(recipe.version + "."):
         raise KernelBuildError(
-            f"source of another version: it is Linux {found}, "
+            f"wrong kernel version: the source is Linux {found}, "
             f"configuration and patches are for {recipe.version}",
             where=str(source),
             hint=f"sudo apt-get install {SOURCE_PACKAGE}, or give --source TARBALL of "
@@ -256,7 +256,7 @@ def check_version(found: str, recipe: Recipe, source: Path) -> None:
 
 
 def source_sha256(source: Path, cache: Path) -> str:
-    """Hash a source tarball, or recall the hash from the last time (same size and time)."""
+    """Hash a source tarball, or return the stored hash if size and time are the same."""
     info = source.stat()
     seen = {"path": str(source.resolve()), "size": info.st_size, "mtime_ns": info.st_mtime_ns}
     memory = cache / "source.json"
@@ -329,7 +329,7 @@ _OBJECTS = (".o", ".a", ".cmd", ".d", ".ko", ".mod", ".order")
 
 
 def missing_packages() -> tuple[str, ...]:
-    """Return the Debian packages of everything that a build lacks."""
+    """Return the Debian packages that a build needs and that are missing."""
     missing = [package for tool, package in TOOLS.items() if not shutil.which(tool)]
     if not _headers_found():
         missing.append(HEADERS_PACKAGE)
@@ -337,11 +337,11 @@ def missing_packages() -> tuple[str, ...]:
 
 
 def require_tools() -> None:
-    """Refuse to begin, naming all missing packages at once."""
+    """Raise if packages for a build are missing, naming all."""
     missing = missing_packages()
     if missing:
         raise KernelBuildError(
-            f"a kernel build needs packages that are not installed: {', '.join(missing)}",
+            f"missing packages for a kernel build: {', '.join(missing)}",
             hint=f"sudo apt-get install {' '.join(missing)}",
         )
 
@@ -356,9 +356,9 @@ def _headers_found() -> bool:
 
 
 def build_environment() -> dict[str, str]:
-    """Return an environment in which nothing of the user's changes what is built."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-    return {**kept, **MAKE_ENVIRONMENT}
+    """Return an environment without variables of the user that would change the build."""
+    inherited = {n: os.environ[n] for n in ("PATH", "HOME", "TMPDIR") if n in os.environ}
+    return {**inherited, **MAKE_ENVIRONMENT}
 
 
 def unpack(source: Path, top: str, shop: Workshop) -> None:
@@ -385,7 +385,7 @@ def _blocks(source: Path, shop: Workshop) -> Iterator[bytes]:
 
 
 def apply_patches(recipe: Recipe, shop: Workshop) -> None:
-    """Apply every patch exactly: no fuzz, so that none lands beside its place."""
+    """Apply every patch without fuzz."""
     for number, patch in enumerate(recipe.patches):
         shop.progress("patch", number / len(recipe.patches))
         shop.run(["patch", "-p1", "--fuzz=0", "--forward", f"--input={patch.resolve()}"])
@@ -401,9 +401,9 @@ def configure(recipe: Recipe, shop: Workshop) -> None:
     dropped = unsatisfied(fragment, shop.tree / ".config")
     if dropped:
         raise KernelBuildError(
-            f"the kernel's configuration did not take {', '.join(dropped)}",
+            f"the kernel configuration drops {', '.join(dropped)}",
             where=", ".join(map(str, recipe.configs)),
-            hint="see what each depends on ('depends on' in a Kconfig file), or remove the line",
+            hint="check the option's 'depends on' in its Kconfig file, or remove the line",
         )
     shop.progress("configure", 1.0)
 
@@ -533,9 +533,9 @@ def _make(command: list[str], recipe: Recipe, copy: Path, shop: Workshop) -> Non
 
 
 def _faults(log: Path, copy: str, original: str) -> list[str]:
-    """Find what the last command complained of, with paths of the sources, not of the copy."""
-    said = log.read_text(encoding="utf-8", errors="replace").rpartition("\n$ ")[2]
-    found = (line for line in said.splitlines() if _FAULT.match(line))
+    """Return errors and warnings of the last command, with paths of the sources, not the copy."""
+    output = log.read_text(encoding="utf-8", errors="replace").rpartition("\n$ ")[2]
+    found = (line for line in output.splitlines() if _FAULT.match(line))
     plain = (re.sub(r"/\w+/\.\./", "/", line.replace(copy, original)) for line in found)
     return list(dict.fromkeys(plain))
 

@@ -1,7 +1,6 @@
-"""The VM testbed: two guests with five hosts, started, looked at, ended.
+"""The VM testbed: start, check and end two guests with five hosts.
 
-Here they are only machines that SSH reaches; what runs on them is the business of whoever reads
-the inventory.
+The guests are machines that SSH reaches; their inventory makes a testbed of them.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from tcpf_lab.base.errors import RequestError, TestbedError
 from tcpf_lab.base.making import opened
 from tcpf_lab.results.command import command
 from tcpf_lab.results.layout import write_json
+from tcpf_lab.testbed.steal import TimeWithoutSteal
 from tcpf_lab.testbed.uml import kernel
 from tcpf_lab.testbed.vm import keeper as vm_keeper
 from tcpf_lab.testbed.vm import kernel as vm_kernel
@@ -34,7 +34,6 @@ from tcpf_lab.testbed.vm.keeper import ENDED, PROCESSES
 from tcpf_lab.testbed.vm.layout import GUESTS, HERE, ROLES, guest_of
 from tcpf_lab.testbed.vm.machine import Size
 from tcpf_lab.testbed.vm.root import Layers
-from tcpf_lab.testbed.withheld import GivenTime
 from tcpf_lab.testbed.workshop import Progress, one_at_a_time
 
 
@@ -55,17 +54,17 @@ class State:
         self.keys = self.directory / "keys"
         #: What was started, and when all of it was ready.
         self.facts = self.directory / "vm.json"
-        #: Where the consoles of guests that did not come up are kept.
+        #: Consoles of guests that failed to boot.
         self.failed = cache / "failed"
-        #: Locked by the process that keeps the guests, whose number is in it.
+        #: Locked by the keeper, the process that runs the guests; contains its number.
         self.keeper_lock = cache / "keeper"
 
     def console(self, guest: str) -> Path:
-        """What the guest's kernel and programs have said."""
+        """Console output of the guest's kernel and programs."""
         return self.directory / f"{guest}.console"
 
     def emulator(self, guest: str) -> Path:
-        """What the guest's emulator has said."""
+        """Output of the guest's emulator."""
         return self.directory / f"{guest}.emulator"
 
     def create(self) -> None:
@@ -82,24 +81,24 @@ class State:
         return _read_json(self.directory / PROCESSES)
 
     def write_facts(self, facts: dict[str, Any]) -> None:
-        """Keep the facts."""
+        """Write the facts."""
         write_json(self.facts, facts)
 
     def keep_consoles(self) -> dict[str, Path]:
-        """Copy what guests have said to where it stays; return the places by guest."""
+        """Copy consoles and emulator output to `failed`; return the consoles by guest."""
         shutil.rmtree(self.failed, ignore_errors=True)
         self.failed.mkdir(parents=True)
-        kept = {}
+        saved = {}
         for guest in GUESTS:
             ended = self.directory / ENDED
             for source in (self.console(guest.name), self.emulator(guest.name), ended):
                 if source.exists():
                     shutil.copy2(source, self.failed)
-            kept[guest.name] = self.failed / self.console(guest.name).name
-        return kept
+            saved[guest.name] = self.failed / self.console(guest.name).name
+        return saved
 
     def keeper(self) -> int | None:
-        """Return the process that keeps the guests, None if there is none."""
+        """Return the number of the keeper's process, None if there is none."""
         if not self.keeper_lock.exists():
             return None
         with self.keeper_lock.open() as handle:
@@ -118,7 +117,7 @@ def here(cache: Path | None = None) -> State:
 
 @contextmanager
 def working(state: State, progress: Progress) -> Iterator[None]:
-    """Let nobody else start or end guests during the block."""
+    """Lock out other processes that start or end guests."""
     kernel.make_cache(state.cache)
     with one_at_a_time(state.cache, progress, f"wait for another `{command('vm')}`"):
         yield
@@ -126,9 +125,9 @@ def working(state: State, progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def keeper_lock(state: State) -> Iterator[IO[str]]:
-    """Yield the keeper's lock, to be inherited by it, and to be told its process number."""
+    """Yield the keeper's lock, which the keeper inherits and writes its process number to."""
     with opened(state.keeper_lock, "a") as handle:
-        # Whoever looks whether there is a keeper has it for a moment.
+        # A check whether there is a keeper holds it for a moment.
         fcntl.flock(handle, fcntl.LOCK_EX)
         handle.truncate(0)
         yield handle
@@ -156,7 +155,7 @@ _PORT_TAKEN = "host forwarding rule"
 
 
 class PortTakenError(TestbedError):
-    """Somebody else has taken a port between its choice and its use."""
+    """Another process has taken a port between its choice and its use."""
 
 
 def wait(state: State, ports: Mapping[str, int], patience_s: float, progress: Progress) -> None:
@@ -167,10 +166,9 @@ def wait(state: State, ports: Mapping[str, int], patience_s: float, progress: Pr
     PortTakenError
         If a port is not free any more.
     TestbedError
-        If a guest ends, fails, or is not ready after ``patience_s`` seconds in which this machine
-        had its processors.
+        If a guest ends, fails, or is not ready after ``patience_s`` seconds, CPU steal excluded.
     """
-    passed = GivenTime()
+    passed = TimeWithoutSteal()
     missing = list(ROLES)
     while missing:
         missing = [role for role in missing if not _is_ready(state, role, ports[role])]
@@ -181,7 +179,7 @@ def wait(state: State, ports: Mapping[str, int], patience_s: float, progress: Pr
         _check(state)
         if passed.seconds() > patience_s:
             guest = guest_of(missing[0]).name
-            limit = f"{patience_s:g} s with the machine's processors"
+            limit = f"{patience_s:g} s without CPU steal"
             raise _failure(state, guest, f"no sshd for {', '.join(missing)} after {limit}")
         time.sleep(LOOK_EVERY_S)
 
@@ -197,13 +195,13 @@ def greets(port: int) -> bool:
 
 
 def _is_ready(state: State, role: str, port: int) -> bool:
-    # Before that the emulator takes connections and drops them, and sshd would complain of them.
-    said = _read(state.console(guest_of(role).name))
-    return f"tcpf-lab: {role} has its control interface" in said and greets(port)
+    # Before that the emulator accepts and drops connections, which sshd would log.
+    console = _read(state.console(guest_of(role).name))
+    return f"tcpf-lab: {role} has its control interface" in console and greets(port)
 
 
 def _check(state: State) -> None:
-    """Raise if a guest will not come up any more."""
+    """Raise if a guest cannot become ready any more."""
     for guest in GUESTS:
         if found := _FAULT.search(_read(state.console(guest.name))):
             raise _failure(state, guest.name, found[1].removeprefix("tcpf-lab: failed: ").strip())
@@ -215,23 +213,23 @@ def ended(state: State) -> TestbedError:
     """Return the error for guests that have ended by themselves."""
     emulators = {guest.name: _read(state.emulator(guest.name)).strip() for guest in GUESTS}
     if any(_PORT_TAKEN in text for text in emulators.values()):
-        return PortTakenError("a port is not free any more")
-    how = _read(state.directory / ENDED).strip() or "the process that keeps the guests was killed"
-    said = "".join(f"\n    {text}" for text in emulators.values() if text)
+        return PortTakenError("another process has taken a port of the guests")
+    how = _read(state.directory / ENDED).strip() or "the keeper process of the guests was killed"
+    output = "".join(f"\n    {text}" for text in emulators.values() if text)
     first = next((g.name for g in GUESTS if f"'{g.name}'" in how), GUESTS[0].name)
-    return _failure(state, first, f"{how}{said}")
+    return _failure(state, first, f"{how}{output}")
 
 
 def _failure(state: State, guest: str, message: str) -> TestbedError:
-    """Return an error with the last lines of the guest's console, which is kept."""
+    """Return an error with the last lines of the guest's console, which is saved."""
     lines = _read(state.console(guest)).splitlines()[-TAIL_LINES:]
     tail = "".join(f"\n    {line}" for line in lines)
     console = state.keep_consoles()[guest]
-    shown = f"; its console's last lines:{tail}" if lines else "; its console is empty"
+    shown = f"; last lines of its console:{tail}" if lines else "; its console is empty"
     return TestbedError(
-        f"guest '{guest}' did not come up: {message}{shown}",
+        f"virtual machine '{guest}' did not boot: {message}{shown}",
         where="testbed vm",
-        hint=f"read {console}",
+        hint=f"the full console is in {console}",
     )
 
 
@@ -252,7 +250,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Request:
-    """What guests are asked for."""
+    """Options of the guests."""
 
     kernel: str = vm_kernel.SERIES[0]
     accelerator: str = "auto"
@@ -343,14 +341,14 @@ def require_up(cache: Path | None = None) -> State:
     Raises
     ------
     TestbedError
-        If they are not; says so if they were and have ended.
+        If they are not, or have ended.
     """
     state = here(cache)
     if state.keeper() is not None and state.inventory.exists():
         return state
     ended = state.inventory.exists()
     raise TestbedError(
-        "the guests have ended by themselves" if ended else "the guests are not up",
+        "the virtual machines have ended" if ended else "the virtual machines are not up",
         where="testbed vm",
         hint=f"`{command('vm', 'up')}`"
         + (f"; their consoles are in {state.directory}" if ended else ""),
@@ -359,15 +357,15 @@ def require_up(cache: Path | None = None) -> State:
 
 def _check_same(request: Request, state: State) -> None:
     facts = state.read_facts()
-    asked = {"series": request.kernel, **asdict(request.size)}
+    wanted = {"series": request.kernel, **asdict(request.size)}
     if request.accelerator != "auto":
-        asked["accelerator"] = request.accelerator
-    other = [f"{key} {facts[key]}" for key in asked if facts[key] != asked[key]]
+        wanted["accelerator"] = request.accelerator
+    other = [f"{key} {facts[key]}" for key in wanted if facts[key] != wanted[key]]
     if other:
         raise RequestError(
-            f"guests are up already, with {', '.join(other)}",
+            f"the virtual machines are already up, with {', '.join(other)}",
             where="testbed vm",
-            hint=f"`{command('vm', 'down')}`, then again",
+            hint=f"`{command('vm', 'down')}` first",
         )
 
 
@@ -430,11 +428,11 @@ def _write_access(state: State, ports: Mapping[str, int], release: str) -> None:
 
 def _start_keeper(state: State) -> None:
     """Start the process that keeps the guests, apart from this terminal and from this process."""
-    with keeper_lock(state) as lock, (state.directory / "keeper.txt").open("wb") as said:
+    with keeper_lock(state) as lock, (state.directory / "keeper.txt").open("wb") as log:
         subprocess.run(
             [sys.executable, "-m", vm_keeper.__name__, str(state.directory), str(lock.fileno())],
             stdin=subprocess.DEVNULL,
-            stdout=said,
+            stdout=log,
             stderr=subprocess.STDOUT,
             pass_fds=(lock.fileno(),),
             check=True,

@@ -1,9 +1,9 @@
-"""The process that keeps the guests: ``python -m tcpf_lab.testbed.vm.keeper DIRECTORY LOCK``.
+"""The process that runs the guests: ``python -m tcpf_lab.testbed.vm.keeper DIRECTORY LOCK``.
 
-It goes on by itself, and writes its number to LOCK, a descriptor of a locked file.  It starts the
-emulators that ``DIRECTORY/commands.json`` names, joined by sockets, and ends with all of them: when
-it is told to, when one of them has ended, when the directory has gone.  If it is killed, the kernel
-kills them.  The lock shows that it lives.
+It daemonizes and writes its number to LOCK, a descriptor of a locked file.  It starts the emulators
+of ``DIRECTORY/commands.json``, joined by sockets, and ends with all of them: on SIGTERM, when one
+of them ends, when the directory is gone.  If it is killed, the kernel kills them.  The lock shows
+that it lives.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRACE_S = 3.0
 
 
 def main(directory: Path) -> None:
-    """Keep the guests of ``directory`` until it is time to end."""
+    """Run the guests of ``directory`` until it is time to end."""
     signal.signal(signal.SIGTERM, _end)
     identity = directory.stat().st_ino
     commands: dict[str, list[str]] = json.loads((directory / COMMANDS).read_text())
@@ -62,11 +62,11 @@ def start(
         for number in _wires(words):
             ends = wires.setdefault(number, list(socket.socketpair()))
             own[number] = ends.pop()
-        with (directory / f"{name}.emulator").open("wb") as said:
+        with (directory / f"{name}.emulator").open("wb") as log:
             guests[name] = subprocess.Popen(
                 bound(filled(words, own)),
                 stdin=subprocess.DEVNULL,
-                stdout=said,
+                stdout=log,
                 stderr=subprocess.STDOUT,
                 pass_fds=[end.fileno() for end in own.values()],
             )

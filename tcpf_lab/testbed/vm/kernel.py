@@ -40,8 +40,8 @@ def require_tools() -> None:
     missing = [tool for tool in TOOLS if not shutil.which(tool, path=TOOL_PATH)]
     if missing:
         raise TestbedError(
-            f"what the guests need comes from Debian's archive, and {', '.join(missing)} "
-            "is not installed",
+            "the virtual machines are made of Debian packages; missing programs: "
+            f"{', '.join(missing)}",
             hint=f"on Debian: sudo apt-get install {' '.join(TOOLS[tool] for tool in missing)}",
         )
 
@@ -209,17 +209,17 @@ def module_name(file: Path) -> str:
 def module_content(file: Path) -> bytes:
     """Return a module as the kernel loads it."""
     if file.suffix not in _OPEN:
-        raise TestbedError("a module is compressed in an unknown way", where=str(file))
+        raise TestbedError("unknown compression of a kernel module", where=str(file))
     return _OPEN[file.suffix](file.read_bytes())
 
 
 def cache_directory() -> Path:
-    """Return where everything of the VM testbed is kept: ``$XDG_CACHE_HOME/tcpf-lab/vm``."""
+    """Return the directory of the VM testbed: ``$XDG_CACHE_HOME/tcpf-lab/vm``."""
     return kernel.cache_directory().with_name("vm")
 
 
 def check_series(series: str) -> None:
-    """Refuse a series of kernels that the testbed has not got.
+    """Refuse an unknown series of kernels.
 
     Raises
     ------
@@ -275,12 +275,11 @@ def _release(series: str) -> str:
             if _is_of(release, series):
                 return release
             offered.append(release)
-    known = f"; it has {', '.join(offered)}" if offered else ""
+    known = f", only {', '.join(offered)}" if offered else ""
     raise TestbedError(
-        f"apt knows no Linux {series} for {ARCHITECTURE}{known}",
+        f"apt offers no Linux {series} for {ARCHITECTURE}{known}",
         where=" ".join(metapackages),
-        hint="sudo apt-get update (6.1 is Debian 12's own kernel, 6.12 is in its updates and "
-        "Debian 13's own)",
+        hint="sudo apt-get update (Debian 12 has 6.1, and 6.12 in its updates; Debian 13 has 6.12)",
     )
 
 

@@ -35,7 +35,7 @@ KVM = Path("/dev/kvm")
 #: A guest that has not spoken by then would not get anywhere.
 PROBE_S = 5.0
 ALIVE = "tcpf-lab: alive"
-NO_ANSWER = f"a guest said nothing for {PROBE_S:g} s"
+NO_ANSWER = f"a guest printed nothing for {PROBE_S:g} s"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PARAMETERS = (
     "console=ttyS0",
@@ -163,7 +163,7 @@ def accelerator(wanted: str, layers: Layers) -> str:
         return wanted
     problem = _kvm_problem(layers)
     if problem and wanted == "kvm":
-        raise TestbedError(f"KVM does not work here: {problem}", hint="--accelerator tcg")
+        raise TestbedError(f"KVM does not work here: {problem}", hint="use --accelerator tcg")
     return "tcg" if problem else "kvm"
 
 
@@ -173,13 +173,13 @@ def _kvm_problem(layers: Layers) -> str | None:
     # As long as this machine runs, a probe's result holds for emulator and kernel.
     emulator = Path(shutil.which(EMULATOR, path=TOOL_PATH) or EMULATOR)
     boot = BOOT_ID.read_text().strip()
-    asked = f"{boot} {emulator.stat().st_mtime_ns}\n"
+    key = f"{boot} {emulator.stat().st_mtime_ns}\n"
     remembered = layers.kernel.directory / "kvm-hangs"
-    if remembered.exists() and remembered.read_text() == asked:
+    if remembered.exists() and remembered.read_text() == key:
         return NO_ANSWER
     if _probe(layers):
         return None
-    remembered.write_text(asked)
+    remembered.write_text(key)
     return NO_ANSWER
 
 

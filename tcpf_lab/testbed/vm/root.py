@@ -128,7 +128,7 @@ def busybox(tree: Path) -> bytes:
     path = shutil.which(BUSYBOX, path=str(tree / "usr/bin")) or shutil.which(BUSYBOX)
     if path is None:
         raise TestbedError(
-            f"there is no '{BUSYBOX}'", where=str(tree), hint="remove that directory, then again"
+            f"no '{BUSYBOX}'", where=str(tree), hint="delete that directory, then run again"
         )
     return Path(path).read_bytes()
 

@@ -55,7 +55,7 @@ SILENCE_S = 20.0
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Carry out one of the words; the exit status is 0 if nothing is left to be undone."""
+    """Execute a command; the exit status is 0 if nothing is left to undo."""
     parser = _parser()
     options = parser.parse_args(arguments)
     state: Path = options.state.absolute()
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tcpf-agent", description=__doc__)
     words = parser.add_subparsers(dest="word", required=True)
     for word, text in (
-        ("serve", "carry out requests until the end of the run"),
+        ("serve", "execute requests until the end of the run"),
         ("undo", "undo runs whose agent has ended"),
         ("list", "list runs that have not been undone, as JSON"),
         ("leave", "undo a run in place of its agent"),
@@ -106,9 +106,9 @@ def _leave(state: Path, token: str, reason: str) -> int:
     lines = [f"the agent ends: {reason}"]
     try:
         left = undo.undo(state, token, agent=os.getpid()).left
-    except Exception as error:  # noqa: BLE001 - told, whatever it is
-        left = [undo.told(error)]
-    with suppress(OSError):  # nobody listens
+    except Exception as error:  # noqa: BLE001 - reported, whatever it is
+        left = [undo.reason(error)]
+    with suppress(OSError):  # the controller is gone
         sys.stderr.write("".join(f"{line}\n" for line in ([*lines, *left] if left else [])))
         sys.stderr.flush()
     return 1 if left else 0

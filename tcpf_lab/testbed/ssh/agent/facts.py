@@ -59,31 +59,31 @@ def _device(name: str) -> dict[str, Any]:
 
 
 def _offloads(name: str) -> dict[str, dict[str, bool]]:
-    said = _said(["ethtool", "-k", name]) or ""
+    output = _output(["ethtool", "-k", name]) or ""
     return {
         match[1]: {"on": match[2] == "on", "fixed": "[fixed]" in match[3]}
-        for match in _FEATURE.finditer(said)
+        for match in _FEATURE.finditer(output)
     }
 
 
 def _network_manager() -> dict[str, str] | None:
-    said = _said(["nmcli", "-t", "-f", "DEVICE,STATE", "device"])
-    if said is None:
+    output = _output(["nmcli", "-t", "-f", "DEVICE,STATE", "device"])
+    if output is None:
         return None
-    pairs = (line.rpartition(":") for line in said.splitlines())
+    pairs = (line.rpartition(":") for line in output.splitlines())
     return {name: _word(state) for name, _, state in pairs if name}
 
 
 def _networkd() -> dict[str, str] | None:
-    said = _said(["networkctl", "list", "--no-legend", "--no-pager"])
-    if said is None:
+    output = _output(["networkctl", "list", "--no-legend", "--no-pager"])
+    if output is None:
         return None
-    rows = (line.split() for line in said.splitlines())
+    rows = (line.split() for line in output.splitlines())
     return {row[1]: _word(row[4]) for row in rows if len(row) >= 5}
 
 
 def _word(state: str) -> str:
-    """Read a state; a service that does not run says ``n/a`` of everything."""
+    """Read a state; a service that does not run reports ``n/a``."""
     return "unmanaged" if state.startswith(("unmanaged", "n/a")) else "managed"
 
 
@@ -95,8 +95,8 @@ def _managed(name: str, managers: dict[str, dict[str, str] | None]) -> dict[str,
     }
 
 
-def _said(argv: list[str]) -> str | None:
-    """Give what a program says, None if it is missing or fails."""
+def _output(argv: list[str]) -> str | None:
+    """Return a program's output, None if it is missing or fails."""
     try:
         return system.checked(argv).output
     except AgentError:
@@ -110,14 +110,14 @@ def _target(link: Path) -> str | None:
         return None
 
 
-#: Program -> the option that makes it tell its version.
+#: Program -> the option that prints its version.
 _TOOLS = {
     "ip": "-V", "tc": "-V", "ethtool": "--version", "tcpdump": "--version", "iperf3": "--version",
     "stdbuf": "--version", "gcc": "--version", "make": "--version", "ping": "-V",
     "modprobe": "--version", "insmod": "--version", "rmmod": "--version", "dkms": "--version",
     "nmcli": "--version", "ss": "-V", "sysctl": "--version", "nsenter": "--version",
 }  # fmt: skip
-#: Modules that a plan or the project has to do with.
+#: Modules that a plan or the project uses.
 _MODULES = (
     *("sch_tbf", "sch_netem", "sch_red", "sch_fifo", "sch_ingress", "sch_htb", "sch_fq"),
     *("sch_fq_codel", "sch_codel", "sch_pie", "sch_fq_pie", "sch_prio", "sch_cake", "sch_choke"),
@@ -127,7 +127,7 @@ _MODULES = (
 
 
 def gather(state: Path) -> dict[str, Any]:
-    """Gather everything; what this host does not tell is None or missing."""
+    """Gather all facts; unknown ones are None or missing."""
     kernel = os.uname()
     return {
         "uname": {
@@ -187,7 +187,7 @@ def _tool(name: str, option: str) -> dict[str, str | None] | None:
 
 def _first_line(argv: list[str]) -> str | None:
     try:
-        said = subprocess.run(
+        result = subprocess.run(
             system.resolve(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -197,12 +197,12 @@ def _first_line(argv: list[str]) -> str | None:
         )
     except (AgentError, OSError, subprocess.SubprocessError):
         return None
-    lines = said.stdout.decode(errors="replace").split("\n")
+    lines = result.stdout.decode(errors="replace").split("\n")
     return next((line.strip() for line in lines if line.strip()), None)
 
 
 def _control() -> dict[str, str | None]:
-    """Tell the two ends of the connection from the controller, and the way back to it."""
+    """Return the two ends of the controller's connection, and the interface of the route back."""
     client, server = session.connection() or (None, None)
     back = session.way_to(client) if client else None
     return {"client": client, "server": server, "device": back}
@@ -225,7 +225,7 @@ def _modules(release: str) -> dict[str, Any]:
 
 
 def _names(text: str) -> set[str]:
-    """Give the names of the modules that a list of files in ``/lib/modules`` is about."""
+    """Return the names of the modules in a list of files in ``/lib/modules``."""
     files = (line.split(":")[0].split() for line in text.splitlines())
     return {modules.called(Path(f[0]).name.split(".ko")[0]) for f in files if f}
 

@@ -35,12 +35,12 @@ Record = dict[str, Any]
 
 
 def runs(state: Path) -> Path:
-    """Say where the journals of all unfinished runs are."""
+    """Return the directory of the journals of all unfinished runs."""
     return state / "runs"
 
 
 def directory(state: Path, token: str) -> Path:
-    """Say where a run's journal and files are.
+    """Return the directory of a run's journal and files.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def directory(state: Path, token: str) -> Path:
         If the token cannot be the name of a directory.
     """
     if not _TOKEN.fullmatch(token):
-        raise AgentError(f"{token!r} cannot be a run's name: letters, digits and _.+- are allowed")
+        raise AgentError(f"{token!r} is not a run's name; allowed: letters, digits and _.+-")
     return runs(state) / token
 
 
@@ -79,7 +79,7 @@ class Journal:
         try:
             root.mkdir()
         except FileExistsError:
-            raise AgentError(f"a run {token} is there already, and has not been undone") from None
+            raise AgentError(f"run {token} exists already and is not undone") from None
         pid = os.getpid()
         with locked(root, 1.0):  # without a record it would look like that of no agent
             (root / NAME).touch()
@@ -108,7 +108,7 @@ class Journal:
     def done(self, number: int) -> None:
         """Note that a record has been undone, which need not survive, nor be possible.
 
-        On a full disk the run's files make room: the run is over.  What could not be noted is
+        On a full disk the run's files are deleted: the run is over.  What could not be noted is
         undone once more by another attempt, and to undo twice does nothing.
         """
         _written(self.root, partial(self._write, json.dumps({"done": number})))
@@ -142,7 +142,7 @@ def noting(root: Path) -> Iterator[Callable[[int], None]]:
 def read(root: Path) -> list[Record]:
     """Read the records of a journal; a last line that is not whole counts for nothing.
 
-    Records that have been undone are not left out: ``undone`` in each says so.
+    Records that have been undone are included: ``undone`` marks them.
     """
     try:
         lines = (root / NAME).read_bytes().split(b"\n")
@@ -186,7 +186,7 @@ def _describe(root: Path) -> dict[str, Any]:
 
 
 def agent_lives(about: Record) -> bool:
-    """Say whether the agent of the run that a first record describes still runs."""
+    """Return whether the agent of the run that a first record describes still runs."""
     pid = about.get("pid")
     if pid is None or about["boot_id"] != boot_id():
         return False
@@ -259,7 +259,7 @@ def _lock(handle: int, root: Path, until: float) -> None:
 
 
 def _same(handle: int, root: Path) -> bool:
-    """Say whether the locked directory is still the one of that name."""
+    """Return whether the locked directory is still the one of that name."""
     try:
         return os.path.samestat(os.fstat(handle), root.stat())
     except FileNotFoundError:

@@ -30,7 +30,7 @@ _SAME_NAME = {
 
 
 def held(module: str) -> bool:
-    """Say whether there is an interface, in any namespace, that goes with a module."""
+    """Return whether an interface in any namespace uses a module."""
     kinds = {module} if module in _SAME_NAME else _OF_MODULE.get(module)
     return kinds is not None and not kinds.isdisjoint(everywhere())
 
@@ -68,8 +68,8 @@ def _here() -> set[str]:
 
 
 LOADED = Path("/proc/modules")
-#: What the kernel loads by itself at the words of a plan: queues, classifiers, actions, congestion
-#: control, devices, what ``ss`` asks.
+#: Modules that the kernel loads on demand for a plan: queues, classifiers, actions, congestion
+#: control, devices, socket diagnostics of ``ss``.
 _BY_ITSELF = re.compile(r"(sch|cls|act|em|tcp)_\w+|\w+_diag|veth|ifb|dummy")
 _LOOK_S = 0.1
 
@@ -87,7 +87,7 @@ def loaded() -> dict[str, tuple[int, list[str]]]:
 
 
 def called(name: str) -> str:
-    """Give the name by which the kernel lists a module."""
+    """Return the name by which the kernel lists a module."""
     return name.replace("-", "_")
 
 
@@ -97,7 +97,7 @@ def load(path: str | None, name: str) -> None:
     Raises
     ------
     AgentError
-        With what the kernel said.
+        With the kernel's message.
     """
     system.checked(["insmod", path] if path else ["modprobe", name])
 
@@ -105,7 +105,7 @@ def load(path: str | None, name: str) -> None:
 def unload(name: str, patience: float) -> None:
     """Unload a module, which may still be used by a namespace that is about to vanish.
 
-    One whose interfaces others have is left to them.
+    A module whose interfaces are in use elsewhere stays loaded.
 
     Raises
     ------
@@ -115,24 +115,24 @@ def unload(name: str, patience: float) -> None:
     until = time.monotonic() + patience
     while called(name) in loaded():
         others = held(called(name))
-        said = None if others else _remove(called(name))
+        reason = None if others else _remove(called(name))
         late = time.monotonic() > until
-        if said is None and (late or not others):
+        if reason is None and (late or not others):
             return
         if late:
-            raise Left(f"module {name}: {said}")
+            raise Left(f"module {name}: {reason}")
         time.sleep(_LOOK_S)
 
 
 def new(before: list[str]) -> list[str]:
-    """Give the modules that the kernel has loaded by itself since, without what they brought."""
+    """Return the modules that the kernel has loaded on demand since, without dependencies."""
     return [name for name in loaded() if name not in before and _BY_ITSELF.fullmatch(name)]
 
 
 def unload_new(before: list[str], patience: float) -> None:
-    """Unload what the kernel has loaded by itself since, unless something uses it.
+    """Unload modules that the kernel has loaded on demand since and that are not in use.
 
-    Interfaces of whatever namespace use the module of their kind.
+    Interfaces of any namespace use the module of their kind.
 
     Raises
     ------
@@ -149,19 +149,19 @@ def unload_new(before: list[str], patience: float) -> None:
         if not there:
             return
         free = [name for name in there if now[name][0] == 0 and not held(name)]
-        refused = {name: said for name in free if (said := _remove(name)) is not None}
+        refused = {name: reason for name in free if (reason := _remove(name)) is not None}
         if len(refused) == len(free) and time.monotonic() > until:
             if refused:
-                raise Left("; ".join(f"module {name}: {said}" for name, said in refused.items()))
-            return  # somebody else uses them by now
+                raise Left("; ".join(f"module {name}: {why}" for name, why in refused.items()))
+            return  # another user has them by now
         if len(refused) == len(free):
             time.sleep(_LOOK_S)
 
 
 def _remove(name: str) -> str | None:
-    """Unload a module now; give what speaks against it."""
+    """Unload a module now; return why that fails, None if it does not."""
     try:
-        said = system.run(["rmmod", name])
+        result = system.run(["rmmod", name])
     except AgentError as error:
         return error.message
-    return None if said.status == 0 else (said.errors.strip() or system.ending(said.status))
+    return None if result.status == 0 else (result.errors.strip() or system.ending(result.status))

@@ -28,7 +28,7 @@ _umount = ctypes.CDLL(None).umount2
 
 
 def name(node: str) -> str:
-    """Say what ``ip netns`` calls a node's namespace.
+    """Return the name of a node's namespace in ``ip netns``.
 
     Raises
     ------
@@ -41,17 +41,17 @@ def name(node: str) -> str:
 
 
 def place(node: str) -> Path:
-    """Say by which file a node's namespace is reached."""
+    """Return the file of a node's namespace."""
     return NAMED / name(node)
 
 
 def exists(node: str) -> bool:
-    """Say whether there is such a node."""
+    """Return whether a node exists."""
     return place(node).exists()
 
 
 def is_one(path: Path) -> bool:
-    """Say whether a name leads to a namespace: it is an empty file until it does."""
+    """Return whether a name leads to a namespace: before that it is an empty file."""
     try:
         return path.stat().st_dev == OWN.stat().st_dev
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def is_one(path: Path) -> bool:
 
 
 def mounted() -> bool:
-    """Say whether the directory of names is mounted on itself, as ``ip`` does with the first."""
+    """Return whether the directory of names is a mount, as ``ip`` makes it with the first name."""
     return NAMED.exists() and _mount(NAMED) != _mount(NAMED.parent)
 
 
@@ -113,7 +113,7 @@ def inside(path: Path, function: Callable[[], T]) -> T:
         try:
             enter(path)
             values.append(function())
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
             errors.append(error)
 
     thread = threading.Thread(target=work, daemon=True)
@@ -129,7 +129,7 @@ _KEPT, _MADE = "kept", "made"
 
 
 def to_be_released() -> bool:
-    """Say whether the mount is a run's doing, or is going to be with the next name."""
+    """Return whether a run made the mount, or will make it with the next name."""
     return MARK.exists() or not mounted()
 
 
@@ -142,7 +142,7 @@ def claim() -> None:
 def release() -> None:
     """Make the directory what it was before the first run, unless there are names in it.
 
-    A namespace that somebody else has made meanwhile keeps it as it is.
+    A namespace that another program has made meanwhile prevents that.
     """
     try:
         before = MARK.read_text()

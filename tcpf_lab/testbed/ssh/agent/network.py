@@ -1,7 +1,7 @@
 """Nodes, the links between them, and the host's interfaces: made, moved, given back as they were.
 
-What an interface is, ``ip -j`` tells; what it is to be, ``ip`` is told.  Only the way back is a
-message of our own: ``ip`` gives no interface its old index.
+``ip -j`` reads the state of interfaces and ``ip`` changes it.  Only moving one back uses a netlink
+message of our own: ``ip`` cannot restore an interface's index.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 from tcpf_lab.testbed.ssh.agent import modules, namespaces, system
 from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled, Left, Lost
 
-#: What ``ip -j -d`` says of an interface, of an address, of a route.
+#: An interface, address or route as ``ip -j -d`` reports it.
 Entry = Mapping[str, Any]
-#: What the commands of `SHOWN` report, each entry one of theirs.
+#: Entries of the commands of `SHOWN`.
 Shown = Mapping[str, Sequence[Entry]]
-#: Written down of an interface before it is moved.
+#: State of an interface that is recorded before it is moved.
 State = dict[str, Any]
 
-#: What tells how interfaces are configured -> the commands of ``ip -j`` that show it.
+#: Kind of configuration -> the commands of ``ip -j`` that show it.
 SHOWN = {
     "links": ("-d link show",),
     "addresses": ("address show",),
@@ -98,7 +98,7 @@ def part(ends: Sequence[Mapping[str, str]]) -> None:
 
 
 def has(node: str, device: str) -> bool:
-    """Say whether an interface is in a node."""
+    """Return whether an interface is in a node."""
     place = namespaces.place(node)
     return namespaces.is_one(place) and device in namespaces.inside(place, _devices)
 
@@ -122,21 +122,21 @@ def hurry(node: str) -> None:
 def delete(node: str) -> None:
     """Delete a namespace, all processes of which have been ended.
 
-    What it holds is taken out of the kernel first: the namespace itself goes only when there is no
-    connection that waits for a last acknowledgement, and until then modules are in use.
+    Its contents are removed first: the namespace lasts as long as a connection waits for a last
+    acknowledgement, and until then modules are in use.
 
     Raises
     ------
     Left
-        If it is still there after that.
+        If it still exists afterwards.
     """
     if not namespaces.exists(node):
         return
     if namespaces.is_one(namespaces.place(node)):
         _empty(node)
-    said = system.run(["ip", "netns", "delete", namespaces.name(node)])
+    result = system.run(["ip", "netns", "delete", namespaces.name(node)])
     if namespaces.exists(node):
-        raise Left(f"node {node}: {said.errors.strip()}")
+        raise Left(f"node {node}: {result.errors.strip()}")
 
 
 def _empty(node: str) -> None:
@@ -148,7 +148,7 @@ def _empty(node: str) -> None:
     lines += [f"actions flush action {kind}" for kind in actions]
     text = "".join(f"{line}\n" for line in lines)
     system.run(["tc", "-n", name, "-force", "-batch", "-"], text=text)
-    if "tcp_diag" in loaded or _DIAG.exists():  # else `ss` would load it, and nobody unload it
+    if "tcp_diag" in loaded or _DIAG.exists():  # else `ss` would load it for good
         with suppress(AgentError):  # there may be no `ss`: connections end by themselves
             system.run(["ss", "-N", name, "-K", "state", "connected"])
 
@@ -156,7 +156,7 @@ def _empty(node: str) -> None:
 def batch(
     program: str, node: str, lines: Sequence[Sequence[str]], cancel: threading.Event | None = None
 ) -> None:
-    """Give commands of ``ip`` or ``tc`` to one process.
+    """Run commands of ``ip`` or ``tc`` in one process.
 
     Raises
     ------
@@ -167,19 +167,19 @@ def batch(
         raise AgentError(f"'{program}' has no batches; allowed: ip, tc")
     text = "".join(" ".join(map(_quoted, line)) + "\n" for line in lines)
     argv = [program, "-n", namespaces.name(node), "-batch", "-"]
-    said = system.run(argv, text=text, cancel=cancel)
-    if said.status == 0:
+    result = system.run(argv, text=text, cancel=cancel)
+    if result.status == 0:
         return
-    failed = re.search(r"Command failed -:(\d+)", said.errors)
+    failed = re.search(r"Command failed -:(\d+)", result.errors)
     number = int(failed[1]) if failed else int(len(lines) == 1)
     if 1 <= number <= len(lines):
         command = [program, *lines[number - 1]]
         message = f"command {number} of {len(lines)} failed in node {node}"
-    else:  # it was killed, could not enter the node, or `tc` misses a word and does not say where
+    else:  # it was killed, could not enter the node, or `tc` does not name the line
         command = argv
-        message = f"a batch of {len(lines)} commands {system.ending(said.status)} in node {node}"
-    text = re.sub(r"Command failed -:\d+\n?", "", said.errors)
-    raise AgentError(message, command, said.status, text or said.output)
+        message = f"a batch of {len(lines)} commands {system.ending(result.status)} in node {node}"
+    text = re.sub(r"Command failed -:\d+\n?", "", result.errors)
+    raise AgentError(message, command, result.status, text or result.output)
 
 
 def _quoted(word: str) -> str:
@@ -200,8 +200,8 @@ def _quoted(word: str) -> str:
 
 def find(name: str) -> Entry | None:
     """Find an interface by name, not by one of its other names."""
-    said = system.run(["ip", "-j", "-d", "link", "show", "dev", name])
-    found = system.parsed(said.output) if said.status == 0 else []
+    result = system.run(["ip", "-j", "-d", "link", "show", "dev", name])
+    found = system.parsed(result.output) if result.status == 0 else []
     return next((link for link in found if link["ifname"] == name), None)
 
 
@@ -211,27 +211,30 @@ def refuse(link: Entry) -> None:
     Raises
     ------
     AgentError
-        Saying what speaks against it, and which commands free it.
+        Naming what prevents it, and the commands that remove that.
     """
     name = link["ifname"]
     if "LOOPBACK" in link["flags"]:
         raise AgentError(f"interface {name} is the loopback interface")
-    if said := would_be_lost(name, shown(system.report)):
-        raise AgentError(said)
+    if problem := would_be_lost(name, shown(system.report)):
+        raise AgentError(problem)
     if "xdp" in link:
-        raise AgentError(f"interface {name} has an XDP program, which would be lost")
+        raise AgentError(
+            f"interface {name} has an XDP program, which a run would remove: "
+            f"`ip link set dev {name} xdp off`"
+        )
     # The kernel's own queues have no handle.
     queues = system.report(["tc", "-j", "qdisc", "show", "dev", name])
     kinds = [queue["kind"] for queue in queues if queue.get("handle", "0:") != "0:"]
     if kinds:
         raise AgentError(
-            f"interface {name} has a queue of its own ({', '.join(kinds)}), which would be lost: "
-            f"`tc qdisc delete dev {name} root`"
+            f"interface {name} has a queueing discipline ({', '.join(kinds)}), which a run would "
+            f"remove: `tc qdisc delete dev {name} root`"
         )
 
 
 def shown(report: Callable[[list[str]], list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """Ask for what `configured` looks at, by a function that gives what a command reports."""
+    """Collect the input of `configured` by a function that returns the entries of a command."""
     return {
         key: [entry for words in commands for entry in report(["ip", "-j", *words.split()])]
         for key, commands in SHOWN.items()
@@ -239,14 +242,14 @@ def shown(report: Callable[[list[str]], list[dict[str, Any]]]) -> dict[str, list
 
 
 def would_be_lost(name: str, shown: Shown) -> str:
-    """Say what speaks against an interface that is configured; nothing if it is not."""
+    """Return the configuration of an interface that a run would remove; empty if there is none."""
     found = [f"{what} (`{command}`)" for what, command in configured(name, shown)]
     listed = ", ".join(found)
-    return f"interface {name} is configured, which would be lost: it {listed}" if found else ""
+    return f"interface {name} is configured, which a run would remove: it {listed}" if found else ""
 
 
 def configured(name: str, shown: Shown) -> Iterator[tuple[str, str]]:
-    """Say what is configured on an interface and not given back, each with what takes it away.
+    """Yield the configuration that a run would not restore, each with the command to remove it.
 
     Parameters
     ----------
@@ -299,8 +302,8 @@ def _settings(link: Entry) -> dict[str, str]:
         "multicast": "MULTICAST" in flags,
         "arp": "NOARP" not in flags,
     }
-    kept = {word: str(shown[key]) for key, word in _RESTORED.items() if key in shown}
-    return {**kept, **{word: "on" if on else "off" for word, on in states.items()}}
+    values = {word: str(shown[key]) for key, word in _RESTORED.items() if key in shown}
+    return {**values, **{word: "on" if on else "off" for word, on in states.items()}}
 
 
 def describe(link: Entry) -> State:
@@ -342,7 +345,7 @@ def take(interface: str, node: str, device: str, mac: str, mtu: int) -> None:
         there = ["ip", "-n", name, "link", "set", "dev", device]
         system.checked([*there, "address", mac, "mtu", str(mtu)])
     except AgentError as error:
-        text = f"interface {interface} cannot become {device} of node {node}: {error.said}"
+        text = f"cannot move interface {interface} to node {node} as {device}: {error.reason}"
         raise AgentError(text) from None
 
 
@@ -374,7 +377,7 @@ def give_back(state: State, node: str, device: str, others: Collection[str]) -> 
         namespaces.inside(place, lambda: _send_back(state, device, others))
     link = _identify(state, device)
     if link is None:
-        raise Lost(f"interface {state['interface']} is neither here nor in node {node}")
+        raise Lost(f"interface {state['interface']} is neither on the host nor in node {node}")
     _restore(state, link)
 
 
@@ -468,13 +471,13 @@ def _restore(state: State, link: Entry) -> None:
     try:
         _restore_offloads(name, state["offloads"])
     except AgentError as error:
-        raise Left(f"offloads of interface {name}: {error.said}") from None
+        raise Left(f"offloads of interface {name}: {error.reason}") from None
     try:
         if state["queued"] and link.get("qdisc") == "noop":
             _set(name, "up")  # once up, it keeps a queue when it is down
         _set(name, "up" if state["up"] else "down")
     except AgentError as error:
-        raise Left(f"interface {name} cannot be switched on: {error.said}") from None
+        raise Left(f"interface {name} cannot be set up: {error.reason}") from None
     _verify(state)
 
 
@@ -483,7 +486,7 @@ def _rename(now: str, name: str) -> None:
         _set(now, "down")
         _set(now, "name", name)
     except AgentError as error:
-        raise Left(f"interface {now}, once {name}: {error.said}") from None
+        raise Left(f"interface {now}, formerly {name}: {error.reason}") from None
 
 
 def _restore_settings(state: State, link: Entry) -> None:
@@ -523,7 +526,7 @@ def offloads(shown: str) -> dict[str, bool]:
     Parameters
     ----------
     shown : str
-        What ``ethtool -k`` said.
+        Output of ``ethtool -k``.
     """
     found: dict[str, bool] = {}
     heading = ""
@@ -537,8 +540,8 @@ def offloads(shown: str) -> dict[str, bool]:
         else:
             heading = name
         if "[fixed]" not in more:
-            asked = re.search(r"\[requested (on|off)\]", more)
-            found[name] = (asked[1] if asked else state) == "on"
+            requested = re.search(r"\[requested (on|off)\]", more)
+            found[name] = (requested[1] if requested else state) == "on"
     return found
 
 
@@ -629,7 +632,7 @@ def _answered(channel: socket.socket, expected: tuple[str, int, int], until: flo
         channel.settimeout(left)
         try:
             data, (source, _) = channel.recvfrom(65536)
-        except OSError:  # in time nothing, or an error that ICMP has told
+        except OSError:  # timeout, or an ICMP error
             continue
         start = 4 * (data[0] & 15)
         kind, _, _, identity, number = struct.unpack_from("!BBHHH", data, start)

@@ -33,7 +33,7 @@ class Launch:
     """A process that waits for its instant."""
 
     pid: int
-    told: int  #: descriptor of the pipe through which it tells how that went
+    report: int  #: descriptor of the pipe that reports the start
 
     def await_start(self, argv: Sequence[str], at_ns: int) -> float:
         """Wait until it has become the program; return how late that was, s.
@@ -43,14 +43,14 @@ class Launch:
         AgentError
             If it could not become the program, or was ended before.
         """
-        with os.fdopen(self.told, "rb") as pipe:
-            said = pipe.read()
-        if len(said) < _TIME.size:
-            raise AgentError("ended before it was to start", argv)
-        if len(said) > _TIME.size:
-            (number,) = _ERROR.unpack_from(said, _TIME.size)
+        with os.fdopen(self.report, "rb") as pipe:
+            data = pipe.read()
+        if len(data) < _TIME.size:
+            raise AgentError("ended before its start time", argv)
+        if len(data) > _TIME.size:
+            (number,) = _ERROR.unpack_from(data, _TIME.size)
             raise AgentError(f"cannot be started: {os.strerror(number)}", argv)
-        return float(_TIME.unpack(said)[0] - at_ns) / NSEC
+        return float(_TIME.unpack(data)[0] - at_ns) / NSEC
 
 
 def prepare(argv: Sequence[str], at_ns: int, output: int, errors: int) -> Launch:
@@ -118,7 +118,7 @@ class Program(threading.Thread):
         self.fault: AgentError | None = None
         self._node: str = wish["node"]
         self._changed = changed
-        self._said = {
+        self._files = {
             kind: system.within(root, wish[kind]) for kind in ("errors", "output") if wish.get(kind)
         }
 
@@ -137,7 +137,7 @@ class Program(threading.Thread):
         """Start the program, and await its end."""
         try:
             namespaces.enter(namespaces.place(self._node))
-            with _opened(self._said, "output") as output, _opened(self._said, "errors") as errors:
+            with _opened(self._files, "output") as output, _opened(self._files, "errors") as errors:
                 self._run(output, errors)
         except AgentError as error:
             self._note(fault=error)
@@ -182,9 +182,9 @@ class Program(threading.Thread):
         return AgentError(f"{self.label} {message}", self.argv, None, self._words())
 
     def _words(self) -> str:
-        """Give the last lines of what it said, in its errors or else in its output."""
-        said = [system.last_lines(path) for path in self._said.values()]
-        return next((text for text in said if text), "")
+        """Return the last lines of its errors, or else of its output."""
+        tails = [system.last_lines(path) for path in self._files.values()]
+        return next((text for text in tails if text), "")
 
 
 class Programs:
@@ -250,7 +250,7 @@ class Programs:
             if not running:
                 return
             if left <= 0:
-                raise running[0].late(f"had not ended in time{_and_more(running)}")
+                raise running[0].late(f"did not end in time{_and_more(running)}")
 
     def stop(self, names: Sequence[str]) -> None:
         """Interrupt programs, and wait until they have written everything.
@@ -258,8 +258,8 @@ class Programs:
         Raises
         ------
         AgentError
-            If one had failed before, fails to end well, or does not end.  To be ended by the
-            interrupt itself is to end well.
+            If one had failed before, fails now, or does not end.  To be ended by the interrupt
+            itself is no failure.
         """
         programs = self._called(names)
         _refuse_failed(programs)
@@ -271,14 +271,14 @@ class Programs:
         _refuse_failed(programs)
         for program in programs:
             if not program.over:
-                raise program.late(f"had not ended {STOP_S:g} s after it was interrupted")
+                raise program.late(f"did not end within {STOP_S:g} s after SIGINT")
 
     def lateness(self) -> dict[str, float]:
-        """Tell how late each program was started that had an instant to start at, s."""
+        """Return how late each program with a start time was started, s."""
         return {p.label: p.late_s for p in self._programs.values() if p.late_s is not None}
 
     def settle(self) -> None:
-        """Await, once the run is being ended, that nothing is being started any more."""
+        """Wait, once the run is ending, until no program is being started any more."""
         with self._changed:
             self._changed.wait_for(lambda: all(p.begun for p in self._programs.values()), STOP_S)
 
@@ -308,7 +308,7 @@ class Programs:
             if program.over:
                 raise program.failure()
             if time.monotonic() - begun > timeout:
-                raise program.late(f"did not say {text!r} within {timeout:g} s")
+                raise program.late(f"did not print {text!r} within {timeout:g} s")
             if self._cancel.wait(_LOOK_S):
                 raise Cancelled
 
@@ -328,7 +328,7 @@ def _over(programs: Sequence[Program]) -> bool:
 
 
 def _and_more(programs: Sequence[Program]) -> str:
-    return f", nor had {len(programs) - 1} more" if len(programs) > 1 else ""
+    return f", nor did {len(programs) - 1} more" if len(programs) > 1 else ""
 
 
 def _ended(pid: int) -> int:
@@ -341,10 +341,10 @@ def _ended(pid: int) -> int:
 
 
 @contextmanager
-def _opened(said: Mapping[str, Path], kind: str) -> Iterator[int]:
+def _opened(files: Mapping[str, Path], kind: str) -> Iterator[int]:
     """Open a file to write, or nowhere."""
     handle = os.open(
-        said.get(kind, os.devnull), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644
+        files.get(kind, os.devnull), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644
     )
     try:
         yield handle

@@ -3,7 +3,7 @@
 The main thread only listens, so that it hears the controller whatever is under way; a second one
 carries requests out, one after the other; a third writes.  However the conversation ends, the run
 is undone: by the request ``end``, or by the agent itself when its input ends, nothing is heard for
-too long, or it is told to end; and by the watch process if the agent cannot.
+too long, or gets a signal to end; and by the watch process if the agent cannot.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tcpf_lab.testbed.ssh.agent import facts, journal, undo
 from tcpf_lab.testbed.ssh.agent.session import Session, carry_out
 from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled
 
-#: Version of the conversation, said in the first line.
+#: Version of the protocol, sent in the first line.
 PROTOCOL = 1
 _FLUSH_S = 5.0
 _BEAT_S = 1.0
-#: The watch takes an agent for hung that has not said anything for twice its own silence, and this.
+#: The watch treats an agent as hung that sends nothing for twice its silence, and this on top, s.
 _GRACE_S = 10.0
 
 
@@ -55,9 +55,9 @@ class Agent:
         self._writer = threading.Thread(target=self._write, daemon=True)
 
     def serve(self) -> NoReturn:
-        """Converse until the end."""
+        """Serve requests until the end."""
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, lambda n, _: self._leave(f"it was sent {signal.Signals(n).name}"))
+            signal.signal(number, lambda n, _: self._leave(f"received {signal.Signals(n).name}"))
         threading.stack_size(1 << 18)  # there may be a thread for each of hundreds of programs
         self._writer.start()
         threading.Thread(target=self._work, daemon=True).start()
@@ -82,11 +82,11 @@ class Agent:
             ready, _, _ = select.select([0, self._watch.gone], [], [], min(left, _BEAT_S))
             self._beat()
             if self._watch.gone in ready:
-                self._leave("its watch process has ended")
+                self._leave("the watch process has ended")
             if 0 in ready:
                 data = os.read(0, 1 << 16)
-                return data if data else self._leave("its input has ended")
-        return self._leave(f"nothing was heard for {self._silence:g} s")
+                return data if data else self._leave("the connection to the controller has ended")
+        return self._leave(f"no message from the controller for {self._silence:g} s")
 
     def _beat(self) -> None:
         if time.monotonic() - self._beaten > _BEAT_S / 2:
@@ -94,7 +94,7 @@ class Agent:
             self._watch.beat()
 
     def _take(self, line: bytes) -> None:
-        """Answer what can be answered at once, and put the rest in order."""
+        """Answer simple requests at once, and queue the others."""
         try:
             request = json.loads(line)
             word = request["do"]
@@ -107,7 +107,7 @@ class Agent:
             value = {"time_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
             self._say(id=request.get("id"), ok=True, value=value)
             return
-        if word == "end":  # whatever is under way or asked for before is given up
+        if word == "end":  # cancels all earlier requests
             self._cancel.set()
         self._requests.put(request)
 
@@ -118,7 +118,7 @@ class Agent:
                 value = self._carry_out(request)
             except AgentError as error:
                 self._refuse(request.get("id"), error)
-            except Exception as error:  # noqa: BLE001 - the controller is told, whatever it is
+            except Exception as error:  # noqa: BLE001 - reported to the controller, whatever it is
                 self._refuse(request.get("id"), AgentError(f"{type(error).__name__}: {error}"))
             else:
                 self._say(id=request.get("id"), ok=True, value=value)

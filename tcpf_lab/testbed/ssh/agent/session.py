@@ -16,7 +16,7 @@ from tcpf_lab.testbed.ssh.agent.programs import Programs
 from tcpf_lab.testbed.ssh.agent.system import AgentError, Cancelled
 
 #: So much of what a command says is given in the reply.
-SAID_CHARACTERS = 65536
+OUTPUT_CHARACTERS = 65536
 _LOOK_AT_QUEUE_S = 0.25
 _VARIABLE = b"SSH_CONNECTION="
 
@@ -43,15 +43,15 @@ def refuse(interface: str) -> None:
 
 def way_to(client: str) -> str | None:
     """Give the interface by which the kernel would send to an address, all its rules considered."""
-    said = system.run(["ip", "-j", "route", "get", client])
-    routes = system.parsed(said.output) if said.status == 0 else []
+    result = system.run(["ip", "-j", "route", "get", client])
+    routes = system.parsed(result.output) if result.status == 0 else []
     return next((str(route["dev"]) for route in routes if "dev" in route), None)
 
 
 def connection() -> tuple[str, str] | None:
     """Give the addresses of the ssh client and server this was started by; None if by none.
 
-    ``sudo`` takes the variable away, so the processes above this one are asked too.
+    ``sudo`` removes the variable, so the parent processes are read too.
     """
     pid = os.getpid()
     while pid > 0:
@@ -148,7 +148,7 @@ class Session:
         """Make a node."""
         if namespaces.exists(node):
             raise AgentError(
-                f"File exists: there is a namespace {namespaces.name(node)} already, "
+                f"File exists: the namespace {namespaces.name(node)} exists already, "
                 "left by another run or made by another program"
             )
         # The first name of a namespace makes a mount.
@@ -162,15 +162,15 @@ class Session:
     def add_veth(
         self, ends: Sequence[Mapping[str, Any]], mtu: int, wire: Mapping[str, int] | None = None
     ) -> None:
-        """Join two nodes of this kernel, by a half-duplex wire if one is asked for.
+        """Join two nodes of this kernel, by a half-duplex wire if requested.
 
         An end in a node of another agent goes with that node.
         """
         own = [end for end in ends if "agent" not in end]
         for end in own:
             self._refuse_taken(end["node"], end["device"])
-        kept = [{"node": end["node"], "device": end["device"]} for end in own]
-        self._journal.add("veth", ends=kept)
+        recorded = [{"node": end["node"], "device": end["device"]} for end in own]
+        self._journal.add("veth", ends=recorded)
         network.join(ends, mtu, wire)
 
     def take_nic(self, interface: str, node: str, device: str, mac: str, mtu: int) -> None:
@@ -190,10 +190,10 @@ class Session:
             raise AgentError(f"File exists: node {node} has an interface {device} already")
 
     def run(self, node: str, argv: Sequence[str], output: str | None = None) -> dict[str, str]:
-        """Run a program to its end; return what it said, unless that went to a file."""
+        """Run a program to its end; return its output, unless a file gets it."""
         if output is None:
-            said = self.inside(node, lambda: system.checked(argv, cancel=self.cancel)).output
-            return {"output": said[-SAID_CHARACTERS:]}
+            output = self.inside(node, lambda: system.checked(argv, cancel=self.cancel)).output
+            return {"output": output[-OUTPUT_CHARACTERS:]}
         with self.output(output).open("wb") as file:
             self.inside(node, lambda: system.checked(argv, output=file, cancel=self.cancel))
         return {"output": ""}
@@ -256,7 +256,7 @@ class Session:
 
     def _refuse_unless_owner(self, what: str) -> None:
         if not self.owner:
-            raise AgentError(f"cannot {what}: another agent answers for this kernel")
+            raise AgentError(f"cannot {what}: another agent manages this kernel")
 
     def start(self, starts: Sequence[Mapping[str, Any]]) -> None:
         """Start programs in nodes of the run."""

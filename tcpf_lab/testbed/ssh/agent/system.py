@@ -33,7 +33,7 @@ class AgentError(Exception):
     status : int, optional
         Its exit status, negative for a signal.
     output : str, optional
-        What it said; the last lines are kept.
+        Its output; the last lines are stored.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class AgentError(Exception):
         self.output = tail(output)
 
     @property
-    def said(self) -> str:
-        """What the command said, or else what went wrong."""
+    def reason(self) -> str:
+        """The command's output, or else the message."""
         return self.output or self.message
 
     def reply(self) -> dict[str, Any]:
@@ -65,28 +65,28 @@ class AgentError(Exception):
 
 
 class Cancelled(AgentError):  # noqa: N818 - it is not the request that is wrong
-    """A request that was given up because the run is being ended."""
+    """A request that was cancelled because the run is ending."""
 
     def __init__(self) -> None:
-        super().__init__("given up: the run is being ended")
+        super().__init__("cancelled: the run is ending")
 
 
-class Left(Exception):  # noqa: N818 - says what is left, which is not always an error
-    """Something that could not be undone, and is left as it is."""
+class Left(Exception):  # noqa: N818 - names what is left, which is not always an error
+    """A change that could not be undone."""
 
 
 class Lost(Left):
-    """Something that is no longer there to be undone, which only a person can mend."""
+    """A change that no later attempt can undo: its subject is gone."""
 
 
 def tail(text: str) -> str:
-    """Give the last lines of a text."""
+    """Return the last lines of a text."""
     return "\n".join(text.rstrip().splitlines()[-TAIL_LINES:])
 
 
 @dataclass(frozen=True)
-class Said:
-    """How a command ended."""
+class Output:
+    """Exit status and output of a command."""
 
     status: int
     output: str
@@ -99,7 +99,7 @@ def resolve(argv: Sequence[str]) -> list[str]:
     Raises
     ------
     AgentError
-        If it is nowhere to be found.
+        If it is not found.
     """
     if not argv:
         raise AgentError("a command without a program")
@@ -115,7 +115,7 @@ def run(
     text: str = "",
     output: IO[bytes] | None = None,
     cancel: threading.Event | None = None,
-) -> Said:
+) -> Output:
     """Run a program to its end, in the namespace of the calling thread.
 
     Parameters
@@ -136,31 +136,31 @@ def run(
     Cancelled
         If it was killed.
     """
-    with _memory("input") as given, _memory("output") as said, _memory("errors") as errors:
+    with _memory("input") as given, _memory("output") as printed, _memory("errors") as errors:
         given.write(text.encode())
         given.seek(0)
-        process = popen(argv, stdin=given, stdout=output or said, stderr=errors)
+        process = popen(argv, stdin=given, stdout=output or printed, stderr=errors)
         status = _await(process, cancel)
-        return Said(status, "" if output else _content(said), _content(errors))
+        return Output(status, "" if output else _content(printed), _content(errors))
 
 
-def checked(argv: Sequence[str], **more: Any) -> Said:
+def checked(argv: Sequence[str], **more: Any) -> Output:
     """Run as `run` does, and refuse any exit status but zero.
 
     Raises
     ------
     AgentError
-        With the command, its status and what it said.
+        With the command, its status and output.
     """
-    said = run(argv, **more)
-    if said.status:
-        text = said.errors if said.errors.strip() else said.output
-        raise AgentError(f"{argv[0]} {ending(said.status)}", argv, said.status, text)
-    return said
+    result = run(argv, **more)
+    if result.status:
+        text = result.errors if result.errors.strip() else result.output
+        raise AgentError(f"{argv[0]} {ending(result.status)}", argv, result.status, text)
+    return result
 
 
 def report(argv: Sequence[str], **more: Any) -> list[dict[str, Any]]:
-    """Run a program of iproute2 with ``-j``, and give what it reports.
+    """Run a program of iproute2 with ``-j``, and return its entries.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def report(argv: Sequence[str], **more: Any) -> list[dict[str, Any]]:
 
 
 def parsed(output: str) -> list[dict[str, Any]]:
-    """Read what a program of iproute2 reports; one without an answer may be an empty object."""
+    """Parse the JSON of a program of iproute2; an empty answer may be an empty object."""
     return [entry for entry in json.loads(output or "[]") if entry]
 
 
@@ -196,13 +196,13 @@ def popen(argv: Sequence[str], **files: Any) -> subprocess.Popen[bytes]:
 
 
 def ending(status: int) -> str:
-    """Say how a program ended."""
+    """Describe how a program ended."""
     if status >= 0:
         return f"ended with status {status}"
     try:
-        return f"was ended by {signal.Signals(-status).name}"
+        return f"was killed by {signal.Signals(-status).name}"
     except ValueError:
-        return f"was ended by signal {-status}"
+        return f"was killed by signal {-status}"
 
 
 def signal_all(pid: int, number: int) -> None:
@@ -347,7 +347,7 @@ def within(root: Path, name: str) -> Path:
 
 
 def last_lines(path: Path) -> str:
-    """Give the last lines of a file, and none if it is not there."""
+    """Return the last lines of a file, empty if it is missing."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)
@@ -358,7 +358,7 @@ def last_lines(path: Path) -> str:
 
 
 def holds(path: Path, text: str) -> bool:
-    """Say whether a text stands in a file."""
+    """Return whether a file contains a text."""
     try:
         return text.encode() in path.read_bytes()
     except OSError:
@@ -366,7 +366,7 @@ def holds(path: Path, text: str) -> bool:
 
 
 def of_this_thread(path: str) -> str:
-    """Replace the names by which ``/proc`` means the whole agent's namespace, not the thread's."""
+    """Replace paths in ``/proc`` of the agent's namespace by those of the thread's."""
     for start in ("/proc/net/", "/proc/self/net/"):
         if path.startswith(start):
             return f"/proc/thread-self/net/{path[len(start) :]}"

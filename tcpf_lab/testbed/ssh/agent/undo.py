@@ -100,14 +100,14 @@ def _undo(root: Path, records: list[Record], patience: float) -> Result:
     own = namespaces.number(namespaces.OWN)
     if about["namespace"] != own:
         raise AgentError(
-            f"run {root.name} is to be undone from the network namespace its agent was in "
-            f"({about['namespace']}), not from {own}"
+            f"run {root.name} must be undone from the network namespace of its agent "
+            f"({about['namespace']}), this is {own}"
         )
     work, result = Work(records, patience), Result()
     try:
         _kill(work, programs.mark(about["token"], about["pid"], about["started"]), result)
     except Exception as error:  # noqa: BLE001 - most can be undone all the same
-        result.stuck.append(f"processes: {told(error)}")
+        result.stuck.append(f"processes: {reason(error)}")
     with journal.noting(root) as done:
         for record in reversed(records[1:]):
             if not record["undone"] and _undo_one(work, record, result):
@@ -116,7 +116,7 @@ def _undo(root: Path, records: list[Record], patience: float) -> Result:
 
 
 def _undo_one(work: Work, record: Record, result: Result) -> bool:
-    """Undo a record; say whether nothing is left to be tried again."""
+    """Undo a record; return whether no later attempt is needed."""
     try:
         _UNDO[record["kind"]](work, record)
     except Lost as lost:
@@ -126,7 +126,7 @@ def _undo_one(work: Work, record: Record, result: Result) -> bool:
         result.stuck.append(str(left))
         return False
     except Exception as error:  # noqa: BLE001 - what comes after it is undone, whatever it is
-        result.stuck.append(f"{record['kind']}: {told(error)}")
+        result.stuck.append(f"{record['kind']}: {reason(error)}")
         return False
     result.undone += 1
     return True
@@ -143,10 +143,10 @@ def _conclude(root: Path, result: Result) -> None:
         journal.note_left(root, result.left)
 
 
-def told(error: Exception) -> str:
-    """Give what an error says; one that nobody has foreseen has to say its kind too."""
-    foreseen = isinstance(error, (AgentError, OSError))
-    return str(error) if foreseen else f"{type(error).__name__}: {error}"
+def reason(error: Exception) -> str:
+    """Return an error's message, with its type if it is unexpected."""
+    expected = isinstance(error, (AgentError, OSError))
+    return str(error) if expected else f"{type(error).__name__}: {error}"
 
 
 def _kill(work: Work, mark: str, result: Result) -> None:
@@ -202,12 +202,12 @@ _UNDO: dict[str, Callable[[Work, Record], None]] = {
 
 
 def by_hand(state: Path, token: str | None, force: bool) -> list[dict[str, Any]]:
-    """Undo one run or all; leave alone those whose agent still runs, unless ``force``.
+    """Undo one run or all; skip those whose agent still runs, unless ``force``.
 
     Returns
     -------
     list of dict
-        ``token``, ``undone``, ``left`` and, for one that was left alone, ``refused`` of each.
+        ``token``, ``undone``, ``left`` and, for a run that is skipped, ``refused`` of each.
     """
     found = []
     for run in journal.unfinished(state):
@@ -216,7 +216,7 @@ def by_hand(state: Path, token: str | None, force: bool) -> list[dict[str, Any]]
         report: dict[str, Any] = {"token": run["token"], "undone": 0, "left": []}
         another = run["alive"] and run["pid"] != os.getpid()
         if another and not force:
-            report["refused"] = f"its agent still runs, as process {run['pid']}"
+            report["refused"] = f"the run's agent still runs as process {run['pid']}"
         else:
             if another:
                 with suppress(ProcessLookupError):  # it has ended since
@@ -229,8 +229,8 @@ def by_hand(state: Path, token: str | None, force: bool) -> list[dict[str, Any]]
 def _attempt(state: Path, token: str) -> dict[str, Any]:
     try:
         result = undo(state, token)
-    except Exception as error:  # noqa: BLE001 - told, whatever it is
-        return {"left": [told(error)]}
+    except Exception as error:  # noqa: BLE001 - reported, whatever it is
+        return {"left": [reason(error)]}
     return {"undone": result.undone, "left": result.left, "lost": result.lost}
 
 

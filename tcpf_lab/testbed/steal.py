@@ -1,7 +1,7 @@
-"""What the host of a virtual machine gives of its processors to others ("steal" in proc(5)).
+"""CPU steal: processor time that the host of a virtual machine gives to others (proc(5)).
 
-Where much of them is withheld a wall clock goes on while programs stand still: a patience in its
-seconds ends before what it waits for has run.
+With much steal the wall clock advances while programs stand still, and a time limit in real seconds
+expires before a program has had its time.
 """
 
 from __future__ import annotations
@@ -13,49 +13,47 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _STAT = Path("/proc/stat")
-#: Part of real time that counts whatever is withheld: what hangs must end some day.
-_LEAST = 0.02
+#: Minimum share of real time that counts: a program that hangs must reach its limit.
+_MIN_SHARE = 0.02
 
 
 @dataclass(frozen=True)
-class Processors:
-    """Ticks since boot, of all processors together: what ran, and what would have run."""
+class CpuTicks:
+    """Clock ticks since boot, of all processors together."""
 
-    given: int
-    withheld: int
+    used: int  #: user, nice, system, irq and softirq
+    stolen: int  #: steal
 
     @classmethod
-    def read(cls, stat: Path = _STAT) -> Processors:
-        """Read them from a file like ``/proc/stat``."""
+    def read(cls, stat: Path = _STAT) -> CpuTicks:
+        """Read a file like ``/proc/stat``."""
         total = stat.read_text(encoding="ascii").splitlines()[0].split()
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, total[1:9])
         return cls(user + nice + system + irq + softirq, steal)
 
-    def share_withheld(self, later: Processors) -> float:
-        """Return the part of what was wanted until ``later`` that was withheld, 0 to 1."""
-        given, withheld = later.given - self.given, later.withheld - self.withheld
-        return withheld / (given + withheld) if withheld > 0 and given >= 0 else 0.0
+    def steal_share(self, later: CpuTicks) -> float:
+        """Return steal as a share of used and stolen time until ``later``, 0 to 1."""
+        used, stolen = later.used - self.used, later.stolen - self.stolen
+        return stolen / (used + stolen) if stolen > 0 and used >= 0 else 0.0
 
 
-class GivenTime:
-    """Seconds during which the machine had its processors; without a host they are real seconds.
-
-    At least every fiftieth real second counts.
+class TimeWithoutSteal:
+    """Real seconds without CPU steal; at least every fiftieth real second counts.
 
     Parameters
     ----------
     read : callable
-        Gives the processors' ticks.
+        Returns the processors' ticks.
     clock : callable
-        Gives real seconds.
+        Returns real seconds.
     longest : float
-        Most that may count between two looks, s: what lies between two that come later than that
-        was the clock's jump, or nobody's time.
+        Maximum that counts between two calls of `seconds`, s: a longer interval is a jump of the
+        clock, or the process did not run.
     """
 
     def __init__(
         self,
-        read: Callable[[], Processors] = Processors.read,
+        read: Callable[[], CpuTicks] = CpuTicks.read,
         clock: Callable[[], float] = time.monotonic,
         longest: float = math.inf,
     ) -> None:
@@ -64,23 +62,23 @@ class GivenTime:
         self._seconds = 0.0
 
     def seconds(self) -> float:
-        """Return them since the beginning; more exact the more often it is asked."""
+        """Return the seconds since the start; frequent calls make it more exact."""
         now, at = self._read(), self._clock()
         passed = min(max(at - self._at, 0.0), self._longest)
-        self._seconds += passed * max(1 - self._last.share_withheld(now), _LEAST)
+        self._seconds += passed * max(1 - self._last.steal_share(now), _MIN_SHARE)
         self._last, self._at = now, at
         return self._seconds
 
 
-class QueuedTime:
-    """Seconds that a process and its children have waited for a processor which others had.
+class RunQueueWait:
+    """Seconds that a process and its children have waited on a run queue.
 
     Parameters
     ----------
     pid : int
         The process.
     proc : Path
-        Where the kernel shows processes; one that does not show this tells of no waiting.
+        The proc file system; without ``schedstat`` the wait is 0.
     """
 
     def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
@@ -89,7 +87,7 @@ class QueuedTime:
         self._seconds = 0.0
 
     def seconds(self) -> float:
-        """Return them since the beginning; what ended since the last look is lost."""
+        """Return the seconds since the start; processes that end between two calls lose theirs."""
         now = {pid: self._waited_ns(pid) for pid in (self._pid, *self._children())}
         self._seconds += sum(max(ns - self._last.get(p, 0), 0) for p, ns in now.items()) / 1e9
         self._last = now
