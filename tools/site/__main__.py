@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 from tools.site.paths import ROOT, STAGE
 from tools.site.stage import stage
+
+_REQUEST = re.compile(r'(?:\bsrc=|<link [^>]*href=)"?(?:https?:)?//[^">]*')
+
+
+def foreign(site: Path) -> list[str]:
+    """Give what the pages of a site request from other hosts, after the name of the page."""
+    pages = ((path, path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html")))
+    return [f"{path}: {found}" for path, text in pages for found in _REQUEST.findall(text)]
 
 
 def main() -> None:
@@ -25,9 +35,11 @@ def main() -> None:
     command += ["--config-file", str(STAGE / "mkdocs.yml")]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, env=quiet)
-    if done.returncode == 0:
-        print(ROOT / "site" / "index.html")
-    sys.exit(done.returncode)
+    if done.returncode:
+        sys.exit(done.returncode)
+    if requests := foreign(ROOT / "site"):
+        sys.exit("a page requests from another host:\n" + "\n".join(requests))
+    print(ROOT / "site" / "index.html")
 
 
 if __name__ == "__main__":
