@@ -26,7 +26,7 @@ DOCUMENTS = [
     path for depth in ("*", "*/*", "docs/*/*") for path in sorted(ROOT.glob(f"{depth}.md"))
 ]
 TOUR = "".join((ROOT / name).read_text("utf-8") for name in ("README.md", "docs/get-started.md"))
-GUIDE = (ROOT / "docs" / "measure-your-aqm.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "queues.md").read_text(encoding="utf-8")
 CALIBRATE = (ROOT / "docs" / "calibrate.md").read_text(encoding="utf-8")
 #: Words of the script `lab` itself; all others are tcpf-lab's.
 OF_THE_SCRIPT = ("setup", "test", "check", "bench", "docs", "notebooks")

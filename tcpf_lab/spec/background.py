@@ -34,11 +34,11 @@ class Source(SpecModel):
 
     kind: str
     share: Probability
-    """Mean share of the bottleneck's rate, frames counted as `tc` does."""
+    """Mean fraction of the bottleneck's rate, Ethernet headers included."""
     packet: Size = 1500
-    """Length of a packet with its IP header: 68 B to the path's mtu."""
+    """Length of an IP packet, 68 B to the path's `mtu`."""
     dscp: Dscp = 0
-    """Code point of the packets, such as `EF`."""
+    """Code point, such as `EF`."""
 
     @property
     def frame(self) -> int:
@@ -72,19 +72,19 @@ class Source(SpecModel):
 
 
 class OnOff(Source):
-    """Bursts at the link's rate, of exponential length, with exponential silence between them.
+    """On-off source: bursts at the link's rate, exponential lengths, exponential gaps.
 
-    The mean silence is `on` (1 - f) / f, where f is the share of the link: `share` times the
-    bottleneck's rate by `rate`. A burst has as many packets as fit, on average. What is drawn
-    depends on the seed and the source's name alone: for another `on` the same numbers are scaled.
+    The mean gap is `on` (1 - f) / f, where f is `share` times the bottleneck's rate by `rate`. A
+    burst has as many packets as fit, on average. Random numbers depend on the seed and the source's
+    name alone; another `on` scales them.
     """
 
     kind: Literal["onoff"]
-    """Exponential bursts and silences."""
+    """Exponential bursts and gaps."""
     on: Duration
     """Mean length of a burst, 10 us to 100 s."""
     rate: Rate | None = None
-    """Rate of the source's link; left out, the bottleneck's."""
+    """Rate of the source's link. Default: the bottleneck's."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what no source could be."""
@@ -123,10 +123,10 @@ class OnOff(Source):
 
 
 class Cbr(Source):
-    """A constant rate: one packet every period, the first at a time drawn from the first period."""
+    """Constant bit rate: one packet each period, the first at a random time in the first period."""
 
     kind: Literal["cbr"]
-    """One packet every period."""
+    """Constant bit rate."""
 
     def misfits(self, bottleneck: int) -> Iterator[tuple[KeyPath, str]]:
         """Yield that packets are too rare."""

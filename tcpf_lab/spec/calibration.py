@@ -40,34 +40,34 @@ def _levels(given: Any) -> Any:
 
 
 class Unknown(SpecModel):
-    """Something that was not published: a number between two ends, or one of several levels.
+    """An unpublished parameter: a number in a range, or one of several levels.
 
-    A number is written into the experiments in the unit of `from`, to four significant digits; a
-    duration to the millisecond, a size to the byte, unless `round` says otherwise.
+    A number has the unit of `from` and four significant digits; a duration is rounded to
+    milliseconds, a size to bytes, unless `round` is given.
     """
 
     paths: Annotated[tuple[str, ...], ONE_OR_LISTED] = Field(default=(), alias="set")
     """Key that gets the value, as for `--set`, or a list of keys that all get it."""
     times: str | None = None
-    """Key whose value in the unchanged experiment the number is multiplied with: a rule, which
-    carries over to experiments with other values there."""
+    """Key whose value in the unchanged experiment multiplies the number: a rule that carries over
+    to experiments with other values."""
     low: str | int | float | None = Field(default=None, alias="from")
-    """Least value of a number."""
+    """Minimum of a number."""
     high: str | int | float | None = Field(default=None, alias="to")
-    """Greatest value of a number."""
+    """Maximum of a number."""
     scale: Literal["linear", "log"] = "linear"
-    """How values are spread between the two."""
+    """Spacing of values between the two."""
     integer: bool = False
-    """Whether only whole numbers are drawn."""
+    """Only whole numbers."""
     step: str | int | float | None = Field(default=None, alias="round")
-    """Values are whole multiples of this."""
+    """Only whole multiples of this."""
     levels: Annotated[dict[str, Annotated[tuple[str, ...], LISTED]], BeforeValidator(_levels)] = (
         Field(default={})
     )
-    """Instead of a number: a list of values for what `set` names; or a mapping of names to lists of
-    `PATH=VALUE`, where a level changes several things."""
+    """Instead of a number: a list of values for `set`, or a mapping of names to lists of
+    `PATH=VALUE`, where a level changes several keys."""
     default: str | int | float | bool | None = None
-    """The uncalibrated value; left out: the one that the experiments have."""
+    """Uncalibrated value. Default: the experiments'."""
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -309,35 +309,35 @@ def _joined(wanted: Any) -> Any:
 
 
 class Design(SpecModel):
-    """The points that are run first; the first of them is the uncalibrated experiment."""
+    """Points that are run first; the first one is the uncalibrated experiment."""
 
     points: int = Field(default=64, ge=FEWEST_POINTS, le=10_000)
-    """How many; they fill the ranges."""
+    """Number of points; they fill the ranges."""
     seed: int = Field(default=1, ge=0, le=2**31 - 1)
-    """Of everything that is drawn at random."""
+    """Random seed of the search."""
 
 
 class Search(SpecModel):
-    """What an emulator of the runs proposes after that."""
+    """Points that an emulator of the runs proposes next."""
 
     rounds: int = Field(default=6, ge=0, le=1000)
-    """How often it is asked."""
+    """Number of rounds."""
     batch: int = Field(default=12, ge=1, le=1000)
-    """Points that it proposes each time."""
+    """Points per round."""
 
 
 class Check(SpecModel):
-    """What is run after the search, on the experiments of `fit` and `test`."""
+    """Runs after the search, of the experiments of `fit` and `test`."""
 
     seeds: int = Field(default=5, ge=2)
-    """Seeds of the uncalibrated experiment and of these settings; more than `seeds`."""
+    """Seeds of each setting, the uncalibrated one included; more than `seeds`."""
     settings: int = Field(default=8, ge=2, le=100)
-    """Most settings that are run: the best, the uncalibrated one, and others that the published
+    """Maximum number of settings: the best, the uncalibrated one, and others that the published
     numbers do not exclude."""
 
 
 class Calibration(SpecModel):
-    """A file that names experiments, and what in them is searched for to give published numbers."""
+    """A file that names experiments, and unknown parameters to fit to published numbers."""
 
     noun: ClassVar[str] = "a calibration"
 
@@ -346,16 +346,16 @@ class Calibration(SpecModel):
     title: Title = ""
     """One line for the report."""
     fit: Annotated[tuple[str, ...], ONE_OR_LISTED] = Field(min_length=1)
-    """Experiments whose published numbers the search sees: files beside this one, or names as
+    """Experiments whose published numbers the search uses: files beside this one, or names as
     `tcpf-lab run` takes them."""
     test: Annotated[tuple[str, ...], ONE_OR_LISTED] = ()
-    """Experiments that are held out: they only judge what was found."""
+    """Held-out experiments: they only judge the result."""
     seen: dict[str, str] = Field(default={})
     """Cases of `test` whose published numbers were known when the unknowns were chosen, each with a
     sentence on what was taken from them; held-out errors are given without them too."""
     base: Annotated[tuple[str, ...], LISTED] = ()
-    """What every experiment is changed to first, `PATH=VALUE` each: the uncalibrated setting, where
-    that is not the experiment as it stands."""
+    """`PATH=VALUE` each, applied to every experiment first: the uncalibrated setting, where it
+    differs from the experiment."""
     only: dict[str, Annotated[Only, BeforeValidator(_joined)]] = Field(
         default={},
         json_schema_extra={
@@ -368,24 +368,24 @@ class Calibration(SpecModel):
     """Restricts `case` or `flows` of every experiment to one value or a list."""
     published: str | None = Field(default=None, min_length=1)
     """CSV file beside this one with the published numbers: columns `experiment`, `case`, `flows`,
-    and one for each metric. Left out: the published tables, by the experiments' `reference`."""
+    and one for each metric. Default: the published tables, by the experiments' `reference`."""
     seeds: int = Field(default=1, ge=1)
-    """Seeds of each point: the first so many."""
+    """Seeds of each point: the first N."""
     design: Design = Design()
-    """The points that are run first."""
+    """Points that are run first."""
     search: Search = Search()
-    """The points that follow."""
+    """Points that follow."""
     check_: Check = Field(default=Check(), alias="check")
-    """What is run after the search."""
+    """Runs after the search."""
     tolerance: dict[str, Share] = Field(min_length=1)
-    """Metrics that count, and how far the right setting may be off beside noise, as
-    `timeouts: 25 %`."""
+    """Metrics of the fit, and the error that the right setting may have beside noise, as `timeouts:
+    25 %`."""
     independent: int | None = Field(default=None, ge=1)
-    """How many of the published numbers the intervals take as independent of each other: fewer make
-    them wider. Left out: all."""
+    """Number of published values that the intervals take as independent; fewer make them wider.
+    Default: all."""
     unknowns: dict[str, Unknown] = Field(min_length=1)
-    """What was not published, by a name in words: not `id` or `round`, nor one that begins with
-    `unit of`, as columns of the table of points do."""
+    """Unpublished parameters by a name in words: not `id` or `round`, nor one that begins with
+    `unit of`, which are columns of the table of points."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield unknown words, experiments named twice, unknowns that set the same."""

@@ -19,20 +19,20 @@ _AXIS_KEY = rf"^({'|'.join(HEADS)})\.[^.]+"
 
 
 class Member(SpecModel):
-    """An experiment of a collection; the bare name of its file, if nothing of it is changed.
+    """An experiment of a collection; only the name of its file, if nothing changes.
 
-    With ``set`` it is one level of a factor, and gets a name of its own from both.
+    With ``set`` it is a level of a factor, and its name is made of both.
     """
 
     spec: str = Field(min_length=1)
-    """Its file: beside this one, or a name as `tcpf-lab run` takes it."""
+    """File: beside this one, or a name as `tcpf-lab run` takes it."""
     factor: Title = ""
-    """What is varied, in words."""
+    """What varies, in words."""
     level: Title = ""
-    """Its value here, in words."""
+    """Its value, in words."""
     settings: Annotated[tuple[str, ...], LISTED] = Field(default=(), alias="set")
     """`PATH=VALUE` each, as for `--set`; `cases.*` means every case that has the rest of the path.
-    A list or a range makes an axis of it."""
+    A list or a range makes an axis."""
 
     @model_validator(mode="before")
     @classmethod
@@ -63,7 +63,7 @@ class Member(SpecModel):
 
 
 class Collection(SpecModel):
-    """A file that names experiments instead of describing one."""
+    """A file that names experiments."""
 
     noun: ClassVar[str] = "a collection"
 
@@ -79,9 +79,9 @@ class Collection(SpecModel):
     )
     """Restricts `case`, `flows`, `seed` or an axis of every experiment, as `--only` does."""
     seeds: int | None = Field(default=None, ge=1)
-    """Only the first so many seeds of every experiment."""
+    """Only the first N seeds of every experiment. Default: all."""
     experiments: Annotated[tuple[Member, ...], LISTED] = Field(min_length=1)
-    """The experiments, in the report's order."""
+    """Experiments, in the report's order."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield unknown restrictions, and names that are too long or given twice."""

@@ -1,4 +1,4 @@
-"""Write the files that are made from the model: ``python -m tcpf_lab.spec.generate``."""
+"""Write the files generated from the model: ``python -m tcpf_lab.spec.generate``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tcpf_lab.spec.reference_docs import json_schema, spec_reference
 
 
 def generate(root: Path) -> None:
-    """Write ``experiments/schema.json`` and ``docs/spec.md`` below the checkout ``root``."""
+    """Write the JSON Schema and the reference of keys below the checkout ``root``."""
     write_json(root / "experiments" / "schema.json", json_schema())
-    write_text(root / "docs" / "spec.md", spec_reference())
+    write_text(root / "docs" / "reference" / "experiment-keys.md", spec_reference())
 
 
 if __name__ == "__main__":

@@ -33,27 +33,26 @@ def delay_problem(seconds: float) -> str | None:
 
 
 class Impairment(SpecModel):
-    """Loss, duplication, reordering and jitter of one direction (Linux `netem`).
+    """Loss, duplication, reordering and jitter in one direction (Linux `netem`), applied by R2.
 
-    R2 does it to what it passes on: `forward` to the data, which has the bottleneck behind it,
-    `reverse` to the acknowledgements, before they reach R1.  What is lost here is not part of the
-    loss at the bottleneck.
+    `forward` applies to data after the bottleneck, `reverse` to acknowledgements before R1. Its
+    losses do not count as loss at the bottleneck.
     """
 
     loss: Probability = 0.0
-    """Share of the packets that are lost."""
+    """Fraction of the packets that is lost."""
     loss_burst: float = Field(default=1.0, ge=1, le=_LONGEST_BURST)
-    """Packets lost in a row, on average. 1: every packet is lost or not by itself. More: Gilbert's
-    model, whose bad state loses everything; it lasts so many packets."""
+    """Mean number of consecutive losses. 1: independent losses. More: Gilbert model, whose bad
+    state loses every packet and lasts this many packets."""
     duplicate: Probability = 0.0
-    """Share of the packets that arrive twice."""
+    """Fraction of the packets that is duplicated."""
     reorder: Probability = 0.0
-    """Share of the packets that are not held back for `delay`, and so overtake those that are."""
+    """Fraction of the packets that is sent without `delay`, ahead of delayed ones."""
     delay: Duration = 0.0
-    """What the others are held back; it adds to the round-trip time."""
+    """Delay of the other packets; it adds to the round-trip time."""
     jitter: Duration = 0.0
-    """Every delay is drawn uniformly from `delay` less this to `delay` plus this: packets that
-    follow each other closer than that overtake each other."""
+    """Each delay is uniform from `delay` - `jitter` to `delay` + `jitter`, which reorders packets
+    that follow each other more closely."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what netem would ignore, clip, or make an interrupted path of."""

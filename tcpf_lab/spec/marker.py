@@ -40,15 +40,16 @@ class Meter(Marker):
     """A pool of tokens, a byte each, that is refreshed every interval."""
 
     interval: Duration
-    """Time after which the tokens are dealt out anew."""
+    """Time after which tokens are allocated again, 1 ms to 4 s."""
     tokens: Size
-    """Tokens per interval, a byte each."""
+    """Tokens per interval, at most 2147483647 B; one pays for a byte of an IP packet."""
     in_: Dscp = Field(default=AF11, alias="in")
-    """Code point of packets in-profile, name or number."""
+    """Code point of packets in profile (IN), name or number."""
     out: Dscp = AF12
-    """Code point of packets out-of-profile, name or number."""
+    """Code point of packets out of profile (OUT), name or number."""
     flows: int = Field(default=65536, ge=1, le=MOST_MARKED_FLOWS)
-    """Flows known at the same time, at most."""
+    """Maximum number of flows remembered; beyond it the flow that was silent for longest is
+    forgotten."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an interval that the kernel cannot keep, and code points that are alike."""
@@ -72,40 +73,38 @@ class Meter(Marker):
 
 
 class NoMarker(Marker):
-    """Packets are left as the sender made them; written as the bare word ``none``."""
+    """Packets keep the sender's code point; written as the bare word ``none``."""
 
     kind: Literal["none"]
-    """Nothing is marked."""
+    """No marker."""
 
 
 class Tcpf(Meter):
-    """Tokens dealt out to TCP flows by need: small windows and retransmissions first.
-
-    ``retransmits: plain`` is the papers' older marker, TCPF(O).
-    """
+    """Allocates tokens to TCP flows by need: small windows and retransmissions first."""
 
     modules: ClassVar[tuple[str, ...]] = ("act_tcpf",)
 
     kind: Literal["tcpf"]
-    """The TCP-friendly marker."""
+    """TCP-friendly marker."""
     profile: Literal["recommended", "paper", "letter"] = "recommended"
-    """How gaps of the published algorithm are filled: `recommended` keeps the rate of IN packets
-    and notices a timeout; `paper` does neither; `letter` is `paper`, but a packet takes one from
-    its flow's share of the tokens, not its length, so that the spacing alone decides."""
+    """Reading of the published algorithm. `recommended`: overdrafts and retransmissions are paid
+    for later, and a timeout makes the flow's window small; `paper`: neither; `letter`: as `paper`,
+    but a packet takes one token of its flow's share, not one for each byte."""
     retransmits: Literal["protect", "plain"] = "protect"
-    """Whether a retransmission is always IN, or treated like any packet."""
+    """`protect`: retransmissions are always IN; `plain`: they are marked like other packets, as by
+    the older marker TCPF(O)."""
 
 
 class Token(Meter):
-    """A packet is IN if as many tokens are left as it has bytes, and takes them."""
+    """A packet is IN if the bucket has a token for each of its bytes, and takes them."""
 
     modules: ClassVar[tuple[str, ...]] = ("act_token",)
 
     kind: Literal["token"]
-    """The token bucket marker."""
+    """Token bucket."""
     mode: Literal["reset", "continuous", "flow"] = "reset"
-    """`reset` fills one bucket for all packets anew at every interval; `continuous` fills it
-    steadily, as deep as `tokens`; `flow` does so for each flow."""
+    """`reset`: one bucket, full at each interval, unused tokens vanish; `continuous`: one bucket,
+    filled continuously up to `tokens`; `flow`: as `continuous`, a bucket for each flow."""
 
 
 KINDS: dict[str, type[Marker]] = {"none": NoMarker, "tcpf": Tcpf, "token": Token}

@@ -102,12 +102,12 @@ _AXIS = {
 
 
 class Matrix(SpecModel):
-    """Every combination of the values is one run, and there are at most 100000.
+    """Every combination of the values is one run; at most 100000.
 
-    Any other key of the experiment can be an axis besides: written with dots, with a list of
-    values or a range `FIRST..LAST:STEP`, as in `queue.out_max: 100 kB..300 kB:50 kB`. `queue.X`
-    and `marker.X` are short for `cases.*.queue.X` and `cases.*.marker.X`, every case that has the
-    key; a case without it is run once. `docs/sweeps.md` has the rest.
+    Any other key of the experiment can be an axis: written with dots, with a list of values or a
+    range `FIRST..LAST:STEP`, as in `queue.out_max: 100 kB..300 kB:50 kB`. `queue.X` and `marker.X`
+    are short for `cases.*.queue.X` and `cases.*.marker.X`, every case that has the key; a case
+    without it runs once. See `docs/experiments.md`.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -119,14 +119,14 @@ class Matrix(SpecModel):
         PlainSerializer(_written),
         _one_or_more({"type": "string"}),
     ] = ("all",)
-    """Names of cases, one or a list; `all` for every one in the file's order."""
+    """Names of cases, one or a list; `all`: every case in the file's order."""
     flows: Annotated[
         tuple[Flows, ...],
         BeforeValidator(_flows),
         PlainSerializer(_written),
         _one_or_more(_FLOWS, {"type": "string", "pattern": _STEPPED}),
     ] = Field(
-        description="Numbers of simultaneous flows: one, a list, or a range such as `10..50:10`, "
+        description="Numbers of concurrent flows: one, a list, or a range such as `10..50:10`, "
         f"each from 1 to {MOST_SENDING}."
     )
     seed: Annotated[
@@ -135,7 +135,7 @@ class Matrix(SpecModel):
         PlainSerializer(_written_seeds),
         _one_or_more(_SEED, {"type": "string", "pattern": r"^\s*[0-9]{1,10}\.\.[0-9]{1,10}\s*$"}),
     ] = tuple(range(1, 11))
-    """Seeds of all randomness: one, a list, or a range such as `1..10`."""
+    """Random seeds: one, a list, or a range such as `1..10`."""
 
     @property
     def axes(self) -> tuple[Axis, ...]:

@@ -55,13 +55,13 @@ def case_slug(name: str) -> str:
 
 
 class Reference(SpecModel):
-    """What was published: numbers for the tables, or a paper that the report holds against it."""
+    """Published results: exactly one of `config` and `paper`."""
 
     config: Literal["A", "B", "C", "D"] | None = None
-    """Configuration in the published tables, whose numbers stand beside ours."""
+    """Configuration of Chapter 4; its published values stand beside the measured ones."""
     paper: Literal["001", "003", "004"] | None = None
-    """Paper whose figures and sentences get a page of their own in the report: `001` (EF traffic),
-    `003` (router buffers), `004` (model of RIO)."""
+    """Paper whose figures and claims get a page in the report: `001` (EF traffic), `003` (router
+    buffers), `004` (model of RIO)."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield a reference to nothing, or to two things."""
@@ -70,17 +70,17 @@ class Reference(SpecModel):
 
 
 class Case(SpecModel):
-    """A row of the tables: what marks the packets, and what queues them."""
+    """A row of the tables: a marker and a queue."""
 
     marker: AnyMarker = NoMarker(kind="none")
-    """`none`, or a mapping whose `kind` names the marker."""
+    """`none`, or a mapping with a `kind`."""
     queue: AnyQueue
-    """The queue under test; `kind` names it."""
+    """Queue under test: a mapping with a `kind`."""
     background: Background | None = Field(
         default=None, min_length=1, json_schema_extra=refuse_other_names
     )
-    """Sources of UDP packets at the bottleneck, by name: a small letter, then at most five small
-    letters and digits. Left out, the flows are alone."""
+    """UDP sources at the bottleneck, by name: a lower-case letter, then up to five lower-case
+    letters or digits. Default: none."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield a queue that takes what is marked for something else."""
@@ -99,26 +99,26 @@ class Case(SpecModel):
 
 
 class Experiment(SpecModel):
-    """A whole experiment file."""
+    """An experiment file."""
 
     name: Name
     """Directory of the results: letters, digits, `_`, `+` and `-`, at most 60."""
     title: Title = ""
     """One line for the report."""
     reference: Reference | None = None
-    """What was published of it, if anything was."""
+    """Published results to compare with. Default: none."""
     topology: Topology
-    """The machines and the links between them."""
+    """Machines and links."""
     tcp: Tcp
-    """Which TCP the ends speak."""
+    """TCP of both ends."""
     traffic: Traffic = Traffic()
-    """What the senders do, and when."""
+    """Flows and their times."""
     cases: dict[CaseName, Case] = Field(
         min_length=1, json_schema_extra={"additionalProperties": False}
     )
-    """The cases by name: letters, digits, spaces, `_`, `(`, `)`, `+` and `-`."""
+    """Cases by name: letters, digits, spaces, `_`, `(`, `)`, `+` and `-`, at most 60."""
     matrix: Matrix
-    """Which combinations are run."""
+    """Combinations to run."""
 
     @property
     def selected_cases(self) -> tuple[str, ...]:

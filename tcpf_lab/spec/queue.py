@@ -39,7 +39,7 @@ class Queue(SpecModel):
 
     kind: str
     limit: Size
-    """What the queue can hold; a packet that does not fit any more is dropped."""
+    """Capacity; a packet that does not fit is dropped."""
 
     @abstractmethod
     def tc(self, rate: int, seed: int) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Queue(SpecModel):
 
 
 class Bfifo(Queue):
-    """Tail drop: a FIFO that refuses what does not fit (Linux ``bfifo``)."""
+    """Tail drop (Linux ``bfifo``)."""
 
     kind: Literal["bfifo"]
     """Tail drop, limited in bytes."""
@@ -109,16 +109,16 @@ class Red(Queue):
     kind: Literal["red"]
     """Random Early Detection."""
     min: Size
-    """Average backlog from which packets are dropped at random."""
+    """Minimum threshold: average queue from which packets are dropped at random."""
     max: Size
-    """Average backlog from which every packet is dropped."""
+    """Maximum threshold: average queue from which every packet is dropped."""
     probability: Probability
-    """Drop probability just below `max`, before the spreading that RED applies."""
+    """Maximum drop probability, just below `max`, before RED spreads drops evenly."""
     burst: int = Field(default=73, ge=1, le=1_000_000)
     """Packets of `avpkt` from which `tc` derives the weight of the average; 73 gives 1/512 for a
     `min` of 10 kB."""
     avpkt: Size = 1000
-    """Packet size assumed for `burst` and for ageing the average over idle time."""
+    """Packet size for `burst` and for ageing the average in idle time."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what ``tc`` or the kernel would refuse, or silently replace."""
@@ -177,23 +177,28 @@ class Precedence(Queue):
     """Thresholds on average backlogs in bytes for packets in-profile (IN) and all others (OUT)."""
 
     in_min: Size
-    """Average from which IN packets are dropped at random."""
+    """Minimum threshold of IN: average queue from which IN packets are dropped at random; at most
+    `in_max`."""
     in_max: Size
-    """Average from which every IN packet is dropped."""
+    """Maximum threshold of IN: average queue from which every IN packet is dropped; at most
+    `limit`."""
     in_probability: Probability
-    """IN's drop probability just below `in_max`."""
+    """Maximum drop probability of IN, just below `in_max`; it grows linearly from 0 at `in_min`."""
     out_min: Size
-    """Average from which OUT packets are dropped at random."""
+    """Minimum threshold of OUT: average queue from which OUT packets are dropped at random; at most
+    `out_max`."""
     out_max: Size
-    """Average from which every OUT packet is dropped."""
+    """Maximum threshold of OUT: average queue from which every OUT packet is dropped; at most
+    `limit`."""
     out_probability: Probability
-    """OUT's drop probability just below `out_max`."""
+    """Maximum drop probability of OUT, just below `out_max`; it grows linearly from 0 at
+    `out_min`."""
     ewma: int = Field(default=9, ge=0, le=LARGEST_EWMA)
-    """The averages have the weight 2^-ewma: 9 is 1/512, 0 the instantaneous length."""
+    """Weight of the averages, 2^-ewma: 9 is 1/512, 0 the current backlog."""
     avpkt: Size = 1000
-    """Packet size assumed for ageing the averages over idle time."""
+    """Packet size for ageing the averages in idle time."""
     in_: Dscp = Field(default=AF11, alias="in")
-    """Code point that is IN, by name or number; every other one is OUT."""
+    """Code point of IN, name or number; every other one is OUT."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield thresholds in the wrong order."""
@@ -217,20 +222,20 @@ class Precedence(Queue):
 
 
 class Rio(Precedence):
-    """RIO: two sets of RED thresholds over one FIFO (Clark & Fang 1998); the project's ``rio``.
+    """RIO: two sets of RED thresholds over one FIFO (Clark & Fang 1998); module `sch_rio`.
 
-    With nothing marked it is RED with the OUT thresholds.
+    Without marks it is RED with the OUT thresholds.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("sch_rio",)
 
     kind: Literal["rio"]
-    """RED with in and out."""
+    """RED with IN and OUT."""
     mode: Literal["coupled", "decoupled", "wred"] = "coupled"
-    """What OUT is judged on: the whole queue, or the OUT packets in it; `wred` judges both on the
-    whole queue. IN is judged on the IN packets otherwise."""
+    """Average queue for OUT: total (`coupled`, RIO-C) or OUT only (`decoupled`, RIO-D); for IN it
+    is IN only. `wred`: total for both."""
     uniformize: Literal["none", "red"] = "red"
-    """Whether drops are spread evenly over arrivals, as RED does."""
+    """Distances between drops: even, as in RED (`red`), or independent (`none`)."""
 
 
 #: What the queue's table may hold in the kernel, TC_FRIO_FLOWS_MAX.
@@ -242,25 +247,26 @@ MOST_MINQ = 65535
 
 
 class Frio(Precedence):
-    """FRIO: FRED (Lin & Morris 1997) once for IN and once for OUT; the project's ``frio``.
+    """FRIO: FRED (Lin & Morris 1997) once for IN and once for OUT; module `sch_frio`.
 
-    With nothing marked it is FRED with the OUT thresholds.
+    Without marks it is FRED with the OUT thresholds. `avpkt` is at most 65535 B.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("sch_frio",)
 
     kind: Literal["frio"]
-    """Flow random early drop with in and out."""
+    """FRED with IN and OUT."""
     mode: Literal["coupled", "decoupled"] = "coupled"
-    """What OUT is judged on: the whole queue, or the OUT packets in it."""
+    """Average queue for OUT: total (`coupled`) or OUT only (`decoupled`)."""
     share: Literal["instant", "average"] = "instant"
-    """Which backlog is divided by the flows for a fair share."""
+    """A flow's fair share is part of the current backlog (`instant`) or of its average
+    (`average`)."""
     many_flows: bool = False
-    """Let every flow keep two packets where the average is above `max`."""
+    """Let every flow queue two packets where the average is at `max` or above."""
     minq: int = Field(default=2, ge=0, le=MOST_MINQ)
     """Packets of `avpkt` that a flow may queue before it is dropped at random."""
     flows: int = Field(default=65536, ge=1, le=MOST_QUEUED_FLOWS)
-    """Flows known at the same time, at most."""
+    """Maximum number of flows with a record of their own; all others share one."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what every such queue refuses, and packets longer than this one can count."""
@@ -295,14 +301,14 @@ def goes_first(dscp: int) -> bool:
 class Prio(Queue):
     """Non-preemptive strict priority (Linux ``prio``): EF first, then a FIFO for everything else.
 
-    EF's own FIFO never drops. Linux tells code points apart by two bits here: AF13, AF23, AF33 and
-    AF43 go with EF.
+    EF's FIFO never drops. Linux distinguishes code points by two bits here: AF13, AF23, AF33 and
+    AF43 share EF's band.
     """
 
     in_order: ClassVar[bool] = False
 
     kind: Literal["prio"]
-    """Strict priority for EF; `limit` is that of everything else."""
+    """Strict priority for EF; `limit` is for everything else."""
 
     @property
     def _map(self) -> list[int]:
@@ -336,20 +342,20 @@ _MARKING = frozenset(("ecn", "ce_threshold"))
 
 
 class Tc(Queue):
-    """A queue discipline of the kernel's by the words that ``tc`` takes for it.
+    """Any queue discipline of the kernel, in the syntax of ``tc``.
 
-    Its options are not read back: that the kernel has it in force under its name is.
+    The kernel must report its name in force; its options are not read back.
     """
 
     in_order: ClassVar[bool] = False
     overruled: ClassVar[dict[str, str]] = {"limit": "words"}
 
     kind: Literal["tc"]
-    """Any qdisc of the kernel's. The words alone say what it does: `limit` is what they let it
-    hold, from which follows how long it may take to drain."""
+    """Any qdisc. `words` alone configures it; `limit` states what it can hold, which gives the time
+    that it may take to drain."""
     words: str = Field(max_length=LONGEST)
     """What follows `tc qdisc add dev X parent Y handle Z`, such as `fq_codel limit 1000 target
-    5ms`; the kernel refuses what it does not know."""
+    5ms`."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield words that are not those of one queue."""

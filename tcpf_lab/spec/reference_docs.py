@@ -1,4 +1,4 @@
-"""``docs/spec.md``: every key of an experiment file, from the model itself."""
+"""The reference of every key of an experiment file, generated from the model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from annotated_types import Ge, Le
 from pydantic import PlainSerializer
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
@@ -29,7 +30,7 @@ from tcpf_lab.spec.words import SpecModel, keys
 
 #: Types that need other words than the annotation's.
 _SPECIAL = {
-    **dict.fromkeys(("cases", "unknowns"), "mapping of names"),
+    **dict.fromkeys(("cases", "background", "unknowns"), "mapping of names"),
     "marker": "word or mapping",
     **dict.fromkeys(("probability", "loss", "duplicate", "reorder"), "number, 0 to 1"),
     **dict.fromkeys(("in", "out"), "code point"),
@@ -44,17 +45,17 @@ _SPECIAL = {
 
 
 def spec_reference() -> str:
-    """Give the text of ``docs/spec.md``."""
+    """Give the text of ``docs/reference/experiment-keys.md``."""
     from jinja2 import Template  # here: only the documentation needs it
 
     text = Path(__file__).with_name("reference.md.j2").read_text(encoding="utf-8")
     template = Template(text, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    written: str = template.render(
+    text = template.render(
         quantities=(RATE, SIZE, DURATION),
         sections=[(heading, _about(model), _rows(model)) for heading, model in _sections()],
         tcp=tcp,
     )
-    return written
+    return str(text)
 
 
 def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
@@ -113,11 +114,14 @@ def _rows(model: type[SpecModel]) -> Iterator[tuple[str, str, str, str]]:
     """Yield key, type, default and meaning of each key of a mapping."""
     texts = descriptions(model)
     for name, field in keys(model).items():
-        default = "required" if field.is_required() else _default(field)
-        yield name, _type(name, field), default, texts[name]
+        meaning, _, described = texts[name].partition(" Default: ")
+        default = described.removesuffix(".") or _default(field)
+        yield name, _type(name, field), default, meaning
 
 
 def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
     value = field.default
     if value is None:
         return "none"
@@ -143,9 +147,17 @@ def _type(name: str, field: FieldInfo) -> str:
     for note in (*field.metadata, *chain.from_iterable(within)):
         if isinstance(note, Quantity):
             return note.noun
-    return _SPECIAL.get(name.removeprefix("in_").removeprefix("out_")) or _plain_type(
-        field.annotation
-    )
+    special = _SPECIAL.get(name.removeprefix("in_").removeprefix("out_"))
+    return special or _plain_type(field.annotation) + _range(field)
+
+
+def _range(field: FieldInfo) -> str:
+    """Give the range of a number, empty if it has none."""
+    low = next((f"{note.ge:.10g}" for note in field.metadata if isinstance(note, Ge)), None)
+    high = next((f"{note.le:.10g}" for note in field.metadata if isinstance(note, Le)), None)
+    if high is None:
+        return f", at least {low}" if low else ""
+    return f", {low} to {high}"
 
 
 def _plain_type(annotation: Any) -> str:

@@ -74,65 +74,59 @@ PROFILES = {name: _profile(told) for name, told in _DATA["profiles"].items()}
 
 
 class Linux22(SpecModel):
-    """What the virtual-time kernel does as Linux 2.2 did (docs/kernel.md).
-
-    What is left out is as the profile has it.
-    """
+    """Behaviours of Linux 2.2, in the virtual-time kernel only (docs/kernel.md)."""
 
     rto: bool | None = None
-    """How long the timer is."""
+    """Length of the retransmission timer. Default: the profile's."""
     rto_age: bool | None = None
-    """From when the timer counts."""
+    """Start of the retransmission timer. Default: the profile's."""
     go_back_n: bool | None = None
-    """Recovery from a timeout."""
+    """Recovery from a timeout. Default: the profile's."""
     fast_retransmit: bool | None = None
-    """Recovery from duplicates."""
+    """Recovery from duplicate acknowledgements. Default: the profile's."""
     delayed_ack: bool | None = None
-    """When receivers acknowledge."""
+    """Delay of acknowledgements. Default: the profile's."""
     growth: bool | None = None
-    """Slow start, congestion avoidance."""
+    """Slow start and congestion avoidance. Default: the profile's."""
 
 
 class Tcp(SpecModel):
     """TCP at both ends."""
 
     profile: Literal["linux-2.2", "sysctl-2.2", "modern"]
-    """Set of sysctls, listed under TCP profiles."""
+    """Set of sysctls, see TCP profiles."""
     sack: bool = True
-    """Whether selective acknowledgements are used (`tcp_sack`)."""
+    """Selective acknowledgements (`tcp_sack`)."""
     congestion: str | None = Field(default=None, pattern=CONGESTION)
-    """Congestion control (`tcp_congestion_control`); left out: the profile's."""
+    """Congestion control (`tcp_congestion_control`). Default: the profile's."""
     initcwnd: int | None = Field(default=None, ge=1, le=1000)
-    """Initial congestion window in segments, set on the routes; left out: the profile's."""
+    """Initial congestion window in segments, a route metric. Default: the profile's."""
     timestamps: bool | None = None
-    """Whether timestamps are used (`tcp_timestamps`); left out: the profile's."""
+    """Timestamps (`tcp_timestamps`). Default: the profile's."""
     window_scaling: bool | None = None
-    """Whether windows above 64 kB can be announced (`tcp_window_scaling`); left out: the
-    profile's."""
+    """Window scaling, for windows above 64 kB (`tcp_window_scaling`). Default: the profile's."""
     ecn: Literal["off", "passive", "classic"] | None = None
-    """Explicit Congestion Notification (`tcp_ecn`; RFC 3168): `off` is 0; `passive` 2, which
-    accepts ECN and never requests it, so that no connection has it; `classic` 1, which requests it
-    for every connection; left out: the profile's, or the kernel's 2. A queue that marks needs
-    `classic`."""
+    """Explicit Congestion Notification (`tcp_ecn`; RFC 3168): `off` (0); `passive` (2) accepts ECN
+    and never requests it, so that no connection uses it; `classic` (1) requests it for every
+    connection. A queue that marks needs `classic`. Default: the profile's, or the kernel's
+    `passive`."""
     quickack: bool | None = None
-    """Whether receivers acknowledge every packet at once, set on the routes; left out: no,
-    acknowledgements are delayed as the kernel sees fit."""
+    """Receivers acknowledge every segment at once, a route metric. Default: false, the kernel
+    delays acknowledgements."""
     recovery: Literal["newreno", "reno"] | None = None
-    """How several losses in one window are recovered from without SACK: `newreno` is the kernel's
-    own way, `reno` that of 1990, which the virtual-time kernel alone has; left out: `newreno`."""
+    """Loss recovery without SACK: `newreno`, the kernel's, or `reno`, that of 1990 (virtual-time
+    kernel only). Default: `newreno`."""
     limited_transmit: bool | None = None
-    """Whether the first two duplicates let new packets out (RFC 3042, of 2001); `false`, which the
-    virtual-time kernel alone has: not before fast retransmit; left out: as the recovery has it,
-    which is yes but for `recovery: reno`."""
+    """Limited Transmit (RFC 3042): the first two duplicate acknowledgements release new segments.
+    `false` needs the virtual-time kernel. Default: true, but false with `recovery: reno`."""
     mss: Size | None = None
-    """Largest segment that both ends announce, without headers, set on the routes; left out: what
-    fits into `mtu`."""
+    """MSS that both ends announce, a route metric. Default: what fits into `mtu`."""
     rto_min: Duration | None = None
-    """Least variance term of the retransmission timer, which is so much above the round-trip time
-    (with `linux22: {rto: true}` the least timer), set on the routes, which `tcp_retries1` keeps
-    sockets from forgetting after some timeouts; left out: the kernel's 200 ms."""
+    """Minimum RTO, a route metric: the minimum variance term, which is added to the smoothed
+    round-trip time; with `linux22: {rto: true}` the minimum of the timer. `tcp_retries1` is raised
+    so that repeated timeouts do not reset it. Default: the kernel's 200 ms."""
     linux22: Linux22 = Linux22()
-    """What the virtual-time kernel does as Linux 2.2 did; left out: the profile's."""
+    """Behaviours of Linux 2.2, in the virtual-time kernel only."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what a route cannot hold, and recoveries that are not to be had together."""

@@ -47,20 +47,19 @@ class Wires(SpecModel):
         host_queue: Size
 
     duplex: Duplex | None = None
-    """`half`: the two ends of the bottleneck share one wire of 10 or 100 Mbit (CSMA/CD, IEEE
-    802.3), data against acknowledgements; the queue under test stands in front of it, without a
-    shaper. Left out: `full`."""
+    """`half`: both directions of the bottleneck share one wire of 10 or 100 Mbit (CSMA/CD, IEEE
+    802.3); the queue under test feeds it without a shaper. Default: `full`."""
     access_duplex: Duplex | None = None
-    """The same of each of the other links. Left out: `full`."""
+    """The same for every other link. Default: `full`."""
     ring: int | None = Field(
         default=None,
         ge=1,
         le=4096,
-        description="Frames that the card at either end of a half-duplex bottleneck holds behind "
-        f"its queue. Left out: {RING}.",
+        description="Transmit ring of the interfaces at a half-duplex bottleneck, in frames. "
+        f"Default: {RING}.",
     )
     ack_queue: Size | None = None
-    """What the queue opposite to the one under test holds, towards a shared wire. Left out:
+    """Limit of the queue opposite the queue under test, on a half-duplex bottleneck. Default:
     `host_queue`."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
@@ -119,27 +118,27 @@ class Wires(SpecModel):
 class ParkingLot(Wires):
     """S - R0 - R1 = R2 = R3 = R4 - D with one to three bottlenecks, Rk to Rk+1.
 
-    The flows of the matrix go from S to D and pass all of them; they have the first numbers. Over
-    each bottleneck alone go `cross_flows` more, X1 - M1 - R1 = R2 - Y1, X2 - M2 - R2 = R3 - Y2 and
-    so on. Every bottleneck has the case's queue, R0 and every Mk the case's marker.
+    The flows of the matrix go from S to D through every bottleneck and have the first numbers. Each
+    bottleneck also carries `cross_flows` of its own: X1 - M1 - R1 = R2 - Y1, X2 - M2 - R2 = R3 - Y2
+    and so on. Every bottleneck has the case's queue, R0 and every Mk the case's marker.
     """
 
     bottlenecks: int = Field(ge=1, le=3)
-    """Links with the queue under test."""
+    """Number of links with the queue under test."""
     access: Rate
     """Rate of the other links."""
     bottleneck: Rate
     """Rate of each bottleneck, at most `access`."""
     delay: Duration
-    """Delay at D's egress: the round-trip time of an idle path from S to D."""
+    """Delay at D's egress: the base round-trip time from S to D."""
     mtu: Size = 1000
     """Largest IP packet, 576 B to 9000 B."""
     host_queue: Size = 1_000_000
-    """What every queue except those under test holds at least."""
+    """Minimum limit of every queue except those under test."""
     cross_flows: int = Field(ge=1, le=1000)
-    """Flows over each bottleneck alone."""
+    """Flows of cross traffic over each bottleneck."""
     cross_delay: Duration
-    """Delay at the egress of every Yk: the round-trip time of an idle path from Xk."""
+    """Delay at the egress of every Yk: the base round-trip time from Xk."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what no link could be, and delays that no flow connects over."""
@@ -180,28 +179,24 @@ class ParkingLot(Wires):
 
 
 class Chain(Wires):
-    """S - R0 - R1 - R2 - D: one sender, one receiver, the bottleneck from R1 to R2.
-
-    The delay is added once per round trip, on what D sends.
-    """
+    """S - R0 - R1 - R2 - D: one sender, one receiver, the bottleneck from R1 to R2."""
 
     access: Rate
     """Rate of the other links."""
     bottleneck: Rate
     """Rate of the link R1 - R2, at most `access`."""
     delay: Duration
-    """Delay at the receiver's egress: the round-trip time of an idle path, without what `forward`
-    and `reverse` add."""
+    """Delay at the receiver's egress: the base round-trip time, without `forward` and `reverse`."""
     mtu: Size = 1000
-    """Largest IP packet, 576 B to 9000 B; the MSS is 40 bytes less (52 with timestamps). `tc`
-    weighs a packet with its 14-byte Ethernet header: at the default a full one counts 1014 bytes in
-    rates, limits and thresholds, which it gets as they stand here."""
+    """Largest IP packet, 576 B to 9000 B; the MSS is 40 bytes less (52 with timestamps). `tc` adds
+    the 14-byte Ethernet header: a full packet of the default counts as 1014 bytes in rates, limits
+    and thresholds."""
     host_queue: Size = 1_000_000
-    """What every queue except the one under test holds at least."""
+    """Minimum limit of every queue except the one under test."""
     forward: Impairment | None = None
-    """What happens to data behind the bottleneck; left out: nothing."""
+    """Impairment of data behind the bottleneck. Default: none."""
     reverse: Impairment | None = None
-    """What happens to acknowledgements; left out: nothing."""
+    """Impairment of acknowledgements. Default: none."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield what no link could be, and a delay that no flow connects over."""
@@ -241,19 +236,19 @@ class Chain(Wires):
 class Dumbbell(Chain):
     """The chain with several senders S0, S1, ... at R0 and as many receivers D0, D1, ... at R2.
 
-    `delay` is each receiver's own. `forward` happens to the data of each receiver by itself,
-    `reverse` to the acknowledgements of all together.
+    `forward` applies to the data of each receiver separately, `reverse` to all acknowledgements
+    together.
     """
 
     # In place of the chain's, which is one of these: the key keeps its place in what is written.
     delay: AnyDelays  # type: ignore[assignment]
-    """Delay at each receiver's egress: the round-trip time of an idle path, without what `forward`
-    and `reverse` add. One for all pairs, a list with one for each, or `12 ms..26 ms`: spread evenly
-    over the pairs, both ends included, to the microsecond."""
+    """Delay at each receiver's egress: its base round-trip time, without `forward` and `reverse`.
+    One for all pairs, a list with one for each, or a range `12 ms..26 ms`: spread evenly over the
+    pairs, both ends included, to the microsecond."""
     pairs: int = Field(ge=1, le=100)
-    """Senders, and receivers."""
+    """Number of senders, and of receivers."""
     edge: Rate | None = None
-    """Rate of the links of the hosts; left out: that of `access`."""
+    """Rate of the hosts' links. Default: `access`."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield delays for other pairs, and edges that together are the bottleneck."""
@@ -284,7 +279,7 @@ class Dumbbell(Chain):
 
 
 class Topology(SpecModel):
-    """Exactly one of the keys, which names the builder of the graph."""
+    """Exactly one of the keys."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -293,11 +288,11 @@ class Topology(SpecModel):
     )
 
     chain: Chain | None = None
-    """Five machines in a row."""
+    """Five machines in a row. Default: none."""
     dumbbell: Dumbbell | None = None
-    """The chain with more hosts."""
+    """The chain with several senders and receivers. Default: none."""
     parking_lot: ParkingLot | None = None
-    """Several bottlenecks in a row, with cross traffic."""
+    """One to three bottlenecks in a row, with cross traffic. Default: none."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an error unless exactly one builder is named."""

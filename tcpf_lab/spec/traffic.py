@@ -22,10 +22,10 @@ _LARGEST_SHAPE = 100
 
 
 class Users(SpecModel):
-    """Closed-loop users: each thinks, transfers a file, waits for its end, and thinks again.
+    """Closed-loop users: each thinks, transfers a file over a new connection, and repeats.
 
-    Every file goes over a TCP connection of its own. What user k thinks and transfers depends on
-    the seed and k alone. Its first think begins at a time drawn from `start_spread`.
+    Think times and sizes of user k depend on the seed and k alone. The first think time begins at a
+    time drawn from `start_spread`.
 
     Notes
     -----
@@ -34,18 +34,18 @@ class Users(SpecModel):
     """
 
     think: Duration
-    """Mean time between two transfers, exponential."""
+    """Mean think time between two transfers, exponential."""
     size: Size
-    """Mean size of a file, Pareto, before it is cut: the least is `size` (`shape` - 1) /
+    """Mean file size, Pareto, before `largest` applies; the minimum is `size` (`shape` - 1) /
     `shape`."""
     shape: float = Field(
         default=1.5,
         json_schema_extra={"minimum": LEAST_SHAPE, "maximum": _LARGEST_SHAPE},
-        description=f"Of the Pareto distribution, from {LEAST_SHAPE} to {_LARGEST_SHAPE}: the "
-        "smaller, the heavier its tail.",
+        description=f"Shape of the Pareto distribution, {LEAST_SHAPE} to {_LARGEST_SHAPE}; a "
+        "smaller one has a heavier tail.",
     )
     largest: Size = 1_000_000_000
-    """No file is larger: those drawn so are cut to this."""
+    """Maximum file size; larger ones are cut to it."""
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield a user who never thinks, and sizes of which there is no such distribution."""
@@ -62,29 +62,28 @@ class Users(SpecModel):
 class Traffic(SpecModel):
     """Long-lived flows that always have data to send; with `users`, closed-loop users.
 
-    Time 0 is the start of the first flow at the earliest; measured is the time from ``warmup`` to
-    ``warmup`` + ``duration``, when the senders stop.
+    Time 0 is the earliest start of a flow. Metrics cover the time from `warmup` to `warmup` +
+    `duration`, when the senders stop.
     """
 
     generator: Generator | None = None
-    """`native` blocks in the kernel all the time and is fast in virtual time; `iperf3` is the
-    well-known one. Left out, the testbed decides: `native` on `uml`, `iperf3` everywhere else."""
+    """`native`, fast in virtual time, or `iperf3`. Default: `native` on testbed `uml`, else
+    `iperf3`."""
     start_spread: Duration = 2.0
     """Flows start at times drawn uniformly from 0 to this; at most `warmup`."""
     warmup: Duration = 10.0
-    """Time before anything is measured."""
+    """Time before the measured time."""
     duration: Duration = 60.0
-    """Time measured."""
+    """Measured time."""
     socket_buffer: Size = 1_000_000
     """Send buffer and receive buffer of every socket."""
     captures: bool | None = None
-    """Whether packets are captured; left out: yes. Without captures the numbers come from
-    `TCP_INFO` and the queue's counters, and what only packets tell is left out; for runs whose
-    captures would be too large. With the `native` generator only."""
+    """Capture packets. `false` is for runs with captures too large, with generator `native` only:
+    metrics then come from `TCP_INFO` and queue counters, and those that need packets are missing.
+    Default: true."""
     users: Users | None = None
-    """What each of the matrix's `flows` does, if it is a user and no long-lived flow. The send
-    buffer then grows with the window, to twice `socket_buffer` at most. Needs `captures: false`,
-    and with it the `native` generator."""
+    """Makes each of the matrix's `flows` a user. The send buffer grows with the window, to twice
+    `socket_buffer` at most. Needs `captures: false`. Default: long-lived flows."""
 
     @property
     def captured(self) -> bool:

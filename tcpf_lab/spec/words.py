@@ -170,7 +170,7 @@ class RefusedError(ValueError):
 class SpecModel(BaseModel):
     """A mapping of an experiment file: immutable, no unknown keys, no silent conversion.
 
-    The text below a key describes it in `docs/spec.md` and in the JSON Schema (`descriptions`).
+    The text below a key is its description in the reference and the JSON Schema (`descriptions`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -116,10 +116,10 @@ def test_a_header_without_a_table_test_is_named(run, tmp_path: Path) -> None:
     assert "write tests/test_sample.c" in made.stdout
 
 
-# What is kept of flows takes as much memory as the document says.
+# Memory for flows, as the document states it.
 
 KERNEL = KERNEL_TESTS.parent
-DOCUMENT = KERNEL.parent / "docs" / "queues-and-markers.md"
+DOCUMENT = KERNEL.parent / "docs" / "queues.md"
 MEMORY = """
 #include <stdio.h>
 #include "net/tcpf_marker.h"
@@ -147,7 +147,7 @@ def test_memory_of_flows_is_what_the_document_says(tmp_path: Path) -> None:
     made = make(tmp_path / "products", "-s", "check-memory", sources=tests).stdout
     tcpf, token, record = map(int, made.split())
     text = DOCUMENT.read_text(encoding="utf-8")
-    said = re.search(r"For 65536 flows `tcpf` takes (\d+) MB, `token` (\d+) MB", text)
-    assert said
-    assert [round(tcpf / 1e6), round(token / 1e6)] == [int(size) for size in said.groups()]
+    stated = re.search(r"For 65536 flows `tcpf` takes (\d+) MB, `token` (\d+) MB", text)
+    assert stated
+    assert [round(tcpf / 1e6), round(token / 1e6)] == [int(size) for size in stated.groups()]
     assert f"one takes {record} bytes" in text

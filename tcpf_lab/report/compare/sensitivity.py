@@ -287,7 +287,7 @@ def _nothing(sections: Sequence[Section], status: str) -> LabError:
         )
     return LabError(
         "nothing varies: there is no axis in a matrix and no factor in a collection",
-        hint="`--set queue.max=100kB..300kB:50kB` makes an axis; docs/sweeps.md has more",
+        hint="`--set queue.max=100kB..300kB:50kB` makes an axis; docs/experiments.md has more",
     )
 
 

@@ -1,1 +1,1 @@
-"""Numbers for other programs: tidy tables with a dictionary, and Flent's data files."""
+"""Export: tidy tables with the description of their columns, and Flent's data files."""

@@ -21,11 +21,11 @@ class Column:
     name : str
         As in the table; a number that ``metrics.json`` has too is called the same here.
     kind : {"text", "count", "number", "truth"}
-        What stands in it.
+        Type of the values.
     unit : str
         Of a number; empty for what has none.
     meaning : str
-        What the number or word says, in a few words.
+        Definition in a few words.
     source : str
         Where it comes from: a file of the run with the key in it, or another table.
     optional : bool
@@ -92,5 +92,5 @@ def _read() -> dict[str, Layout]:
 LAYOUTS = _read()
 #: The tables that are exported.
 TABLES = tuple(LAYOUTS[name] for name in ("runs", "cells", "flows", "dscp", "checks", "left_out"))
-#: What says which run a row belongs to.
+#: Columns that identify the run of a row.
 KEY = LAYOUTS["runs"].columns[: LAYOUTS["runs"].names.index("run") + 1]

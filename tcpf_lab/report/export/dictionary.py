@@ -26,7 +26,7 @@ PUBLISHED = {
 
 def columns() -> str:
     """Give ``columns.md``."""
-    return filled("dictionary", tables=LAYOUTS.values(), exported=len(TABLES))
+    return filled("columns", tables=LAYOUTS.values(), exported=len(TABLES))
 
 
 def glossary_page() -> str:

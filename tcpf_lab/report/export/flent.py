@@ -40,7 +40,7 @@ _NOTE = (
 def flent_files(files: ExperimentFiles, sections: Sequence[Section]) -> Iterator[Document]:
     """Yield ``flent/<experiment>-<run>.flent.gz`` for every run that the means are made of.
 
-    A run without captures has no file: nothing tells what happened in it from second to second.
+    A run without captures has no file, as it has no time series.
 
     Parameters
     ----------

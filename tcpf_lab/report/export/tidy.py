@@ -93,7 +93,7 @@ class Tables:
     Attributes
     ----------
     layouts : tuple of Layout
-        Those of the data dictionary, with a column more for each axis of the matrices.
+        Layouts of ``columns.csv``, with a column for each axis of the matrices.
     frames : mapping of str to DataFrame
         By the layout's name; each has its columns' units in ``attrs["units"]``.
     """
@@ -102,7 +102,7 @@ class Tables:
     frames: Mapping[str, pd.DataFrame]
 
     def frame(self, name: str) -> pd.DataFrame:
-        """Give a table by its name in the data dictionary."""
+        """Give a table by its name in ``columns.csv``."""
         return self.frames[name]
 
 
@@ -208,15 +208,15 @@ def _cell_key(section: Section, cell: Cell) -> Row:
 
 def _run_row(manifest: Mapping[str, Any], metrics: Mapping[str, Any]) -> Row:
     start, end = manifest["window_s"]
-    told = metrics["truth"]
+    truth = metrics["truth"]
     return {
         "valid": metrics["validity"]["valid"],
         "reasons": "; ".join(metrics["validity"]["reasons"]),
         "window_start_s": start,
         "window_end_s": end,
         **metrics["metrics"],
-        "timeouts_pcap": told["timeouts_pcap"],
-        "timeouts_kernel": told["timeouts_kernel"],
+        "timeouts_pcap": truth["timeouts_pcap"],
+        "timeouts_kernel": truth["timeouts_kernel"],
         "analysis": metrics["analysis"],
         **{name: manifest[name] for name in ("clock", "tcpf_lab", "git_commit")},
         "testbed_identity": manifest["testbed_identity"],
@@ -227,9 +227,9 @@ def flow_rows(metrics: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the flows of a run's ``metrics.json``; nested numbers get names of their own."""
     for flow in metrics["per_flow"]:
         row = dict(flow)
-        for said_by in ("kernel", "iperf3"):
-            said = row.pop(said_by, None) or {}
-            row |= {f"{said_by}_{name}": value for name, value in said.items()}
+        for source in ("kernel", "iperf3"):
+            numbers = row.pop(source, None) or {}
+            row |= {f"{source}_{name}": value for name, value in numbers.items()}
         row |= {f"{name}_packets": n for name, n in row.pop("events", {}).items()}
         if "kernel_connected" in row:
             row["kernel_connected"] = bool(row["kernel_connected"])
@@ -326,8 +326,8 @@ def _text(table: pd.DataFrame) -> str:
 def parquet_files(files: ExperimentFiles, found: Tables) -> Iterator[Document]:
     """Yield ``data/<table>.parquet`` for each table.
 
-    The metadata of each field has ``unit``, ``meaning`` and ``source``, as the data dictionary has
-    them. The same numbers give the same bytes, with the same version of pyarrow.
+    The metadata of each field has ``unit``, ``meaning`` and ``source``, as in
+    ``columns.csv``. The same numbers give the same bytes, with the same version of pyarrow.
 
     Parameters
     ----------

@@ -161,12 +161,12 @@ class Run:
 
     @property
     def marker(self) -> AnyMarker:
-        """The marker of its case with its parameters, as ``docs/spec.md`` has them."""
+        """The marker of its case with its parameters, under the keys of an experiment file."""
         return self.experiment.cases[self.manifest["case"]].marker
 
     @property
     def queue(self) -> AnyQueue:
-        """The queue of its case with its parameters, as ``docs/spec.md`` has them."""
+        """The queue of its case with its parameters, under the keys of an experiment file."""
         return self.experiment.cases[self.manifest["case"]].queue
 
     @property

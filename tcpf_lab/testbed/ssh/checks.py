@@ -304,7 +304,7 @@ def modules(seen: Seen) -> Result | None:
     if not installed and signed_only:
         cure = (
             "install them by DKMS and enrol its key: mokutil --import /var/lib/dkms/mok.pub "
-            "(docs/queues-and-markers.md), or switch Secure Boot off"
+            "(docs/queues.md), or switch Secure Boot off"
         )
         return Result(False, "this kernel loads signed modules only", cure)
     if seen.built:

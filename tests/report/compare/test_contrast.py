@@ -125,7 +125,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 @pytest.mark.full
 def test_intervals_hold_as_often_as_the_document_says() -> None:
     """Runs that spread by a factor, 2 to 10 pairs, 60 times each: 1 % is one deviation."""
-    text = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
     said = re.search(r"hold in (\d+) % .* by a tenth, (\d+) % at 0.3 and (\d+) % at 0.6", text)
     assert said
     random = np.random.default_rng(5)

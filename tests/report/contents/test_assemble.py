@@ -152,9 +152,7 @@ def test_parameters_that_differ_say_whose_they_are(about: Subject) -> None:
         "10 Mbit",
         "Rate of the link R1 - R2, at most access.",
     ]
-    assert ["tcp_frto", "0", "No F-RTO: a timeout is never taken back as spurious."] in texts(
-        profile
-    )
+    assert ["tcp_frto", "0"] in [row[:2] for row in texts(profile)]
     assert "NewReno" in profile.note
     assert [group.heading for group in cases.groups] == [""], "A and B have the same cases"
     assert texts(cases)[0][0] == "TCPF+FRIO"
