@@ -31,12 +31,14 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     stage(complete=not arguments.check)
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     command += ["--config-file", str(STAGE / "mkdocs.yml")]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, env=quiet)
+    # `--quiet` would not count warnings.
+    done = subprocess.run(command, env=quiet, stderr=subprocess.PIPE, text=True)
     if done.returncode:
-        sys.exit(done.returncode)
+        lines = done.stderr.splitlines()
+        sys.exit("\n".join(line for line in lines if not line.startswith(("INFO", "  - "))))
     if requests := foreign(ROOT / "site"):
         sys.exit("a page requests from another host:\n" + "\n".join(requests))
     print(ROOT / "site" / "index.html")

@@ -125,7 +125,6 @@ def _write_notebook(path: Path, complete: bool) -> None:
     target = DOCS / "notebooks" / f"{path.stem}.md"
     target.parent.mkdir(exist_ok=True)
     if complete:
-        print(f"executing {path.name}", file=sys.stderr)
         notebook = notebooks.executed(path)
     else:
         notebook = json.loads(path.read_text(encoding="utf-8"))
