@@ -80,8 +80,8 @@ class Outcome:
         Cause -> kind -> packets; the second only where the kind is what the cause calls for.  Empty
         if the kernel has no log.
     spurious : Spurious, optional
-        Spurious retransmissions by what passed the bottleneck, and the marks; None if data is lost
-        behind it, so that what passed is not what arrived.
+        Spurious retransmissions by the packets that passed the bottleneck, and the marks; None if
+        data is lost behind it.
     """
 
     seed: int

@@ -54,7 +54,7 @@ class Spurious:
 
 
 def known(forward: dict[str, Any] | None) -> bool:
-    """Whether what passed the bottleneck arrived: nothing behind it loses data.
+    """Whether every packet that passed the bottleneck arrived: no loss behind it.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def known(forward: dict[str, Any] | None) -> bool:
 
 
 def judge(found: Analysis, sender: Path, behind: Path) -> Spurious:
-    """Hold the marks of an analysis against what passed the bottleneck.
+    """Compare the marks of an analysis with the packets that passed the bottleneck.
 
     Parameters
     ----------

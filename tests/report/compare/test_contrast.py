@@ -126,10 +126,10 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 def test_intervals_hold_as_often_as_the_document_says() -> None:
     """Runs that spread by a factor, 2 to 10 pairs, 60 times each: 1 % is one deviation."""
     text = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
-    said = re.search(r"hold in (\d+) % .* by a tenth, (\d+) % at 0.3 and (\d+) % at 0.6", text)
-    assert said
+    stated = re.search(r"hold in (\d+) % .* by a tenth, (\d+) % at 0.3 and (\d+) % at 0.6", text)
+    assert stated
     random = np.random.default_rng(5)
-    for spread, share in zip((0.1, 0.3, 0.6), said.groups(), strict=True):
+    for spread, share in zip((0.1, 0.3, 0.6), stated.groups(), strict=True):
         held = []
         for pairs in 60 * list(range(2, 11)):
             sides = [base * np.exp(random.normal(0, spread, pairs)) for base in (150.0, 100.0)]
