@@ -18,6 +18,8 @@ from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.calibrated import read_subject
 from tcpf_lab.spec.load import load_any, parse
 from tcpf_lab.spec.sweep import expand
+from tools.site import stage as site
+from tools.site.__main__ import foreign
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
@@ -152,3 +154,31 @@ def test_the_calibration_that_a_document_shows_goes_from_three_files_to_a_report
     verdicts = {one["name"]: one["verdict"] for one in told["unknowns"]}
     assert verdicts["packet size"] == "pinned down" != verdicts["minimum RTO"]
     assert told["best"]["values"]["packet size"] == "576 B"
+
+
+def test_the_site_has_every_document_and_what_it_links_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "STAGE", tmp_path)
+    monkeypatch.setattr(site, "DOCS", tmp_path / "docs")
+    site.stage(complete=False)
+    listed = (tmp_path / "mkdocs.yml").read_text(encoding="utf-8")
+    for path in (ROOT / "docs" / "reference").glob("*.md"):
+        assert f'"docs/reference/{path.name}"' in listed
+    for path in (tmp_path / "docs").rglob("*.md"):
+        text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        targets = [target for _, _, target, _ in site.LINK.findall(text)]
+        assert [each for each in targets if not (path.parent / each).exists()] == [], path
+
+
+def test_the_site_separates_what_only_github_reads_without_a_blank_line():
+    text = "text\n- item\n  more\n\n| a |\n|---|\n| b |\n## Heading\n```\ntext\n- item\n```\n"
+    spaced = site.spaced(text)
+    assert spaced.startswith("text\n\n- item\n  more\n\n| a |\n|---|\n| b |\n\n## Heading\n")
+    assert spaced.endswith("```\ntext\n- item\n```\n")
+
+
+def test_a_request_to_another_host_is_found(tmp_path):
+    page = tmp_path / "index.html"
+    page.write_text('<a href="https://a.example">x</a><script src="https://b.example/x.js">')
+    assert [line.partition(": ")[2] for line in foreign(tmp_path)] == [
+        'src="https://b.example/x.js'
+    ]

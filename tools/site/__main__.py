@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 from tools.site.paths import ROOT, STAGE
 from tools.site.stage import stage
+
+_REQUEST = re.compile(r'(?:\bsrc=|<link [^>]*href=)"?(?:https?:)?//[^">]*')
+
+
+def foreign(site: Path) -> list[str]:
+    """Give what the pages of a site request from other hosts, after the name of the page."""
+    pages = ((path, path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html")))
+    return [f"{path}: {found}" for path, text in pages for found in _REQUEST.findall(text)]
 
 
 def main() -> None:
@@ -21,13 +31,17 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     stage(complete=not arguments.check)
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     command += ["--config-file", str(STAGE / "mkdocs.yml")]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, env=quiet)
-    if done.returncode == 0:
-        print(ROOT / "site" / "index.html")
-    sys.exit(done.returncode)
+    # `--quiet` would not count warnings.
+    done = subprocess.run(command, env=quiet, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        lines = done.stderr.splitlines()
+        sys.exit("\n".join(line for line in lines if not line.startswith(("INFO", "  - "))))
+    if requests := foreign(ROOT / "site"):
+        sys.exit("a page requests from another host:\n" + "\n".join(requests))
+    print(ROOT / "site" / "index.html")
 
 
 if __name__ == "__main__":

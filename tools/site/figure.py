@@ -54,11 +54,11 @@ def draw() -> Figure:
 
 
 def main() -> None:
-    """Write the figure, with a palette of 64 colours."""
+    """Write the figure, with a palette of 32 colours."""
     drawn = io.BytesIO()
     with house_style():
-        draw().savefig(drawn, format="png", dpi=144)
-    Image.open(drawn).convert("RGB").quantize(64).save(FIGURE, optimize=True)
+        draw().savefig(drawn, format="png", dpi=120)
+    Image.open(drawn).convert("RGB").quantize(32).save(FIGURE, optimize=True)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ def executed(path: Path) -> dict[str, Any]:
         stored: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
         if stored["source"] == source:
             return stored
+    print(f"executing {path.name}", file=sys.stderr)
     from importlib import import_module
 
     from nbclient import NotebookClient

@@ -13,7 +13,8 @@ from pathlib import Path
 from tools.site import notebooks
 from tools.site.paths import BUILD, DOCS, ROOT, STAGE
 
-_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
+#: A link or picture: `!`, label, target, anchor.
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 #: Kinds of lines that Markdown of Python reads only after a blank line, by the kind before.
 _APART = {
     "table": ("heading", "list", "text"),
@@ -82,7 +83,7 @@ def _copy(wanted: list[Path]) -> None:
             shutil.copyfile(path, target)
             continue
         text = path.read_text(encoding="utf-8")
-        linked = {path.parent / match[3] for match in _LINK.finditer(text)}
+        linked = {path.parent / match[3] for match in LINK.finditer(text)}
         wanted += [each.resolve() for each in linked if each.is_file() and each.suffix != ".ipynb"]
         target.write_text(_relinked(text, path.parent), encoding="utf-8")
 
@@ -99,10 +100,10 @@ def _relinked(text: str, directory: Path) -> str:
             name = name.removesuffix("README.md") + "index.md"
         return f"{image}[{label}]({re.sub(r'[.]ipynb$', '.md', name)}{anchor})"
 
-    return _LINK.sub(relink, _spaced(text))
+    return LINK.sub(relink, spaced(text))
 
 
-def _spaced(text: str) -> str:
+def spaced(text: str) -> str:
     """Put blank lines where GitHub needs none: about headings, and before tables and lists."""
     lines, fenced, before = [], False, ""
     for line in text.splitlines():
@@ -124,7 +125,6 @@ def _write_notebook(path: Path, complete: bool) -> None:
     target = DOCS / "notebooks" / f"{path.stem}.md"
     target.parent.mkdir(exist_ok=True)
     if complete:
-        print(f"executing {path.name}", file=sys.stderr)
         notebook = notebooks.executed(path)
     else:
         notebook = json.loads(path.read_text(encoding="utf-8"))
@@ -142,7 +142,7 @@ def _write_gallery() -> None:
     unused = shutil.ignore_patterns("*.pdf", "*.svg")
     shutil.copytree(drawn / "pages", DOCS / "gallery", ignore=unused)
     for page in DOCS.glob("gallery/*/*.md"):
-        page.write_text(_spaced(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(spaced(page.read_text(encoding="utf-8")), encoding="utf-8")
     index = "".join(_gallery_index(DOCS / "gallery"))
     (DOCS / "gallery" / "index.md").write_text(index, encoding="utf-8")
 
