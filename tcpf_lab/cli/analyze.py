@@ -1,4 +1,4 @@
-"""The verbs that look at captures: of one side of a box, or of both."""
+"""The verbs for captures: analyze and device."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def analyze(
     senders: Senders,
     as_json: AsJson = False,
 ) -> None:
-    """Say how TCP recovered from loss in captures, or rebuild the metrics of runs."""
+    """Report retransmissions, timeouts and their causes in captures, or recompute runs' metrics."""
     files = {path: analyzing.format_of(path) for path in output or ()}
     printed = analyzing.printed_of(form, as_json=as_json, written=bool(files))
     paths = analyzing.spread(paths)

@@ -1,4 +1,4 @@
-"""The verb that searches for what was not published."""
+"""The verb calibrate."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def calibrate(
     permuted: Annotated[int | None, option("calibrate --permuted", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search for settings that give published numbers; goes on where it was interrupted."""
+    """Search for parameters that reproduce published numbers; resumes after an interrupt."""
     _check_together(only_report, fresh=fresh, dry_run=dry_run)
     variant = Variant(without, tuple(hold or ()), permuted)
     subject, files = _read(spec, testbed, results, variant)

@@ -6,12 +6,13 @@ Together they import for seconds; the list of them, or a plan, does not wait for
 from __future__ import annotations
 
 import csv
+import shutil
 import sys
 import traceback
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -26,6 +27,13 @@ from tcpf_lab.base.errors import (
     require_memory,
 )
 
+#: Columns that the panels of `--help` need lest they cut the names of options.
+_PANELS_FROM = 72
+#: How `--help` is printed: in panels, or as plain text on a narrow terminal.
+HELP_MARKUP: Literal["rich"] | None = (
+    "rich" if shutil.get_terminal_size().columns >= _PANELS_FROM else None
+)
+
 
 def new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
     """Give a command line without verbs; ``group`` knows how they are found."""
@@ -33,6 +41,7 @@ def new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
         cls=group,
         add_completion=False,
         no_args_is_help=True,
+        rich_markup_mode=HELP_MARKUP,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         help="TCP and queue management experiments on a real Linux kernel, in virtual time.",
@@ -152,7 +161,7 @@ def _listed() -> None:
 
 
 for _name, _verb in VERBS.items():
-    app.command(_name, help=_verb.about)(_listed)
+    app.command(_name, help=_verb.about, short_help=_verb.about)(_listed)
 
 
 def main() -> None:

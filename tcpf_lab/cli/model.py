@@ -14,7 +14,7 @@ from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.base.making import require_place
 from tcpf_lab.base.units import UnitError, parse_duration, parse_probability, parse_rate, parse_size
 from tcpf_lab.cli import console
-from tcpf_lab.cli.main import echo
+from tcpf_lab.cli.main import HELP_MARKUP, echo
 from tcpf_lab.cli.options import AsJson, argument, option
 from tcpf_lab.papers.rio.router import Scenario, spread
 from tcpf_lab.spec.words import unknown
@@ -150,7 +150,12 @@ def _delays(given: Mapping[str, str]) -> tuple[float, ...]:
     return spread(ends[0], ends[-1], int(text))
 
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Analytic models: rio.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=HELP_MARKUP,
+    help="Analytic models: rio.",
+)
 
 
 @app.callback()

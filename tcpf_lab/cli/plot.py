@@ -33,12 +33,11 @@ from tcpf_lab.run.analyzing import format_of
 from tcpf_lab.run.plotting import FigureRequest, Gathered, gather, parse_flows, parse_time
 from tcpf_lab.spec.words import one_of
 
-_OF_CAPTURES = ("", " (or of a capture)", " (or of the captures before and after it)")
+_OF_CAPTURES = ("", " (runs or a capture)", " (runs, or captures before and after a queue)")
 #: What `--help` says of the verb.
 ABOUT = "\n\n".join(
     (
-        "Draw a figure of runs: of experiments, or in directories; or of captures.  KIND says what "
-        "it answers:",
+        "Draw a figure from runs or captures.  KIND chooses the figure:",
         *(f"{kind.name}: {kind.answers}{_OF_CAPTURES[kind.captures]}" for kind in KINDS.values()),
     )
 )
@@ -67,7 +66,7 @@ def plot(
     senders: Senders,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a figure of runs, or of captures, and write it into files."""
+    """Draw a figure from runs or captures."""
     wanted = Wanted(
         metric_named(metric) if metric is not None else None,
         *(flow or (), parameter, delay and one_of(delay, DELAYS, "word", "--delay")),

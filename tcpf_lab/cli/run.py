@@ -1,4 +1,4 @@
-"""The verbs that make an experiment's runs and say what became of them."""
+"""The verbs run, compare and report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(
     include_invalid: IncludeInvalid = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment or a collection; complete runs are skipped.  Ends with the report."""
+    """Run an experiment or a collection, skip complete runs, and write the report."""
     request, jobs, cluster = to_make
     chosen = choose(request)
     if dry_run:
@@ -88,7 +88,7 @@ def compare(
     full: Annotated[bool, option("compare --full")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Hold what was measured against what was published, or against another testbed."""
+    """Compare measured values with published ones, or two testbeds."""
     chosen = [choose(each) for each in request]
     found: Comparison | TwoTestbeds | Sensitivity
     if sensitivity:
@@ -123,10 +123,11 @@ def report(
     reference: Annotated[Path | None, option("report --reference")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of an experiment or a collection from the runs there are.
+    """Write the report of an experiment or a collection from its complete runs.
 
-    Of a calibration it is written from what `tcpf-lab calibrate` has concluded, and of pages that
-    were kept (a JSON file, or a directory with such files) from them, into RESULTS/pages.
+    SPEC may also be a calibration, whose report is written from the results of `tcpf-lab
+    calibrate`, or stored pages (a JSON file, or a directory of them), which are drawn into
+    RESULTS/pages.
     """
     wanted = formats or reporting.USUAL
     if reference is not None:

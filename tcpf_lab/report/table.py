@@ -212,9 +212,11 @@ class TerminalTable:
     @property
     def _keys(self) -> int:
         """How many columns name a row."""
-        kinds = [column.kind for column in self.columns]
-        numbers = [place for place, kind in enumerate(kinds) if kind != "text"]
-        return max(1, numbers[0]) if numbers and self.order is None else 1
+        if self.order is not None:
+            return 1
+        kinds = ["text" if column.kind == "text" else "number" for column in self.columns]
+        text = kinds.index("text") if "text" in kinds else 0
+        return kinds.index("number", text + 1) if "number" in kinds[text + 1 :] else 1
 
     def _blocks(self, natural: Sequence[int], width: int) -> list[_Block]:
         """Split the columns into blocks as wide as the terminal; none if one has sentences."""
@@ -287,6 +289,7 @@ class TerminalTable:
         for column, entry in zip(self.columns, row, strict=False):
             parts = [part for part in entry.__rich__().split("\n") if part.plain.strip()]
             value = Text().join((*parts[:1], *map(_behind, parts[1:])))
+            value.rstrip()
             name = " ".join(column.heading.split())
             text = Text.assemble((f"{name}: " if name else "", "bold"), value)
             if not value.plain.strip():
