@@ -66,13 +66,13 @@ def calibrate(
         if fresh:
             files.set_aside()
         search = open_search(subject, files, testbed)
-        told = _reported(search) if only_report else _carried_out(search, jobs, cluster)
+        concluded = _reported(search) if only_report else _carried_out(search, jobs, cluster)
         with console.busy("figures"):
             figures = write_figures(files)
     if as_json:
-        console.print_json(told)
+        console.print_json(concluded)
         return
-    for part in for_terminal(told):
+    for part in for_terminal(concluded):
         console.show(part)
     console.show_written((*figures, files.outcome))
 
@@ -83,11 +83,11 @@ def _at_a_time(jobs: int, cluster: str | None) -> int | None:
 
 
 def _check_together(only_report: bool, **others: bool) -> None:
-    """Refuse options that say the contrary of ``--only-report``."""
+    """Refuse options that contradict ``--only-report``."""
     given = [f"--{name.replace('_', '-')}" for name, wanted in others.items() if wanted]
     if only_report and given:
         raise RequestError(
-            "--only-report concludes from the points there are",
+            "--only-report runs nothing",
             where=f"--only-report {given[0]}",
             hint="leave one of the two out",
         )
@@ -131,13 +131,13 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
         search.responses.forget({part.experiment.name for part in choice.parts})
 
     try:
-        carry_out(search, carry, console.tell)
+        carry_out(search, carry, console.notify)
         with console.busy("emulator and profiles"):
             findings = find(search)
         look_closely(search, findings.chosen, carry)
         with console.busy("held-out errors and claims"):
-            told = outcome(search, findings)
-        write(search, told)
+            results = outcome(search, findings)
+        write(search, results)
     except BaseException as error:
         session.interrupted = isinstance(error, KeyboardInterrupt | InterruptedRunError)
         raise
@@ -145,14 +145,14 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
         session.wall_s = time.monotonic() - began
         session.at_a_time = _at_a_time(jobs, cluster)
         remember(search.files, session)
-    return told
+    return results
 
 
 def _reported(search: Search) -> dict[str, Any]:
     """Conclude from what is there; runs of another spec, kernel or analysis are not used."""
     if not search.ledger.points:
         raise RequestError(
-            "no point of it was run yet",
+            "no point has been run yet",
             where=str(search.files.ledger),
             hint=f"`{command('calibrate', *search.files.words(search.subject.source))}`",
         )
@@ -161,14 +161,14 @@ def _reported(search: Search) -> dict[str, Any]:
     findings = find(search)
     look_closely(search, findings.chosen, search.responses.look_again)
     search.responses.forget_all()
-    told = outcome(search, findings)
-    write(search, told)
-    return told
+    results = outcome(search, findings)
+    write(search, results)
+    return results
 
 
 def _show_plan(search: Search, at_a_time: int | None, as_json: bool) -> None:
-    told = estimate(search, at_a_time)
+    results = estimate(search, at_a_time)
     if as_json:
-        console.print_json(told)
+        console.print_json(results)
     else:
-        console.show(plan(told))
+        console.show(plan(results))

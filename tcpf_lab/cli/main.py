@@ -75,7 +75,7 @@ def run(app: typer.Typer) -> None:
 
 
 class Verb(NamedTuple):
-    """Where a verb is, and what the list of all says of it: its own description's first line."""
+    """A verb's module and function, and the first line of its help."""
 
     module: str
     member: str  #: a function, or a command line of its own
@@ -92,7 +92,7 @@ def _verbs() -> dict[str, Verb]:
 
 
 VERBS = _verbs()
-#: Former names of verbs, kept for one version.
+#: Former names of verbs, accepted for one version.
 FORMER = {"crossing": "device"}
 
 
@@ -118,7 +118,7 @@ def _refuse_empty(words: list[str]) -> None:
 
 
 class Verbs(TyperGroup):
-    """All verbs: to list them, what is said here is enough."""
+    """All verbs; listing them imports none."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the verb that is called, and import it now."""

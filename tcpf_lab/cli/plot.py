@@ -77,11 +77,11 @@ def plot(
     lists = {"case": case, "flows": flows, "seed": seed}
     filters = {key: text for key, text in lists.items() if text is not None}
     request = FigureRequest(tuple(what), filters, include_invalid, runs, senders)
-    _tell(figure, _write(figure, request, wanted, files), list(files), as_json)
+    _print(figure, _write(figure, request, wanted, files), list(files), as_json)
 
 
 def _write(kind: Kind, request: FigureRequest, wanted: Wanted, files: dict[Path, str]) -> Gathered:
-    """Draw what was asked for into files; of what it was drawn."""
+    """Draw the figure into files; give its data."""
     found = gather(request, kind)
     drawn = draw(kind, found.subjects, wanted, list(dict.fromkeys(files.values())))
     for path, suffix in files.items():
@@ -98,7 +98,7 @@ def _files(output: Sequence[Path], kind: Kind, metric: str | None) -> dict[Path,
     return {path: format_of(path, SUFFIXES) for path in named}
 
 
-def _tell(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> None:
+def _print(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> None:
     if as_json:
         console.print_json(
             {

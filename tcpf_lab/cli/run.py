@@ -56,7 +56,7 @@ def run(
         try:
             report = reporting.report(chosen, include_invalid=include_invalid)
         except LabError as error:
-            problem = error  # a script is told how the runs ended all the same
+            problem = error  # a script needs the runs' outcomes all the same
     if as_json:
         console.print_json(campaign.outcome_json(chosen, outcome, report))
     elif report:
@@ -72,7 +72,7 @@ def run(
 def _carry_out(
     chosen: Choice, jobs: int, cluster: str | None, *, keep_pcaps: bool, force: bool
 ) -> list[Event]:
-    """Make the runs where they were asked for; refuse at once what cannot be."""
+    """Make the runs on this machine or on a cluster."""
     campaign.check_cluster(cluster, chosen, jobs)
     console.ensure_kernel(chosen)
     bed = campaign.ready_testbed(chosen, elsewhere=cluster is not None)
@@ -133,12 +133,12 @@ def report(
     if reference is not None:
         require_place(reference, directory=True)
     given = [*request.given, *(("--include-invalid",) if include_invalid else ())]
-    if kept := reporting.kept_pages(request.spec):
+    if stored := reporting.kept_pages(request.spec):
         if reference is not None:
-            told = "is where a page is kept that runs give; this one is kept already"
-            raise RequestError(told, where="--reference")
-        _need_nothing_of(given, "a page that was kept is drawn as it is")
-        _of_kept(kept, request.results, wanted if formats else reporting.OF_KEPT[:3], as_json)
+            message = "stores pages of runs; this page is stored already"
+            raise RequestError(message, where="--reference")
+        _need_nothing_of(given, "a stored page is drawn as it is")
+        _of_stored(stored, request.results, wanted if formats else reporting.OF_KEPT[:3], as_json)
         return
     source = find(request.spec)
     read = load_any(source)
@@ -156,8 +156,8 @@ def report(
         console.show_report(written)
 
 
-def _of_kept(
-    kept: Sequence[Path],
+def _of_stored(
+    stored: Sequence[Path],
     results: Path,
     formats: tuple[str, ...],
     as_json: bool,
@@ -169,8 +169,8 @@ def _of_kept(
     )
 
     written = []
-    with console.busy(f"drawing {len(kept)} pages"):
-        for path in kept:
+    with console.busy(f"drawing {len(stored)} pages"):
+        for path in stored:
             root = results / reporting.PAGES / path.absolute().parent.name
             of_calibration = reporting.is_outcome(path)
             draw = redraw_calibration if of_calibration else reporting.redraw

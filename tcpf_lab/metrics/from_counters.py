@@ -128,19 +128,19 @@ def from_counters(files: RunFiles, run: Record) -> Numbers:
         **dict.fromkeys(PACKETS_ONLY),
     }
     silent = (*_OF_FLOWS, *_FAIRNESS, "syn_timeouts")
-    untold = [name for name in silent if metrics[name] is None and not _told(flows, name)]
-    untold += [name for name in _SECOND if metrics[name] is None]
+    unknown = [name for name in silent if metrics[name] is None and not _known(flows, name)]
+    unknown += [name for name in _SECOND if metrics[name] is None]
     return Numbers(
         metrics=metrics,
         by_dscp={},
         per_flow=flows,
         truth=kernel_alone(files, run, flows),
         checks=check_counted(files, run),
-        unmeasured=(*PACKETS_ONLY, *untold),
+        unmeasured=(*PACKETS_ONLY, *unknown),
     )
 
 
-def _told(flows: Sequence[dict[str, Any]], metric: str) -> bool:
+def _known(flows: Sequence[dict[str, Any]], metric: str) -> bool:
     """Whether every flow has the number that a metric of the whole run is made of."""
     name = {"timeouts_per_flow_minute": "timeouts"}.get(metric, metric)
     name = "goodput_bytes_per_s" if metric in _FAIRNESS else name
@@ -148,12 +148,12 @@ def _told(flows: Sequence[dict[str, Any]], metric: str) -> bool:
 
 
 def syn_expiries(files: RunFiles, run: Record) -> dict[int, list[int]] | None:
-    """Give the instants, ns, at which a connection's SYN was sent again, by its source port.
+    """Give the instants, ns, at which a connection's SYN was retransmitted, by its source port.
 
     Returns
     -------
     dict or None
-        None if the senders' kernels kept no list of what they sent again.
+        None if the senders' kernels have no list of retransmissions.
 
     Raises
     ------
@@ -164,8 +164,8 @@ def syn_expiries(files: RunFiles, run: Record) -> dict[int, list[int]] | None:
     if not logs:
         return None
     found: dict[int, list[int]] = {}
-    for node, kept in logs.items():
-        entries = kept.entries[kept.entries["cause"] == log.SYN_RTO]
+    for node, listed in logs.items():
+        entries = listed.entries[listed.entries["cause"] == log.SYN_RTO]
         clock = run.clocks.of(node)
         times = entries["time_ns"] if clock is None else clock.run_time(entries["time_ns"])
         for port, at in zip(entries["sport"].tolist(), times.tolist(), strict=True):
@@ -234,7 +234,7 @@ def of_flows(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int 
 
 
 def _second_readings(run: Record) -> dict[str, float | None]:
-    """Loss as the share of bytes that were sent again, and goodput with headers, by TCP_INFO."""
+    """Loss as the share of bytes retransmitted, and goodput with headers, by TCP_INFO."""
     ends = zip(run.samples["start"], run.samples["end"], strict=True) if run.samples else ()
     flows = list(ends)
     sent, again = (

@@ -153,7 +153,7 @@ def read_log(path: Path) -> RetransmissionLog:
         )
     if len(content) < HEAD.size:
         raise _damaged(f"cut: {len(content)} of {HEAD.size} bytes of its head", str(path))
-    _, size, missing, told = HEAD.unpack_from(content)
+    _, size, missing, count = HEAD.unpack_from(content)
     rest = len(content) - HEAD.size
     if size != ENTRY.itemsize or rest % ENTRY.itemsize:
         raise _damaged(
@@ -162,8 +162,8 @@ def read_log(path: Path) -> RetransmissionLog:
             f"{path}, byte {HEAD.size}",
         )
     entries = np.frombuffer(content, ENTRY, offset=HEAD.size)
-    if entries.size < told:  # more than that: added while it was read
-        raise _damaged(f"cut: {entries.size} of {told} entries", f"{path}, byte {len(content)}")
+    if entries.size < count:  # more than that: added while it was read
+        raise _damaged(f"cut: {entries.size} of {count} entries", f"{path}, byte {len(content)}")
     return RetransmissionLog(entries, missing)
 
 
@@ -173,7 +173,7 @@ def _damaged(message: str, where: str) -> TraceError:
 
 
 def read_logs(files: RunFiles) -> dict[str, RetransmissionLog]:
-    """Read the lists of a run by node; empty if its kernel kept none.
+    """Read the lists of a run by node; empty if its kernel records none.
 
     Raises
     ------

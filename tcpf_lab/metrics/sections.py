@@ -90,15 +90,15 @@ def _wire(files: RunFiles, devices: list[str]) -> dict[str, Any]:
 
 
 def _in_force(files: RunFiles, run: Record) -> CheckResult:
-    """Each link must be a wire of the rate that was asked for, its stations have such rings."""
+    """Each link must be a wire of the requested rate, and its stations have the requested rings."""
     problems = []
     for wire in run.expect["wires"]:
         for device in wire["devices"]:
             found = station(files, device)
-            asked = {name: wire[name] for name in ("rate_bits_per_s", "ring")}
+            requested = {name: wire[name] for name in ("rate_bits_per_s", "ring")}
             problems += [
                 f"{device}: {name} is {getattr(found, name)}, not {wanted}"
-                for name, wanted in asked.items()
+                for name, wanted in requested.items()
                 if getattr(found, name) != wanted
             ]
     return verdict(problems, f"{len(run.expect['wires'])} half-duplex links")
@@ -220,9 +220,9 @@ def _matches_captures(files: RunFiles, run: Record) -> CheckResult:
     left = run.transit.departure_ns
     seen = int(np.sum((left >= start) & (left < end)))
     device = run.expect["bottleneck"]["device"]
-    told = queue_window(files, device).packets
+    counted = queue_window(files, device).packets
     edge = _EDGE_PACKETS + ring_of(run.expect, device)
-    return abs(seen - told) <= edge, f"captures {seen}, counters {told}"
+    return abs(seen - counted) <= edge, f"captures {seen}, counters {counted}"
 
 
 def _not_too_fast(files: RunFiles, run: Record) -> CheckResult:
@@ -306,8 +306,8 @@ def background_sent(files: RunFiles, run: Record) -> CheckResult:
             problems.append(f"{name}: {end['errors']} packets not sent: {end.get('error')}")
         (root,) = (q for q in qdiscs(files, source["device"]) if q.get("root"))
         if int(root["drops"]) or int(root["packets"]) != due:
-            said = f"{due} due, {root['packets']} sent, {root['drops']} dropped"
-            problems.append(f"{name}: {said} on {source['device']}")
+            counts = f"{due} due, {root['packets']} sent, {root['drops']} dropped"
+            problems.append(f"{name}: {counts} on {source['device']}")
         if late > (LATE_REAL_NS if run.real_time else LATE_NS):
             problems.append(f"{name}: a burst was {late / 1e6:.3f} ms late")
         if not run.real_time:
@@ -369,7 +369,7 @@ def _packet_loss(files: RunFiles, run: Record) -> float | None:
     return 100 * dropped / came if came else None
 
 
-#: Sizes by which throughput is told, bytes, and how far from one a transfer may be.
+#: Sizes for which throughput is given, bytes, and how far from one a transfer may be.
 SIZES = {"100kB": 100_000, "500kB": 500_000, "1000kB": 1_000_000}
 SIZE_TOLERANCE = 0.2
 _KEPT = ("user", "number", "size", "acked", "start_ns", "end_ns", "retransmissions", "timeouts")
@@ -390,19 +390,19 @@ def users(files: RunFiles, run: Record) -> Extra:
     Extra
         Empty if the run has no users.
     """
-    asked = run.expect.get("users")
-    if asked is None:
+    requested = run.expect.get("users")
+    if requested is None:
         return Extra()
     checks = apply({"users_finished": users_finished}, files, run)
     try:
-        transfers = read_transfers(files, asked, run.clocks)
+        transfers = read_transfers(files, requested, run.clocks)
     except UnreadableError:  # the check says so
         return Extra(checks=checks)
     _write(files, transfers)
     done = in_window(transfers, run)
     return Extra(
         metrics=_metrics(run, done),
-        sections={"users": {**_told(done), **_others(transfers)}},
+        sections={"users": {**_described(done), **_others(transfers)}},
         checks=checks,
     )
 
@@ -454,8 +454,8 @@ def near(size: ArrayLike, wanted: float) -> NDArray[np.bool_]:
 
 def _metrics(run: Record, done: NDArray[Any]) -> dict[str, float | int | None]:
     """What takes the place of the flows' numbers; what users got differs by what they drew."""
-    told = not np.any(done["timeouts"] == UNTOLD)
-    expiries = int(np.sum(done["timeouts"], dtype=np.int64)) if told else None
+    known = not np.any(done["timeouts"] == UNTOLD)
+    expiries = int(np.sum(done["timeouts"], dtype=np.int64)) if known else None
     payload = np.bincount(done["user"], done["size"], run.count) / run.seconds
     return {
         "timeouts": expiries,
@@ -466,7 +466,7 @@ def _metrics(run: Record, done: NDArray[Any]) -> dict[str, float | int | None]:
     }
 
 
-def _told(done: NDArray[Any]) -> dict[str, Any]:
+def _described(done: NDArray[Any]) -> dict[str, Any]:
     """Numbers of the transfers that ended in the window."""
     took = (done["end_ns"] - done["start_ns"]) / 1e9
     speed = throughput(done["size"], done["start_ns"], done["end_ns"])

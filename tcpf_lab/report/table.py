@@ -345,7 +345,7 @@ class Table:
 
 #: Headings of columns of texts, and columns.
 Headings = Iterable[str | Column]
-#: An entry that is told by its text alone may be that text.
+#: A text stands for an entry of it.
 Line = Iterable[str | Entry]
 
 
@@ -363,7 +363,7 @@ def table_of(
     *,
     close: bool = False,
 ) -> Table:
-    """Give a table of rows that are not grouped; a column of texts is told by its heading."""
+    """Give a table of rows that are not grouped; a heading stands for a column of texts."""
     every = tuple(Column(one) if isinstance(one, str) else one for one in columns)
     return Table(name, caption, every, (Group("", rows_of(rows)),), note, close)
 

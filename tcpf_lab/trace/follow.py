@@ -52,8 +52,8 @@ class Followed:
     in_flight : int64
         Bytes sent and not acknowledged, SACKed ones left out.
     window : int64
-        Bytes from the left edge on that the receiver takes, -1 before it said so or if nothing
-        tells how it is scaled.
+        Bytes from the left edge on that the receiver takes, -1 before it advertised any or if its
+        scale is unknown.
     rtt_ns : int64
         RTT sample that the packet gave, -1 without one.
     srtt_ns, rto_ns : int64
@@ -99,7 +99,7 @@ def follow(packets: Packets, flows: Flows, flow: int, options: Options | None = 
     flow : int
         The flow's row.
     options : Options, optional
-        What is known of the sender, and where the capture was taken; filters are not looked at.
+        What is known of the sender, and where the capture was taken; filters are ignored.
 
     Returns
     -------

@@ -59,7 +59,7 @@ class Captures:
 
     @cached_property
     def flows(self) -> pd.DataFrame:
-        """A row per flow: what it sent, and why it sent again."""
+        """A row per flow: what it sent, and the causes of its retransmissions."""
         rows = [
             {"capture": found.capture.name, **_flat(flow_row(found, int(row)))}
             for found, wanted in zip(self.analyses, self.rows, strict=True)
@@ -69,7 +69,7 @@ class Captures:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """A row per event, in the order of each capture: what was sent again, and why."""
+        """A row per event, in the order of each capture: retransmissions and their causes."""
         parts = [
             _events(found, wanted) for found, wanted in zip(self.analyses, self.rows, strict=True)
         ]
@@ -86,9 +86,9 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     """Give a flow's row with a column for each kind of event."""
     flat = {name: value for name, value in row.items() if name not in ("events", "spurious")}
     kinds = {f"{name}_packets": n for name, n in row["events"].items() if name not in _TIMEOUTS}
-    needless = row["spurious"]
-    again = sum(needless.get(KINDS[kind], 0) for kind in RETRANSMISSIONS)
-    spurious = {"spurious_packets": again, "spurious_timeouts": needless.get(KINDS[RTO], 0)}
+    by_kind = row["spurious"]
+    again = sum(by_kind.get(KINDS[kind], 0) for kind in RETRANSMISSIONS)
+    spurious = {"spurious_packets": again, "spurious_timeouts": by_kind.get(KINDS[RTO], 0)}
     return {**flat, **kinds, **spurious}
 
 

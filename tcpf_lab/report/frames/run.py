@@ -104,7 +104,7 @@ _READ = ("metrics", "per_flow", "by_dscp", "validity")
 
 @dataclass(frozen=True)
 class Run:
-    """A complete run; everything is read when it is asked for first.
+    """A complete run; everything is read on first use.
 
     Frames have their columns' units in ``attrs["units"]``, times are seconds after the run's epoch.
     ``docs/data-dictionary.md`` describes every column.
@@ -231,11 +231,11 @@ class Run:
         Raises
         ------
         RequestError
-            If they were not kept.
+            If they are not stored.
         """
         if not made_without_captures(self.files) and not any(self.files.pcap.glob("*.pcap*")):
             raise RequestError(
-                "its captures were not kept, and this is read from them",
+                "this is read from its captures, which are not stored",
                 where=str(self.files.root),
                 hint=f"`{again(self.files, '--keep-pcaps')}`",
             )
@@ -253,12 +253,12 @@ class Run:
         return names["sender"], names["ingress"], names["egress"]
 
     def packets(self, capture: str) -> pd.DataFrame:
-        """Every packet of a capture that was kept, such as ``S``.
+        """Every packet of a stored capture, such as ``S``.
 
         Raises
         ------
         RequestError
-            If no captures were kept (``tcpf-lab run --keep-pcaps``), or none is called so.
+            If no captures are stored (``tcpf-lab run --keep-pcaps``), or none is called so.
         TraceError
             If one cannot be read.
         """
@@ -273,7 +273,7 @@ class Run:
         return _framed(LAYOUTS["packets"], {**columns, "retransmission": _reasons(kind)})
 
     def retransmissions(self) -> pd.DataFrame:
-        """Every segment that was sent again, and why; from the captures, as `packets`."""
+        """Retransmissions and their causes, from the captures as `packets`."""
         record = self._record
         found = _header_columns(record, record.captures["sender"].packets)
         kind = record.recovery.kind
