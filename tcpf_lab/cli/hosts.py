@@ -117,7 +117,7 @@ def _clean_hosts(inventory: Inventory, dry_run: bool, force: bool, as_json: bool
 
 
 def _rows(found: Remainder) -> Iterator[tuple[str, ...]]:
-    """Give the line of one run, and what would be undone of it below each other."""
+    """Give the lines of one run: its state, and each change to undo."""
     first, *others = found.records or (found.detail,)
     yield found.host, found.run, str(found.changes), found.state, first
     yield from (("", "", "", "", record) for record in others)

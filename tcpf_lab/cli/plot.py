@@ -34,7 +34,7 @@ from tcpf_lab.run.plotting import FigureRequest, Gathered, gather, parse_flows, 
 from tcpf_lab.spec.words import one_of
 
 _OF_CAPTURES = ("", " (runs or a capture)", " (runs, or captures before and after a queue)")
-#: What `--help` says of the verb.
+#: Help of the verb.
 ABOUT = "\n\n".join(
     (
         "Draw a figure from runs or captures.  KIND chooses the figure:",

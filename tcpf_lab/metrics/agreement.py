@@ -48,7 +48,7 @@ def truth(files: RunFiles, run: CapturedRecord, flows: list[dict[str, Any]]) -> 
     try:
         counted = kernel_total(files, run)
     except UnreadableError:
-        return {"source": None, **by_flow}  # `timeouts_match` says why
+        return {"source": None, **by_flow}  # reported by `timeouts_match`
     seen = captured_total(run)
     error = 100.0 * (seen - counted) / counted if counted else None
     total = {"timeouts_pcap": seen, "timeouts_kernel": counted, "error_percent": error}
@@ -84,7 +84,7 @@ def kernel_alone(
 
 
 def per_flow(flows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Compare flow by flow with ``tcpi_total_rto``; what the kernel did not tell is None.
+    """Compare flow by flow with ``tcpi_total_rto``; what the kernel does not count is None.
 
     A count that has wrapped is taken for the one nearest to the capture's.
     """
@@ -140,10 +140,10 @@ def _counter(files: RunFiles, node: str) -> int:
 
 
 def timeouts_match(files: RunFiles, run: CapturedRecord, found: dict[str, Any]) -> CheckResult:
-    """The capture's count of expiries must be near the kernel's; the detail says whose it is."""
+    """The capture's count of timeouts is near the kernel's."""
     seen, counted, source = found["timeouts_pcap"], found["timeouts_kernel"], found["source"]
     if source is None:
-        counted = kernel_total(files, run)  # says what is missing
+        counted = kernel_total(files, run)  # raises if it is missing
     scope = "of each flow" if source == PER_FLOW else "of all connections, none of each flow"
     detail = f"captures {seen}, kernel {counted} ({source} {scope})"
     return abs(seen - counted) <= max(FEW, TOLERANCE * counted), detail

@@ -30,7 +30,7 @@ from tcpf_lab.trace.passage import MAX_DELAY_NS, Transit, cross
 
 #: The captures that every run has, unless it was made without any.
 ROLES = ("sender", "ingress", "egress")
-#: A queue may hold a packet a little longer than its limit and rate say.
+#: A queue may hold a packet a little longer than its limit and rate allow.
 _MARGIN_NS = 100_000_000
 #: A machine with a clock of its own may stand still, with packets in its queues; virtual ones wait.
 _STALL_NS = 10_000_000_000
@@ -145,7 +145,7 @@ def max_delay_ns(expect: dict[str, Any]) -> int:
 
 
 def _capture(files: RunFiles, point: str, clocks: Clocks) -> Capture:
-    """Read a capture, its times by the run's clock; a truncated one is taken, the verdict says so.
+    """Read a capture, its times by the run's clock; a truncated one is accepted, and a check fails.
 
     ``R1-in`` was taken on ``R1``.
     """
@@ -273,7 +273,7 @@ def generated(files: RunFiles, flow: int) -> dict[str, int]:
     Raises
     ------
     UnreadableError
-        If there is no such report, or it tells of an error instead.
+        If there is no such report, or it reports an error.
     """
     name = f"iperf3-{flow}.json"
     report = stats_json(files, name)
@@ -297,7 +297,7 @@ def flow_report(files: RunFiles, run: CapturedRecord, flow: int) -> dict[str, An
     try:
         found = generated(files, flow)
     except UnreadableError:
-        return None  # `flows_match` says so
+        return None  # reported by `flows_match`
     return {name: found[name] for name in ("retransmits", "bytes_received")}
 
 

@@ -36,7 +36,7 @@ def background_drops(files: RunFiles, run: Record) -> int:
 
 
 def sources(run: Record) -> dict[str, Any]:
-    """Give what the plan says of each source, by name; nothing where there are none."""
+    """Give the plan's entry of each source, by name."""
     return dict(run.expect.get("background", {}).get("sources", {}))
 
 
@@ -154,7 +154,7 @@ def given_up(files: RunFiles, run: Record, device: str) -> int:
     return station(files, device).counts["excessive"] if ring_of(run.expect, device) else 0
 
 
-#: A shaper may send so many bytes more than its rate says: a burst, and the packet after it.
+#: A shaper may exceed its rate by so many bytes: a burst, and the packet after it.
 _BURST_PACKETS = 4
 
 

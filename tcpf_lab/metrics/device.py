@@ -118,7 +118,7 @@ def match_captures(
     Returns
     -------
     MatchedCaptures
-        Packet by packet; `describe_device` makes numbers of it.
+        Packet by packet; `describe_device` summarises it.
 
     Raises
     ------

@@ -39,7 +39,7 @@ class Numbers:
     checks : list of Check
         The verdict is made of them.
     unmeasured : tuple of str
-        Names in `metrics` that nothing of such a run could tell.
+        Names in `metrics` that cannot be measured in such a run.
     """
 
     metrics: dict[str, float | int | None]
@@ -86,7 +86,7 @@ def per_minute(run: Record, expiries: int | None) -> float | None:
 
 #: Reasons of retransmissions that `metrics` counts packets of.
 _COUNTED = [name for name in KIND_NAMES.values() if name not in ("rto", "syn_rto")]
-#: What only packets tell.
+#: Metrics that need packets.
 PACKETS_ONLY: tuple[str, ...] = (
     "loss_percent",
     "timeout_episodes",
@@ -96,7 +96,7 @@ PACKETS_ONLY: tuple[str, ...] = (
     "queueing_delay_mean_s",
     "queueing_delay_p95_s",
 )
-#: What the senders' TCP_INFO tells.
+#: Metrics from the senders' TCP_INFO.
 _OF_FLOWS = ("timeouts", "timeouts_per_flow_minute", "retransmissions", "goodput_bytes_per_s")
 #: Of ``tcpi_options``: time stamps; and the bytes of that option.
 _STAMPED, _STAMPS = 1, 12
@@ -176,7 +176,7 @@ def syn_expiries(files: RunFiles, run: Record) -> dict[int, list[int]] | None:
 def _flow_row(run: Record, flow: int, expiries: dict[int, list[int]] | None) -> dict[str, Any]:
     """Give the numbers of one flow by the rules of `tcpf_lab.metrics.captured.flow_row`.
 
-    The kernel counts expiries and retransmissions of the SYN with those of data.  Its list tells
+    The kernel counts timeouts and retransmissions of the SYN with those of data.  Its list tells
     them apart; without the list, a flow that was up when the window began had none in it.
     """
     port = planned_port(run, flow)
@@ -269,7 +269,7 @@ def _of_queue(files: RunFiles, run: Record) -> dict[str, float | int | None]:
     place = run.expect["bottleneck"]
     try:
         found: QueueWindow = queue_window(files, place["device"])
-    except UnreadableError:  # `window_counters` says so
+    except UnreadableError:  # reported by `window_counters`
         return {"packet_loss_percent": None, "utilisation": None}
     rate = float(place["rate_bits_per_s"])
     return {

@@ -23,7 +23,7 @@ def verdict(problems: list[str], good: str) -> CheckResult:
 
 
 def offloads_off(files: RunFiles, run: Record) -> CheckResult:
-    """No device may join or split segments."""
+    """No device joins or splits segments."""
     wanted = run.expect["offloads_off"]
     problems = []
     for device in wanted["devices"]:
@@ -85,7 +85,7 @@ def _together(findings: list[CheckResult]) -> CheckResult:
 
 
 def ecn_in_use(files: RunFiles, run: Record, tos: NDArray[np.uint8] | None) -> CheckResult:
-    """Where the queue is configured to mark, packets must be ECN-capable.
+    """Where the queue is configured to mark, packets are ECN-capable.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def differences(what: str, found: dict[str, Any], requested: dict[str, Any]) -> 
 
 
 def sysctls_in_force(files: RunFiles, run: Record) -> CheckResult:
-    """Every setting of the TCP profile must be read back."""
+    """Every setting of the TCP profile is read back."""
     problems, checked = [], 0
     for node, settings in run.expect["sysctl"].items():
         lines = text_of(files, files.stats, f"sysctl-{node}.txt").splitlines()
@@ -154,7 +154,7 @@ def sysctls_in_force(files: RunFiles, run: Record) -> CheckResult:
 
 
 def routes_in_force(files: RunFiles, run: Record) -> CheckResult:
-    """Every route through a gateway must have the requested initial window and minimum RTO.
+    """Every route through a gateway has the requested initial window and minimum RTO.
 
     A sender reaches its receiver through one: without any, nothing was checked.
     """

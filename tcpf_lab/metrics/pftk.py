@@ -39,7 +39,7 @@ def full(
     b : array_like
         Packets that one ACK acknowledges: 1, or 2 with delayed ACKs.
     wm : array_like, optional
-        Greatest window, packets; None where nothing but losses limits the window.
+        Maximum window, packets; None where only losses limit the window.
 
     Returns
     -------
@@ -132,7 +132,7 @@ class Observed:
     triple_duplicates : int
         Recoveries that duplicate ACKs began.
     timeout_episodes : int
-        Sequences of expiries without progress between them; each counts once.
+        Timeout sequences; each counts once.
     rtt_s : float or None
         Mean of the samples that the sender took, seconds.
     t0_s : float or None

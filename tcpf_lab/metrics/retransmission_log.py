@@ -73,8 +73,8 @@ SENT, FIRST, SACK = 1, 2, 4
 FIN, SYN = 1, 2
 
 #: An entry as the kernel writes it.  Sequence numbers are those of the packets, SYN and FIN count
-#: as one each; ``rto_us`` is the timer as it was before this expiry doubled it; ``retransmits``
-#: counts the expiries in a row, this one included; ``cwnd`` to ``segments`` are packets.
+#: as one each; ``rto_us`` is the RTO before this expiration doubled it; ``retransmits``
+#: counts consecutive expirations, this one included; ``cwnd`` to ``segments`` are packets.
 ENTRY = np.dtype(
     [
         ("time_ns", "<i8"),
@@ -136,7 +136,7 @@ def read_log(path: Path) -> RetransmissionLog:
     Raises
     ------
     TraceError
-        If it cannot be read, is not such a list, or has fewer entries than it says.
+        If it cannot be read, is not such a list, or has fewer entries than its header states.
     """
     try:
         content = unpacked(path)
@@ -158,7 +158,7 @@ def read_log(path: Path) -> RetransmissionLog:
     if size != ENTRY.itemsize or rest % ENTRY.itemsize:
         raise _damaged(
             f"{rest} bytes after the head are not entries of {ENTRY.itemsize} bytes "
-            f"(the head says {size} bytes each)",
+            f"(header: {size} bytes each)",
             f"{path}, byte {HEAD.size}",
         )
     entries = np.frombuffer(content, ENTRY, offset=HEAD.size)

@@ -75,7 +75,7 @@ def wires(files: RunFiles, run: Record) -> Extra:
 
 
 def _wire(files: RunFiles, devices: list[str]) -> dict[str, Any]:
-    """Describe one wire; what cannot be read is None, and a check says so."""
+    """Describe one wire; what cannot be read is None, and a check fails."""
     try:
         ends = [station(files, device) for device in devices]
         start, end = (station(files, devices[0], f"-window-{at}") for at in ("start", "end"))
@@ -140,7 +140,7 @@ _EDGE_PACKETS = 2
 def parking_lot(files: RunFiles, run: Record) -> Extra:
     """Give the sections ``bottlenecks`` and ``cross`` of a run with cross traffic.
 
-    Every bottleneck has its share of use (1 is all of it), packets dropped and their share in per
+    Every bottleneck has its utilisation, packets dropped and their share in per
     cent, from its counters at the window's ends. Cross traffic has, for each bottleneck in the same
     order, mean goodput in bytes/s and timeouts of all its flows, from their TCP_INFO.
 
@@ -174,7 +174,7 @@ def _bottleneck(files: RunFiles, run: Record, wanted: dict[str, Any]) -> dict[st
     """One bottleneck's window; numbers are None where its counters cannot be read."""
     try:
         window = queue_window(files, wanted["device"])
-    except UnreadableError:  # `window_counters` says so
+    except UnreadableError:  # reported by `window_counters`
         nothing = dict.fromkeys(("utilisation", "packets_dropped", "packet_loss_percent"))
         return {"node": wanted["node"], **nothing}
     rate = float(wanted["rate_bits_per_s"])
@@ -262,7 +262,7 @@ def background(files: RunFiles, run: Record) -> Extra:
         ``tcp_utilisation``: that by what the sources were to leave (paper 001, section 2.3), and
         ``tcp_utilisation_of_rest``: by what they left, which differs where bursts are few.
         ``utilisation`` is of all packets, and ``packet_loss_percent`` without captures of TCP's,
-        None where the queue's counters do not tell them apart.
+        None where the queue's counters do not separate them.
     """
     if not run.expect.get("background"):
         return Extra()
@@ -318,7 +318,7 @@ def background_sent(files: RunFiles, run: Record) -> CheckResult:
 
 
 def _readable(number: Any, files: RunFiles, run: Record) -> Any:
-    """Give a number, None where what it comes from is not there: a check says so."""
+    """Give a number, None where its source is missing: a check fails."""
     try:
         return number(files, run)
     except (UnreadableError, KeyError, ValueError):
@@ -396,7 +396,7 @@ def users(files: RunFiles, run: Record) -> Extra:
     checks = apply({"users_finished": users_finished}, files, run)
     try:
         transfers = read_transfers(files, requested, run.clocks)
-    except UnreadableError:  # the check says so
+    except UnreadableError:  # the check fails
         return Extra(checks=checks)
     _write(files, transfers)
     done = in_window(transfers, run)

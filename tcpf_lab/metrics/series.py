@@ -212,7 +212,7 @@ def read_series(files: RunFiles) -> Series:
 def _absence(files: RunFiles) -> str:
     """Why a run has no ``series.npz``."""
     if made_without_captures(files):
-        return "the run was made without captures: nothing tells when its packets passed"
+        return "the run was made without captures: the times of its packets are unknown"
     return "the run has no series over time"
 
 

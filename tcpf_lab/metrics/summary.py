@@ -55,7 +55,7 @@ def from_packets(files: RunFiles, run: CapturedRecord) -> Numbers:
 
 
 def _with_report(files: RunFiles, run: CapturedRecord, row: dict[str, Any]) -> dict[str, Any]:
-    """Put what iperf3 says of a flow beside its numbers, if it made the traffic."""
+    """Add iperf3's report of a flow to its numbers, if it made the traffic."""
     reported = flow_report(files, run, int(row["flow"]))
     return row if reported is None else {**row, "iperf3": reported}
 
@@ -88,7 +88,7 @@ def _second_readings(
 ) -> dict[str, float | None]:
     """Loss as the share of bytes retransmitted, and goodput with headers.
 
-    The papers do not say how they counted either.
+    The papers do not state which they count.
     """
     packets = run.captures["sender"].packets
     payload = packets["payload"][rows].astype(np.int64)

@@ -106,7 +106,7 @@ _VIRTUAL: CheckResult = (None, "virtual time: one clock")
 
 
 def clocks_agree(files: RunFiles, run: Record) -> CheckResult:
-    """The clocks must be known well enough, and have run straight between the measurements.
+    """The clocks are known well enough, and ran at a steady rate between the measurements.
 
     ``stats/clock.json`` has the two measurements and, between them, single exchanges every few
     seconds: a clock that was slewed or set there and back is found by those only.
@@ -156,7 +156,7 @@ def _clock_problems(clock: Mapping[str, Any], strayed: float | None) -> Iterator
 
 
 def started_on_time(files: RunFiles, run: Record) -> CheckResult:
-    """Programs must have started, and samples have been read, when the plan says."""
+    """Programs started, and samples were read, at the planned times."""
     if not run.real_time:
         return _VIRTUAL
     late = {str(name): float(s) for name, s in stats_json(files, "lateness.json").items()}
@@ -194,7 +194,7 @@ _CAUSES = ("early", "forced", "strike", "pdrop")
 
 @dataclass(frozen=True)
 class Check:
-    """One check: ``ok`` is None if it does not apply to the run; ``detail`` says why."""
+    """One check: ``ok`` is None if it does not apply to the run; ``detail`` has the reason."""
 
     name: str
     ok: bool | None
@@ -227,7 +227,7 @@ def _captures_complete(files: RunFiles, run: CapturedRecord) -> CheckResult:
 
 
 def _no_unplanned_loss(files: RunFiles, run: Record) -> CheckResult:
-    """Only the bottleneck may lose packets, and what is impaired on purpose."""
+    """Only the bottleneck and impaired devices lose packets."""
     problems = []
     for device in run.expect["lossless_devices"]:
         queue = root_drops(files, device)
@@ -238,10 +238,10 @@ def _no_unplanned_loss(files: RunFiles, run: Record) -> CheckResult:
 
 
 def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> CheckResult:
-    """Over the whole run the captures must miss exactly what the queue says it dropped.
+    """Over the whole run the captures miss exactly the packets that the queue counts as dropped.
 
-    So do they miss what a shared wire gave up, of which nothing tells whether it was IN or OUT.
-    Background is in none of the captures, and nothing tells that of its drops either.
+    They also miss frames that a shared wire dropped after 16 collisions, IN or OUT. Background is
+    in none of the captures, and its drops are not counted by IN and OUT.
     """
     device = run.expect["bottleneck"]["device"]
     gone = given_up(files, run, device)
@@ -273,7 +273,7 @@ def _by_class(files: RunFiles, run: Record) -> dict[str, int]:
 
 
 def _marks_match_marker(files: RunFiles, run: CapturedRecord) -> CheckResult:
-    """As many packets of either code point must reach the bottleneck as the marker says it sent."""
+    """As many packets of either code point reach the bottleneck as the marker counts."""
     wanted = run.expect.get("marker")
     if wanted is None:
         return None, "nothing is marked"
@@ -301,7 +301,7 @@ def _cross_markers(run: Record) -> list[str]:
 
 
 def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> CheckResult:
-    """While packets wait they must leave at the configured rate."""
+    """While packets wait, they leave at the configured rate."""
     if sources(run):
         return (
             None,
@@ -321,7 +321,7 @@ def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> CheckResult:
 
 
 def _all_connected(files: RunFiles, run: Record) -> CheckResult:
-    """Every flow of the plan must have come up; of users, every connection that one began."""
+    """Every flow of the plan, and every connection of a user, is established."""
     if "users" in run.expect:
         return users_connected(files, run)
     cross = run.cross_samples.get("end", [])
@@ -344,7 +344,7 @@ def acked_by_kernel(sample: dict[str, Any]) -> int:
 
 
 def _goodput_matches(_: RunFiles, run: CapturedRecord, gained: list[int]) -> CheckResult:
-    """Acknowledged payload by capture and by TCP_INFO must agree for each flow."""
+    """Acknowledged payload agrees between capture and TCP_INFO for each flow."""
     if not run.samples:
         return None, f"generator {run.expect.get('generator')} gives no TCP_INFO"
     kernel = [
@@ -410,7 +410,7 @@ def check_captured(
 
 
 def check_counted(files: RunFiles, run: Record) -> list[Check]:
-    """Apply every check to a run without captures: those that need packets are not there."""
+    """Apply every check to a run without captures: those that need packets are omitted."""
     tests: dict[str, Test] = {
         **_IN_FORCE,
         **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, None)),

@@ -42,7 +42,7 @@ Fit = Literal["", "folded", "whole"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: ``explanation`` says in a sentence what stands in it (a tooltip)."""
+    """A column of a table: ``explanation`` defines it in a sentence (a tooltip)."""
 
     heading: str
     kind: Kind = "text"
@@ -315,7 +315,7 @@ def _side(column: Column) -> Literal["left", "right"]:
 class Table:
     """A table; ``name`` is its anchor (letters, digits and dashes).
 
-    ``label`` is ``Table 3`` as soon as the report is numbered. ``note`` says how to read it and
+    ``label`` is ``Table 3`` as soon as the report is numbered. ``note`` explains it and
     stands under it. ``close`` lets a terminal bring the columns together where it would have to
     fold names.
     """
@@ -451,7 +451,7 @@ def spread(values: Sequence[float]) -> str:
 def ratios(*values: float) -> tuple[str, ...]:
     """Give ratios, those below 10 with three decimals, more where one would pass for 1.
 
-    What a ratio says is on which side of 1 it is: an end of an interval must not seem to be 1.
+    An end of an interval must not seem to be 1.
 
     Examples
     --------

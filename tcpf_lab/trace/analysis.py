@@ -42,7 +42,7 @@ RULES |= {number: text for number, (text, _) in enumerate(_trace.RULES, 1)}
 #: ``length``    bytes of payload
 #: ``kind``      place in `KINDS`
 #: ``rule``      key of `RULES`
-#: ``backoff``   for a timeout: expiries before it without an ACK of new data between
+#: ``backoff``   for a timeout: timeouts before it without an ACK of new data
 #: ``spurious``  place in `SPURIOUS`
 EVENT = np.dtype(
     [
@@ -73,7 +73,7 @@ _NUMBERS = (
 #: ``data_packets``   those with payload, ``payload_bytes`` that payload, repeats included
 #: ``acked_bytes``    payload bytes acknowledged
 #: ``acks``           packets that came back with an ACK
-#: ``mss``            as the SYN of the receiver says; else the largest payload seen
+#: ``mss``            from the SYN of the receiver; else the largest payload seen
 #: ``sack``           1 if SACK was negotiated (or seen), 0 if not; ``timestamps`` too
 #: ``window_scale``   shift of the receiver's window, -1 if unknown
 #: ``dscp``           of the first data packet, -1 if there is none

@@ -333,7 +333,7 @@ def passage(
     Returns
     -------
     Passage
-        What entered on the side of `first`, and what became of it.
+        Packets that entered on the side of `first`, and their fate.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the analysis of captures found, as frames; `export.columns` says what is in them."""
+"""Results of the analysis of captures as frames; `export.columns` defines their columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Captures:
     """Captures that were analysed, as `tcpf_lab.analyze` gives them.
 
     A row of each table is an observation; units are in ``table.attrs["units"]``. The column
-    ``capture`` says which file a row belongs to.
+    ``capture`` is the file of a row.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _events(found: Analysis, wanted: NDArray[np.int64]) -> pd.DataFrame:
 def _ends(
     found: Analysis, wanted: NDArray[np.int64], flow: NDArray[np.int64]
 ) -> dict[str, NDArray[Any]]:
-    """Give the columns that say which flow each event belongs to."""
+    """Give the columns of each event's flow."""
     known = np.sort(wanted)
     place = np.searchsorted(known, flow)
     chosen = found.flows[known]

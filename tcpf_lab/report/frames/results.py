@@ -99,7 +99,7 @@ def _cell(line: Mapping[str, str], manifest: Mapping[str, Any]) -> Iterator[dict
             "ratio": mean / known if known and mean is not None else None,
             "n": int(line["n"]),
             "valid_runs": int(line["valid_runs"]),
-            "used": int(line["valid_runs"]),  # the table does not tell them apart
+            "used": int(line["valid_runs"]),  # the table does not separate them
         }
 
 
@@ -200,7 +200,7 @@ def _step(setting: tuple[str, str]) -> tuple[object, ...]:
 
 
 def claims_table(claims: Iterable[ClaimResult]) -> pd.DataFrame:
-    """Give a row per claim: what it says, and the verdicts on the papers' tables and on ours."""
+    """Give a row per claim: its sentence, and the verdicts on the papers' tables and on ours."""
     rows = [
         {
             "claim": claim.id,

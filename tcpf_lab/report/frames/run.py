@@ -27,7 +27,7 @@ from tcpf_lab.trace.follow import KIND_NAMES
 from tcpf_lab.trace.packet import ACK, SYN, Packets
 from tcpf_lab.trace.passage import backlog
 
-#: What tells flows apart.
+#: Columns that identify a flow.
 _ENDS = ("src", "sport", "dst", "dport")
 #: The reasons of retransmissions, by the number less one that the analysis has for them.
 _REASONS = pd.Index([KIND_NAMES[number] for number in range(1, 1 + len(KIND_NAMES))])
@@ -171,7 +171,7 @@ class Run:
 
     @property
     def flows(self) -> pd.DataFrame:
-        """A row per flow: goodput, timeouts, retransmissions, and what the kernel says."""
+        """A row per flow: goodput, timeouts, retransmissions, and the kernel's counts."""
         return self._table(LAYOUTS["flows"], list(flow_rows(self._numbers)))
 
     @property
@@ -185,7 +185,7 @@ class Run:
         return self._table(LAYOUTS["checks"], list(check_rows(self._numbers)))
 
     def _table(self, layout: Layout, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-        """Make a table of one run, which need not say in every row which run it is."""
+        """Make a table of one run, without columns of the run."""
         return frame(replace(layout, columns=layout.columns[len(KEY) :]), rows)
 
     def flow_series(self) -> pd.DataFrame:
@@ -239,7 +239,7 @@ class Run:
                 where=str(self.files.root),
                 hint=f"`{again(self.files, '--keep-pcaps')}`",
             )
-        return read_captured(self.files)  # which says so if there never were any
+        return read_captured(self.files)  # which raises if there never were any
 
     @property
     def captures(self) -> tuple[str, ...]:
