@@ -78,7 +78,7 @@ def test_no_name_reaches_the_terminal_as_a_command(monkeypatch, capsys):
     for name in ("_out", "_err"):
         monkeypatch.setattr(terminal, name, terminal._Harmless(file=text, width=80))
     terminal.complain(EVIL)
-    terminal.tell(EVIL)
+    terminal.notify(EVIL)
     terminal.show(terminal.plain_table((EVIL,), [(EVIL,)]))
     terminal.show(next(capture_tables(CAPTURE | {"file": f"{EVIL}.pcap"})))
     with run_progress(terminal._err) as progress:

@@ -214,7 +214,7 @@ def test_json_and_table_say_the_same(pair: list[str]) -> None:
     shown = device(*pair)
     assert f"{found['loss']['packets']}" in shown
     assert f"{found['loss']['loss_percent']:.3f}" in shown
-    assert "above the least of all" in shown
+    assert "above the minimum" in shown
     assert "as given" in device(*pair, "--offset", "0")
 
 
@@ -288,7 +288,7 @@ def test_packets_outside_of_the_time_are_not_said_to_be_near_an_end(pair: list[s
     packets = json.loads(device(*words, "--from", "2 s", "--to", "4 s", "--json"))["packets"]
     shown = " ".join(device(*words, "--from", "2 s", "--to", "4 s").split())
     assert packets["entered"] == packets["judged"] + packets["outside"]
-    assert f"not counted: {packets['outside']} outside of the time asked for" in shown
+    assert f"not counted: {packets['outside']} outside the requested time" in shown
     assert "too near an end" not in shown
     whole = " ".join(device(*words).split())
     assert "too near an end" in whole

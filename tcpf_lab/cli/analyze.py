@@ -1,4 +1,4 @@
-"""The verbs that look at captures: of one side of a box, or of both."""
+"""The verbs for captures: analyze and device."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def analyze(
     senders: Senders,
     as_json: AsJson = False,
 ) -> None:
-    """Say how TCP recovered from loss in captures, or rebuild the metrics of runs."""
+    """Report retransmissions, timeouts and their causes in captures, or recompute runs' metrics."""
     files = {path: analyzing.format_of(path) for path in output or ()}
     printed = analyzing.printed_of(form, as_json=as_json, written=bool(files))
     paths = analyzing.spread(paths)
@@ -87,28 +87,28 @@ def analyze(
         found = analyzing.analyse_captures(request, progress)
     written = _write(found, files)
     if packets is None:
-        _tell(found, written, printed)
+        _print(found, written, printed)
     elif found.analyses:
         _show_packets(found, packets)
     rebuilt, failed = _rebuild(runs, printed)
     if printed == "json":
         lists = {"runs": list(map(str, rebuilt)), "written": list(map(str, written))}
         console.print_json({**analyzing.document(found), **lists})
-    _complain(found, failed, told=printed == "table" and not files and packets is None)
+    _complain(found, failed, shown=printed == "table" and not files and packets is None)
 
 
 def _refuse_useless(request: CaptureRequest, files: Mapping[Path, str], printed: str) -> None:
-    """Refuse what is said of captures where there is none."""
+    """Refuse options for captures without a capture."""
     given = [*request.given, *(f"-o {path}" for path in files)]
     if printed not in ("table", "json"):
         given.append(f"--format {printed}")
     if given:
-        message = "is for captures; a run's metrics are made as its plan says"
+        message = "applies to captures only"
         raise RequestError(message, where=given[0])
 
 
 def _runs(paths: Sequence[str]) -> dict[str, list[RunFiles]]:
-    """Find the runs whose metrics are rebuilt, by the directory that was named."""
+    """Find the runs whose metrics are recomputed, by directory."""
     if not paths:
         return {}
     from tcpf_lab.run import campaign  # here and below: a capture should not pay for the import
@@ -119,7 +119,7 @@ def _runs(paths: Sequence[str]) -> dict[str, list[RunFiles]]:
 def _rebuild(
     runs: Mapping[str, Sequence[RunFiles]], printed: str
 ) -> tuple[list[Path], list[LabError]]:
-    """Rebuild the metrics of runs and say so at once; the files, and what could not be read."""
+    """Recompute the metrics of runs; give the files, and the runs that cannot be read."""
     if not runs:
         return [], []
     from tcpf_lab.run import campaign
@@ -141,7 +141,7 @@ def _rebuild(
 
 
 def _verdict(metrics: Path) -> str:
-    """Say what is wrong with a run whose numbers were made anew, if anything is."""
+    """Give the reasons for which a run is not valid."""
     from tcpf_lab.results.layout import read_json  # here: see `analyze`
 
     reasons = read_json(metrics)["validity"]["reasons"]
@@ -149,7 +149,7 @@ def _verdict(metrics: Path) -> str:
 
 
 def _write(found: CaptureResults, files: Mapping[Path, str]) -> list[Path]:
-    """Write what was found into files of those formats; which files."""
+    """Write the results into files; give their paths."""
     if not (files and found.analyses):
         return []
     from tcpf_lab.report.document import write_document
@@ -159,8 +159,8 @@ def _write(found: CaptureResults, files: Mapping[Path, str]) -> list[Path]:
     return list(files)
 
 
-def _tell(found: CaptureResults, written: Sequence[Path], printed: str) -> None:
-    """Print what was found, unless it was written into files; which files."""
+def _print(found: CaptureResults, written: Sequence[Path], printed: str) -> None:
+    """Print the results, or the paths of the files."""
     if printed == "json":
         return  # an object that has the runs, too
     for path in written:
@@ -174,7 +174,7 @@ def _tell(found: CaptureResults, written: Sequence[Path], printed: str) -> None:
 
 
 def _tables(found: CaptureResults) -> None:
-    """Print the tables of each capture: of its events, if they are asked for."""
+    """Print the tables of each capture: of its events with --events."""
     request = found.request
     for number, capture in enumerate(found.described):
         if number:
@@ -209,10 +209,10 @@ def _show_packets(found: CaptureResults, number: int) -> None:
         console.show(part)
 
 
-def _complain(results: CaptureResults, failed: Sequence[LabError], *, told: bool) -> None:
-    """Say on standard error what is wrong; the exit status says so if it is not only a cut end."""
+def _complain(results: CaptureResults, failed: Sequence[LabError], *, shown: bool) -> None:
+    """Print problems on standard error; exit with a status unless only the end is cut."""
     for found in results.analyses:
-        if found.capture.truncated and not told:
+        if found.capture.truncated and not shown:
             echo(f"warning: {found.capture.name}: {found.capture.truncated}", err=True)
     problems = [*results.problems, *failed]
     for problem in problems:

@@ -1,4 +1,4 @@
-"""The verb that searches for what was not published."""
+"""The verb calibrate."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def calibrate(
     permuted: Annotated[int | None, option("calibrate --permuted", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search for settings that give published numbers; goes on where it was interrupted."""
+    """Search for parameters that reproduce published numbers; resumes after an interrupt."""
     _check_together(only_report, fresh=fresh, dry_run=dry_run)
     variant = Variant(without, tuple(hold or ()), permuted)
     subject, files = _read(spec, testbed, results, variant)
@@ -66,13 +66,13 @@ def calibrate(
         if fresh:
             files.set_aside()
         search = open_search(subject, files, testbed)
-        data = _reported(search) if only_report else _carried_out(search, jobs, cluster)
+        concluded = _reported(search) if only_report else _carried_out(search, jobs, cluster)
         with console.busy("figures"):
             figures = write_figures(files)
     if as_json:
-        console.print_json(data)
+        console.print_json(concluded)
         return
-    for part in for_terminal(data):
+    for part in for_terminal(concluded):
         console.show(part)
     console.show_written((*figures, files.outcome))
 
@@ -131,13 +131,13 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
         search.responses.forget({part.experiment.name for part in choice.parts})
 
     try:
-        carry_out(search, carry, console.tell)
+        carry_out(search, carry, console.notify)
         with console.busy("emulator and profiles"):
             findings = find(search)
         look_closely(search, findings.chosen, carry)
         with console.busy("held-out errors and claims"):
-            data = outcome(search, findings)
-        write(search, data)
+            results = outcome(search, findings)
+        write(search, results)
     except BaseException as error:
         session.interrupted = isinstance(error, KeyboardInterrupt | InterruptedRunError)
         raise
@@ -145,7 +145,7 @@ def _carried_out(search: Search, jobs: int, cluster: str | None) -> dict[str, An
         session.wall_s = time.monotonic() - began
         session.at_a_time = _at_a_time(jobs, cluster)
         remember(search.files, session)
-    return data
+    return results
 
 
 def _reported(search: Search) -> dict[str, Any]:
@@ -161,14 +161,14 @@ def _reported(search: Search) -> dict[str, Any]:
     findings = find(search)
     look_closely(search, findings.chosen, search.responses.look_again)
     search.responses.forget_all()
-    data = outcome(search, findings)
-    write(search, data)
-    return data
+    results = outcome(search, findings)
+    write(search, results)
+    return results
 
 
 def _show_plan(search: Search, at_a_time: int | None, as_json: bool) -> None:
-    data = estimate(search, at_a_time)
+    results = estimate(search, at_a_time)
     if as_json:
-        console.print_json(data)
+        console.print_json(results)
     else:
-        console.show(plan(data))
+        console.show(plan(results))

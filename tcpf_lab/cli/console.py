@@ -1,4 +1,4 @@
-"""What the command line shows: tables, progress, JSON."""
+"""Output of the command line: tables, progress, JSON."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _WITH_BAR = 72
 
 
 def run_progress(console: Console) -> Progress:
-    """Return the progress display of runs: how many of how many, and how long still."""
+    """Return the progress display of runs: done, total and time left."""
     return _progress(console, MofNCompleteColumn())
 
 
 def share_progress(console: Console) -> Progress:
-    """Return the progress display of something of which a share is done, such as a build."""
+    """Return the progress display of one long step, such as a build, in percent."""
     return _progress(console, TextColumn("{task.percentage:>3.0f} %"))
 
 
@@ -75,7 +75,7 @@ def _progress(console: Console, how_far: ProgressColumn) -> Progress:
     )
 
 
-#: Failures that are shown with their log's last lines; of the others the first line tells enough.
+#: Failures that are shown with their log's last lines; of the others only the first line.
 SHOWN_IN_FULL = 3
 #: Bytes of captures from which on it is worth showing how far they have been read.
 LARGE = 20_000_000
@@ -92,9 +92,9 @@ _COLUMNS, _LINES = 80, 25
 
 
 class _Harmless(Console):
-    """Shows what a terminal would obey as escapes, wherever it stands: tables, progress, lines.
+    """Prints control characters of names and texts as escapes.
 
-    A table takes the width it needs where the output is a file or a pipe.
+    In a file or a pipe a table takes the width it needs.
     """
 
     @property  # type: ignore[misc]  # nobody sets the size of a terminal
@@ -125,23 +125,23 @@ def show(what: RenderableType) -> None:
 
 
 def complain(text: str) -> None:
-    """Print what went wrong, on standard error."""
+    """Print an error on standard error."""
     _err.print(text, style="bold red", markup=False)
 
 
 def print_json(value: Any) -> None:
-    """Print JSON for a script."""
+    """Print JSON."""
     echo(json.dumps(value, indent=1, default=str))
 
 
 @contextmanager
 def busy(text: str) -> Iterator[None]:
-    """Print on standard error what takes a while; without a terminal, once it has done so."""
+    """Show a long step on standard error; without a terminal, after ``LONG_S``."""
     if _err.is_terminal:
         with _err.status(text):
             yield
         return
-    late = threading.Timer(LONG_S, tell, (text,))
+    late = threading.Timer(LONG_S, notify, (text,))
     late.daemon = True
     late.start()
     try:
@@ -152,7 +152,7 @@ def busy(text: str) -> Iterator[None]:
 
 
 def show_report(report: Report) -> None:
-    """Print a report's tables, what was left out of them, and the files written."""
+    """Print a report's tables, the runs left out, and the files written."""
     from tcpf_lab.report.claims.page import for_terminal
     from tcpf_lab.report.compare.factors import (
         terminal_factors,  # here and below: see `analyze_verbs`
@@ -172,7 +172,7 @@ def show_report(report: Report) -> None:
 
 
 def show_written(paths: Iterable[Path]) -> None:
-    """Print a line for each report that was written, and how many figures and tables there are."""
+    """Print a line per report, and the number of figures and of other files."""
     every = list(paths)
     groups: dict[tuple[str, Path], list[Path]] = {}
     for path in every:
@@ -197,7 +197,7 @@ def _kind(path: Path, others: Sequence[Path]) -> str:
 
 
 def event_line(event: Event, *, in_full: bool = True) -> Text | None:
-    """Return what a run's end deserves: nothing unless something is wrong."""
+    """Return a line about a run that failed or is not valid."""
     if event.kind == "failed":
         detail = event.detail if in_full else event.detail.partition("\n")[0]
         return Text.assemble(("failed: ", "bold red"), detail)
@@ -234,7 +234,7 @@ def drive(
     cluster: str | None = None,
     events: list[Event] | None = None,
 ) -> list[Event]:
-    """Carry out the runs of ``choice`` with a progress display; return how each ended.
+    """Make the runs of ``choice`` with a progress display; return how each ended.
 
     An interrupt leaves in ``events``, if that is given, how those ended that had until then.
     """
@@ -261,13 +261,13 @@ def drive(
 def _executor(
     choice: Choice, testbed: Testbed, jobs: int, cluster: str | None
 ) -> Iterator[Executor]:
-    """Yield what makes runs: processes of this machine, or a cluster."""
+    """Yield the executor of runs: local processes, or a cluster."""
     from tcpf_lab.run import campaign, pool
 
     if cluster is not None:
         from tcpf_lab.run.cluster.executor import cluster_executor  # here: Dask takes a while
 
-        with cluster_executor(cluster, testbed, campaign.samples(choice), _say) as workers:
+        with cluster_executor(cluster, testbed, campaign.samples(choice), _warn) as workers:
             yield workers
         return
     at_a_time = min(jobs or pool.cores(), len(choice.runs)) if testbed.parallel else 1
@@ -275,13 +275,13 @@ def _executor(
         yield processes
 
 
-def tell(text: str) -> None:
-    """Say on standard error how far something has come."""
+def notify(text: str) -> None:
+    """Print a step of progress on standard error."""
     _err.print(text, markup=False, highlight=False)
 
 
-def _say(text: str) -> None:
-    """Tell on standard error what happens meanwhile."""
+def _warn(text: str) -> None:
+    """Print a warning on standard error."""
     _err.print(text, style="yellow", markup=False, highlight=False)
 
 
@@ -297,12 +297,12 @@ class Announcer:
         """Print a phase if it is not the last one."""
         if phase != self.last:
             self.last = phase
-            tell(f"{time.monotonic() - self.began:6.1f} s  {self.noun}{phase}")
+            notify(f"{time.monotonic() - self.began:6.1f} s  {self.noun}{phase}")
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn Ctrl-C, and a request to terminate, into an error that says what is kept.
+    """Turn Ctrl-C, and a request to terminate, into an error with a hint.
 
     A second one that comes right behind the first is the same one: who ends a session, or a batch
     job, sends several.  An exception amid the handling of another would break locks.
@@ -323,7 +323,7 @@ def interruptible() -> Iterator[None]:
         if latest == -math.inf and not isinstance(error, KeyboardInterrupt):
             raise
         raise InterruptedRunError(
-            "interrupted; complete runs are kept", hint="the same command goes on from there"
+            "interrupted; complete runs remain", hint="repeat the command to continue"
         ) from None
     finally:
         for number, handler in before.items():
@@ -348,7 +348,7 @@ def build_kernel(source: Path | None, variant: str = "standard") -> Kernel:
 
 
 def ensure_kernel(choice: Choice) -> None:
-    """Build the kernel if the chosen testbed needs it and it is not there; boot what it is on."""
+    """Build the kernel or boot the guests if the testbed needs them."""
     from tcpf_lab.testbed import registry
     from tcpf_lab.testbed.uml import kernel
 
@@ -377,7 +377,7 @@ def check_table(checks: Sequence[Check]) -> TerminalTable:
 
 @contextmanager
 def reading(paths: Sequence[str]) -> Iterator[Callable[[str, int], None] | None]:
-    """Show how far large files have been read; the block is told how to say so, if it is shown."""
+    """Show the progress of reading large files; yield a function that updates it, or None."""
     # Path raises where nobody may look.
     read = {path: 0 for path in paths if os.path.isfile(path)}  # noqa: PTH113
     total = sum(Path(path).stat().st_size for path in read)
@@ -390,7 +390,7 @@ def reading(paths: Sequence[str]) -> Iterator[Callable[[str, int], None] | None]
         task = progress.add_task("reading", total=float(total))
 
         def advance(path: str, so_far: int) -> None:
-            if so_far - read.get(path, so_far) >= total // 200:  # told every few packets
+            if so_far - read.get(path, so_far) >= total // 200:  # called every few packets
                 read[path] = so_far
                 progress.update(task, completed=float(sum(read.values())))
 

@@ -1,4 +1,4 @@
-"""The verbs that look after testbeds: doctor, clean."""
+"""The verbs doctor and clean."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def doctor(
     testbed: TestbedName = "uml",
     as_json: AsJson = False,
 ) -> None:
-    """Check everything that a testbed needs, and name the command that mends what is wrong."""
+    """Check what a testbed needs, and print the command that fixes each fault."""
     inventory = registry.inventory(testbed)
     if inventory is not None:
         experiment = _experiment(spec or USUAL).on(registry.generator(testbed))
@@ -61,7 +61,7 @@ def clean(
     force: Annotated[bool, option("clean --force")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what failed and interrupted runs have left: here, or on the hosts of a testbed."""
+    """Remove files of failed and interrupted runs, or undo changes on a testbed's hosts."""
     if testbed is None:
         _clean_results(results or _RESULTS, dry_run, as_json)
         return
@@ -117,7 +117,7 @@ def _clean_hosts(inventory: Inventory, dry_run: bool, force: bool, as_json: bool
 
 
 def _rows(found: Remainder) -> Iterator[tuple[str, ...]]:
-    """Give the line of one run, and what would be undone of it below each other."""
+    """Give the lines of one run: its state, and each change to undo."""
     first, *others = found.records or (found.detail,)
     yield found.host, found.run, str(found.changes), found.state, first
     yield from (("", "", "", "", record) for record in others)

@@ -8,18 +8,21 @@ import typer
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.cli import console
-from tcpf_lab.cli.main import echo
+from tcpf_lab.cli.main import HELP_MARKUP, echo
 from tcpf_lab.cli.options import AsJson, Source, Variant
 from tcpf_lab.testbed.uml import kernel as uml_kernel
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="The virtual-time kernel: build, path."
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=HELP_MARKUP,
+    help="The virtual-time kernel: build, path.",
 )
 
 
 @app.command()
 def build(source: Source = None, variant: Variant = "standard", as_json: AsJson = False) -> None:
-    """Build the virtual-time kernel, its programs and modules; does nothing if that was done."""
+    """Build the virtual-time kernel, its programs and modules, unless it is built already."""
     if source is not None and not source.is_file():
         raise RequestError("no such file", where=str(source))
     kernel = console.build_kernel(source, variant)
@@ -31,5 +34,5 @@ def build(source: Source = None, variant: Variant = "standard", as_json: AsJson 
 
 @app.command()
 def path(variant: Variant = "standard") -> None:
-    """Print where the built kernel is."""
+    """Print the path of the built kernel."""
     echo(uml_kernel.require(variant).path)

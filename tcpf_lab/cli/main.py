@@ -6,12 +6,13 @@ Together they import for seconds; the list of them, or a plan, does not wait for
 from __future__ import annotations
 
 import csv
+import shutil
 import sys
 import traceback
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -26,6 +27,13 @@ from tcpf_lab.base.errors import (
     require_memory,
 )
 
+#: Columns that the panels of `--help` need lest they cut the names of options.
+_PANELS_FROM = 72
+#: How `--help` is printed: in panels, or as plain text on a narrow terminal.
+HELP_MARKUP: Literal["rich"] | None = (
+    "rich" if shutil.get_terminal_size().columns >= _PANELS_FROM else None
+)
+
 
 def new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
     """Give a command line without verbs; ``group`` knows how they are found."""
@@ -33,6 +41,7 @@ def new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
         cls=group,
         add_completion=False,
         no_args_is_help=True,
+        rich_markup_mode=HELP_MARKUP,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         help="TCP and queue management experiments on a real Linux kernel, in virtual time.",
@@ -66,7 +75,7 @@ def run(app: typer.Typer) -> None:
 
 
 class Verb(NamedTuple):
-    """Where a verb is, and what the list of all says of it: its own description's first line."""
+    """A verb's module and function, and the first line of its help."""
 
     module: str
     member: str  #: a function, or a command line of its own
@@ -83,7 +92,7 @@ def _verbs() -> dict[str, Verb]:
 
 
 VERBS = _verbs()
-#: Former names of verbs, kept for one version.
+#: Former names of verbs, accepted for one version.
 FORMER = {"crossing": "device"}
 
 
@@ -109,7 +118,7 @@ def _refuse_empty(words: list[str]) -> None:
 
 
 class Verbs(TyperGroup):
-    """All verbs: to list them, what is said here is enough."""
+    """All verbs; listing them imports none."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the verb that is called, and import it now."""
@@ -152,7 +161,7 @@ def _listed() -> None:
 
 
 for _name, _verb in VERBS.items():
-    app.command(_name, help=_verb.about)(_listed)
+    app.command(_name, help=_verb.about, short_help=_verb.about)(_listed)
 
 
 def main() -> None:

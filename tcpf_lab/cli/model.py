@@ -14,7 +14,7 @@ from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.base.making import require_place
 from tcpf_lab.base.units import UnitError, parse_duration, parse_probability, parse_rate, parse_size
 from tcpf_lab.cli import console
-from tcpf_lab.cli.main import echo
+from tcpf_lab.cli.main import HELP_MARKUP, echo
 from tcpf_lab.cli.options import AsJson, argument, option
 from tcpf_lab.papers.rio.router import Scenario, spread
 from tcpf_lab.spec.words import unknown
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tcpf_lab.papers.rio.router import Answer, Scenario, Solution
 
 
-_TOLD = tomllib.loads(Path(__file__).with_name("rio.toml").read_text(encoding="utf-8"))
+_TEXTS = tomllib.loads(Path(__file__).with_name("rio.toml").read_text(encoding="utf-8"))
 #: The words of a scenario, with the usual values.
-DEFAULTS: Mapping[str, str] = _TOLD["usual"]
+DEFAULTS: Mapping[str, str] = _TEXTS["usual"]
 #: What the scenarios of Tables 1 to 3 of RR-4469 have instead; the first is the usual one.
-SCENARIOS: Mapping[str, Mapping[str, str]] = _TOLD["scenarios"]
+SCENARIOS: Mapping[str, Mapping[str, str]] = _TEXTS["scenarios"]
 _MOST_FLOWS = 100_000
 _PACKETS = ("packets", "packet", "pkt")
 
@@ -150,7 +150,12 @@ def _delays(given: Mapping[str, str]) -> tuple[float, ...]:
     return spread(ends[0], ends[-1], int(text))
 
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Analytic models: rio.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=HELP_MARKUP,
+    help="Analytic models: rio.",
+)
 
 
 @app.callback()
@@ -176,7 +181,7 @@ def rio(
     if len(chosen) > 1:
         raise RequestError("one at a time", where=" ".join(chosen))
     if chosen and chosen[0] != "--target" and (words or printed):
-        raise RequestError(f"{chosen[0]} is of the report's own scenarios", where=str(words or ""))
+        raise RequestError(f"{chosen[0]} uses the report's own scenarios", where=str(words or ""))
     if vary and not target:
         raise RequestError(
             "nothing to find", where=f"--vary {vary}", hint="add --target p_in=0.006"
@@ -208,7 +213,7 @@ def _solve(
             edge = int(answer.edge) if vary.endswith(("min", "max")) else answer.edge
             scenario = replace(scenario, **{vary: edge})  # type: ignore[arg-type]
         if not as_json:
-            echo(_told(answer, quantity, limit, vary))
+            echo(_answer_line(answer, quantity, limit, vary))
     solution = solve(scenario, printed=printed)
     if as_json:
         console.print_json({**found, "scenario": asdict(scenario), **_numbers(solution)})
@@ -218,16 +223,16 @@ def _solve(
 
 def _never(answer: Answer, quantity: str, limit: float, vary: str) -> LabError:
     low, high = f"{answer.tried.low:g}", f"{answer.tried.high:g}"
-    at, least = answer.least
+    at, minimum = answer.least
     return LabError(
-        f"{quantity} is above {limit:g} for every {vary} from {low} to {high}; its least is "
-        f"{least:.4g}, at {at:g}",
+        f"{quantity} is above {limit:g} for every {vary} from {low} to {high}; its minimum is "
+        f"{minimum:.4g}, at {at:g}",
         where=f"--target {quantity}={limit:g}",
         hint="another --vary, a larger limit, or another scenario",
     )
 
 
-def _told(answer: Answer, quantity: str, limit: float, vary: str) -> str:
+def _answer_line(answer: Answer, quantity: str, limit: float, vary: str) -> str:
     ranges = " or ".join(f"from {one.low:.6g} to {one.high:.6g}" for one in answer.kept)
     unit = " packets" if vary.endswith(("min", "max")) else ""
     text = f"{quantity} is at most {limit:g} with {vary} {ranges}{unit}"
@@ -256,7 +261,7 @@ def _show(scenario: Scenario, solution: Solution) -> None:
         "timeouts": (100 * flow.timeout_share.min(), 100 * flow.timeout_share.max()),
     }
     columns = (("quantity", False), ("model", True), ("what it is", False))
-    rows = [tuple(text.format(**values) for text in row) for row in _TOLD["shown"]]
+    rows = [tuple(text.format(**values) for text in row) for row in _TEXTS["shown"]]
     console.show(aligned_table(columns, rows))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tcpf_lab.run.selection import RunRequest  # here and below: only some verbs need it
     from tcpf_lab.trace.analysis import Options
 
-_TOLD = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
+_TEXTS = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
 
 
 def option(key: str, *words: object, **others: Any) -> Any:
@@ -28,15 +28,15 @@ def option(key: str, *words: object, **others: Any) -> Any:
     With a ``parser`` the verb takes what that makes of the word; the type is then written in
     quotes, lest typer take a list for an option that may be repeated.
     """
-    told = _TOLD[key]
+    texts = _TEXTS[key]
     written = (word for word in key.split() if word.startswith("-"))
-    said = {"metavar": told.get("value"), "help": told["help"].format(*words)}
-    return typer.Option(*written, **{**said, **others})
+    shown = {"metavar": texts.get("value"), "help": texts["help"].format(*words)}
+    return typer.Option(*written, **{**shown, **others})
 
 
 def argument(key: str, *words: object) -> Any:
-    """Give an argument likewise; the last word of its key is what it is called."""
-    return typer.Argument(metavar=key.split()[-1], help=_TOLD[key]["help"].format(*words))
+    """Give an argument; the last word of its key is its name."""
+    return typer.Argument(metavar=key.split()[-1], help=_TEXTS[key]["help"].format(*words))
 
 
 TestbedName = Annotated[str, option("--testbed")]
@@ -63,10 +63,10 @@ def spelt_out(verb: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, Together] = {}
     parameters: list[Parameter] = []
     for parameter in inspect.signature(verb, eval_str=True).parameters.values():
-        said = getattr(parameter.annotation, "__metadata__", ())
-        if said and isinstance(said[0], Together):
-            groups[parameter.name] = said[0]
-            parameters.extend(said[0].options)
+        metadata = getattr(parameter.annotation, "__metadata__", ())
+        if metadata and isinstance(metadata[0], Together):
+            groups[parameter.name] = metadata[0]
+            parameters.extend(metadata[0].options)
         else:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
 

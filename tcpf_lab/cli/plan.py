@@ -1,4 +1,4 @@
-"""The verbs that only read: what would be done, and what may be written."""
+"""The verbs plan and schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcpf_lab.testbed.uml import guest_plan
 
 
 def size(choice: Choice) -> dict[str, Any]:
-    """Say how large an experiment is."""
+    """Give the number of runs and the virtual time of an experiment."""
     seconds = sum(compose(run).virtual_seconds for run in choice.runs)
     return {"spec": str(choice.source), "runs": len(choice.runs), "virtual_seconds": seconds}
 
@@ -35,7 +35,7 @@ def plan(
     instructions: Annotated[bool, option("plan --instructions")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the commands of the first run (all that differ only in the seed are alike).
+    """Print the commands of an experiment's first run; runs of one cell differ only in the seed.
 
     `-` reads the experiment from standard input.
     """
@@ -57,5 +57,5 @@ def plan(
 
 
 def schema(testbed: Annotated[bool, option("schema --testbed")] = False) -> None:
-    """Print the JSON Schema of experiment files, or of inventories."""
+    """Print the JSON Schema of experiment files or inventories."""
     console.print_json(schema_of(Inventory) if testbed else json_schema())

@@ -33,12 +33,11 @@ from tcpf_lab.run.analyzing import format_of
 from tcpf_lab.run.plotting import FigureRequest, Gathered, gather, parse_flows, parse_time
 from tcpf_lab.spec.words import one_of
 
-_OF_CAPTURES = ("", " (or of a capture)", " (or of the captures before and after it)")
-#: What `--help` says of the verb.
+_OF_CAPTURES = ("", " (runs or a capture)", " (runs, or captures before and after a queue)")
+#: Help of the verb.
 ABOUT = "\n\n".join(
     (
-        "Draw a figure of runs: of experiments, or in directories; or of captures.  KIND says what "
-        "it answers:",
+        "Draw a figure from runs or captures.  KIND chooses the figure:",
         *(f"{kind.name}: {kind.answers}{_OF_CAPTURES[kind.captures]}" for kind in KINDS.values()),
     )
 )
@@ -67,7 +66,7 @@ def plot(
     senders: Senders,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a figure of runs, or of captures, and write it into files."""
+    """Draw a figure from runs or captures."""
     wanted = Wanted(
         metric_named(metric) if metric is not None else None,
         *(flow or (), parameter, delay and one_of(delay, DELAYS, "word", "--delay")),
@@ -78,11 +77,11 @@ def plot(
     lists = {"case": case, "flows": flows, "seed": seed}
     filters = {key: text for key, text in lists.items() if text is not None}
     request = FigureRequest(tuple(what), filters, include_invalid, runs, senders)
-    _tell(figure, _write(figure, request, wanted, files), list(files), as_json)
+    _print(figure, _write(figure, request, wanted, files), list(files), as_json)
 
 
 def _write(kind: Kind, request: FigureRequest, wanted: Wanted, files: dict[Path, str]) -> Gathered:
-    """Draw what was asked for into files; of what it was drawn."""
+    """Draw the figure into files; give its data."""
     found = gather(request, kind)
     drawn = draw(kind, found.subjects, wanted, list(dict.fromkeys(files.values())))
     for path, suffix in files.items():
@@ -99,7 +98,7 @@ def _files(output: Sequence[Path], kind: Kind, metric: str | None) -> dict[Path,
     return {path: format_of(path, SUFFIXES) for path in named}
 
 
-def _tell(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> None:
+def _print(kind: Kind, found: Gathered, files: Sequence[Path], as_json: bool) -> None:
     if as_json:
         console.print_json(
             {

@@ -20,7 +20,7 @@ from tcpf_lab.spec.sweep import Run, Settings
 
 
 def status(request: RunsIfAny, as_json: AsJson = False) -> None:
-    """List experiments, or the runs of one: complete (and not valid), stale, failed, missing."""
+    """List experiments, or count the complete, invalid, stale, failed and missing runs of one."""
     if request.spec:
         show_states(choose(request), as_json)
         return
@@ -36,8 +36,8 @@ def status(request: RunsIfAny, as_json: AsJson = False) -> None:
 
 
 def show_states(choice: Choice, as_json: bool) -> None:
-    """Print which runs are complete, stale, failed or missing, and what they take on disk."""
-    with console.busy(f"looking at {len(choice.runs)} runs"):
+    """Print which runs are complete, stale, failed or missing, and their size on disk."""
+    with console.busy(f"checking {len(choice.runs)} runs"):
         found = list(choice.states())
     if as_json:
         rows = [
@@ -74,7 +74,7 @@ def _invalid(run: Run, now: RunState, files: ExperimentFiles) -> list[str]:
 
 
 def _size(run: Run, files: ExperimentFiles) -> int:
-    """Bytes on disk of a run, and of what an unfinished try has left."""
+    """Give the bytes on disk of a run and of its unfinished attempt."""
     return sum(occupied(place.root) for place in (files.run(run.id), files.partial(run.id)))
 
 

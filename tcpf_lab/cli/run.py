@@ -1,4 +1,4 @@
-"""The verbs that make an experiment's runs and say what became of them."""
+"""The verbs run, compare and report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(
     include_invalid: IncludeInvalid = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment or a collection; complete runs are skipped.  Ends with the report."""
+    """Run an experiment or a collection, skip complete runs, and write the report."""
     request, jobs, cluster = to_make
     chosen = choose(request)
     if dry_run:
@@ -56,7 +56,7 @@ def run(
         try:
             report = reporting.report(chosen, include_invalid=include_invalid)
         except LabError as error:
-            problem = error  # a script is told how the runs ended all the same
+            problem = error  # a script needs the runs' outcomes all the same
     if as_json:
         console.print_json(campaign.outcome_json(chosen, outcome, report))
     elif report:
@@ -72,7 +72,7 @@ def run(
 def _carry_out(
     chosen: Choice, jobs: int, cluster: str | None, *, keep_pcaps: bool, force: bool
 ) -> list[Event]:
-    """Make the runs where they were asked for; refuse at once what cannot be."""
+    """Make the runs on this machine or on a cluster."""
     campaign.check_cluster(cluster, chosen, jobs)
     console.ensure_kernel(chosen)
     bed = campaign.ready_testbed(chosen, elsewhere=cluster is not None)
@@ -88,7 +88,7 @@ def compare(
     full: Annotated[bool, option("compare --full")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Hold what was measured against what was published, or against another testbed."""
+    """Compare measured values with published ones, or two testbeds."""
     chosen = [choose(each) for each in request]
     found: Comparison | TwoTestbeds | Sensitivity
     if sensitivity:
@@ -123,21 +123,22 @@ def report(
     reference: Annotated[Path | None, option("report --reference")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of an experiment or a collection from the runs there are.
+    """Write the report of an experiment or a collection from its complete runs.
 
-    Of a calibration it is written from what `tcpf-lab calibrate` has concluded, and of pages that
-    were kept (a JSON file, or a directory with such files) from them, into RESULTS/pages.
+    SPEC may also be a calibration, whose report is written from the results of `tcpf-lab
+    calibrate`, or stored pages (a JSON file, or a directory of them), which are drawn into
+    RESULTS/pages.
     """
     wanted = formats or reporting.USUAL
     if reference is not None:
         require_place(reference, directory=True)
     given = [*request.given, *(("--include-invalid",) if include_invalid else ())]
-    if kept := reporting.kept_pages(request.spec):
+    if stored := reporting.kept_pages(request.spec):
         if reference is not None:
-            told = "is where a page is kept that runs give; this one is kept already"
-            raise RequestError(told, where="--reference")
-        _need_nothing_of(given, "a page that was kept is drawn as it is")
-        _of_kept(kept, request.results, wanted if formats else reporting.OF_KEPT[:3], as_json)
+            message = "stores pages of runs; this page is stored already"
+            raise RequestError(message, where="--reference")
+        _need_nothing_of(given, "a stored page is drawn as it is")
+        _of_stored(stored, request.results, wanted if formats else reporting.OF_KEPT[:3], as_json)
         return
     source = find(request.spec)
     read = load_any(source)
@@ -155,8 +156,8 @@ def report(
         console.show_report(written)
 
 
-def _of_kept(
-    kept: Sequence[Path],
+def _of_stored(
+    stored: Sequence[Path],
     results: Path,
     formats: tuple[str, ...],
     as_json: bool,
@@ -168,8 +169,8 @@ def _of_kept(
     )
 
     written = []
-    with console.busy(f"drawing {len(kept)} pages"):
-        for path in kept:
+    with console.busy(f"drawing {len(stored)} pages"):
+        for path in stored:
             root = results / reporting.PAGES / path.absolute().parent.name
             of_calibration = reporting.is_outcome(path)
             draw = redraw_calibration if of_calibration else reporting.redraw

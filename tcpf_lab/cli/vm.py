@@ -10,7 +10,7 @@ import typer
 
 from tcpf_lab.base.errors import RequestError
 from tcpf_lab.cli import console
-from tcpf_lab.cli.main import echo
+from tcpf_lab.cli.main import HELP_MARKUP, echo
 from tcpf_lab.cli.options import AsJson, option
 from tcpf_lab.results.command import command
 from tcpf_lab.testbed.vm import guests, layout, machine
@@ -22,7 +22,8 @@ _NEXT = ("doctor --testbed vm", "run smoke.yaml --testbed vm", "vm ssh S", "vm d
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Two virtual machines as hosts for a testbed: up, ssh, down, status.",
+    rich_markup_mode=HELP_MARKUP,
+    help="Start, enter and stop two virtual machines that serve as a testbed's hosts.",
 )
 Kernel = Annotated[str, option("vm --kernel", metavar="|".join(vm_kernel.SERIES))]
 Accelerator = Annotated[str, option("vm --accelerator", metavar="|".join(machine.ACCELERATORS))]
@@ -36,7 +37,7 @@ def up(
     memory: Annotated[int, option("vm --memory", min=512)] = machine.Size.memory_mb,
     as_json: AsJson = False,
 ) -> None:
-    """Start the guests and wait until their five hosts answer; does nothing if they do."""
+    """Start the guests and wait until their five hosts answer; do nothing if they are up."""
     request = guests.Request(kernel, accelerator, machine.Size(processors, memory))
     with console.interruptible():
         found = guests.up(request, console.Announcer())
@@ -65,7 +66,7 @@ def ssh(
 
 @app.command()
 def down(as_json: AsJson = False) -> None:
-    """End the guests and remove what they have left."""
+    """Stop the guests and remove their files."""
     ended = guests.down(console.Announcer())
     if as_json:
         console.print_json({"ended": ended})
@@ -75,7 +76,7 @@ def down(as_json: AsJson = False) -> None:
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Say whether the guests are up, and how to reach them."""
+    """Print whether the guests are up, and their ports and processes."""
     found = guests.status()
     if as_json:
         console.print_json(found)
@@ -87,7 +88,7 @@ def status(as_json: AsJson = False) -> None:
             f"inventory: {found['inventory']}"
         )
     elif found["crashed"]:
-        echo(f"the guests have ended by themselves; their consoles are in {found['files']}")
+        echo(f"the guests have crashed; their consoles are in {found['files']}")
     else:
         echo("the guests are starting" if found["files"] else "no guests are up")
 

@@ -46,12 +46,12 @@ def truth(files: RunFiles, run: CapturedRecord, flows: list[dict[str, Any]]) -> 
     if by_flow["timeouts_kernel"] is not None:
         return {"source": PER_FLOW, **by_flow}
     try:
-        told = kernel_total(files, run)
+        counted = kernel_total(files, run)
     except UnreadableError:
-        return {"source": None, **by_flow}  # `timeouts_match` says why
+        return {"source": None, **by_flow}  # reported by `timeouts_match`
     seen = captured_total(run)
-    error = 100.0 * (seen - told) / told if told else None
-    total = {"timeouts_pcap": seen, "timeouts_kernel": told, "error_percent": error}
+    error = 100.0 * (seen - counted) / counted if counted else None
+    total = {"timeouts_pcap": seen, "timeouts_kernel": counted, "error_percent": error}
     return {"source": TOTAL, **by_flow, **total}
 
 
@@ -70,10 +70,10 @@ def kernel_alone(
         Rows of ``per_flow``.
     """
     by_flow = [(flow["kernel"] or {}).get("total_rto") for flow in flows]
-    told = [count for count in by_flow if count is not None]
-    count: int | None = sum(told)
+    counted = [count for count in by_flow if count is not None]
+    count: int | None = sum(counted)
     source: str | None = PER_FLOW
-    if len(told) < len(flows) or not flows:
+    if len(counted) < len(flows) or not flows:
         try:
             source, count = TOTAL, kernel_total(files, run)
         except UnreadableError:
@@ -84,15 +84,15 @@ def kernel_alone(
 
 
 def per_flow(flows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Compare flow by flow with ``tcpi_total_rto``; what the kernel did not tell is None.
+    """Compare flow by flow with ``tcpi_total_rto``; what the kernel does not count is None.
 
     A count that has wrapped is taken for the one nearest to the capture's.
     """
     seen = [flow["timeouts_whole_run"] + flow["syn_timeouts"] for flow in flows]
-    told = [(flow["kernel"] or {}).get("total_rto") for flow in flows]
+    counted = [(flow["kernel"] or {}).get("total_rto") for flow in flows]
     known = [
         (a, b + WRAPS * max(round((a - b) / WRAPS), 0))
-        for a, b in zip(seen, told, strict=True)
+        for a, b in zip(seen, counted, strict=True)
         if b is not None
     ]
     by_capture, by_kernel = sum(a for a, _ in known), sum(b for _, b in known)
@@ -140,10 +140,10 @@ def _counter(files: RunFiles, node: str) -> int:
 
 
 def timeouts_match(files: RunFiles, run: CapturedRecord, found: dict[str, Any]) -> CheckResult:
-    """The capture's count of expiries must be near the kernel's; the detail says whose it is."""
-    seen, told, source = found["timeouts_pcap"], found["timeouts_kernel"], found["source"]
+    """The capture's count of timeouts is near the kernel's."""
+    seen, counted, source = found["timeouts_pcap"], found["timeouts_kernel"], found["source"]
     if source is None:
-        told = kernel_total(files, run)  # says what is missing
+        counted = kernel_total(files, run)  # raises if it is missing
     scope = "of each flow" if source == PER_FLOW else "of all connections, none of each flow"
-    detail = f"captures {seen}, kernel {told} ({source} {scope})"
-    return abs(seen - told) <= max(FEW, TOLERANCE * told), detail
+    detail = f"captures {seen}, kernel {counted} ({source} {scope})"
+    return abs(seen - counted) <= max(FEW, TOLERANCE * counted), detail

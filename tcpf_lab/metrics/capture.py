@@ -1,4 +1,4 @@
-"""What one capture says by itself, in words and base units: the capture, its flows, its events."""
+"""One capture described in plain data and base units: the capture, its flows, its events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNTS = (
 )
 #: Retransmissions of data; that of a SYN is counted apart.
 _DATA = [kind for kind in RETRANSMISSIONS if kind != SYN_RTO]
-#: Numbers of a row of the analysis that are told as they are.
+#: Numbers of a row of the analysis that are copied as they are.
 _AS_THEY_ARE = ("packets", "wire_bytes", "data_packets", "payload_bytes", "acks")
 
 
@@ -94,15 +94,15 @@ def flow_row(analysis: Analysis, row: int) -> dict[str, Any]:
     Returns
     -------
     dict
-        Its ends, what it sent, why it sent again, round-trip time and options. ``timeouts`` are the
-        expiries of the retransmission timer that sent data, each back-off counted again;
-        ``syn_timeouts`` those that sent a SYN; their sum is comparable with Linux's
-        ``tcpi_total_rto``. ``retransmissions`` are of data. ``events`` counts by kind, ``spurious``
-        those of them that were needless; kinds that did not occur are 0, or not in ``spurious``.
-        Of a flow with ``one_way``, what only acknowledgements tell is None.
+        Its ends, what it sent, the causes of retransmissions, round-trip time and options.
+        ``timeouts`` are RTO expirations that sent data, back-offs included; ``syn_timeouts`` those
+        that sent a SYN; their sum is comparable with Linux's ``tcpi_total_rto``.
+        ``retransmissions`` are of data. ``events`` counts by kind, ``spurious`` the spurious ones;
+        kinds that did not occur are 0, or not in ``spurious``. In a flow with ``one_way``, values
+        that need acknowledgements are None.
     """
     flow = analysis.flows[row]
-    counts, needless = flow["counts"], flow["spurious"]
+    counts, spurious = flow["counts"], flow["spurious"]
     alone = bool(one_way(analysis.flows[row : row + 1])[0])
     return {
         "flow": row,
@@ -120,7 +120,7 @@ def flow_row(analysis: Analysis, row: int) -> dict[str, Any]:
         "syn_timeouts": int(counts[SYN_RTO]),
         "timeout_episodes": None if alone else int(flow["episodes"]),
         "events": {name: int(n) for name, n in zip(KINDS, counts, strict=True) if name},
-        "spurious": {name: int(n) for name, n in zip(KINDS, needless, strict=True) if n},
+        "spurious": {name: int(n) for name, n in zip(KINDS, spurious, strict=True) if n},
         **_round_trip(flow),
         **_options(flow),
         **{name: int(flow[name]) for name in ("syn", "fin", "rst")},
@@ -155,13 +155,13 @@ def totals(flows: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """
     rows = list(flows)
     events = {name: sum(row["events"][name] for row in rows) for name in KINDS[1:]}
-    needless = {name: sum(row["spurious"].get(name, 0) for row in rows) for name in KINDS[1:]}
+    spurious = {name: sum(row["spurious"].get(name, 0) for row in rows) for name in KINDS[1:]}
     again = sum(row["retransmissions"] for row in rows)
     return {
         "flows": len(rows),
         **{name: _sum([row[name] for row in rows]) for name in COUNTS},
         "events": events,
-        "spurious": {name: count for name, count in needless.items() if count},
+        "spurious": {name: count for name, count in spurious.items() if count},
         "unknown_share": events[KINDS[UNKNOWN]] / again if again else 0.0,
     }
 
@@ -210,7 +210,7 @@ class FlowChoice:
         return np.flatnonzero(wanted)
 
     def __bool__(self) -> bool:
-        """Whether anything is asked for at all."""
+        """Whether any filter is set."""
         return bool(self.hosts or self.ports or self.dscps or self.flows)
 
     def __str__(self) -> str:

@@ -30,12 +30,12 @@ from tcpf_lab.trace.passage import MAX_DELAY_NS, Transit, cross
 
 #: The captures that every run has, unless it was made without any.
 ROLES = ("sender", "ingress", "egress")
-#: A queue may hold a packet a little longer than its limit and rate say.
+#: A queue may hold a packet a little longer than its limit and rate allow.
 _MARGIN_NS = 100_000_000
 #: A machine with a clock of its own may stand still, with packets in its queues; virtual ones wait.
 _STALL_NS = 10_000_000_000
 #: Where packets overtake each other, a few of one flow may wait as long as the others keep coming.
-_OVERTAKEN_NS = 60_000_000_000
+_REORDERING_NS = 60_000_000_000
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
     packets = captures["sender"].packets
     flows = find_flows(packets)
     delay = max_delay_ns(record.expect) + longest_pause_ns(record)
-    overtaken = 0 if record.expect["qdisc"].get("in_order", True) else _OVERTAKEN_NS
-    stay = delay + overtaken + (_STALL_NS if record.real_time else 0)
+    reordering = 0 if record.expect["qdisc"].get("in_order", True) else _REORDERING_NS
+    stay = delay + reordering + (_STALL_NS if record.real_time else 0)
     return CapturedRecord(
         **{field.name: getattr(record, field.name) for field in fields(Record)},
         captures=captures,
@@ -145,7 +145,7 @@ def max_delay_ns(expect: dict[str, Any]) -> int:
 
 
 def _capture(files: RunFiles, point: str, clocks: Clocks) -> Capture:
-    """Read a capture, its times by the run's clock; a truncated one is taken, the verdict says so.
+    """Read a capture, its times by the run's clock; a truncated one is accepted, and a check fails.
 
     ``R1-in`` was taken on ``R1``.
     """
@@ -185,8 +185,8 @@ def gained_bytes(run: CapturedRecord, flow: int) -> int:
     return last - first
 
 
-def is_possible_gain(run: CapturedRecord, flow: int, told: int) -> bool:
-    """Tell whether TCP_INFO may say `told` instead of `gained_bytes`.
+def is_possible_gain(run: CapturedRecord, flow: int, counted: int) -> bool:
+    """Whether TCP_INFO may count `counted` instead of `gained_bytes`.
 
     In virtual time an acknowledgement can arrive at the very instant at which TCP_INFO is read, and
     either may come first.  In real time reading takes a while, and so does an acknowledgement from
@@ -194,9 +194,9 @@ def is_possible_gain(run: CapturedRecord, flow: int, told: int) -> bool:
     """
     if not run.real_time:
         starts, ends = (_acknowledged(run, flow, at) for at in ("start", "end"))
-        return told in {last - first for first in starts for last in ends}
+        return counted in {last - first for first in starts for last in ends}
     starts, ends = (_acknowledged(run, flow, at, READING_NS, READING_NS) for at in ("start", "end"))
-    return min(ends) - max(starts) <= told <= max(ends) - min(starts)
+    return min(ends) - max(starts) <= counted <= max(ends) - min(starts)
 
 
 def _acknowledged(
@@ -217,7 +217,7 @@ def flow_row(run: CapturedRecord, flow: int, gained: int) -> dict[str, Any]:
 
     ``timeouts`` and ``retransmissions`` are those of the window (data only); ``timeouts_whole_run``
     and ``syn_timeouts`` run from the start to the end sample, as the kernel's ``total_rto`` does.
-    ``events`` counts what was sent again in the window by what made the sender send it.
+    ``events`` counts retransmissions in the window by their cause.
     """
     begin, end = run.instant(flow, "start"), run.instant(flow, "end")
     row = int(run.row[flow])
@@ -273,7 +273,7 @@ def generated(files: RunFiles, flow: int) -> dict[str, int]:
     Raises
     ------
     UnreadableError
-        If there is no such report, or it tells of an error instead.
+        If there is no such report, or it reports an error.
     """
     name = f"iperf3-{flow}.json"
     report = stats_json(files, name)
@@ -285,8 +285,8 @@ def generated(files: RunFiles, flow: int) -> dict[str, int]:
             "block": int(report["start"]["test_start"]["blksize"]),
         }
     except (KeyError, TypeError, ValueError) as error:
-        said = report.get("error") if isinstance(report, dict) else None
-        reason = f"error {said!r}" if said else f"{type(error).__name__} {error}"
+        message = report.get("error") if isinstance(report, dict) else None
+        reason = f"error {message!r}" if message else f"{type(error).__name__} {error}"
         raise UnreadableError(f"stats/{name} is not a report of one flow: {reason}") from None
 
 
@@ -297,27 +297,33 @@ def flow_report(files: RunFiles, run: CapturedRecord, flow: int) -> dict[str, An
     try:
         found = generated(files, flow)
     except UnreadableError:
-        return None  # `flows_match` says so
+        return None  # reported by `flows_match`
     return {name: found[name] for name in ("retransmits", "bytes_received")}
 
 
 def flows_match(files: RunFiles, run: CapturedRecord) -> CheckResult:
-    """Over the whole run the captures must tell of each flow what its iperf3 tells.
+    """Over the whole run the captures and iperf3 must agree on each flow.
 
-    What is acknowledged is what the server has read; one that is told to end may leave less than a
-    block unread.  A client may read its last count of retransmissions a little before the last one.
+    Acknowledged bytes are those that the server has read; one that is stopped may leave less than
+    a block unread.  A client may read its last count of retransmissions a little early.
     """
     if run.expect.get("generator") != "iperf3":
         return None, f"generator {run.expect.get('generator')}"
     problems, total, again = [], 0, [0, 0]
     for flow in range(run.count):
-        told = generated(files, flow)
-        acked, resent = _captured(run, flow)
-        if not 0 <= acked - COOKIE - told["bytes_received"] < told["block"]:
-            said = f"capture {acked - COOKIE} bytes, iperf3 {told['bytes_received']}"
-            problems.append(f"flow {flow}: {said}")
-        total += told["bytes_received"]
-        again = [again[0] + resent, again[1] + told["retransmits"]]
+        generated_by_server = generated(files, flow)
+        acked, retransmitted = _captured(run, flow)
+        if (
+            not 0
+            <= acked - COOKIE - generated_by_server["bytes_received"]
+            < generated_by_server["block"]
+        ):
+            counts = (
+                f"capture {acked - COOKIE} bytes, iperf3 {generated_by_server['bytes_received']}"
+            )
+            problems.append(f"flow {flow}: {counts}")
+        total += generated_by_server["bytes_received"]
+        again = [again[0] + retransmitted, again[1] + generated_by_server["retransmits"]]
     counted = f"retransmissions: captures {again[0]}, iperf3 {again[1]}"
     if abs(again[0] - again[1]) > max(FEW, RETRANSMISSION_TOLERANCE * again[1]):
         problems.append(counted)

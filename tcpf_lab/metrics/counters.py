@@ -36,19 +36,19 @@ def background_drops(files: RunFiles, run: Record) -> int:
 
 
 def sources(run: Record) -> dict[str, Any]:
-    """Give what the plan says of each source, by name; nothing where there are none."""
+    """Give the plan's entry of each source, by name."""
     return dict(run.expect.get("background", {}).get("sources", {}))
 
 
 def source_counts(files: RunFiles, source: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Read what a source's program said: ``start-sample``, ``end-sample`` and ``end``."""
+    """Read the output of a source's program: ``start-sample``, ``end-sample`` and ``end``."""
     name = f"source-{source['node']}.jsonl"
     found = {}
     for line in text_of(files, files.stats, name).splitlines():
         row = json.loads(line)
         found[f"{row['sample']}-sample" if "sample" in row else row["event"]] = row
     if "end" not in found:
-        raise UnreadableError(f"stats/{name} has no last line: the source did not end by itself")
+        raise UnreadableError(f"stats/{name} has no last line: the source did not exit normally")
     return found
 
 
@@ -154,7 +154,7 @@ def given_up(files: RunFiles, run: Record, device: str) -> int:
     return station(files, device).counts["excessive"] if ring_of(run.expect, device) else 0
 
 
-#: A shaper may send so many bytes more than its rate says: a burst, and the packet after it.
+#: A shaper may exceed its rate by so many bytes: a burst, and the packet after it.
 _BURST_PACKETS = 4
 
 
@@ -252,8 +252,10 @@ def _reading(files: RunFiles, device: str, label: str) -> QueueReading:
     try:
         return _root(roots[0])
     except (IndexError, KeyError, TypeError, ValueError):
-        said = f"the reading of {device} at the window's {label} shows no root qdisc with counters"
-        raise UnreadableError(said) from None
+        message = (
+            f"the reading of {device} at the window's {label} shows no root qdisc with counters"
+        )
+        raise UnreadableError(message) from None
 
 
 def _root(shown: dict[str, Any]) -> QueueReading:
@@ -273,7 +275,7 @@ def window_counters(files: RunFiles, run: Record) -> CheckResult:
     for device in devices:
         window = queue_window(files, device)
         (whole, *_) = [_root(q) for q in qdiscs(files, device) if q.get("root")]
-        problems += [f"{device}: {said}" for said in _contradictions(window, whole)]
+        problems += [f"{device}: {problem}" for problem in _contradictions(window, whole)]
     problems += _too_fast(files, run)
     return verdict(problems, f"{len(devices)} queues, both readings")
 

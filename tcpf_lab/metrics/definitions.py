@@ -85,7 +85,7 @@ def goodput(
 
 
 def mean_goodput(values: ArrayLike) -> float:
-    """Arithmetic mean over all flows, those that got nothing included.
+    """Arithmetic mean over all flows, including flows without goodput.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def min_max_ratio(values: ArrayLike) -> float:
 
 
 def loss_fraction(size: ArrayLike, lost: ArrayLike) -> float:
-    r"""Share of what entered a queue that never left it.
+    r"""Share of packets or bytes lost in a queue.
 
     .. math:: p = \sum_{lost} s_i / \sum_{entered} s_i
 
@@ -355,12 +355,12 @@ def count_between(time_ns: ArrayLike, start_ns: int, end_ns: int) -> int:
 
 
 def episodes(backoff: ArrayLike) -> int:
-    """Sequences of expiries of one timer without progress between them: what PFTK counts.
+    """Timeout sequences: RTO expirations without an ACK of new data in between, as PFTK counts.
 
     Parameters
     ----------
     backoff : array_like, shape (n,)
-        For each timeout, how many expiries of the same sequence went before it.
+        For each timeout, the number of earlier ones in its sequence.
 
     Returns
     -------
@@ -373,7 +373,7 @@ def episodes(backoff: ArrayLike) -> int:
 
     Examples
     --------
-    Two sequences: one of three expiries, one of a single one.
+    Two sequences, of three timeouts and of one.
 
     >>> episodes([0, 1, 2, 0])
     2
@@ -462,7 +462,7 @@ def mean_backlog(time_ns: ArrayLike, size: ArrayLike, start_ns: int, end_ns: int
 
 
 def largest_backlog(time_ns: ArrayLike, size: ArrayLike, start_ns: int, end_ns: int) -> int:
-    """Greatest length of a queue in a window.
+    """Maximum queue length in a window.
 
     Parameters
     ----------
@@ -490,7 +490,7 @@ def largest_backlog(time_ns: ArrayLike, size: ArrayLike, start_ns: int, end_ns: 
 
 
 def delays(arrival_ns: ArrayLike, departure_ns: ArrayLike) -> NDArray[np.float64]:
-    """Seconds that each packet spent in the queue; dropped ones (departure < 0) are left out.
+    """Queueing delay of each packet in seconds, without dropped ones (departure < 0).
 
     Parameters
     ----------
@@ -544,7 +544,7 @@ def percentile(values: ArrayLike, percent: float) -> float:
 
 
 def utilisation(frame_bytes: int, rate_bits_per_s: float, seconds: float) -> float:
-    """Share of a link's capacity that frames took.
+    """Link utilisation.
 
     .. math:: u = 8 B / (C t)
 

@@ -18,7 +18,7 @@ from tcpf_lab.trace.passage import Marks, Passage, passage
 
 #: Longest stay in a box of which nothing is known.
 MAX_DELAY_NS = 2_000_000_000
-#: Parts that loss over time is told for, unless something else is asked for.
+#: Default bin width of loss over time.
 BIN_NS = 1_000_000_000
 
 
@@ -47,7 +47,7 @@ class DeviceOptions:
 
 
 def judged_of(found: Passage, known: DeviceOptions) -> tuple[NDArray[np.bool_], int]:
-    """Say which packets the numbers are about, and how many came at other times than asked for.
+    """Select the packets that are counted, and count those outside the requested time.
 
     Raises
     ------
@@ -84,8 +84,8 @@ class MatchedCaptures:
         Their names.
     warnings : tuple of str
         What is wrong with them.
-    asked : DeviceOptions
-        What was asked for.
+    options : DeviceOptions
+        Options of the comparison.
     passage : Passage
         What became of each packet.
     judged : bool, shape (n,)
@@ -97,36 +97,36 @@ class MatchedCaptures:
     before: str
     after: str
     warnings: tuple[str, ...]
-    asked: DeviceOptions
+    options: DeviceOptions
     passage: Passage
     judged: NDArray[np.bool_]
     outside: int
 
 
 def match_captures(
-    before: Path | str, after: Path | str, asked: DeviceOptions | None = None
+    before: Path | str, after: Path | str, options: DeviceOptions | None = None
 ) -> MatchedCaptures:
     """Match two captures, taken before and after a box.
 
     Parameters
     ----------
     before, after : Path or str
-        Captures, plain or compressed; what crosses the other way is told apart.
-    asked : DeviceOptions, optional
+        Captures, plain or compressed; the other direction is counted separately.
+    options : DeviceOptions, optional
         What is known of the box.
 
     Returns
     -------
     MatchedCaptures
-        Packet by packet; `describe_device` makes numbers of it.
+        Packet by packet; `describe_device` summarises it.
 
     Raises
     ------
     TraceError
         If a capture cannot be read, nothing of the first is in the second, or no packet is both
-        asked for and judged.
+        requested and judged.
     """
-    chosen, marks = asked or DeviceOptions(), Marks()
+    chosen, marks = options or DeviceOptions(), Marks()
     first, second = marks.read(before), marks.read(after)
     for path, (packets, _) in ((before, first), (after, second)):
         if not packets.size:
@@ -166,7 +166,7 @@ def describe_device(crossed: MatchedCaptures) -> dict[str, Any]:
     -------
     dict
         ``before``, ``after``; ``clock``; ``packets`` (how many entered, were judged, came outside
-        of the time asked for, were lost, overtaken, copied, or belong to no judgement); ``loss``;
+        of the requested time, were lost, reordered, copied, or belong to no judgement); ``loss``;
         ``by_dscp``; ``remarked``; ``runs``; ``delay``; ``flows``; ``over_time``.
     """
     found, judged = crossed.passage, crossed.judged
@@ -185,7 +185,7 @@ def describe_device(crossed: MatchedCaptures) -> dict[str, Any]:
         "runs": {"all": _runs(lost), "flows": _runs(lost, flow)},
         "delay": _delay(found, judged),
         "flows": list(_flows(found, judged)),
-        "over_time": list(_over_time(found, judged, crossed.asked.bin_ns)),
+        "over_time": list(_over_time(found, judged, crossed.options.bin_ns)),
     }
 
 
@@ -259,7 +259,7 @@ def _runs(lost: NDArray[np.bool_], flow: Any = None) -> dict[str, Any]:
 
 
 def _delay(found: Passage, judged: NDArray[np.bool_]) -> dict[str, Any]:
-    """Seconds between the captures: whole ones by one clock, else above the least of all."""
+    """Seconds between the captures: whole ones by one clock, else above the minimum."""
     stay = definitions.delays(found.transit.arrival_ns[judged], found.transit.departure_ns[judged])
     result: dict[str, Any] = {"least_is_zero": not found.clock.given, "packets": int(stay.size)}
     if stay.size:

@@ -39,7 +39,7 @@ class Numbers:
     checks : list of Check
         The verdict is made of them.
     unmeasured : tuple of str
-        Names in `metrics` that nothing of such a run could tell.
+        Names in `metrics` that cannot be measured in such a run.
     """
 
     metrics: dict[str, float | int | None]
@@ -86,7 +86,7 @@ def per_minute(run: Record, expiries: int | None) -> float | None:
 
 #: Reasons of retransmissions that `metrics` counts packets of.
 _COUNTED = [name for name in KIND_NAMES.values() if name not in ("rto", "syn_rto")]
-#: What only packets tell.
+#: Metrics that need packets.
 PACKETS_ONLY: tuple[str, ...] = (
     "loss_percent",
     "timeout_episodes",
@@ -96,7 +96,7 @@ PACKETS_ONLY: tuple[str, ...] = (
     "queueing_delay_mean_s",
     "queueing_delay_p95_s",
 )
-#: What the senders' TCP_INFO tells.
+#: Metrics from the senders' TCP_INFO.
 _OF_FLOWS = ("timeouts", "timeouts_per_flow_minute", "retransmissions", "goodput_bytes_per_s")
 #: Of ``tcpi_options``: time stamps; and the bytes of that option.
 _STAMPED, _STAMPS = 1, 12
@@ -128,19 +128,19 @@ def from_counters(files: RunFiles, run: Record) -> Numbers:
         **dict.fromkeys(PACKETS_ONLY),
     }
     silent = (*_OF_FLOWS, *_FAIRNESS, "syn_timeouts")
-    untold = [name for name in silent if metrics[name] is None and not _told(flows, name)]
-    untold += [name for name in _SECOND if metrics[name] is None]
+    unknown = [name for name in silent if metrics[name] is None and not _known(flows, name)]
+    unknown += [name for name in _SECOND if metrics[name] is None]
     return Numbers(
         metrics=metrics,
         by_dscp={},
         per_flow=flows,
         truth=kernel_alone(files, run, flows),
         checks=check_counted(files, run),
-        unmeasured=(*PACKETS_ONLY, *untold),
+        unmeasured=(*PACKETS_ONLY, *unknown),
     )
 
 
-def _told(flows: Sequence[dict[str, Any]], metric: str) -> bool:
+def _known(flows: Sequence[dict[str, Any]], metric: str) -> bool:
     """Whether every flow has the number that a metric of the whole run is made of."""
     name = {"timeouts_per_flow_minute": "timeouts"}.get(metric, metric)
     name = "goodput_bytes_per_s" if metric in _FAIRNESS else name
@@ -148,12 +148,12 @@ def _told(flows: Sequence[dict[str, Any]], metric: str) -> bool:
 
 
 def syn_expiries(files: RunFiles, run: Record) -> dict[int, list[int]] | None:
-    """Give the instants, ns, at which a connection's SYN was sent again, by its source port.
+    """Give the instants, ns, at which a connection's SYN was retransmitted, by its source port.
 
     Returns
     -------
     dict or None
-        None if the senders' kernels kept no list of what they sent again.
+        None if the senders' kernels have no list of retransmissions.
 
     Raises
     ------
@@ -164,8 +164,8 @@ def syn_expiries(files: RunFiles, run: Record) -> dict[int, list[int]] | None:
     if not logs:
         return None
     found: dict[int, list[int]] = {}
-    for node, kept in logs.items():
-        entries = kept.entries[kept.entries["cause"] == log.SYN_RTO]
+    for node, listed in logs.items():
+        entries = listed.entries[listed.entries["cause"] == log.SYN_RTO]
         clock = run.clocks.of(node)
         times = entries["time_ns"] if clock is None else clock.run_time(entries["time_ns"])
         for port, at in zip(entries["sport"].tolist(), times.tolist(), strict=True):
@@ -176,7 +176,7 @@ def syn_expiries(files: RunFiles, run: Record) -> dict[int, list[int]] | None:
 def _flow_row(run: Record, flow: int, expiries: dict[int, list[int]] | None) -> dict[str, Any]:
     """Give the numbers of one flow by the rules of `tcpf_lab.metrics.captured.flow_row`.
 
-    The kernel counts expiries and retransmissions of the SYN with those of data.  Its list tells
+    The kernel counts timeouts and retransmissions of the SYN with those of data.  Its list tells
     them apart; without the list, a flow that was up when the window began had none in it.
     """
     port = planned_port(run, flow)
@@ -234,7 +234,7 @@ def of_flows(run: Record, flows: list[dict[str, Any]]) -> dict[str, float | int 
 
 
 def _second_readings(run: Record) -> dict[str, float | None]:
-    """Loss as the share of bytes that were sent again, and goodput with headers, by TCP_INFO."""
+    """Loss as the share of bytes retransmitted, and goodput with headers, by TCP_INFO."""
     ends = zip(run.samples["start"], run.samples["end"], strict=True) if run.samples else ()
     flows = list(ends)
     sent, again = (
@@ -269,7 +269,7 @@ def _of_queue(files: RunFiles, run: Record) -> dict[str, float | int | None]:
     place = run.expect["bottleneck"]
     try:
         found: QueueWindow = queue_window(files, place["device"])
-    except UnreadableError:  # `window_counters` says so
+    except UnreadableError:  # reported by `window_counters`
         return {"packet_loss_percent": None, "utilisation": None}
     rate = float(place["rate_bits_per_s"])
     return {

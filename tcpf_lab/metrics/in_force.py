@@ -1,4 +1,4 @@
-"""Whether what was asked for was in force: offloads, queue, marker, TCP parameters, routes."""
+"""Whether requested settings were in force: offloads, queue, marker, TCP parameters, routes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CheckResult = tuple[bool | None, str]
 
 
 def verdict(problems: list[str], good: str) -> CheckResult:
-    """Give the verdict of a check that looked for problems."""
+    """Give the verdict of a check that lists problems."""
     return not problems, "; ".join(problems) or good
 
 
 def offloads_off(files: RunFiles, run: Record) -> CheckResult:
-    """No device may join or split segments."""
+    """No device joins or splits segments."""
     wanted = run.expect["offloads_off"]
     problems = []
     for device in wanted["devices"]:
@@ -48,7 +48,7 @@ def _differs(value: Any, wanted: Any) -> bool:
 
 
 def qdisc_in_force(files: RunFiles, run: Record) -> CheckResult:
-    """The kernel must report the queue that was asked for, and the queues inside it."""
+    """The kernel reports the requested queue, and the queues inside it."""
     bottlenecks = run.expect.get("bottlenecks") or [{"qdisc": run.expect["qdisc"]}]
     return _together([_one_qdisc(files, one["qdisc"]) for one in bottlenecks])
 
@@ -58,8 +58,8 @@ def _one_qdisc(files: RunFiles, wanted: dict[str, Any]) -> CheckResult:
     found = under_test(files, device, kind)
     if found is None:
         return False, f"{device} has no {kind}"
-    asked = wanted.get("options", {})
-    problems = differences(f"{device}: {kind}", found.get("options", {}), asked)
+    requested = wanted.get("options", {})
+    problems = differences(f"{device}: {kind}", found.get("options", {}), requested)
     inside = {q.get("handle"): q for q in qdiscs(files, device)}
     for handle, child in wanted.get("children", {}).items():
         own = inside.get(handle, {})
@@ -68,7 +68,7 @@ def _one_qdisc(files: RunFiles, wanted: dict[str, Any]) -> CheckResult:
             continue
         what = f"{device}: {child['kind']} {handle}"
         problems += differences(what, own.get("options", {}), child["options"])
-    return verdict(problems, f"{kind} on {device} with {len(asked)} options")
+    return verdict(problems, f"{kind} on {device} with {len(requested)} options")
 
 
 def under_test(files: RunFiles, device: str, kind: str) -> dict[str, Any] | None:
@@ -79,13 +79,13 @@ def under_test(files: RunFiles, device: str, kind: str) -> dict[str, Any] | None
 
 
 def _together(findings: list[CheckResult]) -> CheckResult:
-    """Give the verdict on several places that the same was asked of."""
+    """Give the verdict on several places with the same request."""
     bad = [detail for ok, detail in findings if not ok]
     return not bad, "; ".join(bad or [detail for _, detail in findings])
 
 
 def ecn_in_use(files: RunFiles, run: Record, tos: NDArray[np.uint8] | None) -> CheckResult:
-    """Where the queue is configured to mark, packets must be ECN-capable.
+    """Where the queue is configured to mark, packets are ECN-capable.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def ecn_in_use(files: RunFiles, run: Record, tos: NDArray[np.uint8] | None) -> C
         What was read from it.
     tos : uint8, shape (n,), optional
         Type of service of each packet that entered the bottleneck; without captures the counters
-        of the ends tell what came through it.
+        of the ends count what came through it.
     """
     device = run.expect["qdisc"]["device"]
     if tos is None:
@@ -113,7 +113,7 @@ def ecn_in_use(files: RunFiles, run: Record, tos: NDArray[np.uint8] | None) -> C
 
 
 def marker_in_force(files: RunFiles, run: Record) -> CheckResult:
-    """The marking router must report the marker that was asked for, in both directions."""
+    """The marking router reports the requested marker, in both directions."""
     if run.expect.get("marker") is None:
         return None, "nothing is marked"
     markers = run.expect.get("markers") or [run.expect["marker"]]
@@ -125,22 +125,22 @@ def _one_marker(files: RunFiles, wanted: dict[str, Any]) -> CheckResult:
     found = action(files, node, kind, wanted["index"])
     if found is None:
         return False, f"{node} has no action {kind} {wanted['index']}"
-    asked = {"bind": wanted["bind"], **wanted["options"]}
-    problems = differences(f"{node}: {kind}", found, asked)
-    return verdict(problems, f"{kind} at {node} with {len(asked)} options")
+    requested = {"bind": wanted["bind"], **wanted["options"]}
+    problems = differences(f"{node}: {kind}", found, requested)
+    return verdict(problems, f"{kind} at {node} with {len(requested)} options")
 
 
-def differences(what: str, found: dict[str, Any], asked: dict[str, Any]) -> list[str]:
-    """Name every option that is not as it was asked for."""
+def differences(what: str, found: dict[str, Any], requested: dict[str, Any]) -> list[str]:
+    """Name every option that is not as requested."""
     return [
-        f"{what} {key} is {found.get(key, 'not reported')}, asked for {value}"
-        for key, value in asked.items()
+        f"{what} {key} is {found.get(key, 'not reported')}, requested {value}"
+        for key, value in requested.items()
         if _differs(found.get(key), value)
     ]
 
 
 def sysctls_in_force(files: RunFiles, run: Record) -> CheckResult:
-    """Every setting of the TCP profile must be read back."""
+    """Every setting of the TCP profile is read back."""
     problems, checked = [], 0
     for node, settings in run.expect["sysctl"].items():
         lines = text_of(files, files.stats, f"sysctl-{node}.txt").splitlines()
@@ -154,13 +154,13 @@ def sysctls_in_force(files: RunFiles, run: Record) -> CheckResult:
 
 
 def routes_in_force(files: RunFiles, run: Record) -> CheckResult:
-    """Every route through a gateway must have the initial window and the timer asked for.
+    """Every route through a gateway has the requested initial window and minimum RTO.
 
     A sender reaches its receiver through one: without any, nothing was checked.
     """
     problems, checked = [], 0
-    asked = (run.expect.get("routes") or {}) | (run.expect.get("receiver_routes") or {})
-    for node, wanted in asked.items():
+    requested = (run.expect.get("routes") or {}) | (run.expect.get("receiver_routes") or {})
+    for node, wanted in requested.items():
         own = [route for route in stats_json(files, f"route-{node}.json") if "gateway" in route]
         problems += [] if own else [f"{node} has no route through a gateway"]
         for route in own:

@@ -39,7 +39,7 @@ def full(
     b : array_like
         Packets that one ACK acknowledges: 1, or 2 with delayed ACKs.
     wm : array_like, optional
-        Greatest window, packets; None where nothing but losses limits the window.
+        Maximum window, packets; None where only losses limit the window.
 
     Returns
     -------
@@ -128,11 +128,11 @@ class Observed:
     Attributes
     ----------
     sent : int
-        Data packets sent, those sent again included.
+        Data packets sent, including retransmissions.
     triple_duplicates : int
         Recoveries that duplicate ACKs began.
     timeout_episodes : int
-        Sequences of expiries without progress between them; each counts once.
+        Timeout sequences; each counts once.
     rtt_s : float or None
         Mean of the samples that the sender took, seconds.
     t0_s : float or None
@@ -165,7 +165,7 @@ def pftk_error(_files: RunFiles, run: Record) -> Extra:
     Extra
         A row has ``flow``, ``p``, ``rtt_s``, ``t0_s``, ``full`` and ``approximate`` (the
         predictions, packets/s, with ``b`` = 1: the receivers acknowledge every packet),
-        ``sent_packets_per_s`` and ``goodput_packets_per_s`` (in packets of the flow's greatest
+        ``sent_packets_per_s`` and ``goodput_packets_per_s`` (in packets of the flow's maximum
         payload); predictions are None for a flow without a loss in the window.
     """
     wanted = run.expect.get("background") or run.expect.get("pftk")

@@ -116,14 +116,14 @@ class Clocks:
     def sampled(self, row: dict[str, Any], node: str) -> dict[str, Any]:
         """Give a sample of a node's program, its ``time_ns`` after the epoch by the run's clock.
 
-        The program counted from the epoch that it was told, ``epoch_ns`` of the sample; the node's
+        The program counted from the epoch ``epoch_ns`` of the sample; the node's
         clock has been measured again since then.
         """
         clock = self.of(node)
         if clock is None:
             return row
-        told = int(row.get("epoch_ns", clock.own_epoch_ns))
-        at = clock.run_time(np.asarray([told + int(row["time_ns"])], np.int64))
+        epoch = int(row.get("epoch_ns", clock.own_epoch_ns))
+        at = clock.run_time(np.asarray([epoch + int(row["time_ns"])], np.int64))
         return {**row, "time_ns": int(at[0]) - self.epoch_ns}
 
 
@@ -171,7 +171,7 @@ class Record:
     manifest : dict
         ``manifest.json``.
     expect : dict
-        Its ``expect``: what the plan asked for.
+        Its ``expect``: what the plan requests.
     clocks : Clocks
         Of the nodes; all times of the run count from their epoch, and are by the run's clock.
     window_ns : (int, int)
@@ -201,7 +201,7 @@ class Record:
 
     @property
     def was_captured(self) -> bool:
-        """Whether the plan asked for captures; whether they are still there is another question."""
+        """Whether the plan requests captures; they may have been deleted since."""
         return "captures" in self.expect
 
     @property
@@ -217,8 +217,10 @@ class Record:
     @property
     def rto_min_ns(self) -> int:
         """Least variance term of the senders' timer: their routes', or else the kernel's."""
-        asked = {metrics.get("rto_min") for metrics in (self.expect.get("routes") or {}).values()}
-        given = [milliseconds for milliseconds in asked if milliseconds is not None]
+        requested = {
+            metrics.get("rto_min") for metrics in (self.expect.get("routes") or {}).values()
+        }
+        given = [milliseconds for milliseconds in requested if milliseconds is not None]
         return 1_000_000 * int(given[0]) if given else RTO_MIN_NS
 
     @property
@@ -229,7 +231,7 @@ class Record:
 
     @property
     def probes(self) -> bool:
-        """Whether the senders send tail loss probes: with SACK, unless told otherwise."""
+        """Whether the senders send tail loss probes: with SACK, unless the plan disables them."""
         needed = ("net.ipv4.tcp_early_retrans", "net.ipv4.tcp_sack")
         return not any((name, "0") in self._sysctls for name in needed)
 

@@ -73,8 +73,8 @@ SENT, FIRST, SACK = 1, 2, 4
 FIN, SYN = 1, 2
 
 #: An entry as the kernel writes it.  Sequence numbers are those of the packets, SYN and FIN count
-#: as one each; ``rto_us`` is the timer as it was before this expiry doubled it; ``retransmits``
-#: counts the expiries in a row, this one included; ``cwnd`` to ``segments`` are packets.
+#: as one each; ``rto_us`` is the RTO before this expiration doubled it; ``retransmits``
+#: counts consecutive expirations, this one included; ``cwnd`` to ``segments`` are packets.
 ENTRY = np.dtype(
     [
         ("time_ns", "<i8"),
@@ -136,7 +136,7 @@ def read_log(path: Path) -> RetransmissionLog:
     Raises
     ------
     TraceError
-        If it cannot be read, is not such a list, or has fewer entries than it says.
+        If it cannot be read, is not such a list, or has fewer entries than its header states.
     """
     try:
         content = unpacked(path)
@@ -153,17 +153,17 @@ def read_log(path: Path) -> RetransmissionLog:
         )
     if len(content) < HEAD.size:
         raise _damaged(f"cut: {len(content)} of {HEAD.size} bytes of its head", str(path))
-    _, size, missing, told = HEAD.unpack_from(content)
+    _, size, missing, count = HEAD.unpack_from(content)
     rest = len(content) - HEAD.size
     if size != ENTRY.itemsize or rest % ENTRY.itemsize:
         raise _damaged(
             f"{rest} bytes after the head are not entries of {ENTRY.itemsize} bytes "
-            f"(the head says {size} bytes each)",
+            f"(header: {size} bytes each)",
             f"{path}, byte {HEAD.size}",
         )
     entries = np.frombuffer(content, ENTRY, offset=HEAD.size)
-    if entries.size < told:  # more than that: added while it was read
-        raise _damaged(f"cut: {entries.size} of {told} entries", f"{path}, byte {len(content)}")
+    if entries.size < count:  # more than that: added while it was read
+        raise _damaged(f"cut: {entries.size} of {count} entries", f"{path}, byte {len(content)}")
     return RetransmissionLog(entries, missing)
 
 
@@ -173,7 +173,7 @@ def _damaged(message: str, where: str) -> TraceError:
 
 
 def read_logs(files: RunFiles) -> dict[str, RetransmissionLog]:
-    """Read the lists of a run by node; empty if its kernel kept none.
+    """Read the lists of a run by node; empty if its kernel records none.
 
     Raises
     ------

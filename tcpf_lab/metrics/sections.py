@@ -75,7 +75,7 @@ def wires(files: RunFiles, run: Record) -> Extra:
 
 
 def _wire(files: RunFiles, devices: list[str]) -> dict[str, Any]:
-    """Describe one wire; what cannot be read is None, and a check says so."""
+    """Describe one wire; what cannot be read is None, and a check fails."""
     try:
         ends = [station(files, device) for device in devices]
         start, end = (station(files, devices[0], f"-window-{at}") for at in ("start", "end"))
@@ -90,15 +90,15 @@ def _wire(files: RunFiles, devices: list[str]) -> dict[str, Any]:
 
 
 def _in_force(files: RunFiles, run: Record) -> CheckResult:
-    """Each link must be a wire of the rate that was asked for, its stations have such rings."""
+    """Each link must be a wire of the requested rate, and its stations have the requested rings."""
     problems = []
     for wire in run.expect["wires"]:
         for device in wire["devices"]:
             found = station(files, device)
-            asked = {name: wire[name] for name in ("rate_bits_per_s", "ring")}
+            requested = {name: wire[name] for name in ("rate_bits_per_s", "ring")}
             problems += [
                 f"{device}: {name} is {getattr(found, name)}, not {wanted}"
-                for name, wanted in asked.items()
+                for name, wanted in requested.items()
                 if getattr(found, name) != wanted
             ]
     return verdict(problems, f"{len(run.expect['wires'])} half-duplex links")
@@ -140,7 +140,7 @@ _EDGE_PACKETS = 2
 def parking_lot(files: RunFiles, run: Record) -> Extra:
     """Give the sections ``bottlenecks`` and ``cross`` of a run with cross traffic.
 
-    Every bottleneck has its share of use (1 is all of it), packets dropped and their share in per
+    Every bottleneck has its utilisation, packets dropped and their share in per
     cent, from its counters at the window's ends. Cross traffic has, for each bottleneck in the same
     order, mean goodput in bytes/s and timeouts of all its flows, from their TCP_INFO.
 
@@ -174,7 +174,7 @@ def _bottleneck(files: RunFiles, run: Record, wanted: dict[str, Any]) -> dict[st
     """One bottleneck's window; numbers are None where its counters cannot be read."""
     try:
         window = queue_window(files, wanted["device"])
-    except UnreadableError:  # `window_counters` says so
+    except UnreadableError:  # reported by `window_counters`
         nothing = dict.fromkeys(("utilisation", "packets_dropped", "packet_loss_percent"))
         return {"node": wanted["node"], **nothing}
     rate = float(wanted["rate_bits_per_s"])
@@ -220,9 +220,9 @@ def _matches_captures(files: RunFiles, run: Record) -> CheckResult:
     left = run.transit.departure_ns
     seen = int(np.sum((left >= start) & (left < end)))
     device = run.expect["bottleneck"]["device"]
-    told = queue_window(files, device).packets
+    counted = queue_window(files, device).packets
     edge = _EDGE_PACKETS + ring_of(run.expect, device)
-    return abs(seen - told) <= edge, f"captures {seen}, counters {told}"
+    return abs(seen - counted) <= edge, f"captures {seen}, counters {counted}"
 
 
 def _not_too_fast(files: RunFiles, run: Record) -> CheckResult:
@@ -262,7 +262,7 @@ def background(files: RunFiles, run: Record) -> Extra:
         ``tcp_utilisation``: that by what the sources were to leave (paper 001, section 2.3), and
         ``tcp_utilisation_of_rest``: by what they left, which differs where bursts are few.
         ``utilisation`` is of all packets, and ``packet_loss_percent`` without captures of TCP's,
-        None where the queue's counters do not tell them apart.
+        None where the queue's counters do not separate them.
     """
     if not run.expect.get("background"):
         return Extra()
@@ -306,8 +306,8 @@ def background_sent(files: RunFiles, run: Record) -> CheckResult:
             problems.append(f"{name}: {end['errors']} packets not sent: {end.get('error')}")
         (root,) = (q for q in qdiscs(files, source["device"]) if q.get("root"))
         if int(root["drops"]) or int(root["packets"]) != due:
-            said = f"{due} due, {root['packets']} sent, {root['drops']} dropped"
-            problems.append(f"{name}: {said} on {source['device']}")
+            counts = f"{due} due, {root['packets']} sent, {root['drops']} dropped"
+            problems.append(f"{name}: {counts} on {source['device']}")
         if late > (LATE_REAL_NS if run.real_time else LATE_NS):
             problems.append(f"{name}: a burst was {late / 1e6:.3f} ms late")
         if not run.real_time:
@@ -318,7 +318,7 @@ def background_sent(files: RunFiles, run: Record) -> CheckResult:
 
 
 def _readable(number: Any, files: RunFiles, run: Record) -> Any:
-    """Give a number, None where what it comes from is not there: a check says so."""
+    """Give a number, None where its source is missing: a check fails."""
     try:
         return number(files, run)
     except (UnreadableError, KeyError, ValueError):
@@ -369,7 +369,7 @@ def _packet_loss(files: RunFiles, run: Record) -> float | None:
     return 100 * dropped / came if came else None
 
 
-#: Sizes by which throughput is told, bytes, and how far from one a transfer may be.
+#: Sizes for which throughput is given, bytes, and how far from one a transfer may be.
 SIZES = {"100kB": 100_000, "500kB": 500_000, "1000kB": 1_000_000}
 SIZE_TOLERANCE = 0.2
 _KEPT = ("user", "number", "size", "acked", "start_ns", "end_ns", "retransmissions", "timeouts")
@@ -390,19 +390,19 @@ def users(files: RunFiles, run: Record) -> Extra:
     Extra
         Empty if the run has no users.
     """
-    asked = run.expect.get("users")
-    if asked is None:
+    requested = run.expect.get("users")
+    if requested is None:
         return Extra()
     checks = apply({"users_finished": users_finished}, files, run)
     try:
-        transfers = read_transfers(files, asked, run.clocks)
-    except UnreadableError:  # the check says so
+        transfers = read_transfers(files, requested, run.clocks)
+    except UnreadableError:  # the check fails
         return Extra(checks=checks)
     _write(files, transfers)
     done = in_window(transfers, run)
     return Extra(
         metrics=_metrics(run, done),
-        sections={"users": {**_told(done), **_others(transfers)}},
+        sections={"users": {**_described(done), **_others(transfers)}},
         checks=checks,
     )
 
@@ -454,8 +454,8 @@ def near(size: ArrayLike, wanted: float) -> NDArray[np.bool_]:
 
 def _metrics(run: Record, done: NDArray[Any]) -> dict[str, float | int | None]:
     """What takes the place of the flows' numbers; what users got differs by what they drew."""
-    told = not np.any(done["timeouts"] == UNTOLD)
-    expiries = int(np.sum(done["timeouts"], dtype=np.int64)) if told else None
+    known = not np.any(done["timeouts"] == UNTOLD)
+    expiries = int(np.sum(done["timeouts"], dtype=np.int64)) if known else None
     payload = np.bincount(done["user"], done["size"], run.count) / run.seconds
     return {
         "timeouts": expiries,
@@ -466,7 +466,7 @@ def _metrics(run: Record, done: NDArray[Any]) -> dict[str, float | int | None]:
     }
 
 
-def _told(done: NDArray[Any]) -> dict[str, Any]:
+def _described(done: NDArray[Any]) -> dict[str, Any]:
     """Numbers of the transfers that ended in the window."""
     took = (done["end_ns"] - done["start_ns"]) / 1e9
     speed = throughput(done["size"], done["start_ns"], done["end_ns"])

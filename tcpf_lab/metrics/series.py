@@ -56,11 +56,11 @@ class Series:
     acked_bytes : uint32, shape (flows, n)
         Payload bytes newly acknowledged, by the capture at the sender.
     retransmissions, timeouts : uint32, shape (flows, n)
-        Data segments sent again, and those of them that a timer sent.
+        Retransmitted data segments, and the number that a timeout retransmitted.
     backlog_mean_bytes : float32, shape (m,)
         Time average of the bottleneck's queue, counted as ``tc`` does.
     backlog_max_bytes : uint32, shape (m,)
-        Its greatest length.
+        Its maximum length.
     packets_lost : uint32, shape (m,)
         Packets that came to the queue and never left it, by the time at which they came.
     """
@@ -133,8 +133,8 @@ def _flows(
         total = np.concatenate([[0], run.recovery.acked[back]])
         acked[flow] = np.diff(total[np.searchsorted(time[back], edges)])
         kind = run.recovery.kind[own]
-        resent = (kind > 0) & (kind != SYN_RTO)
-        again[flow] = _counts(time[own[resent]], edges)
+        retransmitted = (kind > 0) & (kind != SYN_RTO)
+        again[flow] = _counts(time[own[retransmitted]], edges)
         expired[flow] = _counts(time[own[kind == RTO]], edges)
     return acked, again, expired
 
@@ -212,12 +212,12 @@ def read_series(files: RunFiles) -> Series:
 def _absence(files: RunFiles) -> str:
     """Why a run has no ``series.npz``."""
     if made_without_captures(files):
-        return "the run was made without captures: nothing tells when its packets passed"
+        return "the run was made without captures: the times of its packets are unknown"
     return "the run has no series over time"
 
 
 def _unusable(files: RunFiles, message: str) -> TraceError:
-    hint = f"`{command('analyze', files.root)}` if captures were kept, else `{again(files)}`"
+    hint = f"`{command('analyze', files.root)}` if captures are stored, else `{again(files)}`"
     if made_without_captures(files):
         hint = with_captures_instead(files)
     return TraceError(message, where=str(files.series), hint=hint)

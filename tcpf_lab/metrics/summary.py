@@ -42,22 +42,22 @@ def from_packets(files: RunFiles, run: CapturedRecord) -> Numbers:
     """
     gained = [gained_bytes(run, flow) for flow in range(run.count)]
     flows = [flow_row(run, flow, gained[flow]) for flow in range(run.count)]
-    told = truth(files, run, flows)
+    counted = truth(files, run, flows)
     line = backlog(run.transit)
     write_series(files, series_of(run, line))
     return Numbers(
         metrics=_metrics(run, line, flows),
         by_dscp=_by_dscp(run),
         per_flow=[_with_report(files, run, row) for row in flows],
-        truth=told,
-        checks=check_captured(files, run, gained, told),
+        truth=counted,
+        checks=check_captured(files, run, gained, counted),
     )
 
 
 def _with_report(files: RunFiles, run: CapturedRecord, row: dict[str, Any]) -> dict[str, Any]:
-    """Put what iperf3 says of a flow beside its numbers, if it made the traffic."""
-    said = flow_report(files, run, int(row["flow"]))
-    return row if said is None else {**row, "iperf3": said}
+    """Add iperf3's report of a flow to its numbers, if it made the traffic."""
+    reported = flow_report(files, run, int(row["flow"]))
+    return row if reported is None else {**row, "iperf3": reported}
 
 
 def _metrics(
@@ -86,9 +86,9 @@ def _sent(run: CapturedRecord) -> NDArray[np.int64]:
 def _second_readings(
     run: CapturedRecord, rows: NDArray[np.int64], shares: list[float]
 ) -> dict[str, float | None]:
-    """Loss as the share of bytes that were sent again, and goodput with headers.
+    """Loss as the share of bytes retransmitted, and goodput with headers.
 
-    The papers do not say how they counted either.
+    The papers do not state which they count.
     """
     packets = run.captures["sender"].packets
     payload = packets["payload"][rows].astype(np.int64)
@@ -261,7 +261,7 @@ def _numbers(run: RunFiles, record: Record) -> Numbers:
     return from_counters(run, record)
 
 
-#: Each is asked about every run, and gives an empty `Extra` where it has nothing to say.
+#: Each is called for every run, and gives an empty `Extra` where it does not apply.
 EXTRAS: tuple[Callable[[RunFiles, Record], Extra], ...] = (
     background,
     users,

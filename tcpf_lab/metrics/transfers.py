@@ -74,8 +74,8 @@ def _of_node(files: RunFiles, node: str, clocks: Clocks) -> NDArray[Any]:
     content = _content(files.stats / name, f"stats/{name}")
     if len(content) < HEAD.size or not content.startswith(MAGIC):
         raise UnreadableError(f"stats/{name} is not a list of transfers")
-    _, size, _, told, epoch = HEAD.unpack_from(content)
-    if size != RECORD.itemsize or len(content) != HEAD.size + told * size:
+    _, size, _, count, epoch = HEAD.unpack_from(content)
+    if size != RECORD.itemsize or len(content) != HEAD.size + count * size:
         raise UnreadableError(f"stats/{name} is cut, or of another version")
     records = np.frombuffer(content, RECORD, offset=HEAD.size).copy()
     clock = clocks.of(node)

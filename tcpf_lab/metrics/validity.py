@@ -1,6 +1,6 @@
 """Whether a run measured what it was meant to measure.
 
-Each check reads what the testbed wrote down and compares it with the plan.  A file that is missing
+Each check reads what the testbed recorded and compares it with the plan.  A file that is missing
 is a check that failed, with its name.
 """
 
@@ -43,12 +43,12 @@ _DEVIATIONS = 6.0
 
 
 def impairments_in_force(files: RunFiles, run: Record) -> CheckResult:
-    """Every impaired device must have the ``netem`` asked for, and its losses must be netem's."""
+    """Every impaired device has the requested ``netem``, and all its losses are netem's."""
     wanted = run.expect.get("impaired_devices")
     if not wanted:
         return None, "nothing is impaired"
     problems, lost = [], 0
-    for device, asked in wanted.items():
+    for device, requested in wanted.items():
         found = qdiscs(files, device)
         roots = [q for q in found if q.get("root") and q["kind"] == "netem"]
         if not roots:
@@ -57,38 +57,38 @@ def impairments_in_force(files: RunFiles, run: Record) -> CheckResult:
         below = sum(int(q["drops"]) for q in found if not q.get("root"))
         below += link_drops(files, device) - given_up(files, run, device)
         lost += int(roots[0]["drops"])
-        problems += _options(device, roots[0].get("options", {}), asked["options"])
+        problems += _options(device, roots[0].get("options", {}), requested["options"])
         problems += [f"{device}: {below} lost behind netem"] if below else []
         # netem counts a packet twice that it has to take back; the queue behind it does not.
         passed = min(int(q["packets"]) for q in found)
-        problems += _share(device, int(roots[0]["drops"]), passed, asked)
-    return verdict(problems, f"{len(wanted)} devices, {lost} packets lost on purpose")
+        problems += _share(device, int(roots[0]["drops"]), passed, requested)
+    return verdict(problems, f"{len(wanted)} devices, {lost} packets lost by netem")
 
 
-def _options(device: str, found: dict[str, Any], asked: dict[str, Any]) -> Iterator[str]:
-    for name, values in asked.items():
+def _options(device: str, found: dict[str, Any], requested: dict[str, Any]) -> Iterator[str]:
+    for name, values in requested.items():
         shown = dict(found.get(name) or {})
         if name == "delay":
             shown |= {key: value for key, value in values.items() if _same_time(shown, key, value)}
         yield from differences(f"{device}: netem {name}", shown, values)
 
 
-def _same_time(shown: dict[str, Any], key: str, asked: float) -> bool:
-    return key in shown and abs(float(shown[key]) - asked) <= 1.01 * _TIME_STEP_S
+def _same_time(shown: dict[str, Any], key: str, requested: float) -> bool:
+    return key in shown and abs(float(shown[key]) - requested) <= 1.01 * _TIME_STEP_S
 
 
-def _share(device: str, lost: int, passed: int, asked: dict[str, Any]) -> Iterator[str]:
+def _share(device: str, lost: int, passed: int, requested: dict[str, Any]) -> Iterator[str]:
     """Compare the lost packets with their expected number.
 
     Losses in bursts of mean length b vary as if there were 2 b - 1 times fewer trials.  netem does
     not count a packet that it both loses and duplicates as lost.
     """
-    loss, trials = float(asked["loss"]), passed + lost
-    spread = math.sqrt(trials * loss * (1 - loss) * (2 * float(asked["loss_burst"]) - 1))
+    loss, trials = float(requested["loss"]), passed + lost
+    spread = math.sqrt(trials * loss * (1 - loss) * (2 * float(requested["loss_burst"]) - 1))
     most = trials * loss + _DEVIATIONS * spread
-    least = trials * loss * (1 - float(asked["duplicate"])) - _DEVIATIONS * spread
+    least = trials * loss * (1 - float(requested["duplicate"])) - _DEVIATIONS * spread
     if not least <= lost <= most:
-        yield f"{device}: {lost} of {trials} packets lost, asked for a share of {loss:g}"
+        yield f"{device}: {lost} of {trials} packets lost, requested share {loss:g}"
 
 
 #: A node's clock must be known this well throughout: 0.03 % of a window of a minute.  Delays are
@@ -102,11 +102,11 @@ STRAY_TOLERANCE_NS = 5_000_000
 DRIFT_TOLERANCE_PPM = 500.0
 #: Programs may start, and samples be read, this late; start times are spread over seconds.
 LATENESS_TOLERANCE_S = 0.25
-_VIRTUAL: CheckResult = (None, "virtual time: one clock, and it waits for everything")
+_VIRTUAL: CheckResult = (None, "virtual time: one clock")
 
 
 def clocks_agree(files: RunFiles, run: Record) -> CheckResult:
-    """The clocks must be known well enough, and have run straight between the measurements.
+    """The clocks are known well enough, and ran at a steady rate between the measurements.
 
     ``stats/clock.json`` has the two measurements and, between them, single exchanges every few
     seconds: a clock that was slewed or set there and back is found by those only.
@@ -143,20 +143,20 @@ def _strayed_ns(
 
 def _clock_problems(clock: Mapping[str, Any], strayed: float | None) -> Iterator[str]:
     """Yield what is wrong with a node's clock."""
-    most = f"at most {CLOCK_TOLERANCE_NS / 1e6:g} ms"
+    limit = f"{CLOCK_TOLERANCE_NS / 1e6:g} ms"
     if clock["uncertainty_ns"] > CLOCK_TOLERANCE_NS:
-        yield f"known to {clock['uncertainty_ns'] / 1e6:.1f} ms only, {most} are taken"
+        yield f"known to {clock['uncertainty_ns'] / 1e6:.1f} ms only, limit {limit}"
     if abs(clock["drift_ppm"]) > DRIFT_TOLERANCE_PPM:
-        yield f"drifts by {clock['drift_ppm']:.0f} ppm, at most {DRIFT_TOLERANCE_PPM:g} are taken"
+        yield f"drifts by {clock['drift_ppm']:.0f} ppm, limit {DRIFT_TOLERANCE_PPM:g} ppm"
     if strayed is None:
         yield "stats/clock.json has no measurement of it"
     elif strayed > STRAY_TOLERANCE_NS:
-        allowed = f"at most {STRAY_TOLERANCE_NS / 1e6:g} ms are taken"
+        allowed = f"limit {STRAY_TOLERANCE_NS / 1e6:g} ms"
         yield f"{strayed / 1e6:.1f} ms off a steady drift, {allowed}"
 
 
 def started_on_time(files: RunFiles, run: Record) -> CheckResult:
-    """Programs must have started, and samples have been read, when the plan says."""
+    """Programs started, and samples were read, at the planned times."""
     if not run.real_time:
         return _VIRTUAL
     late = {str(name): float(s) for name, s in stats_json(files, "lateness.json").items()}
@@ -167,9 +167,9 @@ def started_on_time(files: RunFiles, run: Record) -> CheckResult:
         if abs(seconds) > LATENESS_TOLERANCE_S
     ]
     more = f"; {len(problems) - 3} more of {len(late)}" if len(problems) > 3 else ""
-    told = "; ".join(problems[:3]) + f"{more}; at most {LATENESS_TOLERANCE_S:g} s are taken"
+    listed = "; ".join(problems[:3]) + f"{more}; limit {LATENESS_TOLERANCE_S:g} s"
     if problems:
-        return False, told
+        return False, listed
     worst = max(late.values(), default=0.0)
     return True, f"{len(late)} instants, at most {1e3 * worst:.1f} ms late"
 
@@ -194,7 +194,7 @@ _CAUSES = ("early", "forced", "strike", "pdrop")
 
 @dataclass(frozen=True)
 class Check:
-    """One check: ``ok`` is None if it does not apply to the run; ``detail`` says why."""
+    """One check: ``ok`` is None if it does not apply to the run; ``detail`` has the reason."""
 
     name: str
     ok: bool | None
@@ -206,7 +206,7 @@ class Check:
 
 
 def _captures_complete(files: RunFiles, run: CapturedRecord) -> CheckResult:
-    """Tcpdump must have kept up, and its files must be whole."""
+    """Tcpdump dropped no packet, and its files are complete."""
     problems, total = [], 0
     for role, point in run.expect["captures"].items():
         name = f"tcpdump-{point}.log"
@@ -216,7 +216,7 @@ def _captures_complete(files: RunFiles, run: CapturedRecord) -> CheckResult:
         capture = run.captures[role]
         total += capture.records
         if not dropped or not captured:
-            problems.append(f"log/{name} has no summary: tcpdump did not end by itself")
+            problems.append(f"log/{name} has no summary: tcpdump did not exit normally")
         elif int(dropped[1]):
             problems.append(f"{point}: the kernel dropped {dropped[1]} packets")
         elif int(captured[1]) != capture.records:
@@ -227,7 +227,7 @@ def _captures_complete(files: RunFiles, run: CapturedRecord) -> CheckResult:
 
 
 def _no_unplanned_loss(files: RunFiles, run: Record) -> CheckResult:
-    """Only the bottleneck may lose packets, and what is impaired on purpose."""
+    """Only the bottleneck and impaired devices lose packets."""
     problems = []
     for device in run.expect["lossless_devices"]:
         queue = root_drops(files, device)
@@ -238,10 +238,10 @@ def _no_unplanned_loss(files: RunFiles, run: Record) -> CheckResult:
 
 
 def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> CheckResult:
-    """Over the whole run the captures must miss exactly what the queue says it dropped.
+    """Over the whole run the captures miss exactly the packets that the queue counts as dropped.
 
-    So do they miss what a shared wire gave up, of which nothing tells whether it was IN or OUT.
-    Background is in none of the captures, and nothing tells that of its drops either.
+    They also miss frames that a shared wire dropped after 16 collisions, IN or OUT. Background is
+    in none of the captures, and its drops are not counted by IN and OUT.
     """
     device = run.expect["bottleneck"]["device"]
     gone = given_up(files, run, device)
@@ -250,14 +250,14 @@ def _loss_matches_qdisc(files: RunFiles, run: CapturedRecord) -> CheckResult:
     inside = run.transit.tos >> 2 == run.expect["qdisc"].get("options", {}).get("in", -1)
     which = {"": np.ones_like(inside), "in ": inside, "out ": ~inside}
     parts, good = [], run.transit.unmatched == 0
-    for side, told in dropped.items():
+    for side, counted in dropped.items():
         seen = int(np.sum(run.transit.lost & which[side]))
         rest = " with background" if side and background else ""
-        parts.append(f"{side}captures {seen}, qdisc {told}{rest}")
-        least, most = (0 if rest else told), told + (gone if side else 0)
-        good = good and least <= seen <= most
+        parts.append(f"{side}captures {seen}, qdisc {counted}{rest}")
+        minimum, most = (0 if rest else counted), counted + (gone if side else 0)
+        good = good and minimum <= seen <= most
     if gone:
-        parts.append(f"{gone} given up on the wire")
+        parts.append(f"{gone} dropped after 16 collisions")
     return good, ", ".join([*parts, f"left without entering {run.transit.unmatched}"])
 
 
@@ -273,20 +273,24 @@ def _by_class(files: RunFiles, run: Record) -> dict[str, int]:
 
 
 def _marks_match_marker(files: RunFiles, run: CapturedRecord) -> CheckResult:
-    """As many packets of either code point must reach the bottleneck as the marker says it sent."""
+    """As many packets of either code point reach the bottleneck as the marker counts."""
     wanted = run.expect.get("marker")
     if wanted is None:
         return None, "nothing is marked"
     dscp, problems = run.transit.tos >> 2, []
-    told: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     for node in (wanted["node"], *_cross_markers(run)):
         found = action(files, node, wanted["kind"], wanted["index"])
         if found is None:
             return False, f"{node} has no action {wanted['kind']} {wanted['index']}"
-        told += Counter({side: int(found["xstats"][f"{side}_packets"]) for side in ("in", "out")})
+        counted += Counter(
+            {side: int(found["xstats"][f"{side}_packets"]) for side in ("in", "out")}
+        )
     for side in ("in", "out"):
         seen = int(np.sum(dscp == wanted["options"][side]))
-        problems += [] if seen == told[side] else [f"{side}: captures {seen}, marker {told[side]}"]
+        problems += (
+            [] if seen == counted[side] else [f"{side}: captures {seen}, marker {counted[side]}"]
+        )
     return verdict(problems, f"{dscp.size} packets")
 
 
@@ -297,7 +301,7 @@ def _cross_markers(run: Record) -> list[str]:
 
 
 def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> CheckResult:
-    """While packets wait they must leave at the configured rate."""
+    """While packets wait, they leave at the configured rate."""
     if sources(run):
         return (
             None,
@@ -317,7 +321,7 @@ def _bottleneck_rate(_: RunFiles, run: CapturedRecord) -> CheckResult:
 
 
 def _all_connected(files: RunFiles, run: Record) -> CheckResult:
-    """Every flow of the plan must have come up; of users, every connection that one began."""
+    """Every flow of the plan, and every connection of a user, is established."""
     if "users" in run.expect:
         return users_connected(files, run)
     cross = run.cross_samples.get("end", [])
@@ -340,7 +344,7 @@ def acked_by_kernel(sample: dict[str, Any]) -> int:
 
 
 def _goodput_matches(_: RunFiles, run: CapturedRecord, gained: list[int]) -> CheckResult:
-    """Acknowledged payload by capture and by TCP_INFO must agree for each flow."""
+    """Acknowledged payload agrees between capture and TCP_INFO for each flow."""
     if not run.samples:
         return None, f"generator {run.expect.get('generator')} gives no TCP_INFO"
     kernel = [
@@ -348,18 +352,18 @@ def _goodput_matches(_: RunFiles, run: CapturedRecord, gained: list[int]) -> Che
         for start, end in zip(run.samples["start"], run.samples["end"], strict=True)
     ]
     wrong = [
-        (flow, seen, told)
-        for flow, (seen, told) in enumerate(zip(gained, kernel, strict=True))
-        if seen != told and not is_possible_gain(run, flow, told)
+        (flow, seen, counted)
+        for flow, (seen, counted) in enumerate(zip(gained, kernel, strict=True))
+        if seen != counted and not is_possible_gain(run, flow, counted)
     ]
     if wrong:
-        flow, seen, told = wrong[0]
-        return False, f"{len(wrong)} flows differ; flow {flow}: capture {seen}, TCP_INFO {told}"
+        flow, seen, counted = wrong[0]
+        return False, f"{len(wrong)} flows differ; flow {flow}: capture {seen}, TCP_INFO {counted}"
     return True, f"{run.count} flows, {sum(gained)} bytes"
 
 
 def _retransmissions_explained(_: RunFiles, run: CapturedRecord) -> CheckResult:
-    """The classifier must know why packets were sent again."""
+    """The classifier names the cause of nearly all retransmissions."""
     total = int(np.sum(run.recovery.kind > 0))
     unknown = int(np.sum(run.recovery.kind == UNKNOWN))
     return unknown <= UNKNOWN_TOLERANCE * total, f"{unknown} of {total} unexplained"
@@ -406,7 +410,7 @@ def check_captured(
 
 
 def check_counted(files: RunFiles, run: Record) -> list[Check]:
-    """Apply every check to a run without captures: those that need packets are not there."""
+    """Apply every check to a run without captures: those that need packets are omitted."""
     tests: dict[str, Test] = {
         **_IN_FORCE,
         **_ecn(run, lambda f, _: in_force.ecn_in_use(f, run, None)),

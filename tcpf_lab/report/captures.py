@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 _AT = {
-    "sender": "taken at the data's sender",
-    "receiver": "taken at the data's receiver: a weaker view of what the sender did",
-    "between": "taken between the ends: a weaker view of what the sender did",
+    "sender": "taken at the sender",
+    "receiver": "taken at the receiver: the sender's behaviour is inferred",
+    "between": "taken between the ends: the sender's behaviour is inferred",
 }
-#: What is said of one packet, and of several.
+#: Packets that are not analysed, in the singular and the plural.
 _NOT_ANALYSED = {
     "not_ip": ("is not IP", "are not IP"),
     "not_tcp": ("is not TCP", "are not TCP"),
@@ -39,7 +39,7 @@ _NOT_ANALYSED = {
 
 
 def headline(capture: dict[str, Any]) -> Text:
-    """Say what a capture is: its size, its flows, where it was taken.
+    """Give a capture's size, its number of flows and where it was taken.
 
     Parameters
     ----------
@@ -57,52 +57,52 @@ def headline(capture: dict[str, Any]) -> Text:
 
 
 def _place(capture: dict[str, Any]) -> str:
-    """Say where a capture with flows was taken, and how much that is worth."""
+    """Give the place where a capture with flows was taken."""
     if capture["one_way_count"] == capture["flow_count"]:
-        return "taken where one direction passes only"
+        return "taken where only one direction passes"
     if capture["at"] == "sender" and not capture["handshake_count"]:
-        return "no handshake in it tells where it was taken: the data's sender is assumed"
+        return "no handshake: assumed to be taken at the sender"
     return _AT[capture["at"]]
 
 
 def remarks(capture: dict[str, Any]) -> Iterator[Text]:
-    """Say what of a capture was not analysed, and what it cannot tell.
+    """Give what was not analysed, and the limits of the analysis.
 
     Parameters
     ----------
     capture : dict
         As `tcpf_lab.metrics.capture.describe` gives it.
     """
-    said = [
+    skipped = [
         f"{grouped(capture[key])} {one if capture[key] == 1 else several}"
         for key, (one, several) in _NOT_ANALYSED.items()
         if capture[key]
     ]
-    if said:
-        yield dim(f"not analysed: {', '.join(said)}")
+    if skipped:
+        yield dim(f"not analysed: {', '.join(skipped)}")
     yield from map(_warning, _weaknesses(capture))
     if capture["truncated"]:
         yield _warning(capture["truncated"])
 
 
 def _weaknesses(capture: dict[str, Any]) -> Iterator[str]:
-    """Say what the capture cannot tell."""
+    """Give the limits of the analysis."""
     every, alone = capture["flow_count"], capture["one_way_count"]
     if not every and capture["packets"] > sum(capture[key] for key in _NOT_ANALYSED):
         yield "no flow: none of its TCP packets carries data, or begins a connection"
     flows = capture["flows"]
     if flows and alone == every and not any(flow["data_packets"] for flow in flows):
-        yield "acknowledgements only: the data that they are for went another way"
+        yield "acknowledgements only: the data took another path"
     elif alone:
         whose = "" if alone == every else f" of {grouped(alone)} of {many(every, 'flow')}"
         yield (
-            f"nothing comes back{whose}: what was sent again is seen, but not why (unknown), and "
-            "neither timeouts nor round trips nor what was acknowledged can be told"
+            f"no acknowledgements{whose}: causes of retransmissions are unknown, and there are no "
+            "timeouts, round-trip times or acknowledged bytes"
         )
     bare = every - alone - capture["handshake_count"]
     if bare > 0 and capture["at"] != "sender":
         whose = many(bare, "flow") if bare < every else "the flows"
-        yield f"without a handshake, {whose} can only be followed as if captured at the sender"
+        yield f"without a handshake, {whose} are analysed as if captured at the sender"
 
 
 def _warning(text: str) -> Text:
@@ -141,7 +141,7 @@ def seconds(number: float) -> str:
     return f"{number:.3f}" if number < 100 else f"{number:.1f}"
 
 
-#: Rows of a table that is not asked for in full.
+#: Rows of a table by default.
 SHOWN = 20
 #: Columns from this rank on are left out where nothing is in them.
 _OPTIONAL = 10
@@ -242,7 +242,7 @@ def capture_tables(
 
 
 def _share(rows: Sequence[Any], totals: dict[str, Any], by: str) -> str:
-    """Say how many of the flows these rows are, and which."""
+    """Give the number of flows shown, and their order."""
     order = f"sorted by {by}" if by else "the first"
     return f"{len(rows)} of {totals['flows']} flows, {order}"
 
@@ -251,25 +251,25 @@ def _kind_columns(totals: dict[str, Any]) -> list[Column]:
     """Give a row for each kind of event that occurred."""
     counts = {kind: count for kind, count in totals["events"].items() if count}
     every = sum(counts.values())
-    needless = [totals["spurious"].get(kind, 0) for kind in counts]
+    spurious = [totals["spurious"].get(kind, 0) for kind in counts]
     return [
         column("kind", 0, counts, right=False),
-        column("what made the sender send it", 4, [EVENTS[k][0] for k in counts], right=False),
+        column("cause", 4, [EVENTS[k][0] for k in counts], right=False),
         column("packets", 1, map(grouped, counts.values())),
         column("%", 2, [f"{100 * count / every:.1f}" for count in counts.values()]),
-        column("needless", 3, [grouped(count) if count else "" for count in needless]),
+        column("spurious", 3, [grouped(count) if count else "" for count in spurious]),
     ]
 
 
 def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[Column]:
     def counts(heading: str, rank: int, key: str) -> Column:
-        told = [NOTHING if row[key] is None else grouped(row[key]) for row in rows]
-        return column(heading, rank, told)
+        texts = [NOTHING if row[key] is None else grouped(row[key]) for row in rows]
+        return column(heading, rank, texts)
 
     def kind(heading: str, rank: int, key: str) -> Column:
         return column(heading, rank, [grouped(row["events"][key]) for row in rows])
 
-    needless = [grouped(sum(row["spurious"].values())) for row in rows]
+    spurious = [grouped(sum(row["spurious"].values())) for row in rows]
     columns = [
         counts("flow", 0, "flow"),
         column("sender", 1, [f"{host(row['src'])}:{row['sport']}" for row in rows], right=False),
@@ -278,7 +278,7 @@ def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[Column]:
         column("time s", 13, [seconds(row["duration_s"]) for row in rows]),
         counts("data", 5, "data_packets"),
         counts("acked bytes", 4, "acked_bytes"),
-        counts("resent", 3, "retransmissions"),
+        counts("rexmit", 3, "retransmissions"),
         counts("timeouts", 2, "timeouts"),
         counts("SYN", 10, "syn_timeouts"),
         kind("fast", 11, "fast"),
@@ -287,11 +287,11 @@ def _flow_columns(rows: Sequence[dict[str, Any]]) -> list[Column]:
         kind("post-RTO", 15, "post_rto"),
         kind("TLP", 14, "tlp"),
         kind("unknown", 12, "unknown"),
-        column("needless", 12, needless),
+        column("spurious", 12, spurious),
         column("RTT ms", 7, [_milliseconds(row["rtt_mean_s"]) for row in rows]),
         column("min RTT ms", 17, [_milliseconds(row["rtt_min_s"]) for row in rows]),
-        column("MSS", 18, [_told(row["mss"]) for row in rows]),
-        column("DSCP", 19, [_told(row["dscp"]) for row in rows]),
+        column("MSS", 18, [_text(row["mss"]) for row in rows]),
+        column("DSCP", 19, [_text(row["dscp"]) for row in rows]),
         column("options", 20, [_agreed(row) for row in rows], right=False),
     ]
     return [one for one in columns if one.rank < _OPTIONAL or one.filled]
@@ -319,7 +319,7 @@ def event_tables(
     events : DataFrame
         Its events, as `tcpf_lab.report.frames.captures.Captures` has them.
     top : int, optional
-        So many flows were asked for: all their events are shown, and else ``SHOWN``.
+        Number of flows, of which all events are shown; ``SHOWN`` events by default.
     by : str
         What the flows were sorted by.
     """
@@ -328,7 +328,7 @@ def event_tables(
     if len(capture["flows"]) < capture["totals"]["flows"]:
         yield dim(f"of {_share(capture['flows'], capture['totals'], by)}; --top 0 takes all")
     if not len(events):
-        yield Text("no event: nothing was sent again, or out of its turn")
+        yield Text("no event: no retransmission or reordering")
         return
     first = datetime.fromtimestamp(events["time_ns"].iloc[0] // 10**9, UTC)
     yield Text(f"{many(len(events), 'event')} from {first:%Y-%m-%d %H:%M:%S} UTC on")
@@ -364,7 +364,7 @@ def _event_columns(rows: pd.DataFrame) -> list[Column]:
         column("bytes", 5, [grouped(size) for size in rows["payload_bytes"]]),
         column("kind", 2, rows["kind"], right=False),
         column("backoff", 6, [str(n) if n else "" for n in rows["backoff"]]),
-        column("needless", 7, evidence, right=False),
+        column("spurious", 7, evidence, right=False),
         column("rule", 3, [str(rule) for rule in rows["rule"]]),
     ]
 
@@ -459,36 +459,38 @@ _LOST = ("packets", "lost", "% of packets")
 
 def _clock(clock: dict[str, Any]) -> Iterator[Text]:
     if clock["given"]:
-        yield Text(f"second clock less first: {_seconds(clock['offset_ns'])}, as given")
+        yield Text(f"clock offset, AFTER minus BEFORE: {_seconds(clock['offset_ns'])}, as given")
         return
-    said = f"second clock less first: {_seconds(clock['offset_ns'])}, the least delay included"
+    offset = (
+        f"clock offset, AFTER minus BEFORE: {_seconds(clock['offset_ns'])}, minimum delay included"
+    )
     if clock["between_ns"]:
         low, high = map(_seconds, clock["between_ns"])
-        said = f"second clock less first: between {low} and {high}"
+        offset = f"clock offset, AFTER minus BEFORE: between {low} and {high}"
     drift = f"{clock['drift_ppm']:+.2f} ppm" if clock["drift_ppm"] else "no drift"
-    yield Text(f"{said}; {drift} ({many(clock['coincidences'], 'coincidence')})")
+    yield Text(f"{offset}; {drift} ({many(clock['coincidences'], 'coincidence')})")
     if clock["ambiguous"]:
-        yield Text("another offset explains nearly as many packets: give it", style="yellow")
+        yield Text("another offset matches nearly as many packets: set --offset", style="yellow")
 
 
 def _remarks(found: dict[str, Any]) -> Iterator[Text]:
-    """Say what the numbers do not count, and what else happened to packets."""
+    """Give what is not counted, and what else happened to packets."""
     packets = found["packets"]
     near = packets["entered"] - packets["judged"] - packets["outside"]
-    said = {
-        "outside of the time asked for": packets["outside"],
-        "too near an end of the captures to be judged": near,
+    reasons = {
+        "outside the requested time": packets["outside"],
+        "too near an end of the captures": near,
         "in the other direction": packets["back_before"],
-        "between hosts of which nothing crossed": packets["elsewhere_before"],
+        "of hosts without a packet in both captures": packets["elsewhere_before"],
     }
-    words = [f"{count} {text}" for text, count in said.items() if count]
+    words = [f"{count} {text}" for text, count in reasons.items() if count]
     if words:
         yield Text(f"not counted: {', '.join(words)}", style="dim")
     more = {
         "reordered (RFC 4737)": packets["reordered"],
-        "left once more than they came": packets["copies"],
-        "left without having come": packets["foreign"],
-        "marked with congestion experienced": found["remarked"]["congestion_experienced"],
+        "duplicated (RFC 5560)": packets["copies"],
+        "only in AFTER": packets["foreign"],
+        "marked CE": found["remarked"]["congestion_experienced"],
     }
     words = [f"{count} {text}" for text, count in more.items() if count]
     words += [
@@ -505,11 +507,11 @@ def _classes(found: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _full(row: dict[str, Any]) -> tuple[str, ...]:
-    return (*_lost(row), _told(row["loss_percent"], ".3f"))
+    return (*_lost(row), _text(row["loss_percent"], ".3f"))
 
 
 def _lost(row: dict[str, Any]) -> tuple[str, ...]:
-    return str(row["packets"]), str(row["packets_lost"]), _told(row["packet_loss_percent"], ".3f")
+    return str(row["packets"]), str(row["packets_lost"]), _text(row["packet_loss_percent"], ".3f")
 
 
 def _flow(row: dict[str, Any]) -> tuple[str, ...]:
@@ -519,19 +521,19 @@ def _flow(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _delay(delay: dict[str, Any]) -> str:
     if not delay["packets"]:
-        return "delay: no packet that was judged left"
+        return "delay: none, no counted packet left"
     names = ("mean_s", "median_s", "p95_s", "p99_s", "max_s")
-    said = ", ".join(f"{name.removesuffix('_s')} {_ms(delay[name])}" for name in names)
-    least = "above the least of all" if delay["least_is_zero"] else f"least {_ms(delay['min_s'])}"
-    return f"delay in ms ({least}): {said}"
+    values = ", ".join(f"{name.removesuffix('_s')} {_ms(delay[name])}" for name in names)
+    least = "above the minimum" if delay["least_is_zero"] else f"minimum {_ms(delay['min_s'])}"
+    return f"delay in ms ({least}): {values}"
 
 
 def _runs(runs: dict[str, Any]) -> Iterator[Text]:
-    for name, who in (("all", "of all packets"), ("flows", "of a flow's packets")):
+    for name, who in (("all", "all packets"), ("flows", "packets of one flow")):
         found = runs[name]
         if found["mean"] is not None:
             counts = ", ".join(f"{length}: {count}" for length, count in found["lengths"].items())
-            yield Text(f"lost in a row, {who}: {found['mean']:.2f} on average ({counts})")
+            yield Text(f"runs of losses, {who}: {found['mean']:.2f} on average ({counts})")
 
 
 def _part(what: str, heads: Sequence[str], rows: Any, top: int) -> Iterator[RenderableType]:
@@ -546,7 +548,7 @@ def _part(what: str, heads: Sequence[str], rows: Any, top: int) -> Iterator[Rend
         yield Text(f"{len(shown)} of {len(every)} {what}; --top 0 shows all", style="dim")
 
 
-#: What is kept where room is short, most telling first; then what else there is, from the left.
+#: Columns that come first where a table is split; then the others from the left.
 _FIRST = ("from", "from s", "entered with", "packets", "lost")
 
 
@@ -559,13 +561,13 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableTyp
     return ranked_table(columns)
 
 
-def _told(value: float | None, form: str = "") -> str:
+def _text(value: float | None, form: str = "") -> str:
     """Write a number in this form, or that there is none."""
     return NOTHING if value is None else format(value, form)
 
 
 def _ms(seconds: float | None) -> str:
-    return _told(None if seconds is None else 1e3 * seconds, ".3f")
+    return _text(None if seconds is None else 1e3 * seconds, ".3f")
 
 
 def _seconds(nanoseconds: int) -> str:

@@ -29,10 +29,10 @@ _AXES_AT = 3
 _HOW_TO_READ = """\
 Mean over the runs used ± half width of the 95 % confidence interval (Student's t), the published
 value in parentheses; {nothing} where there is none. A run is one seed; "valid runs" counts those
-that passed every check, of those asked for.{invalid} The published runs do not state how long they
-took, so their timeouts compare by order and ratio, not by size."""
+that passed every check, of the runs requested.{invalid} The length of the published runs is not
+known, so their timeouts compare by order and ratio, not by size."""
 
-_INVALID_USED = " Runs that failed a check are part of the means, because that was asked for."
+_INVALID_USED = " Runs that failed a check are part of the means, as requested."
 
 
 def csv_header() -> list[str]:
@@ -187,7 +187,7 @@ def terminal_table(results: Sequence[CellResult], title: str) -> Table:
             case = name
             rows.append((Entry(_row_name(name, result.cell, axes)), *_terminal_entries(result)))
         groups.append(Group(f"{count} flows", tuple(rows)))
-    note = "mean ± half width of the 95 % interval; (published); valid runs/asked for"
+    note = "mean ± half width of the 95 % interval; (published); valid/requested runs"
     return Table("results", title, columns, tuple(groups), note, close=True)
 
 

@@ -42,7 +42,7 @@ Fit = Literal["", "folded", "whole"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: ``explanation`` says in a sentence what stands in it (a tooltip)."""
+    """A column of a table: ``explanation`` defines it in a sentence (a tooltip)."""
 
     heading: str
     kind: Kind = "text"
@@ -212,9 +212,11 @@ class TerminalTable:
     @property
     def _keys(self) -> int:
         """How many columns name a row."""
-        kinds = [column.kind for column in self.columns]
-        numbers = [place for place, kind in enumerate(kinds) if kind != "text"]
-        return max(1, numbers[0]) if numbers and self.order is None else 1
+        if self.order is not None:
+            return 1
+        kinds = ["text" if column.kind == "text" else "number" for column in self.columns]
+        text = kinds.index("text") if "text" in kinds else 0
+        return kinds.index("number", text + 1) if "number" in kinds[text + 1 :] else 1
 
     def _blocks(self, natural: Sequence[int], width: int) -> list[_Block]:
         """Split the columns into blocks as wide as the terminal; none if one has sentences."""
@@ -287,6 +289,7 @@ class TerminalTable:
         for column, entry in zip(self.columns, row, strict=False):
             parts = [part for part in entry.__rich__().split("\n") if part.plain.strip()]
             value = Text().join((*parts[:1], *map(_behind, parts[1:])))
+            value.rstrip()
             name = " ".join(column.heading.split())
             text = Text.assemble((f"{name}: " if name else "", "bold"), value)
             if not value.plain.strip():
@@ -312,7 +315,7 @@ def _side(column: Column) -> Literal["left", "right"]:
 class Table:
     """A table; ``name`` is its anchor (letters, digits and dashes).
 
-    ``label`` is ``Table 3`` as soon as the report is numbered. ``note`` says how to read it and
+    ``label`` is ``Table 3`` as soon as the report is numbered. ``note`` explains it and
     stands under it. ``close`` lets a terminal bring the columns together where it would have to
     fold names.
     """
@@ -342,7 +345,7 @@ class Table:
 
 #: Headings of columns of texts, and columns.
 Headings = Iterable[str | Column]
-#: An entry that is told by its text alone may be that text.
+#: A text stands for an entry of it.
 Line = Iterable[str | Entry]
 
 
@@ -360,7 +363,7 @@ def table_of(
     *,
     close: bool = False,
 ) -> Table:
-    """Give a table of rows that are not grouped; a column of texts is told by its heading."""
+    """Give a table of rows that are not grouped; a heading stands for a column of texts."""
     every = tuple(Column(one) if isinstance(one, str) else one for one in columns)
     return Table(name, caption, every, (Group("", rows_of(rows)),), note, close)
 
@@ -448,7 +451,7 @@ def spread(values: Sequence[float]) -> str:
 def ratios(*values: float) -> tuple[str, ...]:
     """Give ratios, those below 10 with three decimals, more where one would pass for 1.
 
-    What a ratio says is on which side of 1 it is: an end of an interval must not seem to be 1.
+    An end of an interval must not seem to be 1.
 
     Examples
     --------

@@ -22,7 +22,7 @@ KEEPALIVE, WINDOW_PROBE, REORDERING = range(9, 12)
 #: Kinds that are retransmissions.
 RETRANSMISSIONS = tuple(range(RTO, KEEPALIVE))
 
-#: Evidence that a retransmission was needless; the place is the number, 0 is none.
+#: Evidence that a retransmission was spurious; the place is the number, 0 is none.
 SPURIOUS = ("", *_trace.EVIDENCE)
 DSACK, TIMESTAMP, EARLY_ACK, ACK_JUMP = 1, 2, 3, 4
 
@@ -31,7 +31,7 @@ Place = Literal["sender", "receiver", "between"]
 
 #: What each number in ``rule`` means.
 RULES = {0: "no rule: the packet is not an event"}
-RULES |= {number: said for number, (said, _) in enumerate(_trace.RULES, 1)}
+RULES |= {number: text for number, (text, _) in enumerate(_trace.RULES, 1)}
 
 #: A row per event, in the order of the capture.
 #:
@@ -42,7 +42,7 @@ RULES |= {number: said for number, (said, _) in enumerate(_trace.RULES, 1)}
 #: ``length``    bytes of payload
 #: ``kind``      place in `KINDS`
 #: ``rule``      key of `RULES`
-#: ``backoff``   for a timeout: expiries before it without an ACK of new data between
+#: ``backoff``   for a timeout: timeouts before it without an ACK of new data
 #: ``spurious``  place in `SPURIOUS`
 EVENT = np.dtype(
     [
@@ -73,8 +73,8 @@ _NUMBERS = (
 #: ``data_packets``   those with payload, ``payload_bytes`` that payload, repeats included
 #: ``acked_bytes``    payload bytes acknowledged
 #: ``acks``           packets that came back with an ACK
-#: ``mss``            as the SYN of the receiver says; else the largest payload seen
-#: ``sack``           1 if SACK was agreed on (or seen), 0 if not; ``timestamps`` likewise
+#: ``mss``            from the SYN of the receiver; else the largest payload seen
+#: ``sack``           1 if SACK was negotiated (or seen), 0 if not; ``timestamps`` too
 #: ``window_scale``   shift of the receiver's window, -1 if unknown
 #: ``dscp``           of the first data packet, -1 if there is none
 #: ``rtt_min_ns``     of the samples that Karn's rule allows, -1 without one; ``rtt_sum_ns`` and
@@ -83,7 +83,7 @@ _NUMBERS = (
 #: ``episodes``       timeouts of data, back-offs not counted
 #: ``isn``            initial sequence number (32 bits)
 #: ``counts``         events by kind
-#: ``spurious``       events by kind that were needless
+#: ``spurious``       spurious events by kind
 FLOW = np.dtype(
     [
         ("src", np.uint8, (16,)),
@@ -146,7 +146,7 @@ class Analysis:
     flows : array of FLOW, shape (flows,)
         One row per data sender, in the order of their first packets.
     events : array of EVENT, shape (events,)
-        In the order of the capture; empty if they were not asked for.
+        In the order of the capture; empty if not requested.
     at : str
         Where the capture was taken: ``sender``, ``receiver`` or ``between``.
     first_ns, last_ns : int
@@ -239,7 +239,7 @@ def analyse(
     events : bool
         Whether to list the events; they are counted in any case.
     progress : callable, optional
-        Told now and then how many bytes of the file have been read.
+        Called from time to time with the number of bytes read.
 
     Returns
     -------

@@ -52,8 +52,8 @@ class Followed:
     in_flight : int64
         Bytes sent and not acknowledged, SACKed ones left out.
     window : int64
-        Bytes from the left edge on that the receiver takes, -1 before it said so or if nothing
-        tells how it is scaled.
+        Bytes from the left edge on that the receiver takes, -1 before it advertised any or if its
+        scale is unknown.
     rtt_ns : int64
         RTT sample that the packet gave, -1 without one.
     srtt_ns, rto_ns : int64
@@ -64,7 +64,7 @@ class Followed:
         The event, as in `tcpf_lab.trace.analysis.EVENT`; 0 for other packets.
     away_ns : int
         How long a packet takes from the capture to the sender and back; 0 at the sender, and
-        where no handshake tells.
+        without a handshake.
     scale : int
         Shift of the receiver's window, -1 if unknown.
     """
@@ -99,7 +99,7 @@ def follow(packets: Packets, flows: Flows, flow: int, options: Options | None = 
     flow : int
         The flow's row.
     options : Options, optional
-        What is known of the sender, and where the capture was taken; filters are not looked at.
+        What is known of the sender, and where the capture was taken; filters are ignored.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def _distance(mine: Packets, towards: NDArray[np.bool_], options: Options) -> in
 
 
 def _scale(mine: Packets, towards: NDArray[np.bool_]) -> int:
-    """Shift of the receiver's window, which both SYNs must offer; -1 if they do not tell."""
+    """Shift of the receiver's window, which both SYNs must offer; -1 if unknown."""
     syn = (mine["flags"] & SYN) > 0
     theirs = mine["window_scale"][syn & ~towards]
     answers = (mine["flags"][syn & ~towards] & ACK) > 0
@@ -171,14 +171,14 @@ RTO_MIN_NS = 200_000_000
 
 @dataclass(frozen=True)
 class Recovery:
-    """What the capture says about loss recovery.
+    """Loss recovery as seen in the capture.
 
     Attributes
     ----------
     kind : uint8, shape (packets,)
         Why a data packet or SYN was retransmitted (`KIND_NAMES`); 0 if it was not.
     backoff : uint8, shape (packets,)
-        For an RTO: how many expiries went before it without an ACK of new data between.
+        For a timeout: the number before it without an ACK of new data in between.
     acked : int64, shape (packets,)
         For a packet that comes back to a data sender: payload bytes acknowledged so far (SYN and
         FIN not counted); 0 otherwise.

@@ -45,7 +45,7 @@ WHOLE, FIRST, LATER = 0, 1, 2
 #: ``src_high``       upper 64 bits of the addresses (``dst_high``): 0 for IPv4
 #: ``seq ack``        TCP sequence and acknowledgement number
 #: ``tsval tsecr``    TCP timestamps, if ``timestamps`` is not 0
-#: ``ip_length``      bytes from the IP header on, as that header says
+#: ``ip_length``      bytes from the IP header on, by that header
 #: ``wire_length``    bytes of the whole frame, link-layer header included: what ``tc`` counts
 #: ``payload``        bytes behind the TCP or UDP header; for other protocols behind the IP header
 #: ``sack``           start and end of each SACK block; the first ``2 * sacks`` entries count

@@ -112,7 +112,7 @@ class Marks:
         return found, f"{path_text(path)}: {truncated}" if truncated else ""
 
 
-#: Longest stay in the queue that is looked for when nothing better is known.
+#: Default maximum delay in the queue.
 MAX_DELAY_NS = 500_000_000
 #: Departures of a busy period that are not timed: a token bucket lets a burst pass at its start.
 SETTLE_BYTES = 10_000
@@ -241,13 +241,13 @@ class ClockOffset:
     Attributes
     ----------
     offset_ns : int
-        o.  Where it was estimated, the least delay is part of it, as nothing tells them apart.
+        o.  Where it was estimated, it includes the minimum delay.
     drift : float
         d: what the second clock gains, seconds per second.
     reference_ns : int
         r: instant of the second clock.
     given : bool
-        Whether the offset was given, so that delays are whole; else the least of them counts 0.
+        Whether the offset was given, so that delays are absolute; else the minimum delay counts 0.
     between_ns : (int, int), optional
         What the offset of the clocks alone is between, where packets cross both ways.
     coincidences : int
@@ -255,7 +255,7 @@ class ClockOffset:
     ambiguous : bool
         Whether another offset explains nearly as many.
     drift_seen : float
-        The drift that the least delays suggest; `drift` is 0 if they are no evidence for it.
+        The drift estimated from minimum delays; `drift` is 0 without evidence for one.
     """
 
     offset_ns: int
@@ -327,13 +327,13 @@ def passage(
     max_delay_ns : int
         Longest possible stay in the box.
     offset_ns : int, optional
-        What the second clock shows more than the first; None: it is estimated, and then the least
+        What the second clock shows more than the first; None: it is estimated, and then the minimum
         delay counts 0.
 
     Returns
     -------
     Passage
-        What entered on the side of `first`, and what became of it.
+        Packets that entered on the side of `first`, and their fate.
 
     Raises
     ------

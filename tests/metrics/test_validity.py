@@ -129,12 +129,12 @@ CASES: dict[str, tuple[str, str, Change]] = {
     ),
     "another option": (
         "qdisc_in_force",
-        "red min is 10000, asked for 10002",
+        "red min is 10000, requested 10002",
         set_expected("qdisc", {"options": {"min": 10002}}),
     ),
     "another option of a queue inside": (
         "qdisc_in_force",
-        "R1-R2: bfifo 4: limit is 999, asked for 1000",
+        "R1-R2: bfifo 4: limit is 999, requested 1000",
         with_children({"kind": "bfifo", "handle": "4:", "options": {"limit": 999}}),
     ),
     "no such queue inside": (
@@ -149,12 +149,12 @@ CASES: dict[str, tuple[str, str, Change]] = {
     ),
     "another option of the marker": (
         "marker_in_force",
-        "R0: tcpf retransmits is plain, asked for protect",
+        "R0: tcpf retransmits is plain, requested protect",
         replace("stats/action-R0.json", '"protect"', '"plain"'),
     ),
     "marker in one direction only": (
         "marker_in_force",
-        "R0: tcpf bind is 1, asked for 2",
+        "R0: tcpf bind is 1, requested 2",
         replace("stats/action-R0.json", '"bind": 2', '"bind": 1'),
     ),
     "marker not read": (
@@ -169,12 +169,12 @@ CASES: dict[str, tuple[str, str, Change]] = {
     ),
     "another initial window": (
         "routes_in_force",
-        "S: route to 10.0.3.0/24 initcwnd is 10, asked for 2",
+        "S: route to 10.0.3.0/24 initcwnd is 10, requested 2",
         replace("stats/route-S.json", '"initcwnd": 2', '"initcwnd": 10'),
     ),
     "route without metrics": (
         "routes_in_force",
-        "S: route to 10.0.3.0/24 rto_min is not reported, asked for 200",
+        "S: route to 10.0.3.0/24 rto_min is not reported, requested 200",
         edit("stats/route-S.json", lambda routes: routes[1].pop("metrics")),
     ),
     "no route through a gateway": (
@@ -184,7 +184,7 @@ CASES: dict[str, tuple[str, str, Change]] = {
     ),
     "metrics in two parts": (
         "routes_in_force",
-        "S: route to 10.0.3.0/24 initcwnd is 3, asked for 2",
+        "S: route to 10.0.3.0/24 initcwnd is 3, requested 2",
         edit("stats/route-S.json", lambda rows: rows[1]["metrics"].append({"initcwnd": 3})),
     ),
     "drops of a class differ": (
@@ -264,12 +264,12 @@ CASES: dict[str, tuple[str, str, Change]] = {
     ),
     "another impairment": (
         "impairments_in_force",
-        "R0-R1: netem loss-random loss is 0.2, asked for 0.1",
+        "R0-R1: netem loss-random loss is 0.2, requested 0.1",
         impair({"options": {"loss-random": {"loss": 0.2}}}, {}),
     ),
     "impairment not reported": (
         "impairments_in_force",
-        "R0-R1: netem loss-random loss is not reported, asked for 0.1",
+        "R0-R1: netem loss-random loss is not reported, requested 0.1",
         impair({"options": {}}, {}),
     ),
     "loss behind the impairment": (
@@ -279,17 +279,17 @@ CASES: dict[str, tuple[str, str, Change]] = {
     ),
     "impairment loses too little": (
         "impairments_in_force",
-        "R0-R1: 30 of 930 packets lost, asked for a share of 0.1",
+        "R0-R1: 30 of 930 packets lost, requested share 0.1",
         impair({"drops": 30}, {}),
     ),
     "impairment loses too much": (
         "impairments_in_force",
-        "R0-R1: 170 of 1070 packets lost, asked for a share of 0.1",
+        "R0-R1: 170 of 1070 packets lost, requested share 0.1",
         impair({"drops": 170}, {}),
     ),
     "receiver that delays its acknowledgements": (
         "routes_in_force",
-        "S: route to 10.0.3.0/24 quickack is not reported, asked for 1",
+        "S: route to 10.0.3.0/24 quickack is not reported, requested 1",
         edit("manifest.json", lambda m: m["expect"].update(receiver_routes={"S": {"quickack": 1}})),
     ),
     "qdisc counter differs": (

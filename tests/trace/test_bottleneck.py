@@ -205,8 +205,8 @@ def test_data_without_acknowledgements_is_sent_again_for_an_unknown_reason(
     assert [row[name] for name in ("timeouts", "timeout_episodes", "acked_bytes")] == [None] * 3
     assert row["syn_timeouts"] == (1 if first == 0 else 0), "a SYN is sent again by its timer only"
     assert totals([row])["timeouts"] is None
-    assert "taken where one direction passes only" in said(analysis)
-    assert "nothing comes back: what was sent again is seen, but not why" in said(analysis)
+    assert "taken where only one direction passes" in said(analysis)
+    assert "no acknowledgements: causes of retransmissions are unknown" in said(analysis)
 
 
 def test_acknowledgements_without_their_data_are_told(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_sender_that_is_cut_off_has_timeouts(tmp_path: Path) -> None:
     assert [KINDS[int(kind)] for kind in analysis.events["kind"]] == ["rto", "rto"]
     assert not np.any(one_way(analysis.flows))
     assert analysis.at == "sender"
-    assert "no handshake in it tells where it was taken" in said(analysis)
+    assert "no handshake" in said(analysis)
 
 
 def test_flows_of_both_directions_are_told_from_those_of_one(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_flows_of_both_directions_are_told_from_those_of_one(tmp_path: Path) -> 
     assert one_way(analysis.flows).tolist() == [False, True, False]
     row = capture_row(analysis)
     assert (row["flow_count"], row["one_way_count"], row["handshake_count"]) == (3, 1, 1)
-    assert "nothing comes back of 1 of 3 flows" in said(analysis)
+    assert "no acknowledgements of 1 of 3 flows" in said(analysis)
     rows = [flow_row(analysis, flow) for flow in range(3)]
     assert [row["timeouts"] for row in rows] == [0, None, 0]
     assert totals(rows)["acked_bytes"] == 1920
@@ -246,5 +246,5 @@ def test_capture_before_the_queue_has_one_direction(lab: Lab, recorded: Path) ->
     assert before.flows["counts"][:, UNKNOWN].tolist() == again.tolist()
     status, text, _ = lab("analyze", files[1])
     assert status == 0
-    assert "taken where one direction passes only" in text.replace("\n", " ")
+    assert "taken where only one direction passes" in text.replace("\n", " ")
     assert "timeouts" in text

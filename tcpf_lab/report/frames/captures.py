@@ -1,4 +1,4 @@
-"""What the analysis of captures found, as frames; `export.columns` says what is in them."""
+"""Results of the analysis of captures as frames; `export.columns` defines their columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Captures:
     """Captures that were analysed, as `tcpf_lab.analyze` gives them.
 
     A row of each table is an observation; units are in ``table.attrs["units"]``. The column
-    ``capture`` says which file a row belongs to.
+    ``capture`` is the file of a row.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Captures:
 
     @cached_property
     def flows(self) -> pd.DataFrame:
-        """A row per flow: what it sent, and why it sent again."""
+        """A row per flow: what it sent, and the causes of its retransmissions."""
         rows = [
             {"capture": found.capture.name, **_flat(flow_row(found, int(row)))}
             for found, wanted in zip(self.analyses, self.rows, strict=True)
@@ -69,7 +69,7 @@ class Captures:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """A row per event, in the order of each capture: what was sent again, and why."""
+        """A row per event, in the order of each capture: retransmissions and their causes."""
         parts = [
             _events(found, wanted) for found, wanted in zip(self.analyses, self.rows, strict=True)
         ]
@@ -86,9 +86,9 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     """Give a flow's row with a column for each kind of event."""
     flat = {name: value for name, value in row.items() if name not in ("events", "spurious")}
     kinds = {f"{name}_packets": n for name, n in row["events"].items() if name not in _TIMEOUTS}
-    needless = row["spurious"]
-    again = sum(needless.get(KINDS[kind], 0) for kind in RETRANSMISSIONS)
-    spurious = {"spurious_packets": again, "spurious_timeouts": needless.get(KINDS[RTO], 0)}
+    by_kind = row["spurious"]
+    again = sum(by_kind.get(KINDS[kind], 0) for kind in RETRANSMISSIONS)
+    spurious = {"spurious_packets": again, "spurious_timeouts": by_kind.get(KINDS[RTO], 0)}
     return {**flat, **kinds, **spurious}
 
 
@@ -123,7 +123,7 @@ def _events(found: Analysis, wanted: NDArray[np.int64]) -> pd.DataFrame:
 def _ends(
     found: Analysis, wanted: NDArray[np.int64], flow: NDArray[np.int64]
 ) -> dict[str, NDArray[Any]]:
-    """Give the columns that say which flow each event belongs to."""
+    """Give the columns of each event's flow."""
     known = np.sort(wanted)
     place = np.searchsorted(known, flow)
     chosen = found.flows[known]

@@ -1,4 +1,4 @@
-"""Reproductions that were kept (``results/reference``): their means, read back."""
+"""Stored reproductions (``results/reference``): their means."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _TABLES = "tables.csv"
 
 
 def reproductions(path: Path) -> list[Path]:
-    """Give the directories of kept experiments: this one, or a collection's, or those in it."""
+    """Give the directories of stored experiments: this one, or a collection's, or those in it."""
     if all((path / name).is_file() for name in (_TABLES, _MANIFEST)):
         return [path]
     candidates = (path, *sorted(path.glob("*/")))
-    return [folder for folder in candidates if _is_kept(folder)]
+    return [folder for folder in candidates if _is_stored(folder)]
 
 
-def _is_kept(folder: Path) -> bool:
+def _is_stored(folder: Path) -> bool:
     has_both = all((folder / name).is_file() for name in (_TABLE, _MANIFEST))
     return has_both and not (folder / "run.yaml").exists()
 
 
 def kept_cells(folders: list[Path]) -> pd.DataFrame:
-    """Read the tables of kept experiments, a row per cell and metric.
+    """Read the tables of stored experiments, a row per cell and metric.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def _cell(line: Mapping[str, str], manifest: Mapping[str, Any]) -> Iterator[dict
             "ratio": mean / known if known and mean is not None else None,
             "n": int(line["n"]),
             "valid_runs": int(line["valid_runs"]),
-            "used": int(line["valid_runs"]),  # the table does not tell them apart
+            "used": int(line["valid_runs"]),  # the table does not separate them
         }
 
 
@@ -121,7 +121,7 @@ def sections_below(path: Path, include_invalid: bool = False) -> tuple[Section, 
     -------
     tuple of Section
         One per experiment and testbed, in the order of their paths. Whether a run was made from
-        today's spec, kernel and analysis is not asked: there is no spec to tell by.
+        today's spec, kernel and analysis is unknown: there is no spec.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def _step(setting: tuple[str, str]) -> tuple[object, ...]:
 
 
 def claims_table(claims: Iterable[ClaimResult]) -> pd.DataFrame:
-    """Give a row per claim: what it says, and the verdicts on the papers' tables and on ours."""
+    """Give a row per claim: its sentence, and the verdicts on the papers' tables and on ours."""
     rows = [
         {
             "claim": claim.id,

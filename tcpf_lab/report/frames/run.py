@@ -27,7 +27,7 @@ from tcpf_lab.trace.follow import KIND_NAMES
 from tcpf_lab.trace.packet import ACK, SYN, Packets
 from tcpf_lab.trace.passage import backlog
 
-#: What tells flows apart.
+#: Columns that identify a flow.
 _ENDS = ("src", "sport", "dst", "dport")
 #: The reasons of retransmissions, by the number less one that the analysis has for them.
 _REASONS = pd.Index([KIND_NAMES[number] for number in range(1, 1 + len(KIND_NAMES))])
@@ -104,7 +104,7 @@ _READ = ("metrics", "per_flow", "by_dscp", "validity")
 
 @dataclass(frozen=True)
 class Run:
-    """A complete run; everything is read when it is asked for first.
+    """A complete run; everything is read on first use.
 
     Frames have their columns' units in ``attrs["units"]``, times are seconds after the run's epoch.
     ``docs/reference/columns.md`` describes every column.
@@ -171,7 +171,7 @@ class Run:
 
     @property
     def flows(self) -> pd.DataFrame:
-        """A row per flow: goodput, timeouts, retransmissions, and what the kernel says."""
+        """A row per flow: goodput, timeouts, retransmissions, and the kernel's counts."""
         return self._table(LAYOUTS["flows"], list(flow_rows(self._numbers)))
 
     @property
@@ -185,7 +185,7 @@ class Run:
         return self._table(LAYOUTS["checks"], list(check_rows(self._numbers)))
 
     def _table(self, layout: Layout, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-        """Make a table of one run, which need not say in every row which run it is."""
+        """Make a table of one run, without columns of the run."""
         return frame(replace(layout, columns=layout.columns[len(KEY) :]), rows)
 
     def flow_series(self) -> pd.DataFrame:
@@ -231,15 +231,15 @@ class Run:
         Raises
         ------
         RequestError
-            If they were not kept.
+            If they are not stored.
         """
         if not made_without_captures(self.files) and not any(self.files.pcap.glob("*.pcap*")):
             raise RequestError(
-                "its captures were not kept, and this is read from them",
+                "this is read from its captures, which are not stored",
                 where=str(self.files.root),
                 hint=f"`{again(self.files, '--keep-pcaps')}`",
             )
-        return read_captured(self.files)  # which says so if there never were any
+        return read_captured(self.files)  # which raises if there never were any
 
     @property
     def captures(self) -> tuple[str, ...]:
@@ -253,12 +253,12 @@ class Run:
         return names["sender"], names["ingress"], names["egress"]
 
     def packets(self, capture: str) -> pd.DataFrame:
-        """Every packet of a capture that was kept, such as ``S``.
+        """Every packet of a stored capture, such as ``S``.
 
         Raises
         ------
         RequestError
-            If no captures were kept (``tcpf-lab run --keep-pcaps``), or none is called so.
+            If no captures are stored (``tcpf-lab run --keep-pcaps``), or none is called so.
         TraceError
             If one cannot be read.
         """
@@ -273,7 +273,7 @@ class Run:
         return _framed(LAYOUTS["packets"], {**columns, "retransmission": _reasons(kind)})
 
     def retransmissions(self) -> pd.DataFrame:
-        """Every segment that was sent again, and why; from the captures, as `packets`."""
+        """Retransmissions and their causes, from the captures as `packets`."""
         record = self._record
         found = _header_columns(record, record.captures["sender"].packets)
         kind = record.recovery.kind

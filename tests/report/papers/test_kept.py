@@ -197,7 +197,7 @@ def test_an_experiment_in_json_is_no_page(lab: Lab, tmp_path: Path) -> None:
         (("--only", "seed=1"), "--only: chooses among the runs"),
         (("--seeds", "2"), "--seeds: chooses among the runs"),
         (("--format", "parquet"), "unknown format of a page 'parquet'"),
-        (("--reference", "kept"), "--reference: is where a page is kept that runs give"),
+        (("--reference", "kept"), "--reference: stores pages of runs"),
     ],
 )
 def test_what_is_of_runs_is_refused(lab: Lab, words: tuple[str, ...], said: str) -> None:
