@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/*.md"))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "measure-your-aqm.md").read_text(encoding="utf-8")
-CALIBRATE = (ROOT / "docs" / "calibrate.md").read_text(encoding="utf-8")
+CALIBRATE = (ROOT / "docs" / "calibration.md").read_text(encoding="utf-8")
 #: Words of the script `lab` itself; all others are tcpf-lab's.
 OF_THE_SCRIPT = ("setup", "test", "check", "bench")
 #: Nothing needs root: a program keeps none of its rights this way; others have none anyway.
