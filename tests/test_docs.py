@@ -27,7 +27,7 @@ DOCUMENTS = [
 ]
 TOUR = "".join((ROOT / name).read_text("utf-8") for name in ("README.md", "docs/get-started.md"))
 GUIDE = (ROOT / "docs" / "queues.md").read_text(encoding="utf-8")
-CALIBRATE = (ROOT / "docs" / "calibrate.md").read_text(encoding="utf-8")
+CALIBRATE = (ROOT / "docs" / "calibration.md").read_text(encoding="utf-8")
 #: Words of the script `lab` itself; all others are tcpf-lab's.
 OF_THE_SCRIPT = ("setup", "test", "check", "bench", "docs", "notebooks")
 #: Nothing needs root: a program keeps none of its rights this way; others have none anyway.

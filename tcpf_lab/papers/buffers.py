@@ -143,7 +143,7 @@ _ETHERNET = 14
 
 @dataclass(frozen=True)
 class Study:
-    """What the runs of an experiment have in common.
+    """What all runs of an experiment share.
 
     ``rate`` is that of the link in bits/s, ``rtts`` the round-trip times of its clients in seconds,
     ``packet`` the size of a full packet as the queue counts it.
@@ -174,12 +174,12 @@ class Study:
         return bandwidth_delay_product(self.rate, self.rtt)
 
     def many_flows(self, users: int) -> float:
-        """Size by the rule for so many long flows, bytes."""
+        """Size by the rule for a number of long flows, bytes."""
         return long_flows_rule(self.rate, self.rtt, users)
 
     @property
     def small(self) -> tuple[float, float]:
-        """Sizes by the small-buffer rule for the least and the greatest of ``WINDOWS``, bytes."""
+        """Sizes by the small-buffer rule for the minimum and maximum of ``WINDOWS``, bytes."""
         low, high = (self.packet * small_buffer_packets(window) for window in WINDOWS)
         return low, high
 
@@ -188,7 +188,7 @@ class Study:
 class Grid:
     """The cells of an experiment by users and buffer, both as the study's own size has them.
 
-    ``cells`` has every cell that was asked for, whether it has runs or not.
+    ``cells`` has every cell requested, whether it has runs or not.
     """
 
     study: Study
@@ -251,10 +251,10 @@ def throughput(size: str) -> str:
 
 
 FEW, SOME, MANY = 1000, 2000, 3000
-#: From which buffers on a curve is said to be flat, bytes: use, and transfers of each size.
+#: From which buffers on a curve is to be flat, bytes: use, and transfers of each size.
 KNEE = 400e3
 PLATEAU = {"100kB": 100e3, "500kB": 300e3, "1000kB": 800e3}
-#: Below which buffer throughput is said to be flat with 3000 users, and to grow above it.
+#: Below which buffer throughput is to be flat with 3000 users, and to grow above it.
 TURN = 800e3
 #: Sentences on where a curve turns.
 _TURNS = frozenset(
@@ -263,7 +263,7 @@ _TURNS = frozenset(
 
 #: A buffer in bytes; in words, ``below 400 kB``, where the grid has no such.
 Buffer = float | str
-#: A place in the grid: users, buffer, and what is looked at there.
+#: A place in the grid: users, buffer, and quantity.
 Place = tuple[int, Buffer, str]
 #: A sentence by its id, and the numbers that it is about behind their labels.
 Asked = tuple[str, list[tuple[str, Measured]]]
@@ -341,8 +341,8 @@ def _many_users(grid: Grid) -> Iterator[Asked]:
         return MANY, size, throughput(transfer)
 
     flat = {
-        f"{said}: highest over lowest below 800 kB": [speed(size, one) for size in several]
-        for one, said in SIZES.items()
+        f"{label}: highest over lowest below 800 kB": [speed(size, one) for size in several]
+        for one, label in SIZES.items()
     }
     alike = {
         f"{_kb(size)}: fastest over slowest size": [speed(size, one) for one in SIZES]
@@ -380,7 +380,7 @@ def _numbers(grid: Grid, users: int, size: Buffer, path: str) -> Numbers:
 def _said(place: Place) -> str:
     """Name a place: ``utilisation (N = 1000, 400 kB)``."""
     users, size, path = place
-    name = next((said for key, said in SIZES.items() if path == throughput(key)), None)
+    name = next((label for key, label in SIZES.items() if path == throughput(key)), None)
     what = "utilisation" if name is None else f"throughput of {name}"
     return f"{what} (N = {users}, {_kb(size)})"
 
@@ -411,28 +411,28 @@ class Line:
 def use_over_buffer(grid: Grid, name: str) -> Drawing:
     """Give Figure 2: link utilisation."""
     lines = [_line(grid, n, UTILISATION, f"N = {_run(grid, n)}", users=n) for n in grid.users]
-    said = "Link utilisation: bytes that left the link in the measured window over its capacity."
+    caption = "Link utilisation: bytes that left the link in the measured window over its capacity."
     axis = "Link utilisation"
     return _drawing(
-        grid, f"{name}-2", "Figure 2", "link utilisation over the buffer size", lines, axis, said
+        grid, f"{name}-2", "Figure 2", "link utilisation over the buffer size", lines, axis, caption
     )
 
 
 def throughput_over_buffer(grid: Grid, name: str, number: int, users: int) -> Drawing:
     """Give Figure 3 or 4: mean throughput of transfers of three sizes."""
     lines = [
-        _line(grid, users, throughput(size), said, scale=1e-3, users=users)
-        for size, said in SIZES.items()
+        _line(grid, users, throughput(size), label, scale=1e-3, users=users)
+        for size, label in SIZES.items()
     ]
     of = f"throughput of transfers, {_run(grid, users)} users"
-    said = "Mean over transfers of the size within 20 %, bits over the time from SYN to the end."
+    caption = "Mean over transfers of the size within 20 %, bits over the time from SYN to the end."
     return _drawing(
-        grid, f"{name}-{number}", f"Figure {number}", of, lines, "Mean throughput (kbit/s)", said
+        grid, f"{name}-{number}", f"Figure {number}", of, lines, "Mean throughput (kbit/s)", caption
     )
 
 
 def _run(grid: Grid, nominal: int) -> int:
-    """How many users were run for so many of the study."""
+    """Number of users run for a number of the study."""
     return round(nominal / grid.study.scale)
 
 
@@ -447,16 +447,16 @@ def _line(grid: Grid, nominal: int, path: str, label: str, *, users: int, scale:
 
 
 def _drawing(
-    grid: Grid, name: str, number: str, of: str, lines: Sequence[Line], axis: str, said: str
+    grid: Grid, name: str, number: str, of: str, lines: Sequence[Line], axis: str, caption: str
 ) -> Drawing:
     title = f"{number} of Stergiou et al.: {of}"
     measured = sum(len(line.values) for line in lines)
-    asked = len(lines) * len(grid.buffers)
-    lacking = (f"{asked - measured} of {asked} points have no run",) if measured < asked else ()
+    total = len(lines) * len(grid.buffers)
+    lacking = (f"{total - measured} of {total} points have no run",) if measured < total else ()
     return Drawing(
         name=f"fig-{name}",
         title=title,
-        caption=" ".join((said, _PAPER.texts["rules"])),
+        caption=" ".join((caption, _PAPER.texts["rules"])),
         points=tuple(
             Point(line.label, size, one.values_by_seed)
             for line in lines
@@ -664,11 +664,11 @@ def _table(grid: Grid, name: str) -> Table:
         name="points" if name == "buffers" else f"{name}-points",
         columns=(
             *("users", "buffer (kB)", "use"),
-            *(f"{said} (kbit/s)" for said in SIZES.values()),
+            *(f"{label} (kbit/s)" for label in SIZES.values()),
             *("loss (% of packets)", "transfers", "completion (s)", "runs"),
         ),
         rows=tuple(rows),
-        caption="Every point: link utilisation, mean throughput of transfers by size, and what "
-        "ended in the measured window.",
+        caption="Every point: link utilisation, mean throughput of transfers by size, and "
+        "transfers that ended in the measured window.",
         left=0,
     )

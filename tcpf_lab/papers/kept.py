@@ -1,4 +1,4 @@
-"""A page as one JSON file: from it everything that the page shows is written again, without a run.
+"""A page as one JSON file, from which everything on it is drawn again without a run.
 
 A dataclass is an object, named by ``is``, with the fields that differ from their defaults. Several
 of one kind are a table: ``each`` names the kind, ``columns`` the fields, ``rows`` has the values.
@@ -27,7 +27,7 @@ from tcpf_lab.results.layout import as_lines, read_json
 
 #: Number of the format; another one is refused.
 FORMAT = 1
-#: What a figure of a page that is kept can be.
+#: Kinds of figures of a stored page.
 FRAMES = (AgainstDelay, Bars, Distribution, Lines, OverBuffer, OverTime, Scatter)
 _NAME = re.compile(r"[A-Za-z0-9_+-]+")
 _KINDS: Mapping[str, type] = {
@@ -55,31 +55,31 @@ def as_text(page: Page) -> str:
 
 
 def is_kept(path: Path) -> bool:
-    """Tell the file of a page from other JSON."""
-    told = read_json(path)
-    return isinstance(told, dict) and "page" in told
+    """Return whether a JSON file is a stored page."""
+    content = read_json(path)
+    return isinstance(content, dict) and "page" in content
 
 
 def read_page(path: Path) -> Page:
-    """Read a page that was kept.
+    """Read a stored page.
 
     Raises
     ------
     RequestError
         If the file is not one, or of another format.
     """
-    told = read_json(path)
-    if not isinstance(told, dict) or "page" not in told:
+    content = read_json(path)
+    if not isinstance(content, dict) or "page" not in content:
         raise RequestError(
-            "is no page that was kept",
+            "is not a stored page",
             where=str(path),
             hint="`report` with --reference writes one, beside its tables",
         )
-    if told.get("format") != FORMAT:
-        message = f"is a page of format {told.get('format')!r}, not {FORMAT}"
+    if content.get("format") != FORMAT:
+        message = f"is a page of format {content.get('format')!r}, not {FORMAT}"
         raise RequestError(message, where=str(path), hint="another version of tcpf-lab reads it")
     try:
-        page: Page = _decoded({"is": "Page", **told["page"]})
+        page: Page = _decoded({"is": "Page", **content["page"]})
         _require_whole(page)
     except (KeyError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__} {error}"
@@ -108,8 +108,8 @@ def _encoded(value: Any) -> Any:
         return {"is": "Table", **dict(zip(_OF_TABLE, texts, strict=True))}
     if is_dataclass(value) and not isinstance(value, type):
         own = {one.name: getattr(value, one.name) for one in fields(value)}
-        kept = {n: _encoded(v) for n, v in own.items() if v != _default(type(value), n)}
-        return {"is": type(value).__name__, **kept}
+        fields_set = {n: _encoded(v) for n, v in own.items() if v != _default(type(value), n)}
+        return {"is": type(value).__name__, **fields_set}
     if isinstance(value, tuple):
         return _table(value) if _alike(value) else [_encoded(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -128,9 +128,9 @@ def _table(values: tuple[Any, ...]) -> Any:
     """Encode several of one kind; a column in which all have the default is left out."""
     kind = type(values[0])
     columns = {one.name: [getattr(value, one.name) for value in values] for one in fields(kind)}
-    kept = {n: c for n, c in columns.items() if any(v != _default(kind, n) for v in c)}
-    rows = [[_encoded(value) for value in row] for row in zip(*kept.values(), strict=True)]
-    return {"each": kind.__name__, "columns": list(kept), "rows": rows}
+    fields_set = {n: c for n, c in columns.items() if any(v != _default(kind, n) for v in c)}
+    rows = [[_encoded(value) for value in row] for row in zip(*fields_set.values(), strict=True)]
+    return {"each": kind.__name__, "columns": list(fields_set), "rows": rows}
 
 
 def _default(kind: type, name: str) -> Any:

@@ -15,13 +15,13 @@ from tcpf_lab.report.contents.assemble import told_of_left_out
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.spec.model import Experiment
 
-#: Makes a page of experiments and the words that run them; None where it has nothing to say.
+#: Makes a page of experiments and the words that run them; None if it has no content.
 Build = Callable[[Sequence[Member], str], Page | None]
 
 
 @dataclass(frozen=True)
 class PageKind:
-    """A page: ``covers`` tells the experiments it is of."""
+    """A page: ``covers`` selects its experiments."""
 
     covers: Callable[[Experiment], bool]
     build: Build
@@ -32,22 +32,22 @@ def _of_paper(paper: str) -> Callable[[Experiment], bool]:
 
 
 def _has_users(experiment: Experiment) -> bool:
-    """Tell an experiment with users that is not one of a paper with a page of its own."""
+    """Select an experiment with users that is not one of a paper with a page of its own."""
     return experiment.traffic.users is not None and experiment.paper is None
 
 
 def _has_bottlenecks(experiment: Experiment) -> bool:
-    """Tell an experiment whose flows pass several queues under test."""
+    """Select an experiment whose flows pass several queues under test."""
     return sum(link.bottleneck for link in experiment.topology.graph().links) > 1
 
 
 def _without_sack(experiment: Experiment) -> bool:
-    """Tell a published configuration in which the recovery matters."""
+    """Select a published configuration in which the recovery matters."""
     return experiment.config is not None and not experiment.tcp.sack
 
 
 def _has_foreign_queue(experiment: Experiment) -> bool:
-    """Tell an experiment that has a queue by the words of ``tc``: one that is to be compared."""
+    """Select an experiment with a queue in the words of ``tc``."""
     return any(case.queue.kind == "tc" for case in experiment.cases.values())
 
 
@@ -69,9 +69,9 @@ def pages_of(members: Sequence[Member], command: str) -> Iterator[Page]:
     Parameters
     ----------
     members : sequence of Member
-        Its experiments, with what their runs say.
+        Its experiments with their runs.
     command : str
-        What runs them, ``tcpf-lab run ef.yaml``.
+        The command that runs them, ``tcpf-lab run ef.yaml``.
     """
     for kind in PAGES.values():
         own = [member for member in members if kind.covers(member.experiment)]
@@ -80,7 +80,7 @@ def pages_of(members: Sequence[Member], command: str) -> Iterator[Page]:
             yield _with_left_out(page, told_of_left_out([member.section for member in own]))
 
 
-def _with_left_out(page: Page, told: str) -> Page:
-    """Say below what a page begins with which runs it is not made of."""
+def _with_left_out(page: Page, note: str) -> Page:
+    """Add a note on excluded runs below the first block."""
     first, *others = page.blocks
-    return replace(page, blocks=(first, Text(told), *others)) if told else page
+    return replace(page, blocks=(first, Text(note), *others)) if note else page

@@ -98,7 +98,7 @@ def nearer(sides: Sequence[Numbers], known: float | None) -> str:
     r"""Say which of two numbers is nearer to a published one.
 
     The distance is that of logarithms, :math:`|\ln(x / y)|`; it is compared seed by seed, and
-    decided where the 95 % interval of the difference does not hold 0. One seed decides by itself.
+    decided where the 95 % interval of the difference does not include 0. A single seed decides.
     """
     if known is None or known <= 0:
         return UNKNOWN
@@ -116,9 +116,9 @@ def _decided(difference: Measured) -> str:
     return READINGS["reno" if mean > 0 else "newreno"]
 
 
-#: What compares by ratio alone, because the published runs do not say how long they took.
+#: Compared by ratio only: the length of the published runs is unknown.
 _BY_RATIO = "timeouts"
-#: Whose gains over whom are told.
+#: Gains: of the first over the second.
 _GAINS = ((FRIO, TB), (RIO, TB), (FRIO, RED))
 
 
@@ -139,8 +139,8 @@ def _blocks(found: Readings, command: str) -> Iterator[Block]:
         "cells",
         ("config", "flows", "case", "metric", "published", *READINGS.values(), "nearer"),
         tuple(cells),
-        "Every cell: means over seeds and half widths of 95 % intervals. Nearer is what differs "
-        "less from the published number in logarithms, seed by seed; timeouts are not compared.",
+        "Every cell: means over seeds and half widths of 95 % intervals. Nearer: smaller "
+        "|ln(measured / published)|, seed by seed; timeouts are not compared.",
         left=4,
     )
     yield Table(
@@ -218,9 +218,9 @@ def _changes(found: Readings) -> Iterator[tuple[str, ...]]:
 def _counted(rows: Sequence[tuple[str, ...]], what: str) -> str:
     """Count in a sentence which reading is nearer."""
     verdicts = Counter(row[-1] for row in rows)
-    told = ", ".join(f"{verdicts[name]} with {name}" for name in READINGS.values())
+    counts = ", ".join(f"{verdicts[name]} with {name}" for name in READINGS.values())
     rest = f"{verdicts[NOISE]} are within noise, {verdicts[UNKNOWN]} undecidable"
-    return f"Of {len(rows)} {what} nearer to the published: {told}; {rest}."
+    return f"Of {len(rows)} {what} nearer to the published: {counts}; {rest}."
 
 
 def _figure(found: Readings, metric: str) -> Drawing:
@@ -249,8 +249,8 @@ def _panel(found: Readings, config: str, metric: str) -> BarPanel:
         published = Numbers({} if known is None else {0: known})
         if metric != _BY_RATIO:
             values[place.case, f"{place.flows}\npublished"] = published
-        for reading, said in READINGS.items():
-            values[place.case, f"{place.flows}\n{said}"] = found.number(reading, place, metric)
+        for reading, label in READINGS.items():
+            values[place.case, f"{place.flows}\n{label}"] = found.number(reading, place, metric)
     groups = tuple(dict.fromkeys(group for _, group in values))
     return BarPanel(f"{config}: {METRICS[metric].heading}", groups, values)
 

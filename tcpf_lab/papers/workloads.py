@@ -97,12 +97,12 @@ def leaders(block: GainBlock) -> str:
             means = {cell.case: cell.number(column.path).mean for cell in block.cells}
             known = {case: mean for case, mean in means.items() if mean is not None}
             best.append((column.best, _least(known)))
-    said = "; ".join(f"{what}: {_named(cases)}" for what, cases in best if cases)
-    return f"By the means, {said}." if said else "There is no valid run."
+    listed = "; ".join(f"{what}: {_named(cases)}" for what, cases in best if cases)
+    return f"By the means, {listed}." if listed else "There is no valid run."
 
 
 def _named(cases: Sequence[str]) -> str:
-    return ", ".join(cases) if len(cases) <= _FEW else f"{len(cases)} of them alike"
+    return ", ".join(cases) if len(cases) <= _FEW else f"{len(cases)} queues tie"
 
 
 def _least(means: Mapping[str, float]) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ def _drawn_runs(cell: CellRuns) -> Iterator[DrawnRun]:
             yield read_run(run.files, load(run.files.spec))
 
 
-#: How ``metrics.json`` and how a reader calls what is told of completion times.
+#: Statistics of completion times: key in ``metrics.json``, words.
 STATISTICS = {"mean": "mean", "p50": "median", "p95": "95th percentile", "p99": "99th percentile"}
 #: What a completion time is made longer by, if anything: the sentence is judged on these.
 _JUDGED = ("mean", "p95")
@@ -269,7 +269,7 @@ def _times(found: Sequence[GainBlock], name: str) -> Table:
     return Table(
         name=_own("times", name),
         columns=(
-            *("users", "case", *(f"{said} (s)" for said in STATISTICS.values())),
+            *("users", "case", *(f"{name} (s)" for name in STATISTICS.values())),
             *("transfers", "timeouts", "use", "runs"),
         ),
         rows=tuple(rows),
@@ -357,17 +357,17 @@ def completions(cell: CellRuns) -> NDArray[np.float64]:
         if not path.exists():
             continue
         start, end = (round(1e9 * at) for at in run.found["window_s"])
-        with np.load(path, allow_pickle=False) as kept:
-            ended, took = kept["end_ns"], kept["end_ns"] - kept["start_ns"]
-            inside = kept["finished"] & (ended >= start) & (ended < end)
+        with np.load(path, allow_pickle=False) as arrays:
+            ended, took = arrays["end_ns"], arrays["end_ns"] - arrays["start_ns"]
+            inside = arrays["finished"] & (ended >= start) & (ended < end)
         found.append(took[inside] / 1e9)
     return np.sort(np.concatenate(found))
 
 
 def _steps(case: str, values: NDArray[np.float64]) -> tuple[str, int, tuple[float, ...]]:
     """Give a case, how many transfers it has, and the times of those that the line shows."""
-    kept = values[_shown(values.size)]
-    return case, int(values.size), tuple(map(float, kept))
+    shown = values[_shown(values.size)]
+    return case, int(values.size), tuple(map(float, shown))
 
 
 def _shown(count: int) -> NDArray[np.int_]:
@@ -451,7 +451,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
 
 
-#: What is told of a run: heading, decimals, how it is read.
+#: Columns: heading, decimals, how a run is read.
 COLUMNS: dict[str, tuple[str, int, Of]] = {
     "main_goodput": ("main: goodput (bytes/s)", 0, _metric("metrics.goodput_bytes_per_s")),
     "main_timeouts": ("main: timeouts", 1, _metric("metrics.timeouts")),
@@ -485,7 +485,7 @@ def bottlenecks(cell: CellRuns) -> int | None:
 
 
 def lot_blocks(cells: Sequence[CellRuns], command: str) -> Iterator[Block]:
-    """Yield what is told of the cells."""
+    """Yield the blocks of the cells."""
     ordered = sorted(cells, key=lambda cell: bottlenecks(cell) or 0)
     yield Text(_PAPER.texts["parking_lot"])
     yield _lot_numbers(ordered)
@@ -535,7 +535,7 @@ def counts(cells: Sequence[CellRuns]) -> tuple[int, ...]:
 
 
 def against(cells: Sequence[CellRuns], count: int, name: str) -> Measured:
-    """Give TCPF+RIO's number over TB+RIO's with so many bottlenecks, seed by seed."""
+    """Give TCPF+RIO's number over TB+RIO's with a number of bottlenecks, seed by seed."""
     return ratio_of(
         {f"{case}, {_words(count)}": _of(cells, count, case, name) for case in (RIO, TB)}
     )

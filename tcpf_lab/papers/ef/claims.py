@@ -86,9 +86,9 @@ def _throughput(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
 def _one_flow(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
     like = alone(tcp)
     lost, expired = s.hump(study, loss, like), s.hump(study, timeouts, like)
-    greatest = s.value(lost.top)
-    yield PAPER.judged("ef-conclusion-1", [greatest, *_rise_and_fall(lost)], **lost.places)
-    yield PAPER.judged("ef-2a-half", [greatest], **lost.places)
+    maximum = s.value(lost.top)
+    yield PAPER.judged("ef-conclusion-1", [maximum, *_rise_and_fall(lost)], **lost.places)
+    yield PAPER.judged("ef-2a-half", [maximum], **lost.places)
     yield PAPER.judged("ef-2b-hump", _rise_and_fall(expired), **expired.places)
     on_times = study.on_times(like)
     losses, expiries = (
@@ -96,7 +96,7 @@ def _one_flow(study: Study, tcp: Tcp) -> Iterator[PaperClaim]:
         for quantity in (loss, timeouts)
     )
     several = len(on_times) > 1
-    yield PAPER.judged("ef-2-shape", [s.correlation(losses, expiries) if several else greatest])
+    yield PAPER.judged("ef-2-shape", [s.correlation(losses, expiries) if several else maximum])
     short = s.over_bursts(study, loss, like, lambda on: on <= SHORT)
     long = s.over_bursts(study, loss, like, lambda on: on >= LONG)
     yield PAPER.judged("ef-short-scales", [s.difference(short, long)])
@@ -216,8 +216,8 @@ READINGS = {
     "approximate formula, goodput": ("approximate", "goodput_packets_per_s"),
     "approximate formula, packets sent": ("approximate", "sent_packets_per_s"),
 }
-#: What tells a flow's RTT and timer.
-CAPTURES = "runs with captures, which tell a flow's RTT and timer"
+#: Source of a flow's RTT and timer.
+CAPTURES = "runs with captures, which show a flow's RTT and timer"
 
 
 @dataclass(frozen=True)

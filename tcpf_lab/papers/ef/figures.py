@@ -24,10 +24,10 @@ from tcpf_lab.papers.ef.study import (
     loss,
     loss_of_left,
     min_max,
+    named,
     network,
     timeouts,
     together,
-    told,
 )
 from tcpf_lab.papers.figures import Lines
 from tcpf_lab.report.claims.page import Drawing, Point
@@ -93,7 +93,7 @@ class Sketch:
     bottom: float | None = 0.0
 
     def drawing(self, study: Study) -> Drawing:
-        """Give the drawing of what was measured; what was asked for and not is said."""
+        """Give the drawing of what was measured; what is missing is listed."""
         points = tuple(
             Point(place.series, place.x, found.values_by_seed, place.panel)
             for place in self.places
@@ -122,22 +122,22 @@ def runs_behind(points: Sequence[Point]) -> str:
 
 
 def missing_of(study: Study, sketch: Sketch) -> Iterator[str]:
-    """Say what of a figure was not measured."""
+    """Name the missing parts of a figure."""
     absent = set(sketch.series) - {place.series for place in sketch.places}
-    lacking = [one for one in sketch.places if not sketch.quantity(study, one.known)]
+    absent_points = [one for one in sketch.places if not sketch.quantity(study, one.known)]
     if not sketch.places:
-        yield "nothing of it is in the experiments"
-    elif len(lacking) == len(sketch.places):
-        yield "no run of any of it"
-    elif lacking:
-        first = ", ".join(told(one.known) for one in lacking[:2])
-        yield f"{len(lacking)} of {len(sketch.places)} points, such as {first}"
+        yield "not in the experiments"
+    elif len(absent_points) == len(sketch.places):
+        yield "no runs"
+    elif absent_points:
+        first = ", ".join(named(one.known) for one in absent_points[:2])
+        yield f"{len(absent_points)} of {len(sketch.places)} points, such as {first}"
     if sketch.places and absent:
         yield f"the experiments have no {', '.join(one for one in sketch.series if one in absent)}"
 
 
 def throughput_figures(study: Study) -> Iterator[Drawing]:
-    """Yield Figures 2 to 4; Figures 3 and 4 for each TCP that was asked for."""
+    """Yield Figures 2 to 4; Figures 3 and 4 for each requested TCP."""
     where = f"1 flow, RTT {RTT_MS:g} ms, EF 30 %"
     single = tuple(_over_bursts(study, [(tcp, alone(tcp)) for tcp in TCPS]))
     seconds = _seconds(study, single)
@@ -186,7 +186,7 @@ def _per_tcp(study: Study, tcp: Tcp) -> Iterator[Drawing]:
 
 
 def fairness_figures(study: Study) -> Iterator[Drawing]:
-    """Yield Figures 5 and 7 for each TCP that was asked for."""
+    """Yield Figures 5 and 7 for each requested TCP."""
     for tcp in TCPS:
         also = "" if tcp == TCPS[0] else f", {tcp}"
         for letter, rtt, words in (("a", RTT_MS, "RTT 8 ms"), ("b", None, "RTT 12 to 26 ms")):
@@ -257,7 +257,7 @@ Line = tuple[str, str, Conditions]
 
 
 def histogram_figures(study: Study) -> Iterator[Drawing]:
-    """Yield Figures 6, 8 and 9 for each TCP that was asked for."""
+    """Yield Figures 6, 8 and 9 for each requested TCP."""
     for tcp in TCPS:
         also = "" if tcp == TCPS[0] else f", {tcp}"
         for letter, rtt, words in (("a", RTT_MS, "RTT 8 ms"), ("b", None, "RTT 12 to 26 ms")):
@@ -284,15 +284,15 @@ def _by_flows(study: Study, like: Conditions) -> Iterator[Line]:
 def _histogram(
     study: Study, number: str, title: str, under: str, lines: Sequence[Line]
 ) -> Iterator[Drawing]:
-    """Yield a figure; of a TCP that is not the paper's only if something of it was asked for."""
-    asked = [line for line in lines if line[2] in study.settings]
-    if not asked and ", " in number:
+    """Yield a figure; of a TCP that is not the paper's only if it was requested."""
+    requested = [line for line in lines if line[2] in study.settings]
+    if not requested and ", " in number:
         return
-    points = tuple(point for line in asked for point in _points(study, line))
-    lacking = [told(known) for _, _, known in asked if study.at(known) is None]
+    points = tuple(point for line in requested for point in _points(study, line))
+    absent_points = [named(known) for _, _, known in requested if study.at(known) is None]
     yield _drawing(
         *(number, title, under, points),
-        lacking if asked else ["nothing of it is in the experiments"],
+        absent_points if requested else ["not in the experiments"],
         PAPER.texts["histogram"],
         unit="of the fair share",
         x="Throughput of a flow / fair share",
@@ -327,7 +327,7 @@ def prediction_figure(study: Study) -> Drawing:
         *("10", "error of the PFTK formula", "every flow of runs with captures", points),
         () if points else (CAPTURES,),
         "Formula held against the goodput and against the packets that a flow sent, as the "
-        "paper does not say which. Dashed: 10 %.",
+        "report does not state which. Dashed: 10 %.",
         before="at an error of",
         x="Relative error, |predicted - observed| / observed",
         y="Share of flows with at most that error",

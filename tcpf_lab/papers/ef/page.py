@@ -51,8 +51,8 @@ def page_of(study: s.Study, command: str) -> Page:
 
 def _progress(study: s.Study) -> str:
     count = sum(len(one.cell.runs) for one in study.every)
-    asked = sum(one.cell.cell.n for one in study.every)
-    return f"{count} of {asked} runs are there, of {len(study.settings)} different settings."
+    requested = sum(one.cell.cell.n for one in study.every)
+    return f"{count} of {requested} runs exist, of {len(study.settings)} settings."
 
 
 def _by_tcp(study: s.Study, claims: Sequence[PaperClaim]) -> Table:
@@ -103,7 +103,7 @@ def _row(study: s.Study, known: Conditions) -> tuple[str, ...]:
     setting = study.settings[known]
     bursts = known.ef == "onoff"
     return (
-        s.told(known),
+        s.named(known),
         s.use(study, known).printed(3),
         s.loss(study, known).printed(3) if bursts else NOTHING,
         s.loss_of_left(study, known).printed(3) if bursts else NOTHING,

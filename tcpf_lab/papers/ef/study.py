@@ -40,9 +40,9 @@ class Conditions:
     on_ms : float
         Mean length of its bursts; 0 without any.
     share : float
-        Share of the bottleneck that it is meant to take.
+        Share of the bottleneck that it is configured to take.
     udp : float
-        Share of the bottleneck that other UDP traffic is meant to take.
+        Share of the bottleneck that other UDP traffic is configured to take.
     """
 
     tcp: Tcp
@@ -160,12 +160,12 @@ Quantity = Callable[["Study", Conditions], Numbers]
 
 @dataclass(frozen=True)
 class Study:
-    """Every setting that was asked for.
+    """Every requested setting.
 
     Parameters
     ----------
     settings : mapping of Conditions to Setting
-        By its conditions; of several alike the one with most runs, the first of equals.
+        By its conditions; of several equal ones the one with most runs, the first of equals.
     every : tuple of Setting
         All of them, those too that are alike.
     """
@@ -260,7 +260,7 @@ def loss(study: Study, known: Conditions) -> Numbers:
 def loss_of_left(study: Study, known: Conditions) -> Numbers:
     """The same, each U over what EF and UDP traffic left in its own run.
 
-    Few long bursts fit into a run, and take more or less than they are meant to.
+    Few long bursts fit into a run, and take more or less than configured.
     """
     return _less(use_of_left, study, known)
 
@@ -297,7 +297,7 @@ def average(parts: Sequence[Mapping[int, float]]) -> Numbers:
     return Numbers({seed: mean_ci([part[seed] for part in parts])[0] for seed in common})
 
 
-def told(known: Conditions) -> str:
+def named(known: Conditions) -> str:
     """Name conditions in a few words, as what is missing: ``Reno, 1 flow, RTT 8 ms, ...``."""
     rtt = "unequal RTTs" if known.rtt_ms is None else f"RTT {known.rtt_ms:g} ms"
     ef = {
@@ -320,7 +320,7 @@ SHORTEST, LONGEST = 1.0, 100.0
 class Side:
     """A number of some conditions, or its average over several; ``missing`` says what is not there.
 
-    ``what`` is what it is called where none of its conditions was asked for.
+    ``what`` is what it is called where none of its conditions was requested.
     """
 
     numbers: Numbers
@@ -335,14 +335,14 @@ def side(study: Study, quantity: Quantity, *every: Conditions) -> Side:
         absent = [_absent(study, one) for one in needed if study.at(one) is None]
         numbers = quantity(study, known)
         if not absent and not numbers:
-            absent = [f"a number in the runs of {told(known)}"]
+            absent = [f"a number in the runs of {named(known)}"]
         parts.append(numbers)
         missing += absent
     return Side(average(parts), tuple(dict.fromkeys(missing)))
 
 
 def _absent(study: Study, known: Conditions) -> str:
-    return told(known) if known in study.settings else f"{told(known)} (in no experiment here)"
+    return named(known) if known in study.settings else f"{named(known)} (in no experiment here)"
 
 
 def over_bursts(
@@ -360,7 +360,7 @@ def over_bursts(
 
 @dataclass(frozen=True)
 class Hump:
-    """A quantity over the length of bursts: its greatest mean, and both ends."""
+    """A quantity over the length of bursts: its maximum mean, and both ends."""
 
     top: Side
     first: Side
@@ -376,7 +376,7 @@ class Hump:
 
 
 def hump(study: Study, quantity: Quantity, like: Conditions) -> Hump:
-    """Find where a quantity is greatest in the mean; every length that was asked for is needed.
+    """Find where a quantity has its maximum mean; every requested length is needed.
 
     Both ends are missing where the lengths do not reach as far as the paper's.
     """
@@ -397,7 +397,7 @@ def hump(study: Study, quantity: Quantity, like: Conditions) -> Hump:
 
 
 def _without_length(like: Conditions) -> str:
-    return told(like).replace(f" of {like.on_ms:g} ms", "")
+    return named(like).replace(f" of {like.on_ms:g} ms", "")
 
 
 def measured(quantity: Callable[..., float], *sides: Side) -> Measured:

@@ -1,4 +1,4 @@
-"""What a run over RIO says in the model's terms: loads, losses by class, queue, causes of drops."""
+"""A run over RIO in the model's terms: loads, losses by class, queue, causes of drops."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RioCell:
         return self.runs.each(partial(self._of_run, name))
 
     def _of_run(self, name: str, run: PaperRun) -> float | None:
-        """Loads count what came to the queue, lost packets included; classes are by code point."""
+        """Loads count packets that arrive, dropped ones included; classes are by code point."""
         if name == "q":
             backlog = run.number("metrics.backlog_mean_bytes")
             return None if backlog is None else backlog / self.packet
@@ -71,7 +71,7 @@ class RioCell:
 
 
 def rio_cells(cells: Iterable[CellRuns]) -> tuple[RioCell, ...]:
-    """Give those cells that have RIO as in one of the scenarios; they need a run to tell."""
+    """Give those cells that have RIO as in one of the scenarios; they need a run."""
     found = (_rio_cell(cell) for cell in cells if cell.runs)
     return tuple(cell for cell in found if cell is not None)
 
@@ -109,7 +109,7 @@ def scenario_of(queue: Rio, packet: float) -> str | None:
 
 
 def reading_of(queue: Rio) -> str:
-    """Say in words how a queue reads what the paper leaves open."""
+    """Name a queue's reading of what the report leaves open."""
     length = "instantaneous" if queue.ewma == 0 else f"average over 2^{queue.ewma}"
     drops = "independent drops" if queue.uniformize == "none" else "drops spread as RED does"
     return f"{queue.mode}, {length}, {drops}"
@@ -148,18 +148,18 @@ class Answer:
 @cache
 def answer(scenario: str, extra_rtt: float = 0.0) -> Answer:
     """Solve the model for a scenario of the paper with so much added to every RTT, seconds."""
-    asked = replace(paper_scenarios()[scenario], extra_rtt=extra_rtt)
-    found = solve(asked)
+    request = replace(paper_scenarios()[scenario], extra_rtt=extra_rtt)
+    found = solve(request)
     values = {name: getattr(found, name) for name in QUANTITIES}
-    return Answer(values, _causes(asked, found), tuple(map(float, found.occupancy)))
+    return Answer(values, _causes(request, found), tuple(map(float, found.occupancy)))
 
 
-def _causes(asked: Scenario, found: Solution) -> dict[tuple[str, str], float]:
+def _causes(request: Scenario, found: Solution) -> dict[tuple[str, str], float]:
     """Divide the losses by where the queue was: Poisson arrivals see its distribution."""
     causes = {}
     for side, curve, most in (
-        ("in", asked.drop_in(), asked.in_max),
-        ("out", asked.drop_out(), asked.out_max),
+        ("in", request.drop_in(), request.in_max),
+        ("out", request.drop_out(), request.out_max),
     ):
         lost = curve * found.occupancy
         causes[side, "early"] = float(np.sum(lost[:most]))
@@ -213,8 +213,8 @@ def queue_over_time(cell: RioCell | None) -> Drawing:
         name="fig-rio-5",
         title="Figure 5 of RR-4469: length of the queue over time, fully overlapped",
         caption=f"The first {SHOWN_S:g} s of the measured window of the run with seed {seed}, in "
-        f"full packets of {size:g} bytes. The paper's figure has every packet's view; here each "
-        "0.1 s has its mean and its maximum length.",
+        f"full packets of {size:g} bytes. The report's figure has a value per packet; here each "
+        "0.1 s has its mean and maximum length.",
         points=tuple(
             Point(label, float(at), (float(value),))
             for label, values in lines.items()
@@ -255,7 +255,9 @@ class OverTime:
         axes.set_xlabel("Time after the start of the measured window (s)")
         axes.set_ylabel("Queue (packets)")
         axes.tick_params(axis="x", bottom=True)
-        said = f"RR-4469, fully overlapped, seed {self.seed}; dashed: thresholds of both classes"
-        head(axes, "Length of the queue over time", said)
+        subtitle = (
+            f"RR-4469, fully overlapped, seed {self.seed}; dashed: thresholds of both classes"
+        )
+        head(axes, "Length of the queue over time", subtitle)
         legend(figure, line_entries(styles))
         return figure

@@ -108,7 +108,7 @@ def boundary(limit: float) -> tuple[Array, Array]:
     Returns
     -------
     tuple of ndarray
-        Probabilities of IN, and the least one of OUT that keeps the limit with each; only where
+        Probabilities of IN, and the minimum of OUT that meets the limit with each; only where
         there is one. Between the probabilities that were solved for it is interpolated.
     """
     rows = over_probabilities().p_in
@@ -186,7 +186,7 @@ def _drawn(shown: Sequence[Panel], title: str, subtitle: str) -> Figure:
     if shown[0].level is not None:
         entries.append(Entry(shown[0].level[1], Line2D([], [], **_LEVEL)))
     if shown[0].above:
-        entries.append(Entry("keeps the limit", Patch(facecolor=_SHADE)))
+        entries.append(Entry("meets the limit", Patch(facecolor=_SHADE)))
     legend(figure, entries)
     return figure
 
@@ -274,7 +274,7 @@ def _feasible(limits: Sequence[float], *, above: bool = False) -> tuple[Panel, .
     lines = tuple(
         Line(f"loss of IN at most {100 * limit:g} %", *boundary(limit)) for limit in limits
     )
-    label = "Least out_probability that keeps the limit"
+    label = "Minimum out_probability that meets the limit"
     return (Panel(lines, "in_probability", label, above=above),)
 
 

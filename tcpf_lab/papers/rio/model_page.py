@@ -68,21 +68,21 @@ def tables() -> Iterator[Table]:
 
 def _counted(found: tuple[PaperClaim, ...]) -> str:
     verdicts = [claim.judgement.verdict for claim in found]
-    told = ", ".join(
+    counts = ", ".join(
         f"{verdicts.count(verdict)} {word}"
         for verdict, word in ((Verdict.HOLDS, "hold"), (Verdict.REFUTED, "refuted"))
     )
-    return f"Of {len(found)} claims: {told}. A solution has no noise: the numbers alone decide."
+    return f"Of {len(found)} claims: {counts}. A solution has no noise: the numbers alone decide."
 
 
 def _sentences(found: tuple[PaperClaim, ...]) -> Table:
     rows = []
     for claim in found:
         (source,) = claim.sources
-        said = (claim.id, f"{source.section}: {source.sentence}")
+        cells = (claim.id, f"{source.section}: {source.sentence}")
         for check in claim.checks:
-            rows.append((*said, check.label, shown(check), check.range, str(check.verdict)))
-            said = ("", "")
+            rows.append((*cells, check.label, shown(check), check.range, str(check.verdict)))
+            cells = ("", "")
     columns = ("claim", "sentence", "number", "model", "asked for", "verdict")
     return Table("claims", columns, tuple(rows), "Each sentence with its numbers.", len(columns))
 

@@ -129,7 +129,7 @@ def _words(scenario: str) -> str:
     return scenario.replace("_", " ")
 
 
-#: Bounds of the ranges of length whose shares are told, packets; the last one is open.
+#: Bounds of the ranges of length whose shares are shown, packets; the last one is open.
 RANGES = (0, 5, 20, 60, 90)
 #: Between a length at which the queue counts as short, and one at which it counts as long.
 SHORT, LONG = 20.0, 40.0
@@ -180,9 +180,9 @@ def swings_table(own: dict[str, RioCell]) -> Table:
             found = (numbers.printed(3) for numbers in time_shares(cell))
             between = cell.runs.each(partial(period, packet=cell.packet))
             rows.append((words, "testbed", *found, between.printed(2)))
-    told = [f"{a} to {b}" for a, b in pairwise(RANGES)]
+    ranges = [f"{a} to {b}" for a, b in pairwise(RANGES)]
     caption = _PAPER.texts["swings"].format(short=SHORT, long=LONG)
-    columns = ("scenario", "side", *told, f"from {RANGES[-1]}", "between rises (s)")
+    columns = ("scenario", "side", *ranges, f"from {RANGES[-1]}", "between rises (s)")
     return Table("swings", columns, tuple(rows), caption, left=2)
 
 
@@ -231,14 +231,14 @@ def _sides(own: dict[str, RioCell]) -> Table:
         for name in QUANTITIES:
             digits = _DECIMALS[name]
             sides = (plain.values[name], longer.values[name], printed.analytical[name])
-            ours = own[scenario].quantity(name) if scenario in own else Numbers({})
+            measured = own[scenario].quantity(name) if scenario in own else Numbers({})
             simulated = printed.simulated[name]
             rows.append(
                 (
                     *(_words(scenario), _NAMES[name]),
                     *(f"{value:.{digits}f}" for value in (*sides, simulated)),
-                    ours.printed(digits),
-                    _over(ours.mean, simulated),
+                    measured.printed(digits),
+                    _over(measured.mean, simulated),
                 )
             )
     return Table(
@@ -263,14 +263,14 @@ def _causes(own: dict[str, RioCell]) -> Table:
         model = answer(scenario, ACCESS_S).causes
         for side in CLASSES:
             for cause in CAUSES:
-                said = model.get((side, cause))
+                predicted = model.get((side, cause))
                 cell = own.get(scenario)
-                ours = cell.cause(side, cause) if cell else Numbers({})
+                measured = cell.cause(side, cause) if cell else Numbers({})
                 rows.append(
                     (
                         *(_words(scenario), side.upper(), _CAUSE_WORDS[cause]),
-                        NOTHING if said is None else f"{said:.6f}",
-                        ours.printed(6),
+                        NOTHING if predicted is None else f"{predicted:.6f}",
+                        measured.printed(6),
                     )
                 )
     columns = ("scenario", "class", "cause", "model", "testbed")

@@ -183,13 +183,13 @@ def _near(measured: Array, known: Array) -> Array:
 
 
 def _nothing_to_compare(results: Sequence[CellResult]) -> LabError:
-    """Say what is there instead."""
+    """List what exists instead."""
     states = Counter(problem.state for result in results for problem in result.problems)
-    told = [f"{count} {state}" for state, count in sorted(states.items())]
+    parts = [f"{count} {state}" for state, count in sorted(states.items())]
     used = [str(key_of(result)) for result in results if result.used]
-    told += [f"{len(used)} unpublished, such as {used[0]}"] if used else []
+    parts += [f"{len(used)} unpublished, such as {used[0]}"] if used else []
     return LabError(
-        f"no published cell has a usable run (found: {', '.join(told) or 'no runs at all'})",
+        f"no published cell has a usable run (found: {', '.join(parts) or 'no runs at all'})",
         hint=f"`{command('run', 'chapter4.yaml')}`, then compare again",
     )
 

@@ -188,7 +188,7 @@ def build(
     comparison : Comparison
         With the published tables.
     results : sequence of CellResult
-        What it is of.
+        Its agreement and claims.
     others : mapping of str to sequence of CellResult
         The same cells on other testbeds.
     needed : str
@@ -240,8 +240,8 @@ def _agreement_sentences(rows: Sequence[Agreement]) -> Iterator[str]:
     ]
     if taus:
         yield (
-            "Kendall's tau between the measured and the published order of the cases, where it is "
-            f"least: {listed(taus)}."
+            "Minimum of Kendall's tau between the measured and the published order of the cases: "
+            f"{listed(taus)}."
         )
 
 
@@ -319,8 +319,8 @@ def _conclusions(testbeds: Mapping[str, Sequence[ClaimResult]], needed: str) -> 
         "conclusions",
         ("conclusion of the thesis", "published tables", *testbeds),
         tuple(rows),
-        "Each conclusion is about so many comparisons of two cells: in how many it holds beyond "
-        "noise. Reversed: most are the other way round beyond noise. By few seeds: the means alone "
-        "are counted." + lacking,
+        "Each conclusion covers several comparisons of two cells; counted are those in which it "
+        "holds beyond noise. Reversed: most comparisons contradict it beyond noise. By few seeds: "
+        "only means are counted." + lacking,
         left=2 + len(testbeds),
     )

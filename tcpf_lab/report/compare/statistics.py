@@ -1,7 +1,7 @@
 """What other seeds would have given: means of cells, resampled jointly over the seeds.
 
 Run k of every cell starts from the same seed, so cells are drawn together: one resample takes the
-same seeds, with the same multiplicity, in every cell. ``docs/compare.md`` has the formulas.
+same seeds, with the same multiplicity, in every cell. ``docs/papers.md`` has the formulas.
 """
 
 from __future__ import annotations

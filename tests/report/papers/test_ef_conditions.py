@@ -129,7 +129,7 @@ def test_the_page_belongs_to_experiments_of_the_paper(tmp_path: Path) -> None:
     (page,) = pages_of([one], "tcpf-lab run mine.yaml")
     assert page.name == "ef"
     text = markdown(page)
-    assert "12 of 12 runs are there, of 6 different settings." in text
+    assert "12 of 12 runs exist, of 6 settings." in text
     listed = [[word.strip() for word in row.split("|")[1:3]] for row in text.splitlines()]
     assert ["fig-ef-2a", "yes"] in listed
     assert ["fig-ef-3", "in part"] in listed

@@ -87,8 +87,8 @@ def changed(*keys: Any, to: Any) -> Any:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ([], "is no page that was kept"),
-        ({"format": 1}, "is no page that was kept"),
+        ([], "is not a stored page"),
+        ({"format": 1}, "is not a stored page"),
         (changed("format", to=2), "is a page of format 2, not 1"),
         (changed("page", to=3), "is a damaged page: TypeError"),
         (changed("page", "title", to=3), "is a damaged page: TypeError title of Page"),

@@ -68,7 +68,7 @@ def test_leaders_are_named_by_their_means_and_shared(tmp_path: Path) -> None:
         "most goodput: Queue12; shortest 95th percentile of delay: Queue0; lowest loss: Queue0"
         in text
     )
-    assert "fairest goodput: 13 of them alike; fewest timeouts: Queue3, Queue4." in text
+    assert "fairest goodput: 13 queues tie; fewest timeouts: Queue3, Queue4." in text
 
 
 def test_thirteen_queues_are_drawn(tmp_path: Path) -> None:
