@@ -22,7 +22,7 @@ from tcpf_lab.calibration.target import CellName, Cells, cells_of, logged, varia
 from tcpf_lab.cli import calibrate as calibrate_verbs
 from tcpf_lab.report.section import Cell, CellResult, Estimate, Problem
 from tcpf_lab.report.style import METRICS
-from tcpf_lab.results.layout import locked
+from tcpf_lab.results.layout import locked, read_json
 from tcpf_lab.run import runner
 from tcpf_lab.spec.calibrated import read_subject
 from tcpf_lab.spec.calibration import Variant
@@ -767,7 +767,7 @@ def test_a_variant_has_a_directory_of_its_own_and_a_row_in_the_report(calibrate,
     assert lab("report", *words, "--reference", kept)[0] == 0
     table = (root / "calibration-variants.csv").read_text()
     assert table.splitlines()[1].startswith('"spread=0 s, published rows permuted, seed 3",fitted,')
-    (only,) = json.loads((kept / "variants.json").read_text())
+    (only,) = read_json(kept / "variants.json.zst")
     assert only["held_out"] == data["held_out"]
 
 

@@ -17,7 +17,7 @@ from tcpf_lab.results.layout import OUTCOME, PACKED, read_json
 #: The verdict on an unknown of which the published numbers leave a range within its own.
 PINNED = "pinned down"
 #: Names of the files beside the outcome.
-COST, VARIANTS = "cost.json", "variants.json"
+COST, VARIANTS = "cost.json", "variants.json.zst"
 #: Keys stored of a variant.
 _KEPT = ("variant", "fit", "test", "best", "held_out", "kendall", "runs")
 #: What the two parts of the numbers are called.
@@ -206,7 +206,7 @@ def _variants(path: Path, testbed: Any) -> tuple[Mapping[str, Any], ...]:
 
 
 def entries(path: Path) -> tuple[Mapping[str, Any], ...]:
-    """Give the entries of ``cost.json`` or ``variants.json``; none if it is missing or damaged."""
+    """Give the entries of ``cost.json`` or ``variants.json.zst``; none if it is missing or damaged."""
     found = _read(path)
     return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
 

@@ -183,7 +183,7 @@ def _kept(
     if costs.exists():
         yield reference / COST, as_lines(read_json(costs))
     if record.variants:
-        yield reference / VARIANTS, as_lines(record.variants)
+        yield reference / VARIANTS, packed(as_lines(record.variants))
     for suffix, content in _texts(record, page, figures, commands, ("html", "pdf")):
         yield reference / f"{record.name}.{suffix}", content
 

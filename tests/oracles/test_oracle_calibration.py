@@ -43,7 +43,7 @@ def test_page(tmp_path: Path) -> None:
     """The kept tables are what the kept outcome gives, byte for byte."""
     home = tmp_path / "lost_testbed" / "calibration"
     home.mkdir(parents=True)
-    for name in ("cost.json", "variants.json"):
+    for name in ("cost.json", "variants.json.zst"):
         shutil.copy(KEPT / name, home)
     outcome = zstandard.decompress((KEPT / "calibration.json.zst").read_bytes())
     (home / "calibration.json").write_bytes(outcome)
