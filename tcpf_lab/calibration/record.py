@@ -206,7 +206,7 @@ def _variants(path: Path, testbed: Any) -> tuple[Mapping[str, Any], ...]:
 
 
 def entries(path: Path) -> tuple[Mapping[str, Any], ...]:
-    """Give the entries of ``cost.json`` or ``variants.json.zst``; none if it is missing or damaged."""
+    """Give the entries of ``cost.json`` or ``VARIANTS``; none if it is missing or damaged."""
     found = _read(path)
     return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
 
