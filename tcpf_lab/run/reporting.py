@@ -181,6 +181,7 @@ class _Made:
             sensitivity=self.sensitivity,
             commands=self.commands(),
             pages=self.papers,
+            question=self.choice.question,
         )
 
 
@@ -267,9 +268,15 @@ def _pages(
     made: _Made, drawings: Figures, formats: Collection[str], reference: Path | None
 ) -> Iterator[Document]:
     """Yield the report to read, and the reproduction to keep, which has it too."""
-    if not {"html", "pdf"} & set(formats) and reference is None:
+    if not {"md", "html", "pdf"} & set(formats) and reference is None:
         return
     subject = made.subject()
+    if "md" in formats:
+        from tcpf_lab.report.contents.assemble import contents_of  # here: it draws
+        from tcpf_lab.report.pages.markdown import render
+
+        linked = drawings if "figures" in formats else ()
+        yield made.choice.files.report("md"), render(contents_of(subject), linked)
     for suffix, content in _texts(subject, drawings, formats):
         yield made.choice.files.report(suffix), content
     if reference is not None:

@@ -114,9 +114,10 @@ def test_figures_of_a_collection_are_those_of_the_thesis(about: Subject) -> None
 def test_tables_and_figures_are_numbered_as_they_are_read(whole: Contents) -> None:
     made = whole
     assert [figure.label for figure in made.figures] == [f"Figure {n}" for n in range(1, 10)]
+    assert made.front is not None
     tables = [
+        *(table for part in (made.front, *made.results) for table in part.tables),
         *made.parameters,
-        *(table for part in made.results for table in part.tables),
         *made.validity.tables,
     ]
     assert [table.label for table in tables] == [f"Table {n}" for n in range(1, len(tables) + 1)]
@@ -127,20 +128,25 @@ def test_a_report_on_published_configurations_opens_with_them(about: Subject) ->
     results = [result for section in about.sections for result in section.results]
     page = build(about.comparison, results, {})
     made = contents_of(replace(about, pages=(page,)))
-    assert made.answer[:2] == page.texts
-    assert "28 of 28 cells" in made.answer[0]
-    tables, conclusions = made.opening
-    assert [part.paragraphs for part in made.opening] == [(), ()]
-    assert [table.label for part in made.opening for table in part.tables] == ["Table 1", "Table 2"]
-    assert made.figures[0] == tables.figures[0]
-    assert made.parameters[0].label == "Table 3"
-    assert [part.name for part in made.results] == ["results-configA", "results-configB"]
+    assert made.verdict == "Partly", "some claims are refuted by the published tables themselves"
+    assert len(made.answer) == 3
+    assert made.front is not None
+    (timeouts,) = made.front.tables
+    assert (timeouts.label, [column.heading for column in timeouts.columns]) == (
+        "Table 1",
+        ["case", "configuration A", "configuration B"],
+    )
+    assert made.front.figures == made.figures[:1]
+    _, tables, conclusions, *own = made.results
+    assert (*tables.paragraphs, *conclusions.paragraphs) == page.texts
+    assert "28 of 28 cells" in tables.paragraphs[0]
+    assert [part.name for part in own] == ["results-configA", "results-configB"]
     assert len(texts(conclusions.tables[0])) == 9
 
 
 def test_every_figure_of_the_contents_has_a_picture(about: Subject, whole: Contents) -> None:
     made = whole
-    drawn = figures_of(about, {f.name: "<svg/>" for p in made.results for f in p.figures})
+    drawn = figures_of(about, {f.name: "<svg/>" for f in made.figures})
     assert {figure.name for figure in made.figures} == set(drawn)
 
 
