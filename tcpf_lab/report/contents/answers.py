@@ -171,7 +171,9 @@ def of_claims(claims: Sequence[PaperClaim]) -> Answer:
     """Count the verdicts on the sentences of a paper."""
     found = Counter(claim.judgement.verdict for claim in claims)
     holding, refuted = found[Verdict.HOLDS], found[Verdict.REFUTED]
-    lines = [f"{holding} of {count(len(claims), 'claim')} hold, {refuted} are refuted."]
+    decided = holding + refuted
+    others = "; the others are undecided" if decided < len(claims) else ""
+    lines = [f"{holding} of {count(len(claims), 'claim')} hold; refuted: {refuted}{others}."]
     if len(claims) == 1:
         lines = [f"The claim: {claims[0].told}."]
     if any(claim.alone for claim in claims):
@@ -179,22 +181,27 @@ def of_claims(claims: Sequence[PaperClaim]) -> Answer:
     wrong = next((c for c in claims if c.judgement.verdict is Verdict.REFUTED), None)
     if wrong is not None and holding:
         lines.append(f"Refuted, for example: {wrong.sources[0].sentence}")
-    return Answer(_verdict((holding, holding + refuted)), tuple(lines))
+    verdict = _verdict((holding, decided), few=2 * decided < len(claims))
+    return Answer(verdict, tuple(lines))
 
 
-def _verdict(*counts: tuple[int, int]) -> str:
+def _verdict(*counts: tuple[int, int], few: bool = False) -> str:
     """Give Yes if all of each count hold, No if less than half of each, else Partly.
+
+    With ``few`` decided claims there is no Yes.
 
     Examples
     --------
     >>> _verdict((3, 3)), _verdict((2, 3)), _verdict((1, 3), (0, 2)), _verdict((0, 0))
     ('Yes', 'Partly', 'No', 'Undecided')
+    >>> _verdict((3, 3), few=True)
+    'Partly'
     """
     known = [(holding, all_) for holding, all_ in counts if all_]
     if not known:
         return "Undecided"
     if all(holding == all_ for holding, all_ in known):
-        return "Yes"
+        return "Partly" if few else "Yes"
     return "No" if all(2 * holding < all_ for holding, all_ in known) else "Partly"
 
 
@@ -219,7 +226,9 @@ def _of_published(comparison: Comparison) -> Answer:
         lines.append(
             f"Nearest to the published values: {METRICS[near].word}; farthest: {METRICS[far].word}."
         )
-    return Answer(_verdict((holding, decided), (same, pairs)), tuple(lines))
+    decidable = len(comparison.claims) - found[Verdict.OPEN]
+    few = not decided or 2 * decided < decidable
+    return Answer(_verdict((holding, decided), (same, pairs), few=few), tuple(lines))
 
 
 def _in_order(comparison: Comparison) -> tuple[int, int]:
@@ -502,10 +511,12 @@ def _extremes(results: Sequence[CellResult], metric: str) -> str:
         return f"all have the same {word}, {_mean(lowest, metric)}"
     best, worst = (highest, lowest) if metric == _GOODPUT else (lowest, highest)
     good, bad = _EXTREMES[metric]
+    alike = sum(_mean(one, metric) == _mean(best, metric) for one in results)
     told = (
-        f"{best.cell.label} has {good} {word} ({_value(best, metric)}), "
-        f"{worst.cell.label} {bad} ({_value(worst, metric)})"
-    )
+        f"{count(alike, 'case')} share {good} {word} ({_mean(best, metric)}), "
+        if alike > 1
+        else f"{best.cell.label} has {good} {word} ({_value(best, metric)}), "
+    ) + f"{worst.cell.label} {bad} ({_value(worst, metric)})"
     within = contrast([(1.0, best), (-1.0, worst)], metric).beyond_noise is False
     return f"{told}, a difference within noise" if within else told
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import tcpf_lab
 from tcpf_lab.report.claims.page import Page
-from tcpf_lab.report.contents.answers import Answer, answer, details, of_claims, question
+from tcpf_lab.report.contents.answers import answer, details, question
 from tcpf_lab.report.contents.model import (
     Contents,
     Fact,
@@ -30,7 +30,7 @@ from tcpf_lab.report.contents.model import (
     seeds_told,
     sentences,
 )
-from tcpf_lab.report.contents.papers import page_parts
+from tcpf_lab.report.contents.papers import answer_of, page_parts
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.results import result_parts, summary, verdicts
 from tcpf_lab.report.contents.subject import Subject
@@ -188,11 +188,12 @@ def _is_code(text: str) -> bool:
 
 def page_alone(page: Page, again: str) -> Contents:
     """Give a report that is one page, made again by a command."""
-    reply = of_claims(page.claims) if page.claims else Answer("", ())
+    reply = answer_of(page)
+    asked = "Are the claims of the paper confirmed?" if page.claims else "What do the runs show?"
     contents = Contents(
         title=page.title,
         subtitle="",
-        question="Are the claims of the paper confirmed?" if page.claims else "",
+        question=asked if reply.lines else "",
         verdict=reply.verdict,
         answer=reply.lines,
         topologies=(),

@@ -6,10 +6,12 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims import page as papers
 from tcpf_lab.report.claims.judge import PaperClaim, counted, judged_rows
+from tcpf_lab.report.contents.answers import Answer, of_claims
 from tcpf_lab.report.contents.model import Figure, Part, sentence
 from tcpf_lab.report.table import (
     MINUS,
@@ -41,6 +43,17 @@ def page_parts(pages: Sequence[papers.Page]) -> Iterator[Part]:
         yield from parts
         if page.claims:
             yield _checks(page)
+
+
+def answer_of(page: papers.Page) -> Answer:
+    """Give the answer of a page alone: its claims counted, or the texts that introduce tables."""
+    if page.claims:
+        return of_claims(page.claims)
+    lines = []
+    for text, block in pairwise(page.blocks):
+        if isinstance(text, papers.Text) and text.text and isinstance(block, papers.Table):
+            lines.append(f"{text.heading}: {text.text}" if text.heading else text.text)
+    return Answer("", tuple(line.replace("?:", "?") for line in lines))
 
 
 def _begun(page: papers.Page, heading: str, place: int) -> Part:
@@ -147,9 +160,9 @@ def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
 
 
 def _source(claim: PaperClaim) -> str:
-    """Give the sentence, and the section of the paper that has it."""
+    """Give the sentence, the section of the paper that has it, and the claim's id."""
     said = claim.sources[0]
-    return f"{said.sentence} ({said.section})"
+    return f"{said.sentence} ({said.section}; {claim.id})"
 
 
 def _measured(claim: PaperClaim) -> str:
@@ -167,9 +180,7 @@ def _verdict(claim: PaperClaim) -> str:
 def _checks(page: papers.Page) -> Part:
     """Give every check of every claim, for the appendix."""
     columns = tuple(map(Column, ("what must be true", "number", "verdict")))
-    groups = tuple(
-        Group(f"{claim.id}: {_source(claim)}", rows_of(_rows(claim))) for claim in page.claims
-    )
+    groups = tuple(Group(_source(claim), rows_of(_rows(claim))) for claim in page.claims)
     caption = f"Every check of the claims: {page.title}."
     table = Table(f"{page.name}-checks", caption, columns, groups, _VERDICTS)
     heading = f"Checks of the claims: {page.title}"

@@ -65,7 +65,7 @@ def test_the_order_alone_decides_where_no_claim_is_decided() -> None:
         return 1e4 / (1 + known(cell)[metric])
 
     cells = [cell for cell in PUBLISHED_CELLS if cell.config == "A"][:3]
-    assert answered(subject(member("A", cells=cells))).startswith("Yes\nNo claim is decided")
+    assert answered(subject(member("A", cells=cells))).startswith("Partly\nNo claim is decided")
     other = subject(member("A", reverse, cells=cells))
     assert answered(other).splitlines()[0] == "No"
     assert "0 % of the pairs" in answered(other)
@@ -277,15 +277,15 @@ def test_a_sentence_has_its_note_and_a_row_for_each_of_several_checks() -> None:
     assert checks.detail
     assert [[entry.text for entry in row] for row in claims.groups[0].rows] == [
         [
-            "It is large. (3.1)",
+            "It is large. (3.1; ef-1)",
             "SACK: missing: SACK, 1 flow; claimed: at least 0.3",
             "not decidable (1 of 1 checks, 1 not measured)",
         ],
-        ["It is small. (3.2)", "loss: 0.45 ± 0.64 (2 seeds); claimed: at most 2", "holds"],
+        ["It is small. (3.2; ef-2)", "loss: 0.45 ± 0.64 (2 seeds); claimed: at most 2", "holds"],
     ]
     assert [group.heading for group in table.groups] == [
-        "ef-1: It is large. (3.1)",
-        "ef-2: It is small. (3.2)",
+        "It is large. (3.1; ef-1)",
+        "It is small. (3.2; ef-2)",
     ]
     first, other = ([[e.text for e in row] for row in group.rows] for group in table.groups)
     assert [row[0] for row in first] == ["at least 0.3 A note.", "loss", "SACK"]
