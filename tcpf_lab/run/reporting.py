@@ -268,10 +268,10 @@ def _pages(
     made: _Made, drawings: Figures, formats: Collection[str], reference: Path | None
 ) -> Iterator[Document]:
     """Yield the report to read, and the reproduction to keep, which has it too."""
-    if not {"md", "html", "pdf"} & set(formats) and reference is None:
+    if not {"html", "pdf"} & set(formats) and reference is None:
         return
     subject = made.subject()
-    if "md" in formats:
+    if "md" in formats:  # beside a PDF or a page: table.md is the table alone
         from tcpf_lab.report.contents.assemble import contents_of  # here: it draws
         from tcpf_lab.report.pages.markdown import render
 

@@ -76,7 +76,7 @@ def effects_part(found: Sensitivity) -> Part:
     """Give the effects in words, how they were measured, and a table of ranks for each metric."""
     return Part(
         name="results-effects",
-        heading="What moves what",
+        heading="Effects",
         paragraphs=(
             *effects_in_words(found),
             *map(sentence, found.design),
@@ -137,7 +137,7 @@ def question(subject: Subject) -> str:
     cells = [result.cell for section in subject.sections for result in section.results]
     flows = [str(number) for number in sorted({cell.flows for cell in cells})]
     judging = [page.title for page in subject.pages if page.claims]
-    (asked,) = sentences(
+    (derived,) = sentences(
         "question",
         configs=configs if _as_published(subject) else [],
         judged=judging,
@@ -146,7 +146,7 @@ def question(subject: Subject) -> str:
         cases=list(dict.fromkeys(cell.case for cell in cells)),
         flows=f"{listed(flows, 'or')} flow{'' if flows == ['1'] else 's'}",
     )
-    return asked
+    return derived
 
 
 def answer(subject: Subject) -> Answer:
@@ -473,8 +473,8 @@ def _bests_told(subject: Subject, members: Sequence[Member]) -> Iterator[str]:
 def _told(results: Sequence[CellResult]) -> str:
     if len(results) == 1:
         return f"{results[0].cell.label} has {listed(_values(results[0], DRAWN))}"
-    told = [name for name in DRAWN if all(result.metrics[name].values for result in results)]
-    return "; ".join(_extremes(results, metric) for metric in told)
+    measured = [name for name in DRAWN if all(result.metrics[name].values for result in results)]
+    return "; ".join(_extremes(results, metric) for metric in measured)
 
 
 def _values(result: CellResult, metrics: Iterable[str]) -> list[str]:
@@ -512,13 +512,13 @@ def _extremes(results: Sequence[CellResult], metric: str) -> str:
     best, worst = (highest, lowest) if metric == _GOODPUT else (lowest, highest)
     good, bad = _EXTREMES[metric]
     alike = sum(_mean(one, metric) == _mean(best, metric) for one in results)
-    told = (
+    extremes = (
         f"{count(alike, 'case')} share {good} {word} ({_mean(best, metric)}), "
         if alike > 1
         else f"{best.cell.label} has {good} {word} ({_value(best, metric)}), "
     ) + f"{worst.cell.label} {bad} ({_value(worst, metric)})"
     within = contrast([(1.0, best), (-1.0, worst)], metric).beyond_noise is False
-    return f"{told}, a difference within noise" if within else told
+    return f"{extremes}, a difference within noise" if within else extremes
 
 
 def _taus_told(subject: Subject) -> Iterator[str]:

@@ -189,11 +189,11 @@ def _is_code(text: str) -> bool:
 def page_alone(page: Page, again: str) -> Contents:
     """Give a report that is one page, made again by a command."""
     reply = answer_of(page)
-    asked = "Are the claims of the paper confirmed?" if page.claims else "What do the runs show?"
+    derived = "Are the claims of the paper confirmed?" if page.claims else "What do the runs show?"
     contents = Contents(
         title=page.title,
         subtitle="",
-        question=asked if reply.lines else "",
+        question=derived if reply.lines else "",
         verdict=reply.verdict,
         answer=reply.lines,
         topologies=(),
@@ -260,11 +260,11 @@ def _with_front(contents: Contents) -> Contents:
         )
         for part in parts
     ]
-    kept = tuple(
+    remaining = tuple(
         now for now, before in zip(left, parts, strict=True) if before.empty or not now.empty
     )
     shown = None if front.empty else front
-    return replace(contents, answer=answer, front=shown, results=kept)
+    return replace(contents, answer=answer, front=shown, results=remaining)
 
 
 def runs_left_out(sections: Sequence[Section]) -> Iterator[LeftOut]:
@@ -292,10 +292,10 @@ def told_of_left_out(sections: Sequence[Section]) -> str:
 
 
 def _told(runs: Sequence[LeftOut]) -> str:
-    told = [f"{one.named} ({': '.join(filter(None, (one.state, one.reasons)))})" for one in runs]
+    named = [f"{one.named} ({': '.join(filter(None, (one.state, one.reasons)))})" for one in runs]
     rest = sum(one.runs for one in runs[_FEW:])
     more = (f"and {count(rest, 'more run')}, which table.md lists",) * bool(rest)
-    return "; ".join((*told[:_FEW], *more))
+    return "; ".join((*named[:_FEW], *more))
 
 
 def _alike(problems: Sequence[Problem]) -> Iterator[LeftOut]:
@@ -444,13 +444,15 @@ def limitations(subject: Subject, made: Provenance) -> tuple[Limitation, ...]:
         behaviours=[w for w in LINUX22_BEHAVIOURS if any(w in tcp.behaviours for tcp in tcps)],
         lacking=[w for w in LINUX22_BEHAVIOURS if any(w not in tcp.behaviours for tcp in old)],
         recoveries=[
-            (heading, said.replace("`", ""))
-            for said, heading in _RECOVERIES.items()
-            if said in recoveries
+            (heading, words.replace("`", ""))
+            for words, heading in _RECOVERIES.items()
+            if words in recoveries
         ],
         compared=bool(subject.comparison),
         seeds=len(made.seeds),
         flows=sorted({result.cell.flows for s in subject.sections for result in s.results}),
     )
     parts = (part.split("\n", 1) for part in text.removeprefix("## ").split("\n## "))
-    return tuple(Limitation(heading, " ".join(said.split("\n")).strip()) for heading, said in parts)
+    return tuple(
+        Limitation(heading, " ".join(words.split("\n")).strip()) for heading, words in parts
+    )

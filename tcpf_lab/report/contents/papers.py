@@ -71,8 +71,8 @@ def _with(part: Part, page: papers.Page, block: papers.Block) -> Part:
             return replace(part, tables=(*part.tables, _table(page, block)))
         case papers.Drawing() if not block.points:
             lacking = "; ".join(block.missing)
-            told = f"{block.title}. Not made: {lacking}."
-            return replace(part, paragraphs=(*part.paragraphs, told))
+            message = f"{block.title}. Not made: {lacking}."
+            return replace(part, paragraphs=(*part.paragraphs, message))
         case papers.Drawing():
             return replace(part, figures=(*part.figures, _figure(block)))
         case papers.Claims():
@@ -128,9 +128,11 @@ def _in_words(drawing: papers.Drawing) -> str:
     for point in drawing.points:
         names = tuple(filter(None, (point.panel, point.series)))
         series.setdefault(names, []).append(point)
-    told = [f"{', '.join(names)}: {_ends(drawing, own)}" for names, own in series.items()]
+    series_in_words = [
+        f"{', '.join(names)}: {_ends(drawing, own)}" for names, own in series.items()
+    ]
     axis = f" {drawing.axis}." if drawing.axis else ""
-    return f"Chart. {drawing.title}.{axis} {'; '.join(told)}."
+    return f"Chart. {drawing.title}.{axis} {'; '.join(series_in_words)}."
 
 
 def _ends(drawing: papers.Drawing, points: Sequence[papers.Point]) -> str:
@@ -161,8 +163,8 @@ def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
 
 def _source(claim: PaperClaim) -> str:
     """Give the sentence, the section of the paper that has it, and the claim's id."""
-    said = claim.sources[0]
-    return f"{said.sentence} ({said.section}; {claim.id})"
+    source = claim.sources[0]
+    return f"{source.sentence} ({source.section}; {claim.id})"
 
 
 def _measured(claim: PaperClaim) -> str:
@@ -189,7 +191,7 @@ def _checks(page: papers.Page) -> Part:
 
 def _rows(claim: PaperClaim) -> Iterator[tuple[str, ...]]:
     """Yield what must be true, and below it each of several checks; a note is read there too."""
-    said = " ".join((claim.statement, *(sentence(note) for note in (claim.note,) if note)))
+    words = " ".join((claim.statement, *(sentence(note) for note in (claim.note,) if note)))
     own, *checks = judged_rows(claim)
-    for row in (own._replace(label=said), *checks):
+    for row in (own._replace(label=words), *checks):
         yield row.label, f"{row.number} (claimed: {row.asked})", row.verdict

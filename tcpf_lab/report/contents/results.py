@@ -182,10 +182,10 @@ def _note(estimate: Estimate, style: MetricStyle, used: int) -> str:
         return "not measured without captures" if used else "no usable run"
     places = style.places(estimate.mean)
     values = ", ".join(f"{value:.{places}f}" for value in estimate.values)
-    told = f"{count(len(estimate.values), 'run')}: {values}"
+    runs = f"{count(len(estimate.values), 'run')}: {values}"
     if not estimate.published:
-        return told
-    return f"{told}; {significant(estimate.mean / estimate.published)} times the published value"
+        return runs
+    return f"{runs}; {significant(estimate.mean / estimate.published)} times the published value"
 
 
 def _figures(subject: Subject, member: Member) -> Iterator[Figure]:

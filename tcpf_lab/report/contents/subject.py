@@ -1,4 +1,4 @@
-"""What a report is about: the numbers, the experiments behind them, and how they were asked for."""
+"""What a report is about: the numbers, the experiments behind them, and the commands."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_the_order_alone_decides_where_no_claim_is_decided() -> None:
 
 def test_published_numbers_measured_again_are_reported_as_such(perfect: Subject) -> None:
     text = said(perfect)
-    assert "All 56 published cells were measured, with 336 of 336 runs asked for" in text
+    assert "All 56 published cells were measured in 336 of 336 runs requested" in text
 
 
 def test_verdicts_are_counted_from_the_comparison(perfect: Subject) -> None:
@@ -115,8 +115,8 @@ def test_a_gain_in_timeouts_is_measured_and_published(perfect: Subject) -> None:
 
 def test_what_was_not_measured_is_not_counted() -> None:
     some = subject(member("A", cells=PUBLISHED_CELLS[:3]))
-    assert "3 of the 56 published cells were measured, with 18 of 18 runs" in said(some)
-    assert "None of the papers' claims can be decided" in said(some)
+    assert "3 of the 56 published cells were measured in 18 of 18 runs" in said(some)
+    assert "No claim of the papers can be decided" in said(some)
 
 
 CELLS = {
@@ -165,7 +165,7 @@ def test_what_nobody_published_is_told_beside_what_was() -> None:
     both = replace(about, members=(*about.members, mine))
     text = said(both)
     assert text.splitlines()[-1].startswith("mine: With 10 flows Good has the fewest timeouts")
-    assert "14 of the 56 published cells were measured, with 84 of 84 runs asked for" in text
+    assert "14 of the 56 published cells were measured in 84 of 84 runs requested" in text
 
 
 def test_a_difference_within_the_intervals_is_called_noise() -> None:

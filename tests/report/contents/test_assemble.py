@@ -182,7 +182,7 @@ def test_claims_are_shown_with_the_number_that_decides(about: Subject) -> None:
     assert tenfold.telling.published == tenfold.telling.ours
     undecided = [c for c in about.comparison.claims if str(c.ours.verdict) == "not decidable"]
     assert len(shown.claims) + len(undecided) == len(about.comparison.claims)
-    assert shown.summary[-1] == f"{len(undecided)} claims that need other cells are not listed."
+    assert shown.summary[-1] == f"Not listed: {len(undecided)} claims that need other cells."
     assert any("intervals cover less than 95 %" in text for text in shown.summary), "three seeds"
     assert verdicts(None).claims == ()
 
@@ -190,8 +190,8 @@ def test_claims_are_shown_with_the_number_that_decides(about: Subject) -> None:
 def test_validity_counts_checks_and_timeouts(whole: Contents) -> None:
     validity = whole.validity
     assert validity.summary == (
-        "Of 84 runs asked for, 84 finished, 84 passed every check, and 84 are in the means.",
-        "Timeouts are read from the captures: 588 in all runs, where the kernel itself counted "
+        "Of 84 runs requested, 84 finished, 84 passed every check, and 84 are in the means.",
+        "Timeouts are read from the captures: 588 in all runs, where the kernel counted "
         "588; 168 of 168 flows agree exactly.",
     )
     counts = {row[0]: row[2:] for row in texts(validity.tables[0])}
@@ -206,8 +206,8 @@ def test_timeouts_are_counted_over_what_was_compared(tmp_path: Path) -> None:
     path = first.source.files.run(first.source.cells[0].runs[0]).metrics
     found = json.loads(path.read_text())
     for changed, said in (
-        ({"flows_exact": 0}, "588 in all runs, where the kernel itself counted 588; 166 of 168"),
-        ({"flows_exact": None}, "588 in all runs, where the kernel itself counted 588; 166 of 166"),
+        ({"flows_exact": 0}, "588 in all runs, where the kernel counted 588; 166 of 168"),
+        ({"flows_exact": None}, "588 in all runs, where the kernel counted 588; 166 of 166"),
         ({"timeouts_kernel": None, "flows_exact": None}, "581 in 83 of 84 runs, where the kernel"),
     ):
         write_json(path, {**found, "truth": {**found["truth"], **changed}})

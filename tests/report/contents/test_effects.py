@@ -1,4 +1,4 @@
-"""What moves what, as a report says it."""
+"""Effects of what varies, in a report."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def test_the_answer_says_what_moves_a_metric_and_what_nothing_moves(varied: Subj
     assert varied.sensitivity is not None
     said = effects_in_words(varied.sensitivity)
     assert said[0] == (
-        "What moves loss most is buffer: with 2 MB it is 3.004 times (95 % interval 2.981 to "
-        "3.028) what it is as it stands, in the geometric mean of 7 cells with 4 pairs of runs in "
-        "each; 1 of 1 moves it beyond noise."
+        "The strongest effect on loss is that of buffer: with 2 MB it is 3.004 times (95 % "
+        "interval 2.981 to 3.028) what it is as it stands, in the geometric mean of "
+        "7 cells with 4 pairs of runs in each; 1 of 1 changes it beyond noise."
     )
     assert said[1] == (
-        "Nothing that was varied moves timeouts per flow-minute, goodput or CoV beyond noise."
+        "No parameter varied here changes timeouts per flow-minute, goodput or CoV beyond noise."
     )
     (tau,) = details(varied)
     assert tau.startswith("Kendall's tau of the cases' timeouts with the published order is 1")
@@ -91,15 +91,17 @@ def test_one_seed_is_not_said_to_show_that_nothing_moves(varied: Subject) -> Non
     found = sensitivity([each.section for each in members])
     (said,) = effects_in_words(found)
     assert said == (
-        "What moves timeouts per flow-minute, loss, goodput or CoV cannot be told from noise: that "
-        "takes two seeds which both sides of a comparison have."
+        "Effects on timeouts per flow-minute, loss, goodput or CoV are undecided: each side of a "
+        "comparison needs two common seeds."
     )
 
 
 def test_an_effect_that_leads_to_nothing_is_told_as_a_difference() -> None:
     members = (member("A", noisy, SEEDS, CELLS[:1]), level("2 MB", 0.0, 0, SEEDS, CELLS[:1]))
     said, *_ = effects_in_words(sensitivity([each.section for each in members]))
-    assert said.startswith("What moves loss most is buffer: with 2 MB it differs by −4.0")
+    assert said.startswith(
+        "The strongest effect on loss is that of buffer: with 2 MB it differs by −4.0"
+    )
     assert "% from what it is as it stands, in one cell with 4 pairs of runs" in said
 
 
