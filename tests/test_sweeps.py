@@ -129,7 +129,7 @@ def test_sensitivity_ranks_the_axes(quick, spec, monkeypatch):
     assert found["design"][0].startswith("full factorial: tcp.sack (2 values), traffic.")
     monkeypatch.setenv("COLUMNS", "80")
     said = quick("compare", spec, *FAKE, *two, "--sensitivity")[1]
-    assert "What moves what" in said
+    assert "Effects" in said
 
 
 @pytest.mark.parametrize(

@@ -152,9 +152,9 @@ def _experiment(
 def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem], again: str) -> LabError:
     """Say what is missing, and what to type about it."""
     if not problems:
-        return LabError("no run was asked for", where=str(files.root), hint=f"`{again}`")
+        return LabError("no run was requested", where=str(files.root), hint=f"`{again}`")
     counts = Counter(problem.state for problem in problems)
-    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     first = next((problem for problem in problems if problem.reasons), problems[0])
     if counts["missing"] or counts["failed"] or counts["stale"]:
         hint = f"`{again}`"
@@ -166,9 +166,9 @@ def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem], again: 
     elif any("undefined" in reason for reason in first.reasons):
         hint = "measure for longer: change traffic.duration"
     else:
-        hint = f"`{command('analyze', files.root)}` if captures were kept, else `{again} --force`"
+        hint = f"`{command('analyze', files.root)}` if captures are stored, else `{again} --force`"
     return LabError(
-        f"no usable run among {len(problems)} ({told}); the first: {first}",
+        f"no usable run among {len(problems)} ({states}); the first: {first}",
         where=str(files.root),
         hint=hint,
     )
@@ -380,8 +380,8 @@ def draw_sweep(
     ]
     for figure in wanted:
         own = [run for flows, run in runs if flows == figure.flows]
-        said = Wanted(metric=METRICS[figure.metric], parameter=figure.key)
-        for suffix, content in draw(KINDS["parameter"], own, said, suffixes).items():
+        wanted_figure = Wanted(metric=METRICS[figure.metric], parameter=figure.key)
+        for suffix, content in draw(KINDS["parameter"], own, wanted_figure, suffixes).items():
             yield files.figure(figure.name, suffix), content
 
 

@@ -94,10 +94,10 @@ def runs_used(results: Sequence[CellResult]) -> str:
     Examples: ``10 runs of``, ``7 to 10 of 10 runs, each of``.
     """
     used = {result.used for result in results}
-    asked = {result.n for result in results}
-    if used == asked and len(used) == 1:
+    requested = {result.n for result in results}
+    if used == requested and len(used) == 1:
         return f"{_span(used)} {'run' if used == {1} else 'runs'} of "
-    return f"{_span(used)} of {_span(asked)} runs, each of "
+    return f"{_span(used)} of {_span(requested)} runs, each of "
 
 
 def _span(numbers: set[int]) -> str:

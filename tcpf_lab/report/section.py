@@ -192,7 +192,7 @@ class Cell:
 
     @property
     def n(self) -> int:
-        """Number of runs asked for."""
+        """Number of requested runs."""
         return len(self.runs)
 
 
@@ -245,7 +245,7 @@ class CellResult:
 
     @property
     def n(self) -> int:
-        """Number of runs asked for."""
+        """Number of requested runs."""
         return self.cell.n
 
     @property
@@ -332,8 +332,8 @@ def _read(
         }
         values |= _second_readings(found.get("metrics", {}))
     except LabError as error:
-        said = f"{files.metrics.name}: {error.message}"
-        return Problem(run, "invalid" if reasons else "unreadable", (*reasons, said)), {}
+        words = f"{files.metrics.name}: {error.message}"
+        return Problem(run, "invalid" if reasons else "unreadable", (*reasons, words)), {}
     return (None if valid else Problem(run, "invalid", reasons, used=True)), values
 
 

@@ -208,11 +208,11 @@ def conditions(experiments: Iterable[Experiment]) -> str:
     """
     different = {(one.topology, one.tcp, one.traffic): one for one in experiments}
     columns = zip(*map(_conditions, different.values()), strict=True)
-    said = []
+    words = []
     for column in columns:
         values = list(dict.fromkeys(value.replace(" ", NO_BREAK_SPACE) for value in column))
-        said.append(" or ".join(values) if len(values) < _FEW else f"{values[0]} to {values[-1]}")
-    return ", ".join(said)
+        words.append(" or ".join(values) if len(values) < _FEW else f"{values[0]} to {values[-1]}")
+    return ", ".join(words)
 
 
 def path_delays(graph: Graph) -> tuple[float, ...]:

@@ -161,7 +161,7 @@ class ExperimentFiles:
         return locked(self.root)
 
     def report(self, suffix: str) -> Path:
-        """Path of ``report.pdf`` or ``report.html``."""
+        """Path of ``report.pdf``, ``report.html`` or ``report.md``."""
         return self.root / f"report.{suffix}"
 
     def table(self, suffix: str) -> Path:

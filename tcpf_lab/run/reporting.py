@@ -181,6 +181,7 @@ class _Made:
             sensitivity=self.sensitivity,
             commands=self.commands(),
             pages=self.papers,
+            question=self.choice.question,
         )
 
 
@@ -270,6 +271,12 @@ def _pages(
     if not {"html", "pdf"} & set(formats) and reference is None:
         return
     subject = made.subject()
+    if "md" in formats:  # beside a PDF or a page: table.md is the table alone
+        from tcpf_lab.report.contents.assemble import contents_of  # here: it draws
+        from tcpf_lab.report.pages.markdown import render
+
+        linked = drawings if "figures" in formats else ()
+        yield made.choice.files.report("md"), render(contents_of(subject), linked)
     for suffix, content in _texts(subject, drawings, formats):
         yield made.choice.files.report(suffix), content
     if reference is not None:

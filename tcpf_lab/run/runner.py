@@ -75,13 +75,13 @@ def made_from(run: Run, plan: Plan, testbed: Mapping[str, str]) -> dict[str, str
     Parameters
     ----------
     run : Run
-        Its resolved spec counts, without the title.
+        Its resolved spec counts, without title and question.
     plan : Plan
         What is carried out.
     testbed : mapping of str to str
         `Testbed.identity` for the plan; empty if it is unknown.
     """
-    untitled = run.experiment.model_copy(update={"title": ""})
+    untitled = run.experiment.model_copy(update={"title": "", "question": None})
     parts = {"spec": as_json(to_data(untitled)), "plan": str(plan), **testbed}
     return {name: _hash(content) for name, content in parts.items()}
 

@@ -113,6 +113,7 @@ class Choice:
     parts: tuple[Part, ...]
     request: RunRequest
     directory: str  #: of the testbed, below each experiment's
+    question: str = ""
 
     @property
     def testbed_name(self) -> str:
@@ -180,7 +181,8 @@ def choose(request: RunRequest) -> Choice:
         for level, runs in _expanded(chosen, wanted, request.seeds)
     )
     named = read if collection else parts[0].experiment
-    return Choice(source, named.name, named.title, collection, parts, request, directory)
+    question = named.question or ""
+    return Choice(source, named.name, named.title, collection, parts, request, directory, question)
 
 
 def one_or_two(testbeds: Sequence[str] | None) -> tuple[str, ...]:

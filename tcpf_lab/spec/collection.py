@@ -73,6 +73,9 @@ class Collection(SpecModel):
     """Directory of the report: letters, digits, `_`, `+` and `-`, at most 60."""
     title: Title = ""
     """One line for the report."""
+    question: Title | None = None
+    """What the experiments answer: one line on page one of the report. Left out, the report asks
+    about what varies."""
     only: dict[str, str | int | float | bool] = Field(
         default={},
         json_schema_extra={

@@ -106,6 +106,9 @@ class Experiment(SpecModel):
     """Directory of the results: letters, digits, `_`, `+` and `-`, at most 60."""
     title: Title = ""
     """One line for the report."""
+    question: Title | None = None
+    """What the experiment answers: one line on page one of the report. Left out, the report asks
+    about what varies."""
     reference: Reference | None = None
     """Published results to compare with. Default: none."""
     topology: Topology

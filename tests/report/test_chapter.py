@@ -246,6 +246,6 @@ def test_nothing_usable_in_a_collection_names_its_own_command(
     build: Build, chapter: ExperimentFiles
 ) -> None:
     source = build("A", ("NoMark+RED",), seeds=0)
-    with pytest.raises(LabError, match="no run was asked for") as caught:
+    with pytest.raises(LabError, match="no run was requested") as caught:
         write_report(chapter, [source], "Both", again="tcpf-lab run chapter4.yaml", collection=True)
     assert caught.value.hint == "`tcpf-lab run chapter4.yaml`"

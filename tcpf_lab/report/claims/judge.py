@@ -415,8 +415,8 @@ class PaperCheck(Bounded):
         count = self.seeds
         spread = "" if half is None else f" ± {fixed(half, self.decimals)}"
         seeds = "1 seed" if count == 1 else f"{count} seeds"
-        told = f"{fixed(mean, self.decimals)}{spread} {self.unit}".rstrip()
-        return f"{told} ({seeds})"
+        number = f"{fixed(mean, self.decimals)}{spread} {self.unit}".rstrip()
+        return f"{number} ({seeds})"
 
 
 class PaperClaim(Claim[PaperCheck]):
@@ -471,8 +471,10 @@ class Words:
         """Give the sentence of that id with the checks that it is judged by."""
         row = self._row(name)
         source = Source(self._file["document"], row["section"], row["sentence"])
-        told, every = row.get("statement", ""), not row.get("any", False)
-        return PaperClaim(name, (source,), told, tuple(checks), every, note or row.get("note", ""))
+        statement, every = row.get("statement", ""), not row.get("any", False)
+        return PaperClaim(
+            name, (source,), statement, tuple(checks), every, note or row.get("note", "")
+        )
 
     def judged(self, name: str, numbers: Iterable[Measured], **words: str) -> PaperClaim:
         """Give the sentence of that id with a number for each of its checks in the file.
@@ -516,16 +518,16 @@ def counted(claims: Sequence[PaperClaim]) -> str:
     """
     verdicts = [claim.judgement.verdict for claim in claims]
     words = {verdict: str(verdict) for verdict in Verdict} | {Verdict.HOLDS: "hold"}
-    told = ", ".join(f"{verdicts.count(v)} {w}" for v, w in words.items() if v in verdicts)
+    counts = ", ".join(f"{verdicts.count(v)} {w}" for v, w in words.items() if v in verdicts)
     alone = sum(claim.alone for claim in claims)
     noise = f" Verdicts that stand on one run: {alone}." if alone else ""
-    return f"Of {len(verdicts)} claims: {told}.{noise}"
+    return f"Of {len(verdicts)} claims: {counts}.{noise}"
 
 
 def source_of(claim: PaperClaim) -> str:
     """Name the place of a sentence, and say it."""
-    said = claim.sources[0]
-    return f"{said.document}, {said.section}: {said.sentence}"
+    source = claim.sources[0]
+    return f"{source.document}, {source.section}: {source.sentence}"
 
 
 class JudgedRow(NamedTuple):

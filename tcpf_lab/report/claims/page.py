@@ -349,11 +349,11 @@ _CLAIM_COLUMNS = (
 def _claims(page: Page) -> Iterator[tuple[object, ...]]:
     for claim in page.claims:
         source = claim.sources[0]
-        said = (claim.id, source.document, source.section, source.sentence, claim.statement)
+        fixed_part = (claim.id, source.document, source.section, source.sentence, claim.statement)
         for check in claim.checks:
             measured = check.measured
             yield (
-                *(*said, claim.judgement.verdict, check.label),
+                *(*fixed_part, claim.judgement.verdict, check.label),
                 *("" if one is None else one for one in (measured.mean, measured.half)),
                 *(measured.seeds, check.unit, check.low, check.high, check.verdict),
                 "; ".join(measured.missing),

@@ -332,8 +332,8 @@ def missing_lines(missing: Sequence[CellKey]) -> Iterator[Text]:
     """Name the published cells that were not measured, a line per block."""
     for (config, flows), cells in groupby(missing, key=lambda cell: (cell.config, cell.flows)):
         cases = [cell.case for cell in cells]
-        said = "every case" if len(cases) == len(CASES) else ", ".join(cases)
-        yield Text(f"not measured: {config}, {flows} flows: {said}", style="yellow")
+        named = "every case" if len(cases) == len(CASES) else ", ".join(cases)
+        yield Text(f"not measured: {config}, {flows} flows: {named}", style="yellow")
 
 
 def left_out_lines(left_out: Iterable[LeftOut]) -> Iterator[Text]:

@@ -458,7 +458,7 @@ def overview(rankings: Sequence[Ranking]) -> Table:
     ordered = sorted(found.items(), key=lambda row: _strongest(row[1]), reverse=True)
     return table_of(
         "overview",
-        "What moves what",
+        "Effects",
         (_FACTOR[0], *_numbers(*(_COLUMNS[metric] for metric in LOOKED_AT))),
         ((factor, *(_ratio(own.get(metric)) for metric in LOOKED_AT)) for factor, own in ordered),
         "ratio at the strongest level, mean over the cells; * beyond noise (95 %)",
@@ -473,7 +473,7 @@ def _strongest(effects: dict[str, Effect]) -> tuple[float, float]:
 def ranking_table(ranking: Ranking) -> Table:
     """Give the factors by what they do to one metric, overall."""
     lines = any(ranked.line for ranked in ranking.factors)
-    said = "; range: a straight line's end over its start" if lines else ""
+    note = "; range: a straight line's end over its start" if lines else ""
     numbers = ("ratio", "95 % interval", *["range"] * lines, "cells", "pairs")
     rows: Iterator[Line] = (
         (
@@ -493,7 +493,7 @@ def ranking_table(ranking: Ranking) -> Table:
         METRICS[ranking.metric].title,
         (Column("", "number"), *_FACTOR, *_numbers(*numbers)),
         rows,
-        f"ratio of means with its 95 % interval; * beyond noise{said}",
+        f"ratio of means with its 95 % interval; * beyond noise{note}",
         close=True,
     )
 

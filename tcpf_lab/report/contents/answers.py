@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
 
-from tcpf_lab.report.claims.judge import Verdict
+from tcpf_lab.metrics.summary import mean_ci
+from tcpf_lab.report.claims.judge import PaperClaim, Verdict
+from tcpf_lab.report.claims.page import cells_of
 from tcpf_lab.report.compare.factors import DEFAULT, rank_correlation
 from tcpf_lab.report.compare.published import Comparison
 from tcpf_lab.report.compare.sensitivity import (
@@ -26,7 +30,7 @@ from tcpf_lab.report.contents.model import (
 )
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.results_table import by_flows, printed
-from tcpf_lab.report.section import CellResult, Section
+from tcpf_lab.report.section import CellResult, Estimate, Section
 from tcpf_lab.report.style import CASES, DRAWN, METRICS, NO_BREAK_SPACE, MetricStyle
 from tcpf_lab.report.table import NOTHING, Column, Entry, Table, fixed, table_of
 
@@ -44,8 +48,8 @@ _COLUMNS = (
 )
 
 
-def effects_told(found: Sensitivity) -> list[str]:
-    """Say of each metric what moves it most, which nothing moves, and what cannot be told."""
+def effects_in_words(found: Sensitivity) -> list[str]:
+    """Give a sentence for each metric that something changes, and for those that nothing does."""
     moved: list[tuple[MetricStyle, int, list[Effect]]] = []
     still: list[str] = []
     untold: list[str] = []
@@ -69,11 +73,15 @@ def effects_told(found: Sensitivity) -> list[str]:
 
 
 def effects_part(found: Sensitivity) -> Part:
-    """Give a table of ranks for each metric, how the effects were measured, and what to know."""
+    """Give the effects in words, how they were measured, and a table of ranks for each metric."""
     return Part(
         name="results-effects",
-        heading="What moves what",
-        paragraphs=(*map(sentence, found.design), *map(sentence, found.notes)),
+        heading="Effects",
+        paragraphs=(
+            *effects_in_words(found),
+            *map(sentence, found.design),
+            *map(sentence, found.notes),
+        ),
         tables=tuple(map(_table, _overall(found))),
     )
 
@@ -109,29 +117,310 @@ _EXTREMES = {
     for metric in DRAWN
 }
 _EXTREMES["timeouts"] = ("the fewest", "the most")
+#: Where a run has the 95th percentile of the one-way queueing delay.
+_DELAY = "metrics.queueing_delay_p95_s"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer on page one: ``verdict`` is Yes, Partly, No, Undecided or empty."""
+
+    verdict: str
+    lines: tuple[str, ...]
 
 
 def question(subject: Subject) -> str:
-    """Ask what the experiments were made to answer."""
+    """Give the question of the experiment file, or one made of what varies."""
+    if subject.question:
+        return subject.question
     configs = [member.section.config for member in subject.members if member.section.published]
-    opened = any(page.opening for page in subject.pages) or not subject.varied
     cells = [result.cell for section in subject.sections for result in section.results]
     flows = [str(number) for number in sorted({cell.flows for cell in cells})]
-    (asked,) = sentences(
+    judging = [page.title for page in subject.pages if page.claims]
+    (derived,) = sentences(
         "question",
-        configs=configs if subject.comparison and opened else [],
+        configs=configs if _as_published(subject) else [],
+        judged=judging,
         varied=subject.varied,
         unchanged=subject.unchanged.label,
         cases=list(dict.fromkeys(cell.case for cell in cells)),
         flows=f"{listed(flows, 'or')} flow{'' if flows == ['1'] else 's'}",
     )
-    return asked
+    return derived
 
 
-def answer(subject: Subject) -> tuple[str, ...]:
-    """Answer it, the most important sentence first."""
+def answer(subject: Subject) -> Answer:
+    """Give the answer: at most three lines with three numbers."""
+    if _as_published(subject) and subject.comparison is not None:
+        return _of_published(subject.comparison)
+    claims = [claim for page in subject.pages for claim in page.claims]
+    if claims:
+        return of_claims(claims)
     if subject.sensitivity is not None:
-        return (*effects_told(subject.sensitivity), *_taus_told(subject))
+        return Answer("", tuple(_strongest(subject.sensitivity)))
+    return Answer("", tuple(_bests(subject)))
+
+
+def _as_published(subject: Subject) -> bool:
+    """Whether the report is on published tables, and not on what was varied."""
+    opened = any(page.opening for page in subject.pages) or not subject.varied
+    return subject.comparison is not None and opened
+
+
+def of_claims(claims: Sequence[PaperClaim]) -> Answer:
+    """Count the verdicts on the sentences of a paper."""
+    found = Counter(claim.judgement.verdict for claim in claims)
+    holding, refuted = found[Verdict.HOLDS], found[Verdict.REFUTED]
+    decided = holding + refuted
+    others = "; the others are undecided" if decided < len(claims) else ""
+    lines = [f"{holding} of {count(len(claims), 'claim')} hold; refuted: {refuted}{others}."]
+    if len(claims) == 1:
+        lines = [f"The claim: {claims[0].told}."]
+    if any(claim.alone for claim in claims):
+        lines.append("Some verdicts rest on a single run.")
+    wrong = next((c for c in claims if c.judgement.verdict is Verdict.REFUTED), None)
+    if wrong is not None and holding:
+        lines.append(f"Refuted, for example: {wrong.sources[0].sentence}")
+    verdict = _verdict((holding, decided), few=2 * decided < len(claims))
+    return Answer(verdict, tuple(lines))
+
+
+def _verdict(*counts: tuple[int, int], few: bool = False) -> str:
+    """Give Yes if all of each count hold, No if less than half of each, else Partly.
+
+    With ``few`` decided claims there is no Yes.
+
+    Examples
+    --------
+    >>> _verdict((3, 3)), _verdict((2, 3)), _verdict((1, 3), (0, 2)), _verdict((0, 0))
+    ('Yes', 'Partly', 'No', 'Undecided')
+    >>> _verdict((3, 3), few=True)
+    'Partly'
+    """
+    known = [(holding, all_) for holding, all_ in counts if all_]
+    if not known:
+        return "Undecided"
+    if all(holding == all_ for holding, all_ in known):
+        return "Partly" if few else "Yes"
+    return "No" if all(2 * holding < all_ for holding, all_ in known) else "Partly"
+
+
+def _of_published(comparison: Comparison) -> Answer:
+    """Count claims and pairs of cases in the published order; name the nearest metric."""
+    found = Counter(claim.ours.verdict for claim in comparison.claims)
+    holding = found[Verdict.HOLDS]
+    decided = holding + found[Verdict.REFUTED]
+    same, pairs = _in_order(comparison)
+    lines = []
+    if decided:
+        lines.append(f"{holding} of the {count(decided, 'claim')} that the runs decide hold.")
+    else:
+        lines.append("No claim is decided: that needs more seeds or cells.")
+    if pairs:
+        share = f"{100 * same / pairs:.0f}{NO_BREAK_SPACE}%"
+        lines.append(f"{share} of the pairs of cases have the published order of timeouts.")
+    errors = [one for one in comparison.agreement[-1].errors if one.metric in DRAWN]
+    known = sorted((one.value, one.metric) for one in errors if one.value is not None)
+    if len(known) > 1:
+        (_, near), (_, far) = known[0], known[-1]
+        lines.append(
+            f"Nearest to the published values: {METRICS[near].word}; farthest: {METRICS[far].word}."
+        )
+    decidable = len(comparison.claims) - found[Verdict.OPEN]
+    few = not decided or 2 * decided < decidable
+    return Answer(_verdict((holding, decided), (same, pairs), few=few), tuple(lines))
+
+
+def _in_order(comparison: Comparison) -> tuple[int, int]:
+    """Count the pairs of cases whose timeouts have the published order, and all pairs."""
+    pairs = [
+        block.published_order.index(low) < block.published_order.index(high)
+        for block in comparison.blocks
+        if block.metric == DRAWN[0]
+        for low, high in combinations(block.order, 2)
+    ]
+    return sum(pairs), len(pairs)
+
+
+def _strongest(found: Sensitivity) -> Iterator[str]:
+    """Give the strongest effect on each of three metrics, and those that nothing changes."""
+    lines: list[str] = []
+    still: list[str] = []
+    unknown: list[str] = []
+    for ranking in _overall(found):
+        word = METRICS[ranking.metric].word
+        effects = [row.effect for row in ranking.factors if row.effect.verdict == "moves"]
+        if effects:
+            lines.append(f"{word} {_effect(effects[0])}")
+        else:
+            noisy = any(row.effect.verdict == "noise" for row in ranking.factors)
+            (still if noisy else unknown).append(word)
+    yield from (sentence(line) for line in lines[: _LINES - bool(still) - bool(unknown)])
+    if still:
+        yield sentence(f"no effect beyond noise on {listed(still, 'or')}")
+    if unknown:
+        yield sentence(f"too few seeds for the effects on {listed(unknown)}")
+
+
+def _effect(effect: Effect) -> str:
+    against = "" if effect.against == DEFAULT else f" against {effect.against}"
+    change = "changes" if effect.ratio is None else f"is {ratio_text(effect)} times"
+    return f"depends most on {effect.factor}: with {effect.level} it {change}{against}"
+
+
+#: Lines of an answer.
+_LINES = 3
+#: What makes a case the best by a metric; the queueing delay only where queues are compared.
+_BEST = {
+    _GOODPUT: "highest goodput",
+    _DELAY: "shortest queueing delay (95th percentile)",
+    "loss_percent": "lowest loss",
+    "timeouts": "fewest timeouts",
+    "goodput_cov": "lowest goodput CoV",
+}
+
+
+@dataclass(frozen=True)
+class _Leader:
+    """The best case of a block by a metric; ``sure`` is None where no interval tells."""
+
+    metric: str
+    case: str
+    value: str
+    sure: bool | None
+
+
+def _bests(subject: Subject) -> Iterator[str]:
+    """Name the best case by each metric, and whether the next one is within noise."""
+    queues = any(page.name == "queues" for page in subject.pages)
+    above = len(subject.sections) > 1
+    blocks = {
+        f"{section.source.files.experiment}, {label}" if above else label: results
+        for section in subject.sections
+        for label, results in _blocks(_with_delays(section) if queues else section.results)
+    }
+    several = {label: block for label, block in blocks.items() if len(block) > 1}
+    if not several:
+        for (only,) in islice(blocks.values(), 1):
+            yield f"{only.cell.label}: {listed(_values(only, DRAWN[:_LINES]))}."
+        return
+    leaders = {label: list(_leaders(block)) for label, block in several.items()}
+    every = [leader for own in leaders.values() for leader in own]
+    yield from _in_one(every) if len(leaders) == 1 else _in_all(leaders)
+    noisy = [one.metric for one in every if one.sure is False]
+    if any(one.sure is None for one in every):
+        yield "One run per case gives no interval: whether a lead is noise is not known."
+    elif noisy:
+        words = list(dict.fromkeys(_word(metric) for metric in noisy))
+        yield f"The lead over the next case is within noise in {listed(words)}."
+    else:
+        yield "Every lead over the next case is beyond noise."
+
+
+def _blocks(results: Sequence[CellResult]) -> Iterator[tuple[str, list[CellResult]]]:
+    """Yield the used cells that differ in their case alone, with what they have in common."""
+    found: dict[str, list[CellResult]] = {}
+    for result in results:
+        if result.used:
+            settings = (f"{key} = {value}" for key, value in result.cell.settings)
+            label = ", ".join((count(result.cell.flows, "flow"), *settings))
+            found.setdefault(label, []).append(result)
+    yield from found.items()
+
+
+def _with_delays(section: Section) -> list[CellResult]:
+    """Add the 95th percentile of the queueing delay, in ms, where every run has it."""
+    found = []
+    for result, own in zip(section.results, cells_of(section), strict=True):
+        values = tuple(1e3 * value for value in own.number(_DELAY).values_by_seed)
+        if values and len(values) == result.used:
+            delay = Estimate(values, *mean_ci(values), None)
+            result = replace(result, metrics={**result.metrics, _DELAY: delay})
+        found.append(result)
+    return found
+
+
+def _leaders(results: Sequence[CellResult]) -> Iterator[_Leader]:
+    """Yield the best case by each metric that all have; none where the best are alike."""
+    for metric in _BEST:
+        means = [_known_mean(result, metric) for result in results]
+        if any(mean is None for mean in means):
+            continue
+        sign = -1.0 if metric == _GOODPUT else 1.0
+        ranked = sorted(results, key=lambda one: sign * (_known_mean(one, metric) or 0.0))
+        best, second = ranked[:2]
+        if _known_mean(best, metric) != _known_mean(second, metric):
+            sure = contrast([(1.0, best), (-1.0, second)], metric).beyond_noise
+            yield _Leader(metric, best.cell.case, _shown(best, metric), sure)
+
+
+def _known_mean(result: CellResult, metric: str) -> float | None:
+    estimate = result.metrics.get(metric)
+    return None if estimate is None else estimate.mean
+
+
+def _shown(result: CellResult, metric: str) -> str:
+    if metric == _DELAY:
+        return f"{_known_mean(result, metric):.0f}{NO_BREAK_SPACE}ms"
+    return _mean(result, metric)
+
+
+def _in_one(leaders: Sequence[_Leader]) -> Iterator[str]:
+    """Yield a line for the case that leads most often, and one for the others."""
+    if not leaders:
+        yield "All cases are alike in every metric."
+        return
+    cases = Counter(leader.case for leader in leaders)
+    numbers = 0
+    lines = []
+    for case, _ in cases.most_common():
+        words: list[str] = []
+        for leader in (one for one in leaders if one.case == case):
+            value = f" ({leader.value})" if numbers < _LINES and not words else ""
+            numbers += bool(value)
+            words.append(f"{_BEST[leader.metric]}{value}")
+        lines.append(f"{case}: {listed(words)}")
+    yield f"{lines[0]}."
+    if len(lines) > 1:
+        yield f"{'; '.join(lines[1:])}."
+
+
+def _in_all(blocks: Mapping[str, Sequence[_Leader]]) -> Iterator[str]:
+    """Yield which case leads by which metrics in all blocks, and the leaders by two others."""
+    everywhere: dict[str, list[str]] = {}
+    elsewhere = []
+    for metric, words in _BEST.items():
+        cases = {
+            label: one.case for label, own in blocks.items() for one in own if one.metric == metric
+        }
+        if len(cases) == len(blocks) and len(set(cases.values())) == 1:
+            everywhere.setdefault(next(iter(cases.values())), []).append(words)
+        elif cases:
+            elsewhere.append(f"{words}: {_by_block(cases)}")
+    if everywhere:
+        yield f"{'; '.join(f'{case}: {listed(words)}' for case, words in everywhere.items())}."
+    for words in elsewhere[: _LINES - 1 - bool(everywhere)]:
+        yield sentence(words)
+
+
+def _by_block(cases: Mapping[str, str]) -> str:
+    """Give the leader of each block, or of many blocks the most frequent ones."""
+    if len(cases) <= _LINES:
+        return ", ".join(f"{case} ({label})" for label, case in cases.items())
+    found = Counter(cases.values())
+    return ", ".join(
+        f"{case} ({number} of {len(cases)})" for case, number in found.most_common(_LINES - 1)
+    )
+
+
+def _word(metric: str) -> str:
+    return "queueing delay" if metric == _DELAY else METRICS[metric].word
+
+
+def details(subject: Subject) -> tuple[str, ...]:
+    """Give what the runs show in full, the most important sentence first."""
+    if subject.sensitivity is not None:
+        return tuple(_taus_told(subject))
     if subject.comparison is None:
         return tuple(_bests_told(subject, subject.members))
     unpublished = [member for member in subject.members if not member.section.published]
@@ -184,8 +473,8 @@ def _bests_told(subject: Subject, members: Sequence[Member]) -> Iterator[str]:
 def _told(results: Sequence[CellResult]) -> str:
     if len(results) == 1:
         return f"{results[0].cell.label} has {listed(_values(results[0], DRAWN))}"
-    told = [name for name in DRAWN if all(result.metrics[name].values for result in results)]
-    return "; ".join(_extremes(results, metric) for metric in told)
+    measured = [name for name in DRAWN if all(result.metrics[name].values for result in results)]
+    return "; ".join(_extremes(results, metric) for metric in measured)
 
 
 def _values(result: CellResult, metrics: Iterable[str]) -> list[str]:
@@ -222,12 +511,14 @@ def _extremes(results: Sequence[CellResult], metric: str) -> str:
         return f"all have the same {word}, {_mean(lowest, metric)}"
     best, worst = (highest, lowest) if metric == _GOODPUT else (lowest, highest)
     good, bad = _EXTREMES[metric]
-    told = (
-        f"{best.cell.label} has {good} {word} ({_value(best, metric)}), "
-        f"{worst.cell.label} {bad} ({_value(worst, metric)})"
-    )
+    alike = sum(_mean(one, metric) == _mean(best, metric) for one in results)
+    extremes = (
+        f"{count(alike, 'case')} share {good} {word} ({_mean(best, metric)}), "
+        if alike > 1
+        else f"{best.cell.label} has {good} {word} ({_value(best, metric)}), "
+    ) + f"{worst.cell.label} {bad} ({_value(worst, metric)})"
     within = contrast([(1.0, best), (-1.0, worst)], metric).beyond_noise is False
-    return f"{told}, a difference within noise" if within else told
+    return f"{extremes}, a difference within noise" if within else extremes
 
 
 def _taus_told(subject: Subject) -> Iterator[str]:

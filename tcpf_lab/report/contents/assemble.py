@@ -6,12 +6,13 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import tcpf_lab
 from tcpf_lab.report.claims.page import Page
-from tcpf_lab.report.contents.answers import answer, question
+from tcpf_lab.report.contents.answers import answer, details, question
 from tcpf_lab.report.contents.model import (
     Contents,
     Fact,
@@ -29,9 +30,9 @@ from tcpf_lab.report.contents.model import (
     seeds_told,
     sentences,
 )
-from tcpf_lab.report.contents.papers import opening_parts, page_parts, told_of_claims
+from tcpf_lab.report.contents.papers import answer_of, page_parts
 from tcpf_lab.report.contents.parameters import parameter_tables
-from tcpf_lab.report.contents.results import result_parts, verdicts
+from tcpf_lab.report.contents.results import result_parts, summary, verdicts
 from tcpf_lab.report.contents.subject import Subject
 from tcpf_lab.report.contents.topology import draw_topology, told
 from tcpf_lab.report.document import agreed
@@ -44,6 +45,9 @@ from tcpf_lab.spec.tcp import LINUX22, LINUX22_BEHAVIOURS, NEWRENO, RENO
 
 #: So many entries fit into a sentence; the table of a report has all of them.
 _FEW = 5
+#: Sentences of the answer on page one, and rows of a table that it has room for.
+_SENTENCES = 3
+_ON_PAGE_ONE = 18
 #: Words for the checks of validity, and for what of a run's manifest is told.
 WORDS: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("words.toml").read_text("utf-8")
@@ -68,25 +72,31 @@ def contents_of(subject: Subject) -> Contents:
         If a run that is part of the means has no manifest.
     """
     made = provenance(subject.sections)
-    others = [page for page in subject.pages if not page.opening]
-    texts = [text for page in subject.pages if page.opening for text in page.texts]
+    reply = answer(subject)
     contents = Contents(
         title=subject.title,
         subtitle=_conditions(subject),
         question=question(subject),
-        answer=(*texts, *told_of_claims(others), *answer(subject)),
+        verdict=reply.verdict,
+        answer=reply.lines,
+        front=summary(subject),
         topologies=tuple(_topologies(subject)),
         parameters=parameter_tables(subject),
-        results=(*page_parts(others), *result_parts(subject)),
+        results=(*_in_full(subject), *page_parts(subject.pages), *result_parts(subject)),
         claims=verdicts(subject.comparison),
         validity=_validity(subject, made),
         reproduce=Reproduce(tuple(map(lines, subject.commands)), tuple(_facts(made))),
         limitations=limitations(subject, made),
         program=f"tcpf-lab {tcpf_lab.__version__}",
         keywords=tuple(dict.fromkeys(r.cell.case for s in subject.sections for r in s.results)),
-        opening=opening_parts(subject.pages),
     )
     return numbered(contents)
+
+
+def _in_full(subject: Subject) -> Iterator[Part]:
+    """Yield what the runs show in sentences, where there is more than the answer."""
+    if found := details(subject):
+        yield Part("results-summary", "Summary", found)
 
 
 def figures_of(subject: Subject, drawings: Figures) -> Figures:
@@ -178,11 +188,14 @@ def _is_code(text: str) -> bool:
 
 def page_alone(page: Page, again: str) -> Contents:
     """Give a report that is one page, made again by a command."""
+    reply = answer_of(page)
+    derived = "Are the claims of the paper confirmed?" if page.claims else "What do the runs show?"
     contents = Contents(
         title=page.title,
         subtitle="",
-        question="",
-        answer=(),
+        question=derived if reply.lines else "",
+        verdict=reply.verdict,
+        answer=reply.lines,
         topologies=(),
         parameters=(),
         results=tuple(page_parts((page,))),
@@ -196,7 +209,8 @@ def page_alone(page: Page, again: str) -> Contents:
 
 
 def numbered(contents: Contents) -> Contents:
-    """Number tables and figures in the order in which they are read."""
+    """Choose what stands on page one, and number tables and figures as they are read."""
+    contents = _with_front(contents)
     numbers = {"Table": 0, "Figure": 0}
 
     def labelled(items: tuple[_T, ...], noun: str) -> tuple[_T, ...]:
@@ -206,24 +220,51 @@ def numbered(contents: Contents) -> Contents:
             given.append(replace(item, label=f"{noun} {numbers[noun]}"))
         return tuple(given)
 
-    def parts(items: tuple[Part, ...]) -> tuple[Part, ...]:
-        return tuple(
-            replace(
-                part,
-                tables=labelled(part.tables, "Table"),
-                figures=labelled(part.figures, "Figure"),
-            )
-            for part in items
-        )
+    def part(one: Part) -> Part:
+        tables, figures = labelled(one.tables, "Table"), labelled(one.figures, "Figure")
+        return replace(one, tables=tables, figures=figures)
 
+    front = None if contents.front is None else part(contents.front)
+    main = tuple(map(part, contents.main))
     return replace(
         contents,
-        opening=parts(contents.opening),
+        front=front,
+        results=(*main, *map(part, contents.details)),
         topologies=labelled(contents.topologies, "Figure"),
         parameters=labelled(contents.parameters, "Table"),
-        results=parts(contents.results),
         validity=replace(contents.validity, tables=labelled(contents.validity.tables, "Table")),
     )
+
+
+def _with_front(contents: Contents) -> Contents:
+    """Move the first figure and the first short table of the results to page one.
+
+    What is there already stays.
+    """
+    front = contents.front or Part("front", "")
+    parts = list(contents.results)
+    answer, more = contents.answer[:_SENTENCES], contents.answer[_SENTENCES:]
+    if more:
+        parts.insert(0, Part("results-answer", "The answer in full", more))
+    if not front.tables:
+        short = (t for p in contents.main for t in p.tables if len(t.rows) <= _ON_PAGE_ONE)
+        front = replace(front, tables=tuple(islice(short, 1)))
+    if not front.figures:
+        every = (figure for part in contents.main for figure in part.figures)
+        front = replace(front, figures=tuple(islice(every, 1)))
+    left = [
+        replace(
+            part,
+            tables=tuple(one for one in part.tables if one not in front.tables),
+            figures=tuple(one for one in part.figures if one not in front.figures),
+        )
+        for part in parts
+    ]
+    remaining = tuple(
+        now for now, before in zip(left, parts, strict=True) if before.empty or not now.empty
+    )
+    shown = None if front.empty else front
+    return replace(contents, answer=answer, front=shown, results=remaining)
 
 
 def runs_left_out(sections: Sequence[Section]) -> Iterator[LeftOut]:
@@ -251,10 +292,10 @@ def told_of_left_out(sections: Sequence[Section]) -> str:
 
 
 def _told(runs: Sequence[LeftOut]) -> str:
-    told = [f"{one.named} ({': '.join(filter(None, (one.state, one.reasons)))})" for one in runs]
+    named = [f"{one.named} ({': '.join(filter(None, (one.state, one.reasons)))})" for one in runs]
     rest = sum(one.runs for one in runs[_FEW:])
     more = (f"and {count(rest, 'more run')}, which table.md lists",) * bool(rest)
-    return "; ".join((*told[:_FEW], *more))
+    return "; ".join((*named[:_FEW], *more))
 
 
 def _alike(problems: Sequence[Problem]) -> Iterator[LeftOut]:
@@ -403,13 +444,15 @@ def limitations(subject: Subject, made: Provenance) -> tuple[Limitation, ...]:
         behaviours=[w for w in LINUX22_BEHAVIOURS if any(w in tcp.behaviours for tcp in tcps)],
         lacking=[w for w in LINUX22_BEHAVIOURS if any(w not in tcp.behaviours for tcp in old)],
         recoveries=[
-            (heading, said.replace("`", ""))
-            for said, heading in _RECOVERIES.items()
-            if said in recoveries
+            (heading, words.replace("`", ""))
+            for words, heading in _RECOVERIES.items()
+            if words in recoveries
         ],
         compared=bool(subject.comparison),
         seeds=len(made.seeds),
         flows=sorted({result.cell.flows for s in subject.sections for result in s.results}),
     )
     parts = (part.split("\n", 1) for part in text.removeprefix("## ").split("\n## "))
-    return tuple(Limitation(heading, " ".join(said.split("\n")).strip()) for heading, said in parts)
+    return tuple(
+        Limitation(heading, " ".join(words.split("\n")).strip()) for heading, words in parts
+    )

@@ -7,7 +7,7 @@ format escapes it, always and everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,8 @@ class Figure:
 class Part:
     """A part of the report under a heading: sentences, commands, tables, figures.
 
-    Each of ``paragraphs`` is a paragraph, each of ``commands`` the lines of a command.
+    Each of ``paragraphs`` is a paragraph, each of ``commands`` the lines of a command. A ``detail``
+    belongs to the appendix.
     """
 
     name: str
@@ -52,6 +53,12 @@ class Part:
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
+    detail: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing below the heading."""
+        return not (self.paragraphs or self.tables or self.figures or self.commands)
 
 
 @dataclass(frozen=True)
@@ -155,12 +162,16 @@ class Limitation:
 
 @dataclass(frozen=True)
 class Contents:
-    """A report, in the order in which it is read.
+    """A report.
 
-    ``subtitle`` has the conditions of the runs; ``question`` and each of ``answer`` is a sentence;
-    ``topologies`` are drawn, one for each kind of path in the experiments; ``parameters`` are
-    tables; ``results`` has the pages on papers and one part per experiment; ``keywords`` are for
-    the document's metadata; ``opening`` has the parts that come before the path.
+    Page one has the ``question``, the ``verdict`` (Yes, Partly, No, Undecided, or empty), the
+    ``answer`` in at most three sentences, and ``front``: one figure and one table of the results.
+    The results follow, the claims, the limitations, and the appendix: topologies, parameters,
+    details, validity, how to reproduce.
+
+    ``subtitle`` has the conditions of the runs; ``topologies`` are drawn, one for each kind of path
+    in the experiments; ``results`` has the pages on papers and one part per experiment;
+    ``keywords`` are for the document's metadata; ``elsewhere`` names what another document has.
     """
 
     title: str
@@ -176,16 +187,29 @@ class Contents:
     limitations: tuple[Limitation, ...]
     program: str
     keywords: tuple[str, ...] = ()
-    opening: tuple[Part, ...] = ()
+    verdict: str = ""
+    front: Part | None = None
+    elsewhere: str = ""
+
+    @property
+    def main(self) -> tuple[Part, ...]:
+        """The results that come before the limitations."""
+        return tuple(part for part in self.results if not part.detail)
+
+    @property
+    def details(self) -> tuple[Part, ...]:
+        """The results in the appendix."""
+        return tuple(part for part in self.results if part.detail)
 
     @property
     def figures(self) -> tuple[Figure, ...]:
         """Every figure, in the order of the report."""
+        front = () if self.front is None else (self.front,)
         first, last = (
             [figure for part in parts for figure in part.figures]
-            for parts in (self.opening, self.results)
+            for parts in ((*front, *self.main), self.details)
         )
-        return (*first, *self.topologies, *last)
+        return (*first, *last, *self.topologies)
 
     def need(self, figures: Figures) -> None:
         """Refuse pictures that are not all.
@@ -198,6 +222,57 @@ class Contents:
         missing = [figure.name for figure in self.figures if figure.name not in figures]
         if missing:
             raise LabError(f"no picture for {', '.join(missing)}", where=self.title)
+
+
+#: A report with more figures, or more rows of tables behind the limitations, is two documents.
+_FIGURES, _ROWS = 12, 150
+#: Rows of a table in the first of two documents.
+_LONG = 40
+
+
+def split(contents: Contents) -> tuple[Contents, Contents | None]:
+    """Divide a long report, numbered already: what a person reads, and the appendix, or None."""
+    shown = [figure for part in contents.main for figure in part.figures]
+    tables = [*contents.parameters, *(table for part in contents.details for table in part.tables)]
+    long = [table for part in contents.main for table in part.tables if len(table.rows) > _LONG]
+    if len(shown) <= _FIGURES and sum(len(table.rows) for table in (*tables, *long)) <= _ROWS:
+        return contents, None
+    first = {figure.name for figure in shown[:_FIGURES]}
+    main, others = [], []
+    for part in contents.main:
+        own = tuple(table for table in part.tables if table not in long)
+        figures = tuple(figure for figure in part.figures if figure.name in first)
+        main.append(replace(part, tables=own, figures=figures))
+        left = replace(
+            part,
+            paragraphs=(),
+            commands=(),
+            tables=tuple(table for table in part.tables if table in long),
+            figures=tuple(figure for figure in part.figures if figure.name not in first),
+        )
+        others += [left] if not left.empty else []
+    short = replace(
+        contents,
+        results=tuple(part for part in main if not part.empty),
+        parameters=(),
+        validity=replace(contents.validity, tables=(), left_out=()),
+        reproduce=replace(contents.reproduce, facts=()),
+        elsewhere="The appendix is a PDF of its own (.appendix.pdf): parameters, the other tables "
+        "and figures, every check, the runs left out, versions and hashes.",
+    )
+    rest = replace(
+        contents,
+        title=f"{contents.title}: appendix",
+        question="",
+        verdict="",
+        answer=(),
+        front=None,
+        topologies=(),
+        results=(*others, *contents.details),
+        claims=Verdicts((), ()),
+        limitations=(),
+    )
+    return short, replace(rest, results=tuple(replace(part, detail=True) for part in rest.results))
 
 
 def filled(template: str, **values: Any) -> str:

@@ -6,10 +6,12 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims import page as papers
-from tcpf_lab.report.claims.judge import PaperClaim, counted, judged_rows, source_of
+from tcpf_lab.report.claims.judge import PaperClaim, counted, judged_rows
+from tcpf_lab.report.contents.answers import Answer, of_claims
 from tcpf_lab.report.contents.model import Figure, Part, sentence
 from tcpf_lab.report.table import (
     MINUS,
@@ -26,7 +28,7 @@ from tcpf_lab.results.command import lines
 
 #: A number as tables of pages have it, alone or with the half width of its interval.
 _NUMBER = re.compile(rf"([+{MINUS}-]?\d[\d ]*(?:\.\d+)?(?:e[+-]?\d+)?)(?: ± (<?\d+(?:\.\d+)?))?")
-_VERDICTS = "Verdicts: noise decides nothing; what stands on one run has no noise to show."
+_VERDICTS = "An interval across a bound decides nothing; a single run has no interval."
 
 
 def page_parts(pages: Sequence[papers.Page]) -> Iterator[Part]:
@@ -39,19 +41,19 @@ def page_parts(pages: Sequence[papers.Page]) -> Iterator[Part]:
                 parts.append(_begun(page, heading, len(parts)))
             parts[-1] = _with(parts[-1], page, block)
         yield from parts
-
-
-def told_of_claims(pages: Sequence[papers.Page]) -> Iterator[str]:
-    """Yield a sentence for each page that judges: how many of the paper's sentences hold."""
-    for page in pages:
         if page.claims:
-            yield f"{page.title}. {counted(page.claims)}"
+            yield _checks(page)
 
 
-def opening_parts(pages: Sequence[papers.Page]) -> tuple[Part, ...]:
-    """Give the parts that a report opens with, without their texts, which are its answer."""
-    parts = page_parts([page for page in pages if page.opening])
-    return tuple(replace(part, paragraphs=()) for part in parts)
+def answer_of(page: papers.Page) -> Answer:
+    """Give the answer of a page alone: its claims counted, or the texts that introduce tables."""
+    if page.claims:
+        return of_claims(page.claims)
+    lines = []
+    for text, block in pairwise(page.blocks):
+        if isinstance(text, papers.Text) and text.text and isinstance(block, papers.Table):
+            lines.append(f"{text.heading}: {text.text}" if text.heading else text.text)
+    return Answer("", tuple(line.replace("?:", "?") for line in lines))
 
 
 def _begun(page: papers.Page, heading: str, place: int) -> Part:
@@ -69,8 +71,8 @@ def _with(part: Part, page: papers.Page, block: papers.Block) -> Part:
             return replace(part, tables=(*part.tables, _table(page, block)))
         case papers.Drawing() if not block.points:
             lacking = "; ".join(block.missing)
-            told = f"{block.title}. Not made: {lacking}."
-            return replace(part, paragraphs=(*part.paragraphs, told))
+            message = f"{block.title}. Not made: {lacking}."
+            return replace(part, paragraphs=(*part.paragraphs, message))
         case papers.Drawing():
             return replace(part, figures=(*part.figures, _figure(block)))
         case papers.Claims():
@@ -126,9 +128,11 @@ def _in_words(drawing: papers.Drawing) -> str:
     for point in drawing.points:
         names = tuple(filter(None, (point.panel, point.series)))
         series.setdefault(names, []).append(point)
-    told = [f"{', '.join(names)}: {_ends(drawing, own)}" for names, own in series.items()]
+    series_in_words = [
+        f"{', '.join(names)}: {_ends(drawing, own)}" for names, own in series.items()
+    ]
     axis = f" {drawing.axis}." if drawing.axis else ""
-    return f"Chart. {drawing.title}.{axis} {'; '.join(told)}."
+    return f"Chart. {drawing.title}.{axis} {'; '.join(series_in_words)}."
 
 
 def _ends(drawing: papers.Drawing, points: Sequence[papers.Point]) -> str:
@@ -151,18 +155,43 @@ def _counted(block: papers.Claims) -> Iterator[str]:
 
 
 def _judged(page: papers.Page, claims: Sequence[PaperClaim]) -> Table:
-    """Give the table of sentences: a group for each, with a row for each check of several."""
+    """Give a row for each claim: its sentence, what was measured, the verdict."""
+    columns = ("sentence of the paper", "measured", "verdict")
+    rows = ((_source(claim), _measured(claim), _verdict(claim)) for claim in claims)
+    return table_of(f"{page.name}-claims", f"Claims: {page.title}.", columns, rows)
+
+
+def _source(claim: PaperClaim) -> str:
+    """Give the sentence, the section of the paper that has it, and the claim's id."""
+    source = claim.sources[0]
+    return f"{source.sentence} ({source.section}; {claim.id})"
+
+
+def _measured(claim: PaperClaim) -> str:
+    """Give the number of the check that decides, and the range that holds."""
+    verdict = claim.judgement.verdict
+    check = next((one for one in claim.checks if one.verdict is verdict), claim.checks[0])
+    return f"{check.label}: {check.number}; claimed: {check.range}"
+
+
+def _verdict(claim: PaperClaim) -> str:
+    found = claim.judgement
+    return claim.told if found.checks == 1 else f"{claim.told} ({found.told('checks')})"
+
+
+def _checks(page: papers.Page) -> Part:
+    """Give every check of every claim, for the appendix."""
     columns = tuple(map(Column, ("what must be true", "number", "verdict")))
-    groups = tuple(
-        Group(f"{claim.id}: {source_of(claim)}", rows_of(_rows(claim))) for claim in claims
-    )
-    caption = f"Sentences of the paper, judged: {page.title}."
-    return Table(f"{page.name}-claims", caption, columns, groups, _VERDICTS)
+    groups = tuple(Group(_source(claim), rows_of(_rows(claim))) for claim in page.claims)
+    caption = f"Every check of the claims: {page.title}."
+    table = Table(f"{page.name}-checks", caption, columns, groups, _VERDICTS)
+    heading = f"Checks of the claims: {page.title}"
+    return Part(f"paper-{page.name}-checks", heading, tables=(table,), detail=True)
 
 
 def _rows(claim: PaperClaim) -> Iterator[tuple[str, ...]]:
     """Yield what must be true, and below it each of several checks; a note is read there too."""
-    said = " ".join((claim.statement, *(sentence(note) for note in (claim.note,) if note)))
+    words = " ".join((claim.statement, *(sentence(note) for note in (claim.note,) if note)))
     own, *checks = judged_rows(claim)
-    for row in (own._replace(label=said), *checks):
-        yield row.label, f"{row.number} (asked for: {row.asked})", row.verdict
+    for row in (own._replace(label=words), *checks):
+        yield row.label, f"{row.number} (claimed: {row.asked})", row.verdict

@@ -106,13 +106,13 @@ def _profiles(members: Sequence[Member]) -> Iterator[Table]:
             window = str(profile.initcwnd)
             rows.append(("initcwnd (route)", window, profile.window_reason))
         rows += _behaviours([tcp for m in own for tcp in m.experiment.tcps])
-        said = dict.fromkeys(tcp.without_sack for m in own for tcp in m.experiment.tcps)
+        words = dict.fromkeys(tcp.without_sack for m in own for tcp in m.experiment.tcps)
         yield table_of(
             f"tcp-{name.replace('.', '-')}",
             f"TCP profile {name}, at both ends. {profile.summary}",
             ("setting", "value", "reason"),
             rows,
-            " ".join(filter(None, said)).replace("`", ""),
+            " ".join(filter(None, words)).replace("`", ""),
         )
 
 

@@ -48,16 +48,15 @@ from tcpf_lab.report.table import (
 )
 
 _EXPLANATIONS = {
-    "timeouts": "Expiries of the retransmission timer in the measured time, all flows together.",
+    "timeouts": "RTO expirations in the measured time, all flows together.",
     "loss_percent": "Share of the bytes entering the bottleneck's queue that it drops.",
     "goodput_bytes_per_s": "Bytes acknowledged for the first time per second: mean over flows.",
     "goodput_cov": "Standard deviation of the flows' goodput over its mean; 0 is perfectly fair.",
 }
-_HOW_TO_READ = "Mean over the runs used ± half width of the 95 % confidence interval (Student's t)."
-_RUNS = " Runs: used / asked for; a run is one seed."
+_HOW_TO_READ = "Mean over the runs ± half width of the 95 % interval (Student's t)."
+_RUNS = " Runs: used / requested; a run is one seed."
 _PUBLISHED = (
-    " Slanted: the published value. The papers do not state how long their runs took, so timeouts "
-    "compare by order and ratio, not by size."
+    " The papers do not state how long their runs took: compare timeouts by order and ratio."
 )
 
 
@@ -67,6 +66,51 @@ def result_parts(subject: Subject) -> tuple[Part, ...]:
     if subject.factors:
         return (*effects, _levels_part(subject))
     return (*effects, *(_part(subject, member) for member in subject.members))
+
+
+def summary(subject: Subject) -> Part | None:
+    """Give the table and the figure of page one for published configurations; else None.
+
+    Of several configurations: a table of timeouts. The scatter of the opening page is their figure.
+    """
+    known = [member for member in subject.members if member.section.published]
+    opening = next((page for page in subject.pages if page.opening), None)
+    if opening is None or not known:
+        return None
+    if len(known) == 1:
+        (member,) = known
+        return Part("front", "", (), (_table(member),), tuple(_figures(subject, member))[:1])
+    return Part("front", "", (), (_timeouts(known),))
+
+
+def _timeouts(members: Sequence[Member]) -> Table:
+    """Give timeouts, measured and published: a row per case, a column per configuration."""
+    style = METRICS[DRAWN[0]]
+    found = {(m.name, r.cell.flows, r.cell.case): r for m in members for r in m.section.results}
+    groups = []
+    for flows in dict.fromkeys(flows for _, flows, _ in found):
+        cases = dict.fromkeys(case for _, number, case in found if number == flows)
+        rows = [
+            (
+                Entry(case),
+                *(
+                    _estimate(found[at], style) if (at := (m.name, flows, case)) in found
+                    else Entry(NOTHING)
+                    for m in members
+                ),
+            )
+            for case in cases
+        ]  # fmt: skip
+        groups.append(Group(count(flows, "flow"), tuple(rows)))
+    columns = (
+        Column("case"),
+        *(
+            Column(f"configuration {m.name}", "estimate", "", f"Timeouts in {m.label}.")
+            for m in members
+        ),
+    )
+    caption = "Timeouts of all flows, measured and published."
+    return Table("table-timeouts", caption, columns, tuple(groups), _HOW_TO_READ + _PUBLISHED)
 
 
 def _part(subject: Subject, member: Member) -> Part:
@@ -95,7 +139,7 @@ def _table(member: Member) -> Table:
             Column(bare(METRICS[m].heading), "estimate", METRICS[m].unit, _EXPLANATIONS[m])
             for m in DRAWN
         ),
-        Column("runs", "number", "", "Runs in the means, of those asked for."),
+        Column("runs", "number", "", "Runs in the means, of those requested."),
     )
     groups = [
         Group(count(flows, "flow"), tuple(map(_row, results)))
@@ -138,10 +182,10 @@ def _note(estimate: Estimate, style: MetricStyle, used: int) -> str:
         return "not measured without captures" if used else "no usable run"
     places = style.places(estimate.mean)
     values = ", ".join(f"{value:.{places}f}" for value in estimate.values)
-    told = f"{count(len(estimate.values), 'run')}: {values}"
+    runs = f"{count(len(estimate.values), 'run')}: {values}"
     if not estimate.published:
-        return told
-    return f"{told}; {significant(estimate.mean / estimate.published)} times the published value"
+        return runs
+    return f"{runs}; {significant(estimate.mean / estimate.published)} times the published value"
 
 
 def _figures(subject: Subject, member: Member) -> Iterator[Figure]:

@@ -1,4 +1,4 @@
-"""What a report is about: the numbers, the experiments behind them, and how they were asked for."""
+"""What a report is about: the numbers, the experiments behind them, and the commands."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ class Subject:
         What makes the runs and the report again.
     pages : tuple of Page
         On the papers and workloads that the experiments are of.
+    question : str
+        Of the experiment or collection file; may be empty.
     """
 
     title: str
@@ -58,6 +60,7 @@ class Subject:
     sensitivity: Sensitivity | None
     commands: tuple[str, ...]
     pages: tuple[Page, ...] = ()
+    question: str = ""
 
     @property
     def sections(self) -> tuple[Section, ...]:

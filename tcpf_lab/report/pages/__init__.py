@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from tcpf_lab.report.contents.model import Contents, Figures
+from tcpf_lab.report.contents.model import Contents, Figures, split
 
 
 def rendered(
     contents: Contents, figures: Figures, formats: Collection[str]
 ) -> Iterator[tuple[str, str | bytes]]:
-    """Yield a report to read as HTML and PDF, if asked for, by the suffix of its file."""
+    """Yield a report as HTML and PDF, if requested, by the suffix of its file.
+
+    The appendix of a long report is a PDF of its own, ``report.appendix.pdf``.
+    """
     if "html" in formats:
         from tcpf_lab.report.pages.html import render
 
@@ -18,4 +21,8 @@ def rendered(
     if "pdf" in formats:
         from tcpf_lab.report.pages.pdf import typeset
 
-        yield "pdf", typeset(contents, figures)
+        contents.need(figures)
+        main, appendix = split(contents)
+        if appendix is not None:
+            yield "appendix.pdf", typeset(appendix, figures)
+        yield "pdf", typeset(main, figures)

@@ -308,7 +308,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    own = (anchor, heading_attributes, entry_attributes, verdict_class, verdict_order)
+    own = (
+        *(anchor, heading_attributes, entry_attributes),
+        *(has_published, verdict_class, verdict_order),
+    )
     environment.filters |= {function.__name__: function for function in own}
     return environment
 
@@ -337,6 +340,11 @@ def heading_attributes(column: Column) -> dict[str, _Value]:
         "data-sort": "number" if numeric else None,
         "data-tip": printable(column.explanation) or None,
     }
+
+
+def has_published(table: Table, place: int) -> bool:
+    """Tell whether a column has published values beside the measured ones."""
+    return any(row[place].published for group in table.groups for row in group.rows if row[place:])
 
 
 def entry_attributes(table: Table, group: Group, row: Row, place: int) -> dict[str, _Value]:

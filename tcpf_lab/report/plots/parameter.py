@@ -58,8 +58,8 @@ class Scale:
         if self.logarithmic:
             axes.set_xscale("log")
             axes.minorticks_off()
-        told = self.told()
-        axes.set_xticks([self.places[word] for word in told], told)
+        labels = self.told()
+        axes.set_xticks([self.places[word] for word in labels], labels)
         if not self.ordered:
             axes.set_xlim(-0.5, len(self.words) - 0.5)
         axes.tick_params(axis="x", bottom=True)
@@ -69,11 +69,11 @@ class Scale:
         """Give the values that are written: those that have room beside the one before."""
         at = [log10(self.places[w]) if self.logarithmic else self.places[w] for w in self.words]
         room = (at[-1] - at[0]) * (max(map(len, self.words)) + 2) / _CHARACTERS
-        kept = [0]
+        stored = [0]
         for index, place in enumerate(at):
-            if place - at[kept[-1]] >= room > 0:
-                kept.append(index)
-        return [self.words[index] for index in kept]
+            if place - at[stored[-1]] >= room > 0:
+                stored.append(index)
+        return [self.words[index] for index in stored]
 
 
 def scale_of(values: Sequence[str]) -> Scale:
@@ -140,11 +140,11 @@ def parameter(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     if not wanted.free:
         axes.set_ylim(bottom=0)
     flows = sorted({run.flows for run in runs})
-    told = [f"{flows[0]} flows"] if len(flows) == 1 else []
+    fixed_flows = [f"{flows[0]} flows"] if len(flows) == 1 else []
     head(
         axes,
         f"{metric.title} against {_WORDS.get(key, key)}",
-        under(runs, *told, runs_behind(groups, "point")),
+        under(runs, *fixed_flows, runs_behind(groups, "point")),
     )
     legend(figure, [*_entries(styles, scale.ordered), *_interval(groups, scale.ordered)])
     return figure
@@ -170,11 +170,11 @@ def _parameter(runs: Sequence[DrawnRun], asked: str) -> str:
     known = dict.fromkeys([FLOWS, *(name for run in runs for name in run.settings)])
     if key in known:
         values = _values(runs, key)
-        said = f"has one value in all these runs, {values.pop()}"
+        message = f"has one value in all these runs, {values.pop()}"
         if values:
-            said = "differs between cases only"
+            message = "differs between cases only"
         others = f"what differs: {', '.join(found)}" if found else "nothing differs"
-        raise RequestError(said, where=f"--x {asked}", hint=others)
+        raise RequestError(message, where=f"--x {asked}", hint=others)
     raise RequestError(unknown("unknown parameter", key, found or known), where=f"--x {asked}")
 
 

@@ -257,7 +257,8 @@ def test_calibration_without_held_out_numbers_says_so() -> None:
     assert "held out: nothing" in markdown(build(found))
     contents = contents_of(found, build(found), ("a", "b"))
     assert contents.question.endswith("configurations A and B?")
-    assert any("Nothing is held out." in text for text in contents.answer)
+    full = [text for part in contents.results for text in part.paragraphs]
+    assert any("Nothing is held out." in text for text in (*contents.answer, *full))
     assert "Held out." not in [one.heading for one in contents.limitations]
 
 

@@ -15,7 +15,7 @@ from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims.judge import Measured, PaperCheck, PaperClaim, Source
 from tcpf_lab.report.claims.page import Claims, Drawing, Drawn, Page, Point, Table, Text
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
-from tcpf_lab.report.contents.answers import answer, question
+from tcpf_lab.report.contents.answers import answer, details, question
 from tcpf_lab.report.contents.papers import page_parts
 from tcpf_lab.report.contents.subject import Member, Subject
 from tcpf_lab.report.plots.canvas import sheet
@@ -23,7 +23,13 @@ from tcpf_lab.report.section import Estimate, Section
 
 
 def said(about: Subject) -> str:
-    return "\n".join(answer(about)).replace("\u00a0", " ")
+    return "\n".join(details(about)).replace("\u00a0", " ")
+
+
+def answered(about: Subject) -> str:
+    found = answer(about)
+    assert len(found.lines) <= 3
+    return "\n".join((found.verdict, *found.lines)).replace("\u00a0", " ")
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +39,41 @@ def perfect() -> Subject:
 
 
 def test_the_question_names_the_configurations(perfect: Subject) -> None:
-    assert question(perfect) == (
-        "Are the tables of configurations A, B, C and D reproduced, and are the thesis' "
-        "conclusions right?"
+    several = "Are the published results of configurations A, B, C and D reproduced?"
+    assert question(perfect) == several
+    assert (
+        question(subject(member("B"))) == "Are the published results of configuration B reproduced?"
     )
-    assert question(subject(member("B"))).startswith("Are the tables of configuration B repro")
+    own = replace(perfect, question="Does the marker help?")
+    assert question(own) == "Does the marker help?"
+
+
+def test_the_answer_counts_the_claims_and_the_pairs_in_the_published_order(
+    perfect: Subject,
+) -> None:
+    assert perfect.comparison is not None
+    verdicts = [str(claim.ours.verdict) for claim in perfect.comparison.claims]
+    holding, refuted = (verdicts.count(word) for word in ("holds", "refuted"))
+    verdict, claims, order, *_ = answered(perfect).splitlines()
+    assert verdict == "Partly", "the published tables refute some claims too"
+    assert claims.startswith(f"{holding} of the {holding + refuted} claims")
+    assert order.startswith("100 % of the pairs of cases")
+
+
+def test_the_order_alone_decides_where_no_claim_is_decided() -> None:
+    def reverse(cell: CellKey, metric: str, _: int) -> float:
+        return 1e4 / (1 + known(cell)[metric])
+
+    cells = [cell for cell in PUBLISHED_CELLS if cell.config == "A"][:3]
+    assert answered(subject(member("A", cells=cells))).startswith("Partly\nNo claim is decided")
+    other = subject(member("A", reverse, cells=cells))
+    assert answered(other).splitlines()[0] == "No"
+    assert "0 % of the pairs" in answered(other)
 
 
 def test_published_numbers_measured_again_are_reported_as_such(perfect: Subject) -> None:
     text = said(perfect)
-    assert "All 56 published cells were measured, with 336 of 336 runs asked for" in text
+    assert "All 56 published cells were measured in 336 of 336 runs requested" in text
 
 
 def test_verdicts_are_counted_from_the_comparison(perfect: Subject) -> None:
@@ -84,8 +115,8 @@ def test_a_gain_in_timeouts_is_measured_and_published(perfect: Subject) -> None:
 
 def test_what_was_not_measured_is_not_counted() -> None:
     some = subject(member("A", cells=PUBLISHED_CELLS[:3]))
-    assert "3 of the 56 published cells were measured, with 18 of 18 runs" in said(some)
-    assert "None of the papers' claims can be decided" in said(some)
+    assert "3 of the 56 published cells were measured in 18 of 18 runs" in said(some)
+    assert "No claim of the papers can be decided" in said(some)
 
 
 CELLS = {
@@ -118,6 +149,10 @@ def own_subject(*names: str, runs: bool = True) -> Subject:
 def test_an_experiment_of_ones_own_is_asked_for_its_best_case() -> None:
     assert question(own_subject("Good", "Bad")) == "Which of Good and Bad serves 10 flows best?"
     assert question(own_subject("Good")) == "What do 10 flows get with Good?"
+    assert answered(own_subject("Good", "Bad")) == (
+        "\nGood: lowest loss (1.10 %) and fewest timeouts.\n"
+        "The lead over the next case is within noise in loss."
+    )
     text = said(own_subject("Good", "Bad"))
     assert "Good has the fewest timeouts (4.0 ± 2.5), Bad the most (91.0 ± 2.5)" in text
     assert "all have the same loss, 1.10 %; all have the same goodput, 110 bytes/s" in text
@@ -130,11 +165,13 @@ def test_what_nobody_published_is_told_beside_what_was() -> None:
     both = replace(about, members=(*about.members, mine))
     text = said(both)
     assert text.splitlines()[-1].startswith("mine: With 10 flows Good has the fewest timeouts")
-    assert "14 of the 56 published cells were measured, with 84 of 84 runs asked for" in text
+    assert "14 of the 56 published cells were measured in 84 of 84 runs requested" in text
 
 
 def test_a_difference_within_the_intervals_is_called_noise() -> None:
     noisy = own_subject("Good", "Bad")
+    changed = with_losses(noisy, (1.0, 1.1, 1.2), (1.3, 1.1, 1.2))
+    assert "within noise in loss." in answered(changed)
     text = said(with_losses(noisy, (1.0, 1.1, 1.2), (1.3, 1.1, 1.2)))
     assert "Bad the highest (1.20 ± 0.25 %), a difference within noise" in text
 
@@ -157,6 +194,9 @@ def with_losses(about: Subject, *losses: tuple[float, ...]) -> Subject:
 
 
 def test_a_single_case_tells_its_numbers() -> None:
+    assert answered(own_subject("Good")).startswith(
+        "\nGood: timeouts 4.0 ± 2.5, loss 1.10 ± 0.25 %"
+    )
     assert said(own_subject("Good")).startswith(
         "With 10 flows Good has timeouts 4.0 ± 2.5, loss 1.10 ± 0.25 %, goodput 110 ± 25 bytes/s"
     )
@@ -202,14 +242,14 @@ PAGE = Page(
 
 
 def test_a_heading_begins_a_part() -> None:
-    first, second = page_parts([PAGE])
+    first, second, _ = page_parts([PAGE])
     assert (first.name, first.heading) == ("paper-ef-1", "Paper 001")
     assert first.paragraphs == ("Every number is a mean.",)
     assert (second.name, second.heading) == ("paper-ef-2", "Paper 001: Figures")
 
 
 def test_columns_of_numbers_are_sorted_and_aligned_as_numbers() -> None:
-    first, _ = page_parts([PAGE])
+    first, *_ = page_parts([PAGE])
     (table,) = first.tables
     assert [column.kind for column in table.columns] == ["text", "estimate", "text"]
     ((reno, sack, last),) = (group.rows for group in table.groups)
@@ -219,7 +259,7 @@ def test_columns_of_numbers_are_sorted_and_aligned_as_numbers() -> None:
 
 
 def test_a_figure_without_points_is_named_and_what_is_missing_told() -> None:
-    _, second = page_parts([PAGE])
+    _, second, _ = page_parts([PAGE])
     (figure,) = second.figures
     assert figure.name == "fig-ef-2a"
     assert figure.caption == "Figure 2(a). Loss. Not all of it was measured: SACK at 2 ms."
@@ -232,16 +272,25 @@ def alternative(drawing: Drawing) -> str:
 
 
 def test_a_sentence_has_its_note_and_a_row_for_each_of_several_checks() -> None:
-    _, second = page_parts([PAGE])
-    (table,) = second.tables
+    _, second, checks = page_parts([PAGE])
+    (claims,), (table,) = second.tables, checks.tables
+    assert checks.detail
+    assert [[entry.text for entry in row] for row in claims.groups[0].rows] == [
+        [
+            "It is large. (3.1; ef-1)",
+            "SACK: missing: SACK, 1 flow; claimed: at least 0.3",
+            "not decidable (1 of 1 checks, 1 not measured)",
+        ],
+        ["It is small. (3.2; ef-2)", "loss: 0.45 ± 0.64 (2 seeds); claimed: at most 2", "holds"],
+    ]
     assert [group.heading for group in table.groups] == [
-        "ef-1: 001, 3.1: It is large.",
-        "ef-2: 001, 3.2: It is small.",
+        "It is large. (3.1; ef-1)",
+        "It is small. (3.2; ef-2)",
     ]
     first, other = ([[e.text for e in row] for row in group.rows] for group in table.groups)
     assert [row[0] for row in first] == ["at least 0.3 A note.", "loss", "SACK"]
     assert [row[2] for row in first] == ["not decidable", "(holds)", "(not decidable)"]
-    assert first[0][1] == "1 of 1 checks hold, 1 not measured (asked for: all)"
-    assert first[1][1] == "0.41 ± 0.02 (3 seeds) (asked for: at least 0.3)"
-    assert other == [["below 2", "loss: 0.45 ± 0.64 (2 seeds) (asked for: at most 2)", "holds"]]
+    assert first[0][1] == "1 of 1 checks hold, 1 not measured (claimed: all)"
+    assert first[1][1] == "0.41 ± 0.02 (3 seeds) (claimed: at least 0.3)"
+    assert other == [["below 2", "loss: 0.45 ± 0.64 (2 seeds) (claimed: at most 2)", "holds"]]
     assert second.commands == (("tcpf-lab run ef.yaml",),)

@@ -114,9 +114,10 @@ def test_figures_of_a_collection_are_those_of_the_thesis(about: Subject) -> None
 def test_tables_and_figures_are_numbered_as_they_are_read(whole: Contents) -> None:
     made = whole
     assert [figure.label for figure in made.figures] == [f"Figure {n}" for n in range(1, 10)]
+    assert made.front is not None
     tables = [
+        *(table for part in (made.front, *made.results) for table in part.tables),
         *made.parameters,
-        *(table for part in made.results for table in part.tables),
         *made.validity.tables,
     ]
     assert [table.label for table in tables] == [f"Table {n}" for n in range(1, len(tables) + 1)]
@@ -127,20 +128,25 @@ def test_a_report_on_published_configurations_opens_with_them(about: Subject) ->
     results = [result for section in about.sections for result in section.results]
     page = build(about.comparison, results, {})
     made = contents_of(replace(about, pages=(page,)))
-    assert made.answer[:2] == page.texts
-    assert "28 of 28 cells" in made.answer[0]
-    tables, conclusions = made.opening
-    assert [part.paragraphs for part in made.opening] == [(), ()]
-    assert [table.label for part in made.opening for table in part.tables] == ["Table 1", "Table 2"]
-    assert made.figures[0] == tables.figures[0]
-    assert made.parameters[0].label == "Table 3"
-    assert [part.name for part in made.results] == ["results-configA", "results-configB"]
+    assert made.verdict == "Partly", "some claims are refuted by the published tables themselves"
+    assert len(made.answer) == 3
+    assert made.front is not None
+    (timeouts,) = made.front.tables
+    assert (timeouts.label, [column.heading for column in timeouts.columns]) == (
+        "Table 1",
+        ["case", "configuration A", "configuration B"],
+    )
+    assert made.front.figures == made.figures[:1]
+    _, tables, conclusions, *own = made.results
+    assert (*tables.paragraphs, *conclusions.paragraphs) == page.texts
+    assert "28 of 28 cells" in tables.paragraphs[0]
+    assert [part.name for part in own] == ["results-configA", "results-configB"]
     assert len(texts(conclusions.tables[0])) == 9
 
 
 def test_every_figure_of_the_contents_has_a_picture(about: Subject, whole: Contents) -> None:
     made = whole
-    drawn = figures_of(about, {f.name: "<svg/>" for p in made.results for f in p.figures})
+    drawn = figures_of(about, {f.name: "<svg/>" for f in made.figures})
     assert {figure.name for figure in made.figures} == set(drawn)
 
 
@@ -174,7 +180,7 @@ def test_claims_are_shown_with_the_number_that_decides(about: Subject) -> None:
     assert tenfold.telling.published == tenfold.telling.ours
     undecided = [c for c in about.comparison.claims if str(c.ours.verdict) == "not decidable"]
     assert len(shown.claims) + len(undecided) == len(about.comparison.claims)
-    assert shown.summary[-1] == f"{len(undecided)} claims that need other cells are not listed."
+    assert shown.summary[-1] == f"Not listed: {len(undecided)} claims that need other cells."
     assert any("intervals cover less than 95 %" in text for text in shown.summary), "three seeds"
     assert verdicts(None).claims == ()
 
@@ -182,8 +188,8 @@ def test_claims_are_shown_with_the_number_that_decides(about: Subject) -> None:
 def test_validity_counts_checks_and_timeouts(whole: Contents) -> None:
     validity = whole.validity
     assert validity.summary == (
-        "Of 84 runs asked for, 84 finished, 84 passed every check, and 84 are in the means.",
-        "Timeouts are read from the captures: 588 in all runs, where the kernel itself counted "
+        "Of 84 runs requested, 84 finished, 84 passed every check, and 84 are in the means.",
+        "Timeouts are read from the captures: 588 in all runs, where the kernel counted "
         "588; 168 of 168 flows agree exactly.",
     )
     counts = {row[0]: row[2:] for row in texts(validity.tables[0])}
@@ -198,8 +204,8 @@ def test_timeouts_are_counted_over_what_was_compared(tmp_path: Path) -> None:
     path = first.source.files.run(first.source.cells[0].runs[0]).metrics
     found = json.loads(path.read_text())
     for changed, said in (
-        ({"flows_exact": 0}, "588 in all runs, where the kernel itself counted 588; 166 of 168"),
-        ({"flows_exact": None}, "588 in all runs, where the kernel itself counted 588; 166 of 166"),
+        ({"flows_exact": 0}, "588 in all runs, where the kernel counted 588; 166 of 168"),
+        ({"flows_exact": None}, "588 in all runs, where the kernel counted 588; 166 of 166"),
         ({"timeouts_kernel": None, "flows_exact": None}, "581 in 83 of 84 runs, where the kernel"),
     ):
         write_json(path, {**found, "truth": {**found["truth"], **changed}})

@@ -1,4 +1,4 @@
-"""What moves what, as a report says it."""
+"""Effects of what varies, in a report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from table_builder import known, table, without_runs
 
 from tcpf_lab.report.compare.sensitivity import sensitivity
 from tcpf_lab.report.compare.statistics import PUBLISHED_CELLS, CellKey
-from tcpf_lab.report.contents.answers import answer, effects_part, effects_told, question
+from tcpf_lab.report.contents.answers import (
+    answer,
+    details,
+    effects_in_words,
+    effects_part,
+    question,
+)
 from tcpf_lab.report.contents.model import bar_marks, mark_id
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.results import result_parts
@@ -58,38 +64,44 @@ def test_the_question_names_what_varies(varied: Subject) -> None:
     assert question(varied) == "How much do the results of configuration A depend on buffer?"
     many = replace(varied.sensitivity.factors[0], name="x")  # type: ignore[union-attr]
     found = replace(varied.sensitivity, factors=(many,) * 9)  # type: ignore[type-var]
-    assert "depend on 9 choices, each varied by itself?" in question(
-        replace(varied, sensitivity=found)
-    )
+    assert "depend on 9 choices, each varied alone?" in question(replace(varied, sensitivity=found))
 
 
 def test_the_answer_says_what_moves_a_metric_and_what_nothing_moves(varied: Subject) -> None:
-    said = answer(varied)
+    shown = answer(varied)
+    assert shown.verdict == ""
+    assert shown.lines[0].startswith("Loss depends most on buffer: with 2 MB it is 3.004 times")
+    assert shown.lines[1] == "No effect beyond noise on timeouts per flow-minute, goodput or CoV."
+    assert varied.sensitivity is not None
+    said = effects_in_words(varied.sensitivity)
     assert said[0] == (
-        "What moves loss most is buffer: with 2 MB it is 3.004 times (95 % interval 2.981 to "
-        "3.028) what it is as it stands, in the geometric mean of 7 cells with 4 pairs of runs in "
-        "each; 1 of 1 moves it beyond noise."
+        "The strongest effect on loss is that of buffer: with 2 MB it is 3.004 times (95 % "
+        "interval 2.981 to 3.028) what it is as it stands, in the geometric mean of "
+        "7 cells with 4 pairs of runs in each; 1 of 1 changes it beyond noise."
     )
     assert said[1] == (
-        "Nothing that was varied moves timeouts per flow-minute, goodput or CoV beyond noise."
+        "No parameter varied here changes timeouts per flow-minute, goodput or CoV beyond noise."
     )
-    assert said[2].startswith("Kendall's tau of the cases' timeouts with the published order is 1")
+    (tau,) = details(varied)
+    assert tau.startswith("Kendall's tau of the cases' timeouts with the published order is 1")
 
 
 def test_one_seed_is_not_said_to_show_that_nothing_moves(varied: Subject) -> None:
     members = (member("A", noisy, (1,), CELLS), level("2 MB", 3.0, 1, (1,)))
     found = sensitivity([each.section for each in members])
-    (said,) = effects_told(found)
+    (said,) = effects_in_words(found)
     assert said == (
-        "What moves timeouts per flow-minute, loss, goodput or CoV cannot be told from noise: that "
-        "takes two seeds which both sides of a comparison have."
+        "Effects on timeouts per flow-minute, loss, goodput or CoV are undecided: each side of a "
+        "comparison needs two common seeds."
     )
 
 
 def test_an_effect_that_leads_to_nothing_is_told_as_a_difference() -> None:
     members = (member("A", noisy, SEEDS, CELLS[:1]), level("2 MB", 0.0, 0, SEEDS, CELLS[:1]))
-    said, *_ = effects_told(sensitivity([each.section for each in members]))
-    assert said.startswith("What moves loss most is buffer: with 2 MB it differs by −4.0")
+    said, *_ = effects_in_words(sensitivity([each.section for each in members]))
+    assert said.startswith(
+        "The strongest effect on loss is that of buffer: with 2 MB it differs by −4.0"
+    )
     assert "% from what it is as it stands, in one cell with 4 pairs of runs" in said
 
 

@@ -80,9 +80,12 @@ def test_everything_that_the_contents_say_is_on_the_page(page: Page) -> None:
     assert [words for words in said if words not in shown] == []
 
 
-def test_what_a_report_opens_with_comes_before_the_path(text: str) -> None:
-    ids = re.findall(r'<section[^>]* id="([^"]+)"', text)
-    assert ids[:3] == ["answer", "part-opening", "setting"]
+def test_the_answer_and_its_table_come_first_and_the_appendix_last(text: str) -> None:
+    ids = re.findall(r'<(?:section|figure)[^>]* id="([^"]+)"', text)
+    parts = [one for one in ids if not one.startswith(("figure-fig", "figure-topology"))]
+    assert parts[:2] == ["answer", "table-nearness"]
+    order = ["part-results-a", "claims", "limitations", "setting", "validity", "reproduce"]
+    assert [one for one in parts if one in order] == order
 
 
 def test_the_same_contents_give_the_same_page(text: str) -> None:

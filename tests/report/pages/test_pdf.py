@@ -21,7 +21,7 @@ from markupsafe import Markup
 from matplotlib.font_manager import fontManager
 
 from tcpf_lab.base.errors import LabError
-from tcpf_lab.report.contents.model import Contents
+from tcpf_lab.report.contents.model import Contents, split
 from tcpf_lab.report.pages import pdf as glyphs
 from tcpf_lab.report.pages import pdf as module
 from tcpf_lab.report.pages.html import REPLACEMENT, printable
@@ -188,10 +188,24 @@ def warnings(report: Contents) -> list[str]:
     return [warning.message for warning in found]
 
 
-def test_what_a_report_opens_with_is_typeset() -> None:
+def test_page_one_and_its_table_are_typeset() -> None:
     assert len(typeset(contents(), figures())) > len(
-        typeset(replace(contents(), opening=()), figures())
+        typeset(replace(contents(), front=None), figures())
     )
+
+
+def test_a_long_report_has_an_appendix_of_its_own() -> None:
+    whole = contents()
+    assert split(whole) == (whole, None)
+    (part,) = whole.results
+    many = tuple(replace(part.figures[0], name=f"fig-{place}") for place in range(15))
+    main, appendix = split(replace(whole, results=(replace(part, figures=many),)))
+    assert appendix is not None
+    shown = [[f.name for f in one.figures] for one in (main, appendix)]
+    assert sorted([*shown[0], *shown[1]]) == sorted([*(f.name for f in many), "topology-1"])
+    assert main.front == whole.front
+    assert (main.parameters, appendix.parameters) == ((), whole.parameters)
+    assert (main.limitations, appendix.claims.claims) == (whole.limitations, ())
 
 
 def test_the_report_compiles_without_a_warning() -> None:

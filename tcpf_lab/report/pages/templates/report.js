@@ -43,7 +43,7 @@ function makeSortable(table) {
         body.append(...keyed.map(([row]) => row));
       }
       spoken.textContent = state === "none" ? "the order of the report"
-        : `sorted by ${button.textContent.trim()}, ${state}`;
+        : `sorted by ${button.firstElementChild.textContent.trim()}, ${state}`;
     });
   });
 }
