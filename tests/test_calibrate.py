@@ -952,7 +952,7 @@ def test_a_session_that_is_interrupted_is_remembered(calibrate, folder, monkeypa
     monkeypatch.setattr(runner, "run_all", interrupted)
     status, _, complaints = calibrate()
     assert status != 0
-    assert "interrupted; complete runs are kept" in complaints
+    assert "interrupted; complete runs remain" in complaints
     cost = folder / "results" / "small" / "calibration-fake" / "cost.json"
     (session,) = json.loads(cost.read_text())
     assert (session["made"], session["interrupted"]) == (3, True)
@@ -992,7 +992,7 @@ TESTBEDS = Path(__file__).parents[1] / "testbeds"
             ((verb, "small.yaml", "--testbed", "fake"), "tcpf-lab calibrate small.yaml")
             for verb in ("run", "plan", "compare", "status", "report")
         ),
-        (("calibrate", "small.yaml", "--only-report"), "no point of it was run yet"),
+        (("calibrate", "small.yaml", "--only-report"), "no point has been run yet"),
         (("calibrate", "small.yaml", "--only-report", "--fresh"), "leave one of the two out"),
         (("calibrate", "small.yaml", "--only-report", "--dry-run"), "leave one of the two out"),
         (("calibrate", "tiny.yaml"), "is an experiment, not a calibration"),
