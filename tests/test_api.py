@@ -287,7 +287,7 @@ def test_run_refuses_what_is_not_exactly_one(results, wanted, message):
 
 def test_without_captures_it_says_how_to_keep_them(run):
     shutil.rmtree(run.files.pcap)
-    with pytest.raises(RequestError, match="captures were not kept") as refused:
+    with pytest.raises(RequestError, match="captures, which are not stored") as refused:
         run.packets("S")
     assert "--keep-pcaps" in refused.value.hint
     assert run.flow_series()["flow"].nunique() == 3

@@ -952,7 +952,7 @@ def test_a_session_that_is_interrupted_is_remembered(calibrate, folder, monkeypa
     monkeypatch.setattr(runner, "run_all", interrupted)
     status, _, complaints = calibrate()
     assert status != 0
-    assert "interrupted; complete runs are kept" in complaints
+    assert "interrupted; complete runs remain" in complaints
     cost = folder / "results" / "small" / "calibration-fake" / "cost.json"
     (session,) = json.loads(cost.read_text())
     assert (session["made"], session["interrupted"]) == (3, True)

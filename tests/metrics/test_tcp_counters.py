@@ -143,7 +143,7 @@ def test_kernel_without_the_list_leaves_nothing(run: RunFiles) -> None:
         (as_file(*TWO)[:-88], "cut: 1 of 2 entries"),
         (as_file(*TWO)[:-176], "cut: 0 of 2 entries"),
         (as_file(*TWO)[:20], "cut: 20 of 24 bytes of its head"),
-        (b"tcpretr2\x60" + bytes(15), "the head says 96 bytes each"),
+        (b"tcpretr2\x60" + bytes(15), "header: 96 bytes each"),
         (b"tcpretr1\x58" + bytes(7), "of another version: b'tcpretr1', not b'tcpretr2'"),
     ],
 )
