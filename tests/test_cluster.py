@@ -324,7 +324,7 @@ def test_an_address_without_a_scheduler_is_told_with_what_starts_one(
     ("words", "expected"),
     [
         (["--jobs", "2"], "--jobs is for this machine"),
-        (["--testbed", "fake"], "only 'uml' runs on a cluster"),
+        (["--testbed", "fake"], "only 'uml' does"),
     ],
 )
 def test_what_does_not_go_together_is_refused(lab, spec, words, expected):

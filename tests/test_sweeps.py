@@ -137,7 +137,7 @@ def test_sensitivity_ranks_the_axes(quick, spec, monkeypatch):
     [
         (("--sensitivity",), 1, "nothing varies"),
         (("--sensitivity", *AXIS), 1, "no level has a usable run"),
-        (("--sensitivity", "--testbed", "uml"), 2, "--sensitivity is of one testbed"),
+        (("--sensitivity", "--testbed", "uml"), 2, "--sensitivity needs exactly one testbed"),
         (AXIS, 1, "no published cell has a usable run"),
     ],
 )
@@ -249,7 +249,7 @@ def test_set_changes_every_experiment(lab, both):
 def test_experiments_of_one_name_would_mix_their_results(lab, both):
     status, _, complaints = lab("run", both, "--set", "name=same", "--dry-run")
     assert status == 2
-    assert "2 experiments are called 'same'" in complaints
+    assert "2 experiments have the name 'same'" in complaints
 
 
 def test_the_report_of_factors_goes_by_level(quick, both, tmp_path):

@@ -114,8 +114,8 @@ def test_runs_that_one_testbed_lacks_are_named(lab, spec, other, tmp_path):
 @pytest.mark.parametrize(
     ("testbeds", "expected"),
     [
-        (("fake", "fake"), "--testbed fake: a testbed agrees with itself; name two different ones"),
-        (("fake", "other", "uml"), "two testbeds are compared, not 3"),
+        (("fake", "fake"), "both testbeds are the same"),
+        (("fake", "other", "uml"), "at most two testbeds"),
         (("fake", "other"), "no cell has a usable run on both fake and other"),
         (("fake", "nowhere"), "unknown testbed 'nowhere'"),
     ],

@@ -133,11 +133,11 @@ def test_report_ends_where_the_next_begins():
         (BOOT.replace("Good, all", "bad, some"), JOURNAL, "lockdep passes its own tests"),
         (BOOT.replace("3/3", "2/3"), JOURNAL, "KCSAN passes its own tests"),
         (BOOT, JOURNAL.replace("debug_locks 1", "debug_locks 0"), "'debug_locks' is 0, not 1"),
-        (BOOT, JOURNAL.replace("state enabled 1\n", ""), "'enabled' is not told, not 1"),
+        (BOOT, JOURNAL.replace("state enabled 1\n", ""), "'enabled' is not reported, not 1"),
         (BOOT, JOURNAL.replace("end\n", ""), "did not come to its end"),
         (BOOT, JOURNAL + "failed - unload sch_rio 60: busy\n", "failed - unload"),
         (BOOT, JOURNAL.replace("step 2 3 1", "step 2 0 4"), "never succeeded: loop change"),
-        (BOOT, "end\n", "did not tell what it has done"),
+        (BOOT, "end\n", "did not report its work"),
     ],
 )
 def test_run_that_proves_too_little_fails(console, journal, problem):

@@ -104,7 +104,7 @@ def test_runs_without_metrics_are_an_error_that_names_analyze(
 
 
 def test_no_cells_are_an_error(files: ExperimentFiles, source: Source) -> None:
-    with pytest.raises(LabError, match="no run was asked for"):
+    with pytest.raises(LabError, match="no run was requested"):
         write_report(files, [replace(source, cells=[])], "A")
 
 
