@@ -341,7 +341,7 @@ def test_a_scenario_that_loses_data_behind_its_bottleneck_has_no_truth_about_mar
     monkeypatch.setattr(Scenario, "settings", lambda _: settings)
     outcome = compare(run_files(job), job.scenario)
     assert (outcome.state, outcome.spurious) == ("compared", None)
-    assert json.loads(run.to_json([outcome], 30.0))["scenarios"][0]["needless"] is None
+    assert json.loads(run.to_json([outcome], 30.0))["scenarios"][0]["spurious"] is None
 
 
 def test_captures_are_kept_on_request_only(job: run.Job) -> None:

@@ -143,14 +143,14 @@ def test_doctor_says_what_is_missing_on_this_machine_and_the_cure(lab, monkeypat
     nothing = {"built": False, "missing_packages": ["flex"], "modules": (), "plugins": ()}
     monkeypatch.setattr(kernel, "status", lambda: nothing)
     status, said, _ = lab("doctor", "--json")
-    told = {check["name"]: (check["detail"], check["cure"]) for check in json.loads(said)}
+    told = {check["name"]: (check["detail"], check["fix"]) for check in json.loads(said)}
     assert status == 1
     assert told["programs"] == ("missing programs: tcpdump", "./lab setup installs them")
-    cure = "apt-get install flex, then tcpf-lab kernel build"
-    assert told["kernel"] == ("not built", cure)
+    fix = "apt-get install flex, then tcpf-lab kernel build"
+    assert told["kernel"] == ("not built", fix)
     shown = lab("doctor")[1]
     assert "missing programs: tcpdump" in shown
-    assert cure in shown
+    assert fix in shown
 
 
 def test_analyze_rebuilds_metrics_of_kept_captures(quick, spec, tmp_path):

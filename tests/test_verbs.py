@@ -226,7 +226,7 @@ def test_packets_are_written_in_two_formats(pair: list[str], tmp_path: Path) -> 
     names = LAYOUTS["device_packets"].names
     assert list(as_csv.columns) == list(as_parquet.columns) == names
     assert len(as_csv) == len(as_parquet) == told["packets"]["entered"]
-    assert int((as_csv["lost"] & as_csv["judged"]).sum()) == told["packets"]["lost"]
+    assert int((as_csv["lost"] & as_csv["counted"]).sum()) == told["packets"]["lost"]
     assert as_csv["departure_ns"].isna().sum() == as_csv["lost"].sum()
 
 
@@ -287,7 +287,7 @@ def test_packets_outside_of_the_time_are_not_said_to_be_near_an_end(pair: list[s
     words = (*pair, "--offset", "0")
     packets = json.loads(device(*words, "--from", "2 s", "--to", "4 s", "--json"))["packets"]
     shown = " ".join(device(*words, "--from", "2 s", "--to", "4 s").split())
-    assert packets["entered"] == packets["judged"] + packets["outside"]
+    assert packets["entered"] == packets["counted"] + packets["outside"]
     assert f"not counted: {packets['outside']} outside the requested time" in shown
     assert "too near an end" not in shown
     whole = " ".join(device(*words).split())

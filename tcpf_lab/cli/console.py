@@ -368,7 +368,7 @@ def check_table(checks: Sequence[Check]) -> TerminalTable:
     rows = [
         (
             *("ok" if check.ok else "FAULT", check.name, check.detail),
-            *("" if check.ok else check.cure,) * failed,
+            *("" if check.ok else check.fix,) * failed,
         )
         for check in checks
     ]

@@ -68,7 +68,7 @@ def capture_row(analysis: Analysis) -> dict[str, Any]:
         "not_tcp": capture.not_tcp,
         "fragments": capture.fragments,
         "short": capture.short,
-        "copies": analysis.copies,
+        "duplicates": analysis.copies,
         "truncated": capture.truncated,
         "skipped_bytes": capture.skipped,
         "read_share": capture.read_share,

@@ -217,16 +217,16 @@ def _packets(crossed: MatchedCaptures) -> dict[str, int]:
     found, judged = crossed.passage, crossed.judged
     return {
         "entered": int(judged.size),
-        "judged": int(np.sum(judged)),
+        "counted": int(np.sum(judged)),
         "outside": crossed.outside,
         "lost": int(np.sum(found.transit.lost[judged])),
         "reordered": int(np.sum(found.overtaken[judged])),
-        "copies": found.transit.copies,
-        "foreign": found.foreign,
-        "back_before": found.back[0],
-        "back_after": found.back[1],
-        "elsewhere_before": found.elsewhere[0],
-        "elsewhere_after": found.elsewhere[1],
+        "duplicates": found.transit.copies,
+        "unmatched": found.foreign,
+        "reverse_before": found.back[0],
+        "reverse_after": found.back[1],
+        "other_hosts_before": found.elsewhere[0],
+        "other_hosts_after": found.elsewhere[1],
     }
 
 
@@ -261,7 +261,7 @@ def _runs(lost: NDArray[np.bool_], flow: Any = None) -> dict[str, Any]:
 def _delay(found: Passage, judged: NDArray[np.bool_]) -> dict[str, Any]:
     """Seconds between the captures: whole ones by one clock, else above the minimum."""
     stay = definitions.delays(found.transit.arrival_ns[judged], found.transit.departure_ns[judged])
-    result: dict[str, Any] = {"least_is_zero": not found.clock.given, "packets": int(stay.size)}
+    result: dict[str, Any] = {"minimum_is_zero": not found.clock.given, "packets": int(stay.size)}
     if stay.size:
         result |= {
             "min_s": float(np.min(stay)),

@@ -33,7 +33,7 @@ _NOT_ANALYSED = {
     "not_ip": ("is not IP", "are not IP"),
     "not_tcp": ("is not TCP", "are not TCP"),
     "fragments": ("is a later fragment", "are later fragments"),
-    "copies": ("is a copy of the one before", "are copies of those before"),
+    "duplicates": ("is a copy of the one before", "are copies of those before"),
     "short": ("is cut within its headers", "are cut within their headers"),
 }
 
@@ -476,20 +476,20 @@ def _clock(clock: dict[str, Any]) -> Iterator[Text]:
 def _remarks(found: dict[str, Any]) -> Iterator[Text]:
     """Give what is not counted, and what else happened to packets."""
     packets = found["packets"]
-    near = packets["entered"] - packets["judged"] - packets["outside"]
+    near = packets["entered"] - packets["counted"] - packets["outside"]
     reasons = {
         "outside the requested time": packets["outside"],
         "too near an end of the captures": near,
-        "in the other direction": packets["back_before"],
-        "of hosts without a packet in both captures": packets["elsewhere_before"],
+        "in the other direction": packets["reverse_before"],
+        "of hosts without a packet in both captures": packets["other_hosts_before"],
     }
     words = [f"{count} {text}" for text, count in reasons.items() if count]
     if words:
         yield Text(f"not counted: {', '.join(words)}", style="dim")
     more = {
         "reordered (RFC 4737)": packets["reordered"],
-        "duplicated (RFC 5560)": packets["copies"],
-        "only in AFTER": packets["foreign"],
+        "duplicated (RFC 5560)": packets["duplicates"],
+        "only in AFTER": packets["unmatched"],
         "marked CE": found["remarked"]["congestion_experienced"],
     }
     words = [f"{count} {text}" for text, count in more.items() if count]
@@ -524,7 +524,7 @@ def _delay(delay: dict[str, Any]) -> str:
         return "delay: none, no counted packet left"
     names = ("mean_s", "median_s", "p95_s", "p99_s", "max_s")
     values = ", ".join(f"{name.removesuffix('_s')} {_ms(delay[name])}" for name in names)
-    least = "above the minimum" if delay["least_is_zero"] else f"minimum {_ms(delay['min_s'])}"
+    least = "above the minimum" if delay["minimum_is_zero"] else f"minimum {_ms(delay['min_s'])}"
     return f"delay in ms ({least}): {values}"
 
 

@@ -24,7 +24,7 @@ class Check:
     name: str
     ok: bool
     detail: str
-    cure: str = ""
+    fix: str = ""
 
 
 class Testbed(Protocol):

@@ -1,4 +1,4 @@
-"""The doctor of hosts: every fault is planted into the facts of good hosts, and has its cure."""
+"""The doctor of hosts: every fault is planted into the facts of good hosts, and has its fix."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def faults(found: Survey, inventory: Inventory = FIVE, asked: Needs = NEEDS) -> 
 
 def the_fault(found: Survey, inventory: Inventory = FIVE, asked: Needs = NEEDS) -> Check:
     (check,) = faults(found, inventory, asked)
-    assert check.cure
+    assert check.fix
     return check
 
 
@@ -152,17 +152,17 @@ HOST_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "changes", "detail", "cure"), HOST_FAULTS)
-def test_a_fault_of_one_host_is_found_with_its_cure(name, changes, detail, cure):
+@pytest.mark.parametrize(("name", "changes", "detail", "fix"), HOST_FAULTS)
+def test_a_fault_of_one_host_is_found_with_its_cure(name, changes, detail, fix):
     check = the_fault(planted("alpha", **changes))
     assert check.name == name
     assert detail in check.detail
     assert check.detail.startswith("alpha: ")
-    assert cure in check.cure
+    assert fix in check.fix
 
 
 @pytest.mark.parametrize(
-    ("changes", "detail", "cure"),
+    ("changes", "detail", "fix"),
     [
         ({"headers": None}, "no headers for 6.12.9-amd64", "linux-headers-6.12.9-amd64 make"),
         ({"tools": {"gcc": None}}, "cannot be built: no gcc", "apt-get install gcc libc6-dev"),
@@ -178,11 +178,11 @@ def test_a_fault_of_one_host_is_found_with_its_cure(name, changes, detail, cure)
         ),
     ],
 )
-def test_modules_that_can_be_neither_found_nor_built_are_a_fault(changes, detail, cure):
+def test_modules_that_can_be_neither_found_nor_built_are_a_fault(changes, detail, fix):
     check = the_fault(planted("bravo", **changes))
     assert check.name == "modules"
     assert detail in check.detail
-    assert cure in check.cure
+    assert fix in check.fix
 
 
 def test_modules_built_before_need_no_compiler_and_no_headers():
@@ -206,9 +206,9 @@ def test_modules_are_asked_of_the_hosts_that_need_them_only():
 )
 def test_cures_are_in_the_words_of_the_hosts_distribution(system, queue_cure, tool_cure):
     found = planted("echo", os=system, modules_here={"sch_netem": "missing"}, tools={"ip": None})
-    cures = {check.name: check.cure for check in faults(found)}
-    assert queue_cure in cures["queues"]
-    assert tool_cure in cures["programs"]
+    fixes = {check.name: check.fix for check in faults(found)}
+    assert queue_cure in fixes["queues"]
+    assert tool_cure in fixes["programs"]
 
 
 def test_netem_that_may_hold_more_than_memory_is_a_fault():
@@ -271,7 +271,7 @@ def test_only_hosts_on_which_our_programs_run_are_asked_for_what_these_take(prog
 def test_a_missing_queue_is_cured_by_the_kernel_of_the_hosts_own_architecture():
     found = planted("alpha", modules_here={"sch_tbf": "missing"}, uname={"machine": "aarch64"})
     (check,) = [check for check in faults(found, asked=WITH_IPERF3) if check.name == "queues"]
-    assert "linux-image-arm64" in check.cure
+    assert "linux-image-arm64" in check.fix
 
 
 NETWORK_FAULTS = [
@@ -362,13 +362,13 @@ NETWORK_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "changes", "detail", "cure"), NETWORK_FAULTS)
-def test_a_fault_of_an_interface_is_found_with_its_cure(name, changes, detail, cure):
+@pytest.mark.parametrize(("name", "changes", "detail", "fix"), NETWORK_FAULTS)
+def test_a_fault_of_an_interface_is_found_with_its_cure(name, changes, detail, fix):
     check = the_fault(planted("bravo", **changes))
     assert check.name == name
     assert detail in check.detail
     assert check.detail.startswith("bravo: ")
-    assert cure in check.cure
+    assert fix in check.fix
 
 
 def test_an_interface_that_an_earlier_run_has_comes_back_by_cleaning():
@@ -376,7 +376,7 @@ def test_an_interface_that_an_earlier_run_has_comes_back_by_cleaning():
     found = planted("bravo", links=links, unfinished=[{"run": "a-run", "alive": False}])
     checks = faults(found)
     assert [check.name for check in checks] == ["leftovers", "interfaces"]
-    assert {check.cure for check in checks} == {"tcpf-lab clean --testbed five-machines"}
+    assert {check.fix for check in checks} == {"tcpf-lab clean --testbed five-machines"}
 
 
 def test_a_kernel_with_everything_built_in_needs_no_directory_of_modules():
@@ -407,7 +407,7 @@ def tried(changes: dict[End, Tried]) -> Survey:
 
 
 @pytest.mark.parametrize(
-    ("changes", "detail", "cure"),
+    ("changes", "detail", "fix"),
     [
         (
             {("R0", "R1"): Tried(False)},
@@ -441,11 +441,11 @@ def tried(changes: dict[End, Tried]) -> Survey:
         ),
     ],
 )
-def test_a_fault_of_a_cable_is_found_with_its_cure(changes, detail, cure):
+def test_a_fault_of_a_cable_is_found_with_its_cure(changes, detail, fix):
     check = the_fault(tried(changes))
     assert check.name == "link R0-R1"
     assert detail in check.detail
-    assert cure in check.cure
+    assert fix in check.fix
 
 
 def test_a_rate_that_no_driver_knows_and_a_shared_network_are_no_faults():
@@ -468,7 +468,7 @@ def test_a_host_that_cannot_be_reached_hides_no_fault_of_another():
         ("login", "echo: accepts none of the keys"),
         ("python", "alpha: 3.7.3"),
     ]
-    assert checks[0].cure == "ssh-add"
+    assert checks[0].fix == "ssh-add"
 
 
 def test_a_host_whose_cables_could_not_be_tried_says_why():

@@ -68,7 +68,7 @@ def found_wrong(inventory: Inventory) -> dict[str, str]:
     """Give what is wrong, but not with this machine's kernel, which may lack queues and headers."""
     checks = diagnose(inventory, NEEDS, survey(inventory, NEEDS))
     wrong = [check for check in checks if not check.ok and check.name not in ("queues", "modules")]
-    assert all(check.cure for check in wrong)
+    assert all(check.fix for check in wrong)
     return {check.name: check.detail for check in wrong}
 
 

@@ -254,7 +254,7 @@ def test_what_no_later_attempt_can_undo_is_not_left_to_one(inventory, network):
     checks = diagnose(inventory, NEEDS, survey(inventory, NEEDS, network))
     (check,) = [check for check in checks if not check.ok]
     assert "undo by hand: interface eth1" in check.detail
-    assert "tcpf-lab clean" not in check.cure
+    assert "tcpf-lab clean" not in check.fix
 
 
 def test_a_command_that_fails_in_a_trial_names_host_and_command(inventory, network):

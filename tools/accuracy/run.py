@@ -192,19 +192,17 @@ def _stored(path: Path, identity: str) -> Outcome | None:
 
 
 def from_data(data: dict[str, Any]) -> Outcome:
-    """Give the outcome of an entry of the JSON, where `Outcome.spurious` is `needless`."""
+    """Give the outcome of an entry of the JSON."""
     differences = tuple(Difference(**each) for each in data["differences"])
     data = dict(data)
-    marks = data.pop("needless")
+    marks = data.pop("spurious")
     changed = {"differences": differences, "reasons": tuple(data["reasons"])}
     return Outcome(**{**data, **changed}, spurious=marks and Spurious(**marks))
 
 
 def to_data(outcome: Outcome) -> dict[str, Any]:
     """Give the outcome as an entry of the JSON."""
-    data = asdict(outcome)
-    data["needless"] = data.pop("spurious")
-    return data
+    return asdict(outcome)
 
 
 def to_json(outcomes: Sequence[Outcome], seconds: float) -> str:

@@ -535,7 +535,7 @@ class JudgedRow(NamedTuple):
 
     label: str
     number: str
-    asked: str
+    required: str
     verdict: str
 
 

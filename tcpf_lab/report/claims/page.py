@@ -302,7 +302,7 @@ def _figure(drawing: Drawing) -> Iterator[str]:
 
 def _sentences(block: Claims) -> Iterator[str]:
     """Yield the table of sentences, one row per check, and how to get what is missing."""
-    columns = ["claim", "sentence", "what must be true", "number", "asked for", "verdict"]
+    columns = ["claim", "sentence", "what must be true", "number", "required", "verdict"]
     rows = [row for claim in block.claims for row in _claim_rows(claim)]
     yield as_markdown(counted(block.claims))
     yield "\n".join(_compact([columns, ["---"] * len(columns), *rows]))
@@ -319,9 +319,9 @@ def _compact(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 def _claim_rows(claim: PaperClaim) -> Iterator[list[str]]:
     own, *checks = judged_rows(claim)
-    yield [claim.id, source_of(claim), claim.statement, own.number, own.asked, own.verdict]
+    yield [claim.id, source_of(claim), claim.statement, own.number, own.required, own.verdict]
     for check in checks:
-        yield ["", "", "", f"{check.label}: {check.number}", check.asked, check.verdict]
+        yield ["", "", "", f"{check.label}: {check.number}", check.required, check.verdict]
 
 
 def _csv(page: Page, root: Path) -> Iterator[Document]:

@@ -194,4 +194,4 @@ def _rows(claim: PaperClaim) -> Iterator[tuple[str, ...]]:
     words = " ".join((claim.statement, *(sentence(note) for note in (claim.note,) if note)))
     own, *checks = judged_rows(claim)
     for row in (own._replace(label=words), *checks):
-        yield row.label, f"{row.number} (claimed: {row.asked})", row.verdict
+        yield row.label, f"{row.number} (claimed: {row.required})", row.verdict

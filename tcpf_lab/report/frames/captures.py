@@ -190,7 +190,7 @@ class Device:
     def __repr__(self) -> str:
         """Say how much there is."""
         lost = self.described["loss"]["packets_lost"]
-        judged = self.described["packets"]["judged"]
+        judged = self.described["packets"]["counted"]
         names = f"{self.crossed.before!r}, {self.crossed.after!r}"
         return f"Device({names}, packets={judged}, lost={lost})"
 
@@ -213,7 +213,7 @@ class Device:
             "payload_bytes": marks["payload"].astype(np.int64),
             "ip_length": transit.ip_length,
             "dscp": (transit.tos >> 2).astype(np.int64),
-            "judged": self.crossed.judged,
+            "counted": self.crossed.judged,
             "lost": lost,
             "reordered": found.overtaken,
             "dscp_out": pd.array((found.tos_out >> 2).astype(np.int64), "Int64"),

@@ -186,7 +186,7 @@ class Result:
 
     ok: bool
     detail: str
-    cure: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -227,8 +227,8 @@ def python(seen: Seen) -> Result:
     text = str(seen.facts.raw.get("python", ""))
     version = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
     oldest = ".".join(map(str, OLDEST_PYTHON))
-    cure = f"install Python {oldest} or newer: {install(seen.facts.distribution, ['python3'])}"
-    return Result(version >= OLDEST_PYTHON, text, cure)
+    fix = f"install Python {oldest} or newer: {install(seen.facts.distribution, ['python3'])}"
+    return Result(version >= OLDEST_PYTHON, text, fix)
 
 
 def privileges(seen: Seen) -> Result:
@@ -236,8 +236,8 @@ def privileges(seen: Seen) -> Result:
     lacking = seen.facts.lacking
     if not lacking:
         return fine("root, with all capabilities needed")
-    cure = "give the container these capabilities (--cap-add), or run outside a container"
-    return Result(False, f"root lacks {', '.join(lacking)}", cure)
+    fix = "give the container these capabilities (--cap-add), or run outside a container"
+    return Result(False, f"root lacks {', '.join(lacking)}", fix)
 
 
 def tools(seen: Seen) -> Result:
@@ -245,8 +245,8 @@ def tools(seen: Seen) -> Result:
     wanted = seen.all_of(seen.needs.programs)
     missing = [name for name in wanted if seen.facts.tool(name) is None]
     if missing:
-        cure = install(seen.facts.distribution, missing)
-        return Result(False, f"missing: {', '.join(missing)}", cure)
+        fix = install(seen.facts.distribution, missing)
+        return Result(False, f"missing: {', '.join(missing)}", fix)
     return fine(", ".join(wanted))
 
 
@@ -283,14 +283,14 @@ def queues(seen: Seen) -> Result:
     if not missing:
         return fine(", ".join(wanted) or "none needed")
     flavour = _FLAVOURS.get(seen.facts.machine, "$(dpkg --print-architecture)")
-    cures = {
+    fixes = {
         "ubuntu": f"apt-get install linux-modules-extra-{seen.facts.release}",
         "fedora": f"dnf install kernel-modules-extra-{seen.facts.release}",
         "debian": f"apt-get install linux-image-{flavour}, and reboot",
     }
     options = ", ".join(f"CONFIG_NET_{name.upper()}" for name in missing)
-    cure = cures.get(seen.facts.distribution, f"boot a kernel with {options}")
-    return Result(False, f"the kernel lacks {', '.join(missing)}", cure)
+    fix = fixes.get(seen.facts.distribution, f"boot a kernel with {options}")
+    return Result(False, f"the kernel lacks {', '.join(missing)}", fix)
 
 
 def modules(seen: Seen) -> Result | None:
@@ -302,11 +302,11 @@ def modules(seen: Seen) -> Result | None:
     installed = all(facts.module(name) != "missing" for name in wanted)
     signed_only = facts.raw.get("sig_enforce") or facts.raw.get("lockdown") not in (None, "none")
     if not installed and signed_only:
-        cure = (
+        fix = (
             "install the modules with DKMS and enrol its key (docs/queues.md): "
             "mokutil --import /var/lib/dkms/mok.pub; or disable Secure Boot"
         )
-        return Result(False, "the kernel loads signed modules only", cure)
+        return Result(False, "the kernel loads signed modules only", fix)
     if seen.built:
         return fine(f"{names}: built for this kernel")
     if not installed and not facts.raw.get("headers"):
@@ -314,8 +314,8 @@ def modules(seen: Seen) -> Result | None:
         return Result(False, detail, _headers(facts))
     if missing := _without(seen, BUILDING):
         what = f"tc plugins for {names}" if installed else names
-        cure = install(facts.distribution, missing)
-        return Result(False, f"{what} cannot be built: no {', '.join(missing)}", cure)
+        fix = install(facts.distribution, missing)
+        return Result(False, f"{what} cannot be built: no {', '.join(missing)}", fix)
     return fine(f"{names}: {'installed' if installed else 'can be built'}")
 
 
@@ -335,8 +335,8 @@ def timers(seen: Seen) -> Result:
     hz = f", {clock['hz']} Hz" if clock.get("hz") else ""
     if resolution is not None and resolution > COARSEST_TIMER_NS:
         detail = f"timer resolution {resolution / 1e6:g} ms{hz}: it would round delays and rates"
-        cure = "boot a kernel with CONFIG_HIGH_RES_TIMERS=y, without highres=off and nohz=off"
-        return Result(False, detail, cure)
+        fix = "boot a kernel with CONFIG_HIGH_RES_TIMERS=y, without highres=off and nohz=off"
+        return Result(False, detail, fix)
     if source in ("jiffies", "refined-jiffies"):
         detail = f"clock source {source}: time advances in timer ticks"
         return Result(False, detail, "boot without clocksource=jiffies")
@@ -421,8 +421,8 @@ def control(seen: Seen) -> Result:
     for device in (arrives, facts.back):
         if device in data:
             detail = f"{device} carries the control connection, and the data of {data[device]}"
-            cure = "reach the host through another interface, or use another one for that link"
-            return Result(False, detail, cure)
+            fix = "reach the host through another interface, or use another one for that link"
+            return Result(False, detail, fix)
     if arrives not in (None, wanted) and arrives != "lo":
         detail = f"the control connection uses {arrives}, not {wanted}"
         return Result(False, detail, f"set `control: {arrives}` in the inventory")
@@ -448,8 +448,8 @@ def network(seen: Seen) -> Iterator[tuple[str, Result]]:
 
 def _absent(seen: Seen, link: str, name: str) -> Result:
     if seen.facts.raw.get("unfinished"):
-        cure = command("clean", "--testbed", seen.inventory.testbed)
-        return Result(False, f"no interface '{name}' for {link}: a run may hold it", cure)
+        fix = command("clean", "--testbed", seen.inventory.testbed)
+        return Result(False, f"no interface '{name}' for {link}: a run may hold it", fix)
     return Result(False, unknown(f"no interface '{name}' for {link}", name, seen.facts.nics), _EDIT)
 
 
@@ -468,23 +468,23 @@ def _movable(seen: Seen, name: str, nic: Nic) -> Result:
 def _left_alone(name: str, nic: Nic) -> Result:
     """Report a service that would configure the interface after the run."""
     if nic.manager == "NetworkManager":
-        cure = f"nmcli device set {name} managed no"
-        return Result(False, f"NetworkManager manages {name}", cure)
+        fix = f"nmcli device set {name} managed no"
+        return Result(False, f"NetworkManager manages {name}", fix)
     if nic.manager is not None:
         file = f"/etc/systemd/network/10-tcpf-lab-{name}.network"
         text = rf"[Match]\nName={name}\n[Link]\nUnmanaged=yes\n"
-        cure = f"printf '{text}' > {file}; networkctl reload"
-        return Result(False, f"{nic.manager} manages {name}", cure)
+        fix = f"printf '{text}' > {file}; networkctl reload"
+        return Result(False, f"{nic.manager} manages {name}", fix)
     return fine("manage none of these interfaces")
 
 
 def _offloads(seen: Seen, name: str, nic: Nic) -> Result:
     stuck = nic.stuck_on(seen.needs.offloads)
-    cure = "use an interface with another driver: the host must not merge packets"
+    fix = "use an interface with another driver: the host must not merge packets"
     return Result(
         not stuck,
         f"{name} cannot switch off {', '.join(stuck)}" if stuck else "can all be switched off",
-        cure,
+        fix,
     )
 
 

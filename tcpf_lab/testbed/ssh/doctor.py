@@ -36,7 +36,7 @@ def diagnose(inventory: Inventory, needs: Needs, survey: Survey) -> tuple[Check,
     clean = command("clean", "--testbed", inventory.testbed)
     return (
         *checks,
-        *(Check(name, finding.ok, finding.detail, finding.cure) for name, finding in links),
+        *(Check(name, finding.ok, finding.detail, finding.fix) for name, finding in links),
         *(Check("undone", False, each, _on_the_host(each) or clean) for each in survey.left),
         *(Check(f"for {needs.title}", False, problem, _OTHER) for problem in misfits),
     )
@@ -56,7 +56,7 @@ def merged(rows: Sequence[Row], hosts: Sequence[str]) -> Iterator[Check]:
                 found[finding].append(host)
         for finding, where in found.items():
             if not finding.ok:
-                yield Check(name, False, _on(where, hosts, finding.detail), finding.cure)
+                yield Check(name, False, _on(where, hosts, finding.detail), finding.fix)
         good = [(finding, where) for finding, where in found.items() if finding.ok]
         if good:
             yield Check(name, True, _together(good, hosts))
@@ -134,8 +134,8 @@ class _Cable:
 
     def _no_carrier(self) -> Result | None:
         dead = [self._place(end) for end in self.ends if not self.tried[end].carrier]
-        cure = "plug in the cable at both ends"
-        return Result(False, f"no carrier at {', '.join(dead)}", cure) if dead else None
+        fix = "plug in the cable at both ends"
+        return Result(False, f"no carrier at {', '.join(dead)}", fix) if dead else None
 
     def _elsewhere(self) -> Result | None:
         """Return where the cable leads instead, or that nothing answers."""
@@ -147,8 +147,8 @@ class _Cable:
                 detail = f"{self._place(end)} leads to {', '.join(map(self._place, reached))}"
                 return Result(False, detail, "swap the cables, or the interfaces in the inventory")
             detail = f"no packet from {self._place(end)} arrives at {self._place(other)}"
-            cure = "check the cable, and VLANs and address learning of a switch in between"
-            return Result(False, detail, cure)
+            fix = "check the cable, and VLANs and address learning of a switch in between"
+            return Result(False, detail, fix)
         return None
 
     def _too_slow(self) -> Result | None:
@@ -156,20 +156,20 @@ class _Cable:
         wanted = max(self.needs.rate(*pair), self.inventory.rate(*pair) or 0)
         for end in self.ends:
             measured, interface = self.tried[end], self.inventory.interface(*end)
-            cure = f"on {self.inventory.host_of(end[0])}: ethtool -s {interface} autoneg on"
+            fix = f"on {self.inventory.host_of(end[0])}: ethtool -s {interface} autoneg on"
             if measured.half_duplex:
-                return Result(False, f"{self._place(end)} is half duplex", cure)
+                return Result(False, f"{self._place(end)} is half duplex", fix)
             if measured.rate is not None and measured.rate < wanted:
                 detail = f"{format_rate(measured.rate)}/s, not {format_rate(wanted)}/s"
-                return Result(False, detail, f"{cure}; or use another cable")
+                return Result(False, detail, f"{fix}; or use another cable")
         return None
 
     def _too_small(self) -> Result | None:
         if all(self.tried[end].full_size for end in self.ends):
             return None
         detail = f"packets of {self.needs.mtu} B do not pass, smaller packets do"
-        cure = "raise the MTU of the switch in between, or lower the topology's `mtu`"
-        return Result(False, detail, cure)
+        fix = "raise the MTU of the switch in between, or lower the topology's `mtu`"
+        return Result(False, detail, fix)
 
     def _place(self, end: End) -> str:
         interface = self.inventory.interface(*end)

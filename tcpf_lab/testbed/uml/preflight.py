@@ -163,11 +163,11 @@ def _python() -> Check:
 
 
 def _problem(name: str, problem: str | None, fine: str) -> Check:
-    """Split ``what is wrong (the cure)``."""
+    """Split ``what is wrong (the fix)``."""
     if problem is None:
         return Check(name, True, fine)
-    what, _, cure = problem.partition(" (")
-    return Check(name, False, what, cure.removesuffix(")"))
+    what, _, fix = problem.partition(" (")
+    return Check(name, False, what, fix.removesuffix(")"))
 
 
 def _kernel() -> Check:
@@ -175,10 +175,10 @@ def _kernel() -> Check:
     if status["built"]:
         return Check("kernel", True, f"Linux {status['version']}, {status['path']}")
     missing = status["missing_packages"]
-    cure = command("kernel", "build")
+    fix = command("kernel", "build")
     if missing:
-        cure = f"apt-get install {' '.join(missing)}, then {cure}"
-    return Check("kernel", False, "; ".join(kernel.damaged()) or "not built", cure)
+        fix = f"apt-get install {' '.join(missing)}, then {fix}"
+    return Check("kernel", False, "; ".join(kernel.damaged()) or "not built", fix)
 
 
 def _modules() -> Check:
