@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.contents.model import Contents, Figure, Figures
+from tcpf_lab.report.export.glossary import terms
 from tcpf_lab.report.table import Column, Entry, Group, Row, Table
 
 #: The names that a page keeps of an SVG file.
@@ -33,6 +34,11 @@ _LONG_NUMBER = re.compile(r"-?\d*\.\d{3,}(?![\d.]*e)")
 _LOCAL = re.compile(r"""url\(\s*['"]?#([^'")\s]+)['"]?\s*\)""")
 _EVERYTHING = re.compile(r"\*\s*\{([^}]*)\}")
 _REFERENCE = re.compile(r"""#([^"')\s;]+)""")
+#: Terms of the glossary that a report explains.
+_TERMS = (
+    *("case", "cell", "run", "seed", "valid", "confidence interval", "timeout", "loss", "goodput"),
+    *("CoV", "configuration", "claim", "verdict"),
+)
 _MARK = re.compile(r"mark-(\d+)")
 
 
@@ -271,6 +277,7 @@ def render(contents: Contents, figures: Figures) -> str:
         css=Markup(css),
         js=Markup(js),
         csp=_policy(css, js),
+        terms=[found for name, found in terms().items() if name in _TERMS],
     ).lstrip()
 
 
