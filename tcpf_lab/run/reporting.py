@@ -171,6 +171,12 @@ class _Made:
         except LabError:
             return None  # no level can be compared with anything: the tables tell what there is
 
+    @property
+    def _question(self) -> str:
+        """The file's question, unless the command line makes another experiment of it."""
+        request = self.choice.request
+        return "" if request.overrides or request.only else self.choice.question
+
     def subject(self) -> Subject:
         """Give what the report to read is of."""
         return Subject(
@@ -181,7 +187,7 @@ class _Made:
             sensitivity=self.sensitivity,
             commands=self.commands(),
             pages=self.papers,
-            question=self.choice.question,
+            question=self._question,
         )
 
 

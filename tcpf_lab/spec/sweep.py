@@ -84,7 +84,8 @@ def narrow_each(
     most = max(len(experiment.matrix.seed) for experiment in experiments)
     if seeds is not None and not 1 <= seeds <= most:
         message = f"must be from 1 to {most} (seeds in the matrix), not {seeds}"
-        raise RequestError(message, where=place("seeds"))
+        hint = f"`--set matrix.seed=1..{seeds}` for more" if seeds > most else ""
+        raise RequestError(message, where=place("seeds"), hint=hint)
     values = [_values(experiment, seeds) for experiment in experiments]
     words = {key: _words(key, text, experiments, values, place) for key, text in wanted.items()}
     return [

@@ -307,6 +307,8 @@ def _bests(subject: Subject) -> Iterator[str]:
     leaders = {label: list(_leaders(block)) for label, block in several.items()}
     every = [leader for own in leaders.values() for leader in own]
     yield from _in_one(every) if len(leaders) == 1 else _in_all(leaders)
+    if not every:
+        return
     noisy = [one.metric for one in every if one.sure is False]
     if any(one.sure is None for one in every):
         yield "One run per case gives no interval: whether a lead is noise is not known."
