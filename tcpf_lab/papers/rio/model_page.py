@@ -83,7 +83,7 @@ def _sentences(found: tuple[PaperClaim, ...]) -> Table:
         for check in claim.checks:
             rows.append((*cells, check.label, shown(check), check.range, str(check.verdict)))
             cells = ("", "")
-    columns = ("claim", "sentence", "number", "model", "asked for", "verdict")
+    columns = ("claim", "sentence", "number", "model", "required", "verdict")
     return Table("claims", columns, tuple(rows), "Each sentence with its numbers.", len(columns))
 
 

@@ -302,7 +302,7 @@ def _figure(drawing: Drawing) -> Iterator[str]:
 
 def _sentences(block: Claims) -> Iterator[str]:
     """Yield the table of sentences, one row per check, and how to get what is missing."""
-    columns = ["claim", "sentence", "what must be true", "number", "asked for", "verdict"]
+    columns = ["claim", "sentence", "what must be true", "number", "required", "verdict"]
     rows = [row for claim in block.claims for row in _claim_rows(claim)]
     yield as_markdown(counted(block.claims))
     yield "\n".join(_compact([columns, ["---"] * len(columns), *rows]))

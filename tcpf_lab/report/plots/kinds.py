@@ -27,7 +27,7 @@ Subject = DrawnRun | DrawnCapture
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for besides the runs; None or empty is what a kind does by itself.
+    """Options besides the runs; None or empty is the default of a kind.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Wanted:
 
     @property
     def free(self) -> bool:
-        """Whether each panel is scaled by itself."""
+        """Whether each panel is scaled alone."""
         return self.scale == "free"
 
 
@@ -151,7 +151,7 @@ def draw(
     subjects : sequence of DrawnRun or DrawnCapture
         The runs, or the captures, at least one.
     wanted : Wanted
-        What was asked for besides.
+        Further options.
     suffixes : sequence of str
         Formats, of ``section.SUFFIXES``.
 
