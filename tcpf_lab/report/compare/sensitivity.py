@@ -282,7 +282,7 @@ def sensitivity(sections: Sequence[Section], status: str = "") -> Sensitivity:
 def _nothing(sections: Sequence[Section], status: str) -> LabError:
     if any(section.source.factor or section.swept for section in sections):
         return LabError(
-            "no level has a usable run of a seed that what it is compared with has too",
+            "no level has a usable run with a seed of its reference",
             hint=f"`{status}` lists the runs" if status else "",
         )
     return LabError(

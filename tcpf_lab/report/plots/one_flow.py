@@ -141,10 +141,10 @@ def _refuse_one_way(flow: OneFlow, kind: str, answered: bool) -> None:
     """Refuse what a capture of one direction cannot show."""
     hint = "capture where both directions pass"
     if not np.any(flow.payload[flow.seen.forward]):
-        message = "has acknowledgements only: the data that they are for went another way"
+        message = "has acknowledgements only: the data took another path"
         raise LabError(f"{flow.name} {message}", where=flow.where, hint=hint)
     if answered:
-        message = f"nothing comes back to the sender of {flow.name}, and {kind} is of what does"
+        message = f"the capture has no ACK of {flow.name}, which {kind} needs"
         further = f"; `{command('plot', 'time-sequence', Path(flow.where))}` shows what was sent"
         raise LabError(message, where=flow.where, hint=hint + further)
 

@@ -158,7 +158,7 @@ def test_histogram_is_of_shares_of_the_runs_own_mean() -> None:
 
 
 def test_histogram_of_flows_that_got_nothing_is_refused() -> None:
-    with pytest.raises(LabError, match="no flow got anything") as caught:
+    with pytest.raises(LabError, match="no flow has goodput") as caught:
         figure("histogram", tiny(found=lambda run: ([0.0] * run.flows, {})))
     assert "--seed" in caught.value.hint
 

@@ -423,7 +423,7 @@ def test_capture_of_one_direction_shows_what_it_can(tmp_path: Path, name: str) -
         assert "one direction only" in texts(made)
         assert list(marked(made)) == [EVENTS["unknown"][1]["marker"]]
         return
-    with pytest.raises(LabError, match="nothing comes back to the sender of flow 0") as error:
+    with pytest.raises(LabError, match="no ACK of flow 0") as error:
         figure(name, [capture])
     assert "capture where both directions pass" in error.value.hint
 
