@@ -870,7 +870,7 @@ def test_a_dry_run_counts_and_touches_nothing(calibrate, concluded, folder):
     concluded(rounds=0)
     left = json.loads(calibrate("--dry-run", "--json")[1])
     assert left["points_in_ledger"] == 5
-    assert left["runs_left"] == 4, "those of the close look may be of other settings"
+    assert left["runs_left"] == 4, "those of the final check may be of other settings"
     assert left["seconds_left"] is not None
     assert "time left" in calibrate("--dry-run")[1]
 

@@ -55,7 +55,7 @@ def profiles_figure(
     Parameters
     ----------
     profiles : sequence of mapping
-        A `Profile` of each unknown as plain data; ``texts``, if there is one, has the values as
+        The profile of each unknown as plain data; ``texts``, if there is one, has the values as
         they are to be written.
     limit : float
         The threshold.

@@ -53,7 +53,7 @@ from tcpf_lab.results.layout import write_json
 from tcpf_lab.spec.calibrated import label
 from tcpf_lab.spec.model import Experiment
 
-#: What each setting of the close look measured, by the setting's id.
+#: What each setting of the final check measured, by the setting's id.
 Results = Mapping[str, Sequence[CellResult]]
 
 
@@ -65,7 +65,7 @@ def _experiments(search: Search, point: Point) -> Iterator[tuple[str, Experiment
 
 
 def validity(search: Search, chosen: Sequence[Point], results: Results) -> dict[str, Any]:
-    """Count the runs of the close look, name those that are left out, say what made them."""
+    """Count the runs of the final check, name those that are left out, say what made them."""
     sections = tuple(_sections(search, chosen, results))
     found = [result for section in sections for result in section.results]
     made = provenance(sections)

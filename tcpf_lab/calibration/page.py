@@ -484,10 +484,10 @@ def _printable(rows: Iterable[Sequence[str]], *headings: str) -> RenderableType:
 def plan(estimate: Mapping[str, Any]) -> RenderableType:
     """Give what is printed of a plan."""
     rows = {
-        "points of the search": "{points}, of which {points_in_ledger} are there",
+        "points of the search": "{points}, {points_in_ledger} complete",
         "runs of a point": "{runs_of_a_point}",
         "runs of the search": "{runs_of_the_search}",
-        "runs of the close look after it": "at most {runs_of_the_close_look}",
+        "runs of the final check": "at most {runs_of_the_close_look}",
         "runs left": "at most {runs_left}",
         "time left": _time_left(estimate),
     }
@@ -500,7 +500,7 @@ def _time_left(estimate: Mapping[str, Any]) -> str:
         return _about(estimate["seconds_left"])
     if estimate["run_seconds_left"] is not None:
         return f"{_about(estimate['run_seconds_left'])} of runs, shared out among the workers"
-    return "not known before the first run"
+    return "unknown before the first run"
 
 
 def _about(seconds: float) -> str:

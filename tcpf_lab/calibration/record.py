@@ -82,13 +82,13 @@ class Record:
 
     @property
     def default(self) -> Mapping[str, Any]:
-        """The uncalibrated setting as the close look has it."""
+        """The uncalibrated setting as the final check has it."""
         first: Mapping[str, Any] = self.data["settings"][0]
         return first
 
     @property
     def best(self) -> Mapping[str, Any]:
-        """The best setting as the close look has it."""
+        """The best setting as the final check has it."""
         return next(one for one in self.data["settings"] if one["id"] == self.data["best"]["id"])
 
     @property
@@ -164,7 +164,7 @@ class Record:
         return total
 
     def cells(self) -> Sequence[Mapping[str, Any]]:
-        """Give all cells of the close look; none where the file lacks them."""
+        """Give all cells of the final check; none where the file lacks them."""
         found: Sequence[Mapping[str, Any]] = self.data.get("table", {}).get("cells", ())
         return found
 

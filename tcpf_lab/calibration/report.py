@@ -357,10 +357,10 @@ def _parameters(record: Record) -> Iterator[Table]:
 def _validity(record: Record) -> Validity:
     found = record.data.get("validity")
     if found is None:
-        return Validity(("The file does not say which runs are valid.",), (), ())
+        return Validity(("The file does not state which runs are valid.",), (), ())
     runs = found["runs"]
     summary = (
-        f"Of {count(runs['requested'], 'run')} of the close look, {runs['complete']} finished, "
+        f"Of {count(runs['requested'], 'run')} of the final check, {runs['complete']} finished, "
         f"{runs['valid']} passed every check, and {runs['used']} are in the means.",
     )
     rows = tuple(
@@ -373,7 +373,7 @@ def _validity(record: Record) -> Validity:
     )
     numbers = (Column(word, "number") for word in ("passed", "failed", "does not apply"))
     columns: Headings = ("check", "makes sure that", *numbers)
-    caption = "The checks that every run of the close look went through."
+    caption = "Validity checks of the runs of the final check."
     checks = table_of("checks", caption, columns, rows)
     left_out = tuple(LeftOut(**one) for one in found["left_out"])
     return Validity(summary, (checks,) if rows else (), left_out)
@@ -383,7 +383,7 @@ def _facts(record: Record) -> Iterator[Fact]:
     seeds = record.data["seeds"]
     yield Fact("runs", (str(record.data.get("runs", NOTHING)),))
     yield Fact("seeds of a point", (str(seeds["points"]),))
-    yield Fact("seeds of the close look", (str(seeds["check"]),))
+    yield Fact("seeds of the final check", (str(seeds["check"]),))
     for name, values in record.data.get("validity", {}).get("made_with", {}).items():
         texts = tuple(map(str, values))
         yield Fact(name, texts, all(len(text) >= 12 and " " not in text for text in texts))

@@ -1,4 +1,4 @@
-"""The search: a design, then rounds of what an emulator proposes, then a close look at the best.
+"""The search: a design, then rounds of what an emulator proposes, then a final check at the best.
 
 What it takes, too: how many runs, how long, and what each session has taken.
 """
@@ -343,14 +343,14 @@ def look_closely(search: Search, chosen: Sequence[Point], carry: Callable[[Choic
 
 
 def wanted_of(search: Search, chosen: Sequence[Point]) -> list[Wanted]:
-    """Give what the close look runs of settings."""
+    """Give what the final check runs of settings."""
     seeds = search.subject.calibration.check_.seeds
     return [Wanted(point, search.subject.experiments, seeds) for point in chosen]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The settings of the close look, judged by their runs; arrays have an entry for each.
+    """The settings of the final check, judged by their runs; arrays have an entry for each.
 
     ``totals`` are their misfits with all seeds, ``unseen`` with those alone that the search has not
     seen; ``limit`` is the threshold of ``totals``, ``allowed`` tells which are not above it,
@@ -367,7 +367,7 @@ class Judged:
 def judged(
     search: Search, chosen: Sequence[Point], target: Target, before: NDArray[np.bool_]
 ) -> Judged:
-    """Judge settings by the seeds of the close look.
+    """Judge settings by the seeds of the final check.
 
     Parameters
     ----------
@@ -480,7 +480,7 @@ def estimate(search: Search, at_a_time: int | None) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``points``, and of them those in the ledger; runs for all of them, and what the close look
+        ``points``, and of them those in the ledger; runs for all of them, and what the final check
         at some settings adds to these; ``runs_left``, at most: runs that are complete are not
         among them, but which settings are looked at is not known before; ``run_seconds_left``, the
         sum over those, and ``seconds_left`` until they have ended: None if no run was made yet, the
@@ -522,7 +522,7 @@ def _not_complete(search: Search, points: Sequence[Point]) -> int:
 
 
 def _close_look(search: Search) -> int:
-    """Count the runs that the close look adds, at most: its settings are points of the search."""
+    """Count the runs that the final check adds, at most: its settings are points of the search."""
     default = _added(search, search.default)
     units = (np.full(len(search.space.default), place) for place in (0.0, 1.0))
     corners = (point_at(search.subject, search.space, unit, 0) for unit in units)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tcpf_lab.metrics.summary import mean_ci
 from tcpf_lab.report.claims.page import Block, Drawing, Numbers, Page, Point, at_units
 from tcpf_lab.report.contents.subject import Member
-from tcpf_lab.report.style import CASES, FALLBACK, CaseStyle, case_styles, is_dark
+from tcpf_lab.report.style import CASES, FALLBACK, CaseStyle, case_styles, fill_and_outline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ class Bars:
             axes.set_ylabel(name)
         head(every[0], self.title, self.subtitle)
         entries = [
-            Entry(style.label, tuple(Patch(**look) for look in _looks(style)))
+            Entry(style.label, tuple(Patch(**look) for look in fill_and_outline(style)))
             for style in styles.values()
         ]
         legend(figure, entries)
@@ -129,7 +129,7 @@ def _bar_panel(
     for point in sorted(points, key=lambda point: (shifts[point.series], point.x)):
         at = round(point.x) + shifts[point.series]
         mean, half = mean_ci(point.values)
-        for look in _looks(styles[point.series]):
+        for look in fill_and_outline(styles[point.series]):
             axes.bar(at, mean, 0.92 * width, zorder=2, **look)
         if half is not None:
             drawn = [[min(half, mean)], [half]]
@@ -140,13 +140,6 @@ def _bar_panel(
 
 
 _INTERVAL: dict[str, Any] = {"ecolor": _INK, "elinewidth": 1.1, "capsize": 2.4, "capthick": 1.1}
-
-
-def _looks(style: CaseStyle) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two looks drawn over each other: matplotlib ties a hatch's colour to the edge's."""
-    light = "#ffffff" if is_dark(style.colour) else _INK
-    fill = {"facecolor": style.colour, "hatch": style.hatch, "edgecolor": light, "linewidth": 0}
-    return fill, {"facecolor": "none", "edgecolor": _INK, "linewidth": 0.7}
 
 
 _EACH = {1: 3.2, 2: 2.1}  # inches of one of so many panels

@@ -112,6 +112,11 @@ class Plan:
         """All steps in order."""
         return tuple(step for phase in self.phases for step in phase.steps)
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The kernel modules that it loads, each once."""
+        return tuple(dict.fromkeys(s.name for s in self.steps if isinstance(s, LoadModule)))
+
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.phases)) + "\n"
 

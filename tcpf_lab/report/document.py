@@ -86,7 +86,7 @@ def write_report(
     again : str
         The command line that makes the runs.
     collection : bool
-        Whether the sources are a collection's, even if only one was asked for.
+        Whether the sources are a collection's, even if only one was requested.
     include_invalid : bool
         Let runs that failed a check into the means.
     formats : collection of str
@@ -152,7 +152,9 @@ def _experiment(
 def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem], again: str) -> LabError:
     """Say what is missing, and what to type about it."""
     if not problems:
-        return LabError("no run was requested", where=str(files.root), hint=f"`{again}`")
+        return LabError(
+            "no run was requested", where=str(files.root), hint=f"`{again}`" if again else ""
+        )
     counts = Counter(problem.state for problem in problems)
     states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     first = next((problem for problem in problems if problem.reasons), problems[0])
@@ -162,7 +164,7 @@ def _nothing_usable(files: ExperimentFiles, problems: Sequence[Problem], again: 
         virtual = files.testbed == "uml"
         change = "change the experiment: in virtual time it gives the same bytes again"
         act = change if virtual else f"`{again} --force`"
-        hint = f"{act}; or `--include-invalid` to look at them all the same"
+        hint = f"{act}; or `--include-invalid` to include them"
     elif any("undefined" in reason for reason in first.reasons):
         hint = "measure for longer: change traffic.duration"
     else:
@@ -330,7 +332,7 @@ def sweep_figures(section: Section) -> tuple[SweepFigure, ...]:
     """Give a figure per metric and number of flows; none for a single value, or several axes.
 
     With several a line would have to be drawn for each combination of the others' values. There is
-    none either of more cases than can be told apart, or where no case has runs at two values.
+    none either of more cases than can be distinguished, or where no case has runs at two values.
     """
     swept = [result for result in section.results if result.cell.settings and result.used]
     keys = {key for result in swept for key, _ in result.cell.settings}
@@ -474,7 +476,7 @@ def figures(
 ) -> Iterator[Document]:
     """Yield the bar chart of a metric in some formats; none if there is nothing to draw.
 
-    None of a sweep either, nor of more cases than can be told apart.
+    None of a sweep either, nor of more cases than can be distinguished.
     """
     if not section.usable or not section.charted or not suffixes or not section.measured(metric):
         return  # the table lists its runs with the reasons; there is nothing to draw

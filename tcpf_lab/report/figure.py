@@ -23,8 +23,8 @@ from tcpf_lab.report.style import (
     CaseStyle,
     MetricStyle,
     case_styles,
+    fill_and_outline,
     house_style,
-    is_dark,
 )
 
 _INK = "#111111"
@@ -156,7 +156,7 @@ class _Bar:
         if not estimate.mean:
             self._say("no run" if estimate.mean is None else "0")
         else:
-            for look in _fill_and_outline(style):
+            for look in fill_and_outline(style):
                 self._rectangle(0.92, estimate.mean, zorder=2, **look)
         if estimate.mean is not None and estimate.ci95 is not None:
             # Beside a published value, which would be hidden where both agree.
@@ -198,16 +198,9 @@ class _Bar:
         )
 
 
-def _fill_and_outline(style: CaseStyle) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two looks drawn over each other: matplotlib ties a hatch's colour to the edge's."""
-    light = "#ffffff" if is_dark(style.colour) else _INK
-    fill = {"facecolor": style.colour, "hatch": style.hatch, "edgecolor": light, "linewidth": 0}
-    return fill, {"facecolor": "none", "edgecolor": _INK, "linewidth": 0.7}
-
-
 def _legend(figure: Figure, styles: Sequence[CaseStyle], drawn: Sequence[Estimate]) -> None:
     entries = [
-        Entry(style.label, tuple(Patch(**look) for look in _fill_and_outline(style)))
+        Entry(style.label, tuple(Patch(**look) for look in fill_and_outline(style)))
         for style in styles
     ]
     if any(estimate.ci95 is not None for estimate in drawn):

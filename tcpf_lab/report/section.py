@@ -345,7 +345,7 @@ def _own_metrics(files: RunFiles, cell: Cell) -> dict[str, Any]:
             raise LabError(f"{key} is {found.get(key)!r}, expected {getattr(cell, key)!r}")
     seeds = found.get("seed"), manifest.get("seed")
     if None not in seeds and seeds[0] != seeds[1]:
-        raise LabError(f"seed is {seeds[0]!r}, the manifest says {seeds[1]!r}")
+        raise LabError(f"seed is {seeds[0]!r}, the manifest has {seeds[1]!r}")
     return found
 
 

@@ -99,6 +99,13 @@ def is_dark(colour: str) -> bool:
     return lightness(colour) < 55
 
 
+def fill_and_outline(style: CaseStyle) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two looks drawn over each other: matplotlib ties a hatch's colour to the edge's."""
+    light = "#ffffff" if is_dark(style.colour) else "#111111"
+    fill = {"facecolor": style.colour, "hatch": style.hatch, "edgecolor": light, "linewidth": 0}
+    return fill, {"facecolor": "none", "edgecolor": "#111111", "linewidth": 0.7}
+
+
 @dataclass(frozen=True)
 class MetricStyle:
     """Words and number format of one metric.

@@ -36,7 +36,7 @@ _MARKUP = re.compile(r"[\\`\[]|<(?=[A-Za-z/!?])")
 #: ``text`` is read; ``number`` is one number per entry; ``estimate`` a mean, its half width and the
 #: published value, of which the last two may be empty.
 Kind = Literal["text", "number", "estimate"]
-#: How a terminal sets a column of texts that has no room: it is ``folded``, or stays ``whole``.
+#: How a terminal sets a column of texts that does not fit: it is ``folded``, or stays ``whole``.
 Fit = Literal["", "folded", "whole"]
 
 
@@ -187,7 +187,7 @@ class TerminalTable:
         heads = self.columns[place].heading.split("\n")
         return max(map(cell_len, (*heads, *self._texts(place))))
 
-    def _least(self, place: int) -> int:
+    def _minimum(self, place: int) -> int:
         """Give the width below which a column would break a number or a word."""
         column = self.columns[place]
         heading = max(map(cell_len, column.heading.replace(".", ". ").split()), default=0)
@@ -196,10 +196,10 @@ class TerminalTable:
         words = (cell_len(word) for text in self._texts(place) for word in text.split())
         return max(heading, min(_LONGEST_WORD, max(words, default=0)))
 
-    def _folded(self, natural: Sequence[int], room: int) -> tuple[int, ...]:
-        """Give the widths of columns that are folded, or nothing if there is no room."""
-        widths = [min(one, self._least(place)) for place, one in enumerate(natural)]
-        left = room - sum(widths)
+    def _folded(self, natural: Sequence[int], available: int) -> tuple[int, ...]:
+        """Give the widths of columns that are folded, or nothing if they do not fit."""
+        widths = [min(one, self._minimum(place)) for place, one in enumerate(natural)]
+        left = available - sum(widths)
         if left < 0:
             return ()
         wanting = sorted(range(len(widths)), key=lambda place: natural[place] - widths[place])

@@ -497,7 +497,7 @@ def device(
         The captures: of what enters, of what leaves.
     offset : str, optional
         What the second capture's clock shows more, ``0`` for one clock; None: it is found out, and
-        the least delay counts 0.
+        the minimum delay counts 0.
     max_delay : str
         Longest possible delay in the device.
     start, end : str, optional

@@ -198,7 +198,7 @@ def json_schema() -> dict[str, Any]:
     """Give the JSON Schema (2020-12) of an experiment file, a collection or a calibration.
 
     It accepts the forms that the YAML may have, units included.  Rules between keys - ``min`` less
-    than ``max``, cases that the matrix names - are beyond it; `load` holds those.
+    than ``max``, cases that the matrix names - are beyond it: the loader checks them.
     """
     _, schema = models_json_schema(
         [(model, "validation") for model in (Experiment, Collection, Calibration)],

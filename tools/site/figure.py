@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path
 
 from matplotlib.figure import Figure
 from PIL import Image
 
 from tcpf_lab.report.style import case_styles, house_style
+from tools.site.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 TABLE = ROOT / "results" / "reference" / "configA" / "table.csv"
 FIGURE = ROOT / "docs" / "figures" / "configA-timeouts.png"
 

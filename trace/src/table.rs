@@ -43,8 +43,8 @@ pub fn text(out: &mut impl Write, captures: &[Analysis], events: bool) -> io::Re
         }
         let capture = Capture::of(found, events);
         let taken = match found.at {
-            Seen::Sender => "at the data's sender",
-            Seen::Receiver => "at the data's receiver",
+            Seen::Sender => "at the sender",
+            Seen::Receiver => "at the receiver",
             Seen::Between => "between the ends",
         };
         writeln!(
@@ -208,7 +208,7 @@ fn flows(out: &mut impl Write, capture: &Capture) -> io::Result<()> {
         "time s",
         "data",
         "acked bytes",
-        "resent",
+        "rexmit",
         "timeouts",
         "RTT ms",
         "min",

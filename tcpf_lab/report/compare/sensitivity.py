@@ -282,8 +282,8 @@ def sensitivity(sections: Sequence[Section], status: str = "") -> Sensitivity:
 def _nothing(sections: Sequence[Section], status: str) -> LabError:
     if any(section.source.factor or section.swept for section in sections):
         return LabError(
-            "no level has a usable run of a seed that what it is compared with has too",
-            hint=f"`{status}` tells what is there" if status else "",
+            "no level has a usable run with a seed of its reference",
+            hint=f"`{status}` lists the runs" if status else "",
         )
     return LabError(
         "nothing varies: there is no axis in a matrix and no factor in a collection",

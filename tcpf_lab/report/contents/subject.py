@@ -40,7 +40,7 @@ class Subject:
     members : tuple of Member
         The experiments, in the order of the report; of a collection with factors the levels.
     collection : bool
-        Whether the members are a collection's, even if only one was asked for.
+        Whether the members are a collection's, even if only one was requested.
     comparison : Comparison or None
         With the published tables; None where none of it was published.
     sensitivity : Sensitivity or None

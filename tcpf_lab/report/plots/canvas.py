@@ -217,7 +217,7 @@ def looks(groups: Sequence[Group]) -> dict[str, CaseStyle]:
     labels = list(dict.fromkeys(group.label for group in groups))
     if len(labels) > DISTINCT:
         raise RequestError(
-            f"{len(labels)} lines cannot be told apart, {DISTINCT} at most",
+            f"{len(labels)} lines; a figure distinguishes at most {DISTINCT}",
             hint="choose some of the cases with --case, or of the settings with --only",
         )
     cases = {group.first.case for group in groups}

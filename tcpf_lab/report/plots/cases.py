@@ -315,7 +315,7 @@ def _shares(group: Group) -> NDArray[np.float64]:
     for run, own in zip(group.runs, parts, strict=True):
         if not np.any(own):
             raise LabError(
-                "no flow got anything, so there is no fair share",
+                "no flow has goodput: there is no fair share",
                 where=str(run.files.root),
                 hint="leave it out with --seed or --case",
             )

@@ -45,14 +45,14 @@ class _Chart:
             self.axes.plot(flow.time_s[sent], heights[sent], zorder=zorder, **more, **look)
             self.entries.append(line_entry(f"{words}: {np.sum(sent)}", look))
 
-    def finished(self, title: str, label: str, *told: str, from_zero: bool = True) -> Figure:
-        """Set the bounds, and write what the figure is, and what is told of it."""
+    def finished(self, title: str, label: str, *notes: str, from_zero: bool = True) -> Figure:
+        """Set the bounds, and write what the figure is, and its notes."""
         flow, axes = self.flow, self.axes
         self.entries += over_time(axes, flow.axis, flow.bounds_s, flow.warm_s)
         if from_zero:
             axes.set_ylim(bottom=0)
         axes.set_ylabel(label)
-        head(axes, title, flow.subtitle(*told))
+        head(axes, title, flow.subtitle(*notes))
         legend(self.figure, self.entries)
         return self.figure
 
@@ -69,7 +69,7 @@ def time_sequence(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     Parameters
     ----------
     subjects : sequence of DrawnRun or DrawnCapture
-        One run, whose captures were kept, or one capture.
+        One run, whose captures are stored, or one capture.
     wanted : Wanted
         ``flow``: one; by default that with most timeouts. ``time_s``: from when to when, by default
         all of the capture, or from the start of the run to the end of its window.
@@ -309,7 +309,7 @@ def rtt(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     measured = inside & (seen.rtt_ns >= 0)
     if not np.any(measured):
         raise flow.empty(
-            "has no segment whose acknowledgement tells a round-trip time",
+            "has no RTT sample",
             "the capture must have both directions; or choose another --time or --flow",
         )
     chart, timer = _Chart(flow, 4.8), seen.rto_ns / 1e6
@@ -327,7 +327,7 @@ def rtt(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
         f"Round-trip time and timer of {flow.name}",
         "Time (ms)",
         f"n = {count(int(np.sum(measured)), 'sample')}",
-        f"least {milliseconds(least)} ms",
+        f"minimum {milliseconds(least)} ms",
         f"mean {milliseconds(mean)} ms",
         from_zero=False,
     )

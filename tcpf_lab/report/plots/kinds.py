@@ -27,7 +27,7 @@ Subject = DrawnRun | DrawnCapture
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for besides the runs; None or empty is what a kind does by itself.
+    """Options besides the runs; None or empty is the default of a kind.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Wanted:
 
     @property
     def free(self) -> bool:
-        """Whether each panel is scaled by itself."""
+        """Whether each panel is scaled alone."""
         return self.scale == "free"
 
 
@@ -84,15 +84,15 @@ _OF_FLOW = ("flow", "time_s")
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("bars", "Which case does better, with how many flows?", ("metric",)),
-        Kind("box", "How far do the seeds scatter?", ("metric", "scale")),
-        Kind("cdf", "How is goodput spread over the flows?", ("scale",)),
-        Kind("goodput", "How fast was one flow, and what held it up?", _OF_FLOW, captures=1),
-        Kind("histogram", "Which share of a fair share do the flows get?", ("scale",)),
+        Kind("bars", "Which case is better, with how many flows?", ("metric",)),
+        Kind("box", "How much do seeds differ?", ("metric", "scale")),
+        Kind("cdf", "How is goodput distributed over flows?", ("scale",)),
+        Kind("goodput", "How fast was one flow, and when did it time out?", _OF_FLOW, captures=1),
+        Kind("histogram", "Which multiple of the fair share do flows get?", ("scale",)),
         Kind("inflight", "How much did one flow have outstanding?", _OF_FLOW, captures=1),
-        Kind("parameter", "What does a parameter move?", ("metric", "parameter", "scale")),
+        Kind("parameter", "What does a parameter change?", ("metric", "parameter", "scale")),
         Kind("queue", "How long was the queue, packet by packet?", ("time_s",), captures=2),
-        Kind("rtt", "How long was one flow's round trip, and its timer?", _OF_FLOW, captures=1),
+        Kind("rtt", "How long were one flow's RTT and RTO?", _OF_FLOW, captures=1),
         Kind("throughput-delay", "What does throughput cost in delay?", ("delay", "scale")),
         Kind("time-sequence", "What happened to one flow?", _OF_FLOW, captures=1),
         Kind("timeseries", "When did it happen?", ("flow", "time_s", "scale")),
@@ -151,7 +151,7 @@ def draw(
     subjects : sequence of DrawnRun or DrawnCapture
         The runs, or the captures, at least one.
     wanted : Wanted
-        What was asked for besides.
+        Further options.
     suffixes : sequence of str
         Formats, of ``section.SUFFIXES``.
 

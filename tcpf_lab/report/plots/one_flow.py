@@ -30,7 +30,7 @@ class OneFlow:
     ----------
     name : str
         ``flow 3``.
-    told : tuple of str
+    notes : tuple of str
         What the line under the title says of it.
     where : str
         The run or the capture, for messages.
@@ -54,7 +54,7 @@ class OneFlow:
     """
 
     name: str
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
     where: str
     seen: Followed
     payload: NDArray[np.int64]
@@ -81,8 +81,8 @@ class OneFlow:
     def subtitle(self, *words: str) -> str:
         """Give the line under a figure's title."""
         if self.run:
-            return under([self.run], *self.told, *words)
-        return unbroken(*self.told, *words)
+            return under([self.run], *self.notes, *words)
+        return unbroken(*self.notes, *words)
 
     def empty(self, what: str, hint: str = "") -> LabError:
         """Say that there is nothing to draw."""
@@ -102,7 +102,7 @@ def flow_of(
     Parameters
     ----------
     subjects : sequence of DrawnRun or DrawnCapture
-        One run whose captures were kept, or one capture.
+        One run whose captures are stored, or one capture.
     wanted : Wanted
         ``flow``: one; by default that with most timeouts. ``time_s``: from when to when.
     kind : str
@@ -141,10 +141,10 @@ def _refuse_one_way(flow: OneFlow, kind: str, answered: bool) -> None:
     """Refuse what a capture of one direction cannot show."""
     hint = "capture where both directions pass"
     if not np.any(flow.payload[flow.seen.forward]):
-        message = "has acknowledgements only: the data that they are for went another way"
+        message = "has acknowledgements only: the data took another path"
         raise LabError(f"{flow.name} {message}", where=flow.where, hint=hint)
     if answered:
-        message = f"nothing comes back to the sender of {flow.name}, and {kind} is of what does"
+        message = f"the capture has no ACK of {flow.name}, which {kind} needs"
         further = f"; `{command('plot', 'time-sequence', Path(flow.where))}` shows what was sent"
         raise LabError(message, where=flow.where, hint=hint + further)
 
@@ -158,7 +158,7 @@ def _of_capture(capture: DrawnCapture, wanted: tuple[int, ...]) -> OneFlow:
     time = (seen.time_ns - capture.found.first_ns) / 1e9
     return OneFlow(
         name=f"flow {flow}",
-        told=(path_text(capture.path.name), capture.ends(flow), _place(capture, seen, alone)),
+        notes=(path_text(capture.path.name), capture.ends(flow), _place(capture, seen, alone)),
         where=str(capture.path),
         one_way=alone,
         seen=seen,
@@ -200,7 +200,7 @@ def _of_run(run: DrawnRun, wanted: tuple[int, ...]) -> OneFlow:
     lost_time, lost = _lost(record, row)
     return OneFlow(
         name=f"flow {flow}",
-        told=(run.case, f"flow {flow} of {run.flows}", f"seed {run.seed}"),
+        notes=(run.case, f"flow {flow} of {run.flows}", f"seed {run.seed}"),
         where=str(run.files.root),
         seen=seen,
         payload=packets["payload"][seen.row].astype(np.int64),
@@ -219,13 +219,13 @@ def run_record(run: DrawnRun) -> CapturedRecord:
     Raises
     ------
     TraceError
-        If they were not kept.
+        If there are none.
     """
     if not any(run.files.pcap.glob("*.pcap*")) and not made_without_captures(run.files):
         raise TraceError(
-            "the run's captures were not kept, and this figure is made of them",
+            "this figure needs captures, and the run has none",
             where=str(run.files.root),
-            hint=f"`{again(run.files, '--keep-pcaps')}` makes the run again with them",
+            hint=f"`{again(run.files, '--keep-pcaps')}` repeats the run and stores them",
         )
     return read_captured(run.files)  # which says so if there never were any
 

@@ -68,11 +68,11 @@ def timeseries(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     Raises
     ------
     LabError
-        If a run has no ``series.npz``, or there are more runs or flows than can be told apart.
+        If a run has no ``series.npz``, or there are more runs or flows than can be distinguished.
     """
     if len(runs) > DISTINCT:
         raise RequestError(
-            f"{len(runs)} runs cannot be told apart, {DISTINCT} at most",
+            f"{len(runs)} runs; a figure distinguishes at most {DISTINCT}",
             hint="choose with --case, --flows or --seed",
         )
     parts = [_Part(s, read_series(s.files), label) for s, label in _labelled(runs)]
@@ -116,7 +116,7 @@ def _check_flows(part: _Part, flow: tuple[int, ...], many: int) -> None:
         )
     if len(flow) > (_LINES if many == 1 else 1):
         most = f"at most {_LINES} flows of one run" if many == 1 else "one flow of several runs"
-        raise RequestError(f"{most} can be told apart", where="--flow")
+        raise RequestError(f"a figure shows {most}", where="--flow")
 
 
 def _whose(flow: tuple[int, ...]) -> str:
@@ -160,12 +160,12 @@ def _one(every: Sequence[Axes], part: _Part, wanted: Wanted) -> list[Entry]:
     return [
         *entries,
         line_entry(f"mean{of_flows} of the queue", _MEAN),
-        Entry("greatest backlog in 0.1 s", Patch(**_GREY)),
+        Entry("maximum backlog in 0.1 s", Patch(**_GREY)),
     ]
 
 
 def _seen(time: NDArray[np.float64], wanted: Wanted) -> NDArray[np.bool_]:
-    """Which bins are drawn: those in the time that was asked for, and one on either side."""
+    """Which bins are drawn: those in the time that is requested, and one on either side."""
     start, end = wanted.time_s or (-np.inf, np.inf)
     apart = float(time[1] - time[0]) if time.size > 1 else 0.0
     return np.asarray((time > start - apart) & (time < end + apart), np.bool_)
@@ -243,7 +243,7 @@ class _Queue:
     line: Backlog
     epoch_ns: int
     bounds_ns: tuple[int, int]
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
     where: str
     warm_s: float = 0.0
     limit: int | None = None
@@ -256,7 +256,7 @@ def queue(subjects: Sequence[Subject], wanted: Wanted) -> Figure:
     Parameters
     ----------
     subjects : sequence of DrawnRun or DrawnCapture
-        One run, whose captures were kept, or two captures: before the queue and after it.
+        One run, whose captures are stored, or two captures: before the queue and after it.
     wanted : Wanted
         ``time_s``: from when to when.
 
@@ -310,7 +310,7 @@ def _of_run(run: DrawnRun) -> _Queue:
         line=backlog(record.transit),
         epoch_ns=record.epoch_ns,
         bounds_ns=(record.epoch_ns, record.window_ns[1]),
-        told=(run.case, f"{run.flows} flows", f"seed {run.seed}"),
+        notes=(run.case, f"{run.flows} flows", f"seed {run.seed}"),
         where=str(run.files.root),
         warm_s=(record.window_ns[0] - record.epoch_ns) / 1e9,
         limit=getattr(limit, "limit", None),
@@ -341,7 +341,7 @@ def _of_captures(before: DrawnCapture, after: DrawnCapture) -> _Queue:
         line=backlog(transit),
         epoch_ns=int(came.min()),
         bounds_ns=(int(came.min()), int(came.max())),
-        told=(f"{path_text(before.path.name)} to {path_text(after.path.name)}",),
+        notes=(f"{path_text(before.path.name)} to {path_text(after.path.name)}",),
         where=f"{before.path} {after.path}",
     )
 
@@ -374,7 +374,7 @@ def _queue_told(queue: _Queue, seen: NDArray[np.bool_], time_s: tuple[float, flo
     most = largest_backlog(queue.line.time_ns, queue.line.size, start, end)
     mean = mean_backlog(queue.line.time_ns, queue.line.size, start, end)
     words = (
-        *queue.told,
+        *queue.notes,
         f"n = {count(int(np.sum(seen)), 'packet')}",
         f"{100 * lost / np.sum(seen):.2f} % of them dropped",
         f"at most {most / 1e3:.1f} kB",

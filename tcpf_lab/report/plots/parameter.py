@@ -58,14 +58,14 @@ class Scale:
         if self.logarithmic:
             axes.set_xscale("log")
             axes.minorticks_off()
-        labels = self.told()
+        labels = self.labels()
         axes.set_xticks([self.places[word] for word in labels], labels)
         if not self.ordered:
             axes.set_xlim(-0.5, len(self.words) - 0.5)
         axes.tick_params(axis="x", bottom=True)
         axes.set_xlabel(name)
 
-    def told(self) -> list[str]:
+    def labels(self) -> list[str]:
         """Give the values that are written: those that have room beside the one before."""
         at = [log10(self.places[w]) if self.logarithmic else self.places[w] for w in self.words]
         room = (at[-1] - at[0]) * (max(map(len, self.words)) + 2) / _CHARACTERS

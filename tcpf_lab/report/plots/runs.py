@@ -83,7 +83,7 @@ class DrawnRun:
     def settings(self) -> dict[str, str]:
         """Testbed, and every value of the experiment by its key, of the case as ``queue.max``.
 
-        As text, as a file has it; what is left to a default that is not told has none.
+        As text, as a file has it; a key left to an unknown default has none.
         """
         data = to_data(self.experiment)
         case = data["cases"][self.case]
@@ -132,7 +132,7 @@ class DrawnRun:
         Raises
         ------
         LabError
-            If nothing told it of single flows.
+            If it has no data of single flows.
         """
         found = [flow["goodput_bytes_per_s"] for flow in self.found["per_flow"]]
         if None in found:

@@ -78,7 +78,7 @@ class Link:
             raise RequestError(
                 f"no scheduler answers: {str(error).partition(': Stream')[0]}",
                 where=f"--cluster {address}",
-                hint="`dask scheduler` starts one and says its address, tcp://HOST:8786; then on "
+                hint="`dask scheduler` starts one and prints its address, tcp://HOST:8786; then on "
                 "each machine `dask worker tcp://HOST:8786 --nthreads 1 --nworkers CORES`",
             ) from None
 
@@ -158,7 +158,7 @@ class Link:
             # Raised by the run itself: to take that for a lost scheduler would never end.
             raise TestbedError(
                 f"the worker could not make it: {type(error).__name__}: {error}",
-                hint="read its log; look for room in its --local-directory",
+                hint="read its log; check free space in its --local-directory",
             ) from None
         finally:
             future.release()

@@ -220,7 +220,7 @@ class Agent:
                 TestbedError(
                     f"`{_words(request)}` did not finish within {request.patience:g} s",
                     where=self._where(request.node),
-                    hint="check the load of the host; it undoes the run's changes by itself",
+                    hint="check the load of the host, which undoes the run's changes",
                 )
             )
         if self._fault is not None:

@@ -178,7 +178,7 @@ def lost(name: str, when: str, error: BaseException) -> TestbedError:
         f"{what} {when}{detail}",
         where=f"host {name}",
         hint="check that the host and the control network are up; without a connection the host "
-        "undoes all changes by itself",
+        "undoes all changes",
     )
 
 

@@ -439,7 +439,7 @@ class SshTestbed:
         known beforehand are recorded in the facts of each run.
         """
         parts = {"inventory": as_json(_what_matters(self.inventory)), "kernel": self.kernel}
-        if _modules(plan):
+        if plan.modules:
             parts["modules"] = builds.source_hash(builds.sources())
         if any(map(starts_ours, plan.steps)):
             parts["programs"] = builds.program_hash()
@@ -455,7 +455,7 @@ class SshTestbed:
         files = builds.sources()
         found += [
             f"tcpf-lab has no kernel module {name} (kernel/sched/{name}.c)"
-            for name in builds.missing(_modules(plan), files)
+            for name in builds.missing(plan.modules, files)
         ]
         return (*found, *self._problems_of_hosts(plan))
 
@@ -482,7 +482,7 @@ class SshTestbed:
         """Describe the inventory and, after a run of this process, the hosts as they were then."""
         return {
             "inventory": _what_matters(self.inventory),
-            "modules": list(_modules(plan)),
+            "modules": list(plan.modules),
             "hosts": {name: _brief(facts) for name, facts in self._seen.get("hosts", {}).items()},
         }
 
@@ -496,11 +496,6 @@ class SshTestbed:
 
         found = side_by_side(look, self.inventory.hosts)
         return [sentence for each in found.values() for sentence in each]
-
-
-def _modules(plan: Plan) -> tuple[str, ...]:
-    """List the modules that ``plan`` loads, each once."""
-    return tuple(dict.fromkeys(step.name for step in plan.steps if isinstance(step, LoadModule)))
 
 
 def _what_matters(inventory: Inventory) -> dict[str, Any]:

@@ -286,7 +286,7 @@ def _hang_up(agent: Agent) -> list[str]:
     agent.close()
     if status in (UNDONE, LEFT):
         return [f"host {name}: not undone: {agent.process.errors()}"] if status == LEFT else []
-    return [f"host {name} does not answer; it undoes all changes by itself after a while"]
+    return [f"host {name} does not answer; it undoes all changes when the connection times out"]
 
 
 #: Queues and programs of an emulated machine are slow to go, s.

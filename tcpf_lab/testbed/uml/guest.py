@@ -23,7 +23,6 @@ from typing import Any, BinaryIO
 from tcpf_lab.base.errors import DiskFullError, TestbedError
 from tcpf_lab.base.making import free_bytes
 from tcpf_lab.plan.compose import Plan
-from tcpf_lab.plan.step import LoadModule
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.testbed.base import IN_VIRTUAL_TIME, bound
 from tcpf_lab.testbed.steal import RunQueueWait, TimeWithoutSteal
@@ -306,7 +305,7 @@ class UmlTestbed:
 
     def _loaded(self, plan: Plan) -> dict[str, str]:
         """Give the hashes of the modules that ``plan`` loads and of their ``tc`` plugins."""
-        names = _modules(plan)
+        names = plan.modules
         plugins = map(plugin_of, names)
         built = self.kernel.modules | self.kernel.plugins
         return {name: built.get(name, preflight.NOT_BUILT) for name in (*names, *plugins)}
@@ -340,11 +339,6 @@ class UmlTestbed:
             "HOME": ".",
             "TMPDIR": str(memory or "/tmp"),  # noqa: S108
         }
-
-
-def _modules(plan: Plan) -> tuple[str, ...]:
-    """List the modules that ``plan`` loads, each once."""
-    return tuple(dict.fromkeys(step.name for step in plan.steps if isinstance(step, LoadModule)))
 
 
 def _prepare(run: RunFiles, plan: Plan, kernel: uml_kernel.Kernel) -> None:

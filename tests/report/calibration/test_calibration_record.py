@@ -215,7 +215,7 @@ def test_search_without_rounds_was_all_of_the_design() -> None:
         # 45 independent of 112 residuals: 37.65 of 25 degrees, times 112 / 45, is 93.7
         (93.0, 93 / 25, 45.0, "multiplied by 1.49", "no setting"),
         (95.0, 95 / 25, 45.0, "no setting of these unknowns gives", "chance"),
-        (95.0, 95.0, 20.0, "too few residuals to tell", "no setting"),
+        (95.0, 95.0, 20.0, "too few residuals", "no setting"),
     ],
 )
 def test_lack_of_fit_is_told_from_chance(least, scale, effective, said, unsaid) -> None:

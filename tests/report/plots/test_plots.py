@@ -158,7 +158,7 @@ def test_histogram_is_of_shares_of_the_runs_own_mean() -> None:
 
 
 def test_histogram_of_flows_that_got_nothing_is_refused() -> None:
-    with pytest.raises(LabError, match="no flow got anything") as caught:
+    with pytest.raises(LabError, match="no flow has goodput") as caught:
         figure("histogram", tiny(found=lambda run: ([0.0] * run.flows, {})))
     assert "--seed" in caught.value.hint
 
@@ -236,10 +236,10 @@ def test_parameter_that_is_true_or_false_is_written_as_in_a_file() -> None:
 
 def test_values_that_are_near_each_other_are_not_written_over_each_other() -> None:
     near = scale_of(["200 ms", "205 ms", "1 s", "1.5 s"])
-    assert near.told() == ["200 ms", "1 s", "1.5 s"]
-    assert scale_of([f"{size} kB" for size in range(100, 800, 100)]).told()[-1] == "700 kB"
-    assert len(scale_of([str(flows) for flows in range(1, 1001)]).told()) <= 12
-    assert scale_of(["5"]).told() == ["5"]
+    assert near.labels() == ["200 ms", "1 s", "1.5 s"]
+    assert scale_of([f"{size} kB" for size in range(100, 800, 100)]).labels()[-1] == "700 kB"
+    assert len(scale_of([str(flows) for flows in range(1, 1001)]).labels()) <= 12
+    assert scale_of(["5"]).labels() == ["5"]
 
 
 def test_number_of_flows_is_a_parameter() -> None:
@@ -341,7 +341,7 @@ def test_more_lines_than_looks_are_refused() -> None:
     cases = "".join(f"  Case {n}: {{queue: {{kind: bfifo, limit: 60 kB}}}}\n" for n in range(14))
     text = TINY[: TINY.index("cases:")] + "cases:\n" + cases + TINY[TINY.index("matrix:") :]
     runs = tiny(text=text, flows="2", seed="1")
-    with pytest.raises(RequestError, match="14 lines cannot be told apart, 13 at most") as error:
+    with pytest.raises(RequestError, match="14 lines; a figure distinguishes at most 13") as error:
         figure("cdf", runs)
     assert "--case" in error.value.hint
     labels = [f"Case {n}" for n in range(DISTINCT)]
