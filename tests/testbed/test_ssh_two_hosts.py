@@ -181,7 +181,9 @@ def test_connection_cut_while_traffic_flows(bed, hosts, recorded, run, untouched
     cutter.join()
     assert caught.value.where == "host routers"
     assert "connection broke" in caught.value.message
-    assert "routers does not answer; it undoes all changes by itself" in str(caught.value)
+    assert "routers does not answer; it undoes all changes when the connection times out" in str(
+        caught.value
+    )
     untouched(180.0)
 
 
