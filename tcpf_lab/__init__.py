@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: The Python interface, by the module it is in: imported at first use, as that takes a second.
-_PUBLIC = {
-    **dict.fromkeys(("Captures", "Device", "Results", "Run"), "tcpf_lab.run.api"),
-    **dict.fromkeys(("analyze", "device", "load", "packets"), "tcpf_lab.run.api"),
-    "Calibrated": "tcpf_lab.calibration.frames",
+#: The Python interface by module, each function before the class that it returns; imported at first
+#: use, as that takes a second.
+PUBLIC = {
+    **dict.fromkeys(("load", "Results", "Run", "analyze", "Captures"), "tcpf_lab.run.api"),
+    **dict.fromkeys(("device", "Device", "packets"), "tcpf_lab.run.api"),
     "load_calibration": "tcpf_lab.calibration.report",
+    "Calibrated": "tcpf_lab.calibration.frames",
 }
 
 
@@ -38,12 +39,12 @@ def __getattr__(name: str) -> Any:
         message = f"tcpf_lab.{name} is now tcpf_lab.{_FORMER[name]}"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         name = _FORMER[name]
-    if name not in _PUBLIC:
+    if name not in PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_PUBLIC[name]), name)
+    return getattr(import_module(PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+    return sorted({*globals(), *PUBLIC})

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import tcpf_lab
 from tools.site import notebooks
 from tools.site.paths import BUILD, DOCS, ROOT, STAGE
 
@@ -39,12 +40,6 @@ _PYTHON = """\
 Results as tables with units; [Results](docs/results.md) shows them in use. \
 `tcpf_lab` has all of these names.
 """
-#: The public names, by their modules: functions, each with the class that it returns.
-_PUBLIC = {
-    "run.api": ("load", "Results", "Run", "analyze", "Captures", "device", "Device", "packets"),
-    "calibration.report": ("load_calibration",),
-    "calibration.frames": ("Calibrated",),
-}
 
 
 def stage(complete: bool) -> None:
@@ -53,8 +48,7 @@ def stage(complete: bool) -> None:
     documents = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
     _copy([*documents, *sorted((ROOT / "docs").rglob("*.md")), ROOT / "notebooks" / "README.md"])
     (DOCS / "README.md").rename(DOCS / "index.md")
-    names = [f"{module}.{name}" for module in _PUBLIC for name in _PUBLIC[module]]
-    public = "".join(f"\n::: tcpf_lab.{name}\n" for name in names)
+    public = "".join(f"\n::: {module}.{name}\n" for name, module in tcpf_lab.PUBLIC.items())
     (DOCS / "python.md").write_text(_PYTHON + public, encoding="utf-8")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         _write_notebook(path, complete)

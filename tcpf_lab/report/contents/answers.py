@@ -306,9 +306,10 @@ def _bests(subject: Subject) -> Iterator[str]:
         return
     leaders = {label: list(_leaders(block)) for label, block in several.items()}
     every = [leader for own in leaders.values() for leader in own]
-    yield from _in_one(every) if len(leaders) == 1 else _in_all(leaders)
     if not every:
+        yield "All cases are alike in every metric."
         return
+    yield from _in_one(every) if len(leaders) == 1 else _in_all(leaders)
     noisy = [one.metric for one in every if one.sure is False]
     if any(one.sure is None for one in every):
         yield "One run per case gives no interval: whether a lead is noise is not known."
@@ -369,9 +370,6 @@ def _shown(result: CellResult, metric: str) -> str:
 
 def _in_one(leaders: Sequence[_Leader]) -> Iterator[str]:
     """Yield a line for the case that leads most often, and one for the others."""
-    if not leaders:
-        yield "All cases are alike in every metric."
-        return
     cases = Counter(leader.case for leader in leaders)
     numbers = 0
     lines = []

@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from tcpf_lab.base.errors import LabError
 from tcpf_lab.report.contents.model import Contents, Figure, Figures
-from tcpf_lab.report.export.glossary import terms
+from tcpf_lab.report.export import glossary
 from tcpf_lab.report.table import Column, Entry, Group, Row, Table
 
 #: The names that a page keeps of an SVG file.
@@ -277,7 +277,7 @@ def render(contents: Contents, figures: Figures) -> str:
         css=Markup(css),
         js=Markup(js),
         csp=_policy(css, js),
-        terms=[found for name, found in terms().items() if name in _TERMS],
+        terms=[found for name, found in glossary.terms().items() if name in _TERMS],
     ).lstrip()
 
 
@@ -335,7 +335,7 @@ def _drawing(pictures: Pictures, figures: Figures, figure: Figure) -> Markup:
 
 def anchor(name: str, kind: str) -> str:
     """Give an id for something with a name: ``figure-4-1-1``; no name can make another kind's."""
-    return f"{kind}-{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}"
+    return f"{kind}-{glossary.anchor(name)}"
 
 
 def heading_attributes(column: Column) -> dict[str, _Value]:
