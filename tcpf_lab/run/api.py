@@ -206,7 +206,7 @@ def load(
     ----------
     what : str or Path
         An experiment or a collection as ``tcpf-lab report`` takes it (``configA.yaml``): its runs
-        are found for in `results`, and those made from another version of it are left out. Or a
+        are read from `results`, and those made from another version of it are left out. Or a
         directory: a run, an experiment's results, or a reproduction such as ``results/reference``;
         then everything in it is taken as it is, wherever it was made.
     testbed : str

@@ -251,7 +251,7 @@ def stored_runs(path: Path) -> list[RunFiles]:
     ----------
     path : Path
         A run; or the directory of a testbed, of an experiment or of results, as they are laid out.
-        Nothing deeper is found at.
+        Nothing deeper is read.
 
     Raises
     ------

@@ -210,7 +210,7 @@ def _exports(choice: Choice, written: Report, formats: Collection[str]) -> Itera
 def _kept(page: Page, reference: Path | None, pictures: Pictures) -> Iterator[Document]:
     """Yield a page as a reproduction to keep has it, and the file that all of it is made from.
 
-    Its figures are there once, as they are found at.
+    Its figures are there once, in the formats that documents show.
     """
     if reference is not None:
         yield reference / f"{page.name}.json", as_text(page)
@@ -277,12 +277,6 @@ def _pages(
     if not {"html", "pdf"} & set(formats) and reference is None:
         return
     subject = made.subject()
-    if "md" in formats:  # beside a PDF or a page: table.md is the table alone
-        from tcpf_lab.report.contents.assemble import contents_of  # here: it draws
-        from tcpf_lab.report.pages.markdown import render
-
-        linked = drawings if "figures" in formats else ()
-        yield made.choice.files.report("md"), render(contents_of(subject), linked)
     for suffix, content in _texts(subject, drawings, formats):
         yield made.choice.files.report(suffix), content
     if reference is not None:
@@ -300,7 +294,12 @@ def _texts(
         return
     from tcpf_lab.report.contents.assemble import contents_of, figures_of  # here: it draws
 
-    yield from rendered(contents_of(subject), figures_of(subject, drawings), formats)
+    contents = contents_of(subject)
+    if "md" in formats:  # beside a PDF or a page: table.md is the table alone
+        from tcpf_lab.report.pages.markdown import render
+
+        yield "md", render(contents, drawings if "figures" in formats else ())
+    yield from rendered(contents, figures_of(subject, drawings), formats)
 
 
 def _as_published(sections: Sequence[Section]) -> list[CellResult]:

@@ -30,7 +30,7 @@ from tcpf_lab.testbed.base import Testbed
 from tcpf_lab.testbed.uml import package as uml_package
 from tcpf_lab.testbed.uml.guest import UmlTestbed
 
-#: How often the scheduler is asked for its workers, and found for while it is away, s.
+#: Interval of requests for the workers, and of attempts to reach a scheduler that is away, s.
 LOOK_EVERY_S = 1.0
 #: How long a scheduler may be away before the work is given up, s.
 PATIENCE_S = 600.0
