@@ -72,7 +72,7 @@ class Bars:
     cases : tuple of str
         The bars of a group, in order.
     then : str
-        Stands for the break between two lines of a group's name where a point is told.
+        Stands for the break between two lines of a group's name in a point's text.
     """
 
     title: str
@@ -173,7 +173,7 @@ class Lines:
     steps : str
         Draw steps without intervals: ``mid`` for histograms, ``post`` for distributions.
     unit, before : str
-        What stands behind x and before it where a point is told: ``at 4 ms``.
+        What stands behind x and before it in a point's text: ``at 4 ms``.
     """
 
     title: str

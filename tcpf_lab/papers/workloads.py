@@ -36,7 +36,7 @@ from tcpf_lab.report.claims.page import (
     blocks_of,
     cells_of,
     ratio_of,
-    told,
+    with_interval,
 )
 from tcpf_lab.report.contents.subject import Member
 from tcpf_lab.report.style import DISTINCT
@@ -283,7 +283,7 @@ def _time_ratios(found: Sequence[GainBlock], name: str) -> Table:
     rows = [
         (
             *(block.label, case, other),
-            *(told(block.ratio(case, other, _path(one))) for one in STATISTICS),
+            *(with_interval(block.ratio(case, other, _path(one))) for one in STATISTICS),
         )
         for block in found
         for other in _BASELINES
@@ -517,7 +517,7 @@ def _lot_numbers(cells: Sequence[CellRuns]) -> Table:
 
 def _lot_ratios(cells: Sequence[CellRuns]) -> Table:
     rows = [
-        (str(count), *(told(against(cells, count, name)) for name in _COMPARED))
+        (str(count), *(with_interval(against(cells, count, name)) for name in _COMPARED))
         for count in counts(cells)
     ]
     headings = (COLUMNS[name][0].partition(" (")[0] for name in _COMPARED)

@@ -133,7 +133,7 @@ def _readings(run: Run, graph: Graph, queues: Iterable[Interface]) -> tuple[Star
     return at_window_ends(run, reading)
 
 
-#: What TCP sent again, and why, by a kernel that keeps a list of it (the project's does).
+#: Retransmissions with their causes, by a kernel with a retransmission log (this project's).
 RETRANSMISSIONS = "/proc/net/tcp_retransmissions"
 #: Frames with acknowledgements between them take so many times as long as alone; and the backoffs
 #: of one frame are half a second in all, about.

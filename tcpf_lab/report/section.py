@@ -386,7 +386,7 @@ def _estimate(values: tuple[float, ...], known: float | None) -> Estimate:
 
 #: File formats of every figure of a report.
 SUFFIXES: tuple[str, ...] = ("png", "pdf", "svg")
-#: A file of a report and its content; made one by one, so that a full disk is told early.
+#: A file of a report and its content; made one by one, so that a full disk is reported early.
 Document = tuple[Path, str | bytes]
 
 

@@ -200,7 +200,7 @@ def house_style() -> Iterator[None]:
 
 #: Keeps a number and its unit on one line of a caption.
 NO_BREAK_SPACE = "\u00a0"
-#: So many different values are not told one by one.
+#: From so many different values on they are not listed one by one.
 _FEW = 4
 
 
@@ -210,7 +210,7 @@ def conditions(experiments: Iterable[Experiment]) -> str:
     Parameters
     ----------
     experiments : iterable of Experiment
-        Those of the runs, in order: of what differs among them all values are told, or the first
+        Those of the runs, in order: of what differs among them all values are listed, or the first
         and the last.
     """
     different = {(one.topology, one.tcp, one.traffic): one for one in experiments}

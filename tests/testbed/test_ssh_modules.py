@@ -212,8 +212,8 @@ def test_missing_headers_are_named(builds_cache, tmp_path):
 def test_modules_are_of_the_guests_kernel(series, monkeypatch, tmp_path):
     kernel = vm_kernel.fetch(series, quietly)
     assert kernel.build.startswith("#1 SMP PREEMPT_DYNAMIC Debian ")
-    monkeypatch.setattr(builds, "cache", lambda: tmp_path)
+    monkeypatch.setattr(builds, "cache", lambda: tmp_path / "built")
     builds.build_modules(kernel.directory, (kernel.release, "#1", ELSEWHERE), quietly)
-    (entry,) = tmp_path.iterdir()
+    (entry,) = (tmp_path / "built").iterdir()
     for name in ("sch_rio", "sch_frio", "act_tcpf", "act_token", "csma"):
         assert f"vermagic={kernel.release} ".encode() in (entry / f"{name}.ko").read_bytes()

@@ -204,7 +204,7 @@ def test_garbage_between_packets_ends_the_capture_like_a_truncation(three: Path)
     record = (len(whole) - 24) // 3
     whole[24 + record : 24 + record + 16] = b"\xff" * 16
     three.write_bytes(bytes(whole))
-    said = f"packet 2 at byte {24 + record}: it is said to have"
+    said = f"packet 2 at byte {24 + record}: its header gives"
     with pytest.raises(TraceError, match=said) as error:
         read_capture(three)
     assert error.value.hint == f"keep what is before it: head -c {24 + record} {three} > whole"

@@ -138,9 +138,7 @@ def test_packets_before_damage_are_given_first(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(whole[: ends[3]] + b"\xff" * 40)
     assert read(path).packets.size == 2
-    with pytest.raises(
-        TraceError, match=f"packet 4 at byte {ends[3]}: it is said to have"
-    ) as error:
+    with pytest.raises(TraceError, match=f"packet 4 at byte {ends[3]}: its header gives") as error:
         read_capture(path)
     assert error.value.hint == f"keep what is before it: head -c {ends[3]} {path} > whole"
 

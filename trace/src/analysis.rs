@@ -231,7 +231,7 @@ fn is_one_way(flow: &Flow) -> bool {
     is_unanswered(row) && !cut_off
 }
 
-/// Take back why data was sent again where nothing came back: without acknowledgements nothing says
+/// Take back why data was retransmitted where nothing came back: without acknowledgements nothing says
 /// what liberated a packet.
 fn forget(row: &mut Row) {
     let again = repeats(&row.counts);

@@ -1,4 +1,4 @@
-//! What the analysis says: why a packet was sent again, how that was told, and whether it was
+//! What the analysis says: why a packet was retransmitted, how that was told, and whether it was
 //! spurious.
 
 /// What made a data sender send a packet again, or out of its turn.
@@ -140,51 +140,51 @@ impl Rule {
     pub fn told(self) -> (&'static str, &'static str) {
         match self {
             Rule::TimerDue => (
-                "the timer was due and no ACK of that moment explains the head of the window",
+                "the timer is due and no ACK at that moment explains the head of the window",
                 "RFC 6298, 5.4; tcp_retransmit_timer",
             ),
             Rule::Reneged => (
-                "the head was sent again although the receiver holds it: \
-                 the sender gave up its scoreboard",
+                "the head is retransmitted although the receiver holds it: \
+                 the sender discarded its scoreboard",
                 "RFC 2018, 8; tcp_check_sack_reneging, tcp_timeout_mark_lost",
             ),
             Rule::Silence => (
-                "the head was sent again after silence: \
-                 no ACK arrived for long enough to blame the timer",
+                "the head is retransmitted after silence: \
+                 no ACK arrived for an RTO",
                 "RFC 6298, 5.4",
             ),
             Rule::SynUnanswered => (
-                "the SYN was sent again before it was answered",
+                "the SYN is retransmitted before it is answered",
                 "RFC 6298, 5.4; inet_csk_reqsk_queue_prune, tcp_retransmit_timer",
             ),
             Rule::ProbeDue => (
-                "the tail was sent again when a tail loss probe was due, nothing missing",
+                "the tail is retransmitted when a tail loss probe is due, with no loss indicated",
                 "RFC 8985, 7.2; tcp_schedule_loss_probe",
             ),
             Rule::LiberatedAfterTimeout => (
-                "an ACK after the timer expired liberated data that was outstanding when it did",
+                "an ACK after an RTO expiration clocks out data that was outstanding at the expiration",
                 "RFC 5681, 3.1; tcp_xmit_retransmit_queue",
             ),
             Rule::RecoveryBegins => (
-                "three duplicate ACKs, or a SACKed segment behind it, began a recovery",
+                "three duplicate ACKs, or a SACKed segment above it, begin a recovery",
                 "RFC 5681, 3.2; RFC 6675, 5; tcp_time_to_recover",
             ),
             Rule::DuplicatesCountedOn => {
-                ("duplicate ACKs counted on over a timeout began a recovery", "tcp_add_reno_sack")
+                ("duplicate ACKs counted across a timeout begin a recovery", "tcp_add_reno_sack")
             }
             Rule::HoleOfScoreboard => {
-                ("a recovery with SACK fills a hole of the scoreboard", "RFC 6675, 5 (C)")
+                ("a recovery with SACK fills a hole in the scoreboard", "RFC 6675, 5 (C)")
             }
             Rule::PartialAck => (
                 "a recovery without SACK answers an ACK that ends inside the window",
                 "RFC 6582, 3.2; tcp_try_undo_partial",
             ),
             Rule::LostAgain => (
-                "a segment sent again in recovery was lost again: what left later is acknowledged",
+                "a segment retransmitted in recovery is lost again: a later one is acknowledged",
                 "RFC 8985, 6.2; tcp_rack_detect_loss",
             ),
             Rule::ReorderingTimer => (
-                "no ACK of the moment: the reordering timer expired, \
+                "no ACK at that moment: the reordering timer expires, \
                  as a segment sent later has arrived",
                 "RFC 8985, 6.2; tcp_rack_reo_timeout",
             ),
@@ -193,55 +193,55 @@ impl Rule {
                 "RFC 9293, 3.8.4; tcp_xmit_probe_skb",
             ),
             Rule::WindowClosed => (
-                "the receiver's window was closed: a probe of it",
+                "the receiver's window is closed: a window probe",
                 "RFC 9293, 3.8.6.1; tcp_write_wakeup",
             ),
             Rule::LeftBefore => {
-                ("the identification says that it left before a segment captured before it", "")
+                ("by its IP identification it was sent before a segment captured earlier", "")
             }
             Rule::YoungGap => (
-                "the gap it fills is younger than a round trip: it was overtaken on its way here",
+                "the gap it fills is younger than a round trip: reordered before the capture",
                 "",
             ),
             Rule::AlreadyAcknowledged => ("data that is already acknowledged", ""),
-            Rule::Unexplained => ("nothing the model knows explains it", ""),
+            Rule::Unexplained => ("no rule of the model explains it", ""),
             Rule::FarAck => (
-                "seen behind the sender: \
-                 it fills a gap a round trip after the ACKs that asked for it",
+                "captured away from the sender: \
+                 it fills a gap a round trip after the ACKs that indicate the loss",
                 "",
             ),
             Rule::FarTimer => {
-                ("seen behind the sender: it fills a gap after a silence as long as the timer", "")
+                ("captured away from the sender: it fills a gap after a silence of an RTO", "")
             }
             Rule::LostAgainAfterTimeout => (
-                "a segment sent again after a timeout was lost again: a recovery began",
+                "a segment retransmitted after a timeout is lost again: a recovery begins",
                 "tcp_process_loss (FLAG_LOST_RETRANS)",
             ),
             Rule::OneWay => {
-                ("nothing came back in the capture: why it was sent again cannot be told", "")
+                ("no packets of the other direction in the capture: the cause is unknown", "")
             }
             Rule::ClassicRecovery => (
-                "in the recovery of 1990 ACKs send the head once: the timer sent it again",
+                "in the recovery of 1990 ACKs send the head once: the timer retransmits it",
                 "4.3BSD Reno, tcp_input",
             ),
             Rule::Linux22Timer => (
-                "the timer of Linux 2.2 was due, \
-                 and no ACK of that moment explains the head of the window",
+                "the timer of Linux 2.2 is due, \
+                 and no ACK at that moment explains the head of the window",
                 "Linux 2.2.10, tcp_retransmit_timer",
             ),
             Rule::SecondProbe => (
-                "a second probe was due while one was outstanding: \
-                 the timer sent the head in its place",
+                "a second probe is due while one is outstanding: \
+                 the timer retransmits the head instead",
                 "RFC 8985, 7.2; tcp_send_loss_probe",
             ),
             Rule::OthersFollow => (
-                "the timer was due, and what followed without SACK was sent again from behind the \
-                 head: no recovery does that",
+                "the timer is due, and without SACK the segments after the head are retransmitted: \
+                 no recovery does that",
                 "RFC 6582, 3.2; tcp_xmit_retransmit_queue",
             ),
             Rule::NewFollows => (
-                "three duplicate ACKs or an ACK inside the window, not the timer: new data followed \
-                 while more of the window was missing",
+                "three duplicate ACKs or an ACK inside the window, not the timer: new data follows \
+                 while more of the window is missing",
                 "RFC 6582, 3.2; tcp_xmit_retransmit_queue",
             ),
         }
@@ -289,7 +289,7 @@ impl Verdict {
     }
 }
 
-/// A packet that a data sender sent again, or out of its turn.
+/// A packet that a data sender retransmitted, or out of its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When it was captured, ns since 1970.

@@ -288,13 +288,13 @@ impl Layout {
         if let (Kind::Pcap { .. }, Some(unit_ns)) = (self.kind, pcap_unit(interfaces)) {
             let captured = word(8);
             if captured > self.limit {
-                return format!("it is said to have {captured} bytes, {} are the most", self.limit);
+                return format!("its header gives {captured} bytes, at most {} are allowed", self.limit);
             }
             if record.iter().take(16).all(|byte| *byte == 0) {
                 return "its header is zeros".into();
             }
             let parts = SECOND / unit_ns;
-            return format!("its time has {} parts of a second, of {parts} in one", word(4));
+            return format!("its time stamp has {} fractions of a second, of {parts}", word(4));
         }
         let (kind, length) = (word(0), word(4));
         if length < 12 || length & 3 > 0 || length > self.limit {
@@ -320,16 +320,16 @@ impl Layout {
         let known = interfaces.len();
         if number as usize >= known {
             let described = format!("{known} {} described", if known == 1 { "is" } else { "are" });
-            return format!("it is of interface {number}, of which {described} before it");
+            return format!("it is of interface {number}, but {described} before it");
         }
         let (high, low, captured) = (word(12), word(16), word(20));
         let room = length - shortest;
         if captured > room {
             let said = counted(captured.into(), "byte");
-            return format!("it is said to hold {said}, it has room for {room}");
+            return format!("its header gives {said}, it has room for {room}");
         }
         let units = u64::from(high) << 32 | u64::from(low);
-        format!("its time stamp of {units} units is out of all reason")
+        format!("its time stamp of {units} units is out of range")
     }
 }
 

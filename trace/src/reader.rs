@@ -406,7 +406,7 @@ impl Reader {
     fn finish(&mut self) -> Result<(), Error> {
         let left = self.end - self.at;
         if left > 0 && self.goes_on() {
-            return self.skip("it is said to be longer than what is left");
+            return self.skip("its length exceeds the rest of the file");
         }
         let (place, before) = self.place();
         let mut problem = String::new();

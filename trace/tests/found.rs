@@ -18,7 +18,7 @@ fn answer(hex: &str) -> Result<Analysis, Error> {
 /// The offset of an interface made times that are damage anywhere else: written again, such a
 /// capture could not be read.
 #[test]
-fn time_that_an_offset_moves_out_of_all_reason_is_damage() {
+fn time_that_an_offset_moves_out_of_range_is_damage() {
     let found = answer(
         "0a0d0d0a 1c000000 4d3c2b1a 01000000 ffffffff ffffffff 1c000000
          01000000 2c000000 0c000000 00000000 09000100 0b000000 0e000800 82bee012 01000000 00000000
@@ -29,6 +29,6 @@ fn time_that_an_offset_moves_out_of_all_reason_is_damage() {
     );
     let message = found.map(|found| found.first_ns).map_err(|error| error.message);
     let expected = "damaged: packet 1 at byte 72: its time stamp of 1700000000000000000 units is \
-                    out of all reason; 0 packets before it are whole";
+                    out of range; 0 packets before it are whole";
     assert_eq!(message, Err(expected.into()));
 }

@@ -59,7 +59,7 @@ def _by_tcp(study: s.Study, claims: Sequence[PaperClaim]) -> Table:
     tcps = [tcp for tcp in s.TCPS if tcp != TCP]
     found = {tcp: {claim.id: claim for claim in claims_of(study, tcp)} for tcp in tcps}
     rows = tuple(
-        (claim.id, claim.told, *(found[tcp][claim.id].told for tcp in tcps))
+        (claim.id, claim.verdict_text, *(found[tcp][claim.id].verdict_text for tcp in tcps))
         for claim in claims
         if all(claim.id in found[tcp] for tcp in tcps)
     )

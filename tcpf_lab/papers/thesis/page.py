@@ -283,7 +283,7 @@ def _in_words(claim: ClaimResult) -> str:
         checks = next(one.checks for one in SECTION_4_5 if one.id == claim.id)
         values = [finding.ours.value for finding in claim.findings]
         near = sum(v is not None and c.contains(v) for c, v in zip(checks, values, strict=True))
-        return f"holds in {replace(ours, holding=near).told('by few seeds')}"
+        return f"holds in {replace(ours, holding=near).counted('by few seeds')}"
     noise = verdicts[Verdict.NOISE]
     return _holds_in(ours) + (f", {noise} within noise" if noise else "")
 

@@ -166,9 +166,9 @@ class Judgement:
 
     def __str__(self) -> str:
         """Count the checks that hold: ``8 of 12``, or ``8 of 12, 36 not measured``."""
-        return self.told("")
+        return self.counted("")
 
-    def told(self, noun: str) -> str:
+    def counted(self, noun: str) -> str:
         """Count the checks that hold, with a noun behind the count: ``8 of 12 checks hold``."""
         rest = self.checks - self.measured
         counted = f"{self.holding} of {self.measured} {noun}".rstrip()
@@ -391,7 +391,7 @@ class PaperCheck(Bounded):
         return verdict_on(self, mean, (mean - half, mean + half))
 
     @property
-    def told(self) -> str:
+    def verdict_text(self) -> str:
         """The verdict as a table has it: what stands on one run says so."""
         decided = self.verdict is not Verdict.OPEN
         return f"{self.verdict}, one run" if decided and self.seeds == 1 else str(self.verdict)
@@ -428,7 +428,7 @@ class PaperClaim(Claim[PaperCheck]):
         return judgement_on([check.verdict for check in self.checks], self.every)
 
     @property
-    def told(self) -> str:
+    def verdict_text(self) -> str:
         """The verdict as a table has it: what stands on one run per number says so."""
         verdict = self.judgement.verdict
         return f"{verdict}, one run" if self.alone else str(verdict)
@@ -543,9 +543,9 @@ def judged_rows(claim: PaperClaim) -> Iterator[JudgedRow]:
     """Yield the claim's own row, and one for each of its checks where there are several."""
     first, *others = claim.checks
     if not others:
-        yield JudgedRow("", f"{first.label}: {first.number}", first.range, claim.told)
+        yield JudgedRow("", f"{first.label}: {first.number}", first.range, claim.verdict_text)
         return
     found, some = claim.judgement, "all" if claim.every else "any"
-    yield JudgedRow("", found.told("checks hold"), some, claim.told)
+    yield JudgedRow("", found.counted("checks hold"), some, claim.verdict_text)
     for check in claim.checks:
-        yield JudgedRow(check.label, check.number, check.range, f"({check.told})")
+        yield JudgedRow(check.label, check.number, check.range, f"({check.verdict_text})")

@@ -116,11 +116,11 @@ def at_units(point: Point, unit: str = "", scale: float = 1, before: str = "at")
 class Drawn:
     """A frame that is not data: its figure is made of a file that is kept besides, or worked out.
 
-    ``build`` draws it, ``told`` says where a point is.
+    ``build`` draws it, ``where`` names the place of a point.
     """
 
     build: Callable[[], Figure]
-    told: Callable[[Point], str] = at_units
+    where: Callable[[Point], str] = at_units
 
     def draw(self, _: Sequence[Point], /) -> Figure:
         """Draw what it knows: the points are of the same."""
@@ -128,7 +128,7 @@ class Drawn:
 
     def place(self, point: Point) -> str:
         """Say where a point is."""
-        return self.told(point)
+        return self.where(point)
 
 
 @dataclass(frozen=True)
@@ -562,7 +562,7 @@ def blocks_of(cells: Sequence[CellRuns], noun: str) -> tuple[GainBlock, ...]:
     )
 
 
-def told(measured: Measured, decimals: int = 2) -> str:
+def with_interval(measured: Measured, decimals: int = 2) -> str:
     """Write a ratio for a table: ``0.41 ± 0.03``, an en dash where there is none."""
     if measured.mean is None:
         return NOTHING

@@ -111,7 +111,7 @@ def _table(ranking: Ranking) -> Table:
 
 
 _GOODPUT = "goodput_bytes_per_s"
-#: How the best and the worst of some cases are told apart, by metric.
+#: Words for the best and the worst of some cases, by metric.
 _EXTREMES = {
     metric: ("the highest", "the lowest") if metric == _GOODPUT else ("the lowest", "the highest")
     for metric in DRAWN
@@ -175,7 +175,7 @@ def of_claims(claims: Sequence[PaperClaim]) -> Answer:
     others = "; the others are undecided" if decided < len(claims) else ""
     lines = [f"{holding} of {count(len(claims), 'claim')} hold; refuted: {refuted}{others}."]
     if len(claims) == 1:
-        lines = [f"The claim: {claims[0].told}."]
+        lines = [f"The claim: {claims[0].verdict_text}."]
     if any(claim.alone for claim in claims):
         lines.append("Some verdicts rest on a single run.")
     wrong = next((c for c in claims if c.judgement.verdict is Verdict.REFUTED), None)
@@ -213,7 +213,7 @@ def _of_published(comparison: Comparison) -> Answer:
     same, pairs = _in_order(comparison)
     lines = []
     if decided:
-        lines.append(f"{holding} of the {count(decided, 'claim')} that the runs decide hold.")
+        lines.append(f"Of {count(decided, 'decided claim')}, {holding} hold{'s' * (holding == 1)}.")
     else:
         lines.append("No claim is decided: that needs more seeds or cells.")
     if pairs:

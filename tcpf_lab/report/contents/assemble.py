@@ -34,7 +34,7 @@ from tcpf_lab.report.contents.papers import answer_of, page_parts
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.results import result_parts, summary, verdicts
 from tcpf_lab.report.contents.subject import Subject
-from tcpf_lab.report.contents.topology import draw_topology, told
+from tcpf_lab.report.contents.topology import described, draw_topology
 from tcpf_lab.report.document import agreed
 from tcpf_lab.report.section import Problem, Section
 from tcpf_lab.report.table import Column, Entry, Line, Table, table_of
@@ -48,7 +48,7 @@ _FEW = 5
 #: Sentences of the answer on page one, and rows of a table that it has room for.
 _SENTENCES = 3
 _ON_PAGE_ONE = 18
-#: Words for the checks of validity, and for what of a run's manifest is told.
+#: Words for the checks of validity, and for keys of a run's manifest.
 WORDS: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("words.toml").read_text("utf-8")
 )
@@ -133,7 +133,7 @@ def _topologies(subject: Subject) -> Iterator[Figure]:
     for name, graph, users in graphs:
         whose = users if len(graphs) > 1 else []
         (caption,) = sentences("path", users=whose, bottleneck=graph.bottleneck.a)
-        yield Figure(name=name, caption=caption, alternative=told(graph))
+        yield Figure(name=name, caption=caption, alternative=described(graph))
 
 
 def _validity(subject: Subject, made: Provenance) -> Validity:
@@ -280,7 +280,7 @@ def runs_left_out(sections: Sequence[Section]) -> Iterator[LeftOut]:
 def told_of_left_out(sections: Sequence[Section]) -> str:
     """Say which finished runs are left out, and which are used all the same; empty for none.
 
-    Runs that were never made are not told: whoever counts the runs that there are counts them.
+    Runs that were never made are not listed; they are counted elsewhere.
     """
     found = [one for one in runs_left_out(sections) if one.state != "missing"]
     out, used = ([one for one in found if one.used is side] for side in (False, True))

@@ -85,7 +85,7 @@ def _with(part: Part, page: papers.Page, block: papers.Block) -> Part:
 
 
 def _table(page: papers.Page, table: papers.Table) -> Table:
-    """Give a table with its numbers told from words."""
+    """Give a table with typed numbers."""
     columns = [
         Column(heading, "estimate" if _numeric(row[place] for row in table.rows) else "text")
         for place, heading in enumerate(table.headings)
@@ -176,7 +176,11 @@ def _measured(claim: PaperClaim) -> str:
 
 def _verdict(claim: PaperClaim) -> str:
     found = claim.judgement
-    return claim.told if found.checks == 1 else f"{claim.told} ({found.told('checks')})"
+    return (
+        claim.verdict_text
+        if found.checks == 1
+        else f"{claim.verdict_text} ({found.counted('checks')})"
+    )
 
 
 def _checks(page: papers.Page) -> Part:

@@ -17,7 +17,7 @@ from tcpf_lab.spec.reference_docs import descriptions
 from tcpf_lab.spec.tcp import LINUX22_BEHAVIOURS, PROFILES, Tcp
 from tcpf_lab.spec.words import SpecModel, keys
 
-#: What of an experiment is told key by key; the cases have a table of their own.
+#: Keys of an experiment in the table of parameters; the cases have a table of their own.
 _PARTS = ("topology", "tcp", "traffic")
 
 

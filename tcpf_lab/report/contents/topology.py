@@ -112,7 +112,7 @@ def draw_topology(graph: Graph) -> str:
     ----------
     graph : Graph
         Of one chain of routers, whatever joins or leaves it beside; hosts beyond the fourth on a
-        side are told as a number.
+        side are given as a number.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def draw_topology(graph: Graph) -> str:
     return ET.tostring(svg, encoding="unicode") + "\n"
 
 
-def told(graph: Graph) -> str:
+def described(graph: Graph) -> str:
     """Say in words what the picture shows."""
     senders, *_, receivers = stages(graph)
     (words,) = sentences(

@@ -176,7 +176,7 @@ class _Picture:
         return Markup("").join(parts)
 
     def _attributes(self, element: ElementTree.Element) -> Iterator[tuple[str, str]]:
-        """Yield what may be kept; ``style`` wins over attributes, so it is told last."""
+        """Yield what may be kept; ``style`` wins over attributes, so it comes last."""
         for key, value in element.attrib.items():
             name = _name(key)
             if name == "id":

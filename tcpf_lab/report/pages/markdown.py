@@ -18,7 +18,7 @@ def render(contents: Contents, linked: Collection[str]) -> str:
     contents : Contents
         The numbered report.
     linked : collection of str
-        Names of the figures that are in ``figures/`` as PNG; the others are told in words.
+        Names of the figures that are in ``figures/`` as PNG; the others are described in words.
     """
     return "\n\n".join(filter(None, _report(contents, linked))) + "\n"
 

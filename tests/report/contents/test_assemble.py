@@ -20,7 +20,7 @@ from tcpf_lab.report.contents.model import Contents
 from tcpf_lab.report.contents.parameters import parameter_tables
 from tcpf_lab.report.contents.results import result_parts, verdicts
 from tcpf_lab.report.contents.subject import Subject
-from tcpf_lab.report.contents.topology import MOST_HOSTS, draw_topology, places, told
+from tcpf_lab.report.contents.topology import MOST_HOSTS, described, draw_topology, places
 from tcpf_lab.report.section import Problem
 from tcpf_lab.report.table import Entry, Table
 from tcpf_lab.results.command import lines
@@ -300,7 +300,7 @@ def test_cross_traffic_joins_from_above_and_leaves_below_the_router_behind() -> 
         assert x.y < m.y < r.y == place["S"].y < y.y
         assert x.x == m.x == r.x < y.x == place[f"R{k + 1}"].x
     assert len(set(place.values())) == len(graph.nodes)
-    assert "X2 to Y2 over R2" in told(graph)
+    assert "X2 to Y2 over R2" in described(graph)
     assert words_of(draw_topology(graph)).count("queue under test") == 3
 
 

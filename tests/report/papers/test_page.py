@@ -280,7 +280,7 @@ def test_verdicts_are_counted() -> None:
 def test_check_that_decides_nothing_shows_its_number() -> None:
     check = PaperCheck("x", Measured((2.0,)), low=1, undecidable="scaled")
     assert check.verdict is Verdict.OPEN
-    assert check.told == "not decidable"
+    assert check.verdict_text == "not decidable"
     assert check.number == "2.00 (1 seed)"
 
 

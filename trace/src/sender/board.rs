@@ -20,7 +20,7 @@ pub struct Segment {
     pub event: u64,
     /// From a SACKed segment to the next that may not be.
     pub(super) skip: u32,
-    /// The loss episode in which it was sent again.
+    /// The loss episode in which it was retransmitted.
     pub again: u32,
     /// The scoreboard on which it is SACKed.
     pub(super) sacked: u32,
@@ -28,7 +28,7 @@ pub struct Segment {
     pub tsval: u32,
     /// What its last retransmission was; `None` if there was none, or it is known to be spurious.
     pub cause: Option<Cause>,
-    /// Whether it was sent again.
+    /// Whether it was retransmitted.
     pub ever: bool,
     /// Whether it was not captured.
     pub unseen: bool,

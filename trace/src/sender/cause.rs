@@ -1,4 +1,4 @@
-//! Why a segment is sent again: the timer, or an ACK and the recovery it belongs to.
+//! Why a segment is retransmitted: the timer, or an ACK and the recovery it belongs to.
 //!
 //! What follows from it for the sender's state is done in `send.rs`.
 
@@ -22,7 +22,7 @@ fn is_due(waited: i64, time: i64) -> bool {
 }
 
 impl Sender {
-    /// Why segment `number` is sent again; `tail`: it is the last one outstanding.
+    /// Why segment `number` is retransmitted; `tail`: it is the last one outstanding.
     pub(super) fn explain(&self, number: i64, now: i64, tail: bool) -> Verdict {
         let segment = self.board.at(number);
         let probe = tail && !segment.ever && self.may_probe(now);
@@ -213,7 +213,7 @@ impl Sender {
         running && self.loss == Loss::Open && self.probe_end == 0
     }
 
-    /// Whether an ACK of this very instant, or pacing, explains that the head is sent again.
+    /// Whether an ACK of this very instant, or pacing, explains that the head is retransmitted.
     fn liberates(&self, head: &Segment, now: i64) -> bool {
         let open = self.loss != Loss::Timeout;
         let turn = self.has_turn(now) && self.ack_at >= self.sent_at;

@@ -1,4 +1,4 @@
-//! Where both a timer and an ACK explain that the left edge is sent again, what follows decides.
+//! Where both a timer and an ACK explain that the left edge is retransmitted, what follows decides.
 //!
 //! Without SACK a recovery sends the left edge again and nothing behind it (RFC 6582). After a timeout
 //! a sender sends all that is outstanding again, and nothing new before it has an ACK (RFC 5681, 3.1;
@@ -29,7 +29,7 @@ pub struct Doubt {
 }
 
 impl Sender {
-    /// Note that segment `number` is sent again, for what follows: whether that is in doubt, or comes
+    /// Note that segment `number` is retransmitted, for what follows: whether that is in doubt, or comes
     /// behind one that is.
     pub(super) fn note_doubt(&mut self, number: i64, now: i64, verdict: Verdict) {
         let settings = &self.settings;
@@ -64,7 +64,7 @@ impl Sender {
         }
     }
 
-    /// A segment behind the left edge is about to be sent again: the timer did what is in doubt.
+    /// A segment behind the left edge is about to be retransmitted: the timer did what is in doubt.
     pub(super) fn confirm_timeout(&mut self, tally: &mut Tally) {
         let recovers = self.loss == Loss::Recovery && !self.has_sack();
         let Some(doubt) = self.doubt.take().filter(|_| recovers) else { return };

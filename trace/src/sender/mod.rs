@@ -4,7 +4,7 @@
 //! followed packet by packet, and every retransmission is explained by it:
 //!
 //! - `Sender::acknowledge` takes what comes back (tcp_ack),
-//! - `Sender::send` takes what it sends, in `send.rs`; `cause.rs` says why a segment is sent again,
+//! - `Sender::send` takes what it sends, in `send.rs`; `cause.rs` says why a segment is retransmitted,
 //! - `doubt.rs` decides by what follows where the timer and an ACK explain the same packet,
 //! - `board.rs` has what is outstanding, `timer.rs` the RTT estimators, `pacing.rs` pacing,
 //! - `spurious.rs` judges retransmissions by the ACKs behind them.
@@ -66,7 +66,7 @@ enum Begun {
     #[default]
     Sent,
     Nothing,
-    /// Nothing, because the head had been sent again before.
+    /// Nothing, because the head had been retransmitted before.
     Stalled,
 }
 
@@ -553,7 +553,7 @@ impl Sender {
             self.dups += 1;
             self.held += 1;
             if self.loss != Loss::Timeout {
-                self.ahead += 1; // after a timeout it may answer what was sent again and was there
+                self.ahead += 1; // after a timeout it may answer what was retransmitted and was there
             }
             let far = self.board.sacked_bytes > 0 && self.high - self.una > 3 * self.mss;
             if own_way && (self.dups >= 3 || far) {

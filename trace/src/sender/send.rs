@@ -242,7 +242,7 @@ impl Sender {
             Cause::Rto => self.time_out(now),
             Cause::Fast => {
                 // What left since the duplicate had been queued before it, unless that asked for what
-                // had been sent again already: then new data may have followed.
+                // had been already retransmitted: then new data may have followed.
                 if self.begun != Begun::Stalled {
                     self.recover = self.snd_max;
                 }

@@ -34,7 +34,7 @@ impl Sender {
     ///
     /// `front` is the segment at the left edge, `None` where a SACK block covers the other. Only at
     /// the left edge must the receiver echo the time stamp of what filled it (RFC 7323). What is
-    /// sent again there was mostly lost, and queues may be shorter by then than in any round trip
+    /// retransmitted there was mostly lost, and queues may be shorter by then than in any round trip
     /// measured.
     pub(super) fn judge(&mut self, number: i64, p: &Packet, front: Option<i64>, tally: &mut Tally) {
         let segment = *self.board.at(number);
@@ -60,7 +60,7 @@ impl Sender {
         }
     }
 
-    /// Whether `ack` jumps over a segment that was sent again after the left edge.
+    /// Whether `ack` jumps over a segment that was retransmitted after the left edge.
     ///
     /// A receiver that holds segments out of order acknowledges each arrival at once (RFC 5681), and
     /// every second full-sized one otherwise: the left edge filled a gap, and all behind it was there.
@@ -72,7 +72,7 @@ impl Sender {
 
     /// Look for a DSACK: a first block below the ACK, or inside the second block (RFC 2883).
     ///
-    /// If what was sent again had been acknowledged just before, and late enough to be its own doing,
+    /// If what was retransmitted had been acknowledged just before, and late enough to be its own doing,
     /// the second arrival is a duplicate made by the network: the two come close to each other.
     pub(super) fn judge_duplicate(&mut self, p: &Packet, ack: i64, tally: &mut Tally) {
         let blocks = p.sacks();
