@@ -199,10 +199,9 @@ impl Rule {
             Rule::LeftBefore => {
                 ("by its IP identification it was sent before a segment captured earlier", "")
             }
-            Rule::YoungGap => (
-                "the gap it fills is younger than a round trip: reordered before the capture",
-                "",
-            ),
+            Rule::YoungGap => {
+                ("the gap it fills is younger than a round trip: reordered before the capture", "")
+            }
             Rule::AlreadyAcknowledged => ("data that is already acknowledged", ""),
             Rule::Unexplained => ("no rule of the model explains it", ""),
             Rule::FarAck => (

@@ -288,7 +288,10 @@ impl Layout {
         if let (Kind::Pcap { .. }, Some(unit_ns)) = (self.kind, pcap_unit(interfaces)) {
             let captured = word(8);
             if captured > self.limit {
-                return format!("its header gives {captured} bytes, at most {} are allowed", self.limit);
+                return format!(
+                    "its header gives {captured} bytes, at most {} are allowed",
+                    self.limit
+                );
             }
             if record.iter().take(16).all(|byte| *byte == 0) {
                 return "its header is zeros".into();
