@@ -218,7 +218,7 @@ def test_packet_of_an_interface_that_was_not_described_is_damage(
 ) -> None:
     capture = Pcapng().interface().enhanced(1, FRAMES[0])
     getattr(capture.section(), writer)(1, FRAMES[0])
-    with pytest.raises(TraceError, match=r"packet 2 at byte \d+: it is of interface 0, of which 0"):
+    with pytest.raises(TraceError, match=r"packet 2 at byte \d+: it names interface 0"):
         read_capture(capture.write(tmp_path / "x"))
 
 
@@ -228,8 +228,8 @@ def test_cause_of_damage_is_named(tmp_path: Path) -> None:
     first = Pcapng().interface().enhanced(1, frame).data()
     second = first[-88:]
     broken = {
-        "of interface 3, of which 1 is": {8: 3},
-        "hold 4000 bytes, it has room for 56": {20: 4000},
+        "it names interface 3": {8: 3},
+        "gives 4000 bytes, it has room for 56": {20: 4000},
         "time stamp of 18446744069414584321 units": {12: 0xFFFFFFFF},
         "its length of 20 bytes is too short for an enhanced": {4: 20, 16: 20},
         "its length of 7 bytes is not credible": {4: 7},
@@ -246,7 +246,7 @@ def test_cause_of_damage_is_named(tmp_path: Path) -> None:
 
 def test_simple_block_before_every_interface_is_damage(tmp_path: Path) -> None:
     capture = Pcapng().simple(FRAMES[0])
-    with pytest.raises(TraceError, match="packet 1 at byte 28: it is of interface 0, of which 0"):
+    with pytest.raises(TraceError, match="packet 1 at byte 28: it names interface 0"):
         read_capture(capture.write(tmp_path / "x"))
 
 

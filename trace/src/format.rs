@@ -322,8 +322,7 @@ impl Layout {
         };
         let known = interfaces.len();
         if number as usize >= known {
-            let described = format!("{known} {} described", if known == 1 { "is" } else { "are" });
-            return format!("it is of interface {number}, but {described} before it");
+            return format!("it names interface {number}; interfaces described before it: {known}");
         }
         let (high, low, captured) = (word(12), word(16), word(20));
         let room = length - shortest;

@@ -56,7 +56,7 @@ def test_the_answer_counts_the_claims_and_the_pairs_in_the_published_order(
     holding, refuted = (verdicts.count(word) for word in ("holds", "refuted"))
     verdict, claims, order, *_ = answered(perfect).splitlines()
     assert verdict == "Partly", "the published tables refute some claims too"
-    assert claims.startswith(f"{holding} of the {holding + refuted} claims")
+    assert claims.startswith(f"Of {holding + refuted} decided claims, {holding} hold")
     assert order.startswith("100 % of the pairs of cases")
 
 
