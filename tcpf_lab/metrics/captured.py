@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from tcpf_lab.metrics.record import (
     Clocks,
     Record,
     UnreadableError,
+    in_order,
     read_record,
     stats_json,
     with_captures_instead,
@@ -46,7 +47,9 @@ class CapturedRecord(Record):
     ----------
     captures : dict of str to Capture
         By role: ``sender``, ``ingress``, ``egress``; ``cross_ingress`` where traffic that passes
-        the bottleneck alone enters it by another link than the plan's flows.
+        the bottleneck alone enters it by another link than the plan's flows; ``sender_down``,
+        ``ingress_down`` and ``egress_down`` where flows go the other way too. Then ``sender`` has
+        the packets of all flows, each as captured near its sender.
     flows, recovery : Flows, Recovery
         Of the capture at the sender.
     row : int64, shape (n,)
@@ -94,8 +97,10 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
         )
     captures = {
         role: _capture(files, record.expect["captures"][role], record.clocks)
-        for role in (*ROLES, *({"cross_ingress"} & record.expect["captures"].keys()))
+        for role in (*ROLES, *record.expect["captures"].keys() - set(ROLES))
     }
+    if "sender_down" in captures:
+        captures["sender"] = _joined(captures, record)
     packets = captures["sender"].packets
     flows = find_flows(packets)
     delay = max_delay_ns(record.expect) + longest_pause_ns(record)
@@ -116,6 +121,20 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
         transit=cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay),
         max_delay_ns=delay,
     )
+
+
+def _joined(captures: dict[str, Capture], record: Record) -> Capture:
+    """Give what passed the senders, of either direction: each flow as captured near its sender."""
+    down = np.zeros(1 << 16, np.bool_)
+    for group in record.expect["groups"]:
+        if group["direction"] == "down":
+            first = int(record.expect["source_port"]) + int(group["first"])
+            down[first : first + int(group["flows"])] = True
+    parts = []
+    for role, wanted in (("sender", False), ("sender_down", True)):
+        packets = captures[role].packets
+        parts.append(packets[(down[packets["sport"]] | down[packets["dport"]]) == wanted])
+    return replace(captures["sender"], packets=in_order(np.concatenate(parts)))
 
 
 def _entered(captures: dict[str, Capture]) -> Packets:

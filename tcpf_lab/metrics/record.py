@@ -111,7 +111,7 @@ class Clocks:
             return capture
         packets = capture.packets.copy()
         packets["time_ns"] = clock.run_time(packets["time_ns"])
-        return replace(capture, packets=_in_order(packets))
+        return replace(capture, packets=in_order(packets))
 
     def sampled(self, row: dict[str, Any], node: str) -> dict[str, Any]:
         """Give a sample of a node's program, its ``time_ns`` after the epoch by the run's clock.
@@ -127,7 +127,8 @@ class Clocks:
         return {**row, "time_ns": int(at[0]) - self.epoch_ns}
 
 
-def _in_order(packets: Packets) -> Packets:
+def in_order(packets: Packets) -> Packets:
+    """Give packets in the order of time; those of one instant stay as they are."""
     time = packets["time_ns"]
     return packets[np.argsort(time, kind="stable")] if np.any(np.diff(time) < 0) else packets
 

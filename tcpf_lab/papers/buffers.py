@@ -217,7 +217,7 @@ class Grid:
 
 def study_of(experiment: Experiment) -> Study:
     """Give the common part of an experiment's runs."""
-    graph = experiment.topology.graph()
+    graph = experiment.graph
     frame = _ETHERNET + min(link.mtu for link in graph.links)
     return Study(float(graph.bottleneck.rate), pair_rtts(graph), float(frame))
 

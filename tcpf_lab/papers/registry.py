@@ -38,7 +38,7 @@ def _has_users(experiment: Experiment) -> bool:
 
 def _has_bottlenecks(experiment: Experiment) -> bool:
     """Select an experiment whose flows pass several queues under test."""
-    return sum(link.bottleneck for link in experiment.topology.graph().links) > 1
+    return sum(link.bottleneck for link in experiment.graph.links) > 1
 
 
 def _without_sack(experiment: Experiment) -> bool:

@@ -84,7 +84,7 @@ def _program(run: Run, name: str, source: Source) -> Start:
         *(f"{PROGRAMS}/tcpf-source", "--to", f"198.18.0.{number}", "--epoch", EPOCH),
         *("--seed", str(run.seed), "--name", name, "--until", seconds(stop)),
         *("--packet", str(source.packet), "--tos", str(source.dscp << 2)),
-        *source.words(run.experiment.topology.graph().bottleneck.rate),
+        *source.words(run.experiment.graph.bottleneck.rate),
         *("--sample", f"start={seconds(begin)},end={seconds(stop)}"),
     )
     program = f"source-{node_of(name)}"

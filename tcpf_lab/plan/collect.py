@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tcpf_lab.plan import queues
-from tcpf_lab.plan.queues import bottleneck, bottlenecks, delay, rate
+from tcpf_lab.plan.queues import bottleneck, bottlenecks, delay, opposite, rate
 from tcpf_lab.plan.step import Command, Drained, LetPass, Phase, ReadFile, Ready, Start, Step, Stop
 from tcpf_lab.plan.topology import Interface, interfaces, on_wires, other_end, senders_at, toward
 from tcpf_lab.plan.traffic import at_window_ends, end_of
@@ -34,9 +34,17 @@ class Point:
 def points(graph: Graph) -> dict[str, Point]:
     """Return the captures: where the flows begin, before and after the (first) bottleneck's queue.
 
-    Cross traffic enters that by an interface of its own, which is captured besides.
+    Cross traffic enters that by an interface of its own, which is captured besides. With a queue
+    under test the other way there are the same three for its data.
     """
     queue = bottleneck(graph)
+    if (back := opposite(graph)) is not None:
+        near, far = graph.having("marker")[0].name, graph.having("router")[-1].name
+        down = _around(graph, far, back)
+        return {
+            **_around(graph, near, queue),
+            **{f"{role}_down": point for role, point in down.items()},
+        }
     router = graph.having("marker")[0].name
     sources = senders_at(graph, router)
     # Several senders share the first link after the node that joins them.
@@ -54,6 +62,16 @@ def points(graph: Graph) -> dict[str, Point]:
         "ingress": Point(f"{queue.node}-in", before.node, before.device, "in"),
         **_cross(graph, queue.node),
         "egress": Point(f"{queue.node}-out", behind.node, behind.device, way),
+    }
+
+
+def _around(graph: Graph, joins: str, queue: Interface) -> dict[str, Point]:
+    """Capture where a router joins the senders of one direction, and on both sides of its queue."""
+    sent, before = toward(graph, joins, queue.node), toward(graph, queue.node, joins)
+    return {
+        "sender": Point(joins, joins, sent.device, "inout"),
+        "ingress": Point(f"{queue.node}-in", queue.node, before.device, "in"),
+        "egress": Point(f"{queue.node}-out", queue.node, queue.device, "out"),
     }
 
 
@@ -148,7 +166,8 @@ def drain(graph: Graph, queue: Queue) -> Phase:
 
 
 def _drain(graph: Graph, queue: Queue) -> Iterator[Step]:
-    for narrow in bottlenecks(graph):
+    back = opposite(graph)
+    for narrow in (*bottlenecks(graph), *([back] if back else [])):
         full = queue.limit * 8 / rate(graph, narrow)
         yield Drained(narrow.node, narrow.device, _timeout(full))
     for interface in interfaces(graph):

@@ -13,6 +13,7 @@ from tcpf_lab.plan.topology import Interface, owned
 from tcpf_lab.plan.traffic import (
     PORT,
     count,
+    expect_groups,
     expect_users,
     generator,
     of_the_kernel,
@@ -22,6 +23,7 @@ from tcpf_lab.plan.traffic import (
 )
 from tcpf_lab.spec.background import with_sources
 from tcpf_lab.spec.graph import Graph, Impairment, Node
+from tcpf_lab.spec.group import receiver_of, sender_of
 from tcpf_lab.spec.sweep import Run
 
 #: Segmentation and coalescing would turn "packets" into 64 kB objects and make every number wrong.
@@ -54,10 +56,16 @@ def kernel(run: Run) -> Phase:
 
 
 def of_ends(run: Run, graph: Graph) -> dict[str, dict[str, str]]:
-    """Give every sender's and receiver's sysctls: those of its TCP, and those that users need."""
-    tcp = run.experiment.tcp.sysctls()
+    """Give every sender's and receiver's sysctls: of its TCP or group, and what users need."""
+    tcp, groups = run.experiment.tcp, run.experiment.traffic.groups
+    if groups is not None:
+        return {
+            node: group.settings(tcp)
+            for name, group in groups.items()
+            for node in (sender_of(name), receiver_of(name))
+        }
     return {
-        node.name: tcp | sysctls_of_users(run, node.role)
+        node.name: tcp.sysctls() | sysctls_of_users(run, node.role)
         for node in graph.nodes
         if node.role in ("sender", "receiver")
     }
@@ -125,7 +133,7 @@ def compose(run: Run) -> Plan:
     """Return the plan of ``run``; depends on nothing but the run."""
     experiment = run.experiment
     captures = experiment.traffic.captured
-    graph = with_sources(experiment.topology.graph(), background.sources(run))
+    graph = with_sources(experiment.graph, background.sources(run))
     sysctls = of_ends(run, graph)
     made = traffic(run)
     counted = _counted(run, graph)
@@ -187,6 +195,9 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
     devices = [interface.device for interface in topology.interfaces(graph)]
     impaired = queues.impaired(graph)
     lossy = {queue.device for queue in queues.bottlenecks(graph)} | impaired.keys()
+    back = queues.opposite(graph)
+    if back is not None:
+        lossy.add(back.device)
     if run.experiment.topology.builder.ack_queue is not None:
         lossy |= {topology.other_end(graph, queue).device for queue in queues.bottlenecks(graph)}
     return {
@@ -202,6 +213,8 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         **_expect_impaired(impaired),
         **_expect_wires(graph),
         **background.expect(run, graph),
+        **({"opposite": _expect_narrow(run, graph, back)} if back else {}),
+        **expect_groups(run),
         **({"pftk": True} if run.experiment.paper == _PREDICTED else {}),
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),

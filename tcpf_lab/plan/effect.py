@@ -143,5 +143,5 @@ def _done(experiment: Experiment, case: str, point: Point) -> Any:
     """Return the steps of one run (first seed, most flows), except waiting for queues to drain."""
     changed, _ = at(experiment, case, point)
     matrix = experiment.matrix
-    plan = compose(Run(changed, case, changed.cases[case], max(matrix.flows), matrix.seed[0]))
+    plan = compose(Run(changed, case, changed.cases[case], max(changed.flows), matrix.seed[0]))
     return [step for step in plan.steps if not isinstance(step, Drained)], plan.window

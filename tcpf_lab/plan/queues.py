@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcpf_lab.plan.step import Command, Phase, Step
-from tcpf_lab.plan.topology import Interface, interfaces, senders_at, toward
+from tcpf_lab.plan.topology import Interface, interfaces, other_end, senders_at, toward
 from tcpf_lab.spec.graph import ETHERNET_HEADER, HEADERS, Graph, Impairment
 from tcpf_lab.spec.marker import Marker, NoMarker
 from tcpf_lab.spec.queue import Queue
@@ -37,7 +37,8 @@ def build(graph: Graph, queue: Queue, seed: int) -> Phase:
     """Return the phase that limits and delays every link and installs the queue under study."""
     steps: list[Step] = []
     for interface in interfaces(graph):
-        if graph.links[interface.subnet].bottleneck and interface.host == 1:
+        link = graph.links[interface.subnet]
+        if link.bottleneck and (interface.host == 1 or link.both):
             steps += _bottleneck(graph, interface, queue, seed_of(graph, interface.node, seed))
         else:
             steps += _access(graph, interface)
@@ -51,6 +52,11 @@ def bottlenecks(graph: Graph) -> tuple[Interface, ...]:
         for interface in interfaces(graph)
         if graph.links[interface.subnet].bottleneck and interface.host == 1
     )
+
+
+def opposite(graph: Graph) -> Interface | None:
+    """Return the interface with a queue under study the other way, if the graph has one."""
+    return other_end(graph, bottleneck(graph)) if graph.bottleneck.both else None
 
 
 def bottleneck(graph: Graph) -> Interface:
@@ -230,4 +236,4 @@ def expect(run: Run) -> tuple[dict[str, Any], ...]:
 
 
 def _graph(run: Run) -> Graph:
-    return run.experiment.topology.graph()
+    return run.experiment.graph

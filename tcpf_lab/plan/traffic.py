@@ -18,6 +18,7 @@ from tcpf_lab.plan.step import EPOCH, PROGRAMS, Finish, Phase, Ready, Start, Ste
 from tcpf_lab.plan.topology import owned
 from tcpf_lab.spec.axis import shown
 from tcpf_lab.spec.graph import Graph, Role
+from tcpf_lab.spec.group import Group, receiver_of, sender_of
 from tcpf_lab.spec.sweep import Run
 from tcpf_lab.spec.traffic import Users
 
@@ -42,7 +43,7 @@ class Traffic:
 
 def count(run: Run) -> int:
     """Return how many flows there are, cross traffic included."""
-    return run.flows + sum(cross.flows for cross in run.experiment.topology.graph().cross)
+    return run.flows + sum(cross.flows for cross in run.experiment.graph.cross)
 
 
 def start_times(run: Run) -> tuple[float, ...]:
@@ -54,7 +55,14 @@ def start_times(run: Run) -> tuple[float, ...]:
     """
     traffic = run.experiment.traffic
     draw = random.Random(f"start times, seed {run.seed}")
-    return tuple(round(draw.uniform(0, traffic.start_spread), 6) for _ in range(count(run)))
+    spreads = [(0.0, traffic.start_spread)] * count(run)
+    if traffic.groups is not None:
+        spreads = [
+            (one.start, traffic.start_spread if one.start_spread is None else one.start_spread)
+            for one in traffic.groups.values()
+            for _ in range(one.flows)
+        ]
+    return tuple(round(first + draw.uniform(0, spread), 6) for first, spread in spreads)
 
 
 def window(run: Run) -> tuple[float, float]:
@@ -99,13 +107,17 @@ def seconds(value: float) -> str:
 
 @dataclass(frozen=True)
 class Pair:
-    """A sender, a receiver, and the flows between them: a block of consecutive numbers."""
+    """A sender, a receiver, and the flows between them: a block of consecutive numbers.
+
+    ``group`` is what the flows do, of groups.
+    """
 
     sender: str
     receiver: str
     address: str  #: the receiver's
     first: int
     flows: int
+    group: Group | None = None
 
 
 def pairs(run: Run) -> tuple[Pair, ...]:
@@ -113,13 +125,19 @@ def pairs(run: Run) -> tuple[Pair, ...]:
 
     A pair without a flow is left out.
     """
-    graph = run.experiment.topology.graph()
+    graph = run.experiment.graph
+    groups = run.experiment.traffic.groups
+    shares = (
+        (*_shares(graph, run.flows), *_cross(graph))
+        if groups is None
+        else [(sender_of(k), receiver_of(k), one.flows, one) for k, one in groups.items()]
+    )
     own = owned(graph)
     first, found = 0, []
-    for sender, receiver, flows in (*_shares(graph, run.flows), *_cross(graph)):
+    for sender, receiver, flows, *group in shares:
         if flows:
             address = own[receiver][0].address
-            found.append(Pair(sender, receiver, address, first, flows))
+            found.append(Pair(sender, receiver, address, first, flows, *group))
         first += flows
     return tuple(found)
 
@@ -193,8 +211,22 @@ def _receive(run: Run, pair: Pair) -> Start:
 def _send(run: Run, pair: Pair, starts: tuple[float, ...]) -> Start:
     own = starts[pair.first : pair.first + pair.flows]
     listed = ",".join(f"{start:.6f}" for start in own)
-    words = ("send", "--connect", pair.address, "--start", listed)
+    asked = _of_group(pair.group) if pair.group else ()
+    words = ("send", "--connect", pair.address, "--start", listed, *asked)
     return _program(run, pair, pair.sender, "senders", words)
+
+
+def _of_group(group: Group) -> Iterator[str]:
+    """Give the words of a sender for what a group asks of its sockets and application."""
+    given = {"stop": group.stop, "volume": group.volume, "pace": group.pacing}
+    for word, value in given.items():
+        if value is not None:
+            yield from (f"--{word}", seconds(value) if word == "stop" else str(value))
+    if group.written is not None:
+        chunk, every = group.written
+        yield from ("--chunk", str(chunk), "--every", seconds(every))
+    if group.nodelay:
+        yield "--nodelay"
 
 
 def _use(run: Run, pair: Pair, users: Users) -> Start:
@@ -265,6 +297,26 @@ def expect_users(run: Run) -> dict[str, Any]:
             "senders": [pair.sender for pair in pairs(run)],
         }
     }
+
+
+def expect_groups(run: Run) -> dict[str, Any]:
+    """Return the groups for the analysis: their hosts, flows and times; empty without groups."""
+    groups, first, found = run.experiment.traffic.groups, 0, []
+    for name, group in (groups or {}).items():
+        found.append(
+            {
+                "name": name,
+                "direction": group.direction,
+                "sender": sender_of(name),
+                "receiver": receiver_of(name),
+                "first": first,
+                "flows": group.flows,
+                "start_s": group.start,
+                "stop_s": group.stop,
+            }
+        )
+        first += group.flows
+    return {"groups": found} if found else {}
 
 
 #: A client exchanges results through the congested path before it ends.

@@ -213,7 +213,8 @@ def conditions(experiments: Iterable[Experiment]) -> str:
         Those of the runs, in order: of what differs among them all values are listed, or the first
         and the last.
     """
-    different = {(one.topology, one.tcp, one.traffic): one for one in experiments}
+    own = {"topology", "tcp", "traffic"}
+    different = {one.model_dump_json(include=own): one for one in experiments}
     columns = zip(*map(_conditions, different.values()), strict=True)
     words = []
     for column in columns:
@@ -256,7 +257,7 @@ def _said_of_tcp(tcp: Tcp) -> str:
 
 
 def _conditions(experiment: Experiment) -> tuple[str, ...]:
-    graph = experiment.topology.graph()
+    graph = experiment.graph
     sack = "SACK" if experiment.tcp.sack else "no SACK"
     impaired = any(link.impairment_ab or link.impairment_ba for link in graph.links)
     return (

@@ -174,6 +174,8 @@ class Link:
     ring : int
         Frames that either end holds between its queue and a wire that both share (half duplex);
         0: full duplex.
+    both : bool
+        Whether the queue at ``b`` towards ``a`` is under test too.
     """
 
     a: str
@@ -187,6 +189,7 @@ class Link:
     impairment_ab: Impairment | None = None
     impairment_ba: Impairment | None = None
     ring: int = 0
+    both: bool = False
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,9 @@ class Matrix(SpecModel):
         PlainSerializer(_written),
         _one_or_more(_FLOWS, {"type": "string", "pattern": _STEPPED}),
     ] = Field(
+        default=(),
         description="Numbers of concurrent flows: one, a list, or a range such as `10..50:10`, "
-        f"each from 1 to {MOST_SENDING}."
+        f"each from 1 to {MOST_SENDING}. Left out with `traffic.groups`, needed otherwise.",
     )
     seed: Annotated[
         tuple[Seed, ...],
@@ -186,7 +187,7 @@ class Matrix(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an error for every empty list and every value that is listed twice."""
         for name, values in self.values().items():
-            if not values:
+            if not values and name != "flows":
                 yield (name,), "must not be empty"
             for index, value in enumerate(values):
                 if value in values[:index]:

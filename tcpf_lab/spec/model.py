@@ -11,7 +11,8 @@ from pydantic import Field
 from tcpf_lab.base.units import format_size
 from tcpf_lab.spec.background import SOURCE_NAME, Background, refuse_other_names
 from tcpf_lab.spec.background import problems as background_problems
-from tcpf_lab.spec.graph import ETHERNET_HEADER
+from tcpf_lab.spec.graph import ETHERNET_HEADER, Graph
+from tcpf_lab.spec.group import GROUP_NAME, SYSCTL
 from tcpf_lab.spec.marker import AnyMarker, Meter, NoMarker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.queue import AnyQueue, Precedence, Prio, goes_first
@@ -35,6 +36,8 @@ PATTERNS = {
     _CASE: "1 to 60 letters, digits, spaces or any of _()+-, the first a letter or a digit",
     _TITLE: "one line of at most 200 characters, without control characters",
     SOURCE_NAME: "1 to 6 lower-case letters and digits, the first a letter",
+    GROUP_NAME: "1 to 8 lower-case letters and digits, the first a letter",
+    SYSCTL: "the kernel's name below net.core, net.ipv4 or net.ipv6",
     CONGESTION: "the kernel's name in lower case, such as reno or cubic",
 }
 
@@ -130,6 +133,21 @@ class Experiment(SpecModel):
         return tuple(self.cases) if self.matrix.case == (ALL,) else self.matrix.case
 
     @property
+    def graph(self) -> Graph:
+        """Machines and links, with the hosts of groups."""
+        groups = self.traffic.groups
+        if groups is None:
+            return self.topology.graph()
+        assert self.topology.chain is not None  # held by `problems`
+        return self.topology.chain.grouped(groups)
+
+    @property
+    def flows(self) -> tuple[int, ...]:
+        """Numbers of flows to run: the matrix's, or that of all groups."""
+        total = self.traffic.flows
+        return self.matrix.flows if total is None else (total,)
+
+    @property
     def config(self) -> str | None:
         """The configuration of the published tables that this is, if it is one."""
         return self.reference.config if self.reference else None
@@ -158,6 +176,7 @@ class Experiment(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield clashing names, unknown cases, users in a row, queues too small for a packet."""
         yield from name_problems(self.cases, self.matrix.case)
+        yield from self._flow_problems()
         if self.traffic.users is not None and self.topology.parking_lot is not None:
             sentence = "needs topology chain or dumbbell; parking_lot has no users"
             yield ("traffic", "users"), sentence
@@ -172,6 +191,17 @@ class Experiment(SpecModel):
             if case.background:
                 found = background_problems(self.topology, case.background)
                 yield from ((("cases", name, "background", *path), text) for path, text in found)
+
+    def _flow_problems(self) -> Iterator[tuple[KeyPath, str]]:
+        """Yield numbers of flows that are missing, or given twice; groups without hosts."""
+        total, given = self.traffic.flows, self.matrix.flows
+        if total is None and not given:
+            yield ("matrix", "flows"), "missing key 'flows'; needed: flows"
+        if total is not None and given not in ((), (total,)):
+            sentence = "has no effect: each of traffic.groups has its own flows"
+            yield ("matrix", "flows"), f"{sentence}; remove it"
+        if total is not None and self.topology.chain is None:
+            yield ("traffic", "groups"), "needs topology chain, as groups have hosts of their own"
 
 
 def to_data(experiment: Experiment) -> dict[str, Any]:

@@ -100,9 +100,10 @@ def _option(key: str, wanted: Mapping[str, str], seeds: int | None) -> str:
 
 def _values(experiment: Experiment, seeds: int | None) -> dict[str, dict[str, Any]]:
     """What ``only`` may say: for each key the values of the matrix by the word that means them."""
+    numbers = experiment.matrix.flows  # none with groups, whose numbers may be axes
     return {
         "case": {case_slug(name): name for name in experiment.selected_cases},
-        "flows": {str(number): number for number in experiment.matrix.flows},
+        **({"flows": {str(number): number for number in numbers}} if numbers else {}),
         "seed": {str(number): number for number in experiment.matrix.seed[:seeds]},
     }
 
@@ -122,7 +123,7 @@ def _words(
 ) -> set[str]:
     """The words of a list, each of which is in some matrix."""
     if key in KEYS:
-        known = {name: value for own in values for name, value in own[key].items()}
+        known = {name: value for own in values for name, value in own.get(key, {}).items()}
     else:
         axes = [axis for experiment in experiments for axis in _meant(key, experiment)]
         known = {word(shown(value)): shown(value) for axis in axes for value in axis.values}
@@ -378,7 +379,7 @@ def expand(
         _run(changed, case, values, flows, seed)
         for case, axes in touching(narrowed).items()
         for changed, values in (at(narrowed, case, point) for point in points(axes))
-        for flows in matrix.flows
+        for flows in changed.flows
         for seed in matrix.seed
     )
 
@@ -478,7 +479,7 @@ def _size_problems(
     points_of = {case: math.prod(len(axis.values) for axis in own) for case, own in axes.items()}
     case, most = max(points_of.items(), key=lambda item: item[1])
     matrix = experiment.matrix
-    runs = sum(points_of.values()) * len(matrix.flows) * len(matrix.seed)
+    runs = sum(points_of.values()) * len(experiment.flows) * len(matrix.seed)
     if most > MOST_VALUES:
         yield (
             ("matrix",),

@@ -29,7 +29,8 @@ NO_LIMITED_TRANSMIT = "net.ipv4.tcp_no_limited_transmit"
 LINUX22_BEHAVIOURS: dict[str, str] = _DATA["linux22"]
 LINUX22_SYSCTL = "net.ipv4.tcp_linux22_"
 #: Values of ``tcp_ecn``: never, only if the other end requests it, for every connection.
-ECN = {"off": "0", "passive": "2", "classic": "1"}
+ECN_MODES = Literal["off", "passive", "classic"]
+ECN: dict[ECN_MODES, str] = {"off": "0", "passive": "2", "classic": "1"}
 #: What the kernel takes for a segment at the least (TCP_MIN_MSS), and what the largest packet of a
 #: topology leaves for one, bytes.
 LEAST_MSS, LARGEST_MSS = 88, 8960
@@ -105,7 +106,7 @@ class Tcp(SpecModel):
     """Timestamps (`tcp_timestamps`). Default: the profile's."""
     window_scaling: bool | None = None
     """Window scaling, for windows above 64 kB (`tcp_window_scaling`). Default: the profile's."""
-    ecn: Literal["off", "passive", "classic"] | None = None
+    ecn: ECN_MODES | None = None
     """Explicit Congestion Notification (`tcp_ecn`; RFC 3168): `off` (0); `passive` (2) accepts ECN
     and never requests it, so that no connection uses it; `classic` (1) requests it for every
     connection. A queue that marks needs `classic`. Default: the profile's, or the kernel's

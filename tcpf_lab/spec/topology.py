@@ -23,6 +23,7 @@ from tcpf_lab.spec.graph import (
     Node,
     delay_problem,
 )
+from tcpf_lab.spec.group import Groups, receiver_of, sender_of
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 Duplex = Literal["full", "half"]
@@ -215,6 +216,39 @@ class Chain(Wires):
     def graph(self) -> Graph:
         """Build the graph."""
         return self._build(("S",), {"D": self.delay}, self.access)
+
+    def grouped(self, groups: Groups) -> Graph:
+        """Build the graph with hosts for each group of flows in place of S and D.
+
+        Senders stand at R0 and receivers at R2; those of groups whose direction is ``down`` the
+        other way round. With such a group R2 has a queue under test towards R1, and a router R3
+        stands between R2 and the hosts, where R0 stands on the other side.
+        """
+        both = any(group.direction == "down" for group in groups.values())
+        far = "R3" if both else "R2"
+        near_hosts, far_hosts, near_links, far_links = [], [], [], []
+        for name, group in groups.items():
+            ends = Node(sender_of(name), "sender"), Node(receiver_of(name), "receiver")
+            near, other = ends if group.direction == "up" else ends[::-1]
+            delay = self.delay if group.rtt is None else group.rtt
+            near_hosts.append(near)
+            far_hosts.append(other)
+            near_links.append(self._link(near.name, "R0"))
+            far_links.append(
+                self._link(far, other.name, delay_ba=delay, impairment_ab=self.forward)
+            )
+        narrow = replace(self._narrow("R1", "R2", self.reverse), both=both)
+        routers = (Node("R0", "marker"), Node("R1", "bottleneck"), Node("R2", "router"))
+        return Graph(
+            nodes=(*near_hosts, *routers, *([Node("R3", "router")] if both else []), *far_hosts),
+            links=(
+                *near_links,
+                self._link("R0", "R1"),
+                narrow,
+                *([self._link("R2", "R3")] if both else []),
+                *far_links,
+            ),
+        )
 
     def _build(self, senders: tuple[str, ...], receivers: dict[str, float], edge: int) -> Graph:
         """Build it from the senders, the receivers with their delays, and the hosts' rate."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
 
 from tcpf_lab.base.units import Duration, Size, format_duration, format_size
+from tcpf_lab.spec.background import refuse_other_names
+from tcpf_lab.spec.group import Group, GroupName
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 #: What can make the traffic.
@@ -83,6 +85,12 @@ class Traffic(SpecModel):
     """Capture packets. `false` is for runs with captures too large, with generator `native` only:
     metrics then come from `TCP_INFO` and queue counters, and those that need packets are missing.
     Default: true."""
+    groups: dict[GroupName, Group] | None = Field(
+        default=None, min_length=1, json_schema_extra=refuse_other_names
+    )
+    """Groups of flows by name, in place of the matrix's `flows`: a lower-case letter, then up to
+    seven lower-case letters or digits. Each has a sender and a receiver of its own; needs topology
+    `chain`. Default: one kind of flows."""
     users: Users | None = None
     """Makes each of the matrix's `flows` a user. The send buffer grows with the window, to twice
     `socket_buffer` at most. Needs `captures: false`. Default: long-lived flows."""
@@ -98,13 +106,18 @@ class Traffic(SpecModel):
         return not self.captured
 
     @property
+    def flows(self) -> int | None:
+        """Number of flows of all groups; None without groups."""
+        return None if self.groups is None else sum(one.flows for one in self.groups.values())
+
+    @property
     def end(self) -> float:
         """When the senders stop, seconds."""
         return self.warmup + self.duration
 
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an error if a flow could start in the measured time, or nothing is measured."""
-        if self.start_spread > self.warmup:
+        if self.groups is None and self.start_spread > self.warmup:
             spread, warmup = format_duration(self.start_spread), format_duration(self.warmup)
             yield ("start_spread",), f"must be at most warmup ({warmup}), not {spread}"
         if self.duration < 0.001:
@@ -117,3 +130,25 @@ class Traffic(SpecModel):
             yield ("captures",), sentence
         if self.users is not None and self.captured:
             yield ("users",), "needs captures: false"
+        yield from self._group_problems(self.groups or {})
+
+    def _group_problems(self, groups: Mapping[str, Group]) -> Iterator[tuple[KeyPath, str]]:
+        """Yield groups that could not send, and what excludes groups."""
+        if groups and self.users is not None:
+            yield ("users",), "cannot be combined with groups; remove one of them"
+        if groups and not self.captured:
+            yield ("captures",), "groups need captures: remove captures: false"
+        if groups and not self.flows:
+            yield ("groups",), "have no flows: set flows of one group to 1 or more"
+        end = format_duration(self.end)
+        for name, group in groups.items():
+            spread = self.start_spread if group.start_spread is None else group.start_spread
+            last = group.start + spread
+            if last >= (self.end if group.stop is None else group.stop):
+                until = "the end of the run" if group.stop is None else "stop"
+                at = format_duration(self.end if group.stop is None else group.stop)
+                sentence = f"flows may start until {format_duration(last)}, after {until} ({at})"
+                yield ("groups", name, "start"), f"{sentence}; start plus start_spread must be less"
+            if group.stop is not None and group.stop > self.end:
+                sentence = f"must be at most {end} (warmup plus duration)"
+                yield ("groups", name, "stop"), f"{sentence}, not {format_duration(group.stop)}"

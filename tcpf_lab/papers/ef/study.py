@@ -107,7 +107,7 @@ def settings_of(member: Member) -> Iterator[Setting]:
 def _setting(cell: CellRuns, run: Run) -> Setting:
     experiment = run.experiment
     data = to_data(experiment)
-    graph = experiment.topology.graph()
+    graph = experiment.graph
     payload = _payload(data["tcp"], graph.mss)
     return Setting(
         conditions=_conditions(data, run),
@@ -123,7 +123,7 @@ def _payload(tcp: Mapping[str, Any], of_links: int) -> int:
 
 
 def _conditions(data: Mapping[str, Any], run: Run) -> Conditions:
-    graph = run.experiment.topology.graph()
+    graph = run.experiment.graph
     delays = {round(1e3 * link.delay_ba, 6) for link in graph.links if link.delay_ba}
     sources = data["cases"][run.case_name].get("background", {}).values()
     first = next((one for one in sources if one.get("dscp") == _EF), None)

@@ -90,7 +90,7 @@ def _rio_cell(cell: CellRuns) -> RioCell | None:
 
 def frame_of(experiment: Experiment) -> float:
     """Give the size of a full packet as ``tc`` counts it, bytes."""
-    return float(_ETHERNET + min(link.mtu for link in experiment.topology.graph().links))
+    return float(_ETHERNET + min(link.mtu for link in experiment.graph.links))
 
 
 def scenario_of(queue: Rio, packet: float) -> str | None:

@@ -119,7 +119,7 @@ def _graphs(subject: Subject) -> list[tuple[str, Graph, list[str]]]:
     members = (subject.unchanged,) if subject.factors else subject.members
     found: list[tuple[str, Graph, list[str]]] = []
     for member in members:
-        graph = member.experiment.topology.graph()
+        graph = member.experiment.graph
         same = next((names for _, known, names in found if known == graph), None)
         if same is not None:
             same.append(member.label)

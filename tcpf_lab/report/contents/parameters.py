@@ -89,11 +89,15 @@ def _described(above: str, model: BaseModel) -> Iterator[tuple[str, str]]:
     assert isinstance(model, SpecModel)
     texts = descriptions(type(model))
     for name, field in keys(type(model)).items():
-        if models_of(field):
-            inner = getattr(model, name, None)
-            yield from _described(f"{above}.{name}", inner) if inner is not None else ()
-        else:
-            yield f"{above}.{name}", texts.get(name, "").replace("`", "")
+        inner, text = getattr(model, name, None), texts.get(name, "").replace("`", "")
+        entries = inner if isinstance(inner, Mapping) else {}
+        for key, value in entries.items():
+            here = f"{above}.{name}.{key}"
+            yield from _described(here, value) if isinstance(value, BaseModel) else [(here, text)]
+        if not models_of(field):
+            yield f"{above}.{name}", text
+        elif isinstance(inner, BaseModel):
+            yield from _described(f"{above}.{name}", inner)
 
 
 def _profiles(members: Sequence[Member]) -> Iterator[Table]:

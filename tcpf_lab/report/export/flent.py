@@ -76,7 +76,7 @@ class Path:
 
 def path_of(run: UsedRun) -> Path:
     """Read the path from the run's spec."""
-    graph = load(run.files.spec).topology.graph()
+    graph = load(run.files.spec).graph
     return Path(
         tuple(node.name for node in graph.having("sender")),
         tuple(node.name for node in graph.having("receiver")),

@@ -62,7 +62,7 @@ class DrawnRun:
     @property
     def flows(self) -> int:
         """Number of flows."""
-        return self.experiment.matrix.flows[0]
+        return self.experiment.flows[0]
 
     @property
     def seed(self) -> int:

@@ -391,7 +391,7 @@ class Needs:
 
 def needs(experiment: Experiment) -> Needs:
     """Work out what all cases of an experiment need together."""
-    graph = experiment.topology.graph()
+    graph = experiment.graph
     steps = tuple(step for plan in _plans(experiment) for step in plan.steps)
     programs: defaultdict[str, set[str]] = defaultdict(set)
     modules: defaultdict[str, set[str]] = defaultdict(set)
