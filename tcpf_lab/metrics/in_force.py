@@ -50,6 +50,7 @@ def _differs(value: Any, wanted: Any) -> bool:
 def qdisc_in_force(files: RunFiles, run: Record) -> CheckResult:
     """The kernel reports the requested queue, and the queues inside it."""
     bottlenecks = run.expect.get("bottlenecks") or [{"qdisc": run.expect["qdisc"]}]
+    bottlenecks = [*bottlenecks, *([run.expect["opposite"]] if "opposite" in run.expect else [])]
     return _together([_one_qdisc(files, one["qdisc"]) for one in bottlenecks])
 
 

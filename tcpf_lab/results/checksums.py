@@ -105,7 +105,7 @@ def _holds(root: Path, name: str, digest: str) -> bool:
 
 
 def _derived(run: RunFiles) -> tuple[Path, ...]:
-    return run.metrics, run.series, run.transfers
+    return run.metrics, run.series, run.transfers, run.groups
 
 
 def _not_derived(run: RunFiles, known: dict[str, str]) -> dict[str, str]:

@@ -77,6 +77,11 @@ class RunFiles:
         return self.root / "transfers.npz"
 
     @property
+    def groups(self) -> Path:
+        """Throughput and delay of groups of flows over time, derived like the metrics."""
+        return self.root / "groups.npz"
+
+    @property
     def checksums(self) -> Path:
         """What every other file holds, as ``sha256sum`` writes it."""
         return self.root / "SHA256SUMS"
@@ -115,7 +120,8 @@ class RunFiles:
 
     def own(self) -> Iterator[Path]:
         """Yield the files that make a run but for ``SHA256SUMS``: none that it did not write."""
-        records = (self.spec, self.plan, self.manifest, self.metrics, self.series, self.transfers)
+        derived = (self.metrics, self.series, self.transfers, self.groups)
+        records = (self.spec, self.plan, self.manifest, *derived)
         inside = (path for part in (self.log, self.pcap, self.stats) for path in part.rglob("*"))
         for path in (*records, *inside):
             if path.is_file() and not path.is_symlink():

@@ -36,6 +36,7 @@ _KIND_OF: dict[str, Kind] = {
     _RUN.metrics.name: "metrics",
     _RUN.series.name: "metrics",
     _RUN.transfers.name: "metrics",
+    _RUN.groups.name: "metrics",
 }
 
 

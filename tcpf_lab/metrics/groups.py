@@ -1,0 +1,388 @@
+"""Groups of flows: what each gets, what its packets wait, and how the groups share the queue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tcpf_lab.metrics import definitions, in_force
+from tcpf_lab.metrics.captured import CapturedRecord, flow_row, gained_bytes
+from tcpf_lab.metrics.definitions import jain_index, percentile, utilisation
+from tcpf_lab.metrics.from_counters import Extra, or_none
+from tcpf_lab.metrics.in_force import CheckResult
+from tcpf_lab.metrics.record import Record, root_drops
+from tcpf_lab.metrics.series import write_arrays
+from tcpf_lab.metrics.validity import apply
+from tcpf_lab.results.layout import RunFiles
+from tcpf_lab.trace.packet import Packets
+from tcpf_lab.trace.passage import Transit, cross
+
+#: Percentiles of delays.
+PERCENTILES = (50, 95, 99)
+#: Bin of the series, s.
+BIN_S = 0.1
+_BIN_NS = 100_000_000
+#: Flows share the link fairly from the first second on in which Jain's index is so large.
+FAIR, FAIR_S = 0.95, 1.0
+#: Values of a distribution of delays that are stored: a thousandth of the packets apart.
+QUANTILES = 1001
+#: The bits of ECN, and what they are where a queue has marked (RFC 3168, section 5).
+_ECN, _CE = 3, 3
+#: TCP's flag ECN-Echo.
+_ECE = 0x40
+
+
+@dataclass(frozen=True)
+class Way:
+    """One direction through the bottleneck.
+
+    Attributes
+    ----------
+    name : str
+        ``up`` or ``down``.
+    expect : dict
+        Its queue, as the plan has it: ``bottleneck`` and ``qdisc``.
+    entered, left : Packets
+        Captured before and behind the queue, in the order of time.
+    transit : Transit
+        A row per packet of `entered`.
+    """
+
+    name: str
+    expect: dict[str, Any]
+    entered: Packets
+    left: Packets
+    transit: Transit
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A group, its flows' numbers, and which of its data packets are in what entered and left."""
+
+    expect: dict[str, Any]
+    way: Way
+    rows: list[dict[str, Any]]
+    ports: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        return str(self.expect["name"])
+
+    def sent(self, packets: Packets) -> NDArray[np.bool_]:
+        """Whether each packet has data of the group."""
+        return self._has(packets["sport"]) & (packets["payload"] > 0)
+
+    def answers(self, packets: Packets) -> NDArray[np.bool_]:
+        """Whether each packet answers the group's data."""
+        return self._has(packets["dport"])
+
+    def _has(self, port: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray((port >= self.ports[0]) & (port < self.ports[1]), np.bool_)
+
+
+def groups(files: RunFiles, run: Record) -> Extra:
+    """Give the sections ``groups``, ``queues`` and ``changes``, and write ``groups.npz``.
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run's directory.
+    run : Record
+        What was read from it.
+
+    Returns
+    -------
+    Extra
+        Empty for a run without groups.
+    """
+    if "groups" not in run.expect or not isinstance(run, CapturedRecord):
+        return Extra()
+    ways = _ways(run)
+    found = [_group(run, ways, wanted) for wanted in run.expect["groups"]]
+    total = dict.fromkeys(ways, 0.0)
+    for group in found:
+        total[group.way.name] += _throughput(group)
+    _write(files, run, found, ways)
+    checks: dict[str, Any] = {"ce_matches_qdisc": lambda f, _: _marks_match(f, ways)}
+    if "down" in ways:
+        checks["opposite_loss_matches_qdisc"] = lambda f, _: _loss_matches(f, ways["down"])
+    return Extra(
+        sections={
+            "groups": [_numbers(run, group, total[group.way.name]) for group in found],
+            "queues": [_queue(run, way) for way in ways.values()],
+            "changes": _changes(run, found),
+        },
+        checks=apply(checks, files, run),
+    )
+
+
+def _ways(run: CapturedRecord) -> dict[str, Way]:
+    """Both directions through the bottleneck, or the one that has a queue under test."""
+    ingress, egress = (run.captures[role].packets for role in ("ingress", "egress"))
+    found = {"up": Way("up", run.expect, ingress, egress, run.transit)}
+    if "opposite" in run.expect:
+        ingress, egress = (run.captures[f"{role}_down"].packets for role in ("ingress", "egress"))
+        transit = cross(ingress, egress, max_delay_ns=run.max_delay_ns)
+        found["down"] = Way("down", run.expect["opposite"], ingress, egress, transit)
+    return found
+
+
+def _group(run: CapturedRecord, ways: dict[str, Way], wanted: dict[str, Any]) -> _Group:
+    first, flows = int(wanted["first"]), int(wanted["flows"])
+    rows = [flow_row(run, flow, gained_bytes(run, flow)) for flow in range(first, first + flows)]
+    port = int(run.expect["source_port"]) + first
+    return _Group(wanted, ways[wanted["direction"]], rows, (port, port + flows))
+
+
+def _throughput(group: _Group) -> float:
+    return float(sum(row["goodput_bytes_per_s"] for row in group.rows))
+
+
+def _numbers(run: CapturedRecord, group: _Group, total: float) -> dict[str, Any]:
+    """One group's numbers in the window; None where one is undefined."""
+    throughput, way = _throughput(group), group.way
+    own = group.sent(way.entered)
+    judged = own & _judged(run, way)
+    transit = way.transit
+    size, lost = transit.ip_length[judged], transit.lost[judged]
+    loss = or_none(definitions.loss_fraction, size, lost)
+    marks = _ce(way.left, group.sent(way.left), run) - _ce(way.entered, own, run)
+    back = run.captures["sender"].packets
+    echoes = group.answers(back) & (back["flags"] & _ECE > 0) & (back["flags"] & 2 == 0)
+    shares = [row["goodput_bytes_per_s"] for row in group.rows]
+    return {
+        **{key: group.expect[key] for key in ("name", "direction", "flows")},
+        "throughput_bytes_per_s": throughput,
+        "share": throughput / total if total else None,
+        "goodput_jain": or_none(jain_index, shares),
+        "timeouts": sum(row["timeouts"] for row in group.rows),
+        "retransmissions": sum(row["retransmissions"] for row in group.rows),
+        "events": dict(sum((Counter(row["events"]) for row in group.rows), Counter())),
+        "loss_percent": None if loss is None else 100 * loss,
+        "ce_packets": marks,
+        "ece_acks": int(np.sum(echoes & _within(run, back["time_ns"]))),
+        "queueing_delay_s": _delays(way, judged),
+    }
+
+
+def _judged(run: CapturedRecord, way: Way) -> NDArray[np.bool_]:
+    """Packets that entered in the window, early enough to have left before its end."""
+    start, end = run.window_ns
+    came = way.transit.arrival_ns
+    return np.asarray((came >= start) & (came < end - run.max_delay_ns), np.bool_)
+
+
+def _within(run: CapturedRecord, time_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+    start, end = run.window_ns
+    return np.asarray((time_ns >= start) & (time_ns < end), np.bool_)
+
+
+def _ce(packets: Packets, own: NDArray[np.bool_], run: CapturedRecord) -> int:
+    """Packets of those in the window that carry Congestion Experienced."""
+    marked = own & (packets["tos"] & _ECN == _CE) & _within(run, packets["time_ns"])
+    return int(np.sum(marked))
+
+
+def _delays(way: Way, judged: NDArray[np.bool_]) -> dict[str, float | None]:
+    """Mean and percentiles of what packets stayed in the queue, s."""
+    stay = definitions.delays(way.transit.arrival_ns[judged], way.transit.departure_ns[judged])
+    return {
+        "mean": float(np.mean(stay)) if stay.size else None,
+        **{f"p{at}": or_none(percentile, stay, at) for at in PERCENTILES},
+        "max": float(np.max(stay)) if stay.size else None,
+    }
+
+
+def _queue(run: CapturedRecord, way: Way) -> dict[str, Any]:
+    """One direction's queue in the window: everything that passed it, acknowledgements too."""
+    place, transit, judged = way.expect["bottleneck"], way.transit, _judged(run, way)
+    gone = transit.wire_length[_within(run, transit.departure_ns)]
+    loss = or_none(definitions.loss_fraction, transit.ip_length[judged], transit.lost[judged])
+    every = np.ones(way.entered.size, np.bool_), np.ones(way.left.size, np.bool_)
+    return {
+        "direction": way.name,
+        "device": place["device"],
+        "utilisation": utilisation(int(np.sum(gone)), float(place["rate_bits_per_s"]), run.seconds),
+        "loss_percent": None if loss is None else 100 * loss,
+        "ce_packets": _ce(way.left, every[1], run) - _ce(way.entered, every[0], run),
+        "queueing_delay_s": _delays(way, judged),
+    }
+
+
+def _loss_matches(files: RunFiles, way: Way) -> CheckResult:
+    """Over the whole run the captures miss exactly the packets that the queue dropped."""
+    seen = int(np.sum(way.transit.lost))
+    counted = root_drops(files, way.expect["bottleneck"]["device"])
+    return seen == counted, f"captures {seen}, qdisc {counted}"
+
+
+#: What queues call the packets that they marked, in ``tc -s -j qdisc show``.
+_MARKED = ("marked", "ecn_mark", "ecn_marks")
+
+
+def _marks_match(files: RunFiles, ways: dict[str, Way]) -> CheckResult:
+    """Over the whole run as many packets got Congestion Experienced as the queue counts."""
+    problems, total, counting = [], 0, 0
+    for way in ways.values():
+        wanted = way.expect["qdisc"]
+        found = in_force.under_test(files, wanted["device"], wanted["kind"]) or {}
+        counted = [int(found[name]) for name in _MARKED if name in found]
+        seen = int(np.sum(way.left["tos"] & _ECN == _CE) - np.sum(way.entered["tos"] & _ECN == _CE))
+        if not counted:
+            continue
+        counting += 1
+        total += seen
+        lost = int(np.sum((way.transit.tos & _ECN == _CE) & way.transit.lost))
+        if not 0 <= counted[0] - seen - lost <= _most_dropped(way):
+            problems.append(f"{wanted['device']}: captures {seen}, qdisc {counted[0]}")
+    if not counting:
+        return None, "the queue counts no marks"
+    return in_force.verdict(problems, f"{total} packets marked")
+
+
+def _most_dropped(way: Way) -> int:
+    """Packets that a queue may have marked, and then dropped: those that it lost."""
+    return int(np.sum(way.transit.lost & (way.transit.tos & _ECN > 0)))
+
+
+def fair_from(acked: ArrayLike, first: int, last: int) -> float | None:
+    """Seconds from a change until flows share the link fairly.
+
+    Until the end of the first second in which Jain's index of the flows' bytes is `FAIR` or more.
+
+    Parameters
+    ----------
+    acked : array_like, shape (flows, n)
+        Bytes of each flow that is active, in bins of `BIN_S`.
+    first, last : int
+        Bin of the change; bin that follows the last one that counts.
+
+    Returns
+    -------
+    float or None
+        None if they never do.
+
+    Examples
+    --------
+    The second flow has nothing for 2 s, then as much as the first:
+
+    >>> import numpy as np
+    >>> shares = np.full((2, 50), 100)
+    >>> shares[1, :20] = 0
+    >>> fair_from(shares, 0, 50)
+    2.6
+    """
+    bins = round(FAIR_S / BIN_S)
+    total = np.cumsum(np.asarray(acked, np.float64), axis=1)
+    total = np.concatenate([np.zeros((total.shape[0], 1)), total], axis=1)
+    for end in range(first + bins, last + 1):
+        got = total[:, end] - total[:, end - bins]
+        if np.any(got > 0) and jain_index(got) >= FAIR:
+            return round((end - first) * BIN_S, 9)
+    return None
+
+
+def _changes(run: CapturedRecord, found: Sequence[_Group]) -> list[dict[str, Any]]:
+    """Groups that begin or end beside others, and the time until all that are active share fairly.
+
+    Flows of one direction are compared.
+    """
+    begin = min(float(group.expect["start_s"]) for group in found)
+    end = (run.window_ns[1] - run.epoch_ns) / 1e9
+    changes = [
+        (float(at), word, group)
+        for group in found
+        for word, at in (("join", group.expect["start_s"]), ("leave", group.expect["stop_s"]))
+        if at is not None and begin < at < end and group.rows
+    ]
+    times = [*sorted({at for at, _, _ in changes}), end]
+    acked = acked_in_bins(run)
+    result = []
+    for at, word, changed in sorted(changes, key=lambda change: change[0]):
+        until = next(later for later in times if later > at)
+        active = [
+            row["flow"]
+            for group in found
+            for row in group.rows
+            if group.way is changed.way and _is_active(group, at)
+        ]
+        wait = fair_from(acked[active], round(at / BIN_S), round(until / BIN_S))
+        result.append(
+            {"group": changed.name, "change": word, "time_s": at}
+            | {"fair_after_s": wait if len(active) > 1 else None}
+        )
+    return result
+
+
+def _is_active(group: _Group, at: float) -> bool:
+    stop = group.expect["stop_s"]
+    return bool(group.expect["start_s"] <= at and (stop is None or at < stop))
+
+
+def _edges(run: CapturedRecord) -> NDArray[np.int64]:
+    """Bounds of the bins, from the epoch to the end of the window."""
+    bins = -(-(run.window_ns[1] - run.epoch_ns) // _BIN_NS)
+    return np.asarray(run.epoch_ns + _BIN_NS * np.arange(bins + 1), np.int64)
+
+
+def acked_in_bins(run: CapturedRecord) -> NDArray[np.uint32]:
+    """Payload bytes newly acknowledged, by the capture at the sender: shape (flows, bins)."""
+    edges, time = _edges(run), run.captures["sender"].packets["time_ns"]
+    acked = np.zeros((run.count, edges.size - 1), np.uint32)
+    for flow, row in enumerate(run.row):
+        if row >= 0:
+            back = run.flows.split(int(row))[1]
+            total = np.concatenate([[0], run.recovery.acked[back]])
+            acked[flow] = np.diff(total[np.searchsorted(time[back], edges)])
+    return acked
+
+
+def _write(
+    files: RunFiles, run: CapturedRecord, found: Sequence[_Group], ways: dict[str, Way]
+) -> None:
+    """Write ``groups.npz``: bins of `BIN_S` from the epoch on, distributions of the window.
+
+    ``acked_bytes``, shape (flows, n); ``delay_mean_s`` and ``delay_max_s`` of each direction's
+    queue, shape (directions, n), NaN without packets; ``delay_quantiles_s`` of each group's
+    packets, shape (groups, `QUANTILES`), NaN without packets.
+    """
+    edges = _edges(run)
+    shape = (len(ways), edges.size - 1)
+    mean, largest = np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32)
+    for place, way in enumerate(ways.values()):
+        through = ~way.transit.lost
+        came = way.transit.arrival_ns[through]
+        stay = (way.transit.departure_ns[through] - came) / 1e9
+        at = np.searchsorted(edges, came, side="right") - 1
+        inside = (at >= 0) & (at < shape[1])
+        at, stay = at[inside], stay[inside]
+        number = np.bincount(at, minlength=shape[1])
+        has = number > 0
+        mean[place][has] = (np.bincount(at, stay, shape[1])[has] / number[has]).astype(np.float32)
+        peak = np.zeros(shape[1])
+        np.maximum.at(peak, at, stay)
+        largest[place][has] = peak[has]
+    arrays = {
+        "bin_s": np.array(BIN_S),
+        "window_s": np.array([(at - run.epoch_ns) / 1e9 for at in run.window_ns]),
+        "acked_bytes": acked_in_bins(run),
+        "delay_mean_s": mean,
+        "delay_max_s": largest,
+        "delay_quantiles_s": np.stack([_quantiles(run, group) for group in found]),
+    }
+    write_arrays(files.groups, arrays)
+
+
+def _quantiles(run: CapturedRecord, group: _Group) -> NDArray[np.float32]:
+    way = group.way
+    judged = group.sent(way.entered) & _judged(run, way)
+    stay = definitions.delays(way.transit.arrival_ns[judged], way.transit.departure_ns[judged])
+    if not stay.size:
+        return np.full(QUANTILES, np.nan, np.float32)
+    wanted = np.linspace(0, 1, QUANTILES)
+    return np.quantile(stay, wanted, method="inverted_cdf").astype(np.float32)
