@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from tcpf_lab.metrics.definitions import jain_index, percentile, utilisation
 from tcpf_lab.metrics.from_counters import Extra, or_none
 from tcpf_lab.metrics.in_force import CheckResult
 from tcpf_lab.metrics.record import Record, root_drops
-from tcpf_lab.metrics.series import write_arrays
+from tcpf_lab.metrics.series import read_arrays, write_arrays
 from tcpf_lab.metrics.validity import apply
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.packet import Packets
@@ -104,18 +104,17 @@ def groups(files: RunFiles, run: Record) -> Extra:
         return Extra()
     ways = _ways(run)
     found = [_group(run, ways, wanted) for wanted in run.expect["groups"]]
-    total = dict.fromkeys(ways, 0.0)
-    for group in found:
-        total[group.way.name] += _throughput(group)
-    _write(files, run, found, ways)
+    acked = acked_in_bins(run)
+    series = _series(run, found, ways, acked)
+    write_arrays(files.groups, {f.name: getattr(series, f.name) for f in fields(series)})
     checks: dict[str, Any] = {"ce_matches_qdisc": lambda f, _: _marks_match(f, ways)}
     if "down" in ways:
         checks["opposite_loss_matches_qdisc"] = lambda f, _: _loss_matches(f, ways["down"])
     return Extra(
         sections={
-            "groups": [_numbers(run, group, total[group.way.name]) for group in found],
+            "groups": [_numbers(run, group, _share(run, group, found, acked)) for group in found],
             "queues": [_queue(run, way) for way in ways.values()],
-            "changes": _changes(run, found),
+            "changes": _changes(run, found, acked),
         },
         checks=apply(checks, files, run),
     )
@@ -139,13 +138,31 @@ def _group(run: CapturedRecord, ways: dict[str, Way], wanted: dict[str, Any]) ->
     return _Group(wanted, ways[wanted["direction"]], rows, (port, port + flows))
 
 
-def _throughput(group: _Group) -> float:
-    return float(sum(row["goodput_bytes_per_s"] for row in group.rows))
+def _active(run: CapturedRecord, group: _Group) -> tuple[float, float]:
+    """Give from when to when the group is active in the window, seconds after the epoch."""
+    start, end = ((at - run.epoch_ns) / 1e9 for at in run.window_ns)
+    stop = group.expect["stop_s"]
+    return max(start, float(group.expect["start_s"])), end if stop is None else min(end, stop)
 
 
-def _numbers(run: CapturedRecord, group: _Group, total: float) -> dict[str, Any]:
+def _share(
+    run: CapturedRecord, group: _Group, found: Sequence[_Group], acked: NDArray[np.uint32]
+) -> float | None:
+    """Give the group's share of the bytes of its direction while it is active."""
+    start, stop = (round(at / BIN_S) for at in _active(run, group))
+    rows = {
+        other.name: acked[[row["flow"] for row in other.rows], start:stop].sum(dtype=np.int64)
+        for other in found
+        if other.way is group.way and other.rows
+    }
+    total = int(sum(rows.values()))
+    return int(rows.get(group.name, 0)) / total if total else None
+
+
+def _numbers(run: CapturedRecord, group: _Group, share: float | None) -> dict[str, Any]:
     """One group's numbers in the window; None where one is undefined."""
-    throughput, way = _throughput(group), group.way
+    way, (start, stop) = group.way, _active(run, group)
+    gained = sum(row["goodput_bytes_per_s"] for row in group.rows) * run.seconds
     own = group.sent(way.entered)
     judged = own & _judged(run, way)
     transit = way.transit
@@ -157,8 +174,9 @@ def _numbers(run: CapturedRecord, group: _Group, total: float) -> dict[str, Any]
     shares = [row["goodput_bytes_per_s"] for row in group.rows]
     return {
         **{key: group.expect[key] for key in ("name", "direction", "flows")},
-        "throughput_bytes_per_s": throughput,
-        "share": throughput / total if total else None,
+        "active_s": max(0.0, stop - start),
+        "throughput_bytes_per_s": gained / (stop - start) if stop > start else None,
+        "share": share,
         "goodput_jain": or_none(jain_index, shares),
         "timeouts": sum(row["timeouts"] for row in group.rows),
         "retransmissions": sum(row["retransmissions"] for row in group.rows),
@@ -188,9 +206,13 @@ def _ce(packets: Packets, own: NDArray[np.bool_], run: CapturedRecord) -> int:
     return int(np.sum(marked))
 
 
+def _stays(way: Way, judged: NDArray[np.bool_]) -> NDArray[np.float64]:
+    return definitions.delays(way.transit.arrival_ns[judged], way.transit.departure_ns[judged])
+
+
 def _delays(way: Way, judged: NDArray[np.bool_]) -> dict[str, float | None]:
     """Mean and percentiles of what packets stayed in the queue, s."""
-    stay = definitions.delays(way.transit.arrival_ns[judged], way.transit.departure_ns[judged])
+    stay = _stays(way, judged)
     return {
         "mean": float(np.mean(stay)) if stay.size else None,
         **{f"p{at}": or_none(percentile, stay, at) for at in PERCENTILES},
@@ -287,7 +309,9 @@ def fair_from(acked: ArrayLike, first: int, last: int) -> float | None:
     return None
 
 
-def _changes(run: CapturedRecord, found: Sequence[_Group]) -> list[dict[str, Any]]:
+def _changes(
+    run: CapturedRecord, found: Sequence[_Group], acked: NDArray[np.uint32]
+) -> list[dict[str, Any]]:
     """Groups that begin or end beside others, and the time until all that are active share fairly.
 
     Flows of one direction are compared.
@@ -301,7 +325,6 @@ def _changes(run: CapturedRecord, found: Sequence[_Group]) -> list[dict[str, Any
         if at is not None and begin < at < end and group.rows
     ]
     times = [*sorted({at for at, _, _ in changes}), end]
-    acked = acked_in_bins(run)
     result = []
     for at, word, changed in sorted(changes, key=lambda change: change[0]):
         until = next(later for later in times if later > at)
@@ -342,47 +365,86 @@ def acked_in_bins(run: CapturedRecord) -> NDArray[np.uint32]:
     return acked
 
 
-def _write(
-    files: RunFiles, run: CapturedRecord, found: Sequence[_Group], ways: dict[str, Way]
-) -> None:
-    """Write ``groups.npz``: bins of `BIN_S` from the epoch on, distributions of the window.
+@dataclass(frozen=True)
+class GroupSeries:
+    """What is in ``groups.npz``: the first bin begins at the run's epoch.
 
-    ``acked_bytes``, shape (flows, n); ``delay_mean_s`` and ``delay_max_s`` of each direction's
-    queue, shape (directions, n), NaN without packets; ``delay_quantiles_s`` of each group's
-    packets, shape (groups, `QUANTILES`), NaN without packets.
+    Attributes
+    ----------
+    bin_s : float64, shape ()
+        Length of a bin.
+    window_s : float64, shape (2,)
+        The measured window, seconds after the epoch.
+    acked_bytes : uint32, shape (flows, n)
+        Payload bytes newly acknowledged, by the capture at the sender.
+    delay_mean_s, delay_max_s : float32, shape (directions, n)
+        What packets that came in a bin stayed in the queue of a direction, ``up`` first; NaN
+        without packets.
+    delay_quantiles_s : float32, shape (groups, QUANTILES)
+        Quantiles of the queueing delay of a group's data packets in the window; NaN without any.
     """
-    edges = _edges(run)
-    shape = (len(ways), edges.size - 1)
-    mean, largest = np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32)
-    for place, way in enumerate(ways.values()):
-        through = ~way.transit.lost
-        came = way.transit.arrival_ns[through]
-        stay = (way.transit.departure_ns[through] - came) / 1e9
-        at = np.searchsorted(edges, came, side="right") - 1
-        inside = (at >= 0) & (at < shape[1])
-        at, stay = at[inside], stay[inside]
-        number = np.bincount(at, minlength=shape[1])
-        has = number > 0
-        mean[place][has] = (np.bincount(at, stay, shape[1])[has] / number[has]).astype(np.float32)
-        peak = np.zeros(shape[1])
-        np.maximum.at(peak, at, stay)
-        largest[place][has] = peak[has]
-    arrays = {
-        "bin_s": np.array(BIN_S),
-        "window_s": np.array([(at - run.epoch_ns) / 1e9 for at in run.window_ns]),
-        "acked_bytes": acked_in_bins(run),
-        "delay_mean_s": mean,
-        "delay_max_s": largest,
-        "delay_quantiles_s": np.stack([_quantiles(run, group) for group in found]),
-    }
-    write_arrays(files.groups, arrays)
+
+    bin_s: NDArray[np.float64]
+    window_s: NDArray[np.float64]
+    acked_bytes: NDArray[np.uint32]
+    delay_mean_s: NDArray[np.float32]
+    delay_max_s: NDArray[np.float32]
+    delay_quantiles_s: NDArray[np.float32]
+
+    @property
+    def time_s(self) -> NDArray[np.float64]:
+        """Middle of each bin, shape (n,)."""
+        return np.asarray((np.arange(self.acked_bytes.shape[1]) + 0.5) * self.bin_s, np.float64)
+
+
+def _series(
+    run: CapturedRecord,
+    found: Sequence[_Group],
+    ways: Mapping[str, Way],
+    acked: NDArray[np.uint32],
+) -> GroupSeries:
+    delays = [_delays_in_bins(way.transit, _edges(run)) for way in ways.values()]
+    return GroupSeries(
+        bin_s=np.array(BIN_S),
+        window_s=np.array([(at - run.epoch_ns) / 1e9 for at in run.window_ns]),
+        acked_bytes=acked,
+        delay_mean_s=np.stack([mean for mean, _ in delays]),
+        delay_max_s=np.stack([largest for _, largest in delays]),
+        delay_quantiles_s=np.stack([_quantiles(run, group) for group in found]),
+    )
+
+
+def _delays_in_bins(
+    transit: Transit, edges: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Give mean and maximum stay of the packets that came in each bin, s; NaN without any."""
+    through, bins = ~transit.lost, edges.size - 1
+    came = transit.arrival_ns[through]
+    stay = (transit.departure_ns[through] - came) / 1e9
+    at = np.searchsorted(edges, came, side="right") - 1
+    inside = (at >= 0) & (at < bins)
+    at, stay = at[inside], stay[inside]
+    number, total = np.bincount(at, minlength=bins), np.bincount(at, stay, bins)
+    largest = np.full(bins, -np.inf)
+    np.maximum.at(largest, at, stay)
+    mean = np.divide(total, number, out=np.full(bins, np.nan), where=number > 0)
+    return mean.astype(np.float32), np.where(number > 0, largest, np.nan).astype(np.float32)
 
 
 def _quantiles(run: CapturedRecord, group: _Group) -> NDArray[np.float32]:
-    way = group.way
-    judged = group.sent(way.entered) & _judged(run, way)
-    stay = definitions.delays(way.transit.arrival_ns[judged], way.transit.departure_ns[judged])
+    stay = _stays(group.way, group.sent(group.way.entered) & _judged(run, group.way))
     if not stay.size:
         return np.full(QUANTILES, np.nan, np.float32)
     wanted = np.linspace(0, 1, QUANTILES)
     return np.quantile(stay, wanted, method="inverted_cdf").astype(np.float32)
+
+
+def read_groups(files: RunFiles) -> GroupSeries:
+    """Read ``groups.npz``.
+
+    Raises
+    ------
+    TraceError
+        If the run has no groups, or the file is damaged or of another layout.
+    """
+    return GroupSeries(**read_arrays(files, files.groups, [f.name for f in fields(GroupSeries)]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -198,15 +198,24 @@ def read_series(files: RunFiles) -> Series:
     TraceError
         If it is missing, damaged or of another layout.
     """
-    wanted = [field.name for field in fields(Series)]
+    return Series(**read_arrays(files, files.series, [field.name for field in fields(Series)]))
+
+
+def read_arrays(files: RunFiles, path: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Read arrays by name, as `write_arrays` writes them.
+
+    Raises
+    ------
+    TraceError
+        If the file is missing, damaged or of another layout.
+    """
     try:
-        with np.load(files.series, allow_pickle=False) as archive:
-            found: dict[str, Any] = {name: archive[name] for name in wanted}
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in names}
     except FileNotFoundError:
-        raise _unusable(files, _absence(files)) from None
+        raise _unusable(files, path, _absence(files)) from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise _unusable(files, f"cannot be read: {error}") from None
-    return Series(**found)
+        raise _unusable(files, path, f"cannot be read: {error}") from None
 
 
 def _absence(files: RunFiles) -> str:
@@ -216,8 +225,8 @@ def _absence(files: RunFiles) -> str:
     return "the run has no series over time"
 
 
-def _unusable(files: RunFiles, message: str) -> TraceError:
+def _unusable(files: RunFiles, path: Path, message: str) -> TraceError:
     hint = f"`{command('analyze', files.root)}` if captures are stored, else `{again(files)}`"
     if made_without_captures(files):
         hint = with_captures_instead(files)
-    return TraceError(message, where=str(files.series), hint=hint)
+    return TraceError(message, where=str(path), hint=hint)

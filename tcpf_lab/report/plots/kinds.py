@@ -74,12 +74,19 @@ class Kind:
     @property
     def module(self) -> str:
         """Where a function of its name draws it."""
-        others = {"parameter": "parameter", "queue": "over_time", "timeseries": "over_time"}
-        room = "flow_figures" if self.takes == _OF_FLOW else others.get(self.name, "cases")
-        return f"{__package__}.{room}"
+        usual = "flow_figures" if self.takes == _OF_FLOW else "cases"
+        return f"{__package__}.{_MODULES.get(self.name, usual)}"
 
 
 _OF_FLOW = ("flow", "time_s")
+#: Modules of kinds that are neither of one flow nor of cases.
+_MODULES = {
+    "delay-cdf": "groups",
+    "groups": "groups",
+    "parameter": "parameter",
+    "queue": "over_time",
+    "timeseries": "over_time",
+}
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -87,7 +94,9 @@ KINDS: dict[str, Kind] = {
         Kind("bars", "Which case is better, with how many flows?", ("metric",)),
         Kind("box", "How much do seeds differ?", ("metric", "scale")),
         Kind("cdf", "How is goodput distributed over flows?", ("scale",)),
+        Kind("delay-cdf", "How long do packets of each group wait?"),
         Kind("goodput", "How fast was one flow, and when did it time out?", _OF_FLOW, captures=1),
+        Kind("groups", "What did each group of flows get?", ("time_s",)),
         Kind("histogram", "Which multiple of the fair share do flows get?", ("scale",)),
         Kind("inflight", "How much did one flow have outstanding?", _OF_FLOW, captures=1),
         Kind("parameter", "What does a parameter change?", ("metric", "parameter", "scale")),
