@@ -82,6 +82,17 @@ def ranked_styles(labels: Sequence[str]) -> dict[str, CaseStyle]:
     return {label: replace(next(looks), label=label) for label in dict.fromkeys(labels)}
 
 
+#: Places of looks, the most different ones first.
+_CONTRAST = (0, 3, 8, 7, 2, 4, 10, 1, 9, 5, 11, 6, 12)
+
+
+def contrasting_styles(labels: Sequence[str]) -> dict[str, CaseStyle]:
+    """Give looks by place alone, few of which are alike: cases do not resemble each other here."""
+    looks = (*CASES.values(), *FALLBACK)
+    order = cycle(looks[place] for place in _CONTRAST)
+    return {label: replace(next(order), label=label) for label in dict.fromkeys(labels)}
+
+
 #: So many looks differ from each other.
 DISTINCT = len(CASES) + len(FALLBACK)
 

@@ -20,6 +20,7 @@ from tcpf_lab.spec import background, marker, queue, tcp
 from tcpf_lab.spec.calibration import Calibration, Check, Design, Search, Unknown
 from tcpf_lab.spec.collection import Collection, Member
 from tcpf_lab.spec.graph import Delays, Impairment
+from tcpf_lab.spec.group import Group
 from tcpf_lab.spec.marker import Marker
 from tcpf_lab.spec.matrix import Matrix
 from tcpf_lab.spec.model import Case, Experiment, Reference
@@ -30,11 +31,11 @@ from tcpf_lab.spec.words import SpecModel, keys
 
 #: Types that need other words than the annotation's.
 _SPECIAL = {
-    **dict.fromkeys(("cases", "background", "unknowns"), "mapping of names"),
+    **dict.fromkeys(("cases", "background", "groups", "unknowns"), "mapping of names"),
     "marker": "word or mapping",
     **dict.fromkeys(("probability", "loss", "duplicate", "reorder"), "number, 0 to 1"),
     **dict.fromkeys(("in", "out"), "code point"),
-    "only": "mapping",
+    **dict.fromkeys(("only", "sysctls"), "mapping"),
     "experiments": "list of words and mappings",
     "set": "text or list",
     **dict.fromkeys(("from", "to", "round"), "number, with its unit"),
@@ -69,6 +70,7 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`tcp`", Tcp
     yield "`tcp.linux22`", Linux22
     yield "`traffic`", Traffic
+    yield "`traffic.groups.NAME`", Group
     yield "`traffic.users`", Users
     yield "`cases.NAME`", Case
     for kind, model in marker.KINDS.items():

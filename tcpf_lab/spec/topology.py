@@ -226,21 +226,22 @@ class Chain(Wires):
         """
         both = any(group.direction == "down" for group in groups.values())
         far = "R3" if both else "R2"
-        near_hosts, far_hosts, near_links, far_links = [], [], [], []
+        near_links, far_links = [], []
         for name, group in groups.items():
-            ends = Node(sender_of(name), "sender"), Node(receiver_of(name), "receiver")
+            ends = sender_of(name), receiver_of(name)
             near, other = ends if group.direction == "up" else ends[::-1]
             delay = self.delay if group.rtt is None else group.rtt
-            near_hosts.append(near)
-            far_hosts.append(other)
-            near_links.append(self._link(near.name, "R0"))
-            far_links.append(
-                self._link(far, other.name, delay_ba=delay, impairment_ab=self.forward)
-            )
+            near_links.append(self._link(near, "R0"))
+            far_links.append(self._link(far, other, delay_ba=delay, impairment_ab=self.forward))
         narrow = replace(self._narrow("R1", "R2", self.reverse), both=both)
         routers = (Node("R0", "marker"), Node("R1", "bottleneck"), Node("R2", "router"))
         return Graph(
-            nodes=(*near_hosts, *routers, *([Node("R3", "router")] if both else []), *far_hosts),
+            nodes=(
+                *(Node(sender_of(name), "sender") for name in groups),
+                *routers,
+                *([Node("R3", "router")] if both else []),
+                *(Node(receiver_of(name), "receiver") for name in groups),
+            ),
             links=(
                 *near_links,
                 self._link("R0", "R1"),

@@ -219,6 +219,9 @@ def answers_of(run: Path) -> Iterator[tuple[str, Any]]:
     metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
     yield "metrics", metrics["metrics"]
     metrics.pop("analysis")
+    metrics["validity"].pop("reasons")
+    for check in metrics["validity"]["checks"]:
+        del check["detail"]  # words
     yield "metrics.json", digest(metrics)
     for path in sorted((run / "pcap").glob("*")):
         (capture,) = json.loads(run_tcpf_lab("analyze", "--json", "--events", path))["captures"]
@@ -227,7 +230,7 @@ def answers_of(run: Path) -> Iterator[tuple[str, Any]]:
         del capture["file"]
         totals = {key: value for key, value in capture.items() if not isinstance(value, list)}
         yield path.name.split(".")[0], totals
-        for key in ("skipped_bytes", "read_share", "copies"):  # the totals hold them
+        for key in ("skipped_bytes", "read_share", "duplicates"):  # the totals hold them
             del capture[key]
         yield f"{path.name.split('.')[0]}, flows and events", digest(capture)
 

@@ -29,14 +29,18 @@ class Place:
 
 
 def stages(graph: Graph) -> list[tuple[str, ...]]:
-    """Give the columns from left to right: senders, each router between them, receivers."""
-    senders, receivers = zip(*graph.pairs, strict=True)
-    ends = {senders[0], receivers[0]}
-    routers, here = [], senders[0]
-    for link in graph.path(senders[0], receivers[0]):
+    """Give the columns from left to right: hosts, each router between them, hosts.
+
+    Senders stand on the left, but for those of data in the opposite direction.
+    """
+    first = {link.a for link in graph.links}
+    ends = [pair if pair[0] in first else pair[::-1] for pair in graph.pairs]
+    left, right = zip(*ends, strict=True)
+    routers, here = [], left[0]
+    for link in graph.path(left[0], right[0]):
         here = link.b if link.a == here else link.a
-        routers += [] if here in ends else [(here,)]
-    return [senders, *routers, receivers]
+        routers += [] if here in (left[0], right[0]) else [(here,)]
+    return [left, *routers, right]
 
 
 def shown(stage: Sequence[str]) -> Sequence[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from numpy.typing import NDArray
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.metrics.groups import GroupSeries, read_groups
 from tcpf_lab.report.plots.canvas import (
+    INK,
     Entry,
     head,
     legend,
     line_entries,
+    line_entry,
     line_look,
     name_panel,
     over_time,
@@ -24,13 +27,20 @@ from tcpf_lab.report.plots.canvas import (
 )
 from tcpf_lab.report.plots.kinds import Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, Group, grouped, runs_behind, under
-from tcpf_lab.report.style import DISTINCT, ranked_styles
+from tcpf_lab.report.style import DISTINCT, SOLID, CaseStyle, Dash, contrasting_styles
 
 #: Bins of the series that a point of throughput is the mean of: half a second.
 _SMOOTH = 5
-_TITLES = {"up": "through the queue under test", "down": "in the opposite direction"}
-#: What the queueing delay of each direction is called beside the groups.
-_QUEUE = {"up": "queue under test", "down": "queue in the opposite direction"}
+#: Lines of a case's groups, where its colour is the case's.
+_DASHES: tuple[Dash, ...] = (
+    SOLID,
+    *((0, lengths) for lengths in ((4.2, 1.3), (1.1, 1.1), (4.2, 1.3, 1.1, 1.3))),
+)
+#: Lines of the queueing delay of each direction.
+_QUEUES: dict[str, dict[str, Any]] = {
+    "up": {"color": INK, "linewidth": 0.8},
+    "down": {"color": "#8c8c8c", "linewidth": 0.8},
+}
 
 
 def groups(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
@@ -58,16 +68,19 @@ def groups(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
     ways = list(dict.fromkeys(group["direction"] for group in found))
     figure, every = panels(len(ways) + 1, 1.5)
     names = [group["name"] for group in found]
-    styles = ranked_styles([*names, *(_QUEUE[queue["direction"]] for queue in run.found["queues"])])
+    styles = contrasting_styles(names)
     for axes, way in zip(every, ways, strict=False):
         _draw_throughput(axes, [g for g in found if g["direction"] == way], series, styles)
-        name_panel(axes, f"Throughput {_TITLES[way]}")
+        name_panel(axes, f"Throughput {way}")
+    queues = []
     for queue, delay in zip(run.found["queues"], series.delay_mean_s, strict=True):
-        look = line_look(styles[_QUEUE[queue["direction"]]]) | {"linewidth": 0.9}
+        look = _QUEUES[queue["direction"]]
         every[-1].plot(series.time_s, 1e3 * delay, **look)
+        queues.append(line_entry(f"queue {queue['direction']}", look))
     name_panel(every[-1], "Queueing delay, mean of 0.1 s")
     every[-1].set_ylabel("ms")
-    entries = line_entries(styles) + _frame(every, series, wanted)
+    entries = [*line_entries(styles), *(queues if len(queues) > 1 else [])]
+    entries += _frame(every, series, wanted)
     subtitle = under(runs, run.case, f"seed {run.seed}", "n = 1 run")
     head(every[0], "Groups of flows over time", subtitle, lift=9)
     legend(figure, entries)
@@ -91,7 +104,10 @@ def _groups_of(run: DrawnRun) -> list[dict[str, Any]]:
 
 
 def _draw_throughput(
-    axes: Axes, found: Sequence[dict[str, Any]], series: GroupSeries, styles: Any
+    axes: Axes,
+    found: Sequence[dict[str, Any]],
+    series: GroupSeries,
+    styles: Mapping[str, CaseStyle],
 ) -> None:
     for group in found:
         own = slice(group["first"], group["first"] + group["flows"])
@@ -138,14 +154,21 @@ def delay_cdf(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:  # noqa: ARG0
         If a run has no groups, or there are more lines than can be distinguished.
     """
     found = grouped(runs)
-    lines = {label: values for group in found for label, values in _lines(group, len(found))}
+    lines, styles = {}, {}
+    cells = contrasting_styles([group.label for group in found])
+    for group in found:
+        own = _quantiles(group)
+        looks = contrasting_styles(list(own)) if len(found) == 1 else {}
+        for place, (name, values) in enumerate(own.items()):
+            label = f"{group.label}: {name}" if len(found) > 1 else name
+            dashed = replace(cells[group.label], label=label, dash=_DASHES[place % len(_DASHES)])
+            lines[label], styles[label] = values, looks.get(name, dashed)
     if len(lines) > DISTINCT:
         raise RequestError(
             f"{len(lines)} lines; a figure distinguishes at most {DISTINCT}",
             hint="choose some of the cases with --case, or of the settings with --only",
         )
     figure, (axes,) = panels(1, 3.0)
-    styles = ranked_styles(list(lines))
     for label, values in lines.items():
         share = np.linspace(0, 1, values.size)
         axes.plot(1e3 * values, share, **line_look(styles[label]))
@@ -159,14 +182,10 @@ def delay_cdf(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:  # noqa: ARG0
     return figure
 
 
-def _lines(group: Group, cells: int) -> list[tuple[str, NDArray[np.float64]]]:
-    """Give each flow group's mean quantiles over seeds, called after the cell if there are more."""
-    above = f"{group.label}: " if cells > 1 else ""
-    series = [read_groups(run.files).delay_quantiles_s for run in group.runs]
+def _quantiles(group: Group) -> dict[str, NDArray[np.float64]]:
+    """Give each flow group's quantiles, means over seeds; of a group without packets none."""
     names = [one["name"] for one in group.first.found.get("groups") or _groups_of(group.first)]
+    series = [read_groups(run.files).delay_quantiles_s for run in group.runs]
     means = np.mean(np.stack(series).astype(np.float64), axis=0)
-    return [
-        (f"{above}{name}", values)
-        for name, values in zip(names, means, strict=True)
-        if not np.isnan(values).any()
-    ]
+    found = zip(names, means, strict=True)
+    return {name: values for name, values in found if not np.isnan(values).any()}
