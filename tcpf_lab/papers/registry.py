@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tcpf_lab.papers.buffers import build as buffers
 from tcpf_lab.papers.ef.page import build as ef
+from tcpf_lab.papers.groups import groups
 from tcpf_lab.papers.reno import build as reno
 from tcpf_lab.papers.rio.page import build as rio
 from tcpf_lab.papers.workloads import parking_lot, queues, short_flows
@@ -47,8 +48,14 @@ def _without_sack(experiment: Experiment) -> bool:
 
 
 def _has_foreign_queue(experiment: Experiment) -> bool:
-    """Select an experiment with a queue in the words of ``tc``."""
-    return any(case.queue.kind == "tc" for case in experiment.cases.values())
+    """Select an experiment of one kind of flows with a queue in the words of ``tc``."""
+    foreign = any(case.queue.kind == "tc" for case in experiment.cases.values())
+    return foreign and experiment.traffic.groups is None
+
+
+def _has_groups(experiment: Experiment) -> bool:
+    """Select an experiment with groups of flows."""
+    return experiment.traffic.groups is not None
 
 
 #: Every page by its name.
@@ -56,6 +63,7 @@ PAGES: dict[str, PageKind] = {
     "ef": PageKind(_of_paper("001"), ef),
     "buffers": PageKind(_of_paper("003"), buffers),
     "rio": PageKind(_of_paper("004"), rio),
+    "groups": PageKind(_has_groups, groups),
     "parking-lot": PageKind(_has_bottlenecks, parking_lot),
     "queues": PageKind(_has_foreign_queue, queues),
     "reno": PageKind(_without_sack, reno),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.metrics.groups import GroupSeries, read_groups
@@ -38,9 +37,20 @@ _DASHES: tuple[Dash, ...] = (
 )
 #: Lines of the queueing delay of each direction.
 _QUEUES: dict[str, dict[str, Any]] = {
-    "up": {"color": INK, "linewidth": 0.8},
-    "down": {"color": "#8c8c8c", "linewidth": 0.8},
+    "queue up": {"color": INK, "linewidth": 0.8},
+    "queue down": {"color": "#8c8c8c", "linewidth": 0.8},
 }
+#: The panel of the queues; the others are of throughput.
+DELAY_PANEL = "Queueing delay, mean of 0.1 s (ms)"
+
+
+class TimeLine(NamedTuple):
+    """A line over time: its panel, what it is of, times in s after the epoch, and values."""
+
+    panel: str
+    label: str
+    time: ArrayLike
+    value: ArrayLike
 
 
 def groups(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
@@ -64,36 +74,16 @@ def groups(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
             hint="choose with --case and --seed",
         )
     (run,) = runs
-    found, series = _groups_of(run), read_groups(run.files)
-    ways = list(dict.fromkeys(group["direction"] for group in found))
-    figure, every = panels(len(ways) + 1, 1.5)
-    names = [group["name"] for group in found]
-    styles = contrasting_styles(names)
-    for axes, way in zip(every, ways, strict=False):
-        _draw_throughput(axes, [g for g in found if g["direction"] == way], series, styles)
-        name_panel(axes, f"Throughput {way}")
-    queues = []
-    for queue, delay in zip(run.found["queues"], series.delay_mean_s, strict=True):
-        look = _QUEUES[queue["direction"]]
-        every[-1].plot(series.time_s, 1e3 * delay, **look)
-        queues.append(line_entry(f"queue {queue['direction']}", look))
-    name_panel(every[-1], "Queueing delay, mean of 0.1 s")
-    every[-1].set_ylabel("ms")
-    entries = [*line_entries(styles), *(queues if len(queues) > 1 else [])]
-    entries += _frame(every, series, wanted)
+    series = read_groups(run.files)
+    warm, end = map(float, series.window_s)
     subtitle = under(runs, run.case, f"seed {run.seed}", "n = 1 run")
-    head(every[0], "Groups of flows over time", subtitle, lift=9)
-    legend(figure, entries)
-    return figure
+    lines = tuple(lines_over_time(_groups_of(run), run.found["queues"], series))
+    return draw_over_time(lines, subtitle, wanted.time_s or (0.0, end), warm)
 
 
 def _groups_of(run: DrawnRun) -> list[dict[str, Any]]:
-    """Give the groups of a run that have flows, as its metrics have them."""
-    first, found = 0, []
-    for group in run.found.get("groups") or ():
-        if group["flows"]:
-            found.append({**group, "first": first})
-        first += int(group["flows"])
+    """Give the groups of a run, as its metrics have them."""
+    found: list[dict[str, Any]] | None = run.found.get("groups")
     if not found:
         raise LabError(
             "the run has no groups of flows",
@@ -103,20 +93,29 @@ def _groups_of(run: DrawnRun) -> list[dict[str, Any]]:
     return found
 
 
-def _draw_throughput(
-    axes: Axes,
-    found: Sequence[dict[str, Any]],
-    series: GroupSeries,
-    styles: Mapping[str, CaseStyle],
-) -> None:
+def lines_over_time(
+    found: Sequence[Mapping[str, Any]], queues: Sequence[Mapping[str, Any]], series: GroupSeries
+) -> Iterator[TimeLine]:
+    """Yield throughput in Mbit/s of each group with flows, then the delay of each queue in ms.
+
+    Parameters
+    ----------
+    found, queues : sequence of mapping
+        Those of ``metrics.json``.
+    series : GroupSeries
+        Of the same run.
+    """
+    first = 0
     for group in found:
-        own = slice(group["first"], group["first"] + group["flows"])
-        time, rate = throughput(series, own)
-        axes.plot(time, rate, **line_look(styles[group["name"]]))
-    axes.set_ylabel("Mbit/s")
+        own = slice(first, first := first + int(group["flows"]))
+        if group["flows"]:
+            panel = f"Throughput {group['direction']} (Mbit/s)"
+            yield TimeLine(panel, group["name"], *_throughput(series, own))
+    for queue, delay in zip(queues, series.delay_mean_s, strict=True):
+        yield TimeLine(DELAY_PANEL, f"queue {queue['direction']}", series.time_s, 1e3 * delay)
 
 
-def throughput(
+def _throughput(
     series: GroupSeries, flows: slice
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Give the throughput of some flows together in each half second: times, s, and Mbit/s."""
@@ -127,15 +126,32 @@ def throughput(
     return np.asarray(time, np.float64), np.asarray(8e-6 * whole / length, np.float64)
 
 
-def _frame(every: Sequence[Axes], series: GroupSeries, wanted: Wanted) -> list[Entry]:
-    warm, end = map(float, series.window_s)
-    bounds = wanted.time_s or (0.0, end)
+def draw_over_time(
+    lines: Sequence[TimeLine], subtitle: str, bounds_s: tuple[float, float], warm_s: float
+) -> Figure:
+    """Draw lines over time, a panel above the other; within ``house_style``."""
+    names = list(dict.fromkeys(line.panel for line in lines))
+    figure, every = panels(len(names), 1.5)
+    of_groups = dict.fromkeys(line.label for line in lines if line.panel != DELAY_PANEL)
+    styles = contrasting_styles(list(of_groups))
+    looks = {label: line_look(style) for label, style in styles.items()} | _QUEUES
     entries: list[Entry] = []
-    for axes in every:
+    for axes, name in zip(every, names, strict=True):
+        for line in lines:
+            if line.panel == name:
+                axes.plot(np.asarray(line.time), np.asarray(line.value), **looks[line.label])
         label = "Time after the start of the run (s)" if axes is every[-1] else ""
-        entries = over_time(axes, label, bounds, warm)
+        entries = over_time(axes, label, bounds_s, warm_s)
         axes.set_ylim(bottom=0)
-    return entries
+        words, _, unit = name.removesuffix(")").rpartition(" (")
+        name_panel(axes, words)
+        axes.set_ylabel(unit)
+    queues = dict.fromkeys(line.label for line in lines if line.panel == DELAY_PANEL)
+    if len(queues) > 1:
+        entries = [line_entry(label, _QUEUES[label]) for label in queues] + entries
+    head(every[0], "Groups of flows over time", subtitle, lift=9)
+    legend(figure, line_entries(styles) + entries)
+    return figure
 
 
 def delay_cdf(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:  # noqa: ARG001 - as all kinds
@@ -154,38 +170,61 @@ def delay_cdf(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:  # noqa: ARG0
         If a run has no groups, or there are more lines than can be distinguished.
     """
     found = grouped(runs)
-    lines, styles = {}, {}
-    cells = contrasting_styles([group.label for group in found])
-    for group in found:
-        own = _quantiles(group)
-        looks = contrasting_styles(list(own)) if len(found) == 1 else {}
-        for place, (name, values) in enumerate(own.items()):
-            label = f"{group.label}: {name}" if len(found) > 1 else name
-            dashed = replace(cells[group.label], label=label, dash=_DASHES[place % len(_DASHES)])
-            lines[label], styles[label] = values, looks.get(name, dashed)
+    lines = {
+        (cell.label, name): values
+        for cell in found
+        for name, values in _mean_quantiles(cell).items()
+    }
     if len(lines) > DISTINCT:
         raise RequestError(
             f"{len(lines)} lines; a figure distinguishes at most {DISTINCT}",
             hint="choose some of the cases with --case, or of the settings with --only",
         )
+    return draw_cdf(lines, under(runs, runs_behind(found, "line")))
+
+
+def _mean_quantiles(cell: Group) -> dict[str, NDArray[np.float64]]:
+    """Give each flow group's quantiles in ms, means over seeds; of one without packets none."""
+    names = [one["name"] for one in _groups_of(cell.first)]
+    series = [read_groups(run.files).delay_quantiles_s for run in cell.runs]
+    means = 1e3 * np.mean(np.stack(series).astype(np.float64), axis=0)
+    found = zip(names, means, strict=True)
+    return {name: values for name, values in found if not np.isnan(values).any()}
+
+
+def draw_cdf(lines: Mapping[tuple[str, str], ArrayLike], subtitle: str) -> Figure:
+    """Draw distributions; within ``house_style``.
+
+    Parameters
+    ----------
+    lines : mapping of (str, str) to array_like
+        Evenly spaced quantiles, from minimum to maximum, ms, by cell and group.
+    subtitle : str
+        What stands below the title.
+    """
     figure, (axes,) = panels(1, 3.0)
-    for label, values in lines.items():
-        share = np.linspace(0, 1, values.size)
-        axes.plot(1e3 * values, share, **line_look(styles[label]))
+    styles = _cdf_looks(list(lines))
+    for (_, style), values in zip(styles.items(), lines.values(), strict=True):
+        quantiles = np.asarray(values, np.float64)
+        axes.plot(quantiles, np.linspace(0, 1, quantiles.size), **line_look(style))
     axes.set_ylim(0, 1.02)
     axes.set_xlim(left=0)
     axes.set_xlabel("Queueing delay of a data packet (ms)")
     axes.set_ylabel("Share of the packets")
     axes.tick_params(axis="x", bottom=True)
-    head(axes, "Distribution of queueing delay", under(runs, runs_behind(found, "line")))
+    head(axes, "Distribution of queueing delay", subtitle)
     legend(figure, line_entries(styles))
     return figure
 
 
-def _quantiles(group: Group) -> dict[str, NDArray[np.float64]]:
-    """Give each flow group's quantiles, means over seeds; of a group without packets none."""
-    names = [one["name"] for one in group.first.found.get("groups") or _groups_of(group.first)]
-    series = [read_groups(run.files).delay_quantiles_s for run in group.runs]
-    means = np.mean(np.stack(series).astype(np.float64), axis=0)
-    found = zip(names, means, strict=True)
-    return {name: values for name, values in found if not np.isnan(values).any()}
+def _cdf_looks(lines: Sequence[tuple[str, str]]) -> dict[str, CaseStyle]:
+    """Give each line a look: of several cells the colour is the cell's, the dash the group's."""
+    cells, names = (list(dict.fromkeys(words)) for words in zip(*lines, strict=True))
+    if len(cells) == 1 or len(names) == 1:
+        return contrasting_styles(names if len(cells) == 1 else cells)
+    colours = contrasting_styles(cells)
+    return {
+        label: replace(colours[cell], label=label, dash=_DASHES[names.index(name) % len(_DASHES)])
+        for cell, name in lines
+        for label in (f"{cell}: {name}",)
+    }
