@@ -297,7 +297,7 @@ def fair_from(acked: ArrayLike, first: int, last: int) -> float | None:
     >>> shares = np.full((2, 50), 100)
     >>> shares[1, :20] = 0
     >>> fair_from(shares, 0, 50)
-    2.6
+    2.7
     """
     bins = round(FAIR_S / BIN_S)
     total = np.cumsum(np.asarray(acked, np.float64), axis=1)

@@ -187,7 +187,7 @@ class Matrix(SpecModel):
     def problems(self) -> Iterator[tuple[KeyPath, str]]:
         """Yield an error for every empty list and every value that is listed twice."""
         for name, values in self.values().items():
-            if not values and (name != "flows" or name in self.model_fields_set):
+            if not values and name != "flows":  # groups have their own
                 yield (name,), "must not be empty"
             for index, value in enumerate(values):
                 if value in values[:index]:

@@ -196,7 +196,9 @@ class Experiment(SpecModel):
         """Yield numbers of flows that are missing, or given twice; groups without hosts."""
         total, given = self.traffic.flows, self.matrix.flows
         if total is None and not given:
-            yield ("matrix", "flows"), "missing key 'flows'; needed: flows"
+            written = "flows" in self.matrix.model_fields_set
+            missing = "missing key 'flows'; needed: flows"
+            yield ("matrix", "flows"), "must not be empty" if written else missing
         if total is not None and given not in ((), (total,)):
             sentence = "has no effect: each of traffic.groups has its own flows"
             yield ("matrix", "flows"), f"{sentence}; remove it"

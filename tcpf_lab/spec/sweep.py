@@ -264,8 +264,7 @@ def at(experiment: Experiment, case: str, point: Point) -> tuple[Experiment, Val
         If the experiment is not allowed there.
     """
     several = {"flows": experiment.matrix.flows, "seed": experiment.matrix.seed}
-    given = {key: values for key, values in several.items() if values}
-    matrix = Matrix.model_validate({"case": case, **given})
+    matrix = Matrix.model_validate({"case": case, **several})
     cases = {case: experiment.cases[case]}
     narrowed = experiment.model_copy(update={"cases": cases, "matrix": matrix})
     if not point:

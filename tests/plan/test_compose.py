@@ -25,7 +25,7 @@ from tcpf_lab.plan.step import (
 from tcpf_lab.plan.topology import interfaces, paths, toward
 from tcpf_lab.plan.traffic import pairs, start_times
 from tcpf_lab.run.selection import RunRequest, choose
-from tcpf_lab.spec.load import apply_overrides, load
+from tcpf_lab.spec.load import apply_overrides, dump, load
 from tcpf_lab.spec.sweep import expand
 
 
@@ -53,6 +53,49 @@ IMPAIRED = (
 
 def test_plan_of_an_impaired_path_is_the_reviewed_one(golden):
     golden("impaired", str(compose(run_of("smoke", *IMPAIRED, case="NoMark+RED"))))
+
+
+GROUPS = """
+name: groups
+topology: {chain: {access: 100 Mbit, bottleneck: 10 Mbit, delay: 40 ms, mtu: 1500 B}}
+tcp: {profile: modern}
+traffic:
+  warmup: 2 s
+  duration: 4 s
+  start_spread: 500 ms
+  groups:
+    ecn: {flows: 2, congestion: cubic, ecn: classic}
+    late: {congestion: bbr, start: 3 s, start_spread: 0 s, rtt: 10 ms}
+    down: {flows: 2, direction: down}
+cases: {FQ-CoDel: {queue: {kind: tc, words: fq_codel limit 1000, limit: 1500 kB}}}
+matrix: {seed: 1}
+"""
+
+
+def test_plan_of_groups_in_both_directions_is_the_reviewed_one(golden, tmp_path):
+    path = tmp_path / "groups.yaml"
+    path.write_text(GROUPS)
+    (run,) = expand(load(path))
+    golden("groups", str(compose(run)))
+
+
+def test_flows_of_groups_are_an_axis(tmp_path):
+    path = tmp_path / "groups.yaml"
+    axis = "matrix: {seed: 1, traffic.groups.late.flows: [0, 3]}"
+    path.write_text(GROUPS.replace("matrix: {seed: 1}", axis))
+    runs = expand(load(path))
+    assert [run.flows for run in runs] == [4, 7]
+    alone, beside = (start_times(run) for run in runs)
+    assert alone[:2] == beside[:2]
+    assert beside[2:5] == (3.0, 3.0, 3.0)
+    assert [len(pairs(run)) for run in runs] == [2, 3]
+    assert expand(load_text(tmp_path, runs[1]))[0].flows == 7
+
+
+def load_text(directory, run):
+    path = directory / "run.yaml"
+    path.write_text(dump(run.experiment))
+    return load(path)
 
 
 def test_plan_over_shared_wires_is_the_reviewed_one(golden):

@@ -268,6 +268,7 @@ class UmlTestbed:
                 preflight.machine_problem(),
                 preflight.tools_problem(plan.programs),
                 preflight.modules_problem(self._loaded(plan)),
+                preflight.congestion_problem(plan, self.kernel.tree / ".config"),
                 preflight.memory_problem(self._memory_mb(plan)),
                 preflight.ptrace_problem(),
             )

@@ -9,6 +9,7 @@ import ctypes
 import functools
 import os
 import platform
+import re
 import resource
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ from pathlib import Path
 
 from tcpf_lab.base.errors import LabError, require_memory
 from tcpf_lab.base.making import free_bytes
+from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.step import Sysctl
 from tcpf_lab.results.command import command
 from tcpf_lab.testbed.base import Check
 from tcpf_lab.testbed.uml import kernel
@@ -68,6 +71,27 @@ def modules_problem(loaded: Mapping[str, str]) -> str | None:
     if not missing:
         return None
     return f"not built: {', '.join(missing)} ({command('doctor')} lists the built modules)"
+
+
+#: Congestion controls whose kernel option has another name.
+_OTHER_NAMES = {"hstcp": "highspeed"}
+_CONGESTION = re.compile(r"^CONFIG_TCP_CONG_([A-Z0-9]+)=y$", re.MULTILINE)
+
+
+def congestion_problem(plan: Plan, config: Path) -> str | None:
+    """Name the congestion controls of a plan that a kernel with this configuration lacks."""
+    wanted = {
+        step.value
+        for step in plan.steps
+        if isinstance(step, Sysctl) and step.key == "net.ipv4.tcp_congestion_control"
+    }
+    options = _CONGESTION.findall(config.read_text(encoding="ascii")) if wanted else []
+    built = {_OTHER_NAMES.get(name.lower(), name.lower()) for name in options} - {"advanced"}
+    missing = sorted(wanted - built - {"reno"})
+    if not missing:
+        return None
+    known = ", ".join(sorted(built | {"reno"}))
+    return f"the kernel has no congestion control {', '.join(missing)} (it has {known})"
 
 
 @functools.cache
