@@ -5,13 +5,23 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
+
+#define RECORD_BLOCK	(256 * 1024)
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "records are little-endian"
+#endif
 
 void die(const char *fmt, ...)
 {
@@ -82,13 +92,46 @@ int parse_samples(char *text, struct sample *samples)
 	return n;
 }
 
-struct sockaddr_in parse_address(const char *text, const char *what)
+union address parse_address(const char *text, const char *what)
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET };
+	union address addr = any_address(strchr(text, ':') ? AF_INET6 : AF_INET);
+	void *bytes = &addr.v4.sin_addr;
 
-	if (inet_pton(AF_INET, text, &addr.sin_addr) != 1)
-		die("%s: '%s' is not an IPv4 address", what, text);
+	if (addr.any.sa_family == AF_INET6)
+		bytes = &addr.v6.sin6_addr;
+	if (inet_pton(addr.any.sa_family, text, bytes) != 1)
+		die("%s: '%s' is not an IPv4 or IPv6 address", what, text);
 	return addr;
+}
+
+/* ----------------------------------------------------------- addresses */
+
+union address any_address(int family)
+{
+	union address addr;
+
+	memset(&addr, 0, sizeof(addr));
+	addr.any.sa_family = (sa_family_t)family;
+	return addr;
+}
+
+void set_port(union address *addr, int port)
+{
+	if (addr->any.sa_family == AF_INET6)
+		addr->v6.sin6_port = htons((uint16_t)port);
+	else
+		addr->v4.sin_port = htons((uint16_t)port);
+}
+
+int port_of(const union address *addr)
+{
+	return ntohs(addr->any.sa_family == AF_INET6 ? addr->v6.sin6_port :
+						       addr->v4.sin_port);
+}
+
+socklen_t address_length(const union address *addr)
+{
+	return addr->any.sa_family == AF_INET6 ? sizeof(addr->v6) : sizeof(addr->v4);
 }
 
 /* ---------------------------------------------------------------- time */
@@ -109,7 +152,23 @@ void sleep_until(int64_t realtime)
 		;
 }
 
+void sleep_exactly(void)
+{
+	prctl(PR_SET_TIMERSLACK, 1);
+}
+
 /* ------------------------------------------------------------- sockets */
+
+int open_socket(int family, int type)
+{
+	int fd = socket(family, type | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		die("socket: %s", strerror(errno));
+	if (family == AF_INET6)
+		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY");
+	return fd;
+}
 
 void set_option(int fd, int level, int name, int value, const char *what)
 {
@@ -125,6 +184,14 @@ void set_buffer(int fd, bool sending, int bytes)
 	if (setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof(bytes)))
 		set_option(fd, SOL_SOCKET, sending ? SO_SNDBUF : SO_RCVBUF, bytes,
 			   sending ? "SO_SNDBUF" : "SO_RCVBUF");
+}
+
+void set_tos(int fd, int family, int value)
+{
+	if (family == AF_INET6)
+		set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, value, "IPV6_TCLASS");
+	else
+		set_option(fd, IPPROTO_IP, IP_TOS, value, "IP_TOS");
 }
 
 void reset_on_close(int fd)
@@ -144,7 +211,67 @@ void raise_file_limit(int connections)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+int zero_file(int64_t size)
+{
+	int fd = memfd_create("payload", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, size))
+		die("payload: %s", strerror(errno));
+	return fd;
+}
+
+/* ------------------------------------------------------------- records */
+
+void open_records(struct record_file *file, const char *path)
+{
+	*file = (struct record_file){ .path = path, .block = malloc(RECORD_BLOCK) };
+	if (!file->block)
+		die("room for records: %s", strerror(errno));
+	file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (file->fd < 0)
+		die("%s: %s", path, strerror(errno));
+}
+
+static void write_block(struct record_file *file)
+{
+	size_t done = 0;
+
+	while (done < file->used) {
+		ssize_t n = write(file->fd, file->block + done, file->used - done);
+
+		if (n <= 0)
+			die("%s: %s", file->path, strerror(errno));
+		done += (size_t)n;
+	}
+	file->used = 0;
+}
+
+void add_record(struct record_file *file, const void *record, size_t size)
+{
+	if (file->used + size > RECORD_BLOCK)
+		write_block(file);
+	memcpy(file->block + file->used, record, size);
+	file->used += size;
+}
+
+void close_records(struct record_file *file)
+{
+	write_block(file);
+	if (close(file->fd))
+		die("%s: %s", file->path, strerror(errno));
+}
+
 /* ------------------------------------------------------------- threads */
+
+char *map_stacks(int count, size_t size, bool populate)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | (populate ? MAP_POPULATE : MAP_NORESERVE);
+	char *stacks = mmap(NULL, (size_t)count * size, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	if (stacks == MAP_FAILED)
+		die("stacks of %d threads: %s", count, strerror(errno));
+	return stacks;
+}
 
 void start_thread(pthread_t *thread, void *stack, size_t size, void *(*body)(void *),
 		  void *arg, int number)

@@ -24,10 +24,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 
-#define HEADERS		28		/* IPv4 and UDP */
+#define HEADERS_V4	28		/* IP and UDP */
+#define HEADERS_V6	48
 #define FRAME_HEADER	14		/* as tc weighs a packet */
 #define LONGEST_PACKET	9000
 #define LONGEST		(86400 * NSEC)
@@ -39,7 +39,7 @@
 #define SEND_BUFFER	(2 * 1024 * 1024)
 
 struct config {
-	struct sockaddr_in to;
+	union address to;
 	int port;
 	int64_t epoch;		/* ns, CLOCK_REALTIME */
 	int64_t until;		/* ns after the epoch */
@@ -126,17 +126,22 @@ static void parse_option(int opt, char *arg)
 	}
 }
 
+static int headers(void)
+{
+	return cfg.to.any.sa_family == AF_INET6 ? HEADERS_V6 : HEADERS_V4;
+}
+
 static void check_words(void)
 {
 	if (!cfg.until)
 		die("--until is missing: without it the program would never end");
-	if (cfg.packet <= HEADERS)
+	if (cfg.packet <= headers())
 		die("--packet: %d bytes leave nothing behind the headers", cfg.packet);
 	if (!cfg.every == !cfg.burst)
 		die("needs --every, or --burst with --gap and --rate");
 	if (cfg.burst && (!cfg.gap || !cfg.rate))
 		die("--burst needs --gap and --rate");
-	if (!cfg.print_schedule && !cfg.to.sin_family)
+	if (!cfg.print_schedule && !cfg.to.any.sa_family)
 		die("--to is missing");
 }
 
@@ -239,15 +244,13 @@ static void print_schedule(void)
 
 /* ------------------------------------------------------------ sending */
 
-static void open_socket(void)
+static void connect_socket(void)
 {
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		die("socket: %s", strerror(errno));
+	fd = open_socket(cfg.to.any.sa_family, SOCK_DGRAM);
 	set_buffer(fd, true, SEND_BUFFER);
-	set_option(fd, IPPROTO_IP, IP_TOS, cfg.tos, "IP_TOS");
-	cfg.to.sin_port = htons((uint16_t)cfg.port);
-	if (connect(fd, (struct sockaddr *)&cfg.to, sizeof(cfg.to)))
+	set_tos(fd, cfg.to.any.sa_family, cfg.tos);
+	set_port(&cfg.to, cfg.port);
+	if (connect(fd, &cfg.to.any, address_length(&cfg.to)))
 		die("connect: %s", strerror(errno));
 }
 
@@ -259,7 +262,7 @@ static struct mmsghdr *messages(void)
 	static struct mmsghdr all[AT_ONCE];
 
 	part = (struct iovec){ .iov_base = payload,
-			       .iov_len = (size_t)(cfg.packet - HEADERS) };
+			       .iov_len = (size_t)(cfg.packet - headers()) };
 	for (int i = 0; i < AT_ONCE; i++)
 		all[i].msg_hdr = (struct msghdr){ .msg_iov = &part, .msg_iovlen = 1 };
 	return all;
@@ -348,9 +351,8 @@ int main(int argc, char **argv)
 		print_schedule();
 		return 0;
 	}
-	/* A sleep may take 50 us longer than was asked for, or else. */
-	prctl(PR_SET_TIMERSLACK, 1);
-	open_socket();
+	sleep_exactly();
+	connect_socket();
 	follow_schedule();
 	return 0;
 }

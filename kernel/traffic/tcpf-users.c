@@ -84,7 +84,7 @@ struct user {
 
 struct config {
 	char mode;		/* 's', 'r' or 'p' */
-	struct sockaddr_in addr;
+	union address addr;
 	int port;
 	int first;		/* number of the first user of this process */
 	int users;
@@ -174,7 +174,7 @@ static void parse_option(int opt, char *arg)
 
 static void require_options(void)
 {
-	if (cfg.mode != 'p' && !cfg.addr.sin_family)
+	if (cfg.mode != 'p' && !cfg.addr.any.sa_family)
 		die("%s is missing", cfg.mode == 's' ? "--connect" : "--listen");
 	if (!cfg.users)
 		die("--users is missing");
@@ -223,7 +223,7 @@ static void parse_command_line(int argc, char **argv)
 	if (optind < argc - 1)
 		die("'%s' is not an option", argv[optind + 1]);
 	require_options();
-	cfg.addr.sin_port = htons((uint16_t)cfg.port);
+	set_port(&cfg.addr, cfg.port);
 }
 
 /* --------------------------------------------------------------- draws */
@@ -277,15 +277,6 @@ static void show_plan(void)
 
 /* ------------------------------------------------------------- threads */
 
-/* Of each, a page or two is ever touched: they are mapped when they are. */
-static void make_stacks(void)
-{
-	stacks = mmap(NULL, (size_t)cfg.users * THREAD_STACK, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (stacks == MAP_FAILED)
-		die("stacks of %d threads: %s", cfg.users, strerror(errno));
-}
-
 static void spawn(int i, void *(*body)(void *))
 {
 	start_thread(&users[i].thread, stacks + (size_t)i * THREAD_STACK, THREAD_STACK,
@@ -328,7 +319,7 @@ static int transfer(int fd, uint64_t size)
 	char none;
 	ssize_t n;
 
-	if (connect(fd, (struct sockaddr *)&cfg.addr, sizeof(cfg.addr)))
+	if (connect(fd, &cfg.addr.any, address_length(&cfg.addr)))
 		return errno;
 	while (size) {
 		off_t offset = 0;
@@ -347,10 +338,8 @@ static int transfer(int fd, uint64_t size)
 /* From here to end_transfer() the user is at a transfer. */
 static int begin_transfer(struct user *u)
 {
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = open_socket(cfg.addr.any.sa_family, SOCK_STREAM);
 
-	if (fd < 0)
-		die("socket: %s", strerror(errno));
 	pthread_mutex_lock(&books);
 	u->fd = fd;
 	u->current.start = now() - cfg.epoch;
@@ -393,9 +382,7 @@ static void *user_loop(void *arg)
 
 static void start_senders(void)
 {
-	payload_fd = memfd_create("payload", MFD_CLOEXEC);
-	if (payload_fd < 0 || ftruncate(payload_fd, CHUNK))
-		die("payload: %s", strerror(errno));
+	payload_fd = zero_file(CHUNK);
 	records = mmap(NULL, sizeof(*records) * MAX_RECORDS, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (records == MAP_FAILED)
@@ -430,13 +417,11 @@ static void *receive(void *arg)
 
 static void start_receivers(void)
 {
-	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (listener < 0)
-		die("socket: %s", strerror(errno));
+	listener = open_socket(cfg.addr.any.sa_family, SOCK_STREAM);
 	set_option(listener, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
 	if (cfg.buffer)
 		set_buffer(listener, false, cfg.buffer);
-	if (bind(listener, (struct sockaddr *)&cfg.addr, sizeof(cfg.addr)) ||
+	if (bind(listener, &cfg.addr.any, address_length(&cfg.addr)) ||
 	    listen(listener, cfg.users))
 		die("listen on port %d: %s", cfg.port, strerror(errno));
 	for (int i = 0; i < cfg.users; i++)
@@ -506,7 +491,8 @@ int main(int argc, char **argv)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit(cfg.users);
-	make_stacks();
+	/* Of each, a page or two is ever touched: they are mapped when they are. */
+	stacks = map_stacks(cfg.users, THREAD_STACK, false);
 	if (cfg.mode == 's')
 		start_senders();
 	else

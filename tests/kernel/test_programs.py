@@ -7,7 +7,9 @@ import itertools
 import json
 import math
 import socket
+import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -478,3 +480,335 @@ def test_what_is_missing_or_wrong_is_said(users_program, words, said):
     done = subprocess.run((users_program, *words), capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith(f"tcpf-users: {said}")
+
+
+# Flows that end early, are held back, or are watched.
+
+#: `struct info_record` of ``kernel/traffic/tcpf-traffic.c``.
+INFO = np.dtype(
+    [("time_ns", "<i8")]
+    + [(name, "<u4") for name in ("flow", "cwnd", "ssthresh", "rtt_us", "rttvar_us", "rto_us")]
+    + [(name, "<u8") for name in ("pacing_rate", "delivery_rate", "bytes_acked", "bytes_retrans")]
+    + [
+        (name, "<u4")
+        for name in (
+            *("min_rtt_us", "unacked", "delivered", "delivered_ce"),
+            *("total_retrans", "ca_state"),
+        )
+    ]
+)
+ENDS = "mid=0.3,late=0.7,end=0.9"
+
+
+def flows(
+    programs: Path,
+    flows: int,
+    *words: str,
+    at: str = ENDS,
+    address: str = "127.0.0.1",
+    first: str = "0",
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Let flows send for a second; give what the sender and what the receiver prints."""
+    program, port = str(programs / "tcpf-traffic"), str(free_port())
+    source = str(min(free_port(), 60000))
+    epoch = f"{time.time() + 0.4:.9f}"
+    common = (
+        "--port",
+        port,
+        "--source-port",
+        source,
+        "--sample",
+        at,
+        "--epoch",
+        epoch,
+        "--first",
+        first,
+    )
+    receiver = subprocess.Popen(
+        [program, "recv", "--listen", address, "--flows", str(flows), *common],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert receiver.stdout is not None
+    assert "listening" in receiver.stdout.readline()
+    starts = ",".join(f"{0.01 * i:.2f}" for i in range(flows))
+    send = [program, "send", "--connect", address, "--start", starts, *common, *words]
+    done = subprocess.run(send, capture_output=True, text=True, timeout=30)
+    received, _ = receiver.communicate(timeout=30)
+    assert done.stderr == ""
+    both = (text.splitlines() for text in (done.stdout, received))
+    sent, got = ([json.loads(line) for line in lines] for lines in both)
+    return sent, got
+
+
+def at(rows: list[dict[str, Any]], sample: str) -> list[dict[str, Any]]:
+    return [row for row in rows if row.get("sample") == sample]
+
+
+def test_stopped_flow_is_reset_and_keeps_its_last_counters(programs):
+    sent, received = flows(programs, 2, "--stop", "0.5", "--pace", "8000000")
+    middle, late, end = (at(sent, name) for name in ("mid", "late", "end"))
+    assert not any("stopped" in row for row in middle)
+    for before, after, last in zip(middle, late, end, strict=True):
+        assert (after["stopped"], last["stopped"], "error" in last) == (True, True, False)
+        assert after["bytes_acked"] > before["bytes_acked"] > 0
+        assert {**after, "time_ns": 0, "sample": ""} == {**last, "time_ns": 0, "sample": ""}
+    assert {row["error"] for row in at(received, "end")} == {"Connection reset by peer"}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_flow_that_has_sent_its_volume_finishes_and_stays_readable(programs, address):
+    sent, received = flows(programs, 2, "--volume", "3000000", "--nodelay", address=address)
+    finished = {row["flow"]: row for row in sent if row["event"] == "finished"}
+    assert sorted(finished) == [0, 1]
+    for flow, row in finished.items():
+        assert row["bytes"] == 3_000_000
+        assert 0.01e9 * flow <= row["start_ns"] < row["time_ns"] < 0.9e9
+    # SYN and FIN are bytes there; a state of 7 is CLOSE.
+    assert [(r["bytes_acked"], r["tcp_state"]) for r in at(sent, "end")] == [(3_000_002, 7)] * 2
+    assert [r["bytes_received"] for r in at(received, "end")] == [3_000_001] * 2
+    assert not any("error" in row for row in (*sent, *received))
+
+
+def test_stop_does_not_touch_what_has_finished(programs):
+    sent, _ = flows(programs, 2, "--volume", "1000", "--stop", "0.5")
+    assert sum(row["event"] == "finished" for row in sent) == 2
+    assert not any("stopped" in row for row in sent)
+
+
+def test_chunks_are_sent_one_each_period(programs):
+    words = ("--volume", "1000000", "--chunk", "100000", "--every", "0.05")
+    sent, _ = flows(programs, 1, *words, at="early=0.03,end=0.9")
+    (early,), (end,) = at(sent, "early"), at(sent, "end")
+    (finished,) = (row for row in sent if row["event"] == "finished")
+    assert early["bytes_sent"] <= 100_000
+    assert end["bytes_sent"] == 1_000_000
+    # The last of ten chunks is due after nine periods, and after each one that was missed.
+    assert finished["time_ns"] >= (9 + end["missed_chunks"]) * 0.05e9
+
+
+def test_blocked_flow_skips_chunks_but_one(programs):
+    words = ("--chunk", "100000", "--every", "0.01", "--pace", "4000000", "--buffer", "20000")
+    sent, _ = flows(programs, 1, *words)
+    (end,) = at(sent, "end")
+    # 90 chunks are due; 500 kB/s are five of them, and some wait in buffers.
+    assert 40 <= end["missed_chunks"] <= 88
+    assert end["bytes_sent"] < 2_000_000
+
+
+def test_counters_are_recorded_at_multiples_of_the_interval(programs, tmp_path):
+    assert INFO.itemsize == 88
+    info = tmp_path / "info.bin"
+    words = ("--interval", "0.05", "--info", str(info), "--stop", "0.72")
+    sent, _ = flows(programs, 2, *words, "--pace", "80000000", first="7")
+    records = np.fromfile(info, INFO)
+    assert set(records["flow"]) <= {7, 8}
+    for flow in (7, 8):
+        mine = records[records["flow"] == flow]
+        ticks = mine["time_ns"] // 50_000_000
+        assert np.all(np.diff(ticks) >= 1)
+        assert 5 <= mine.size <= 15
+        assert ticks.max() <= 14
+        assert np.all(np.diff(mine["bytes_acked"].astype(np.int64)) >= 0)
+        assert set(mine["pacing_rate"]) == {10_000_000}
+        end = at(sent, "end")[flow - 7]
+        assert mine["bytes_acked"][-1] <= end["bytes_acked"]
+        assert np.all(mine["cwnd"] > 0)
+        assert np.all(mine["min_rtt_us"] <= mine["rtt_us"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("recv", "--flows", "1", "--stop", "1"), "--stop is for senders"),
+        (("send", "--start", "0", "--chunk", "1"), "--chunk and --every need each other"),
+        (("send", "--start", "0", "--interval", "1"), "--interval and --info need each other"),
+        (("send", "--start", "0,2", "--stop", "2"), "--stop: flow 1 would stop before it starts"),
+        (("send", "--start", "0", "--pace", "7"), "--pace: '7' is less than 8 bit/s"),
+        (("send", "--start", "0", "--volume", "0"), "--volume: '0' is not a number from 1"),
+        (("send", "--start", "0", "--every", "0.0"), "--every: '0.0' is no time at all"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(programs, words, message):
+    address = "--listen" if words[0] == "recv" else "--connect"
+    command = (programs / "tcpf-traffic", *words, address, "::1", "--sample", "end=3")
+    reply = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    assert (reply.returncode, reply.stderr.startswith(f"tcpf-traffic: {message}")) == (2, True)
+
+
+# Probes: datagrams at instants, requests and responses.
+
+DATAGRAM = np.dtype(
+    [("number", "<u4"), ("zero", "<u4"), ("sent_ns", "<i8"), ("received_ns", "<i8")]
+)
+EXCHANGE = np.dtype([("flow", "<u4"), ("state", "<u4"), ("start_ns", "<i8"), ("end_ns", "<i8")])
+ANSWERED, CUT_OFF, NO_ANSWER = range(3)
+
+
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory) -> str:
+    place = tmp_path_factory.mktemp("probe")
+    return str(compiled(place, "tcpf-probe", "-fsanitize=undefined", "-fno-sanitize-recover"))
+
+
+class Listener:
+    """A part of the program that is ready, and what it prints at its end."""
+
+    def __init__(self, *command: str) -> None:
+        self._program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._program.stdout is not None
+        assert json.loads(self._program.stdout.readline())["event"] == "listening"
+
+    def end(self) -> dict[str, int]:
+        text, _ = self._program.communicate(timeout=30)
+        assert self._program.returncode == 0
+        return dict(json.loads(text))
+
+
+def last_line(*command: str) -> dict[str, int]:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(("address", "headers"), [("127.0.0.1", 28), ("::1", 48)])
+def test_datagrams_have_their_size_class_number_and_time(probe, address, headers):
+    v6 = ":" in address
+    with socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM) as sink:
+        sink.bind((address, 0))
+        if v6:
+            sink.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
+        else:
+            sink.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+        port = str(sink.getsockname()[1])
+        common = ("udp-send", "--connect", address, "--port", port, "--size", "200")
+        epoch = f"{time.time() + 0.1:.9f}"
+        times = ("--epoch", epoch, "--from", "0.1", "--until", "0.3", "--every", "0.02")
+        end = last_line(probe, *common, *times, "--tos", "184")
+        sink.setblocking(False)
+        got = [sink.recvmsg(2000, 100) for _ in range(10)]
+        with pytest.raises(BlockingIOError):
+            sink.recv(2000)
+    assert (end["sent"], end["errors"]) == (10, 0)
+    for number, (data, ((_, _, tos),), _, _) in enumerate(got):
+        assert len(data) == 200 - headers
+        assert tos[0] == 184
+        found, _, sent = struct.unpack_from("<IIq", data)
+        assert found == number
+        assert 0 <= sent - (100_000_000 + number * 20_000_000) <= end["late_ns"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_received_datagrams_are_counted_and_recorded(probe, tmp_path, address):
+    port, epoch = free_port(), time.time()
+    records = tmp_path / "udp.bin"
+    words = ("--epoch", f"{epoch:.9f}", "--until", "1.0", "--records", str(records))
+    listener = Listener(probe, "udp-recv", "--listen", address, "--port", str(port), *words)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    # More than one system call takes.
+    numbers = [*range(100), 101, 100, 100, 104, 3]
+    with socket.socket(family, socket.SOCK_DGRAM) as sender:
+        for number in numbers:
+            sender.sendto(struct.pack("<IIq", number, 0, number * 7), (address, port))
+        sender.sendto(b"short", (address, port))
+    end = listener.end()
+    assert (end["received"], end["duplicates"], end["reordered"]) == (105, 2, 1)
+    found = np.fromfile(records, DATAGRAM)
+    assert found["number"].tolist() == numbers
+    assert found["sent_ns"].tolist() == [number * 7 for number in numbers]
+    assert np.all(np.diff(found["received_ns"]) >= 0)
+    assert 0 <= found["received_ns"][0] < 1e9
+
+
+@pytest.mark.parametrize("reuse", [(), ("--reuse",)])
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_every_request_is_answered(probe, tmp_path, address, reuse):
+    common = ("--port", str(free_port()), "--epoch", f"{time.time():.9f}")
+    listener = Listener(probe, "answer", "--listen", address, *common, "--until", "1.2")
+    records = tmp_path / "ask.bin"
+    sizes = ("--request", "5000", "--response", "200000", "--think", "0.02")
+    flows = ("--flows", "5", "--first", "3", "--seed", "2", "--records", str(records))
+    times = ("--from", "0.2", "--until", "1")
+    end = last_line(probe, "ask", "--connect", address, *common, *sizes, *flows, *times, *reuse)
+    found = np.fromfile(records, EXCHANGE)
+    assert found.size == end["finished"] + end["cut_off"]
+    assert end["failed"] == 0
+    assert end["finished"] >= 10
+    assert end["finished"] <= listener.end()["answered"] <= found.size
+    assert set(found["flow"]) <= set(range(3, 8))
+    assert np.all(found["start_ns"] >= 0.2e9)
+    assert np.all(found["end_ns"] <= 1e9)
+    assert np.all(found["end_ns"][found["state"] == ANSWERED] > 0.2e9)
+
+
+def test_think_times_are_drawn_for_each_flow_from_the_seed(probe, tmp_path):
+    common = ("--port", str(free_port()), "--epoch", f"{time.time():.9f}")
+    listener = Listener(probe, "answer", "--listen", "127.0.0.1", *common, "--until", "1.5")
+    records = tmp_path / "ask.bin"
+    words = ("--request", "16", "--response", "1", "--think", "0.2", "--flows", "3")
+    last_line(
+        *(probe, "ask", "--connect", "127.0.0.1", *common, *words, "--seed", "5", "--from", "0.1"),
+        *("--until", "1.4", "--records", str(records)),
+    )
+    listener.end()
+    found = np.fromfile(records, EXCHANGE)
+    name = 0xCBF29CE484222325
+    for letter in b"ask":
+        name = ((name ^ letter) * 0x100000001B3) & WORD
+    for flow in range(3):
+        mine = found[found["flow"] == flow]
+        due, stream = 0.1e9, units(5, name ^ flow)
+        for record in mine:
+            due += -0.2e9 * math.log(next(stream))
+            assert due - 2 <= record["start_ns"]
+            due = float(record["end_ns"])
+    firsts = [found["start_ns"][found["flow"] == flow] for flow in range(3)]
+    assert sum(map(len, firsts)) >= 3
+
+
+def test_exchange_under_way_at_the_end_is_cut_off(probe, tmp_path):
+    records = tmp_path / "ask.bin"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = str(silent.getsockname()[1])
+        end = last_line(
+            *(probe, "ask", "--connect", "127.0.0.1", "--port", port, "--flows", "2"),
+            *("--request", "16", "--response", "1", "--think", "0", "--until", "0.3"),
+            *("--records", str(records)),
+        )
+    assert (end["finished"], end["cut_off"], end["failed"]) == (0, 2, 0)
+    found = np.fromfile(records, EXCHANGE)
+    assert found["state"].tolist() == [CUT_OFF] * 2
+    assert found["end_ns"].tolist() == [300_000_000] * 2
+
+
+@pytest.mark.parametrize("reuse", [(), ("--reuse",)])
+def test_failed_exchange_is_recorded_and_tried_again_after_a_pause(probe, tmp_path, reuse):
+    records = tmp_path / "ask.bin"
+    end = last_line(
+        *(probe, "ask", "--connect", "127.0.0.1", "--port", str(free_port()), "--flows", "1"),
+        *("--request", "16", "--response", "1", "--think", "0", "--until", "0.55"),
+        *("--records", str(records), *reuse),
+    )
+    found = np.fromfile(records, EXCHANGE)
+    assert set(found["state"]) == {NO_ANSWER}
+    assert 1 <= found.size == end["failed"] <= 6
+    assert np.all(found["start_ns"][1:] - found["end_ns"][:-1] >= 100_000_000)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("udp-recv", "--listen", "::1", "--until", "1"), "--records is missing"),
+        (("answer", "--until", "1"), "--listen is missing"),
+        (("answer", "--listen", "1.2.3", "--until", "1"), "--listen: '1.2.3' is not an IPv4 or"),
+        (("answer", "--flows", "1"), "--flows is not an option of answer"),
+        (("ask", "--request", "15"), "--request: 15 is less than 16"),
+        (
+            *(("udp-send", "--connect", "::1", "--until", "1", "--every", "1", "--size", "63"),),
+            "--size: 63 bytes leave no room for number and time; at least 64",
+        ),
+    ],
+)
+def test_probe_names_the_option_that_is_missing_or_wrong(probe, words, message):
+    reply = subprocess.run((probe, *words), capture_output=True, text=True, timeout=10)
+    assert (reply.returncode, reply.stderr.startswith(f"tcpf-probe: {message}")) == (2, True)

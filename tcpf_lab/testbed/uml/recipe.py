@@ -42,6 +42,15 @@ TRAFFIC_PROGRAMS = {
         "traffic/instant.h",
         "traffic/stream.h",
     ),
+    "tcpf-probe": (
+        "traffic/tcpf-probe.c",
+        "traffic/probe_datagram.c",
+        "traffic/probe_exchange.c",
+        "traffic/instant.c",
+        "traffic/instant.h",
+        "traffic/probe.h",
+        "traffic/stream.h",
+    ),
 }
 #: Guest programs built along with the kernel.
 PROGRAMS = {
