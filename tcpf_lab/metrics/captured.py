@@ -228,6 +228,8 @@ def _acknowledged(
     back = run.flows.split(row)[1]
     came = run.captures["sender"].packets["time_ns"][back]
     acked, at = run.recovery.acked[back], run.instant(flow, label)
+    stop = run.stop_ns(flow)  # what comes later answers a connection that is gone
+    at = at if stop is None else min(at, stop)
     return acknowledged_at(came, acked, at + after), acknowledged_at(came, acked, at - before)
 
 

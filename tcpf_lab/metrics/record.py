@@ -248,6 +248,14 @@ class Record:
         switches = (name for name in on if name.startswith(LINUX22_SYSCTL))
         return tuple(dict.fromkeys(name.removeprefix(LINUX22_SYSCTL) for name in switches))
 
+    def stop_ns(self, flow: int) -> int | None:
+        """When a flow of a group that stops was reset; None for any other."""
+        for group in self.expect.get("groups", ()):
+            if group["first"] <= flow < group["first"] + group["flows"]:
+                stop = group["stop_s"]
+                return None if stop is None else self.epoch_ns + round(1e9 * stop)
+        return None
+
     def instant(self, flow: int, label: str) -> int:
         """When a flow's window starts or ends: when its TCP_INFO was read, if it was."""
         rows = self.samples.get(label, [])

@@ -338,9 +338,18 @@ def _all_connected(files: RunFiles, run: Record) -> CheckResult:
     return True, f"{run.count + len(cross)} flows"
 
 
+#: States of a connection whose FIN is acknowledged, and of one that is over.
+_FIN_WAIT2, _CLOSED = 5, (6, 7)
+
+
 def acked_by_kernel(sample: dict[str, Any]) -> int:
-    """Payload bytes acknowledged according to TCP_INFO, which counts the SYN as a byte."""
-    return max(int(sample.get("bytes_acked", 0)) - 1, 0)
+    """Payload bytes acknowledged according to TCP_INFO, which counts the SYN as a byte.
+
+    It counts the FIN too, once that is acknowledged; a receiver sends nothing but its own.
+    """
+    state = sample.get("tcp_state")
+    ended = state == _FIN_WAIT2 or (state in _CLOSED and sample.get("bytes_received", 0) > 0)
+    return max(int(sample.get("bytes_acked", 0)) - 1 - ended, 0)
 
 
 def _goodput_matches(_: RunFiles, run: CapturedRecord, gained: list[int]) -> CheckResult:

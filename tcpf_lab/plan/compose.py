@@ -36,7 +36,13 @@ FORWARDING = ("marker", "bottleneck", "router")
 PAGE = 4096
 
 
-def kernel(run: Run) -> Phase:
+#: Sysctl of the congestion control, and those that every namespace may use
+#: (TCP_CONG_NON_RESTRICTED).
+CONGESTION = "net.ipv4.tcp_congestion_control"
+UNRESTRICTED = frozenset(("reno", "cubic", "bbr", "dctcp"))
+
+
+def kernel(run: Run, sysctls: Mapping[str, Mapping[str, str]]) -> Phase:
     """Set what belongs to a whole kernel, before any namespace of it exists.
 
     Unsent data of every flow counts towards ``tcp_mem``; under its pressure the kernel would shrink
@@ -51,8 +57,17 @@ def kernel(run: Run) -> Phase:
             Sysctl(None, "net.core.rmem_max", str(2 * buffer)),
             Sysctl(None, "net.ipv4.tcp_mem", f"{pages} {pages} {pages}"),
             *of_the_kernel(run),
+            *_allowed_congestion(sysctls),
         ),
     )
+
+
+def _allowed_congestion(sysctls: Mapping[str, Mapping[str, str]]) -> Iterator[Sysctl]:
+    """Allow the namespaces the congestion controls that a kernel restricts to its own one."""
+    wanted = {own[CONGESTION] for own in sysctls.values() if CONGESTION in own}
+    if wanted - UNRESTRICTED:
+        allowed = " ".join(sorted(wanted | {"reno"}))
+        yield Sysctl(None, "net.ipv4.tcp_allowed_congestion_control", allowed)
 
 
 def of_ends(run: Run, graph: Graph) -> dict[str, dict[str, str]]:
@@ -139,7 +154,7 @@ def compose(run: Run) -> Plan:
     counted = _counted(run, graph)
     phases = (
         modules(run, graph),
-        kernel(run),
+        kernel(run, sysctls),
         *topology.build(graph, dict.fromkeys(sysctls, experiment.tcp.route_options()), run.seed),
         background.routes(run, graph),
         nodes(graph, sysctls),

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tcpf_lab.base.errors import LabError, require_memory
 from tcpf_lab.base.making import free_bytes
-from tcpf_lab.plan.compose import Plan
+from tcpf_lab.plan.compose import CONGESTION, Plan
 from tcpf_lab.plan.step import Sysctl
 from tcpf_lab.results.command import command
 from tcpf_lab.testbed.base import Check
@@ -81,9 +81,7 @@ _CONGESTION = re.compile(r"^CONFIG_TCP_CONG_([A-Z0-9]+)=y$", re.MULTILINE)
 def congestion_problem(plan: Plan, config: Path) -> str | None:
     """Name the congestion controls of a plan that a kernel with this configuration lacks."""
     wanted = {
-        step.value
-        for step in plan.steps
-        if isinstance(step, Sysctl) and step.key == "net.ipv4.tcp_congestion_control"
+        step.value for step in plan.steps if isinstance(step, Sysctl) and step.key == CONGESTION
     }
     options = _CONGESTION.findall(config.read_text(encoding="ascii")) if wanted else []
     built = {_OTHER_NAMES.get(name.lower(), name.lower()) for name in options} - {"advanced"}
