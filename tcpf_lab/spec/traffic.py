@@ -85,6 +85,10 @@ class Traffic(SpecModel):
     """Capture packets. `false` is for runs with captures too large, with generator `native` only:
     metrics then come from `TCP_INFO` and queue counters, and those that need packets are missing.
     Default: true."""
+    tcp_info: Duration | None = None
+    """Interval at which `TCP_INFO` of every flow is sampled, at least 1 ms, with generator `native`
+    only: congestion window, RTT and rates over time. Default: at the ends of the measured time
+    alone."""
     groups: dict[GroupName, Group] | None = Field(
         default=None, min_length=1, json_schema_extra=refuse_other_names
     )
@@ -103,7 +107,7 @@ class Traffic(SpecModel):
     @property
     def native_only(self) -> bool:
         """Whether a key needs the native generator."""
-        return not self.captured
+        return not self.captured or self.tcp_info is not None
 
     @property
     def flows(self) -> int | None:
@@ -128,9 +132,20 @@ class Traffic(SpecModel):
         if not self.captured and self.generator == "iperf3":
             sentence = "iperf3 needs captures, as it does not read TCP_INFO: use generator: native"
             yield ("captures",), sentence
+        yield from self._sample_problems()
         if self.users is not None and self.captured:
             yield ("users",), "needs captures: false"
         yield from self._group_problems(self.groups or {})
+
+    def _sample_problems(self) -> Iterator[tuple[KeyPath, str]]:
+        if self.tcp_info is None:
+            return
+        if self.tcp_info < 0.001:
+            yield ("tcp_info",), f"must be at least 1 ms, not {format_duration(self.tcp_info)}"
+        if self.generator == "iperf3":
+            yield ("tcp_info",), "iperf3 does not read TCP_INFO: use generator: native"
+        if self.users is not None:
+            yield ("tcp_info",), "has no effect on users; remove it"
 
     def _group_problems(self, groups: Mapping[str, Group]) -> Iterator[tuple[KeyPath, str]]:
         """Yield groups that could not send, and what excludes groups."""

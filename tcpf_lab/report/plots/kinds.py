@@ -74,13 +74,14 @@ class Kind:
     @property
     def module(self) -> str:
         """Where a function of its name draws it."""
-        usual = "flow_figures" if self.takes == _OF_FLOW else "cases"
+        usual = "flow_figures" if self.captures == 1 else "cases"
         return f"{__package__}.{_MODULES.get(self.name, usual)}"
 
 
 _OF_FLOW = ("flow", "time_s")
 #: Modules of kinds that are neither of one flow nor of cases.
 _MODULES = {
+    "cwnd": "senders",
     "delay-cdf": "groups",
     "groups": "groups",
     "parameter": "parameter",
@@ -94,6 +95,7 @@ KINDS: dict[str, Kind] = {
         Kind("bars", "Which case is better, with how many flows?", ("metric",)),
         Kind("box", "How much do seeds differ?", ("metric", "scale")),
         Kind("cdf", "How is goodput distributed over flows?", ("scale",)),
+        Kind("cwnd", "What did the senders know, and how fast were they?", ("flow", "time_s")),
         Kind("delay-cdf", "How long do packets of each group wait?"),
         Kind("goodput", "How fast was one flow, and when did it time out?", _OF_FLOW, captures=1),
         Kind("groups", "What did each group of flows get?", ("time_s",)),
