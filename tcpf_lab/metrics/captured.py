@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -27,7 +28,14 @@ from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.analysis import Options, Profile
 from tcpf_lab.trace.follow import KIND_NAMES, RTO, SYN_RTO, Recovery, classify
 from tcpf_lab.trace.packet import Capture, Flows, Packets, find_flows, read_capture
-from tcpf_lab.trace.passage import MAX_DELAY_NS, Transit, cross
+from tcpf_lab.trace.passage import (
+    MAX_DELAY_NS,
+    MarkArray,
+    Marks,
+    Transit,
+    cross,
+    cross_marks,
+)
 
 #: The captures that every run has, unless it was made without any.
 ROLES = ("sender", "ingress", "egress")
@@ -37,6 +45,32 @@ _MARGIN_NS = 100_000_000
 _STALL_NS = 10_000_000_000
 #: Where packets overtake each other, a few of one flow may wait as long as the others keep coming.
 _REORDERING_NS = 60_000_000_000
+
+
+@dataclass(frozen=True)
+class Way:
+    """One direction through the bottleneck of a run with groups.
+
+    Attributes
+    ----------
+    name : str
+        ``up`` or ``down``.
+    expect : dict
+        Its queue, as the plan has it: ``bottleneck`` and ``qdisc``.
+    entered, left : array of MARK
+        Captured before and behind the queue, in the order of time; of TCP alone without probes.
+    ends : array of ENDS
+        What the marks' ``flow`` counts.
+    transit : Transit
+        A row per packet of `entered`.
+    """
+
+    name: str
+    expect: dict[str, Any]
+    entered: MarkArray
+    left: MarkArray
+    ends: NDArray[Any]
+    transit: Transit
 
 
 @dataclass(frozen=True)
@@ -58,6 +92,8 @@ class CapturedRecord(Record):
         The bottleneck.
     max_delay_ns : int
         Longest stay in the bottleneck's queue while the machine does not stand still.
+    ways : tuple of Way
+        Directions with a queue under test, of a run with groups; empty without groups.
     """
 
     captures: dict[str, Capture]
@@ -66,6 +102,7 @@ class CapturedRecord(Record):
     row: NDArray[np.int64]
     transit: Transit
     max_delay_ns: int
+    ways: tuple[Way, ...] = ()
 
     @property
     def options(self) -> Options:
@@ -106,6 +143,7 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
     delay = max_delay_ns(record.expect) + longest_pause_ns(record)
     reordering = 0 if record.expect["qdisc"].get("in_order", True) else _REORDERING_NS
     stay = delay + reordering + (_STALL_NS if record.real_time else 0)
+    ways = tuple(_ways(files, record, captures, stay))
     return CapturedRecord(
         **{field.name: getattr(record, field.name) for field in fields(Record)},
         captures=captures,
@@ -118,9 +156,46 @@ def with_captures(files: RunFiles, record: Record) -> CapturedRecord:
             linux22=record.linux22,
         ),
         row=_rows(flows, packets, record.expect, record.count),
-        transit=cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay),
+        transit=ways[0].transit
+        if ways
+        else cross(_entered(captures), captures["egress"].packets, max_delay_ns=stay),
         max_delay_ns=delay,
+        ways=ways,
     )
+
+
+def _ways(
+    files: RunFiles, record: Record, captures: dict[str, Capture], stay: int
+) -> Iterator[Way]:
+    """Match what entered the queue of each direction with what left it."""
+    if "groups" not in record.expect:
+        return
+    directions = {"up": ("", record.expect)}
+    if "opposite" in record.expect:
+        directions["down"] = ("_down", record.expect["opposite"])
+    for name, (suffix, expect) in directions.items():
+        marks = Marks()
+        entered, left = (
+            _marks(files, record, marks, captures[role].packets, record.expect["captures"][role])
+            for role in (f"ingress{suffix}", f"egress{suffix}")
+        )
+        transit = cross_marks(entered, left, max_delay_ns=stay)
+        yield Way(name, expect, entered, left, marks.ends, transit)
+
+
+def _marks(
+    files: RunFiles, record: Record, marks: Marks, packets: Packets, point: str
+) -> MarkArray:
+    """Reduce a capture to marks; with probes it has packets that are not TCP's."""
+    if "probes" not in record.expect:
+        return marks.of(packets)
+    found, _ = marks.read(files.capture(point))
+    clock = record.clocks.of(point.partition("-")[0])
+    if clock is not None:
+        found = found.copy()
+        found["time_ns"] = clock.run_time(found["time_ns"])
+        found = found[np.argsort(found["time_ns"], kind="stable")]
+    return found
 
 
 def _joined(captures: dict[str, Capture], record: Record) -> Capture:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from socket import IPPROTO_TCP
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tcpf_lab.metrics import definitions, in_force
-from tcpf_lab.metrics.captured import CapturedRecord, flow_row, gained_bytes
+from tcpf_lab.metrics.captured import CapturedRecord, Way, flow_row, gained_bytes
 from tcpf_lab.metrics.definitions import jain_index, percentile, utilisation
 from tcpf_lab.metrics.from_counters import Extra, or_none
 from tcpf_lab.metrics.in_force import CheckResult
@@ -20,7 +21,7 @@ from tcpf_lab.metrics.series import read_arrays, write_arrays
 from tcpf_lab.metrics.validity import apply
 from tcpf_lab.results.layout import RunFiles
 from tcpf_lab.trace.packet import Packets
-from tcpf_lab.trace.passage import Transit, cross
+from tcpf_lab.trace.passage import MarkArray, Transit
 
 #: Percentiles of delays.
 PERCENTILES = (50, 95, 99)
@@ -38,29 +39,6 @@ _ECE = 0x40
 
 
 @dataclass(frozen=True)
-class Way:
-    """One direction through the bottleneck.
-
-    Attributes
-    ----------
-    name : str
-        ``up`` or ``down``.
-    expect : dict
-        Its queue, as the plan has it: ``bottleneck`` and ``qdisc``.
-    entered, left : Packets
-        Captured before and behind the queue, in the order of time.
-    transit : Transit
-        A row per packet of `entered`.
-    """
-
-    name: str
-    expect: dict[str, Any]
-    entered: Packets
-    left: Packets
-    transit: Transit
-
-
-@dataclass(frozen=True)
 class _Group:
     """A group, its flows' numbers, and which of its data packets are in what entered and left."""
 
@@ -73,9 +51,11 @@ class _Group:
     def name(self) -> str:
         return str(self.expect["name"])
 
-    def sent(self, packets: Packets) -> NDArray[np.bool_]:
-        """Whether each packet has data of the group."""
-        return self._has(packets["sport"]) & (packets["payload"] > 0)
+    def sent(self, marks: MarkArray) -> NDArray[np.bool_]:
+        """Whether each packet before or behind the queue of its direction is data of the group."""
+        ends = self.way.ends
+        own = self._has(ends["sport"]) & (ends["protocol"] == IPPROTO_TCP)
+        return np.asarray(own[marks["flow"]] & (marks["payload"] > 0), np.bool_)
 
     def answers(self, packets: Packets) -> NDArray[np.bool_]:
         """Whether each packet answers the group's data."""
@@ -100,9 +80,9 @@ def groups(files: RunFiles, run: Record) -> Extra:
     Extra
         Empty for a run without groups.
     """
-    if "groups" not in run.expect or not isinstance(run, CapturedRecord):
+    if not isinstance(run, CapturedRecord) or not run.ways:
         return Extra()
-    ways = _ways(run)
+    ways = {way.name: way for way in run.ways}
     found = [_group(run, ways, wanted) for wanted in run.expect["groups"]]
     acked = acked_in_bins(run)
     series = _series(run, found, ways, acked)
@@ -118,17 +98,6 @@ def groups(files: RunFiles, run: Record) -> Extra:
         },
         checks=apply(checks, files, run),
     )
-
-
-def _ways(run: CapturedRecord) -> dict[str, Way]:
-    """Both directions through the bottleneck, or the one that has a queue under test."""
-    ingress, egress = (run.captures[role].packets for role in ("ingress", "egress"))
-    found = {"up": Way("up", run.expect, ingress, egress, run.transit)}
-    if "opposite" in run.expect:
-        ingress, egress = (run.captures[f"{role}_down"].packets for role in ("ingress", "egress"))
-        transit = cross(ingress, egress, max_delay_ns=run.max_delay_ns)
-        found["down"] = Way("down", run.expect["opposite"], ingress, egress, transit)
-    return found
 
 
 def _group(run: CapturedRecord, ways: dict[str, Way], wanted: dict[str, Any]) -> _Group:
@@ -200,7 +169,7 @@ def _within(run: CapturedRecord, time_ns: NDArray[np.int64]) -> NDArray[np.bool_
     return np.asarray((time_ns >= start) & (time_ns < end), np.bool_)
 
 
-def _ce(packets: Packets, own: NDArray[np.bool_], run: CapturedRecord) -> int:
+def _ce(packets: MarkArray, own: NDArray[np.bool_], run: CapturedRecord) -> int:
     """Packets of those in the window that carry Congestion Experienced."""
     marked = own & (packets["tos"] & _ECN == _CE) & _within(run, packets["time_ns"])
     return int(np.sum(marked))

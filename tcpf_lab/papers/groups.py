@@ -63,6 +63,8 @@ def _blocks(member: Member, name: str) -> Iterator[Block]:
         own = str(number) if name == "groups" else f"{name}-{number}"
         yield _table("groups", own, block, _OF_GROUP, "Each group")
         yield _table("queues", own, block, _OF_QUEUE, "All packets of each direction")
+        if (probes := _probes(block, own)).rows:
+            yield probes
         if (changes := _changes(block, own)).rows:
             yield changes
         yield from _distributions(block, own)
@@ -96,6 +98,35 @@ def _table(
     headings = ("case", section.removesuffix("s"), *(column[0] for column in columns), "runs")
     caption = f"{words}, {block.label}: means over seeds and half widths of 95 % intervals."
     return Table(f"{section}-{own}", headings, tuple(rows), caption, left=2)
+
+
+def _probes(block: GainBlock, own: str) -> Table:
+    """Give what each probe felt, idle and under load."""
+    columns = tuple((f"{name} (ms)", f"{name}_s", 1, 1e3) for name in ("p50", "p95", "p99"))
+    rows = [
+        (
+            *(cell.case, probe["name"], phase),
+            *(
+                cell.number(f"probes.{place}.{phase}.{path}").printed(digits, scale)
+                for _, path, digits, scale in (*columns, ("", "jitter_s", 2, 1e3))
+            ),
+            cell.number(f"probes.{place}.{phase}.loss_percent").printed(2),
+            cell.number(f"probes.{place}.{phase}.sent").printed(0),
+        )
+        for cell in block.cells
+        for place, probe in enumerate(cell.runs[0].found.get("probes", ()) if cell.runs else ())
+        for phase in ("idle", "load")
+        if probe[phase] is not None
+    ]
+    headings = ("case", "probe", "phase", *(one[0] for one in columns), "jitter (ms)", "loss (%)")
+    return Table(
+        f"probes-{own}",
+        (*headings, "sent"),
+        tuple(rows),
+        f"Probes, {block.label}: round-trip time of icmp, one-way delay of udp, completion time of "
+        "request; idle is before any group starts, load in the measured time.",
+        left=3,
+    )
 
 
 def _changes(block: GainBlock, own: str) -> Table:
@@ -211,8 +242,7 @@ def _over_time(block: GainBlock, own: str) -> Iterator[Drawing]:
 def _points_over_time(run: PaperRun) -> Iterator[Point]:
     from tcpf_lab.report.plots.groups import lines_over_time  # here: it loads matplotlib
 
-    series = read_groups(run.files)
-    for line in lines_over_time(run.found["groups"], run.found["queues"], series):
+    for line in lines_over_time(run.files, run.found):
         for time, value in zip(np.asarray(line.time), np.asarray(line.value), strict=True):
             if not np.isnan(value):
                 yield Point(line.label, round(float(time), 6), (float(value),), line.panel)

@@ -83,10 +83,11 @@ def _cross(graph: Graph, node: str) -> dict[str, Point]:
     return {}
 
 
-def start(graph: Graph) -> Phase:
+def start(graph: Graph, *, every_packet: bool = False) -> Phase:
     """Start a tcpdump at every point and await that each is listening.
 
-    ``stdbuf`` makes tcpdump write a quarter of a megabyte at a time instead of 4 kB.
+    ``stdbuf`` makes tcpdump write a quarter of a megabyte at a time instead of 4 kB. TCP is
+    captured alone, unless ``every_packet`` is wanted.
     """
     steps: list[Step] = []
     for point in points(graph).values():
@@ -97,7 +98,8 @@ def start(graph: Graph) -> Phase:
         log = f"log/tcpdump-{point.name}.log"
         tcpdump = (
             *("stdbuf", "-o", "256K", "tcpdump", "-i", device, "-Q", point.direction),
-            *("-s", str(SNAPLEN), "--time-stamp-precision=nano", "-Z", "root", "-w", "-", "tcp"),
+            *("-s", str(SNAPLEN), "--time-stamp-precision=nano", "-Z", "root", "-w", "-"),
+            "ip" if every_packet else "tcp",
         )
         output = f"pcap/{point.name}.pcap"
         ready = Ready(log, "listening on")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from tcpf_lab.plan import background, collect, queues, topology
+from tcpf_lab.plan import background, collect, probes, queues, topology
 from tcpf_lab.plan.step import AgreeEpoch, LoadModule, OffloadsOff, Phase, ReadSysctls, Step, Sysctl
 from tcpf_lab.plan.topology import Interface, owned
 from tcpf_lab.plan.traffic import (
@@ -160,13 +160,15 @@ def compose(run: Run) -> Plan:
         nodes(graph, sysctls),
         queues.build(graph, run.case.queue, run.seed),
         *queues.build_marker(run),
-        *((collect.start(graph),) if captures else ()),
+        *((collect.start(graph, every_packet=bool(probes.probes(run))),) if captures else ()),
         Phase("epoch", (AgreeEpoch(LEAD_S, "stats/epoch.json"),)),
         collect.start_window_counters(run, graph, counted),
         background.start(run, graph),
+        probes.start(run, graph),
         made.receivers,
         made.senders,
         made.end,
+        probes.end(run, graph),
         background.end(run, graph),
         collect.end(run, graph, counted),
         collect.drain(graph, run.case.queue),
@@ -178,7 +180,7 @@ def compose(run: Run) -> Plan:
         phases,
         _expect(run, graph, sysctls),
         window(run),
-        made.programs,
+        (*made.programs, *probes.needed(run)),
         made.slowness,
         made.memory_mb,
     )
@@ -230,6 +232,7 @@ def _expect(run: Run, graph: Graph, sysctls: dict[str, dict[str, str]]) -> dict[
         **background.expect(run, graph),
         **({"opposite": _expect_narrow(run, graph, back)} if back else {}),
         **expect_groups(run),
+        **probes.expect(run),
         **({"pftk": True} if run.experiment.paper == _PREDICTED else {}),
         "sysctl": sysctls,
         "routes": dict.fromkeys(senders, run.experiment.tcp.route_metrics()),

@@ -149,7 +149,8 @@ def _addresses(graph: Graph, route_options: dict[str, tuple[str, ...]]) -> Itera
 
 def _is_host_of_many(graph: Graph, node: Node) -> bool:
     """Tell whether one route is enough: routes to each network would be hosts times networks."""
-    return node.role in ("sender", "receiver") and len(graph.having("sender")) > 1
+    hosts = graph.having("sender") + graph.having("probe")
+    return node.role in ("sender", "receiver", "probe") and len(hosts) > 1
 
 
 def _bring_up(graph: Graph, interface: Interface) -> Iterator[Step]:

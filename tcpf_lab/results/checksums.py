@@ -51,7 +51,7 @@ def renew(run: RunFiles) -> None:
     """
     known = _read(run)
     if known:
-        derived = _hashes(run, (path for path in _derived(run) if path.exists()))
+        derived = _hashes(run, (path for path in run.derived if path.exists()))
         _write(run, _not_derived(run, known) | derived)
 
 
@@ -73,7 +73,7 @@ def damaged(run: RunFiles, *, captures: bool, derived: bool = True) -> list[str]
         Names in the run's directory, also of files that the record does not know: it may be cut.
         A log that was taken away is none, nor a capture that was unpacked.
     """
-    made_anew = {_name(run, path) for path in _derived(run)}
+    made_anew = {_name(run, path) for path in run.derived}
     known = _read(run)
     wrong = [
         name
@@ -104,12 +104,8 @@ def _holds(root: Path, name: str, digest: str) -> bool:
         return False
 
 
-def _derived(run: RunFiles) -> tuple[Path, ...]:
-    return run.metrics, run.series, run.transfers, run.groups
-
-
 def _not_derived(run: RunFiles, known: dict[str, str]) -> dict[str, str]:
-    derived = {_name(run, path) for path in _derived(run)}
+    derived = {_name(run, path) for path in run.derived}
     return {name: digest for name, digest in known.items() if name not in derived}
 
 

@@ -82,6 +82,11 @@ class RunFiles:
         return self.root / "groups.npz"
 
     @property
+    def probes(self) -> Path:
+        """What probes sent and how long it took, derived like the metrics."""
+        return self.root / "probes.npz"
+
+    @property
     def checksums(self) -> Path:
         """What every other file holds, as ``sha256sum`` writes it."""
         return self.root / "SHA256SUMS"
@@ -118,10 +123,14 @@ class RunFiles:
         for directory in (self.root, self.log, self.pcap, self.stats):
             making.make_directory(directory, new=True)
 
+    @property
+    def derived(self) -> tuple[Path, ...]:
+        """What the analysis writes, whether it is there or not."""
+        return self.metrics, self.series, self.transfers, self.groups, self.probes
+
     def own(self) -> Iterator[Path]:
         """Yield the files that make a run but for ``SHA256SUMS``: none that it did not write."""
-        derived = (self.metrics, self.series, self.transfers, self.groups)
-        records = (self.spec, self.plan, self.manifest, *derived)
+        records = (self.spec, self.plan, self.manifest, *self.derived)
         inside = (path for part in (self.log, self.pcap, self.stats) for path in part.rglob("*"))
         for path in (*records, *inside):
             if path.is_file() and not path.is_symlink():

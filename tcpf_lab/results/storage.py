@@ -37,6 +37,7 @@ _KIND_OF: dict[str, Kind] = {
     _RUN.series.name: "metrics",
     _RUN.transfers.name: "metrics",
     _RUN.groups.name: "metrics",
+    _RUN.probes.name: "metrics",
 }
 
 

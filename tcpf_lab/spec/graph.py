@@ -126,7 +126,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.7f}".rstrip("0").rstrip(".") + "%"
 
 
-Role = Literal["sender", "marker", "bottleneck", "router", "receiver", "source"]
+Role = Literal["sender", "marker", "bottleneck", "router", "receiver", "source", "probe"]
 
 #: Roles of the two ends of flows.
 ENDS: tuple[Role, ...] = ("sender", "receiver")
@@ -145,6 +145,7 @@ class Node:
     ``role``: sender and receiver are the ends of the flows; the node with the role marker stands in
     front of the bottleneck and sees both directions; the node with the role bottleneck owns the
     queue under test.  A source sends background packets, which no other node receives.
+    Either end of a probe is one.
     """
 
     name: str

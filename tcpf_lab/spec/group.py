@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -128,5 +129,14 @@ def receiver_of(name: str) -> str:
     return f"D{name}"
 
 
-Groups = Mapping[str, Group]
+@dataclass(frozen=True)
+class Hosts:
+    """The two machines of a group or a probe: ``rtt`` is None for the topology's delay."""
+
+    name: str
+    direction: Direction
+    rtt: float | None
+    probes: bool = False
+
+
 GroupName = Annotated[str, Field(pattern=GROUP_NAME)]

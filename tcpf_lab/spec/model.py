@@ -135,11 +135,11 @@ class Experiment(SpecModel):
     @property
     def graph(self) -> Graph:
         """Machines and links, with the hosts of groups."""
-        groups = self.traffic.groups
-        if groups is None:
+        hosts = self.traffic.hosts
+        if not hosts:
             return self.topology.graph()
         assert self.topology.chain is not None  # held by `problems`
-        return self.topology.chain.grouped(groups)
+        return self.topology.chain.grouped(hosts)
 
     @property
     def flows(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ To add one: a model with a ``graph`` method, and a key in `Topology`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +23,7 @@ from tcpf_lab.spec.graph import (
     Node,
     delay_problem,
 )
-from tcpf_lab.spec.group import Groups, receiver_of, sender_of
+from tcpf_lab.spec.group import Hosts, receiver_of, sender_of
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 Duplex = Literal["full", "half"]
@@ -217,30 +217,30 @@ class Chain(Wires):
         """Build the graph."""
         return self._build(("S",), {"D": self.delay}, self.access)
 
-    def grouped(self, groups: Groups) -> Graph:
-        """Build the graph with hosts for each group of flows in place of S and D.
+    def grouped(self, hosts: Sequence[Hosts]) -> Graph:
+        """Build the graph with hosts of groups and probes in place of S and D.
 
-        Senders stand at R0 and receivers at R2; those of groups whose direction is ``down`` the
-        other way round. With such a group R2 has a queue under test towards R1, and a router R3
-        stands between R2 and the hosts, where R0 stands on the other side.
+        Senders stand at R0 and receivers at R2; those of the direction ``down`` the other way
+        round. With such a group R2 has a queue under test towards R1, and a router R3 stands
+        between R2 and the hosts, where R0 stands on the other side.
         """
-        both = any(group.direction == "down" for group in groups.values())
+        both = any(pair.direction == "down" for pair in hosts if not pair.probes)
         far = "R3" if both else "R2"
         near_links, far_links = [], []
-        for name, group in groups.items():
-            ends = sender_of(name), receiver_of(name)
-            near, other = ends if group.direction == "up" else ends[::-1]
-            delay = self.delay if group.rtt is None else group.rtt
+        for pair in hosts:
+            ends = sender_of(pair.name), receiver_of(pair.name)
+            near, other = ends if pair.direction == "up" else ends[::-1]
+            delay = self.delay if pair.rtt is None else pair.rtt
             near_links.append(self._link(near, "R0"))
             far_links.append(self._link(far, other, delay_ba=delay, impairment_ab=self.forward))
         narrow = replace(self._narrow("R1", "R2", self.reverse), both=both)
         routers = (Node("R0", "marker"), Node("R1", "bottleneck"), Node("R2", "router"))
         return Graph(
             nodes=(
-                *(Node(sender_of(name), "sender") for name in groups),
+                *(Node(sender_of(p.name), "probe" if p.probes else "sender") for p in hosts),
                 *routers,
                 *([Node("R3", "router")] if both else []),
-                *(Node(receiver_of(name), "receiver") for name in groups),
+                *(Node(receiver_of(p.name), "probe" if p.probes else "receiver") for p in hosts),
             ),
             links=(
                 *near_links,

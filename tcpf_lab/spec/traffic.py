@@ -9,7 +9,8 @@ from pydantic import Field
 
 from tcpf_lab.base.units import Duration, Size, format_duration, format_size
 from tcpf_lab.spec.background import refuse_other_names
-from tcpf_lab.spec.group import Group, GroupName
+from tcpf_lab.spec.group import Group, GroupName, Hosts
+from tcpf_lab.spec.probe import AnyProbe, ProbeName
 from tcpf_lab.spec.words import KeyPath, SpecModel
 
 #: What can make the traffic.
@@ -95,6 +96,11 @@ class Traffic(SpecModel):
     """Groups of flows by name, in place of the matrix's `flows`: a lower-case letter, then up to
     seven lower-case letters or digits. Each has a sender and a receiver of its own; needs topology
     `chain`. Default: one kind of flows."""
+    probes: dict[ProbeName, AnyProbe] | None = Field(
+        default=None, min_length=1, json_schema_extra=refuse_other_names
+    )
+    """Probes by name, named as groups are: what an application feels beside the groups, which they
+    need. Each has hosts of its own. Default: none."""
     users: Users | None = None
     """Makes each of the matrix's `flows` a user. The send buffer grows with the window, to twice
     `socket_buffer` at most. Needs `captures: false`. Default: long-lived flows."""
@@ -108,6 +114,15 @@ class Traffic(SpecModel):
     def native_only(self) -> bool:
         """Whether a key needs the native generator."""
         return not self.captured or self.tcp_info is not None
+
+    @property
+    def hosts(self) -> tuple[Hosts, ...]:
+        """The machines of groups and probes; empty without groups."""
+        groups, probes = self.groups or {}, self.probes or {}
+        return (
+            *(Hosts(name, one.direction, one.rtt) for name, one in groups.items()),
+            *(Hosts(name, one.way, one.rtt, probes=True) for name, one in probes.items()),
+        )
 
     @property
     def flows(self) -> int | None:
@@ -147,6 +162,18 @@ class Traffic(SpecModel):
         if self.users is not None:
             yield ("tcp_info",), "has no effect on users; remove it"
 
+    def _probe_problems(self, groups: Mapping[str, Group]) -> Iterator[tuple[KeyPath, str]]:
+        """Yield probes without groups, of a group's name, or past the end."""
+        if self.probes and not groups:
+            yield ("probes",), "needs groups, beside which probes have hosts of their own"
+        end = format_duration(self.end)
+        for name, probe in (self.probes or {}).items():
+            if name in groups:
+                yield ("probes", name), "is a group's name too; choose another name"
+            if probe.start >= self.end or (probe.stop or 0) > self.end:
+                key = "start" if probe.start >= self.end else "stop"
+                yield ("probes", name, key), f"must be before the end of the run ({end})"
+
     def _group_problems(self, groups: Mapping[str, Group]) -> Iterator[tuple[KeyPath, str]]:
         """Yield groups that could not send, and what excludes groups."""
         if groups and self.users is not None:
@@ -155,6 +182,7 @@ class Traffic(SpecModel):
             yield ("captures",), "groups need captures: remove captures: false"
         if groups and not self.flows:
             yield ("groups",), "have no flows: set flows of one group to 1 or more"
+        yield from self._probe_problems(groups)
         end = format_duration(self.end)
         for name, group in groups.items():
             spread = self.start_spread if group.start_spread is None else group.start_spread

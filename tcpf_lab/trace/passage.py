@@ -181,8 +181,12 @@ def cross(entered: Packets, left: Packets, *, max_delay_ns: int = MAX_DELAY_NS) 
         One row per packet of `entered`.
     """
     marks = Marks()
-    before = marks.of(entered)
-    return crossing_of(before, *_trace.cross(before, marks.of(left), max_delay_ns))
+    return cross_marks(marks.of(entered), marks.of(left), max_delay_ns=max_delay_ns)
+
+
+def cross_marks(entered: MarkArray, left: MarkArray, *, max_delay_ns: int) -> Transit:
+    """Do the same for packets of any protocol, as their marks."""
+    return crossing_of(entered, *_trace.cross(entered, left, max_delay_ns))
 
 
 def crossing_of(

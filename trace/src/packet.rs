@@ -9,6 +9,8 @@ pub const ACK: u8 = 16;
 
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
+const ICMP: u8 = 1;
+const ICMP_V6: u8 = 58;
 
 /// What stands above an IPv4 address in one of 128 bits (RFC 4291, 2.5.5.2).
 const MAPPED: u128 = 0xffff << 32;
@@ -36,6 +38,7 @@ pub struct Packet {
     pub src: u128,
     pub dst: u128,
     pub seq: u32,
+    /// Of ICMP the second word: identifier and sequence number of an echo.
     pub ack: u32,
     pub tsval: u32,
     pub tsecr: u32,
@@ -52,7 +55,7 @@ pub struct Packet {
     pub dport: u16,
     /// IPv4 identification, lower half of an IPv6 fragment's; 0 for other IPv6.
     pub ip_id: u16,
-    /// The window field, not scaled.
+    /// The window field, not scaled; of ICMP its checksum.
     pub window: u16,
     /// TCP option maximum segment size; 0 without it.
     pub mss: u16,
@@ -211,6 +214,11 @@ impl Packet {
             self.sport = be16(data, 0)?;
             self.dport = be16(data, 2)?;
             return Some(8);
+        }
+        let echo = matches!(self.protocol, ICMP | ICMP_V6) && self.fragment != Fragment::Later;
+        if echo && data.len() >= 8 {
+            self.window = be16(data, 2)?;
+            self.ack = u32::from(be16(data, 4)?) << 16 | u32::from(be16(data, 6)?);
         }
         Some(0)
     }

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tcpf_lab.base.errors import LabError, RequestError
 from tcpf_lab.metrics.groups import GroupSeries, read_groups
+from tcpf_lab.metrics.probes import read_probes
 from tcpf_lab.report.plots.canvas import (
     INK,
     Entry,
@@ -27,6 +28,7 @@ from tcpf_lab.report.plots.canvas import (
 from tcpf_lab.report.plots.kinds import Wanted
 from tcpf_lab.report.plots.runs import DrawnRun, Group, grouped, runs_behind, under
 from tcpf_lab.report.style import DISTINCT, SOLID, CaseStyle, Dash, contrasting_styles
+from tcpf_lab.results.layout import RunFiles
 
 #: Bins of the series that a point of throughput is the mean of: half a second.
 _SMOOTH = 5
@@ -40,8 +42,17 @@ _QUEUES: dict[str, dict[str, Any]] = {
     "queue up": {"color": INK, "linewidth": 0.8},
     "queue down": {"color": "#8c8c8c", "linewidth": 0.8},
 }
-#: The panel of the queues; the others are of throughput.
+#: The panel of the queues, and those of probes by their kind; the others are of throughput.
 DELAY_PANEL = "Queueing delay, mean of 0.1 s (ms)"
+_PROBE_PANELS = {
+    "icmp": "Round-trip time of probes (ms)",
+    "udp": "One-way delay of probes (ms)",
+    "request": "Completion time of probes (ms)",
+}
+
+
+#: Panels above each other before each gets lower.
+_MOST_ROOMY = 4
 
 
 class TimeLine(NamedTuple):
@@ -74,10 +85,10 @@ def groups(runs: Sequence[DrawnRun], wanted: Wanted) -> Figure:
             hint="choose with --case and --seed",
         )
     (run,) = runs
-    series = read_groups(run.files)
-    warm, end = map(float, series.window_s)
+    _groups_of(run)
+    warm, end = map(float, run.found["window_s"])
     subtitle = under(runs, run.case, f"seed {run.seed}", "n = 1 run")
-    lines = tuple(lines_over_time(_groups_of(run), run.found["queues"], series))
+    lines = tuple(lines_over_time(run.files, run.found))
     return draw_over_time(lines, subtitle, wanted.time_s or (0.0, end), warm)
 
 
@@ -93,26 +104,27 @@ def _groups_of(run: DrawnRun) -> list[dict[str, Any]]:
     return found
 
 
-def lines_over_time(
-    found: Sequence[Mapping[str, Any]], queues: Sequence[Mapping[str, Any]], series: GroupSeries
-) -> Iterator[TimeLine]:
-    """Yield throughput in Mbit/s of each group with flows, then the delay of each queue in ms.
+def lines_over_time(files: RunFiles, found: Mapping[str, Any]) -> Iterator[TimeLine]:
+    """Yield throughput of each group in Mbit/s, delay of each queue and of each probe in ms.
 
     Parameters
     ----------
-    found, queues : sequence of mapping
-        Those of ``metrics.json``.
-    series : GroupSeries
-        Of the same run.
+    files : RunFiles
+        A run's directory.
+    found : mapping
+        Its ``metrics.json``.
     """
-    first = 0
-    for group in found:
+    series, first = read_groups(files), 0
+    for group in found["groups"]:
         own = slice(first, first := first + int(group["flows"]))
         if group["flows"]:
             panel = f"Throughput {group['direction']} (Mbit/s)"
             yield TimeLine(panel, group["name"], *_throughput(series, own))
-    for queue, delay in zip(queues, series.delay_mean_s, strict=True):
+    for queue, delay in zip(found["queues"], series.delay_mean_s, strict=True):
         yield TimeLine(DELAY_PANEL, f"queue {queue['direction']}", series.time_s, 1e3 * delay)
+    probes = {probe["name"]: probe["kind"] for probe in found.get("probes") or ()}
+    for name, (time, took) in (read_probes(files) if probes else {}).items():
+        yield TimeLine(_PROBE_PANELS[probes[name]], name, time, 1e3 * took)
 
 
 def _throughput(
@@ -131,7 +143,7 @@ def draw_over_time(
 ) -> Figure:
     """Draw lines over time, a panel above the other; within ``house_style``."""
     names = list(dict.fromkeys(line.panel for line in lines))
-    figure, every = panels(len(names), 1.5)
+    figure, every = panels(len(names), 1.5 if len(names) <= _MOST_ROOMY else 1.1)
     of_groups = dict.fromkeys(line.label for line in lines if line.panel != DELAY_PANEL)
     styles = contrasting_styles(list(of_groups))
     looks = {label: line_look(style) for label, style in styles.items()} | _QUEUES

@@ -37,8 +37,8 @@ pub struct Ends {
 pub struct Mark {
     pub time_ns: i64,
     /// Digest of everything that no router changes: addresses, ports, protocol, IP identification
-    /// and length, TCP's sequence and acknowledgement number, flags and window; not type of service,
-    /// time to live and checksums. Of a million packets two different ones have the same 64 bits
+    /// and length, TCP's sequence and acknowledgement number, flags and window, ICMP's checksum and
+    /// second word; not type of service, time to live and the other checksums. Of a million packets two different ones have the same 64 bits
     /// with a probability of 3e-8.
     pub identity: u64,
     /// Number of its record in the capture, from 0.

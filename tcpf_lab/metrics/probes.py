@@ -1,0 +1,228 @@
+"""Probes: what an application felt, idle and under load, from the records of its programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpf_lab.metrics.definitions import percentile
+from tcpf_lab.metrics.from_counters import Extra, or_none
+from tcpf_lab.metrics.in_force import CheckResult, verdict
+from tcpf_lab.metrics.record import Clock, Record, UnreadableError, text_of
+from tcpf_lab.metrics.retransmission_log import unpacked
+from tcpf_lab.metrics.series import read_arrays, write_arrays
+from tcpf_lab.metrics.validity import apply
+from tcpf_lab.results.layout import RunFiles, read_json
+
+#: Records of ``tcpf-probe``: times in ns after the epoch, by the clock of who wrote them.
+DATAGRAM = np.dtype(
+    [("number", "<u4"), ("zero", "<u4"), ("sent_ns", "<i8"), ("received_ns", "<i8")]
+)
+EXCHANGE = np.dtype([("flow", "<u4"), ("state", "<u4"), ("start_ns", "<i8"), ("end_ns", "<i8")])
+_FINISHED, _FAILED = 0, 2
+#: A line of ``ping -D``: when the reply came, which request it answers, and after how long.
+_REPLY = re.compile(r"^\[(\d+)\.(\d+)\] .*icmp_seq=(\d+) .*time=([\d.]+) ms", re.MULTILINE)
+PERCENTILES = (50, 95, 99)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a probe sent: one entry per packet or exchange, in the order of sending.
+
+    Attributes
+    ----------
+    time_s : float64, shape (n,)
+        When it was sent, seconds after the epoch.
+    took_s : float64, shape (n,)
+        Delay, round-trip time or completion time; NaN for what was lost, failed or cut off.
+    lost : bool, shape (n,)
+        Whether it was lost or failed.
+    """
+
+    time_s: NDArray[np.float64]
+    took_s: NDArray[np.float64]
+    lost: NDArray[np.bool_]
+
+
+def probes(files: RunFiles, run: Record) -> Extra:
+    """Give the section ``probes``, and write ``probes.npz``.
+
+    Each probe has numbers ``idle``, of what it sent before any group starts, and ``load``, of what
+    it sent in the measured window: packets or exchanges, loss in per cent, mean, percentiles and
+    maximum of the delay (``udp``: one way), round-trip time (``icmp``) or completion time
+    (``request``) in seconds, and jitter, the mean difference of consecutive delays (RFC 5481).
+
+    Parameters
+    ----------
+    files : RunFiles
+        The run's directory.
+    run : Record
+        What was read from it.
+
+    Returns
+    -------
+    Extra
+        Empty for a run without probes.
+    """
+    wanted = run.expect.get("probes")
+    if not wanted:
+        return Extra()
+    checks = apply({"probes_ran": lambda f, r: _ran(f, r, wanted)}, files, run)
+    sections: list[dict[str, Any]] = []
+    arrays: dict[str, NDArray[Any]] = {}
+    for probe in wanted:
+        try:
+            sent = read_probe(files, run, probe)
+        except UnreadableError:  # the check fails
+            continue
+        sections.append(_described(run, probe, sent))
+        arrays |= {f"{probe['name']}_time_s": sent.time_s, f"{probe['name']}_took_s": sent.took_s}
+    write_arrays(files.probes, arrays)
+    return Extra(sections={"probes": sections}, checks=checks)
+
+
+def read_probes(files: RunFiles) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Read ``probes.npz``: of each probe when it sent, s after the epoch, and how long it took, s.
+
+    What was lost or cut off took NaN.
+
+    Raises
+    ------
+    TraceError
+        If the run has no probes, or the file is damaged.
+    """
+    names = [probe["name"] for probe in read_json(files.metrics).get("probes") or ()]
+    found = read_arrays(
+        files, files.probes, [f"{n}_{k}_s" for n in names for k in ("time", "took")]
+    )
+    return {name: (found[f"{name}_time_s"], found[f"{name}_took_s"]) for name in names}
+
+
+def read_probe(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
+    """Read what one probe sent, by the run's clock.
+
+    Raises
+    ------
+    UnreadableError
+        If its records are missing or cut off.
+    """
+    return _READERS[probe["kind"]](files, run, probe)
+
+
+def _records(files: RunFiles, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+    packed = files.stats / f"{name}.zst"
+    path = packed if packed.exists() else files.stats / name
+    if not path.exists():
+        raise UnreadableError(f"stats/{name} is missing")
+    content = unpacked(path) if path == packed else path.read_bytes()
+    if len(content) % dtype.itemsize:
+        raise UnreadableError(f"stats/{name} is cut off")
+    return np.frombuffer(content, dtype)
+
+
+def _after_epoch(run: Record, clock: Clock | None, own: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give instants after the epoch of a node's clock as such of the run's clock."""
+    if clock is None:
+        return own.astype(np.int64)
+    return clock.run_time(clock.own_epoch_ns + own.astype(np.int64)) - run.epoch_ns
+
+
+def _datagrams(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
+    """Every planned datagram; those that were never received are lost."""
+    found = _records(files, probe["records"], DATAGRAM)
+    _, first = np.unique(found["number"], return_index=True)
+    found = found[first]
+    count = _planned(probe)
+    time = probe["start_s"] + probe["interval_s"] * np.arange(count)
+    took = np.full(count, np.nan)
+    there = found["number"] < count
+    number = found["number"][there]
+    sent, received = (
+        _after_epoch(run, run.clocks.of(probe[node]), found[column][there])
+        for node, column in (("sender", "sent_ns"), ("receiver", "received_ns"))
+    )
+    time[number], took[number] = sent / 1e9, (received - sent) / 1e9
+    return Sent(time, took, np.isnan(took))
+
+
+def _planned(probe: Mapping[str, Any]) -> int:
+    """Packets that a probe sends: at its start, and one each interval before its stop."""
+    length = (probe["stop_s"] - probe["start_s"]) / probe["interval_s"]
+    return max(1, int(np.ceil(round(length, 9))))
+
+
+def _echoes(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
+    """Every planned echo request; those without a reply are lost."""
+    text = text_of(files, files.stats, probe["records"])
+    count = max(1, round((probe["stop_s"] - probe["start_s"]) / probe["interval_s"]))
+    time = probe["start_s"] + probe["interval_s"] * np.arange(count)
+    took = np.full(count, np.nan)
+    clock = run.clocks.of(probe["sender"])
+    for second, part, sequence, milliseconds in _REPLY.findall(text):
+        place = int(sequence) - 1
+        if place < count and np.isnan(took[place]):
+            took[place] = float(milliseconds) / 1e3
+            came = int(second) * 10**9 + int(part.ljust(9, "0"))
+            own = came - (run.epoch_ns if clock is None else clock.own_epoch_ns)
+            after = _after_epoch(run, clock, np.array([own]))[0]
+            time[place] = after / 1e9 - took[place]
+    return Sent(time, took, np.isnan(took))
+
+
+def _exchanges(files: RunFiles, run: Record, probe: Mapping[str, Any]) -> Sent:
+    """Every exchange that was begun; what the end of the run cut off took no time, nor was lost."""
+    found = np.sort(_records(files, probe["records"], EXCHANGE), order="start_ns")
+    clock = run.clocks.of(probe["receiver"])
+    start, end = (_after_epoch(run, clock, found[name]) for name in ("start_ns", "end_ns"))
+    done = found["state"] == _FINISHED
+    took = np.where(done, (end - start) / 1e9, np.nan)
+    return Sent(start / 1e9, took, np.asarray(found["state"] == _FAILED, np.bool_))
+
+
+_READERS: Mapping[str, Callable[[RunFiles, Record, Mapping[str, Any]], Sent]] = {
+    "icmp": _echoes,
+    "udp": _datagrams,
+    "request": _exchanges,
+}
+
+
+def _described(run: Record, probe: Mapping[str, Any], sent: Sent) -> dict[str, Any]:
+    begins = min(float(group["start_s"]) for group in run.expect["groups"] if group["flows"])
+    start, end = ((at - run.epoch_ns) / 1e9 for at in run.window_ns)
+    idle, load = sent.time_s < begins, (sent.time_s >= start) & (sent.time_s < end)
+    if probe["kind"] != "request":  # what is sent at the very end may still be under way
+        load &= sent.time_s < end - 1
+    return {
+        **{key: probe[key] for key in ("name", "kind", "direction")},
+        "idle": _numbers(sent, idle) if np.any(idle) else None,
+        "load": _numbers(sent, load),
+    }
+
+
+def _numbers(sent: Sent, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+    took, count = sent.took_s[chosen], int(np.sum(chosen))
+    known = took[~np.isnan(took)]
+    return {
+        "sent": count,
+        "loss_percent": 100 * int(np.sum(sent.lost[chosen])) / count if count else None,
+        "mean_s": float(np.mean(known)) if known.size else None,
+        **{f"p{at}_s": or_none(percentile, known, at) for at in PERCENTILES},
+        "max_s": float(np.max(known)) if known.size else None,
+        "jitter_s": float(np.mean(np.abs(np.diff(known)))) if known.size > 1 else None,
+    }
+
+
+def _ran(files: RunFiles, run: Record, wanted: list[dict[str, Any]]) -> CheckResult:
+    """Every probe sent something, and something came back."""
+    problems, total = [], 0
+    for probe in wanted:
+        sent = read_probe(files, run, probe)
+        total += sent.time_s.size
+        if np.all(np.isnan(sent.took_s)):
+            problems.append(f"{probe['name']}: nothing arrived of {sent.time_s.size} sent")
+    return verdict(problems, f"{len(wanted)} probes, {total} packets or exchanges")

@@ -1,0 +1,122 @@
+"""Probes: their programs, from hosts of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tcpf_lab.plan.step import EPOCH, PROGRAMS, Phase, Ready, Start
+from tcpf_lab.plan.topology import owned
+from tcpf_lab.plan.traffic import end_of, seconds
+from tcpf_lab.spec.graph import Graph
+from tcpf_lab.spec.group import receiver_of, sender_of
+from tcpf_lab.spec.probe import Datagrams, Echo, Exchanges, Probe
+from tcpf_lab.spec.sweep import Run
+
+#: Where probes' own programs listen.
+PORT = 5002
+#: How long a receiver waits for the last datagram, s.
+_LAST_S = 1.0
+#: Bytes of IPv4 and ICMP headers: `ping` counts what stands behind.
+_ICMP_HEADERS = 28
+
+
+def probes(run: Run) -> Mapping[str, Probe]:
+    """Give the probes of a run by name."""
+    return run.experiment.traffic.probes or {}
+
+
+def start(run: Run, graph: Graph) -> Phase:
+    """Start the programs: those that answer, then those that ask."""
+    found = [step for name, probe in probes(run).items() for step in _programs(run, graph, name)]
+    listening = [step for step in found if step.ready]
+    return Phase("probes", (*listening, *(step for step in found if not step.ready)))
+
+
+def end(run: Run, graph: Graph) -> Phase:
+    """Wait until all of them have ended."""
+    return end_of("end of the probes", run, start(run, graph).steps)
+
+
+def needed(run: Run) -> tuple[str, ...]:
+    """Give the programs of the system that the probes need."""
+    return ("ping",) * any(isinstance(probe, Echo) for probe in probes(run).values())
+
+
+def expect(run: Run) -> dict[str, Any]:
+    """The probes for the analysis; empty if there are none."""
+    found = [
+        {
+            "name": name,
+            "kind": probe.kind,
+            "direction": probe.way,
+            "sender": sender_of(name),
+            "receiver": receiver_of(name),
+            "records": _records(name, probe),
+            "start_s": probe.start,
+            "stop_s": _stop(run, probe),
+            **({"interval_s": probe.interval} if isinstance(probe, Datagrams | Echo) else {}),
+        }
+        for name, probe in probes(run).items()
+    ]
+    return {"probes": found} if found else {}
+
+
+def _records(name: str, probe: Probe) -> str:
+    return f"probe-{name}.{'txt' if isinstance(probe, Echo) else 'bin'}"
+
+
+def _stop(run: Run, probe: Probe) -> float:
+    return run.experiment.traffic.end if probe.stop is None else probe.stop
+
+
+def _programs(run: Run, graph: Graph, name: str) -> Iterator[Start]:
+    probe, own = probes(run)[name], owned(graph)
+    near, far = sender_of(name), receiver_of(name)
+    addresses = {node: own[node][0].address for node in (near, far)}
+    records = f"stats/{_records(name, probe)}"
+    between = ("--from", seconds(probe.start), "--until", seconds(_stop(run, probe)))
+    match probe:
+        case Echo():
+            count = max(1, round((_stop(run, probe) - probe.start) / probe.interval))
+            argv = (
+                *("ping", "-n", "-D", "-c", str(count), "-i", seconds(probe.interval)),
+                *("-s", str(probe.size - _ICMP_HEADERS), addresses[far]),
+            )
+            log = f"log/probe-{name}.log"
+            yield Start(near, f"probe-{name}", argv, records, log, at=probe.start)
+        case Datagrams():
+            until = ("--until", seconds(run.experiment.traffic.end + _LAST_S))
+            words: tuple[str, ...] = (
+                "udp-recv",
+                "--listen",
+                addresses[far],
+                *until,
+                "--records",
+                records,
+            )
+            yield _probe(far, f"{name}-receiver", words, listens=True)
+            words = (
+                *("udp-send", "--connect", addresses[far], *between),
+                *("--every", seconds(probe.interval), "--size", str(probe.size)),
+                *("--tos", str(probe.dscp << 2)),
+            )
+            yield _probe(near, f"{name}-sender", words)
+        case Exchanges():
+            until = ("--until", seconds(run.experiment.traffic.end + _LAST_S))
+            words = ("answer", "--listen", addresses[near], *until)
+            yield _probe(near, f"{name}-server", words, listens=True)
+            words = (
+                *("ask", "--connect", addresses[near], *between, "--flows", str(probe.flows)),
+                *("--seed", str(run.seed), "--think", seconds(probe.think)),
+                *("--request", str(probe.request), "--response", str(probe.response)),
+                *("--records", records, *(("--reuse",) if probe.reuse else ())),
+            )
+            yield _probe(far, f"{name}-client", words)
+
+
+def _probe(node: str, name: str, words: tuple[str, ...], *, listens: bool = False) -> Start:
+    program, output = f"probe-{name}", f"stats/probe-{name}.jsonl"
+    argv = (f"{PROGRAMS}/tcpf-probe", *words, "--port", str(PORT), "--epoch", EPOCH)
+    ready = Ready(output, "listening") if listens else None
+    return Start(node, program, argv, output, f"log/{program}.log", ready)
