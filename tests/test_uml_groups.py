@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tcpf_lab.metrics.groups import QUANTILES, fair_from, read_groups
+from tcpf_lab.metrics.probes import read_probes
+from tcpf_lab.metrics.tcp_info import read_tcp_info
 from tcpf_lab.results.layout import read_json
 from tcpf_lab.spec.load import load
 
@@ -21,6 +23,10 @@ traffic:
     ecn: {flows: 2, congestion: cubic, ecn: classic}
     late: {congestion: reno, ecn: "off", start: 3 s, start_spread: 0 s, rtt: 10 ms}
     down: {flows: 2, congestion: bbr, direction: down}
+  probes:
+    ping: {kind: icmp, interval: 50 ms}
+    call: {kind: udp, interval: 20 ms, direction: down}
+    page: {kind: request, response: 20 kB, think: 100 ms}
 cases: {FQ-CoDel: {queue: {kind: tc, words: fq_codel limit 1000, limit: 1500 kB}}}
 matrix: {seed: 1}
 """
@@ -68,6 +74,64 @@ def test_series_of_groups_add_up_to_their_metrics(files):
     for group, quantiles in zip(found["groups"], series.delay_quantiles_s, strict=True):
         assert quantiles[-1] == pytest.approx(group["queueing_delay_s"]["max"])
         assert quantiles[QUANTILES // 2] == pytest.approx(group["queueing_delay_s"]["p50"], rel=0.1)
+
+
+@pytest.mark.uml
+@pytest.mark.full
+def test_probes_measure_what_they_feel(files):
+    found = read_json(files.metrics)
+    ping, call, page = (probe["load"] for probe in found["probes"])
+    assert ping["sent"] == 60
+    assert 0.02 <= ping["p50_s"] < 0.06
+    assert call["sent"] == 150
+    assert call["loss_percent"] == 0
+    assert 0.02 <= call["p50_s"] < 0.06, "the delay is at the sender of this direction"
+    assert page["p50_s"] > 2 * 0.02, "a handshake, and one round trip at least"
+    sent = read_probes(files)
+    assert sent["call"][0].size == 300
+    assert np.all(np.diff(sent["ping"][0]) > 0)
+
+
+SMALL = """
+name: small
+topology: {chain: {access: 100 Mbit, bottleneck: 2 Mbit, delay: 20 ms, mtu: 1500 B}}
+tcp: {profile: modern}
+traffic:
+  warmup: 1 s
+  duration: 3 s
+  start_spread: 100 ms
+  tcp_info: 100 ms
+  groups:
+    bulk: {flows: 2}
+    stops: {stop: 3 s, pacing: 500 kbit}
+    ends: {volume: 20 kB, nodelay: true}
+    video: {chunk: 10 kB, every: 500 ms}
+    web: {rate: 100 kbit, sysctls: {net.ipv4.tcp_notsent_lowat: 16384}}
+  probes:
+    call: {kind: udp, interval: 5 ms, size: 500 B}
+    ping: {kind: icmp, interval: 20 ms, size: 1400 B}
+cases: {TailDrop: {queue: {kind: bfifo, limit: 10 kB}}}
+matrix: {seed: 1}
+"""
+
+
+@pytest.mark.uml
+@pytest.mark.full
+def test_losses_of_probes_are_counted_and_flows_of_every_kind_are_valid(guest_run, tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    files = guest_run(load(path), seed="1")
+    found = read_json(files.metrics)
+    assert found["validity"]["valid"], found["validity"]["reasons"]
+    call, ping = (probe["load"] for probe in found["probes"])
+    assert call["loss_percent"] > 0
+    assert ping["loss_percent"] > 0
+    rates = {group["name"]: group["throughput_bytes_per_s"] for group in found["groups"]}
+    assert rates["stops"] < 500e3 / 8
+    assert rates["web"] <= 1.1 * 100e3 / 8
+    samples = read_tcp_info(files)
+    assert set(np.unique(samples["flow"])) == set(range(6))
+    assert np.all(np.diff(samples["time_ns"][samples["flow"] == 0]) > 0)
 
 
 def test_flows_that_never_share_fairly_have_no_time():

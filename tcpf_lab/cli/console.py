@@ -166,6 +166,9 @@ def show_report(report: Report) -> None:
     else:
         for section in report.sections:
             show(terminal_table(section.results, section.source.title))
+    for page in report.printed:
+        for part in for_terminal(page):
+            show(part)
     for problem in report.left_out:
         _err.print(f"left out: {problem}", style="yellow", markup=False, highlight=False)
     show_written(report.written)

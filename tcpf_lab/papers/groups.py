@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,7 +53,8 @@ _STEP = 10
 
 def groups(members: Sequence[Member], command: str) -> Page | None:  # noqa: ARG001 - as all pages
     """Give the page on experiments with groups; None where none has a run."""
-    return page_of_each("groups", "Groups of flows", members, _blocks)
+    page = page_of_each("groups", "Groups of flows", members, _blocks)
+    return page and replace(page, printed=True)
 
 
 def _blocks(member: Member, name: str) -> Iterator[Block]:

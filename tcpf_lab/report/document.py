@@ -48,7 +48,8 @@ class Report:
     """What was written, from which numbers, and the runs that are not part of them.
 
     ``drawings`` has the SVG text of every figure that was drawn, by its name; ``opening`` is the
-    page that a report on published configurations opens with.
+    page that a report on published configurations opens with, ``printed`` are pages whose tables a
+    terminal shows.
     """
 
     written: tuple[Path, ...]
@@ -56,6 +57,7 @@ class Report:
     left_out: tuple[Problem, ...]
     drawings: Mapping[str, str] = field(default_factory=dict)
     opening: Page | None = None
+    printed: tuple[Page, ...] = ()
 
     @property
     def cells(self) -> tuple[CellResult, ...]:

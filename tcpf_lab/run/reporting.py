@@ -98,7 +98,12 @@ def report(
     pictures = papers_drawn(made.papers, suffixes_of(formats, kept=reference is not None))
     drawn = {n: str(found["svg"], "utf-8") for n, found in pictures.items() if "svg" in found}
     opening = next((page for page in made.papers if page.opening), None)
-    written = replace(written, drawings={**written.drawings, **drawn}, opening=opening)
+    written = replace(
+        written,
+        drawings={**written.drawings, **drawn},
+        opening=opening,
+        printed=tuple(page for page in made.papers if page.printed),
+    )
     paths = list(written.written)
     for path, content in chain(
         _exports(choice, written, formats),

@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core import core_schema
 
 from tcpf_lab.base.units import DURATION, RATE, SIZE, Quantity
-from tcpf_lab.spec import background, marker, queue, tcp
+from tcpf_lab.spec import background, marker, probe, queue, tcp
 from tcpf_lab.spec.calibration import Calibration, Check, Design, Search, Unknown
 from tcpf_lab.spec.collection import Collection, Member
 from tcpf_lab.spec.graph import Delays, Impairment
@@ -31,7 +31,7 @@ from tcpf_lab.spec.words import SpecModel, keys
 
 #: Types that need other words than the annotation's.
 _SPECIAL = {
-    **dict.fromkeys(("cases", "background", "groups", "unknowns"), "mapping of names"),
+    **dict.fromkeys(("cases", "background", "groups", "probes", "unknowns"), "mapping of names"),
     "marker": "word or mapping",
     **dict.fromkeys(("probability", "loss", "duplicate", "reorder"), "number, 0 to 1"),
     **dict.fromkeys(("in", "out"), "code point"),
@@ -71,6 +71,8 @@ def _sections() -> Iterator[tuple[str, type[SpecModel]]]:
     yield "`tcp.linux22`", Linux22
     yield "`traffic`", Traffic
     yield "`traffic.groups.NAME`", Group
+    for kind, probe_model in probe.KINDS.items():
+        yield f"`traffic.probes.NAME`, kind `{kind}`", probe_model
     yield "`traffic.users`", Users
     yield "`cases.NAME`", Case
     for kind, model in marker.KINDS.items():

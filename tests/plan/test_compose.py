@@ -67,6 +67,10 @@ traffic:
     ecn: {flows: 2, congestion: cubic, ecn: classic}
     late: {congestion: bbr, start: 3 s, start_spread: 0 s, rtt: 10 ms}
     down: {flows: 2, direction: down}
+  probes:
+    ping: {kind: icmp, interval: 50 ms}
+    call: {kind: udp, interval: 20 ms, direction: down, dscp: EF}
+    page: {kind: request, response: 20 kB, think: 100 ms}
 cases: {FQ-CoDel: {queue: {kind: tc, words: fq_codel limit 1000, limit: 1500 kB}}}
 matrix: {seed: 1}
 """

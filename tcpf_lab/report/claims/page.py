@@ -183,13 +183,15 @@ Block = Text | Table | Drawing | Claims
 class Page:
     """Everything that a page says; ``name`` is its file's.
 
-    A report begins with what an ``opening`` page says: its texts are the report's answer.
+    A report begins with what an ``opening`` page says: its texts are the report's answer. A run's
+    output ends with the tables of a ``printed`` page.
     """
 
     name: str
     title: str
     blocks: tuple[Block, ...] = field(default=())
     opening: bool = False
+    printed: bool = False
 
     @property
     def texts(self) -> tuple[str, ...]:
