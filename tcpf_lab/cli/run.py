@@ -21,7 +21,7 @@ from tcpf_lab.cli.options import (
     RunsToMake,
     option,
 )
-from tcpf_lab.report.compare.published import Comparison, comparison_json
+from tcpf_lab.report.compare.published import Comparison, comparison_json, of_requested
 from tcpf_lab.report.compare.scoreboard import scoreboard
 from tcpf_lab.report.compare.sensitivity import Sensitivity, ranked_effects
 from tcpf_lab.report.compare.testbeds import TwoTestbeds, side_by_side
@@ -98,7 +98,7 @@ def compare(
         found = campaign.two_testbeds(*chosen, include_invalid=include_invalid)
         shown = side_by_side(found)
     else:
-        found = campaign.comparison(chosen[0], include_invalid=include_invalid)
+        found = of_requested(campaign.comparison(chosen[0], include_invalid=include_invalid))
         shown = scoreboard(found, full)
     if as_json:
         console.print_json(comparison_json(found))
