@@ -88,7 +88,7 @@ def _settings(study: s.Study) -> Table:
     rows = tuple(_row(study, known) for known in study.settings)
     columns = (
         "setting",
-        "use",
+        "utilisation",
         "loss",
         "loss of left",
         "timeouts per flow-minute",
