@@ -282,16 +282,15 @@ def _subtitle(record: Record) -> str:
 
 
 def _parts(record: Record, page: Page) -> Iterator[Part]:
-    """Yield the parts of the page under their headings alone; the first is the answer already."""
+    """Yield the parts of the page; the first is the answer already."""
     own = {"cells": _cells, "claims": _grouped, "errors": _grouped, "orders": _grouped}
     first, *others = page_parts((page,))
     for part in ([first] if len(first.paragraphs) > 1 else []) + others:
-        heading = part.heading.removeprefix(f"{page.title}: ")
         built = tuple(
             own[key](record, one) if (key := one.name.removeprefix(f"{page.name}-")) in own else one
             for one in part.tables
         )
-        yield replace(part, heading=heading, tables=built)
+        yield replace(part, tables=built)
 
 
 def _grouped(_: Record, table: Table) -> Table:

@@ -236,7 +236,9 @@ def test_a_heading_begins_a_part() -> None:
     first, second, _ = page_parts([PAGE])
     assert (first.name, first.heading) == ("paper-ef-1", "Paper 001")
     assert first.paragraphs == ("Every number is a mean.",)
-    assert (second.name, second.heading) == ("paper-ef-2", "Paper 001: Figures")
+    assert (second.name, second.heading) == ("paper-ef-2", "Figures")
+    _, second, *_ = page_parts([PAGE, replace(PAGE, name="x", title="X")])
+    assert second.heading == "Paper 001: Figures"
 
 
 def test_columns_of_numbers_are_sorted_and_aligned_as_numbers() -> None:
