@@ -103,7 +103,7 @@ def write_report(
     made = command("calibrate", *words)
     commands = [made, command("report", *words)]
     kept = [made, command("report", *words, "--reference", reference or "")]
-    drawn_once = pictures((page,), suffixes_of(formats, kept=reference is not None))
+    drawn_once = pictures((page,), suffixes_of(formats, stored=reference is not None))
     written = []
     for path, content in (
         *_own(record, page, files.root, formats, drawn_once, commands),

@@ -95,7 +95,7 @@ def report(
         formats={*formats, *implied},
     )
     made = _Made(choice, include_invalid, written.sections)
-    pictures = papers_drawn(made.papers, suffixes_of(formats, kept=reference is not None))
+    pictures = papers_drawn(made.papers, suffixes_of(formats, stored=reference is not None))
     drawn = {n: str(found["svg"], "utf-8") for n, found in pictures.items() if "svg" in found}
     opening = next((page for page in made.papers if page.opening), None)
     written = replace(written, drawings={**written.drawings, **drawn}, opening=opening)
