@@ -43,7 +43,8 @@ def stage(complete: bool) -> None:
     documents = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
     _copy([*documents, *sorted((ROOT / "docs").rglob("*.md")), ROOT / "notebooks" / "README.md"])
     front = (DOCS / "README.md").rename(DOCS / "index.md")
-    front.write_text("---\nhide: [toc]\n---\n" + front.read_text(encoding="utf-8"), encoding="utf-8")
+    text = front.read_text(encoding="utf-8")
+    front.write_text("---\nhide: [toc]\n---\n" + text, encoding="utf-8")
     public = "".join(f"\n::: {module}.{name}\n" for name, module in tcpf_lab.PUBLIC.items())
     (DOCS / "python.md").write_text(_PYTHON + public, encoding="utf-8")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
